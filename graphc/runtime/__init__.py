@@ -1,0 +1,1 @@
+"""Runs compiled functions and artifacts; needs numpy and ctypes alone."""

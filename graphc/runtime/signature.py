@@ -1,0 +1,113 @@
+"""What a compiled function takes and gives: names, element types, shapes, bounds.
+
+One record serves every backend, the call checks in Python, the C header and `--info`. A shape
+holds integers and names of dims; a dim is bounded and its value is given by the call.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+Role = Literal["input", "parameter", "state", "setting"]
+Shape = tuple[int | str, ...]
+
+NUMPY_DTYPES: dict[str, np.dtype] = {
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+    "i32": np.dtype(np.int32),
+    "i64": np.dtype(np.int64),
+    "i1": np.dtype(np.bool_),
+}
+
+ABI_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """A size that the call decides, between 0 and `bound`."""
+
+    name: str
+    bound: int
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One array handed to the function.
+
+    input      given by the caller at every call
+    parameter  part of the model (weights, computed statistics)
+    state      kept by the learner between calls, starts as zeros
+    setting    a number of the call such as the learning rate, shape ()-like (1, 1)
+    """
+
+    name: str
+    dtype: str
+    shape: Shape
+    role: Role
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One array the function makes. `updates` names the argument whose memory it overwrites."""
+
+    name: str
+    dtype: str
+    shape: Shape
+    updates: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Arguments and results in the order of the function's IR, and the arena it needs."""
+
+    name: str
+    dims: tuple[Dimension, ...]
+    arguments: tuple[Argument, ...]
+    results: tuple[Result, ...]
+    arena_bytes: int
+
+    def with_role(self, role: Role) -> tuple[Argument, ...]:
+        return tuple(a for a in self.arguments if a.role == role)
+
+    @property
+    def fresh_results(self) -> tuple[Result, ...]:
+        """Results with memory of their own: those that overwrite no argument."""
+        return tuple(r for r in self.results if r.updates is None)
+
+
+def concrete_shape(shape: Shape, sizes: dict[str, int]) -> tuple[int, ...]:
+    """`shape` with every dim name replaced by its size."""
+    return tuple(sizes[d] if isinstance(d, str) else d for d in shape)
+
+
+def byte_size(port: Argument | Result, sizes: dict[str, int]) -> int:
+    """Bytes of the dense array at these sizes."""
+    return math.prod(concrete_shape(port.shape, sizes)) * NUMPY_DTYPES[port.dtype].itemsize
+
+
+def info_json(signature: Signature, *, version: str, isa: str, content_hash: str) -> str:
+    """The text that an artifact gives for `--info` and `NAME_info()`: inputs and outputs only."""
+    dims = [{"name": d.name, "bound": d.bound} for d in signature.dims]
+    inputs = [_port(a) for a in signature.with_role("input")]
+    outputs = [_port(r) for r in signature.fresh_results]
+    record = {
+        "abi": ABI_VERSION,
+        "name": signature.name,
+        "graphc": version,
+        "dims": dims,
+        "inputs": inputs,
+        "outputs": outputs,
+        "arena_bytes": signature.arena_bytes,
+        "isa": isa,
+        "hash": content_hash,
+    }
+    return json.dumps(record, separators=(",", ":"))
+
+
+def _port(port: Argument | Result) -> dict[str, object]:
+    return {"name": port.name, "dtype": port.dtype, "shape": list(port.shape)}

@@ -1,0 +1,1 @@
+"""Source spans, diagnostics, graph algorithms and text helpers. Knows nothing about the IR."""
