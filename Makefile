@@ -1,0 +1,52 @@
+# Everything starts here and needs only Python 3.11 or newer, a C compiler and make.
+# The environment in .venv is made when it is first needed, and again when pyproject.toml changes.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+TEST_JOBS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench clean
+
+help: ## show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+demo: $(VENV)/.installed ## train a digit classifier, compile it to a program, measure the program
+	$(BIN)/python examples/digits/demo.py
+
+test: check ## every check: format, lint, types, imports, then all tests
+	$(BIN)/python -m pytest -q -n $(TEST_JOBS) $(ARGS)
+
+check: $(VENV)/.installed-dev ## what `test` does before the tests, in under a minute
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports --no-cache --no-logo
+
+format: $(VENV)/.installed-dev ## rewrite the sources in the project's format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.installed-dev ## run the benchmarks in bench/ one after the other
+	@for file in $$(find bench -name '*.py' | sort); do \
+		echo "== $$file"; $(BIN)/python "$$file" || exit 1; done
+
+clean: ## remove the environment and everything made by these commands
+	rm -rf $(VENV) build dist examples/digits/out
+	rm -rf .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "no python3 found: install Python 3.11 or newer"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed; set PYTHON=/path/to/it"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@ $(VENV)/.installed

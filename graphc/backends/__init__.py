@@ -1,0 +1,32 @@
+"""Backends: name -> loader. The import inside each loader is the only place a backend is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from graphc.backends.base import Backend
+
+
+def _reference() -> Backend:
+    from graphc.backends.reference import BACKEND
+
+    return BACKEND
+
+
+def _numpy() -> Backend:
+    from graphc.backends.numpy import BACKEND
+
+    return BACKEND
+
+
+def _llvm() -> Backend:
+    from graphc.backends.llvm import BACKEND
+
+    return BACKEND
+
+
+BACKENDS: dict[str, Callable[[], Backend]] = {
+    "reference": _reference,
+    "numpy": _numpy,
+    "llvm": _llvm,
+}

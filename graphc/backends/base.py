@@ -1,0 +1,63 @@
+"""What a backend offers: compile a function for calls from Python, emit it as text or bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import numpy as np
+
+from graphc.ir.core import Function
+from graphc.runtime.signature import Signature
+
+Stage = Literal["tensor", "kernels"]
+
+
+class CompiledFunction(Protocol):
+    """A compiled function. Shapes and element types are checked by the caller, not here."""
+
+    def __call__(
+        self,
+        arguments: Sequence[np.ndarray],
+        results: Sequence[np.ndarray],
+        sizes: Mapping[str, int],
+    ) -> None:
+        """Run once.
+
+        arguments  in signature order, C-contiguous, of the declared dtype and shape; those that a
+                   result `updates` are overwritten
+        results    one array per `signature.fresh_results`, filled here
+        sizes      the value of every dim
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class EmitRequest:
+    """What to emit: parameter values by name (embedded), the artifact's C name, target, info JSON."""
+
+    name: str
+    parameters: Mapping[str, np.ndarray]
+    info: str
+    target: str = "native"
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A backend as data.
+
+    stage    the IR it takes: `tensor` (before fusion) or `kernels` (fused and planned)
+    compile  function -> callable
+    emit     kind ("py", "ll", "asm", "obj") -> (function, signature, request) -> content
+    isa      request.target -> the instruction set level written into `info`
+    """
+
+    name: str
+    summary: str
+    stage: Stage
+    compile: Callable[[Function, Signature], CompiledFunction]
+    emit: Mapping[str, Callable[[Function, Signature, EmitRequest], bytes]] = field(
+        default_factory=dict
+    )
+    isa: Callable[[str], str] = lambda target: "none"

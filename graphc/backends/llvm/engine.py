@@ -1,0 +1,82 @@
+"""From LLVM text to an object, and from an object to callable addresses. One path for both uses.
+
+An artifact's `.o` and the code that Python calls are the same bytes: text is parsed, verified and
+compiled to an object once; a call from Python loads that object. The only file that runs LLVM.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import llvmlite.binding as llvm
+
+from graphc.backends.llvm.target import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CODE_LEVEL = 2
+"""Code generation level. The emitters write what passes would make, so no passes run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Functions of a loaded object; they live as long as this does."""
+
+    addresses: dict[str, int]
+    keep: tuple[object, ...]
+
+
+def object_code(text: str, target: Target) -> bytes:
+    """A relocatable, position independent object file."""
+    module, machine = _parsed(text, target)
+    return machine.emit_object(module)
+
+
+def assembly(text: str, target: Target) -> str:
+    module, machine = _parsed(text, target)
+    return machine.emit_assembly(module)
+
+
+def load(code: bytes, names: Sequence[str], target: Target) -> Loaded:
+    """Puts an object into this process and looks the names up."""
+    _initialize()
+    jit = llvm.create_lljit_compiler(_machine(target))
+    library = llvm.JITLibraryBuilder().add_object_img(code)
+    for name in names:
+        library.export_symbol(name)
+    unique = "graphc_" + hashlib.sha256(code).hexdigest()[:16]
+    tracker = library.link(jit, unique)
+    return Loaded({name: tracker[name] for name in names}, (jit, tracker))
+
+
+def function(loaded: Loaded, name: str, result: type | None, *arguments: type):  # noqa: ANN201
+    """The loaded function as a ctypes callable."""
+    return ctypes.CFUNCTYPE(result, *arguments)(loaded.addresses[name])
+
+
+def _parsed(text: str, target: Target) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:
+    _initialize()
+    module = llvm.parse_assembly(text, llvm.create_context())
+    module.verify()
+    machine = _machine(target)
+    module.data_layout = str(machine.target_data)
+    return module, machine
+
+
+def _machine(target: Target) -> llvm.TargetMachine:
+    return llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu,
+        features=target.features,
+        opt=CODE_LEVEL,
+        reloc="pic",
+        codemodel="default",
+    )
+
+
+def _initialize() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()

@@ -1,0 +1,93 @@
+"""The machine that code is made for: triple, processor, features and the width of a vector.
+
+Width is stated here and nowhere else; the emitters ask the target for it. Only `host_target`
+needs llvmlite, and imports it when called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from graphc.ir.types import DType
+from graphc.support.diagnostics import fail, suggestion
+
+LINUX_X86 = "x86_64-unknown-linux-gnu"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What LLVM has to know of the machine, and what the emitters have to know.
+
+    isa            the level an artifact states, such as x86-64-v3
+    has_fma        llvm.fma is one instruction
+    masks_memory   masked loads and stores of 32 and 64 bit elements are instructions
+    """
+
+    triple: str
+    cpu: str
+    features: str
+    vector_bits: int
+    isa: str
+    has_fma: bool
+    masks_memory: bool
+
+    def lanes(self, dtype: DType) -> int:
+        """Elements of a float or integer type in one vector register."""
+        return self.vector_bits // (8 * max(dtype.itemsize, 4))
+
+
+X86_64 = Target(LINUX_X86, "x86-64", "", 128, "x86-64", has_fma=False, masks_memory=False)
+X86_64_V2 = Target(LINUX_X86, "x86-64-v2", "", 128, "x86-64-v2", has_fma=False, masks_memory=False)
+X86_64_V3 = Target(LINUX_X86, "x86-64-v3", "", 256, "x86-64-v3", has_fma=True, masks_memory=True)
+X86_64_V4 = Target(LINUX_X86, "x86-64-v4", "", 512, "x86-64-v4", has_fma=True, masks_memory=True)
+
+TARGETS: dict[str, Target] = {t.isa: t for t in (X86_64, X86_64_V2, X86_64_V3, X86_64_V4)}
+
+TARGET_NAMES = (*TARGETS, "native")
+
+_V4_FEATURES = ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+_V3_FEATURES = ("avx2", "fma", "bmi2", "f16c")
+
+
+def target_named(name: str) -> Target:
+    """The target of this name; `native` is the machine that asks. Reports an unknown name."""
+    if name == "native":
+        return host_target()
+    if name in TARGETS:
+        return TARGETS[name]
+    known = ", ".join(TARGET_NAMES)
+    hint = suggestion(name, TARGET_NAMES)
+    raise fail("bad-option", f"a target is one of {known}, got {name}{hint}")
+
+
+def host_target() -> Target:
+    """The machine that asks."""
+    import llvmlite.binding as llvm
+
+    features: Mapping[str, bool] = llvm.get_host_cpu_features()
+    text = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(features.items()))
+    return native_target(llvm.get_process_triple(), llvm.get_host_cpu_name(), text, features)
+
+
+def native_target(triple: str, cpu: str, text: str, features: Mapping[str, bool]) -> Target:
+    """The target with exactly these features; `text` is their form for LLVM."""
+    if not triple.startswith("x86_64"):
+        return Target(triple, cpu, text, 128, cpu, has_fma=True, masks_memory=False)
+    level = _level(features)
+    return Target(
+        triple,
+        cpu,
+        text,
+        level.vector_bits,
+        level.isa,
+        has_fma=features.get("fma", False),
+        masks_memory=level.masks_memory,
+    )
+
+
+def _level(features: Mapping[str, bool]) -> Target:
+    """The highest level of x86-64 whose features are all there."""
+    if not all(features.get(f, False) for f in _V3_FEATURES):
+        return X86_64_V2 if features.get("sse4.2", False) else X86_64
+    return X86_64_V4 if all(features.get(f, False) for f in _V4_FEATURES) else X86_64_V3

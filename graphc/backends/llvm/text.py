@@ -1,0 +1,186 @@
+"""LLVM IR as text: types, values, the lines of one function, the parts of one module.
+
+Knows LLVM's syntax and nothing of graphc's IR. Text is much faster to make than llvmlite's own
+objects, and the same input always gives the same text.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple
+
+from graphc.ir.types import DType
+
+
+class LaneType(NamedTuple):
+    """`lanes` elements of one LLVM scalar type; one lane is the plain scalar."""
+
+    element: str
+    lanes: int
+    text: str
+    mangled: str
+
+
+class Val(NamedTuple):
+    """A typed LLVM value: an SSA name or a constant."""
+
+    ref: str
+    type: LaneType
+
+    def __str__(self) -> str:
+        return f"{self.type.text} {self.ref}"
+
+
+_MANGLED = {"float": "f32", "double": "f64"}
+_ELEMENTS = {
+    DType.F32: "float",
+    DType.F64: "double",
+    DType.I32: "i32",
+    DType.I64: "i64",
+    DType.I1: "i1",
+}
+ELEMENT_BYTES = {"float": 4, "double": 8, "i32": 4, "i64": 8, "i1": 1, "i8": 1}
+
+
+@lru_cache(maxsize=256)
+def lane_type(element: str, lanes: int = 1) -> LaneType:
+    """The LLVM type of `lanes` elements."""
+    mangled = _MANGLED.get(element, element)
+    if lanes == 1:
+        return LaneType(element, 1, element, mangled)
+    return LaneType(element, lanes, f"<{lanes} x {element}>", f"v{lanes}{mangled}")
+
+
+def element_of(dtype: DType) -> str:
+    """LLVM's name of an element type in a register."""
+    return _ELEMENTS[dtype]
+
+
+def memory_element(element: str) -> str:
+    """How an element lies in memory: a truth value is one byte."""
+    return "i8" if element == "i1" else element
+
+
+I1 = lane_type("i1")
+I64 = lane_type("i64")
+PTR = lane_type("ptr")
+
+
+def float_literal(value: float, element: str) -> str:
+    """A float constant as hexadecimal bits, rounded to the element type first."""
+    if element == "float":
+        value = _to_f32(value)
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+
+
+def _to_f32(value: float) -> float:
+    try:
+        return struct.unpack("<f", struct.pack("<f", value))[0]
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def constant(value: float | int, type_: LaneType) -> Val:
+    """The same constant in every lane; for integers an exact int within the type."""
+    if type_.element in _MANGLED:
+        literal = float_literal(float(value), type_.element)
+    elif type_.element == "i1":
+        literal = "true" if value else "false"
+    else:
+        literal = str(int(value))
+    if type_.lanes == 1:
+        return Val(literal, type_)
+    return Val(f"splat ({type_.element} {literal})", type_)
+
+
+def index(value: int) -> Val:
+    """A constant of the type that counts and addresses."""
+    return Val(str(value), I64)
+
+
+class Module:
+    """One LLVM module in the making: declarations, constants and functions, in order of first use."""
+
+    def __init__(self, triple: str) -> None:
+        self.triple = triple
+        self._declarations: dict[str, str] = {}
+        self._globals: list[str] = []
+        self._functions: list[str] = []
+
+    def intrinsic(self, name: str, result: str, *arguments: str) -> str:
+        """`@name`, declared once. `name` is complete with its type suffixes."""
+        if name not in self._declarations:
+            self._declarations[name] = f"declare {result} @{name}({', '.join(arguments)})"
+        return f"@{name}"
+
+    def add_global(self, line: str) -> None:
+        self._globals.append(line)
+
+    def add_function(self, header: str, code: Code) -> None:
+        """`header` is everything before the opening brace."""
+        self._functions.append(f"{header} {{\n{code.text()}\n}}\n")
+
+    def text(self) -> str:
+        parts = [f'target triple = "{self.triple}"\n']
+        parts.extend(self._globals)
+        parts.extend(self._functions)
+        parts.extend(self._declarations.values())
+        return "\n".join(parts) + "\n"
+
+
+class Code:
+    """The body of one function: lines, fresh names, and the block now being written."""
+
+    def __init__(self, module: Module, entry: str = "entry") -> None:
+        self.module = module
+        self.block = entry
+        self._lines: list[str] = [f"{entry}:"]
+        self._count = 0
+
+    def value(self, type_: LaneType, text: str) -> Val:
+        """A new value of `type_`, made by the instruction `text`."""
+        self._count = n = self._count + 1
+        self._lines.append(f"  %v{n} = {text}")
+        return Val(f"%v{n}", type_)
+
+    def binary(self, op: str, a: Val, b: Val) -> Val:
+        return self.value(a.type, f"{op} {a.type.text} {a.ref}, {b.ref}")
+
+    def call(self, type_: LaneType, function: str, arguments: Iterable[Val]) -> Val:
+        """A call with these arguments; `function` includes the @."""
+        listed = ", ".join([f"{a.type.text} {a.ref}" for a in arguments])
+        return self.value(type_, f"call {type_.text} {function}({listed})")
+
+    def do(self, text: str) -> None:
+        """An instruction without a result."""
+        self._lines.append(f"  {text}")
+
+    def fresh_label(self, hint: str) -> str:
+        self._count += 1
+        return f"{hint}{self._count}"
+
+    def enter(self, label: str) -> None:
+        """Starts a block; the one before must have ended."""
+        self._lines.append(f"{label}:")
+        self.block = label
+
+    def hole(self) -> int:
+        """A place for a line that is only known later, such as a phi of a loop."""
+        self._lines.append("")
+        return len(self._lines) - 1
+
+    def fill(self, hole: int, line: str) -> None:
+        self._lines[hole] = line
+
+    def fresh(self, type_: LaneType) -> Val:
+        """A name for a value that a later `fill` defines."""
+        self._count += 1
+        return Val(f"%v{self._count}", type_)
+
+    def line_count(self) -> int:
+        return len(self._lines)
+
+    def text(self) -> str:
+        return "\n".join(self._lines)

@@ -1,0 +1,175 @@
+"""The `graphc` command: finds the sub-command, runs it, turns every outcome into an exit code.
+
+Sub-commands live in modules of their own and are imported when they are called, so that
+`graphc --help` needs neither numpy nor LLVM. Nothing below `main` leaves the process.
+
+Exit codes: 0 fine, 1 a check failed, 2 the command line is wrong, 3 the model or the data is
+wrong, 4 a mistake in graphc itself (a report is written), 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+import click
+
+from graphc.cli.terminal import Terminal
+from graphc.support.diagnostics import GraphcError, InternalError, suggestion
+
+EXIT_CHECK_FAILED = 1
+EXIT_USAGE = 2
+EXIT_BAD_INPUT = 3
+EXIT_INTERNAL = 4
+EXIT_INTERRUPTED = 130
+EXIT_PIPE = 141  # what a shell reports for a program that SIGPIPE ended
+
+# name -> (module whose `command` it is, help line); the order is that of `graphc --help`.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "train": ("graphc.cli.train", "Train a network on data and save the model."),
+    "eval": ("graphc.cli.evaluate", "Measure a trained model on data."),
+    "run": ("graphc.cli.run", "Compute a model's outputs for inputs from a file or stdin."),
+    "compile": ("graphc.cli.compile", "Compile a model to a program, library, object or source."),
+    "dump": ("graphc.cli.dump", "Print a network at any stage of compilation."),
+    "opt": ("graphc.cli.opt", "Run passes over IR text: text in, text out."),
+}
+
+EPILOG = """\b
+Examples:
+  graphc train net.ndl --data train.txt --features 0:64 --labels 64 --classes 10 -o net.safetensors
+  graphc eval net.safetensors --data test.txt --features 0:64 --labels 64 --classes 10
+  graphc compile net.safetensors -o net --emit exe
+
+Each command has a help of its own, with an example: `graphc train --help`.
+"""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called, not when they are listed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(COMMANDS[cmd_name][0])  # a name of the table above only
+        return module.command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            hint = suggestion(args[0], COMMANDS)
+            ctx.fail(f"no such command: {args[0]!r}{hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from graphc.cli.version import version_text
+
+        click.echo(version_text())
+        ctx.exit()
+
+
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Print the versions of graphc and of LLVM.",
+)
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """graphc compiles neural networks, written as text, into small native programs.
+
+    A network comes as NDL text (.ndl) or as a trained model (.safetensors). What is made of it
+    needs nothing but the C library to run.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def main(argv: Sequence[str], stdin: TextIO, stdout: TextIO, stderr: TextIO) -> int:
+    """Run one command line (without the program's name); the exit code. Never exits."""
+    return run_command(cli, "graphc", argv, Terminal(stdin, stdout, stderr))
+
+
+def run_command(command: click.Command, name: str, argv: Sequence[str], terminal: Terminal) -> int:
+    """Run `command`; its result or what it raised, as an exit code with a message on stderr."""
+    try:
+        # click prints help and usage to sys.stdout and sys.stderr, whatever they are. Its own
+        # `main` is not used: on a broken pipe it leaves the process.
+        with (
+            contextlib.redirect_stdout(terminal.stdout),
+            contextlib.redirect_stderr(terminal.stderr),
+            command.make_context(name, list(argv), obj=terminal) as context,
+        ):
+            result = command.invoke(context)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.UsageError as error:
+        error.show(terminal.stderr)
+        return EXIT_USAGE
+    except click.ClickException as error:
+        error.show(terminal.stderr)
+        return EXIT_BAD_INPUT
+    except (click.Abort, KeyboardInterrupt):
+        terminal.message("interrupted")
+        return EXIT_INTERRUPTED
+    except GraphcError as error:
+        terminal.diagnostics(error.diagnostics)
+        return EXIT_BAD_INPUT
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if error.filename is None:
+            return _internal_error(argv, error, terminal)
+        terminal.message(f"error[file]: {error.filename}: {error.strerror}")
+        return EXIT_BAD_INPUT
+    except Exception as error:  # the border of the program: nothing may pass as a bare traceback
+        return _internal_error(argv, error, terminal)
+    return result if isinstance(result, int) else 0
+
+
+def _internal_error(argv: Sequence[str], error: Exception, terminal: Terminal) -> int:
+    from graphc.cli.crash import write_report
+
+    what = str(error) if isinstance(error, InternalError) else f"{type(error).__name__}: {error}"
+    terminal.message(f"error[internal]: a mistake in graphc itself: {what}")
+    folder = write_report(argv, error)
+    terminal.message(
+        f"  note: {folder} has all that is needed to reproduce it; please attach it to a report"
+        if folder is not None
+        else "  note: no report could be written to the folder for temporary files"
+    )
+    return EXIT_INTERNAL
+
+
+def console() -> None:
+    """The console script `graphc`."""
+    try:
+        code = main(sys.argv[1:], sys.stdin, sys.stdout, sys.stderr)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader went away, as `head` does. Python would complain again when it flushes
+        # stdout on the way out, so stdout is pointed at nothing first.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = EXIT_PIPE
+    sys.exit(code)

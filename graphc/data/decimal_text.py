@@ -1,0 +1,229 @@
+"""Decimal numbers out of bytes, many at a time, in numpy alone; every value correctly rounded.
+
+A cell such as `-12.75` is read as one machine word: its characters are bytes of a 32- or 64-bit
+integer, and neighbouring digits are joined in pairs, fours and eights by multiplication. Then
+12.75 is 1275 / 10**2. Integers below 2**53 and powers of ten up to 10**22 are exact in a double,
+and IEEE division rounds once, so the quotient is what `float("12.75")` gives, bit for bit.
+
+Covered: an optional sign, up to 16 characters of digits with at most one point, value of the
+digits below 2**53. All else (exponents, `nan`, longer numbers, what is no number at all) is left to
+the caller, who is told which cells those are. Nothing here reads files or reports errors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]
+Indices = npt.NDArray[np.intp]
+Words = npt.NDArray[np.uint32] | npt.NDArray[np.uint64]
+Flags = npt.NDArray[np.bool_]
+
+PADDING = 16
+"""Bytes that must follow the last cell in a buffer: words are read past the end of a cell."""
+
+LONGEST = 16
+MAX_EXACT = 2**53
+POWERS_OF_TEN = 10.0 ** np.arange(23)
+MINUS, PLUS = ord("-"), ord("+")
+
+
+@dataclass(frozen=True, slots=True)
+class WordForm:
+    """Constants for cells held in words of `size` characters; `every(b)` is byte b repeated."""
+
+    size: int
+    dtype: np.dtype
+    zeros: np.unsignedinteger
+    points: np.unsignedinteger
+    past_nine: np.unsignedinteger
+    high_bits: np.unsignedinteger
+    merges: tuple[tuple[np.unsignedinteger, np.unsignedinteger, np.unsignedinteger], ...]
+
+
+def make_word_form(size: int) -> WordForm:
+    """The constants for words of `size` (4 or 8) characters."""
+    dtype = np.dtype(f"<u{size}")
+
+    def every(byte: int) -> np.unsignedinteger:
+        return dtype.type(int.from_bytes(bytes([byte]) * size, "little"))
+
+    # Step k joins fields of `bits` bits: low field * 10**digits + high field, kept in the low one.
+    merges: list[tuple[np.unsignedinteger, np.unsignedinteger, np.unsignedinteger]] = []
+    bits = 8
+    while bits < 8 * size:
+        keep = sum(((1 << bits) - 1) << at for at in range(0, 8 * size, 2 * bits))
+        merges.append((dtype.type(10 ** (bits // 8)), dtype.type(bits), dtype.type(keep)))
+        bits *= 2
+    return WordForm(
+        size,
+        dtype,
+        zeros=every(ord("0")),
+        points=every(0x10),
+        past_nine=every(0x80 - 10),
+        high_bits=every(0x80),
+        merges=tuple(merges),
+    )
+
+
+FOUR, EIGHT = make_word_form(4), make_word_form(8)
+
+
+def parse_decimals(
+    buffer: Bytes, starts: Indices, ends: Indices
+) -> tuple[npt.NDArray[np.float64], Indices]:
+    """The values of the cells buffer[starts[i]:ends[i]], and the indices i not covered here.
+
+    Values at those indices mean nothing. Cells must not be empty, and `buffer` must go on for
+    `PADDING` bytes after the last cell.
+    """
+    lengths = ends - starts
+    longest = int(lengths.max(initial=0))
+    if longest <= FOUR.size:
+        values, doubtful = _parse_short(FOUR, buffer, starts, lengths)
+        return values, np.flatnonzero(doubtful)
+    if longest <= EIGHT.size:
+        values, doubtful = _parse_short(EIGHT, buffer, starts, lengths)
+        return values, np.flatnonzero(doubtful)
+    short = lengths <= EIGHT.size
+    values = np.empty(len(starts), np.float64)
+    doubtful = np.empty(len(starts), np.bool_)
+    if short.any():
+        values[short], doubtful[short] = _parse_short(
+            EIGHT, buffer, starts[short], lengths[short]
+        )
+    long = ~short
+    values[long], doubtful[long] = _parse_long(buffer, starts[long], lengths[long])
+    return values, np.flatnonzero(doubtful)
+
+
+def words_at(form: WordForm, buffer: Bytes, starts: Indices) -> Words:
+    """The `form.size` bytes from each start on, as little-endian words."""
+    count = len(buffer) - form.size + 1
+    overlapping = np.ndarray((count,), form.dtype, buffer, strides=(1,))
+    return overlapping[starts]
+
+
+def _parse_short(
+    form: WordForm, buffer: Bytes, starts: Indices, lengths: Indices
+) -> tuple[npt.NDArray[np.float64], Flags]:
+    """Values of cells of at most `form.size` characters, and which of them are doubtful."""
+    words = words_at(form, buffer, starts)
+    sizes = lengths.astype(form.dtype)
+    negative, signed = _signs(words.astype(np.uint8))
+    if signed is not None:
+        words >>= signed.astype(form.dtype) << form.dtype.type(3)
+        sizes -= signed.astype(form.dtype)
+    digits, after_point, pointed, bad = _digits(form, words, sizes)
+    bad |= sizes == (0 if pointed is None else pointed)
+    values = digits.astype(np.float64)
+    if after_point is not None:
+        values /= POWERS_OF_TEN[after_point]
+    if negative is not None:
+        np.negative(values, out=values, where=negative)
+    return values, bad
+
+
+def _parse_long(
+    buffer: Bytes, starts: Indices, lengths: Indices
+) -> tuple[npt.NDArray[np.float64], Flags]:
+    """As `_parse_short`, for cells of more than 8 characters, as two words each.
+
+    The second word is the last 8 characters, the first word what comes before them.
+    """
+    negative, signed = _signs(buffer[starts])
+    if signed is not None:
+        starts = starts + signed
+        lengths = lengths - signed
+    bad = lengths > LONGEST
+    head_sizes = np.clip(lengths - EIGHT.size, 0, EIGHT.size).astype(np.uint64)
+    tails = words_at(EIGHT, buffer, starts + (lengths - EIGHT.size))
+    head, head_after, head_pointed, head_bad = _digits(
+        EIGHT, words_at(EIGHT, buffer, starts), head_sizes
+    )
+    tail, tail_after, tail_pointed, tail_bad = _digits(
+        EIGHT, tails, np.full(len(starts), 8, np.uint64)
+    )
+    bad |= head_bad
+    bad |= tail_bad
+    if tail_pointed is None:
+        head *= np.uint64(10**8)
+    else:
+        head *= np.where(tail_pointed, np.uint64(10**7), np.uint64(10**8))
+    head += tail
+    bad |= head >= MAX_EXACT
+    values = head.astype(np.float64)
+    after = tail_after
+    if head_after is not None and head_pointed is not None:
+        after = np.where(head_pointed, head_after + 8, 0 if tail_after is None else tail_after)
+        if tail_pointed is not None:
+            bad |= head_pointed & tail_pointed
+    if after is not None:
+        values /= POWERS_OF_TEN[after]
+    if negative is not None:
+        np.negative(values, out=values, where=negative)
+    return values, bad
+
+
+def _signs(first: Bytes) -> tuple[Flags | None, Flags | None]:
+    """Which cells start with `-`, and which with any sign; None where no cell does."""
+    negative = first == MINUS
+    signed = negative | (first == PLUS)
+    if not signed.any():
+        return None, None
+    return negative, signed
+
+
+def _digits(
+    form: WordForm, words: Words, sizes: Words
+) -> tuple[Words, Bytes | None, Flags | None, Flags]:
+    """The first `sizes` characters of each word as an unsigned integer, a point left out.
+
+    Returns the integers, the number of digits after the point and whether there is one (both None
+    when no word has one), and which words hold something other than digits and one point.
+    """
+    bits = sizes << form.dtype.type(3)
+    # Characters to the top of the word (the last one most significant), zeros before them; what
+    # follows the cell is shifted out. A shift by the whole width gives 0 in numpy.
+    words = words << (form.dtype.type(8 * form.size) - bits)
+    words |= form.zeros >> bits
+    words ^= form.zeros
+    # '0' to '9' are now 0 to 9, and '.' is 0x1e, the only character allowed with bit 4 set.
+    points = words & form.points
+    if points.any():
+        words, after_point, pointed, bad = _without_point(form, words, points)
+        bad |= ((words + form.past_nine) | words) & form.high_bits
+    else:
+        after_point, pointed = None, None
+        bad = ((words + form.past_nine) | words) & form.high_bits
+    for scale, shift, keep in form.merges:
+        joined = words >> shift
+        words *= scale
+        words += joined
+        words &= keep
+    return words, after_point, pointed, bad != 0
+
+
+def _without_point(
+    form: WordForm, words: Words, points: Words
+) -> tuple[Words, Bytes, Flags, Words]:
+    """Words with the byte of the point taken out and the bytes below it moved up.
+
+    Returns the words, the number of bytes that were above the point (0 without a point), which
+    words have one, and a word that is not 0 where there are two or it is not a point after all.
+    """
+    pointed = points != 0
+    one = pointed.astype(form.dtype)
+    bit = points >> form.dtype.type(4)
+    words = words ^ bit * form.dtype.type(ord(".") ^ ord("0"))
+    below = bit - one
+    through = (bit << form.dtype.type(8)) - one
+    bad = (bit & below) | (words & (through ^ below))
+    words += (words & below) * form.dtype.type(255)
+    after_point = np.bitwise_count(~through)
+    after_point >>= 3
+    after_point *= pointed
+    return words, after_point, pointed, bad

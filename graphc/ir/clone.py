@@ -1,0 +1,69 @@
+"""Copies of functions and blocks, with a map from old values to new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from graphc.ir.core import Block, Function, Module, Operation, Region, Value
+
+
+def clone_module(module: Module) -> Module:
+    """A deep copy; OpDefs, params, types and locations are shared (they are frozen)."""
+    return Module([clone_function(f) for f in module.functions], module.dims)
+
+
+def clone_function(function: Function) -> Function:
+    copy = Function(
+        function.name,
+        function.kind,
+        roles=list(function.roles),
+        results=list(function.results),
+        location=function.location,
+        arena=function.arena,
+    )
+    values: dict[Value, Value] = {}
+    for argument in function.arguments:
+        values[argument] = copy.block.add_argument(argument.type, argument.name)
+    clone_operations(function.block, copy.block, values)
+    return copy
+
+
+def clone_operations(
+    source: Iterable[Operation], target: Block, values: dict[Value, Value]
+) -> None:
+    """Append copies of the operations to `target`; `values` maps and is extended.
+
+    Operands missing from `values` are kept as they are. Operations may refer to later ones.
+    """
+    copies: list[tuple[Operation, Operation]] = []
+    for op in source:
+        copy = clone_shallow(op)
+        values.update(zip(op.results, copy.results, strict=True))
+        target.append(copy)
+        copies.append((op, copy))
+    for op, copy in copies:
+        copy.set_operands(values.get(v, v) for v in op.operands)
+
+
+def clone_shallow(op: Operation) -> Operation:
+    """A copy without operands; regions are copied whole (they read nothing from outside)."""
+    return Operation(
+        op.opdef,
+        (),
+        [v.type for v in op.results],
+        op.params,
+        regions=[clone_region(r) for r in op.regions],
+        location=op.location,
+        names=[v.name for v in op.results],
+    )
+
+
+def clone_region(region: Region) -> Region:
+    copy = Region()
+    for block in region.blocks:
+        new = copy.add_block(Block())
+        values: dict[Value, Value] = {}
+        for argument in block.arguments:
+            values[argument] = new.add_argument(argument.type, argument.name)
+        clone_operations(block, new, values)
+    return copy

@@ -1,0 +1,454 @@
+"""Operations, values, blocks, regions, functions, modules: the graph itself.
+
+One `Operation` class serves all kinds; kinds differ by their `OpDef` record. Types, params,
+locations and OpDefs are frozen, only the graph changes, and only through the methods here, which
+keep every value's uses exact. The classes refer to each other, so they share one file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from graphc.ir.codegen import Category
+from graphc.ir.params import NoParams, Params
+from graphc.ir.types import Symbol, Type
+from graphc.support.source import UNKNOWN, Location
+
+if TYPE_CHECKING:
+    from graphc.ir.insertion import IRBuilder
+
+Array = np.ndarray
+
+
+class Trait(Enum):
+    """Yes/no facts that passes may rely on."""
+
+    PURE = "no effect besides its results; may be merged, moved and removed"
+    COMMUTATIVE = "its two operands may be exchanged"
+    TERMINATOR = "ends its block"
+    ROOT = "kept even if nobody uses its result"
+
+
+class Level(Enum):
+    """Which of the three levels an operation belongs to."""
+
+    NODE = "node"
+    TENSOR = "tensor"
+    KERNEL = "kernel"
+
+
+InferRule = Callable[[Sequence[Type], Any], Sequence[Type]]
+Reference = Callable[..., Array | tuple[Array, ...]]
+VjpRule = Callable[["IRBuilder", "Operation", "Value"], "Sequence[Value | None]"]
+ExpandRule = Callable[..., "Value"]
+RegionTypes = Callable[[Sequence["Region"]], Sequence[Type]]
+CheckRule = Callable[["Operation"], "Iterable[str]"]
+
+
+class NotDifferentiable(Enum):
+    """Why an operation has no vjp: the derivative is zero everywhere, or there is none."""
+
+    ZERO = "piecewise constant: no gradient flows through it"
+    NONE = "not differentiable"
+
+
+@dataclass(frozen=True, eq=False)
+class OpDef:
+    """Everything the compiler knows of one kind of operation.
+
+    name         text-form name; node ops start with `node.`
+    summary      one sentence, for docs and messages
+    operands     operand names for messages; a last name ending in `*` takes any number
+    infer        (operand types, params) -> result types; raises TypeRuleError; the verifier re-runs it
+    params       the class of its settings
+    reference    numpy meaning: (params, *arrays) -> array (or tuple); never shared with `codegen`
+    codegen      category and its rule, what backends implement
+    vjp          (builder, op, cotangent of the result) -> cotangent per operand (None: no gradient)
+    traits       facts for passes
+    expand       node ops: emits the tensor ops that compute it
+    region_types structured ops: regions -> result types, in place of what `infer` returns
+    check        rules beyond types (regions); yields messages
+    constraints  numbered sentences that `infer` enforces
+    equation     the mathematics, for docs
+    source       where it is defined (book equation, paper)
+    """
+
+    name: str
+    summary: str
+    operands: tuple[str, ...]
+    infer: InferRule
+    codegen: Category
+    vjp: VjpRule | NotDifferentiable
+    params: type[Params] = NoParams
+    reference: Reference | None = None
+    traits: frozenset[Trait] = frozenset({Trait.PURE})
+    level: Level = Level.TENSOR
+    expand: ExpandRule | None = None
+    region_types: RegionTypes | None = None
+    check: CheckRule | None = None
+    constraints: tuple[str, ...] = ()
+    equation: str = ""
+    source: str = ""
+
+    @property
+    def is_variadic(self) -> bool:
+        return bool(self.operands) and self.operands[-1].endswith("*")
+
+    def accepts_count(self, count: int) -> bool:
+        """Whether `count` operands are allowed."""
+        if self.is_variadic:
+            return count >= len(self.operands) - 1
+        return count == len(self.operands)
+
+    def operand_name(self, index: int) -> str:
+        if self.is_variadic and index >= len(self.operands) - 1:
+            return f"{self.operands[-1][:-1]}{index - len(self.operands) + 1}"
+        return self.operands[index]
+
+    def has(self, trait: Trait) -> bool:
+        return trait in self.traits
+
+    def result_types(
+        self, operands: Sequence[Type], params: Params, regions: Sequence[Region] = ()
+    ) -> tuple[Type, ...]:
+        """What the results must be; raises TypeRuleError when the operands do not fit."""
+        inferred = self.infer(operands, params)
+        return tuple(inferred if self.region_types is None else self.region_types(regions))
+
+    def __repr__(self) -> str:
+        return f"<OpDef {self.name}>"
+
+
+class Value:
+    """A typed result or block argument; knows every operand slot that reads it."""
+
+    __slots__ = ("_uses", "index", "name", "owner", "type")
+
+    def __init__(self, type: Type, owner: Operation | Block, index: int, name: str | None) -> None:
+        self.type = type
+        self.owner = owner
+        self.index = index
+        self.name = name
+        self._uses: dict[tuple[Operation, int], None] = {}
+
+    @property
+    def op(self) -> Operation | None:
+        """The operation that makes it, None for a block argument."""
+        return self.owner if isinstance(self.owner, Operation) else None
+
+    @property
+    def uses(self) -> tuple[tuple[Operation, int], ...]:
+        """(operation, operand index) of each read, in the order they were added."""
+        return tuple(self._uses)
+
+    @property
+    def has_uses(self) -> bool:
+        return bool(self._uses)
+
+    def users(self) -> tuple[Operation, ...]:
+        """The operations that read it, each once."""
+        return tuple(dict.fromkeys(op for op, _ in self._uses))
+
+    def replace_all_uses(self, new: Value) -> None:
+        """Let every reader of this value read `new`."""
+        for op, index in self.uses:
+            op.set_operand(index, new)
+
+    def __repr__(self) -> str:
+        return f"<Value %{self.name or '?'}: {self.type}>"
+
+
+class Operation:
+    """One node of the IR. Create with `Block.append`/`IRBuilder.emit`, remove with `erase`."""
+
+    __slots__ = (
+        "_next",
+        "_operands",
+        "_previous",
+        "block",
+        "location",
+        "opdef",
+        "params",
+        "regions",
+        "results",
+    )
+
+    def __init__(
+        self,
+        opdef: OpDef,
+        operands: Iterable[Value],
+        result_types: Iterable[Type],
+        params: Params | None = None,
+        *,
+        regions: Iterable[Region] = (),
+        location: Location = UNKNOWN,
+        names: Sequence[str | None] = (),
+    ) -> None:
+        self.opdef = opdef
+        self.params = params if params is not None else opdef.params()
+        self.location = location
+        self.block: Block | None = None
+        self._previous: Operation | None = None
+        self._next: Operation | None = None
+        self._operands: list[Value] = []
+        for index, value in enumerate(operands):
+            self._operands.append(value)
+            value._uses[(self, index)] = None
+        self.results = [
+            Value(t, self, i, names[i] if i < len(names) else None)
+            for i, t in enumerate(result_types)
+        ]
+        self.regions = list(regions)
+        for region in self.regions:
+            region.owner = self
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        return tuple(self._operands)
+
+    @property
+    def result(self) -> Value:
+        """The only result."""
+        (value,) = self.results
+        return value
+
+    @property
+    def next(self) -> Operation | None:
+        return self._next
+
+    @property
+    def previous(self) -> Operation | None:
+        return self._previous
+
+    def set_operand(self, index: int, value: Value) -> None:
+        self._operands[index]._uses.pop((self, index))
+        self._operands[index] = value
+        value._uses[(self, index)] = None
+
+    def set_operands(self, values: Iterable[Value]) -> None:
+        """Replace the whole operand list."""
+        self._drop_operands()
+        for index, value in enumerate(values):
+            self._operands.append(value)
+            value._uses[(self, index)] = None
+
+    def _drop_operands(self) -> None:
+        for index, value in enumerate(self._operands):
+            value._uses.pop((self, index))
+        self._operands = []
+
+    def replace_with(self, values: Sequence[Value]) -> None:
+        """Let readers of its results read `values`, then erase it."""
+        for old, new in zip(self.results, values, strict=True):
+            if old.name is not None and new.name is None:
+                new.name = old.name
+            old.replace_all_uses(new)
+        self.erase()
+
+    def erase(self) -> None:
+        """Remove it from its block; its results must be unused."""
+        for value in self.results:
+            if value.has_uses:
+                raise ValueError(f"{self.opdef.name} is still used and cannot be erased")
+        self.drop_references()
+        if self.block is not None:
+            self.block.unlink(self)
+
+    def drop_references(self) -> None:
+        """Forget operands here and in nested regions, so that cyclic graphs can be erased."""
+        work = [self]
+        while work:
+            op = work.pop()
+            op._drop_operands()
+            for region in op.regions:
+                work.extend(inner for block in region.blocks for inner in block)
+
+    def __repr__(self) -> str:
+        return f"<Operation {self.opdef.name}>"
+
+
+class Block:
+    """Operations in order (a doubly linked list) and the arguments they may read."""
+
+    __slots__ = ("_count", "_first", "_last", "arguments", "region")
+
+    def __init__(self, argument_types: Iterable[Type] = (), names: Sequence[str | None] = ()) -> None:
+        self.region: Region | None = None
+        self._first: Operation | None = None
+        self._last: Operation | None = None
+        self._count = 0
+        self.arguments: list[Value] = []
+        for index, type in enumerate(argument_types):
+            self.add_argument(type, names[index] if index < len(names) else None)
+
+    def add_argument(self, type: Type, name: str | None = None) -> Value:
+        value = Value(type, self, len(self.arguments), name)
+        self.arguments.append(value)
+        return value
+
+    def __iter__(self) -> Iterator[Operation]:
+        """The operations in order; the current one may be erased while iterating."""
+        op = self._first
+        while op is not None:
+            following = op._next
+            yield op
+            op = following
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def first(self) -> Operation | None:
+        return self._first
+
+    @property
+    def last(self) -> Operation | None:
+        return self._last
+
+    @property
+    def terminator(self) -> Operation | None:
+        last = self._last
+        return last if last is not None and last.opdef.has(Trait.TERMINATOR) else None
+
+    def append(self, op: Operation) -> Operation:
+        return self.insert_before(None, op)
+
+    def insert_before(self, anchor: Operation | None, op: Operation) -> Operation:
+        """Put `op` before `anchor`, at the end for None."""
+        if op.block is not None:
+            raise ValueError(f"{op.opdef.name} is already in a block")
+        previous = self._last if anchor is None else anchor._previous
+        op.block, op._previous, op._next = self, previous, anchor
+        if previous is None:
+            self._first = op
+        else:
+            previous._next = op
+        if anchor is None:
+            self._last = op
+        else:
+            anchor._previous = op
+        self._count += 1
+        return op
+
+    def unlink(self, op: Operation) -> Operation:
+        """Take `op` out without touching its edges."""
+        before, after = op._previous, op._next
+        if before is None:
+            self._first = after
+        else:
+            before._next = after
+        if after is None:
+            self._last = before
+        else:
+            after._previous = before
+        op.block = op._previous = op._next = None
+        self._count -= 1
+        return op
+
+    def reorder(self, order: Sequence[Operation]) -> None:
+        """Put the block's operations, all of them, in this order."""
+        if len(order) != self._count or any(op.block is not self for op in order):
+            raise ValueError("reorder needs exactly the block's operations")
+        for op in order:
+            self.unlink(op)
+        for op in order:
+            self.append(op)
+
+
+class Region:
+    """Blocks owned by an operation or a function."""
+
+    __slots__ = ("blocks", "owner")
+
+    def __init__(self, blocks: Iterable[Block] = ()) -> None:
+        self.owner: Operation | Function | None = None
+        self.blocks: list[Block] = []
+        for block in blocks:
+            self.add_block(block)
+
+    def add_block(self, block: Block) -> Block:
+        block.region = self
+        self.blocks.append(block)
+        return block
+
+    @property
+    def block(self) -> Block:
+        """The only block."""
+        (block,) = self.blocks
+        return block
+
+
+class RegionKind(Enum):
+    """GRAPH: no order, cycles allowed, names are node names. SSA: definition before use."""
+
+    GRAPH = "graph"
+    SSA = "func"
+
+
+ArgumentRole = Literal["input", "parameter", "state", "setting"]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultInfo:
+    """A function result's name, and the argument whose memory it takes over (a learner's update)."""
+
+    name: str
+    updates: str | None = None
+
+
+@dataclass(eq=False)
+class Function:
+    """A named region. A graph has no arguments and no results: its nodes are the network."""
+
+    name: str
+    kind: RegionKind
+    body: Region = field(default_factory=lambda: Region([Block()]))
+    roles: list[ArgumentRole] = field(default_factory=list)
+    results: list[ResultInfo] = field(default_factory=list)
+    location: Location = UNKNOWN
+    arena: int | None = None  # bytes of scratch memory, set by plan-memory
+
+    def __post_init__(self) -> None:
+        self.body.owner = self
+
+    @property
+    def block(self) -> Block:
+        return self.body.block
+
+    @property
+    def arguments(self) -> list[Value]:
+        return self.block.arguments
+
+    def add_argument(self, name: str, type: Type, role: ArgumentRole) -> Value:
+        self.roles.append(role)
+        return self.block.add_argument(type, name)
+
+    def argument(self, name: str) -> Value | None:
+        return next((a for a in self.arguments if a.name == name), None)
+
+    @property
+    def returned(self) -> tuple[Value, ...]:
+        """The values that the terminator hands out."""
+        terminator = self.block.terminator
+        return terminator.operands if terminator is not None else ()
+
+
+class Module:
+    """What is compiled: functions, and the bounded dimensions they share."""
+
+    def __init__(self, functions: Iterable[Function] = (), dims: Iterable[Symbol] = ()) -> None:
+        self.functions: list[Function] = list(functions)
+        self.dims: list[Symbol] = list(dims)
+
+    def function(self, name: str) -> Function | None:
+        return next((f for f in self.functions if f.name == name), None)
+
+    def __str__(self) -> str:
+        from graphc.ir.printer import print_module  # the printer reads these classes
+
+        return print_module(self)

@@ -1,0 +1,86 @@
+"""Tokens of the IR's text form. Positions are offsets; `SourceFile.span` turns them into spans."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from graphc.support.diagnostics import DiagnosticSink, printable
+from graphc.support.source import SourceFile, Span
+
+Kind = Literal["value", "symbol", "name", "number", "string", "type", "punct", "end"]
+
+_TOKEN = re.compile(
+    r"""
+      (?P<skip>(?:[ \t\r\n]+|//[^\n]*)+)
+    | (?P<type>(?:tensor|matrix)<[^<>\n]*>)
+    | (?P<value>%(?:[A-Za-z_][A-Za-z0-9_.]*|[0-9]+|"(?:[^"\\\n]|\\.)*"))
+    | (?P<symbol>@(?:[A-Za-z_][A-Za-z0-9_.]*|"(?:[^"\\\n]|\\.)*"))
+    | (?P<number>-?(?:[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|inf\b|nan\b))
+    | (?P<name>[A-Za-z_][A-Za-z0-9_.]*)
+    | (?P<string>"(?:[^"\\\n]|\\.)*")
+    | (?P<punct>->|<=|[{}()\[\],=:^-])
+    """,
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token: kind, text as written, offset in the source."""
+
+    kind: Kind
+    text: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+
+def tokenize(source: SourceFile, sink: DiagnosticSink) -> list[Token]:
+    """The tokens, closed by an `end` token. A character that starts no token is reported once."""
+    text, tokens, at = source.text, [], 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            what = printable(text[at])
+            sink.error("lexical", f"`{what}` starts no token of the IR text", source.span(at, at + 1))
+            at += 1
+            continue
+        if match.lastgroup != "skip":
+            tokens.append(Token(match.lastgroup, match.group(), at))  # type: ignore[arg-type]
+        at = match.end()
+    tokens.append(Token("end", "", len(text)))
+    return tokens
+
+
+_ESCAPE = re.compile(r'\\(u\{[0-9a-fA-F]{1,6}\}|["\\nrt])|\\')
+_PLAIN = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
+
+
+def unquote(text: str) -> str | None:
+    """The content of a string literal with its quotes; None for an escape that does not exist."""
+    bad = False
+
+    def replace(match: re.Match[str]) -> str:
+        nonlocal bad
+        code = match.group(1)
+        if code is None:
+            bad = True
+            return ""
+        if code[0] != "u":
+            return _PLAIN[code]
+        number = int(code[2:-1], 16)
+        if number > 0x10FFFF:
+            bad = True
+            return ""
+        return chr(number)
+
+    content = _ESCAPE.sub(replace, text[1:-1])
+    return None if bad else content
+
+
+def token_span(source: SourceFile, token: Token) -> Span:
+    return source.span(token.start, max(token.end, token.start + 1))

@@ -1,0 +1,479 @@
+"""Reads the IR's text form back (grammar: `docs/ir.md`); the exact inverse of `printer.py`.
+
+Errors go to the sink with the span of the offending token; after one, parsing goes on at the next
+line that starts an operation or a function, so one run reports them all. Types are taken as
+printed: the verifier asks every operation again and compares.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from graphc.ir.context import Context
+from graphc.ir.core import (
+    Block,
+    Function,
+    Module,
+    OpDef,
+    Operation,
+    Region,
+    RegionKind,
+    ResultInfo,
+    Value,
+)
+from graphc.ir.lexer import Token, token_span, tokenize, unquote
+from graphc.ir.params import Literalish, ParamsError, make_params
+from graphc.ir.types import (
+    SAMPLES,
+    Dim,
+    DType,
+    MatrixDim,
+    MatrixType,
+    Symbol,
+    TensorType,
+    Type,
+)
+from graphc.support.diagnostics import suggestion
+from graphc.support.source import Location, SourceFile, Span
+
+MAX_NESTING = 64
+_ROLES = ("input", "parameter", "state", "setting")
+
+
+def parse_module(text: str, context: Context, *, file: str = "<text>") -> Module:
+    """The module in `text`. Errors are in `context.sink`; what could be read is returned."""
+    return _Parser(SourceFile(file, text), context).module()
+
+
+class _SyntaxError(Exception):
+    """Raised inside the parser after the message went to the sink; caught where it resumes."""
+
+
+@dataclass
+class _Scope:
+    """Values of one function by printed name, and operands that wait for them."""
+
+    values: dict[str, Value] = field(default_factory=dict)
+    pending: list[tuple[Operation, list[Token]]] = field(default_factory=list)
+
+
+class _Parser:
+    def __init__(self, source: SourceFile, context: Context) -> None:
+        self._source = source
+        self._context = context
+        self._sink = context.sink
+        self._tokens = tokenize(source, context.sink)
+        self._at = 0
+        self._dims: dict[str, Symbol] = {}
+
+    # --- tokens ---------------------------------------------------------------------------
+
+    @property
+    def _token(self) -> Token:
+        return self._tokens[self._at]
+
+    def _advance(self) -> Token:
+        token = self._token
+        if token.kind != "end":
+            self._at += 1
+        return token
+
+    def _is(self, text: str) -> bool:
+        return self._token.text == text and self._token.kind in ("punct", "name")
+
+    def _accept(self, text: str) -> bool:
+        if self._is(text):
+            self._at += 1
+            return True
+        return False
+
+    def _expect(self, text: str) -> Token:
+        if not self._is(text):
+            raise self._error(f"`{text}` is required here, got {self._seen()}")
+        return self._advance()
+
+    def _expect_kind(self, kind: str, what: str) -> Token:
+        if self._token.kind != kind:
+            raise self._error(f"{what} is required here, got {self._seen()}")
+        return self._advance()
+
+    def _seen(self) -> str:
+        return f"`{self._token.text}`" if self._token.kind != "end" else "the end of the text"
+
+    def _span(self, token: Token) -> Span:
+        return token_span(self._source, token)
+
+    def _error(self, message: str, token: Token | None = None, slug: str = "parse") -> _SyntaxError:
+        self._sink.error(slug, message, self._span(token or self._token))
+        return _SyntaxError()
+
+    # --- module and functions --------------------------------------------------------------
+
+    def module(self) -> Module:
+        module = Module()
+        while self._token.kind != "end":
+            try:
+                if self._is("dim"):
+                    module.dims.append(self._dim())
+                elif self._is("graph") or self._is("func"):
+                    module.functions.append(self._function(module))
+                else:
+                    raise self._error(f"`dim`, `graph` or `func` is required, got {self._seen()}")
+            except _SyntaxError:
+                self._skip_to_top_level()
+        return module
+
+    def _skip_to_top_level(self) -> None:
+        self._advance()
+        while self._token.kind != "end" and not self._is("graph") and not self._is("func"):
+            self._advance()
+
+    def _dim(self) -> Symbol:
+        self._expect("dim")
+        name = self._expect_kind("name", "a dimension name")
+        self._expect("<=")
+        bound = self._integer("a bound")
+        if not re.fullmatch(r"[A-Z][A-Z0-9]*", name.text):
+            raise self._error("a dimension name is capital letters and digits", name)
+        if name.text in self._dims:
+            raise self._error(f"dimension {name.text} is declared twice", name, "duplicate-name")
+        symbol = Symbol(name.text, bound)
+        self._dims[name.text] = symbol
+        return symbol
+
+    def _integer(self, what: str) -> int:
+        token = self._expect_kind("number", what)
+        try:
+            value = int(token.text)
+        except ValueError:
+            raise self._error(f"{what} is an integer, got `{token.text}`", token) from None
+        if value < 0:
+            raise self._error(f"{what} is not negative, got {value}", token)
+        return value
+
+    def _function(self, module: Module) -> Function:
+        kind = RegionKind(self._advance().text)
+        name_token = self._expect_kind("symbol", "a function name (`@name`)")
+        name = self._plain_name(name_token)
+        if module.function(name) is not None:
+            self._error(f"function @{name} is defined twice", name_token, "duplicate-name")
+        function = Function(name, kind, location=Location(self._span(name_token)))
+        scope = _Scope()
+        if self._accept("("):
+            self._arguments(function, scope)
+        result_types: list[tuple[Type, Token]] = []
+        if self._accept("->"):
+            result_types = self._results(function)
+        if self._accept("arena"):
+            function.arena = self._integer("the arena's size")
+        self._expect("{")
+        self._body(function.block, scope, 0)
+        self._expect("}")
+        self._resolve(scope)
+        self._compare_results(function, result_types)
+        return function
+
+    def _arguments(self, function: Function, scope: _Scope) -> None:
+        while not self._accept(")"):
+            token = self._expect_kind("value", "an argument (`%name`)")
+            self._expect(":")
+            type = self._type()
+            role = self._expect_kind("name", "a role")
+            if role.text not in _ROLES:
+                raise self._error(f"a role is one of {', '.join(_ROLES)}, got `{role.text}`", role)
+            value = function.add_argument(self._plain_name(token) or "", type, role.text)  # type: ignore[arg-type]
+            self._define(scope, token, value)
+            if not self._is(")"):
+                self._expect(",")
+
+    def _results(self, function: Function) -> list[tuple[Type, Token]]:
+        self._expect("(")
+        types: list[tuple[Type, Token]] = []
+        while not self._accept(")"):
+            token = self._advance()
+            if token.kind not in ("name", "string"):
+                raise self._error(f"a result name is required, got `{token.text}`", token)
+            self._expect(":")
+            types.append((self._type(), token))
+            updates = None
+            if self._accept("updates"):
+                updates = self._plain_name(self._expect_kind("value", "an argument (`%name`)"))
+            function.results.append(ResultInfo(self._plain_name(token), updates))
+            if not self._is(")"):
+                self._expect(",")
+        return types
+
+    def _compare_results(self, function: Function, declared: list[tuple[Type, Token]]) -> None:
+        returned = function.returned
+        if len(returned) != len(declared):
+            self._sink.error(
+                "parse",
+                f"@{function.name} declares {len(declared)} results but returns {len(returned)}",
+                function.location,
+            )
+            return
+        for (type, token), value in zip(declared, returned, strict=True):
+            if type != value.type:
+                self._sink.error(
+                    "parse", f"declared as {type} but {value.type} is returned", self._span(token)
+                )
+
+    # --- operations ------------------------------------------------------------------------
+
+    def _body(self, block: Block, scope: _Scope, depth: int) -> None:
+        while not self._is("}") and not self._is("^") and self._token.kind != "end":
+            line_start = self._at
+            try:
+                self._operation(block, scope, depth)
+            except _SyntaxError:
+                self._skip_line(line_start)
+
+    def _skip_line(self, start: int) -> None:
+        """Go on at the first token on a later line than the token at index `start`."""
+        line, _ = self._source.position(self._tokens[start].start)
+        self._at = max(self._at, start)
+        while self._token.kind != "end":
+            if self._source.position(self._token.start)[0] > line:
+                return
+            self._advance()
+
+    def _operation(self, block: Block, scope: _Scope, depth: int) -> None:
+        results: list[Token] = []
+        if self._token.kind == "value":
+            results = self._list("value", "a result (`%name`)")
+            self._expect("=")
+        op_token = self._expect_kind("name", "an operation name")
+        opdef = self._context.ops.get(op_token.text)
+        if opdef is None:
+            near = suggestion(op_token.text, self._context.ops)
+            raise self._error(f"no operation `{op_token.text}`{near}", op_token, "unknown-op")
+        operands = self._list("value", "an operand") if self._token.kind == "value" else []
+        given = self._params() if self._starts_params() else {}
+        types: list[Type] = []
+        if self._accept(":"):
+            types.append(self._type())
+            while self._accept(","):
+                types.append(self._type())
+        if len(types) != len(results):
+            raise self._error(f"{len(results)} results need {len(results)} types, got {len(types)}")
+        location = self._location() if self._is("loc") else Location(self._span(op_token))
+        regions = [self._region(scope, depth + 1)] if self._is("{") else []
+        op = self._build(opdef, op_token, given, types, regions, location, results)
+        block.append(op)
+        scope.pending.append((op, operands))
+        for token, value in zip(results, op.results, strict=True):
+            self._define(scope, token, value)
+
+    def _build(
+        self,
+        opdef: OpDef,
+        token: Token,
+        given: Mapping[str, Literalish],
+        types: list[Type],
+        regions: list[Region],
+        location: Location,
+        results: list[Token],
+    ) -> Operation:
+        try:
+            params = make_params(opdef.params, given)
+        except ParamsError as problem:
+            raise self._error(f"{opdef.name}: {problem}", token, "bad-value") from None
+        names = [self._plain_name(t) or None for t in results]
+        return Operation(opdef, (), types, params, regions=regions, location=location, names=names)
+
+    def _starts_params(self) -> bool:
+        """`{name =` or `{}` opens params; any other `{` opens a region."""
+        if not self._is("{"):
+            return False
+        following = self._tokens[self._at + 1 : self._at + 3]
+        return len(following) == 2 and following[0].kind == "name" and following[1].text == "="
+
+    def _params(self) -> dict[str, Literalish]:
+        self._expect("{")
+        given: dict[str, Literalish] = {}
+        while not self._accept("}"):
+            name = self._expect_kind("name", "a parameter name")
+            if name.text in given:
+                raise self._error(f"parameter `{name.text}` is given twice", name)
+            self._expect("=")
+            given[name.text] = self._literal(0)
+            if not self._is("}"):
+                self._expect(",")
+        return given
+
+    def _literal(self, depth: int) -> Literalish:
+        if depth > MAX_NESTING:
+            raise self._error(f"lists may be nested at most {MAX_NESTING} deep", slug="limit")
+        if self._accept("["):
+            items: list[Literalish] = []
+            while not self._accept("]"):
+                items.append(self._literal(depth + 1))
+                if not self._is("]"):
+                    self._expect(",")
+            return items
+        token = self._token
+        if token.kind == "type":
+            return self._type()
+        self._advance()
+        match token.kind:
+            case "number":
+                return self._number(token)
+            case "string":
+                return self._string(token)
+            case "name":
+                return self._word(token)
+            case _:
+                raise self._error(f"a value is required, got `{token.text}`", token)
+
+    def _number(self, token: Token) -> int | float:
+        if len(token.text) > 400:
+            raise self._error("a number has at most 400 characters", token, "limit")
+        if re.fullmatch(r"-?[0-9]+", token.text):
+            return int(token.text)
+        return float(token.text)
+
+    def _string(self, token: Token) -> str:
+        content = unquote(token.text)
+        if content is None:
+            raise self._error("a string may hold the escapes \\n \\r \\t \\\" \\\\ \\u{…}", token)
+        return content
+
+    def _word(self, token: Token) -> Literalish:
+        match token.text:
+            case "true":
+                return True
+            case "false":
+                return False
+            case "none":
+                return None
+            case text if text in {d.value for d in DType}:
+                return DType(text)
+            case text if text in self._dims:
+                return self._dims[text]
+            case text:
+                raise self._error(f"`{text}` is no value and no declared dimension", token)
+
+    def _region(self, scope: _Scope, depth: int) -> Region:
+        if depth > MAX_NESTING:
+            raise self._error(f"regions may be nested at most {MAX_NESTING} deep", slug="limit")
+        self._expect("{")
+        region = Region()
+        while self._accept("^"):
+            block = region.add_block(Block())
+            self._expect("(")
+            while not self._accept(")"):
+                token = self._expect_kind("value", "a block argument (`%name`)")
+                self._expect(":")
+                value = block.add_argument(self._type(), self._plain_name(token) or None)
+                self._define(scope, token, value)
+                if not self._is(")"):
+                    self._expect(",")
+            self._expect(":")
+            self._body(block, scope, depth)
+        self._expect("}")
+        return region
+
+    # --- names, types, locations -------------------------------------------------------------
+
+    def _list(self, kind: str, what: str) -> list[Token]:
+        tokens = [self._expect_kind(kind, what)]
+        while self._accept(","):
+            tokens.append(self._expect_kind(kind, what))
+        return tokens
+
+    def _plain_name(self, token: Token) -> str:
+        """The name without sigil and quotes; '' for a numbered value."""
+        text = token.text.lstrip("%@") if token.kind in ("value", "symbol") else token.text
+        if text.startswith('"'):
+            content = unquote(text)
+            if content is None:
+                raise self._error("a quoted name holds an unknown escape", token)
+            return content
+        return "" if text.isdigit() else text
+
+    def _define(self, scope: _Scope, token: Token, value: Value) -> None:
+        if token.text in scope.values:
+            self._error(f"value {token.text} is defined twice", token, "duplicate-name")
+            return
+        scope.values[token.text] = value
+
+    def _resolve(self, scope: _Scope) -> None:
+        for op, operands in scope.pending:
+            values: list[Value] = []
+            for token in operands:
+                value = scope.values.get(token.text)
+                if value is None:
+                    near = suggestion(token.text, scope.values)
+                    self._error(f"value {token.text} is not defined{near}", token, "undefined-name")
+                else:
+                    values.append(value)
+            op.set_operands(values)
+
+    def _type(self) -> Type:
+        token = self._expect_kind("type", "a type")
+        kind, inside = token.text[:-1].split("<", 1)
+        parts = inside.split("x")
+        if kind == "matrix":
+            return self._matrix_type(parts, token)
+        try:
+            dtype = DType(parts[-1])
+        except ValueError:
+            names = ", ".join(d.value for d in DType)
+            raise self._error(f"an element type is one of {names}, got `{parts[-1]}`", token) from None
+        return TensorType(tuple(self._dim_of(p, token) for p in parts[:-1]), dtype)
+
+    def _dim_of(self, text: str, token: Token) -> Dim:
+        if text.isascii() and text.isdigit() and len(text) <= 19:
+            return int(text)
+        if text in self._dims:
+            return self._dims[text]
+        raise self._error(f"`{text}` is no size and no declared dimension", token, "undefined-name")
+
+    def _matrix_type(self, parts: list[str], token: Token) -> MatrixType:
+        sizes: list[MatrixDim] = []
+        for part in parts:
+            if part == "?":
+                sizes.append(None)
+            elif part == "*":
+                sizes.append(SAMPLES)
+            elif part.isascii() and part.isdigit() and len(part) <= 19:
+                sizes.append(int(part))
+            else:
+                raise self._error(f"`{part}` is no matrix size", token)
+        if len(sizes) != 2 or sizes[0] is SAMPLES:
+            raise self._error("a matrix type is matrix<ROWSxCOLS>", token)
+        rows, cols = sizes
+        assert not isinstance(rows, type(SAMPLES))
+        return MatrixType(rows, cols)
+
+    def _location(self) -> Location:
+        self._expect("loc")
+        self._expect("(")
+        chains = [self._location_chain()]
+        while self._accept(","):
+            chains.append(self._location_chain())
+        self._expect(")")
+        first = chains[0]
+        return Location(first.span, first.called_from, tuple(chains[1:]))
+
+    def _location_chain(self) -> Location:
+        spans = [self._location_span()]
+        while self._accept("from"):
+            spans.append(self._location_span())
+        location: Location | None = None
+        for span in reversed(spans):
+            location = Location(span, location)
+        assert location is not None
+        return location
+
+    def _location_span(self) -> Span:
+        file = self._string(self._expect_kind("string", "a file name"))
+        self._expect(":")
+        line = self._integer("a line")
+        self._expect(":")
+        column = self._integer("a column")
+        # `3-9` lexes as 3 and -9: the end column follows as a negative number.
+        end = self._expect_kind("number", "an end column")
+        return Span(file, line, column, abs(int(end.text)))

@@ -1,0 +1,171 @@
+"""The text form of the IR; `parser.py` is its exact inverse (grammar: `docs/ir.md`).
+
+Printing is deterministic: functions and operations in order, params in field order with defaults
+left out, names as the author gave them and made unique with a suffix, other values numbered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from graphc.ir.core import Block, Function, Module, Operation, Value
+from graphc.ir.params import print_params, quote
+from graphc.support.source import Location, Span
+
+_BARE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*\Z")
+
+
+def print_module(module: Module, *, locations: bool = False) -> str:
+    """The whole module, ending in a newline."""
+    parts: list[str] = []
+    if module.dims:
+        parts.append("".join(f"dim {d.name} <= {d.bound}\n" for d in module.dims))
+    parts.extend(print_function(f, locations=locations) for f in module.functions)
+    return "\n".join(parts)
+
+
+def print_function(function: Function, *, locations: bool = False) -> str:
+    return _Printer(function, locations).function()
+
+
+def print_operation(op: Operation) -> str:
+    """One operation as it stands in its function; for messages."""
+    function = _enclosing_function(op)
+    names = _Printer(function, False) if function is not None else _Printer(None, False)
+    lines: list[str] = []
+    names.operation(op, 0, lines)
+    return lines[0].removesuffix(" {")
+
+
+def _enclosing_function(op: Operation) -> Function | None:
+    current: Operation | None = op
+    while current is not None and current.block is not None and current.block.region is not None:
+        owner = current.block.region.owner
+        if isinstance(owner, Function):
+            return owner
+        current = owner
+    return None
+
+
+class _Printer:
+    """Prints one function; holds the names given to its values."""
+
+    def __init__(self, function: Function | None, locations: bool) -> None:
+        self._function = function
+        self._locations = locations
+        self._names: dict[Value, str] = {}
+        self._taken: set[str] = set()
+        self._next_number = 0
+        if function is not None:
+            self._name_values(function)
+
+    def _name_values(self, function: Function) -> None:
+        values = list(_values_in_order(function))
+        # Names that stand alone keep their spelling; the later of two equal names gets a suffix.
+        self._taken = {v.name for v in values if v.name is not None}
+        used: set[str] = set()
+        for value in values:
+            if value.name is None:
+                self._names[value] = f"%{self._next_number}"
+                self._next_number += 1
+                continue
+            name = value.name
+            count = 0
+            while name in used:
+                count += 1
+                candidate = f"{value.name}_{count}"
+                name = candidate if candidate not in self._taken else name
+            used.add(name)
+            self._taken.add(name)
+            self._names[value] = print_name("%", name)
+
+    def name(self, value: Value) -> str:
+        if value not in self._names:  # outside the function: only in messages about broken IR
+            self._names[value] = f"%{value.name or '?'}"
+        return self._names[value]
+
+    def function(self) -> str:
+        f = self._function
+        assert f is not None
+        head = f"{f.kind.value} {print_name('@', f.name)}"
+        if f.arguments or f.results:
+            arguments = ", ".join(
+                f"{self.name(a)}: {a.type} {role}"
+                for a, role in zip(f.arguments, f.roles, strict=True)
+            )
+            head += f"({arguments})"
+        if f.results:
+            infos = zip(f.results, f.returned, strict=False)
+            head += f" -> ({', '.join(self._result(r.name, v, r.updates) for r, v in infos)})"
+        if f.arena is not None:
+            head += f" arena {f.arena}"
+        lines = [head + " {"]
+        self._block(f.block, 1, lines)
+        lines.append("}")
+        return "\n".join(lines) + "\n"
+
+    def _result(self, name: str, value: Value, updates: str | None) -> str:
+        tail = f" updates {print_name('%', updates)}" if updates is not None else ""
+        return f"{print_name('', name)}: {value.type}{tail}"
+
+    def _block(self, block: Block, depth: int, lines: list[str]) -> None:
+        for op in block:
+            self.operation(op, depth, lines)
+
+    def operation(self, op: Operation, depth: int, lines: list[str]) -> None:
+        """Append the lines of `op`; nesting is at most a few regions deep."""
+        indent = "  " * depth
+        results = ", ".join(self.name(v) for v in op.results)
+        text = f"{indent}{results} = {op.opdef.name}" if results else f"{indent}{op.opdef.name}"
+        if op.operands:
+            text += " " + ", ".join(self.name(v) for v in op.operands)
+        text += print_params(op.params)
+        if op.results:
+            text += " : " + ", ".join(str(v.type) for v in op.results)
+        if self._locations and op.location.is_known:
+            text += f" {print_location(op.location)}"
+        if not op.regions:
+            lines.append(text)
+            return
+        lines.append(text + " {")
+        for region in op.regions:
+            for block in region.blocks:
+                arguments = ", ".join(f"{self.name(a)}: {a.type}" for a in block.arguments)
+                lines.append(f"{indent}^({arguments}):")
+                self._block(block, depth + 1, lines)
+        lines.append(f"{indent}}}")
+
+
+def _values_in_order(function: Function) -> Iterable[Value]:
+    yield from function.arguments
+    work = list(reversed(list(function.block)))
+    while work:
+        op = work.pop()
+        yield from op.results
+        inner: list[Operation] = []
+        for region in op.regions:
+            for block in region.blocks:
+                yield from block.arguments
+                inner.extend(block)
+        work.extend(reversed(inner))
+
+
+def print_name(sigil: str, name: str) -> str:
+    """`%name`, quoted where the name is not a plain identifier."""
+    return sigil + (name if _BARE_NAME.match(name) else quote(name))
+
+
+def print_location(location: Location) -> str:
+    """`loc("net.ndl":3:5-9 from "net.ndl":12:1-8, "other.ndl":1:1-2)`; commas separate merged ones."""
+    parts = [_print_chain(location), *(_print_chain(m) for m in location.merged)]
+    return f"loc({', '.join(parts)})"
+
+
+def _print_chain(location: Location) -> str:
+    spans = [s for s in (location.span, *location.call_path()) if s is not None]
+    return " from ".join(_print_span(s) for s in spans)
+
+
+def _print_span(span: Span) -> str:
+    return f"{quote(span.file)}:{span.line}:{span.column}-{span.end_column}"

@@ -1,0 +1,105 @@
+"""Rewriting by named patterns.
+
+A `Pattern` is a name, the operation it starts from, and a function that looks at one operation and
+either returns the values that stand for its results or None. The driver applies patterns until
+nothing fires, with a worklist, a bound on steps, and a trace of what fired where. New operations
+take the location of the one they replace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from graphc.ir.core import Block, OpDef, Operation, Trait, Value
+from graphc.ir.insertion import IRBuilder
+from graphc.ir.printer import print_operation
+from graphc.support.diagnostics import InternalError
+
+Rewrite = Callable[[IRBuilder, Operation], "Sequence[Value] | None"]
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """`rewrite` replaces an operation of kind `root` (of any kind for None)."""
+
+    name: str
+    root: OpDef | None
+    rewrite: Rewrite
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """One application: which pattern, on which operation (as text)."""
+
+    pattern: str
+    operation: str
+
+
+def apply_patterns(
+    block: Block,
+    patterns: Iterable[Pattern],
+    *,
+    max_steps_per_op: int = 32,
+    trace: list[Firing] | None = None,
+) -> int:
+    """Apply `patterns` in `block` until none fires; the number of applications.
+
+    Raises InternalError naming the patterns when the bound on steps is exceeded: two of them
+    undo each other.
+    """
+    table: dict[OpDef | None, list[Pattern]] = {}
+    for pattern in patterns:
+        table.setdefault(pattern.root, []).append(pattern)
+    work: dict[Operation, None] = dict.fromkeys(reversed(list(block)))
+    budget = max_steps_per_op * (len(block) + 1)
+    last: list[str] = []
+    fired = 0
+    while work:
+        op, _ = work.popitem()
+        if op.block is not block:
+            continue
+        if _is_dead(op):
+            work.update(dict.fromkeys(v.op for v in op.operands if v.op is not None))
+            op.erase()
+            continue
+        pattern = _fire(op, [*table.get(op.opdef, ()), *table.get(None, ())], work, trace)
+        if pattern is None:
+            continue
+        fired += 1
+        last = [*last[-3:], pattern.name]
+        if fired > budget:
+            raise InternalError(f"patterns do not come to rest: {', '.join(dict.fromkeys(last))}")
+    return fired
+
+
+def _fire(
+    op: Operation,
+    patterns: Sequence[Pattern],
+    work: dict[Operation, None],
+    trace: list[Firing] | None,
+) -> Pattern | None:
+    block = op.block
+    assert block is not None
+    for pattern in patterns:
+        before, after = op.previous, op.next
+        values = pattern.rewrite(IRBuilder.before(op), op)
+        if values is None:
+            continue
+        if trace is not None:
+            trace.append(Firing(pattern.name, print_operation(op).strip()))
+        touched = [*(u for v in op.results for u in v.users())]
+        touched.extend(v.op for v in (*op.operands, *values) if v.op is not None)
+        op.replace_with(values)
+        made = block.first if before is None else before.next
+        while made is not after and made is not None:
+            touched.append(made)
+            made = made.next
+        work.update(dict.fromkeys(touched))
+        return pattern
+    return None
+
+
+def _is_dead(op: Operation) -> bool:
+    pure = op.opdef.has(Trait.PURE) and not op.opdef.has(Trait.TERMINATOR)
+    return pure and not any(v.has_uses for v in op.results)

@@ -1,0 +1,40 @@
+"""Walks over the IR, without recursion, in a fixed order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from graphc.ir.core import Block, Function, Module, Operation, Region
+
+
+def walk(root: Module | Function | Region | Block | Operation) -> Iterator[Operation]:
+    """Every operation below `root` (itself included), outer before inner, in program order."""
+    work: list[Operation] = list(reversed(_top_level(root)))
+    while work:
+        op = work.pop()
+        inner = [child for region in op.regions for block in region.blocks for child in block]
+        yield op
+        work.extend(reversed(inner))
+
+
+def _top_level(root: Module | Function | Region | Block | Operation) -> list[Operation]:
+    match root:
+        case Module():
+            return [op for f in root.functions for b in f.body.blocks for op in b]
+        case Function():
+            return [op for b in root.body.blocks for op in b]
+        case Region():
+            return [op for b in root.blocks for op in b]
+        case Block():
+            return list(root)
+        case Operation():
+            return [root]
+
+
+def blocks(root: Function | Region) -> Iterator[Block]:
+    """Every block below `root`, outer before inner."""
+    region = root.body if isinstance(root, Function) else root
+    yield from region.blocks
+    for op in walk(region):
+        for inner in op.regions:
+            yield from inner.blocks

@@ -1,0 +1,160 @@
+"""Types of values: element types, dimensions with bounds, tensors, and node-level matrices.
+
+    tensor<Nx64xf32>   N is a `Symbol`: bounded (`dim N <= 256` in the module), decided by each call
+    matrix<64x*>       a node: 64 rows, one column per sample; `?` is a size not inferred yet
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+
+class DType(Enum):
+    """Element types; the value is the name in the text form."""
+
+    F32 = "f32"
+    F64 = "f64"
+    I32 = "i32"
+    I64 = "i64"
+    I1 = "i1"
+
+    @property
+    def numpy(self) -> np.dtype:
+        return _NUMPY[self]
+
+    @property
+    def itemsize(self) -> int:
+        return _NUMPY[self].itemsize
+
+    @property
+    def is_float(self) -> bool:
+        return self in (DType.F32, DType.F64)
+
+    def __str__(self) -> str:
+        return self.value
+
+
+_NUMPY = {
+    DType.F32: np.dtype(np.float32),
+    DType.F64: np.dtype(np.float64),
+    DType.I32: np.dtype(np.int32),
+    DType.I64: np.dtype(np.int64),
+    DType.I1: np.dtype(np.bool_),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A dimension known at the call, at most `bound`. Memory is planned for the bound."""
+
+    name: str
+    bound: int
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Dim = int | Symbol
+
+
+def bound_of(dim: Dim) -> int:
+    """The largest value that the dimension can take."""
+    return dim.bound if isinstance(dim, Symbol) else dim
+
+
+def size_of(dim: Dim, sizes: Mapping[str, int]) -> int:
+    """The dimension's value in a call where the symbols have these sizes."""
+    return sizes[dim.name] if isinstance(dim, Symbol) else dim
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """A dense row-major array."""
+
+    dims: tuple[Dim, ...]
+    dtype: DType
+
+    @property
+    def rank(self) -> int:
+        return len(self.dims)
+
+    @property
+    def bound_elements(self) -> int:
+        """Number of elements with every symbol at its bound."""
+        return math.prod(bound_of(d) for d in self.dims)
+
+    @property
+    def bound_bytes(self) -> int:
+        return self.bound_elements * self.dtype.itemsize
+
+    def symbols(self) -> tuple[Symbol, ...]:
+        return tuple(d for d in self.dims if isinstance(d, Symbol))
+
+    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """The shape in a call where the symbols have these sizes."""
+        return tuple(size_of(d, sizes) for d in self.dims)
+
+    def with_dims(self, dims: Iterable[Dim]) -> TensorType:
+        return TensorType(tuple(dims), self.dtype)
+
+    def with_dtype(self, dtype: DType) -> TensorType:
+        return TensorType(self.dims, dtype)
+
+    def __str__(self) -> str:
+        return f"tensor<{''.join(f'{d}x' for d in self.dims)}{self.dtype}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """The column count of a node that has one column per sample."""
+
+    def __str__(self) -> str:
+        return "*"
+
+
+SAMPLES = Samples()
+MatrixDim = int | Samples | None  # None: not inferred yet
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixType:
+    """A node's value as NDL sees it: rows and columns, no element type yet."""
+
+    rows: int | None
+    cols: MatrixDim
+
+    @property
+    def is_known(self) -> bool:
+        return self.rows is not None and self.cols is not None
+
+    @property
+    def has_samples(self) -> bool:
+        return isinstance(self.cols, Samples)
+
+    def __str__(self) -> str:
+        return f"matrix<{_matrix_dim(self.rows)}x{_matrix_dim(self.cols)}>"
+
+
+def _matrix_dim(dim: MatrixDim) -> str:
+    return "?" if dim is None else str(dim)
+
+
+Type = TensorType | MatrixType
+
+
+class TypeRuleError(Exception):
+    """Raised by a type rule: what the operation requires, and what came.
+
+    `operand` points at the operand to blame, so that the message can show where it was made.
+    """
+
+    def __init__(self, message: str, *, operand: int | None = None, slug: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.operand = operand
+        self.slug = slug or "ill-typed"

@@ -1,0 +1,1 @@
+"""Training: schedules, the order of samples, learners and the loop over epochs."""

@@ -1,0 +1,22 @@
+"""Every concrete operation, one file per family; `nodes/` holds the node level."""
+
+from __future__ import annotations
+
+from graphc.ir.context import Context
+from graphc.ops import constant, contraction, control, elementwise, kernel, movement, nodes, reduction
+
+ALL_OPS = (
+    *nodes.OPS,
+    *constant.OPS,
+    *elementwise.OPS,
+    *reduction.OPS,
+    *movement.OPS,
+    *contraction.OPS,
+    *control.OPS,
+    *kernel.OPS,
+)
+
+
+def default_context() -> Context:
+    """A context with every operation of this version and an empty sink."""
+    return Context.of(ALL_OPS)

@@ -1,0 +1,469 @@
+"""Operations on one element of each operand. Operand types are equal: broadcasting is its own op.
+
+The gradient rules call one another, so arithmetic, comparisons and functions share this file. At a
+kink the rules take one side: `maximum(a, b)` gives the cotangent to `a` where a > b and to `b`
+elsewhere, so that ReLU, `maximum(x, 0)`, has slope 0 at 0; `abs` has slope 0 at 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from graphc.ir.codegen import Elementwise
+from graphc.ir.core import Array, NotDifferentiable, OpDef, Operation, Trait, Value
+from graphc.ir.insertion import IRBuilder
+from graphc.ir.params import NoParams, Params
+from graphc.ir.scalar import Scalars, word
+from graphc.ir.types import DType, TensorType, Type, TypeRuleError
+from graphc.ops.constant import full_like
+from graphc.ops.rules import FLOATS, NUMBERS, comparison, same_types, tensor
+
+S = TypeVar("S")
+Cotangents = Sequence[Value | None]
+
+_PURE = frozenset({Trait.PURE})
+_COMMUTATIVE = frozenset({Trait.PURE, Trait.COMMUTATIVE})
+
+
+# --- emitters ----------------------------------------------------------------------------------
+
+
+def add(b: IRBuilder, x: Value, y: Value) -> Value:
+    return b.emit_one(ADD, x, y)
+
+
+def sub(b: IRBuilder, x: Value, y: Value) -> Value:
+    return b.emit_one(SUB, x, y)
+
+
+def mul(b: IRBuilder, x: Value, y: Value) -> Value:
+    return b.emit_one(MUL, x, y)
+
+
+def div(b: IRBuilder, x: Value, y: Value) -> Value:
+    return b.emit_one(DIV, x, y)
+
+
+def neg(b: IRBuilder, x: Value) -> Value:
+    return b.emit_one(NEG, x)
+
+
+def exp(b: IRBuilder, x: Value) -> Value:
+    return b.emit_one(EXP, x)
+
+
+def log(b: IRBuilder, x: Value) -> Value:
+    return b.emit_one(LOG, x)
+
+
+def sqrt(b: IRBuilder, x: Value) -> Value:
+    return b.emit_one(SQRT, x)
+
+
+def tanh(b: IRBuilder, x: Value) -> Value:
+    return b.emit_one(TANH, x)
+
+
+def sigmoid(b: IRBuilder, x: Value) -> Value:
+    return b.emit_one(SIGMOID, x)
+
+
+def maximum(b: IRBuilder, x: Value, y: Value) -> Value:
+    return b.emit_one(MAXIMUM, x, y)
+
+
+def compare(b: IRBuilder, kind: OpDef, x: Value, y: Value) -> Value:
+    """One of EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL."""
+    return b.emit_one(kind, x, y)
+
+
+def select(b: IRBuilder, condition: Value, x: Value, y: Value) -> Value:
+    return b.emit_one(SELECT, condition, x, y)
+
+
+def cast(b: IRBuilder, x: Value, dtype: DType) -> Value:
+    return b.emit_one(CAST, x, params=CastParams(dtype))
+
+
+# --- arithmetic --------------------------------------------------------------------------------
+
+
+def _add_vjp(_b: IRBuilder, _op: Operation, dz: Value) -> Cotangents:
+    return [dz, dz]
+
+
+def _sub_vjp(b: IRBuilder, _op: Operation, dz: Value) -> Cotangents:
+    return [dz, neg(b, dz)]
+
+
+def _mul_vjp(b: IRBuilder, op: Operation, dz: Value) -> Cotangents:
+    x, y = op.operands
+    return [mul(b, dz, y), mul(b, dz, x)]
+
+
+def _div_vjp(b: IRBuilder, op: Operation, dz: Value) -> Cotangents:
+    _, y = op.operands
+    dx = div(b, dz, y)
+    return [dx, neg(b, mul(b, dx, op.result))]
+
+
+def _div_reference(_p: NoParams, x: Array, y: Array) -> Array:
+    if x.dtype.kind == "f":
+        return x / y
+    # Integers: truncated towards zero, 0 for a zero divisor, the smallest value wraps.
+    safe = np.where((y == 0) | (y == -1), 1, y).astype(x.dtype)
+    floor = x // safe
+    quotient = np.where((x % safe != 0) & ((x < 0) != (safe < 0)), floor + 1, floor)
+    return np.where(y == 0, 0, np.where(y == -1, np.negative(x), quotient)).astype(x.dtype)
+
+
+def _neg_vjp(b: IRBuilder, _op: Operation, dy: Value) -> Cotangents:
+    return [neg(b, dy)]
+
+
+def _abs_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
+    (x,) = op.operands
+    zero = full_like(b, 0.0, x)
+    below = select(b, compare(b, LESS, x, zero), neg(b, dy), full_like(b, 0.0, dy))
+    return [select(b, compare(b, GREATER, x, zero), dy, below)]
+
+
+ADD = OpDef(
+    name="add",
+    summary="sum of two operands",
+    operands=("x", "y"),
+    infer=same_types(NUMBERS),
+    reference=lambda _p, x, y: x + y,
+    codegen=Elementwise(word("add")),
+    vjp=_add_vjp,
+    traits=_COMMUTATIVE,
+    equation="z = x + y",
+)
+SUB = OpDef(
+    name="sub",
+    summary="difference of two operands",
+    operands=("x", "y"),
+    infer=same_types(NUMBERS),
+    reference=lambda _p, x, y: x - y,
+    codegen=Elementwise(word("sub")),
+    vjp=_sub_vjp,
+    equation="z = x - y",
+)
+MUL = OpDef(
+    name="mul",
+    summary="element-wise product",
+    operands=("x", "y"),
+    infer=same_types(NUMBERS),
+    reference=lambda _p, x, y: x * y,
+    codegen=Elementwise(word("mul")),
+    vjp=_mul_vjp,
+    traits=_COMMUTATIVE,
+    equation="z = x y",
+)
+DIV = OpDef(
+    name="div",
+    summary="element-wise quotient; integers truncate, and a zero divisor gives 0",
+    operands=("x", "y"),
+    infer=same_types(NUMBERS),
+    reference=_div_reference,
+    codegen=Elementwise(word("div")),
+    vjp=_div_vjp,
+    equation="z = x / y",
+)
+NEG = OpDef(
+    name="neg",
+    summary="negation",
+    operands=("x",),
+    infer=same_types(NUMBERS),
+    reference=lambda _p, x: -x,
+    codegen=Elementwise(word("neg")),
+    vjp=_neg_vjp,
+    equation="y = -x",
+)
+ABS = OpDef(
+    name="abs",
+    summary="absolute value",
+    operands=("x",),
+    infer=same_types(NUMBERS),
+    reference=lambda _p, x: np.abs(x),
+    codegen=Elementwise(word("abs")),
+    vjp=_abs_vjp,
+    equation="y = |x|",
+)
+
+
+# --- functions ---------------------------------------------------------------------------------
+
+
+def _exp_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
+    return [mul(b, dy, op.result)]
+
+
+def _log_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
+    return [div(b, dy, op.operands[0])]
+
+
+def _sqrt_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
+    return [div(b, mul(b, dy, full_like(b, 0.5, dy)), op.result)]
+
+
+def _tanh_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
+    y = op.result
+    return [mul(b, dy, sub(b, full_like(b, 1.0, y), mul(b, y, y)))]
+
+
+def _sigmoid_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
+    y = op.result
+    return [mul(b, dy, mul(b, y, sub(b, full_like(b, 1.0, y), y)))]
+
+
+def _sigmoid_reference(_p: NoParams, x: Array) -> Array:
+    e = np.exp(-np.abs(x))
+    return (np.where(x < 0, e, np.ones_like(x)) / (1 + e)).astype(x.dtype)
+
+
+EXP = OpDef(
+    name="exp",
+    summary="exponential function",
+    operands=("x",),
+    infer=same_types(FLOATS),
+    reference=lambda _p, x: np.exp(x),
+    codegen=Elementwise(word("exp")),
+    vjp=_exp_vjp,
+    equation="y = e^x",
+)
+LOG = OpDef(
+    name="log",
+    summary="natural logarithm",
+    operands=("x",),
+    infer=same_types(FLOATS),
+    reference=lambda _p, x: np.log(x),
+    codegen=Elementwise(word("log")),
+    vjp=_log_vjp,
+    equation="y = ln x",
+)
+SQRT = OpDef(
+    name="sqrt",
+    summary="square root",
+    operands=("x",),
+    infer=same_types(FLOATS),
+    reference=lambda _p, x: np.sqrt(x),
+    codegen=Elementwise(word("sqrt")),
+    vjp=_sqrt_vjp,
+    equation="y = √x",
+)
+TANH = OpDef(
+    name="tanh",
+    summary="hyperbolic tangent",
+    operands=("x",),
+    infer=same_types(FLOATS),
+    reference=lambda _p, x: np.tanh(x),
+    codegen=Elementwise(word("tanh")),
+    vjp=_tanh_vjp,
+    equation="y = tanh x",
+)
+SIGMOID = OpDef(
+    name="sigmoid",
+    summary="logistic sigmoid",
+    operands=("x",),
+    infer=same_types(FLOATS),
+    reference=_sigmoid_reference,
+    codegen=Elementwise(word("sigmoid")),
+    vjp=_sigmoid_vjp,
+    equation="y = 1 / (1 + e^-x)",
+)
+
+
+# --- selection ---------------------------------------------------------------------------------
+
+
+def _maximum_vjp(b: IRBuilder, op: Operation, dz: Value) -> Cotangents:
+    return _pick_vjp(b, GREATER, op, dz)
+
+
+def _minimum_vjp(b: IRBuilder, op: Operation, dz: Value) -> Cotangents:
+    return _pick_vjp(b, LESS, op, dz)
+
+
+def _pick_vjp(b: IRBuilder, kind: OpDef, op: Operation, dz: Value) -> Cotangents:
+    x, y = op.operands
+    first = compare(b, kind, x, y)
+    zero = full_like(b, 0.0, dz)
+    return [select(b, first, dz, zero), select(b, first, zero, dz)]
+
+
+def _infer_select(types: Sequence[Type], _params: Params) -> Sequence[Type]:
+    condition, x, y = (tensor(t, i) for i, t in enumerate(types))
+    if condition.dtype is not DType.I1 or condition.dims != x.dims:
+        raise TypeRuleError(
+            f"requires a condition of type {x.with_dtype(DType.I1)}, got {condition}", operand=0
+        )
+    if x != y:
+        raise TypeRuleError(f"requires choices of one type, got {x} and {y}", operand=2)
+    return [x]
+
+
+def _select_vjp(b: IRBuilder, op: Operation, dz: Value) -> Cotangents:
+    condition = op.operands[0]
+    zero = full_like(b, 0.0, dz)
+    return [None, select(b, condition, dz, zero), select(b, condition, zero, dz)]
+
+
+MAXIMUM = OpDef(
+    name="maximum",
+    summary="the larger operand; nan if either is nan",
+    operands=("x", "y"),
+    infer=same_types(NUMBERS),
+    reference=lambda _p, x, y: np.maximum(x, y),
+    codegen=Elementwise(word("maximum")),
+    vjp=_maximum_vjp,
+    equation="z = max(x, y)",
+)
+MINIMUM = OpDef(
+    name="minimum",
+    summary="the smaller operand; nan if either is nan",
+    operands=("x", "y"),
+    infer=same_types(NUMBERS),
+    reference=lambda _p, x, y: np.minimum(x, y),
+    codegen=Elementwise(word("minimum")),
+    vjp=_minimum_vjp,
+    equation="z = min(x, y)",
+)
+SELECT = OpDef(
+    name="select",
+    summary="x where the condition holds, y elsewhere",
+    operands=("condition", "x", "y"),
+    infer=_infer_select,
+    reference=lambda _p, c, x, y: np.where(c, x, y),
+    codegen=Elementwise(word("select")),
+    vjp=_select_vjp,
+    equation="z = c ? x : y",
+)
+
+
+# --- comparisons and logic -----------------------------------------------------------------------
+
+
+def _comparison(name: str, summary: str, symbol: str, commutative: bool = False) -> OpDef:
+    function = getattr(np, name)
+    return OpDef(
+        name=name,
+        summary=summary,
+        operands=("x", "y"),
+        infer=comparison,
+        reference=lambda _p, x, y: function(x, y),
+        codegen=Elementwise(word(name)),
+        vjp=NotDifferentiable.ZERO,
+        traits=_COMMUTATIVE if commutative else _PURE,
+        equation=f"z = (x {symbol} y)",
+    )
+
+
+EQUAL = _comparison("equal", "whether the operands are equal; false on nan", "=", True)
+NOT_EQUAL = _comparison("not_equal", "whether the operands differ; true on nan", "≠", True)
+LESS = _comparison("less", "whether x is less than y", "<")
+LESS_EQUAL = _comparison("less_equal", "whether x is at most y", "≤")
+GREATER = _comparison("greater", "whether x is greater than y", ">")
+GREATER_EQUAL = _comparison("greater_equal", "whether x is at least y", "≥")
+
+
+def _logical(name: str, summary: str, operands: tuple[str, ...], equation: str) -> OpDef:
+    function = getattr(np, name)
+    return OpDef(
+        name=name,
+        summary=summary,
+        operands=operands,
+        infer=same_types((DType.I1,)),
+        reference=lambda _p, *xs: function(*xs),
+        codegen=Elementwise(word(name)),
+        vjp=NotDifferentiable.ZERO,
+        traits=_COMMUTATIVE if len(operands) == 2 else _PURE,
+        equation=equation,
+    )
+
+
+LOGICAL_AND = _logical("logical_and", "both", ("x", "y"), "z = x ∧ y")
+LOGICAL_OR = _logical("logical_or", "at least one", ("x", "y"), "z = x ∨ y")
+LOGICAL_NOT = _logical("logical_not", "negation of a truth value", ("x",), "y = ¬x")
+
+
+# --- conversion ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CastParams(Params):
+    dtype: DType
+
+
+def _infer_cast(types: Sequence[Type], params: CastParams) -> Sequence[Type]:
+    return [tensor(types[0]).with_dtype(params.dtype)]
+
+
+def _cast_reference(params: CastParams, x: Array) -> Array:
+    target = params.dtype.numpy
+    if params.dtype is DType.I1:
+        return x != 0
+    if x.dtype.kind == "f" and target.kind == "i":
+        info = np.iinfo(target)
+        inside = np.clip(np.nan_to_num(x, nan=0.0), info.min, info.max)
+        whole = np.where(x >= info.max, info.max, np.where(x <= info.min, info.min, 0))
+        edge = (x >= info.max) | (x <= info.min)
+        return np.where(edge, whole, np.where(edge, 0, inside).astype(target)).astype(target)
+    return x.astype(target)
+
+
+def _cast_rule(s: Scalars[S], params: Params, /, *args: S) -> S:
+    assert isinstance(params, CastParams)
+    return s.cast(args[0], params.dtype)
+
+
+def _cast_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
+    source = op.operands[0].type
+    target = op.result.type
+    assert isinstance(source, TensorType) and isinstance(target, TensorType)
+    if not (source.dtype.is_float and target.dtype.is_float):
+        return [None]
+    return [cast(b, dy, source.dtype)]
+
+
+CAST = OpDef(
+    name="cast",
+    summary="another element type; float to integer saturates and takes nan to 0",
+    operands=("x",),
+    params=CastParams,
+    infer=_infer_cast,
+    reference=_cast_reference,
+    codegen=Elementwise(_cast_rule),
+    vjp=_cast_vjp,
+)
+
+OPS = (
+    ADD,
+    SUB,
+    MUL,
+    DIV,
+    NEG,
+    ABS,
+    EXP,
+    LOG,
+    SQRT,
+    TANH,
+    SIGMOID,
+    MAXIMUM,
+    MINIMUM,
+    SELECT,
+    EQUAL,
+    NOT_EQUAL,
+    LESS,
+    LESS_EQUAL,
+    GREATER,
+    GREATER_EQUAL,
+    LOGICAL_AND,
+    LOGICAL_OR,
+    LOGICAL_NOT,
+    CAST,
+)

@@ -1,0 +1,182 @@
+"""The kernel level: what remains after `fuse-kernels`, and where results live after `plan-memory`.
+
+    %y = kernel %x, %b {at = ["arena:0"]} : tensor<Nx10xf32> {
+    ^(%a: tensor<Nx10xf32>, %c: tensor<1x10xf32>):
+      %0 = broadcast %c {dims = [N, 10]} : tensor<Nx10xf32>
+      %1 = add %a, %0 : tensor<Nx10xf32>
+      yield %1
+    }
+
+`kernel`  one fused loop nest. Its body holds tensor operations of one rank whose categories may
+          stand in a kernel (`codegen.FUSABLE`) and reads nothing but its arguments.
+`gemm`    a matrix product into a buffer.
+`move`    a transposition into a buffer.
+`copy`    the same elements in another buffer.
+`reshape` stays as it is: a view of its operand's memory.
+
+`at` says where each result lives: "arena:BYTES" (offset in the function's scratch memory),
+"result:I" (the caller's buffer of result I), "argument:I" (overwrites argument I, an update).
+Before `plan-memory` it is empty.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from graphc.ir.codegen import FUSABLE, Contraction, Copy, Permutation, Structured
+from graphc.ir.core import Level, NotDifferentiable, OpDef, Operation, Region, Trait
+from graphc.ir.params import Params
+from graphc.ir.types import TensorType, Type
+from graphc.ops.contraction import MatmulParams, infer_matmul, matmul_reference
+from graphc.ops.control import YIELD
+from graphc.ops.movement import TRANSPOSE, TransposeParams
+from graphc.ops.rules import tensor
+
+PlaceKind = Literal["arena", "result", "argument"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a result lives: an arena offset in bytes, or the index of a result or argument."""
+
+    kind: PlaceKind
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.index}"
+
+
+_PLACE = re.compile(r"(arena|result|argument):([0-9]{1,18})\Z")
+
+
+def parse_place(text: str) -> Place | None:
+    match = _PLACE.match(text)
+    return Place(match[1], int(match[2])) if match else None  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class KernelParams(Params):
+    at: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class GemmParams(MatmulParams):
+    at: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class MoveParams(Params):
+    permutation: tuple[int, ...]
+    at: tuple[str, ...] = ()
+
+
+PlacedParams = KernelParams | GemmParams | MoveParams
+
+
+def places(op: Operation) -> tuple[Place, ...] | None:
+    """Where the results live; None for an operation without places or not planned yet."""
+    if not isinstance(op.params, PlacedParams) or not op.params.at:
+        return None
+    return tuple(p for text in op.params.at if (p := parse_place(text)) is not None)
+
+
+def _check_places(op: Operation) -> Iterable[str]:
+    assert isinstance(op.params, PlacedParams)
+    at = op.params.at
+    if at and len(at) != len(op.results):
+        yield f"has {len(op.results)} results but {len(at)} places"
+    for text in at:
+        if parse_place(text) is None:
+            yield f'a place is "arena:BYTES", "result:I" or "argument:I", got "{text}"'
+
+
+def _kernel_types(regions: Sequence[Region]) -> Sequence[Type]:
+    terminator = regions[0].block.terminator if regions and regions[0].blocks else None
+    return [v.type for v in terminator.operands] if terminator is not None else []
+
+
+def _check_kernel(op: Operation) -> Iterable[str]:
+    yield from _check_places(op)
+    if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:
+        yield "requires one region with one block"
+        return
+    block = op.regions[0].block
+    outside = [v.type for v in op.operands]
+    inside = [a.type for a in block.arguments]
+    if outside != inside:
+        yield f"passes {_list(outside)} but its block takes {_list(inside)}"
+    if block.terminator is None or block.terminator.opdef is not YIELD:
+        yield "its block must end in `yield`"
+    ranks = {t.rank for o in block for v in o.results if isinstance(t := v.type, TensorType)}
+    ranks |= {t.rank for t in inside if isinstance(t, TensorType)}
+    if len(ranks) > 1:
+        yield f"requires values of one rank, got ranks {sorted(ranks)}"
+    for inner in block:
+        if inner.opdef is not YIELD and not isinstance(inner.opdef.codegen, FUSABLE):
+            yield f"`{inner.opdef.name}` cannot stand in a kernel"
+
+
+def _list(types: Sequence[Type]) -> str:
+    return f"({', '.join(map(str, types))})"
+
+
+def _infer_move(types: Sequence[Type], params: MoveParams) -> Sequence[Type]:
+    return TRANSPOSE.infer(types, TransposeParams(params.permutation))
+
+
+KERNEL = OpDef(
+    name="kernel",
+    summary="one fused loop nest",
+    operands=("inputs*",),
+    params=KernelParams,
+    infer=lambda _types, _params: [],
+    region_types=_kernel_types,
+    check=_check_kernel,
+    codegen=Structured(),
+    vjp=NotDifferentiable.NONE,
+    level=Level.KERNEL,
+)
+GEMM = OpDef(
+    name="gemm",
+    summary="matrix product into a buffer",
+    operands=("a", "b"),
+    params=GemmParams,
+    infer=infer_matmul,
+    reference=matmul_reference,
+    check=_check_places,
+    codegen=Contraction(),
+    vjp=NotDifferentiable.NONE,
+    level=Level.KERNEL,
+)
+MOVE = OpDef(
+    name="move",
+    summary="transposition into a buffer",
+    operands=("x",),
+    params=MoveParams,
+    infer=_infer_move,
+    reference=lambda p, x: np.ascontiguousarray(np.transpose(x, p.permutation)),
+    check=_check_places,
+    codegen=Permutation(),
+    vjp=NotDifferentiable.NONE,
+    level=Level.KERNEL,
+)
+COPY = OpDef(
+    name="copy",
+    summary="the same elements in another buffer",
+    operands=("x",),
+    params=KernelParams,
+    infer=lambda types, _params: [tensor(types[0])],
+    reference=lambda _p, x: np.array(x),
+    check=_check_places,
+    codegen=Copy(),
+    vjp=NotDifferentiable.NONE,
+    level=Level.KERNEL,
+    traits=frozenset({Trait.PURE}),
+)
+
+OPS = (KERNEL, GEMM, MOVE, COPY)

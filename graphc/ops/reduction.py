@@ -1,0 +1,163 @@
+"""Reductions and broadcasts, each other's gradients. Both keep the rank: an extent becomes 1 or grows from 1.
+
+Sums run in the order that a backend finds best but always the same one; a reduction over an empty
+extent gives its identity (0, -inf, inf). Gradients of max and min go to every element that attains it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from graphc.ir.codegen import Broadcast, Reduction
+from graphc.ir.core import Array, NotDifferentiable, OpDef, Operation, Value, VjpRule
+from graphc.ir.insertion import IRBuilder
+from graphc.ir.params import Params
+from graphc.ir.types import Dim, DType, Symbol, TensorType, Type, TypeRuleError
+from graphc.ops.constant import full_like
+from graphc.ops.elementwise import EQUAL, compare, select
+from graphc.ops.rules import NUMBERS, dims_text, require_axes, require_dtype, tensor
+
+
+@dataclass(frozen=True)
+class ReduceParams(Params):
+    """`axes`, ascending, become extent 1."""
+
+    axes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class BroadcastParams(Params):
+    """The result's dims; the operand's are equal or 1."""
+
+    dims: tuple[int | Symbol, ...]
+
+
+def broadcast(b: IRBuilder, x: Value, dims: Sequence[Dim]) -> Value:
+    """`x` repeated to `dims`; `x` itself when it has them already."""
+    assert isinstance(x.type, TensorType)
+    if x.type.dims == tuple(dims):
+        return x
+    return b.emit_one(BROADCAST, x, params=BroadcastParams(tuple(dims)))
+
+
+def reduce_sum(b: IRBuilder, x: Value, axes: Sequence[int]) -> Value:
+    """The sum over `axes`; `x` itself when there are none."""
+    return b.emit_one(REDUCE_SUM, x, params=ReduceParams(tuple(axes))) if axes else x
+
+
+def reduce_max(b: IRBuilder, x: Value, axes: Sequence[int]) -> Value:
+    return b.emit_one(REDUCE_MAX, x, params=ReduceParams(tuple(axes)))
+
+
+def reduce_min(b: IRBuilder, x: Value, axes: Sequence[int]) -> Value:
+    return b.emit_one(REDUCE_MIN, x, params=ReduceParams(tuple(axes)))
+
+
+def _infer_reduce(types: Sequence[Type], params: ReduceParams) -> Sequence[Type]:
+    type = tensor(types[0])
+    require_dtype(type, NUMBERS)
+    require_axes(params.axes, type.rank)
+    return [type.with_dims(1 if i in params.axes else d for i, d in enumerate(type.dims))]
+
+
+def _infer_broadcast(types: Sequence[Type], params: BroadcastParams) -> Sequence[Type]:
+    type = tensor(types[0])
+    fits = len(params.dims) == type.rank and all(
+        old in (1, new) for old, new in zip(type.dims, params.dims, strict=True)
+    )
+    if not fits:
+        raise TypeRuleError(
+            f"requires dims of the same rank, each equal or grown from 1, got {type} "
+            f"for {dims_text(params.dims)}",
+            slug="shape-mismatch",
+        )
+    return [type.with_dims(params.dims)]
+
+
+def _broadcast_reference(params: BroadcastParams, x: Array) -> Array:
+    return np.broadcast_to(x, params.dims).copy()  # type: ignore[arg-type]  # sizes by now
+
+
+def _broadcast_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
+    x, y = op.operands[0].type, op.result.type
+    assert isinstance(x, TensorType) and isinstance(y, TensorType)
+    grown = [i for i, (old, new) in enumerate(zip(x.dims, y.dims, strict=True)) if old != new]
+    return [reduce_sum(b, dy, grown)]
+
+
+def _reduce_sum_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
+    assert isinstance(op.operands[0].type, TensorType)
+    return [broadcast(b, dy, op.operands[0].type.dims)]
+
+
+def _extremum_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
+    (x,) = op.operands
+    assert isinstance(x.type, TensorType)
+    attained = compare(b, EQUAL, x, broadcast(b, op.result, x.type.dims))
+    spread = broadcast(b, dy, x.type.dims)
+    return [select(b, attained, spread, full_like(b, 0.0, spread))]
+
+
+BROADCAST = OpDef(
+    name="broadcast",
+    summary="extents of 1 repeated",
+    operands=("x",),
+    params=BroadcastParams,
+    infer=_infer_broadcast,
+    reference=_broadcast_reference,
+    codegen=Broadcast(),
+    vjp=_broadcast_vjp,
+)
+
+
+def _reduction(
+    kind: str,
+    summary: str,
+    word: Literal["add", "maximum", "minimum"],
+    identity: float,
+    vjp: VjpRule | NotDifferentiable,
+) -> OpDef:
+    ufunc = {"add": np.add, "maximum": np.maximum, "minimum": np.minimum}[word]
+
+    def reference(params: ReduceParams, x: Array) -> Array:
+        start = _identity_of(identity, x.dtype)
+        return ufunc.reduce(x, axis=params.axes, keepdims=True, initial=start, dtype=x.dtype)
+
+    return OpDef(
+        name=f"reduce_{kind}",
+        summary=summary,
+        operands=("x",),
+        params=ReduceParams,
+        infer=_infer_reduce,
+        reference=reference,
+        codegen=Reduction(word, identity),
+        vjp=vjp,
+    )
+
+
+def _identity_of(identity: float, dtype: np.dtype) -> float | int:
+    if dtype.kind == "f" or identity == 0:
+        return dtype.type(identity)
+    info = np.iinfo(dtype)
+    return info.max if identity > 0 else info.min
+
+
+REDUCE_SUM = _reduction("sum", "sum over axes", "add", 0.0, _reduce_sum_vjp)
+REDUCE_MAX = _reduction(
+    "max", "maximum over axes; nan if any element is nan", "maximum", -np.inf, _extremum_vjp
+)
+REDUCE_MIN = _reduction(
+    "min", "minimum over axes; nan if any element is nan", "minimum", np.inf, _extremum_vjp
+)
+
+
+def identity_of(reduction: Reduction, dtype: DType) -> float | int:
+    """What a reduction over nothing gives: its identity, the extreme integer for integers."""
+    return _identity_of(reduction.identity, dtype.numpy)
+
+
+OPS = (BROADCAST, REDUCE_SUM, REDUCE_MAX, REDUCE_MIN)

@@ -1,0 +1,23 @@
+"""Markers, options and the collector of golden files; fixtures stand beside their tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.golden import GoldenFile, collect_golden
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--bless",
+        action="store_true",
+        help="rewrite the exact output in golden files that carry a BLESS marker",
+    )
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> GoldenFile | None:
+    return collect_golden(file_path, parent, GOLDEN)

@@ -1,0 +1,53 @@
+"""Targets by name and the classification of the host."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphc.backends.llvm.target import TARGETS, host_target, native_target, target_named
+from graphc.ir.types import DType
+from graphc.support.diagnostics import GraphcError
+
+V3 = {"avx2": True, "fma": True, "bmi2": True, "f16c": True, "sse4.2": True}
+V4 = V3 | dict.fromkeys(("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"), True)
+
+
+@pytest.mark.parametrize(
+    ("features", "isa", "bits"),
+    [
+        ({}, "x86-64", 128),
+        ({"sse4.2": True}, "x86-64-v2", 128),
+        (V3, "x86-64-v3", 256),
+        (V3 | {"fma": False}, "x86-64-v2", 128),
+        (V4, "x86-64-v4", 512),
+    ],
+)
+def test_features_decide_the_level_and_the_width(
+    features: dict[str, bool], isa: str, bits: int
+) -> None:
+    target = native_target("x86_64-unknown-linux-gnu", "some-cpu", "", features)
+    assert (target.isa, target.vector_bits) == (isa, bits)
+
+
+def test_another_architecture_gets_128_bits_and_its_own_name() -> None:
+    target = native_target("aarch64-unknown-linux-gnu", "neoverse-n1", "+neon", {})
+    assert (target.isa, target.vector_bits, target.has_fma) == ("neoverse-n1", 128, True)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_named_target_states_its_name_as_level(name: str) -> None:
+    assert target_named(name).isa == name
+
+
+def test_native_is_the_host() -> None:
+    assert target_named("native") == host_target()
+
+
+def test_an_unknown_target_is_reported_with_a_near_name() -> None:
+    with pytest.raises(GraphcError, match="x86-64-v3"):
+        target_named("x86-64-v33")
+
+
+def test_lanes_follow_the_width_and_the_size_of_elements() -> None:
+    target = TARGETS["x86-64-v3"]
+    assert [target.lanes(d) for d in (DType.F32, DType.F64, DType.I64)] == [8, 4, 4]

@@ -1,0 +1,518 @@
+"""Atomic writing under faults and crashes, and reading with checks."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from graphc.support.diagnostics import GraphcError
+from graphc.support.files import (
+    SYSTEM_CALLS,
+    FileCalls,
+    open_regular_file,
+    read_file_inside,
+    read_regular_file,
+    write_atomically,
+)
+
+OLD = b"old" * 1000
+NEW = b"new content" * 3000  # more than one buffer of the stream
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    path = tmp_path / "model"
+    path.write_bytes(OLD)
+    return path
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir())
+
+
+def slug_of(error: pytest.ExceptionInfo[GraphcError]) -> str:
+    (diagnostic,) = error.value.diagnostics
+    return diagnostic.slug
+
+
+# Writing
+
+
+def test_writes_bytes_to_a_new_file(tmp_path: Path) -> None:
+    write_atomically(tmp_path / "a", NEW)
+    assert (tmp_path / "a").read_bytes() == NEW
+    assert names(tmp_path) == ["a"]
+
+
+def test_replaces_a_file_by_what_a_function_writes(target: Path) -> None:
+    def write(stream: BinaryIO) -> None:
+        for start in range(0, len(NEW), 100):
+            stream.write(NEW[start : start + 100])
+
+    write_atomically(target, write)
+    assert target.read_bytes() == NEW
+    assert names(target.parent) == ["model"]
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o755])
+def test_an_existing_file_keeps_its_mode(target: Path, mode: int) -> None:
+    target.chmod(mode)
+    write_atomically(target, NEW)
+    assert stat.S_IMODE(target.stat().st_mode) == mode
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
+def test_a_new_file_gets_the_mode_of_the_umask(tmp_path: Path, umask: int, mode: int) -> None:
+    before = os.umask(umask)
+    try:
+        write_atomically(tmp_path / "a", NEW)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == mode
+
+
+def test_a_private_file_is_private_while_it_is_written(target: Path) -> None:
+    target.chmod(0o600)
+    modes: list[int] = []
+
+    def write(stream: BinaryIO) -> None:
+        modes.extend(p.stat().st_mode & 0o777 for p in target.parent.iterdir() if p != target)
+
+    write_atomically(target, write)
+    assert modes == [0o600]
+
+
+def test_the_file_behind_a_symbolic_link_is_replaced_and_the_link_stays(target: Path) -> None:
+    link = target.with_name("link")
+    link.symlink_to(target)
+    write_atomically(link, NEW)
+    assert link.is_symlink()
+    assert target.read_bytes() == NEW
+
+
+def test_a_fifo_is_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(GraphcError, match="is a FIFO") as error:
+        write_atomically(tmp_path / "fifo", NEW)
+    assert slug_of(error) == "file"
+    assert names(tmp_path) == ["fifo"]
+
+
+def test_a_device_is_not_replaced() -> None:
+    with pytest.raises(GraphcError, match="is a device"):
+        write_atomically(Path("/dev/null"), NEW)
+
+
+def test_a_folder_is_not_replaced(tmp_path: Path) -> None:
+    with pytest.raises(GraphcError, match="is a folder"):
+        write_atomically(tmp_path, NEW)
+
+
+@pytest.mark.parametrize("name", ["missing/a", "a\0b", "x" * 300])
+def test_an_impossible_path_is_an_error(tmp_path: Path, name: str) -> None:
+    with pytest.raises(GraphcError, match="cannot write") as error:
+        write_atomically(tmp_path / name, NEW)
+    assert slug_of(error) == "file"
+
+
+def test_a_loop_of_links_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to(tmp_path / "a")
+    with pytest.raises(GraphcError, match="cannot write"):
+        write_atomically(tmp_path / "a", NEW)
+
+
+def test_a_target_with_the_longest_name_can_be_written(tmp_path: Path) -> None:
+    path = tmp_path / ("\N{EURO SIGN}" * 85)  # 255 bytes
+    write_atomically(path, NEW)
+    assert path.read_bytes() == NEW
+
+
+def test_what_the_function_raises_comes_through_and_the_old_file_stays(target: Path) -> None:
+    def write(stream: BinaryIO) -> None:
+        stream.write(b"half")
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        write_atomically(target, write)
+    assert target.read_bytes() == OLD
+    assert names(target.parent) == ["model"]
+
+
+def test_temporary_names_do_not_repeat(target: Path) -> None:
+    seen: list[str] = []
+
+    def open_and_note(path: str, flags: int, mode: int) -> int:
+        seen.append(path)
+        return os.open(path, flags, mode)
+
+    for _ in range(20):
+        write_atomically(target, NEW, calls=replace(SYSTEM_CALLS, open=open_and_note))
+    temporary = [path for path in seen if path != str(target.parent)]
+    assert len(set(temporary)) == 20
+    assert all(re.fullmatch(r"\.model\.[0-9a-f]{16}\.tmp", Path(p).name) for p in temporary)
+
+
+# Faults at the n-th call
+
+
+@dataclass
+class FailingCalls:
+    """Real calls, of which the n-th (from 0) raises; `made` counts, `failed` names it."""
+
+    fail_at: int
+    error: OSError
+    made: int = 0
+    failed: str = ""
+
+    def count(self, name: str) -> None:
+        self.made += 1
+        if self.made - 1 == self.fail_at:
+            self.failed = name
+            raise self.error
+
+    def calls(self) -> FileCalls:
+        def counted(name: str, call: Callable[..., object]) -> Callable[..., object]:
+            def wrapper(*arguments: object) -> object:
+                self.count(name)
+                return call(*arguments)
+
+            return wrapper
+
+        def close(descriptor: int) -> None:
+            os.close(descriptor)  # as in Linux, a close that reports an error has closed
+            self.count("close")
+
+        fields = {
+            name: counted(name, getattr(SYSTEM_CALLS, name))
+            for name in ("open", "write", "fchmod", "fsync", "replace")
+        }
+        return FileCalls(**fields, close=close)  # pyright: ignore[reportArgumentType]
+
+
+def write_in_pieces(stream: BinaryIO) -> None:
+    for start in range(0, len(NEW), 1000):
+        stream.write(NEW[start : start + 1000])
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
+def test_a_fault_at_any_call_leaves_a_whole_file_and_no_temporary(
+    target: Path, number: int
+) -> None:
+    failed: list[str] = []
+    for fail_at in range(50):
+        target.write_bytes(OLD)
+        failing = FailingCalls(fail_at, OSError(number, os.strerror(number)))
+        try:
+            write_atomically(target, write_in_pieces, calls=failing.calls())
+        except GraphcError as error:
+            assert error.diagnostics[0].slug == "file"
+            failed.append(failing.failed)
+        else:
+            assert not failing.failed
+            assert target.read_bytes() == NEW
+            break
+        renamed = "replace" in failed[:-1] and failed[-1] != "replace"
+        assert target.read_bytes() == (NEW if renamed else OLD)
+        assert names(target.parent) == ["model"]
+    assert failed[:2] == ["open", "fchmod"]
+    assert failed[2:-6] == ["write"] * len(failed[2:-6])
+    assert failed[-6:] == ["fsync", "close", "replace", "open", "fsync", "close"]
+
+
+def test_a_write_that_is_interrupted_by_a_signal_is_made_again(target: Path) -> None:
+    failing = FailingCalls(2, OSError(errno.EINTR, "interrupted"))
+    write_atomically(target, write_in_pieces, calls=failing.calls())
+    assert failing.failed == "write"
+    assert target.read_bytes() == NEW
+
+
+def test_short_writes_are_continued(target: Path) -> None:
+    def write_little(descriptor: int, data: object) -> int:
+        return os.write(descriptor, memoryview(data)[:7])  # pyright: ignore[reportArgumentType]
+
+    write_atomically(target, NEW, calls=replace(SYSTEM_CALLS, write=write_little))
+    assert target.read_bytes() == NEW
+
+
+def test_a_write_that_makes_no_progress_is_an_error(target: Path) -> None:
+    with pytest.raises(GraphcError, match="nothing could be written"):
+        write_atomically(target, NEW, calls=replace(SYSTEM_CALLS, write=lambda fd, data: 0))
+    assert target.read_bytes() == OLD
+
+
+def test_a_file_system_without_flushing_of_folders_is_fine(target: Path) -> None:
+    def fsync(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "not here")
+        os.fsync(descriptor)
+
+    write_atomically(target, NEW, calls=replace(SYSTEM_CALLS, fsync=fsync))
+    assert target.read_bytes() == NEW
+
+
+def test_a_temporary_that_cannot_be_removed_does_not_hide_the_first_error(target: Path) -> None:
+    def no_space(descriptor: int, data: object) -> int:
+        raise OSError(errno.ENOSPC, "the disk is full")
+
+    def no_unlink(path: str) -> None:
+        raise OSError(errno.EROFS, "read-only")
+
+    calls = replace(SYSTEM_CALLS, write=no_space, unlink=no_unlink)
+    with pytest.raises(GraphcError, match="the disk is full"):
+        write_atomically(target, NEW, calls=calls)
+
+
+# Power cuts: which contents the disk may hold after each call
+
+
+@dataclass
+class Recorder:
+    """Real calls, written down. `skips_fsync` makes a writer that forgets to flush the file."""
+
+    skips_fsync: bool = False
+    events: list[tuple[str, bytes]] = field(default_factory=list)
+
+    def calls(self) -> FileCalls:
+        def write(descriptor: int, data: object) -> int:
+            self.events.append(("write", bytes(data)))  # pyright: ignore[reportArgumentType]
+            return os.write(descriptor, data)  # pyright: ignore[reportArgumentType]
+
+        def fsync(descriptor: int) -> None:
+            is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+            if is_folder or not self.skips_fsync:
+                self.events.append(("fsync folder" if is_folder else "fsync", b""))
+
+        def rename(source: str, destination: str) -> None:
+            self.events.append(("replace", b""))
+            os.replace(source, destination)  # noqa: PTH105
+
+        return replace(SYSTEM_CALLS, write=write, fsync=fsync, replace=rename)
+
+
+def contents_after_power_cut(events: list[tuple[str, bytes]]) -> set[bytes]:
+    """What the target may hold: unflushed data may be lost in part, and so may the rename."""
+    done = [kind for kind, _ in events]
+    written = b"".join(data for _, data in events)
+    if "replace" not in done:
+        return {OLD}
+    flushed = "fsync" in done and "write" not in done[done.index("fsync") :]
+    contents = {written} if flushed else {written, written[: len(written) // 2], b""}
+    return contents if "fsync folder" in done else contents | {OLD}
+
+
+def test_after_a_power_cut_at_any_call_the_file_is_the_old_or_the_new_one(target: Path) -> None:
+    recorder = Recorder()
+    write_atomically(target, write_in_pieces, calls=recorder.calls())
+    for count in range(len(recorder.events) + 1):
+        assert contents_after_power_cut(recorder.events[:count]) <= {OLD, NEW}
+    assert contents_after_power_cut(recorder.events) == {NEW}
+
+
+def test_the_power_cut_model_finds_a_writer_that_does_not_flush(target: Path) -> None:
+    recorder = Recorder(skips_fsync=True)
+    write_atomically(target, write_in_pieces, calls=recorder.calls())
+    assert b"" in contents_after_power_cut(recorder.events)
+
+
+# Kills and limits, in processes of their own
+
+WRITER = """
+import os, sys
+from pathlib import Path
+from graphc.support.files import write_atomically
+
+def plainly(path, data):
+    with open(path, "wb") as stream:
+        stream.write(data)
+
+path, write = Path(sys.argv[1]), {"atomic": write_atomically, "plain": plainly}[sys.argv[2]]
+version = int.from_bytes(path.read_bytes()[:8], "little")
+while True:
+    version += 1
+    write(path, version.to_bytes(8, "little") * 100_000)
+    os.write(1, version.to_bytes(8, "little"))
+"""
+
+
+def run_and_kill(path: Path, kind: str, written: int) -> int:
+    """Start a writer, kill it during a write after `written` more; the last version it made."""
+    command = [sys.executable, "-c", WRITER, str(path), kind]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0) as process:
+        assert process.stdout is not None
+        reported = b""
+        while len(reported) < 8 * written:
+            reported += process.stdout.read(8)
+        process.kill()
+        reported += process.stdout.read()
+    return int.from_bytes(reported[-8:], "little")
+
+
+def lost_or_damaged(path: Path, last: int) -> bool:
+    data = path.read_bytes()
+    return data != data[:8] * 100_000 or int.from_bytes(data[:8], "little") < last
+
+
+def test_a_kill_while_writing_never_loses_or_damages_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    write_atomically(path, bytes(8) * 100_000)
+    for kill in range(60):
+        last = run_and_kill(path, "atomic", 1 + kill % 3)
+        assert not lost_or_damaged(path, last)
+
+
+def test_the_kill_test_finds_a_plain_writer(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(bytes(8) * 100_000)
+    damaged = (lost_or_damaged(path, run_and_kill(path, "plain", 1 + k % 3)) for k in range(60))
+    assert any(damaged)
+
+
+OVER_LIMIT = """
+import resource, sys
+from pathlib import Path
+from graphc.support.diagnostics import GraphcError
+from graphc.support.files import write_atomically
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+try:
+    write_atomically(Path(sys.argv[1]), bytes(200_000))
+except GraphcError as error:
+    sys.exit(error.diagnostics[0].slug)
+"""
+
+
+def test_a_limit_on_file_size_keeps_the_old_file(target: Path) -> None:
+    command = [sys.executable, "-c", OVER_LIMIT, str(target)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "file\n")
+    assert target.read_bytes() == OLD
+    assert names(target.parent) == ["model"]
+
+
+# Reading
+
+
+def test_reads_a_regular_file(target: Path) -> None:
+    assert read_regular_file(target, len(OLD)) == OLD
+
+
+def test_reads_through_a_symbolic_link_that_the_user_names(target: Path) -> None:
+    link = target.with_name("link")
+    link.symlink_to(target)
+    assert read_regular_file(link, len(OLD)) == OLD
+
+
+def test_a_file_above_the_limit_is_refused(target: Path) -> None:
+    with pytest.raises(GraphcError, match="at most 2999 bytes here, it has 3000") as error:
+        read_regular_file(target, len(OLD) - 1)
+    assert slug_of(error) == "limit"
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(GraphcError, match=r"cannot read .*gone: No such file") as error:
+        read_regular_file(tmp_path / "gone", 10)
+    assert slug_of(error) == "file"
+
+
+def test_a_folder_is_refused_and_no_descriptor_stays_open(tmp_path: Path) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(GraphcError, match="is a folder"):
+        read_regular_file(tmp_path, 10)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_a_fifo_is_refused_without_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(GraphcError, match="is a FIFO"):
+        read_regular_file(tmp_path / "fifo", 10)
+
+
+def test_a_device_is_refused() -> None:
+    with pytest.raises(GraphcError, match="is a device"):
+        read_regular_file(Path("/dev/zero"), 10)
+
+
+def test_a_socket_is_refused(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "s"))
+        with pytest.raises(GraphcError, match="cannot read"):
+            read_regular_file(tmp_path / "s", 10)
+
+
+def test_a_file_that_states_no_size_is_refused() -> None:
+    with pytest.raises(GraphcError, match="changed while it was read"):
+        read_regular_file(Path("/proc/self/status"), 10_000)
+
+
+def test_a_path_with_nul_is_refused() -> None:
+    with pytest.raises(GraphcError, match="without NUL"):
+        read_regular_file(Path("a\0b"), 10)
+
+
+def test_an_error_in_the_body_of_a_reader_is_not_hidden(target: Path) -> None:
+    with pytest.raises(ValueError, match="mine"), open_regular_file(target, 10_000):
+        raise ValueError("mine")
+
+
+# Reading what a model names
+
+
+def test_a_relative_name_is_read_below_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "w.txt").write_bytes(OLD)
+    assert read_file_inside(tmp_path, "a/b/w.txt", 10_000) == OLD
+    assert read_file_inside(tmp_path, "./a//b/w.txt", 10_000) == OLD
+
+
+@pytest.mark.parametrize("name", ["../model", "a/../model", "..", "", ".", "a\0", "a/../../x"])
+def test_a_name_that_could_leave_the_folder_is_refused(target: Path, name: str) -> None:
+    (target.parent / "a").mkdir()
+    with pytest.raises(GraphcError, match="a file name without") as error:
+        read_file_inside(target.parent, name, 10_000)
+    assert slug_of(error) == "file"
+
+
+def test_an_absolute_name_needs_permission(target: Path) -> None:
+    with pytest.raises(GraphcError, match="got the absolute"):
+        read_file_inside(target.parent, str(target), 10_000)
+    assert read_file_inside(Path("/"), str(target), 10_000, allow_absolute=True) == OLD
+
+
+def test_permission_for_absolute_names_does_not_allow_parents(target: Path) -> None:
+    with pytest.raises(GraphcError, match="a file name without"):
+        read_file_inside(target.parent / "a", "../model", 10_000, allow_absolute=True)
+
+
+def test_a_link_in_the_place_of_the_file_is_not_followed(target: Path) -> None:
+    target.with_name("link").symlink_to(target)
+    with pytest.raises(GraphcError, match="symbolic links are not followed"):
+        read_file_inside(target.parent, "link", 10_000)
+
+
+def test_a_link_in_the_place_of_a_folder_is_not_followed(target: Path) -> None:
+    target.with_name("up").symlink_to(target.parent)
+    with pytest.raises(GraphcError, match="cannot read"):
+        read_file_inside(target.parent, "up/model", 10_000)
+
+
+def test_a_folder_below_the_folder_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    with pytest.raises(GraphcError, match="is a folder"):
+        read_file_inside(tmp_path, "a", 10_000)
+
+
+def test_a_large_file_below_the_folder_is_refused(target: Path) -> None:
+    with pytest.raises(GraphcError) as error:
+        read_file_inside(target.parent, "model", 10)
+    assert slug_of(error) == "limit"
