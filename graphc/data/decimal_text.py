@@ -27,7 +27,7 @@ PADDING = 16
 
 LONGEST = 16
 MAX_EXACT = 2**53
-POWERS_OF_TEN = 10.0 ** np.arange(23)
+POWERS_OF_TEN: npt.NDArray[np.float64] = np.array([float(10**k) for k in range(23)])
 MINUS, PLUS = ord("-"), ord("+")
 
 
@@ -41,6 +41,7 @@ class WordForm:
     points: np.unsignedinteger
     past_nine: np.unsignedinteger
     high_bits: np.unsignedinteger
+    bytes_above: np.unsignedinteger
     merges: tuple[tuple[np.unsignedinteger, np.unsignedinteger, np.unsignedinteger], ...]
 
 
@@ -65,6 +66,7 @@ def make_word_form(size: int) -> WordForm:
         points=every(0x10),
         past_nine=every(0x80 - 10),
         high_bits=every(0x80),
+        bytes_above=dtype.type(int.from_bytes(bytes(range(size)), "little")),
         merges=tuple(merges),
     )
 
@@ -92,9 +94,7 @@ def parse_decimals(
     values = np.empty(len(starts), np.float64)
     doubtful = np.empty(len(starts), np.bool_)
     if short.any():
-        values[short], doubtful[short] = _parse_short(
-            EIGHT, buffer, starts[short], lengths[short]
-        )
+        values[short], doubtful[short] = _parse_short(EIGHT, buffer, starts[short], lengths[short])
     long = ~short
     values[long], doubtful[long] = _parse_long(buffer, starts[long], lengths[long])
     return values, np.flatnonzero(doubtful)
@@ -121,7 +121,7 @@ def _parse_short(
     bad |= sizes == (0 if pointed is None else pointed)
     values = digits.astype(np.float64)
     if after_point is not None:
-        values /= POWERS_OF_TEN[after_point]
+        values /= _powers_of_ten(after_point)
     if negative is not None:
         np.negative(values, out=values, where=negative)
     return values, bad
@@ -158,14 +158,23 @@ def _parse_long(
     values = head.astype(np.float64)
     after = tail_after
     if head_after is not None and head_pointed is not None:
-        after = np.where(head_pointed, head_after + 8, 0 if tail_after is None else tail_after)
+        after = np.where(head_pointed, head_after + np.uint64(8), _or_zero(tail_after))
         if tail_pointed is not None:
             bad |= head_pointed & tail_pointed
     if after is not None:
-        values /= POWERS_OF_TEN[after]
+        values /= _powers_of_ten(after)
     if negative is not None:
         np.negative(values, out=values, where=negative)
     return values, bad
+
+
+def _or_zero(words: Words | None) -> Words | np.uint64:
+    return np.uint64(0) if words is None else words
+
+
+def _powers_of_ten(exponents: Words) -> npt.NDArray[np.float64]:
+    # A cell with two points, doubtful anyway, may ask for more than the table has.
+    return POWERS_OF_TEN.take(exponents.astype(np.intp), mode="clip")
 
 
 def _signs(first: Bytes) -> tuple[Flags | None, Flags | None]:
@@ -179,7 +188,7 @@ def _signs(first: Bytes) -> tuple[Flags | None, Flags | None]:
 
 def _digits(
     form: WordForm, words: Words, sizes: Words
-) -> tuple[Words, Bytes | None, Flags | None, Flags]:
+) -> tuple[Words, Words | None, Flags | None, Flags]:
     """The first `sizes` characters of each word as an unsigned integer, a point left out.
 
     Returns the integers, the number of digits after the point and whether there is one (both None
@@ -209,7 +218,7 @@ def _digits(
 
 def _without_point(
     form: WordForm, words: Words, points: Words
-) -> tuple[Words, Bytes, Flags, Words]:
+) -> tuple[Words, Words, Flags, Words]:
     """Words with the byte of the point taken out and the bytes below it moved up.
 
     Returns the words, the number of bytes that were above the point (0 without a point), which
@@ -223,7 +232,6 @@ def _without_point(
     through = (bit << form.dtype.type(8)) - one
     bad = (bit & below) | (words & (through ^ below))
     words += (words & below) * form.dtype.type(255)
-    after_point = np.bitwise_count(~through)
-    after_point >>= 3
-    after_point *= pointed
+    # `bit` is 0 or 256**k, so the product moves byte 7 - k (or 3 - k) of the table to the top.
+    after_point = (bit * form.bytes_above) >> form.dtype.type(8 * (form.size - 1))
     return words, after_point, pointed, bad

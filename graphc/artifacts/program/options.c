@@ -79,6 +79,9 @@ static void option_columns(Options *options, const char *value) {
   const char *text, *rest;
   int index = find_port(gcp_model.inputs, gcp_model.input_count, value, &text);
   int64_t columns;
+  if (gcp_model.input_count == 0) {
+    gcp_die(GCP_USAGE, "--columns: the network has no input");
+  }
   if (index < 0 || text == NULL) {
     index = 0;
     text = value;

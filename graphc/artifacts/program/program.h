@@ -5,10 +5,12 @@
 #ifndef GCP_PROGRAM_H
 #define GCP_PROGRAM_H
 
-#ifndef _POSIX_C_SOURCE
-#define _POSIX_C_SOURCE 200809L
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700
 #endif
+#ifndef _FILE_OFFSET_BITS
 #define _FILE_OFFSET_BITS 64
+#endif
 
 #include <stddef.h>
 #include <stdint.h>

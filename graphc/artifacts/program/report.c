@@ -1,7 +1,6 @@
 /* Ends the program with a message, and keeps unfinished output files from being left behind. */
 #include "program.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -10,7 +9,7 @@
 
 /* The files to remove when the program ends early. Read by the signal handler, so entries are
  * complete before the count says that they are there. */
-enum { MOST_TEMPORARIES = 64 };
+enum { MOST_TEMPORARIES = 1024 };
 static const char *temporaries[MOST_TEMPORARIES];
 static volatile sig_atomic_t temporary_count;
 
@@ -27,12 +26,20 @@ static void on_signal(int number) {
   raise(number);
 }
 
+/* A signal that the caller has set to be ignored (nohup) stays ignored. */
+static void watch(int number) {
+  struct sigaction action;
+  if (sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_DFL) {
+    signal(number, on_signal);
+  }
+}
+
 void gcp_remember_temporary(const char *path) {
   if (temporary_count == 0) {
-    signal(SIGINT, on_signal);
-    signal(SIGTERM, on_signal);
-    signal(SIGHUP, on_signal);
-    signal(SIGPIPE, on_signal);
+    watch(SIGINT);
+    watch(SIGTERM);
+    watch(SIGHUP);
+    watch(SIGPIPE);
   }
   if (temporary_count < MOST_TEMPORARIES) {
     temporaries[temporary_count] = path;
@@ -43,7 +50,7 @@ void gcp_remember_temporary(const char *path) {
 void gcp_forget_temporaries(void) { temporary_count = 0; }
 
 void gcp_die(int code, const char *format, ...) {
-  char text[1024];
+  char text[6000]; /* more than a path and a sentence */
   size_t i;
   va_list values;
   va_start(values, format);

@@ -27,6 +27,7 @@ from graphc.support.files import (
 )
 
 OLD = b"old" * 1000
+ROOT = Path(__file__).parents[3]
 NEW = b"new content" * 3000  # more than one buffer of the stream
 
 
@@ -340,7 +341,7 @@ path, write = Path(sys.argv[1]), {"atomic": write_atomically, "plain": plainly}[
 version = int.from_bytes(path.read_bytes()[:8], "little")
 while True:
     version += 1
-    write(path, version.to_bytes(8, "little") * 100_000)
+    write(path, version.to_bytes(8, "little") * 400_000)
     os.write(1, version.to_bytes(8, "little"))
 """
 
@@ -348,7 +349,7 @@ while True:
 def run_and_kill(path: Path, kind: str, written: int) -> int:
     """Start a writer, kill it during a write after `written` more; the last version it made."""
     command = [sys.executable, "-c", WRITER, str(path), kind]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0, cwd=ROOT) as process:
         assert process.stdout is not None
         reported = b""
         while len(reported) < 8 * written:
@@ -360,20 +361,22 @@ def run_and_kill(path: Path, kind: str, written: int) -> int:
 
 def lost_or_damaged(path: Path, last: int) -> bool:
     data = path.read_bytes()
-    return data != data[:8] * 100_000 or int.from_bytes(data[:8], "little") < last
+    return data != data[:8] * 400_000 or int.from_bytes(data[:8], "little") < last
 
 
 def test_a_kill_while_writing_never_loses_or_damages_the_file(tmp_path: Path) -> None:
     path = tmp_path / "a"
-    write_atomically(path, bytes(8) * 100_000)
+    write_atomically(path, bytes(8) * 400_000)
     for kill in range(60):
         last = run_and_kill(path, "atomic", 1 + kill % 3)
         assert not lost_or_damaged(path, last)
+    left = [name for name in names(tmp_path) if name.endswith(".tmp")]
+    assert left, "no kill came during a write, so this test has shown nothing"
 
 
 def test_the_kill_test_finds_a_plain_writer(tmp_path: Path) -> None:
     path = tmp_path / "a"
-    path.write_bytes(bytes(8) * 100_000)
+    path.write_bytes(bytes(8) * 400_000)
     damaged = (lost_or_damaged(path, run_and_kill(path, "plain", 1 + k % 3)) for k in range(60))
     assert any(damaged)
 
@@ -394,7 +397,7 @@ except GraphcError as error:
 
 def test_a_limit_on_file_size_keeps_the_old_file(target: Path) -> None:
     command = [sys.executable, "-c", OVER_LIMIT, str(target)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert (done.returncode, done.stderr) == (1, "file\n")
     assert target.read_bytes() == OLD
     assert names(target.parent) == ["model"]

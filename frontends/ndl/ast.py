@@ -1,0 +1,123 @@
+"""The syntax of an NDL text as data: what the parser makes and the expansion reads.
+
+Nested calls are flattened. A statement carries its calls innermost first, and an argument that was
+a call is a `Result`, the number of that call in its statement. So nothing that walks a statement
+has to recurse, however deep its calls were nested.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphc.support.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name, perhaps dotted: `W0`, `CE.F`."""
+
+    text: str
+    span: Span
+
+    @property
+    def key(self) -> str:
+        """What names are compared by: NDL knows no case."""
+        return self.text.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A number as written."""
+
+    value: float
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """Text that is neither name nor number, or was quoted; only options take it."""
+
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What call number `index` of the same statement gives."""
+
+    index: int
+    span: Span
+
+
+Operand = Name | Literal | Word | Result
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An argument `name=value`; `span` covers the name."""
+
+    name: Name
+    value: Name | Literal | Word
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`function(arguments, options)`; `span` reaches from the name to the closing bracket."""
+
+    function: Name
+    arguments: tuple[Operand, ...]
+    options: tuple[Option, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """`(a, b, c)`."""
+
+    elements: tuple[Name | Literal, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """`target = value`, or a call alone (no target). `calls` are evaluated in their order."""
+
+    target: Name | None
+    calls: tuple[Call, ...]
+    value: Operand | Array
+
+
+@dataclass(frozen=True, slots=True)
+class Macro:
+    """`name(formals) { body }`. `name = call` of a one-line macro is the body's only statement."""
+
+    name: Name
+    formals: tuple[Name, ...]
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Statements and macros, in the order of each: a section, or what is outside of all."""
+
+    statements: tuple[Statement, ...]
+    macros: tuple[Macro, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """`name = [ … ]` at the top of a file."""
+
+    name: Name
+    block: Block
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A parsed file. `load` and `run` are the sections it names, None without such a key."""
+
+    block: Block
+    sections: tuple[Section, ...]
+    load: tuple[Name, ...] | None
+    run: tuple[Name, ...] | None

@@ -1,0 +1,1 @@
+"""Native objects turned into what people use: C headers, shared libraries, executables."""

@@ -1,0 +1,230 @@
+"""The C header of a compiled network: prototypes, sizes and a page of documentation.
+
+Also the rules by which names of networks and nodes become C identifiers and harmless C text; the
+executable's table (`program.py`) uses the same ones. Nothing here runs a compiler.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from graphc.runtime.signature import ABI_VERSION, Argument, Dimension, Result, Signature
+from graphc.support.diagnostics import fail
+
+C_TYPES = {"f32": "float", "f64": "double", "i32": "int32_t", "i64": "int64_t", "i1": "uint8_t"}
+
+# NAME_info would be a function of the C library.
+_TAKEN_NAMES = frozenset({"malloc"})
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """One pointer parameter of NAME_run: what it is called in C and what stands behind it."""
+
+    identifier: str
+    ctype: str
+    source: Argument | Result
+
+    @property
+    def is_input(self) -> bool:
+        return isinstance(self.source, Argument)
+
+
+def artifact_name(path: str | os.PathLike[str]) -> str:
+    """The C identifier for what is written to `path`: `out/libdigits-2.so` gives `digits_2`.
+
+    Folder, ending and a library's `lib` are dropped; what C does not allow becomes `_`.
+    """
+    name = PurePath(path).name
+    shared = re.fullmatch(r"(?:lib)?(.+)\.(?:so(?:\.\d+)*|a|dylib)", name)
+    stem = shared[1] if shared else PurePath(name).stem
+    identifier = re.sub(r"[^A-Za-z0-9_]", "_", stem)
+    if not re.match(r"[A-Za-z]", identifier) or identifier in _TAKEN_NAMES:
+        return f"model_{identifier.strip('_')}".rstrip("_")
+    return identifier
+
+
+def exported_symbols(name: str) -> tuple[str, ...]:
+    """The functions of version 1 of the C interface that the artifact `name` defines."""
+    return tuple(f"{name}_{part}" for part in ("run", "arena_bytes", "status", "info"))
+
+
+def ports(signature: Signature) -> tuple[Port, ...]:
+    """The pointers of NAME_run in their order: inputs, then the results with memory of their own.
+
+    The identifiers begin with `in_` and `out_`, so that no node name can be a C keyword or meet
+    a macro such as `linux` or `errno`.
+    """
+    found: list[Port] = []
+    taken: set[str] = set()
+    sources: list[Argument | Result] = [
+        *signature.with_role("input"),
+        *signature.fresh_results,
+    ]
+    for source in sources:
+        prefix = "in_" if isinstance(source, Argument) else "out_"
+        identifier = _fresh(prefix + re.sub(r"[^A-Za-z0-9_]", "_", source.name), taken)
+        taken.add(identifier)
+        found.append(Port(identifier, C_TYPES[source.dtype], source))
+    return tuple(found)
+
+
+def _fresh(wanted: str, taken: set[str]) -> str:
+    candidate, number = wanted, 2
+    while candidate in taken:
+        candidate, number = f"{wanted}_{number}", number + 1
+    return candidate
+
+
+def comment_text(text: str) -> str:
+    """`text` for the inside of a C comment: everything unusual is written as <U+XXXX>."""
+    return "".join(c if re.match(r"[A-Za-z0-9_.:,()\[\] -]", c) else f"<U+{ord(c):04X}>" for c in text)
+
+
+def string_literal(text: str) -> str:
+    """`text` as a C string literal in UTF-8; lines of at most 60 bytes, joined by the compiler."""
+    pieces = [_literal_byte(b) for b in text.encode("utf-8", "backslashreplace")]
+    rows = ["".join(pieces[i : i + 60]) for i in range(0, len(pieces), 60)] or [""]
+    return "\n    ".join(f'"{row}"' for row in rows)
+
+
+def _literal_byte(byte: int) -> str:
+    # Three octal digits end by themselves; `?` could begin a trigraph.
+    if 32 <= byte < 127 and byte not in b'"\\?':
+        return chr(byte)
+    return f"\\{byte:03o}"
+
+
+def run_prototype(signature: Signature) -> str:
+    """The declaration of NAME_run, without the semicolon."""
+    parameters = ["int64_t n"]
+    parameters += [
+        f"{'const ' if p.is_input else ''}{p.ctype} *{p.identifier}" for p in ports(signature)
+    ]
+    parameters.append("void *arena")
+    opening = f"int32_t {signature.name}_run("
+    line = opening + ", ".join(parameters) + ")"
+    return line if len(line) <= 100 else opening + "\n    " + ",\n    ".join(parameters) + ")"
+
+
+def header_text(signature: Signature, *, info: str) -> str:
+    """The header of the artifact `signature.name`; `info` is the text of its NAME_info.
+
+    It stands alone (`stdint.h` apart) and is accepted by C from C89 on, given a `stdint.h`, and by
+    C++. Raises GraphcError `bad-value` if the signature's name is no C identifier.
+    """
+    check_name(signature.name)
+    name, upper = signature.name, signature.name.upper()
+    guard = f"GRAPHC_{upper}_H"
+    lines = [
+        "/*",
+        *[f" * {line}".rstrip() for line in _documentation(signature, info)],
+        " */",
+        f"#ifndef {guard}",
+        f"#define {guard}",
+        "",
+        "#include <stdint.h>",
+        "",
+        f"#define {upper}_ABI {ABI_VERSION}",
+        *[f"#define {upper}_{_macro(d)}_BOUND {d.bound}" for d in signature.dims],
+        f"#define {upper}_ARENA_BYTES {signature.arena_bytes}",
+        "",
+        "#ifdef __cplusplus",
+        'extern "C" {',
+        "#endif",
+        "",
+        "/* Computes the network for n samples; 0 or one of the statuses above. */",
+        f"{run_prototype(signature)};",
+        "",
+        "/* Bytes of the arena; the same as the macro, for those who load the library at run time. */",
+        f"int64_t {name}_arena_bytes(void);",
+        "",
+        "/* One sentence for a status; never NULL, not to be freed. */",
+        f"const char *{name}_status(int32_t code);",
+        "",
+        "/* What this file says, as JSON; not to be freed. */",
+        f"const char *{name}_info(void);",
+        "",
+        "#ifdef __cplusplus",
+        "}",
+        "#endif",
+        "",
+        f"#endif /* {guard} */",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def check_name(name: str) -> None:
+    """Raise GraphcError `bad-value` unless `name` can begin the names of C functions."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or name in _TAKEN_NAMES:
+        raise fail("bad-value", f"an artifact's name has to be a C identifier, got `{name}`")
+
+
+def _macro(dim: Dimension) -> str:
+    return re.sub(r"[^A-Z0-9_]", "_", dim.name.upper())
+
+
+def _documentation(signature: Signature, info: str) -> list[str]:
+    return [
+        f"{signature.name}: a network compiled by graphc. Version {ABI_VERSION} of the C interface.",
+        "",
+        *_port_lines(signature),
+        "",
+        "Arrays are dense, C order: one sample after another, each contiguous. They have to be",
+        "aligned to their element type and may not overlap.",
+        *[f"{d.name} is the n of the call, 0 <= n <= {d.bound}." for d in signature.dims],
+        f"The arena is {signature.arena_bytes} bytes of the caller, aligned to 64; it needs no",
+        "initial value and keeps nothing between calls.",
+        "",
+        "Statuses: 0 done, 1 n is negative or above its bound, 2 a pointer is NULL, 3 the arena is",
+        "not aligned to 64 bytes, 4 an array is not aligned to its element type.",
+        "",
+        "The functions allocate nothing, write nothing but outputs and arena and may be called from",
+        "several threads at once, each with an arena of its own.",
+        "",
+        "Example:",
+        *_example(signature),
+        "",
+        *_wrapped(f"Info: {comment_text(info)}", 96),
+    ]
+
+
+def _port_lines(signature: Signature) -> list[str]:
+    found = ports(signature)
+    width = max((len(p.identifier) for p in found), default=0)
+    return [
+        f"{p.identifier:<{width}}  {p.ctype}[{', '.join(str(d) for d in p.source.shape)}]  "
+        f"{'input' if p.is_input else 'output'} {comment_text(p.source.name)}"
+        for p in found
+    ]
+
+
+def _example(signature: Signature) -> list[str]:
+    name, found = signature.name, ports(signature)
+    arrays = [f"static {p.ctype} {p.identifier}[{_example_size(p, signature)}];" for p in found]
+    arguments = ", ".join(["n", *(p.identifier for p in found), "arena"])
+    return [
+        f"  int64_t n = {_example_samples(signature)};",
+        *[f"  {line}" for line in arrays],
+        f"  void *arena = aligned_alloc(64, (size_t)({name}_arena_bytes() / 64 + 1) * 64);",
+        f"  int32_t code = {name}_run({arguments});",
+        f"  if (code != 0) puts({name}_status(code));",
+        "  free(arena);",
+    ]
+
+
+def _example_samples(signature: Signature) -> int:
+    return min((3, *(d.bound for d in signature.dims)))
+
+
+def _example_size(port: Port, signature: Signature) -> str:
+    samples = _example_samples(signature)
+    return " * ".join(str(samples if isinstance(d, str) else d) for d in port.source.shape) or "1"
+
+
+def _wrapped(text: str, width: int) -> Sequence[str]:
+    return [text[i : i + width] for i in range(0, len(text), width)]

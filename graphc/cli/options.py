@@ -1,0 +1,166 @@
+"""Options that several commands share, and the kinds of values they take.
+
+A wrong value is a mistake of the command line (exit code 2) and is told before any work starts.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., object])
+
+NAME = r"[A-Za-z_][A-Za-z0-9_.]*"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Columns of a data file for one input: `[NAME=]START[:DIM]`. None: to be found out."""
+
+    name: str | None
+    start: int
+    dim: int | None
+
+
+class BlockType(click.ParamType):
+    """`START:DIM` or `NAME=START:DIM`; the DIM may be left out where the model knows it."""
+
+    name = "block"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Block:
+        if isinstance(value, Block):
+            return value
+        match = re.fullmatch(rf"(?:({NAME})=)?([0-9]{{1,9}})(?::([0-9]{{1,9}}))?", str(value))
+        if match is None or (match[3] is not None and int(match[3]) == 0):
+            self.fail(f"START:DIM or NAME=START:DIM is required, got {value!r}", param, ctx)
+        return Block(match[1], int(match[2]), int(match[3]) if match[3] else None)
+
+
+class DefineType(click.ParamType):
+    """`name=value` of `-D`; the value is a number where it reads as one."""
+
+    name = "name=value"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, object]:
+        match = re.fullmatch(rf"({NAME})=(.*)", str(value))
+        if match is None:
+            self.fail(f"name=value is required, got {value!r}", param, ctx)
+        return match[1], number_or_text(match[2])
+
+
+class FileValueType(click.ParamType):
+    """`[NAME=]FILE`, where FILE may be `-` for stdin or stdout."""
+
+    name = "[name=]file"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str | None, str]:
+        match = re.fullmatch(rf"(?:({NAME})=)?(.+)", str(value), re.DOTALL)
+        if match is None:
+            self.fail("a file is required", param, ctx)
+        return match[1], match[2]
+
+
+def number_or_text(text: str) -> object:
+    """An int or float where the text is one in the plainest form, otherwise the text."""
+    if re.fullmatch(r"[+-]?[0-9]{1,18}", text):
+        return int(text)
+    if re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?", text):
+        return float(text)
+    return text
+
+
+def stack(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """One decorator out of several; the first one is the first in the help."""
+    return lambda function: functools.reduce(
+        lambda f, option: option(f), reversed(options), function
+    )
+
+
+EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+define_option = click.option(
+    "-D",
+    "defines",
+    type=DefineType(),
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Give a variable of the NDL text another value, as in `-D HiddenDim=128`.",
+)
+macros_option = click.option(
+    "--macros",
+    type=EXISTING_FILE,
+    multiple=True,
+    metavar="FILE",
+    help="NDL macros to read before the network; can be repeated.",
+)
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print the result as JSON on stdout."
+)
+precision_option = click.option(
+    "--precision",
+    type=click.Choice(["float", "double"]),
+    default="float",
+    show_default=True,
+    help="What to compute in: 32-bit or 64-bit floating point.",
+)
+
+
+def backend_option(names: Sequence[str], default: str) -> Callable[[F], F]:
+    """`--backend` with these choices."""
+    return click.option(
+        "--backend",
+        type=click.Choice(list(names)),
+        default=default,
+        show_default=True,
+        help="What computes: native code (llvm), generated numpy code, or the plain reference.",
+    )
+
+
+data_options = stack(
+    click.option(
+        "--data",
+        type=EXISTING_FILE,
+        required=True,
+        metavar="FILE",
+        help="Text with one sample a line, columns separated by blanks or tabs.",
+    ),
+    click.option(
+        "--features",
+        type=BlockType(),
+        multiple=True,
+        required=True,
+        metavar="[NAME=]START:DIM",
+        help="Columns of the features, from 0. NAME is needed if there are several inputs.",
+    ),
+    click.option(
+        "--labels",
+        type=BlockType(),
+        multiple=True,
+        metavar="[NAME=]START[:DIM]",
+        help="Columns of the labels; one column unless DIM is given.",
+    ),
+    click.option(
+        "--classes",
+        type=click.IntRange(min=1),
+        metavar="K",
+        help="Labels are one of K classes. Without it labels are numbers to be met (regression).",
+    ),
+    click.option(
+        "--label-mapping",
+        type=EXISTING_FILE,
+        metavar="FILE",
+        help="The labels' spellings, one a line: line n is class n. Without it: 0 to K-1.",
+    ),
+)

@@ -1,0 +1,346 @@
+"""The text format of the UCI reader: one sample a line, columns separated by blanks and tabs.
+
+A block names a range of columns: features are numbers; labels are either numbers (regression) or
+one column of label texts, which become one-hot rows. Columns that no block names are not looked at,
+but every line must have as many columns as the first. Lines with nothing in them are skipped.
+
+A number is what `float` of Python reads, without underscores: signs, digits, one point, an
+exponent, `nan`, `inf` and `infinity` in any case. Hexadecimal numbers and digits of other scripts
+are errors, and so is a finite number that the element type cannot hold: write `inf` if infinity is
+meant. Values are rounded to float64 first and from there to float32, which in rare cases (about one
+in 10**9 random decimals) is not the float32 nearest to the decimal.
+
+The toolkit whose format this is counted a record when it saw the newline, and so lost a last line
+that has none; here that line counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from graphc.data.bad_lines import BadLines, quoted
+from graphc.data.decimal_text import Indices, parse_decimals
+from graphc.data.labels import UNKNOWN, LabelNumbers, look_up, number_labels
+from graphc.data.text_lines import PIECE_BYTES, TextLines, read_lines
+from graphc.support.diagnostics import DiagnosticSink, Note, fail
+from graphc.support.files import open_regular_file
+
+MAX_FILE_BYTES = 1 << 36
+MAX_COLUMNS = 1 << 23  # more cannot stand in a line
+LONGEST_NUMBER = 1100  # the exact decimal expansion of any float64 is shorter
+
+# A value of this size or more becomes infinity when it is rounded to the type.
+OVERFLOW = {
+    np.dtype(np.float32): 2.0**128 - 2.0**103,
+    np.dtype(np.float64): float("inf"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns `start` to `start + dim - 1` of each line, counted from 0."""
+
+    start: int
+    dim: int
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureBlock:
+    """Columns of numbers."""
+
+    name: str
+    columns: Columns
+
+
+@dataclass(frozen=True, slots=True)
+class LabelBlock:
+    """Labels. Of kind "category": one column, its text looked up in `mapping` (the texts of class
+    0, 1, …); without a mapping the labels are the integers 0 to classes - 1. Of kind
+    "regression": numbers; `classes` and `mapping` do not matter.
+    """
+
+    name: str
+    columns: Columns
+    classes: int
+    mapping: tuple[str, ...] | None = None
+    kind: Literal["category", "regression"] = "category"
+
+
+Block = FeatureBlock | LabelBlock
+
+
+def parse_columns(text: str) -> Columns:
+    """The columns that "START:DIM" stands for. GraphcError `bad-value` for other text."""
+    start, colon, dim = text.partition(":")
+    ok = bool(colon) and all(p.isascii() and p.isdigit() and len(p) <= 9 for p in (start, dim))
+    if not ok:
+        message = "columns are written START:DIM, first column (from 0) and how many"
+        raise fail("bad-value", f"{message}, such as 0:64, got {quoted(text)}")
+    columns = Columns(int(start), int(dim))
+    _check_columns(columns, quoted(text))
+    return columns
+
+
+def read_uci(
+    path: Path,
+    blocks: Sequence[Block],
+    *,
+    dtype: npt.DTypeLike = np.float32,
+    max_errors: int = 0,
+    sink: DiagnosticSink | None = None,
+) -> dict[str, npt.NDArray[np.floating]]:
+    """The samples of the file: for each block name an array [samples, width] in C order.
+
+    The width is the block's `dim`, or `classes` for labels of kind "category". `dtype` is float32
+    or float64. Up to `max_errors` lines with mistakes are left out; `sink` then gets one warning
+    with their number.
+
+    GraphcError: `bad-value` or `duplicate-name` for blocks that make no sense, `file` if the file
+    cannot be read, `limit` if it is too large, else up to 20 errors `bad-data` or `label`, each
+    with the place of the cell.
+    """
+    element = np.dtype(dtype)
+    if element not in OVERFLOW:
+        raise fail("bad-value", f"float32 or float64 is required for data, got {element}")
+    plans = _make_plans(blocks)
+    with open_regular_file(path, MAX_FILE_BYTES) as (stream, size):
+        needed = max(plan.last + 1 for plan in plans)
+        room = _count_room(stream, size, needed)
+        tables = {p.name: _allocate(room, p.width, element, p.name) for p in plans}
+        used = _read_samples(stream, str(path), plans, tables, max_errors, sink)
+        if stream.tell() != size:
+            raise fail("file", f"{path} changed while it was read")
+    return {name: table[:used] for name, table in tables.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What to do with the columns first to last of each line; `labels` for one-hot rows."""
+
+    name: str
+    first: int
+    last: int
+    width: int
+    labels: LabelNumbers | None
+    accepted: str = ""
+
+
+def _make_plans(blocks: Sequence[Block]) -> list[_Plan]:
+    """Check the blocks and prepare their label mappings."""
+    if not blocks:
+        raise fail("bad-value", "at least one block of columns is required, got none")
+    plans: list[_Plan] = []
+    for block in blocks:
+        if any(plan.name == block.name for plan in plans):
+            raise fail("duplicate-name", f"two blocks of columns have the name `{block.name}`")
+        _check_columns(block.columns, f"block `{block.name}`")
+        first, dim = block.columns.start, block.columns.dim
+        if isinstance(block, LabelBlock) and block.kind == "category":
+            plans.append(_category_plan(block))
+        else:
+            plans.append(_Plan(block.name, first, first + dim - 1, dim, None))
+    return plans
+
+
+def _category_plan(block: LabelBlock) -> _Plan:
+    column = block.columns.start
+    if block.columns.dim != 1:
+        message = f"labels that are texts take one column, `{block.name}` has {block.columns.dim}"
+        raise fail("bad-value", message)
+    if not 1 <= block.classes <= MAX_COLUMNS:
+        message = f"1 to {MAX_COLUMNS} classes are required, `{block.name}` has {block.classes}"
+        raise fail("bad-value", message)
+    if block.mapping is None:
+        numbers = number_labels([str(i) for i in range(block.classes)])
+        accepted = f"an integer from 0 to {block.classes - 1} is required as label"
+        return _Plan(block.name, column, column, block.classes, numbers, accepted)
+    if len(block.mapping) > block.classes:
+        message = f"the mapping has {len(block.mapping)} labels for {block.classes} classes"
+        raise fail("bad-value", f"{message} of `{block.name}`: at most one each is required")
+    accepted = f"one of the {len(block.mapping)} labels of the mapping is required"
+    numbers = number_labels(block.mapping)
+    return _Plan(block.name, column, column, block.classes, numbers, accepted)
+
+
+def _check_columns(columns: Columns, what: str) -> None:
+    if columns.start < 0 or columns.dim < 1 or columns.start + columns.dim > MAX_COLUMNS:
+        message = f"{what}: a first column from 0 on and at least one column are required"
+        got = f"start {columns.start} and dim {columns.dim}"
+        raise fail("bad-value", f"{message}, {MAX_COLUMNS} columns at most, got {got}")
+
+
+def _count_room(stream: BinaryIO, size: int, needed: int) -> int:
+    """No fewer samples than the file can have, from its lines and from its size."""
+    lines = 1
+    while block := stream.read(1 << 20):
+        lines += int(np.count_nonzero(np.frombuffer(block, np.uint8) == ord("\n")))
+    stream.seek(0)
+    # A sample takes at least one character and one separator for each column.
+    return min(lines, (size + 1) // (2 * needed))
+
+
+def _allocate(rows: int, width: int, element: np.dtype, name: str) -> npt.NDArray[np.floating]:
+    try:
+        return np.zeros((rows, width), element)
+    except (MemoryError, ValueError) as error:
+        message = f"`{name}` does not fit into memory: {rows} samples of {width} {element} values"
+        raise fail("limit", message) from error
+
+
+def _read_samples(
+    stream: BinaryIO,
+    file: str,
+    plans: Sequence[_Plan],
+    tables: Mapping[str, npt.NDArray[np.floating]],
+    max_errors: int,
+    sink: DiagnosticSink | None,
+) -> int:
+    """Fill the tables from the top; returns how many rows were filled."""
+    bad = BadLines(file, max_errors)
+    room = min(len(table) for table in tables.values())
+    width = used = 0
+    for lines in read_lines(stream, file, piece_bytes=PIECE_BYTES):
+        if width == 0:
+            if not len(lines.starts):
+                continue
+            width = int(lines.cell_counts[lines.cell_counts > 0][0])
+            _check_width(lines, width, plans)
+        starts, ends = _regular_cells(lines, width, bad)
+        if used + len(starts) > room:
+            raise fail("file", f"{file} changed while it was read")
+        used += _fill_rows(lines, starts, ends, plans, tables, used, bad)
+        if bad.is_full:
+            break
+    bad.raise_if_too_many()
+    if used == 0:
+        raise fail("bad-data", f"at least one line with data is required, {file} has none")
+    bad.report(sink, used)
+    return used
+
+
+def _check_width(lines: TextLines, width: int, plans: Sequence[_Plan]) -> None:
+    """Fail if a block names columns that the first line with data does not have."""
+    span = lines.span(int(lines.starts[0]), int(lines.ends[0]))
+    for plan in plans:
+        if plan.last >= width:
+            got = "1 column" if width == 1 else f"{width} columns"
+            message = f"`{plan.name}` is read from columns {plan.first} to {plan.last}"
+            note = Note("columns are counted from 0 and separated by blanks or tabs")
+            raise fail("bad-data", f"{message}, this line has {got}", span, notes=(note,))
+
+
+def _regular_cells(lines: TextLines, width: int, bad: BadLines) -> tuple[Indices, Indices]:
+    """Starts and ends of the cells as arrays [lines, width], without lines of another width."""
+    counts = lines.cell_counts
+    fits = counts == width
+    if len(lines.starts) == width * len(counts) and fits.all():
+        return lines.starts.reshape(-1, width), lines.ends.reshape(-1, width)
+    first_cells = np.cumsum(counts) - counts
+    for i in np.flatnonzero(~fits & (counts > 0)).tolist():
+        bad.lines += 1
+        last = first_cells[i] + min(int(counts[i]), width + 1) - 1
+        span = lines.span(int(lines.starts[last]), int(lines.ends[last]))
+        message = f"{width} columns are required as in the first line, got {counts[i]}"
+        bad.add("bad-data", message, span)
+        if bad.is_full:
+            break
+    keep = np.repeat(fits, counts)
+    return lines.starts[keep].reshape(-1, width), lines.ends[keep].reshape(-1, width)
+
+
+def _fill_rows(
+    lines: TextLines,
+    starts: Indices,
+    ends: Indices,
+    plans: Sequence[_Plan],
+    tables: Mapping[str, npt.NDArray[np.floating]],
+    first_row: int,
+    bad: BadLines,
+) -> int:
+    """Put the cells [lines, width] into the tables from `first_row` on; returns rows filled."""
+    rows = slice(first_row, first_row + len(starts))
+    usable = np.ones(len(starts), np.bool_)
+    for plan in plans:
+        columns = slice(plan.first, plan.last + 1)
+        from_, to = starts[:, columns].reshape(-1), ends[:, columns].reshape(-1)
+        table = tables[plan.name][rows]
+        if plan.labels is None:
+            values = _numbers(lines, from_, to, plan, table.dtype, usable, bad)
+            table[:] = values.reshape(table.shape)
+        else:
+            classes = look_up(plan.labels, lines, from_, to)
+            _report_labels(lines, from_, to, plan, classes, usable, bad)
+            table[np.arange(len(table)), np.maximum(classes, 0)] = 1
+    if usable.all():
+        return len(starts)
+    bad.lines += int(np.count_nonzero(~usable))
+    kept = int(np.count_nonzero(usable))
+    for table in tables.values():
+        table[first_row : first_row + kept] = table[rows][usable]
+        table[first_row + kept : first_row + len(usable)] = 0
+    return kept
+
+
+def _numbers(
+    lines: TextLines,
+    starts: Indices,
+    ends: Indices,
+    plan: _Plan,
+    element: np.dtype,
+    usable: npt.NDArray[np.bool_],
+    bad: BadLines,
+) -> npt.NDArray[np.float64]:
+    """The values of the cells; rows with a cell that is no number are marked in `usable`."""
+    values, left_over = parse_decimals(lines.buffer, starts, ends)
+    overflow = OVERFLOW[element]
+    for i in left_over.tolist():
+        start, end = int(starts[i]), int(ends[i])
+        value, fault = _slow_number(lines.text[start:end], overflow)
+        values[i] = value
+        if fault:
+            row, column = divmod(i, plan.width)
+            usable[row] = False
+            place = f"in column {plan.first + column} (`{plan.name}`)"
+            message = f"{fault} {place}, got {quoted(lines.cell(start, end))}"
+            bad.add("bad-data", message, lines.span(start, end))
+    return values
+
+
+def _slow_number(text: bytes, overflow: float) -> tuple[float, str]:
+    """The value of one cell and what is wrong with it, "" if nothing."""
+    if len(text) > LONGEST_NUMBER:
+        return 0.0, f"a number of at most {LONGEST_NUMBER} characters is required"
+    try:
+        # `float` also takes underscores between digits.
+        value = float("_" if b"_" in text else text)
+    except ValueError:
+        if b"," in text:
+            return 0.0, "a number with a decimal point, not a comma, is required"
+        return 0.0, "a number is required"
+    if abs(value) >= overflow and b"n" not in text.lower():
+        return 0.0, "a number within the range of the element type is required"
+    return value, ""
+
+
+def _report_labels(
+    lines: TextLines,
+    starts: Indices,
+    ends: Indices,
+    plan: _Plan,
+    classes: Indices,
+    usable: npt.NDArray[np.bool_],
+    bad: BadLines,
+) -> None:
+    """Mark the rows whose label has no class in `usable` and note an error for each."""
+    for row in np.flatnonzero(classes == UNKNOWN).tolist():
+        usable[row] = False
+        start, end = int(starts[row]), int(ends[row])
+        got = quoted(lines.cell(start, end))
+        message = f"{plan.accepted} in column {plan.first} (`{plan.name}`), got {got}"
+        bad.add("label", message, lines.span(start, end))
