@@ -52,12 +52,17 @@ class Token:
 
 
 def number_value(text: str) -> float | None:
-    """The value of a numeric constant, `1#INF` among them, or None if `text` is none."""
+    """The value of a numeric constant, `1#INF` among them, or None if `text` is none.
+
+    A number too large for 64 bits is none either.
+    """
     found = _NUMBER.fullmatch(text)
     if found is None:
         return None
     value = float(found[1])
-    return math.copysign(math.inf, value) if found[2] else value
+    if found[2]:
+        return math.copysign(math.inf, value)
+    return None if math.isinf(value) else value
 
 
 def tokenize(plain: PlainText, sink: DiagnosticSink) -> list[Token]:
@@ -122,12 +127,12 @@ def _word_kind(
 ) -> Literal["name", "number", "text"]:
     kind: Literal["name", "number", "text"] = "text"
     limit = MAX_WORD
-    if _NUMBER.fullmatch(word):
+    if number_value(word) is not None:
         kind, limit = "number", MAX_NUMBER
     elif _NAME.fullmatch(word):
         kind, limit = "name", MAX_NAME
     elif _NUMBER_LIKE.fullmatch(word):
-        message = "a number is written like 12, -0.5 or 1e-3, got"
+        message = "a number is written like 12, -0.5 or 1e-3 and fits in 64 bits, got"
         sink.error("lexical", f"{message} `{word[:MAX_NUMBER]}`", plain.span(start, end))
         kind = "number"
     if len(word) > limit:

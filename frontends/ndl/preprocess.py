@@ -18,10 +18,10 @@ MAX_TEXT = 16_000_000  # characters, before and after substitution
 MAX_VALUE = 65_536  # characters of one substituted value
 MAX_NESTING = 16  # $a$ in the value of $b$ in the value of …
 
-# A comment starts at a line's start, after a blank, or after what ends a token anyway. The `#` of
+# A comment starts at a line's start, after a blank, a bracket or a separator. The `#` of
 # 1#INF does neither. Quotes do not protect it: the toolkit removes comments before it sees them.
-_COMMENT = r"(?<![^\s)\]},;])\#[^\r\n]*"
-_VARIABLE = r"\$(?P<name>[^\s$,/<>?;':\"\[\]{}\\|!@\#%^&*()+=~`]+)\$"
+_COMMENT = r"(?<![^\s()\[\]{},;])#[^\r\n]*"
+_VARIABLE = r"\$(?P<name>[^\s$,/<>?;':\"\[\]{}\\|!@#%^&*()+=~`]+)\$"
 _MARK = re.compile(rf"(?P<comment>{_COMMENT})|{_VARIABLE}|\$")
 
 

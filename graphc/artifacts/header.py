@@ -81,8 +81,10 @@ def _fresh(wanted: str, taken: set[str]) -> str:
 
 
 def comment_text(text: str) -> str:
-    """`text` for the inside of a C comment: everything unusual is written as <U+XXXX>."""
-    return "".join(c if re.match(r"[A-Za-z0-9_.:,()\[\] -]", c) else f"<U+{ord(c):04X}>" for c in text)
+    """`text` for the inside of a C comment: what could end it or is not ASCII becomes <U+XXXX>."""
+    return "".join(
+        c if 32 <= ord(c) < 127 and c not in "*\\?" else f"<U+{ord(c):04X}>" for c in text
+    )
 
 
 def string_literal(text: str) -> str:
@@ -176,7 +178,10 @@ def _documentation(signature: Signature, info: str) -> list[str]:
         "",
         "Arrays are dense, C order: one sample after another, each contiguous. They have to be",
         "aligned to their element type and may not overlap.",
-        *[f"{d.name} is the n of the call, 0 <= n <= {d.bound}." for d in signature.dims],
+        *[
+            f"{comment_text(d.name)} is the n of the call, 0 <= n <= {d.bound}."
+            for d in signature.dims
+        ],
         f"The arena is {signature.arena_bytes} bytes of the caller, aligned to 64; it needs no",
         "initial value and keeps nothing between calls.",
         "",
@@ -197,7 +202,7 @@ def _port_lines(signature: Signature) -> list[str]:
     found = ports(signature)
     width = max((len(p.identifier) for p in found), default=0)
     return [
-        f"{p.identifier:<{width}}  {p.ctype}[{', '.join(str(d) for d in p.source.shape)}]  "
+        f"{p.identifier:<{width}}  {p.ctype}[{comment_text(', '.join(map(str, p.source.shape)))}]  "
         f"{'input' if p.is_input else 'output'} {comment_text(p.source.name)}"
         for p in found
     ]

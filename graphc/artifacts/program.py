@@ -1,6 +1,6 @@
 """An executable around a network's object file: its table in C, and the build.
 
-The program itself is the fixed C code in the folder `program/`; what differs between networks is
+The program itself is the fixed C code in the folder `csource/`; what differs between networks is
 one table of names, shapes and function pointers, written here.
 """
 
@@ -43,7 +43,7 @@ def program_sources(signature: Signature, *, info: str) -> dict[str, str]:
     """
     check_name(signature.name)
     _check(signature)
-    folder = files("graphc.artifacts") / "program"
+    folder = files("graphc.artifacts") / "csource"
     sources = {
         entry.name: entry.read_text(encoding="utf-8")
         for entry in folder.iterdir()
@@ -117,11 +117,15 @@ def _check(signature: Signature) -> None:
     for port in found:
         shape, what = port.source.shape, f"`{port.source.name}`"
         if port.source.dtype not in _ELEMENT_TYPES:
-            raise fail("not-supported", f"a program needs f32 or f64, got {port.source.dtype} {what}")
+            raise fail(
+                "not-supported", f"a program needs f32 or f64, got {port.source.dtype} {what}"
+            )
         if any(isinstance(d, str) for d in shape[1:]):
             raise fail("not-supported", f"a program needs samples first, got {what} {list(shape)}")
         if 0 in shape:
-            raise fail("not-supported", f"a program needs numbers to read and write, {what} has none")
+            raise fail(
+                "not-supported", f"a program needs numbers to read and write, {what} has none"
+            )
 
 
 def _bound(signature: Signature) -> int:

@@ -6,8 +6,9 @@ integer, and neighbouring digits are joined in pairs, fours and eights by multip
 and IEEE division rounds once, so the quotient is what `float("12.75")` gives, bit for bit.
 
 Covered: an optional sign, up to 16 characters of digits with at most one point, value of the
-digits below 2**53. All else (exponents, `nan`, longer numbers, what is no number at all) is left to
-the caller, who is told which cells those are. Nothing here reads files or reports errors.
+digits below 2**53, and an exponent of up to four characters as long as the power of ten is one of
+those. All else (`nan`, longer numbers, what is no number at all) is left to the caller, who is told
+which cells those are. Nothing here reads files or reports errors.
 """
 
 from __future__ import annotations
@@ -74,6 +75,20 @@ def make_word_form(size: int) -> WordForm:
 FOUR, EIGHT = make_word_form(4), make_word_form(8)
 
 
+@dataclass(frozen=True, slots=True)
+class Mantissas:
+    """Cells read as sign, digits and at most one point: the value is integer / 10**after_point.
+
+    after_point and pointed are None when no cell has a point. What is said about a doubtful cell,
+    one that is not of that form or too long, means nothing.
+    """
+
+    integers: npt.NDArray[np.float64]
+    after_point: Indices | None
+    pointed: Flags | None
+    doubtful: Flags
+
+
 def parse_decimals(
     buffer: Bytes, starts: Indices, ends: Indices
 ) -> tuple[npt.NDArray[np.float64], Indices]:
@@ -82,22 +97,42 @@ def parse_decimals(
     Values at those indices mean nothing. Cells must not be empty, and `buffer` must go on for
     `PADDING` bytes after the last cell.
     """
-    lengths = ends - starts
-    longest = int(lengths.max(initial=0))
-    if longest <= FOUR.size:
-        values, doubtful = _parse_short(FOUR, buffer, starts, lengths)
-        return values, np.flatnonzero(doubtful)
-    if longest <= EIGHT.size:
-        values, doubtful = _parse_short(EIGHT, buffer, starts, lengths)
-        return values, np.flatnonzero(doubtful)
-    short = lengths <= EIGHT.size
-    values = np.empty(len(starts), np.float64)
-    doubtful = np.empty(len(starts), np.bool_)
-    if short.any():
-        values[short], doubtful[short] = _parse_short(EIGHT, buffer, starts[short], lengths[short])
-    long = ~short
-    values[long], doubtful[long] = _parse_long(buffer, starts[long], lengths[long])
-    return values, np.flatnonzero(doubtful)
+    plain = _mantissas(buffer, starts, ends - starts)
+    values = plain.integers
+    if plain.after_point is not None:
+        values /= POWERS_OF_TEN.take(plain.after_point, mode="clip")
+    left_over = np.flatnonzero(plain.doubtful)
+    if len(left_over):
+        found, scaled = _parse_exponents(buffer, starts[left_over], ends[left_over])
+        values[left_over[found]] = scaled
+        left_over = np.delete(left_over, found)
+    return values, left_over
+
+
+def _parse_exponents(
+    buffer: Bytes, starts: Indices, ends: Indices
+) -> tuple[Indices, npt.NDArray[np.float64]]:
+    """Which cells are decimals with an exponent that is covered, and their values."""
+    marks = np.zeros_like(ends)
+    for back in range(2, 6):  # `e` and one to four characters of sign and digits
+        is_mark = (buffer[np.maximum(ends - back, 0)] | 0x20) == ord("e")
+        marks = np.where(is_mark & (ends - back > starts) & (marks == 0), ends - back, marks)
+    found = np.flatnonzero(marks)
+    if not len(found):
+        return found, np.empty(0)
+    starts, marks, ends = starts[found], marks[found], ends[found]
+    mantissa = _mantissas(buffer, starts, marks - starts)
+    exponent = _mantissas(buffer, marks + 1, ends - marks - 1)
+    bad = mantissa.doubtful | exponent.doubtful
+    if exponent.pointed is not None:
+        bad |= exponent.pointed
+    scale = exponent.integers.astype(np.intp)
+    if mantissa.after_point is not None:
+        scale = scale - mantissa.after_point
+    covered = np.flatnonzero(~bad & (np.abs(scale) < len(POWERS_OF_TEN)))
+    values, scale = mantissa.integers[covered], scale[covered]
+    power = POWERS_OF_TEN[np.abs(scale)]
+    return found[covered], np.where(scale < 0, values / power, values * power)
 
 
 def words_at(form: WordForm, buffer: Bytes, starts: Indices) -> Words:
@@ -107,10 +142,34 @@ def words_at(form: WordForm, buffer: Bytes, starts: Indices) -> Words:
     return overlapping[starts]
 
 
-def _parse_short(
-    form: WordForm, buffer: Bytes, starts: Indices, lengths: Indices
-) -> tuple[npt.NDArray[np.float64], Flags]:
-    """Values of cells of at most `form.size` characters, and which of them are doubtful."""
+def _mantissas(buffer: Bytes, starts: Indices, lengths: Indices) -> Mantissas:
+    longest = int(lengths.max(initial=0))
+    if longest <= FOUR.size:
+        return _short_mantissas(FOUR, buffer, starts, lengths)
+    if longest <= EIGHT.size:
+        return _short_mantissas(EIGHT, buffer, starts, lengths)
+    is_long = lengths > EIGHT.size
+    if 4 * np.count_nonzero(is_long) > len(lengths):
+        return _long_mantissas(buffer, starts, lengths)
+    long, short = np.flatnonzero(is_long), np.flatnonzero(~is_long)
+    parts = [
+        (long, _long_mantissas(buffer, starts[long], lengths[long])),
+        (short, _short_mantissas(EIGHT, buffer, starts[short], lengths[short])),
+    ]
+    count = len(lengths)
+    integers, after = np.empty(count), np.zeros(count, np.intp)
+    pointed, doubtful = np.zeros(count, np.bool_), np.empty(count, np.bool_)
+    for indices, part in parts:
+        integers[indices] = part.integers
+        doubtful[indices] = part.doubtful
+        if part.after_point is not None and part.pointed is not None:
+            after[indices] = part.after_point
+            pointed[indices] = part.pointed
+    return Mantissas(integers, after, pointed, doubtful)
+
+
+def _short_mantissas(form: WordForm, buffer: Bytes, starts: Indices, lengths: Indices) -> Mantissas:
+    """The cells, all of at most `form.size` characters, as one word each."""
     words = words_at(form, buffer, starts)
     sizes = lengths.astype(form.dtype)
     negative, signed = _signs(words.astype(np.uint8))
@@ -119,62 +178,50 @@ def _parse_short(
         sizes -= signed.astype(form.dtype)
     digits, after_point, pointed, bad = _digits(form, words, sizes)
     bad |= sizes == (0 if pointed is None else pointed)
-    values = digits.astype(np.float64)
-    if after_point is not None:
-        values /= _powers_of_ten(after_point)
-    if negative is not None:
-        np.negative(values, out=values, where=negative)
-    return values, bad
+    after = None if after_point is None else after_point.astype(np.intp)
+    return Mantissas(_with_signs(digits, negative), after, pointed, bad)
 
 
-def _parse_long(
-    buffer: Bytes, starts: Indices, lengths: Indices
-) -> tuple[npt.NDArray[np.float64], Flags]:
-    """As `_parse_short`, for cells of more than 8 characters, as two words each.
-
-    The second word is the last 8 characters, the first word what comes before them.
-    """
+def _long_mantissas(buffer: Bytes, starts: Indices, lengths: Indices) -> Mantissas:
+    """The cells as two words each: the last 8 characters, and what comes before them."""
     negative, signed = _signs(buffer[starts])
     if signed is not None:
         starts = starts + signed
         lengths = lengths - signed
-    bad = lengths > LONGEST
-    head_sizes = np.clip(lengths - EIGHT.size, 0, EIGHT.size).astype(np.uint64)
-    tails = words_at(EIGHT, buffer, starts + (lengths - EIGHT.size))
+    bad = (lengths > LONGEST) | (lengths == 0)
+    head_sizes = np.clip(lengths - EIGHT.size, 0, EIGHT.size)
+    tail_sizes = np.minimum(lengths, EIGHT.size)
     head, head_after, head_pointed, head_bad = _digits(
-        EIGHT, words_at(EIGHT, buffer, starts), head_sizes
+        EIGHT, words_at(EIGHT, buffer, starts), head_sizes.astype(np.uint64)
     )
     tail, tail_after, tail_pointed, tail_bad = _digits(
-        EIGHT, tails, np.full(len(starts), 8, np.uint64)
+        EIGHT, words_at(EIGHT, buffer, starts + head_sizes), tail_sizes.astype(np.uint64)
     )
-    bad |= head_bad
-    bad |= tail_bad
+    bad |= head_bad | tail_bad
+    pointed = after = None
     if tail_pointed is None:
         head *= np.uint64(10**8)
     else:
         head *= np.where(tail_pointed, np.uint64(10**7), np.uint64(10**8))
+        pointed, after = tail_pointed, tail_after
+        bad |= lengths == tail_pointed
+    if head_pointed is not None and head_after is not None:
+        after_head = np.where(head_pointed, head_after + np.uint64(EIGHT.size), np.uint64(0))
+        bad |= False if pointed is None else pointed & head_pointed
+        after = after_head if after is None else after + after_head
+        pointed = head_pointed if pointed is None else pointed | head_pointed
     head += tail
     bad |= head >= MAX_EXACT
-    values = head.astype(np.float64)
-    after = tail_after
-    if head_after is not None and head_pointed is not None:
-        after = np.where(head_pointed, head_after + np.uint64(8), _or_zero(tail_after))
-        if tail_pointed is not None:
-            bad |= head_pointed & tail_pointed
-    if after is not None:
-        values /= _powers_of_ten(after)
+    after = None if after is None else after.astype(np.intp)
+    return Mantissas(_with_signs(head, negative), after, pointed, bad)
+
+
+def _with_signs(digits: Words, negative: Flags | None) -> npt.NDArray[np.float64]:
+    values = digits.astype(np.float64)
     if negative is not None:
-        np.negative(values, out=values, where=negative)
-    return values, bad
-
-
-def _or_zero(words: Words | None) -> Words | np.uint64:
-    return np.uint64(0) if words is None else words
-
-
-def _powers_of_ten(exponents: Words) -> npt.NDArray[np.float64]:
-    # A cell with two points, doubtful anyway, may ask for more than the table has.
-    return POWERS_OF_TEN.take(exponents.astype(np.intp), mode="clip")
+        # A product and not `np.negative(…, where=…)`, which is slow where signs alternate.
+        values *= 1.0 - 2.0 * negative
+    return values
 
 
 def _signs(first: Bytes) -> tuple[Flags | None, Flags | None]:

@@ -90,7 +90,9 @@ def make_span(file: str, line: int, text: bytes, line_start: int, start: int, en
 def read_lines(
     stream: BinaryIO, file: str, *, piece_bytes: int = PIECE_BYTES
 ) -> Iterator[TextLines]:
-    """The lines of the stream, piece by piece. `file` is its name in messages.
+    """The lines of the stream in pieces of about `piece_bytes` (4 or more), without empty pieces.
+
+    `file` is the name of the stream in messages.
 
     GraphcError `bad-data` if it is no text as described above, `limit` if a line has more than
     `MAX_LINE_BYTES`.

@@ -32,6 +32,8 @@ from graphc.support.diagnostics import DiagnosticSink, Note, fail
 from graphc.support.files import open_regular_file
 
 MAX_FILE_BYTES = 1 << 36
+MAX_TABLE_BYTES = 1 << 36
+MAX_CLASSES = 1 << 20
 MAX_COLUMNS = 1 << 23  # more cannot stand in a line
 LONGEST_NUMBER = 1100  # the exact decimal expansion of any float64 is shorter
 
@@ -105,17 +107,33 @@ def read_uci(
     cannot be read, `limit` if it is too large, else up to 20 errors `bad-data` or `label`, each
     with the place of the cell.
     """
+    with open_regular_file(path, MAX_FILE_BYTES) as (stream, size):
+        return read_uci_stream(
+            stream, size, str(path), blocks, dtype=dtype, max_errors=max_errors, sink=sink
+        )
+
+
+def read_uci_stream(
+    stream: BinaryIO,
+    size: int,
+    file: str,
+    blocks: Sequence[Block],
+    *,
+    dtype: npt.DTypeLike = np.float32,
+    max_errors: int = 0,
+    sink: DiagnosticSink | None = None,
+) -> dict[str, npt.NDArray[np.floating]]:
+    """As `read_uci`, from a stream of `size` bytes that can seek; `file` names it in messages."""
     element = np.dtype(dtype)
     if element not in OVERFLOW:
         raise fail("bad-value", f"float32 or float64 is required for data, got {element}")
     plans = _make_plans(blocks)
-    with open_regular_file(path, MAX_FILE_BYTES) as (stream, size):
-        needed = max(plan.last + 1 for plan in plans)
-        room = _count_room(stream, size, needed)
-        tables = {p.name: _allocate(room, p.width, element, p.name) for p in plans}
-        used = _read_samples(stream, str(path), plans, tables, max_errors, sink)
-        if stream.tell() != size:
-            raise fail("file", f"{path} changed while it was read")
+    needed = max(plan.last + 1 for plan in plans)
+    room = _count_room(stream, size, needed)
+    tables = {p.name: _allocate(room, p.width, element, p.name) for p in plans}
+    used = _read_samples(stream, file, plans, tables, max_errors, sink)
+    if stream.tell() != size:
+        raise fail("file", f"{file} changed while it was read")
     return {name: table[:used] for name, table in tables.items()}
 
 
@@ -153,8 +171,8 @@ def _category_plan(block: LabelBlock) -> _Plan:
     if block.columns.dim != 1:
         message = f"labels that are texts take one column, `{block.name}` has {block.columns.dim}"
         raise fail("bad-value", message)
-    if not 1 <= block.classes <= MAX_COLUMNS:
-        message = f"1 to {MAX_COLUMNS} classes are required, `{block.name}` has {block.classes}"
+    if not 1 <= block.classes <= MAX_CLASSES:
+        message = f"1 to {MAX_CLASSES} classes are required, `{block.name}` has {block.classes}"
         raise fail("bad-value", message)
     if block.mapping is None:
         numbers = number_labels([str(i) for i in range(block.classes)])
@@ -186,11 +204,14 @@ def _count_room(stream: BinaryIO, size: int, needed: int) -> int:
 
 
 def _allocate(rows: int, width: int, element: np.dtype, name: str) -> npt.NDArray[np.floating]:
+    size = rows * width * element.itemsize
+    message = f"{size} bytes for {rows} rows of {width} {element} values of `{name}`"
+    if size > MAX_TABLE_BYTES:
+        raise fail("limit", f"at most {MAX_TABLE_BYTES} bytes can be read, got {message}")
     try:
         return np.zeros((rows, width), element)
-    except (MemoryError, ValueError) as error:
-        message = f"`{name}` does not fit into memory: {rows} samples of {width} {element} values"
-        raise fail("limit", message) from error
+    except MemoryError as error:
+        raise fail("limit", f"there is not enough memory: {message} are required") from error
 
 
 def _read_samples(
@@ -299,6 +320,10 @@ def _numbers(
     """The values of the cells; rows with a cell that is no number are marked in `usable`."""
     values, left_over = parse_decimals(lines.buffer, starts, ends)
     overflow = OVERFLOW[element]
+    quick = _quick_numbers(lines, starts[left_over], ends[left_over], overflow)
+    if quick is not None:
+        values[left_over] = quick
+        return values
     for i in left_over.tolist():
         start, end = int(starts[i]), int(ends[i])
         value, fault = _slow_number(lines.text[start:end], overflow)
@@ -310,6 +335,22 @@ def _numbers(
             message = f"{fault} {place}, got {quoted(lines.cell(start, end))}"
             bad.add("bad-data", message, lines.span(start, end))
     return values
+
+
+def _quick_numbers(
+    lines: TextLines, starts: Indices, ends: Indices, overflow: float
+) -> npt.NDArray[np.float64] | None:
+    """The values of the cells, or None if one of them needs a closer look."""
+    if not len(starts):
+        return np.empty(0)
+    if int((ends - starts).max()) > LONGEST_NUMBER or b"_" in lines.text:
+        return None
+    places = zip(starts.tolist(), ends.tolist(), strict=True)
+    try:
+        values = np.array([float(lines.text[start:end]) for start, end in places])
+    except ValueError:
+        return None
+    return None if (np.abs(values) >= overflow).any() else values
 
 
 def _slow_number(text: bytes, overflow: float) -> tuple[float, str]:

@@ -46,6 +46,7 @@ InferRule = Callable[[Sequence[Type], Any], Sequence[Type]]
 Reference = Callable[..., Array | tuple[Array, ...]]
 VjpRule = Callable[["IRBuilder", "Operation", "Value"], "Sequence[Value | None]"]
 ExpandRule = Callable[..., "Value"]
+RefineRule = Callable[[Sequence[Any], Any], Sequence[Any]]
 RegionTypes = Callable[[Sequence["Region"]], Sequence[Type]]
 CheckRule = Callable[["Operation"], "Iterable[str]"]
 
@@ -71,6 +72,7 @@ class OpDef:
     vjp          (builder, op, cotangent of the result) -> cotangent per operand (None: no gradient)
     traits       facts for passes
     expand       node ops: emits the tensor ops that compute it
+    refine       node ops: operand types -> what they say about each operand's unknown sizes
     region_types structured ops: regions -> result types, in place of what `infer` returns
     check        rules beyond types (regions); yields messages
     constraints  numbered sentences that `infer` enforces
@@ -89,6 +91,7 @@ class OpDef:
     traits: frozenset[Trait] = frozenset({Trait.PURE})
     level: Level = Level.TENSOR
     expand: ExpandRule | None = None
+    refine: RefineRule | None = None
     region_types: RegionTypes | None = None
     check: CheckRule | None = None
     constraints: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ printed: the verifier asks every operation again and compares.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from graphc.ir.context import Context
@@ -35,7 +35,7 @@ from graphc.ir.types import (
     TensorType,
     Type,
 )
-from graphc.support.diagnostics import suggestion
+from graphc.support.diagnostics import DiagnosticSink, suggestion
 from graphc.support.source import Location, SourceFile, Span
 
 MAX_NESTING = 64
@@ -45,6 +45,18 @@ _ROLES = ("input", "parameter", "state", "setting")
 def parse_module(text: str, context: Context, *, file: str = "<text>") -> Module:
     """The module in `text`. Errors are in `context.sink`; what could be read is returned."""
     return _Parser(SourceFile(file, text), context).module()
+
+
+def parse_params_text(
+    text: str, sink: DiagnosticSink, dims: Iterable[Symbol] = (), *, file: str = "<text>"
+) -> dict[str, Literalish]:
+    """Settings as they stand between braces, `name = value, …`: the options of a pass.
+
+    `dims` are the dimensions that a value may name. Errors are in `sink`; the first one ends the
+    reading, and what came before it is returned.
+    """
+    parser = _Parser(SourceFile(file, text), Context({}, sink), dims)
+    return parser.bare_params()
 
 
 class _SyntaxError(Exception):
@@ -60,13 +72,15 @@ class _Scope:
 
 
 class _Parser:
-    def __init__(self, source: SourceFile, context: Context) -> None:
+    def __init__(
+        self, source: SourceFile, context: Context, dims: Iterable[Symbol] = ()
+    ) -> None:
         self._source = source
         self._context = context
         self._sink = context.sink
         self._tokens = tokenize(source, context.sink)
         self._at = 0
-        self._dims: dict[str, Symbol] = {}
+        self._dims: dict[str, Symbol] = {d.name: d for d in dims}
 
     # --- tokens ---------------------------------------------------------------------------
 
@@ -294,14 +308,29 @@ class _Parser:
         self._expect("{")
         given: dict[str, Literalish] = {}
         while not self._accept("}"):
-            name = self._expect_kind("name", "a parameter name")
-            if name.text in given:
-                raise self._error(f"parameter `{name.text}` is given twice", name)
-            self._expect("=")
-            given[name.text] = self._literal(0)
+            self._param(given)
             if not self._is("}"):
                 self._expect(",")
         return given
+
+    def bare_params(self) -> dict[str, Literalish]:
+        """Parameters without braces, up to the end of the text."""
+        given: dict[str, Literalish] = {}
+        try:
+            while self._token.kind != "end":
+                self._param(given)
+                if self._token.kind != "end":
+                    self._expect(",")
+        except _SyntaxError:
+            pass
+        return given
+
+    def _param(self, given: dict[str, Literalish]) -> None:
+        name = self._expect_kind("name", "a parameter name")
+        if name.text in given:
+            raise self._error(f"parameter `{name.text}` is given twice", name)
+        self._expect("=")
+        given[name.text] = self._literal(0)
 
     def _literal(self, depth: int) -> Literalish:
         if depth > MAX_NESTING:

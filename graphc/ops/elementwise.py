@@ -391,6 +391,29 @@ LOGICAL_OR = _logical("logical_or", "at least one", ("x", "y"), "z = x ∨ y")
 LOGICAL_NOT = _logical("logical_not", "negation of a truth value", ("x",), "y = ¬x")
 
 
+# --- gradients cut off ---------------------------------------------------------------------------
+
+
+def _identity_rule(_s: Scalars[S], _params: Params, /, *args: S) -> S:
+    return args[0]
+
+
+STOP_GRADIENT = OpDef(
+    name="stop_gradient",
+    summary="its operand, taken as a constant by gradients",
+    operands=("x",),
+    infer=same_types((*NUMBERS, DType.I1)),
+    reference=lambda _p, x: x.copy(),
+    codegen=Elementwise(_identity_rule),
+    vjp=NotDifferentiable.ZERO,
+    equation="y = x",
+)
+
+
+def stop_gradient(b: IRBuilder, x: Value) -> Value:
+    return b.emit_one(STOP_GRADIENT, x)
+
+
 # --- conversion ----------------------------------------------------------------------------------
 
 
@@ -465,5 +488,6 @@ OPS = (
     LOGICAL_AND,
     LOGICAL_OR,
     LOGICAL_NOT,
+    STOP_GRADIENT,
     CAST,
 )

@@ -1,0 +1,14 @@
+"""The Python builder: a network as Python expressions.
+
+    net = Network()
+    x = net.input("features", 64, tag="feature")
+    h = net.sigmoid(net.parameter("W0", 32, 64) @ x + net.parameter("B0", 32))
+
+Macros are Python functions. The network is the same as NDL would build, node for node. `Network` is
+also what `graphc.load` returns, whatever the model was written in.
+"""
+
+from frontends.network.network import Network
+from frontends.network.node import NetworkNode
+
+__all__ = ["Network", "NetworkNode"]

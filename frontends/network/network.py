@@ -1,0 +1,200 @@
+"""`Network`: one method per node, mistakes raised at once with the place in the caller's code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from frontends.network.caller import caller_location
+from frontends.network.node import NetworkNode
+from graphc.builder import GraphBuilder
+from graphc.support.diagnostics import GraphcError, fail
+
+
+class Network(GraphBuilder):
+    """A network of nodes and the values of its parameters.
+
+    A node is a matrix with one column per sample, a parameter a matrix rows x cols. Every method
+    that makes a node takes `name` (a fresh `unnamedN` by default) and `tag`: one or several of
+    feature, label, criterion, evaluation, output, multiseq. GraphcError for a bad argument.
+    """
+
+    node_class = NetworkNode
+
+    # --- leaves ------------------------------------------------------------------------------
+
+    def input(self, name: str, rows: int, *, tag: str | Sequence[str] = ()) -> NetworkNode:
+        """Data with `rows` numbers a sample, given at every call under this name."""
+        return self._add("input", (), {"rows": rows}, name, tag)
+
+    def parameter(
+        self,
+        name: str,
+        rows: int,
+        cols: int = 1,
+        *,
+        init: str = "uniform",
+        init_value_scale: float = 1.0,
+        value: float = 0.0,
+        init_from_file_path: str = "",
+        need_gradient: bool = True,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
+        """A matrix rows x cols that training changes; a size of 0 is taken from what it meets.
+
+        init  uniform (±0.05·scale), gaussian (deviation 0.2·scale/√cols), fixedValue (`value`),
+              fromFile (text file, one row a line); case and underscores do not matter
+        """
+        settings = {
+            "rows": rows,
+            "cols": cols,
+            "init": _init(init),
+            "init_value_scale": init_value_scale,
+            "value": value,
+            "init_from_file_path": init_from_file_path,
+            "need_gradient": need_gradient,
+        }
+        return self._add("parameter", (), settings, name, tag)
+
+    def constant(
+        self, value: float, rows: int = 1, cols: int = 1, *, name: str | None = None
+    ) -> NetworkNode:
+        """A matrix with `value` everywhere."""
+        return self._add("constant", (), {"value": value, "rows": rows, "cols": cols}, name, ())
+
+    def as_node(self, value: NetworkNode | float) -> NetworkNode:
+        """The node itself, or a constant for a number."""
+        return value if isinstance(value, NetworkNode) else self.constant(value)
+
+    # --- matrix and element-wise -------------------------------------------------------------
+
+    def times(self, a: NetworkNode, b: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+        """Matrix product A·B."""
+        return self._add("times", (a, b), {}, name, tag)
+
+    def plus(self, a: NetworkNode, b: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+        """Sum; a row or column vector is repeated to the other's size."""
+        return self._add("plus", (a, b), {}, name, tag)
+
+    def minus(self, a: NetworkNode, b: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+        """Difference; a row or column vector is repeated to the other's size."""
+        return self._add("minus", (a, b), {}, name, tag)
+
+    def element_times(self, a: NetworkNode, b: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+        """Element-wise product of nodes of one size."""
+        return self._add("element_times", (a, b), {}, name, tag)
+
+    def scale(self, factor: NetworkNode, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+        """A 1x1 node times a matrix."""
+        return self._add("scale", (factor, x), {}, name, tag)
+
+    def negate(self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+        """-X."""
+        return self._add("negate", (x,), {}, name, tag)
+
+    def sigmoid(self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+        """Logistic sigmoid of each element."""
+        return self._add("sigmoid", (x,), {}, name, tag)
+
+    def tanh(self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+        """Hyperbolic tangent of each element."""
+        return self._add("tanh", (x,), {}, name, tag)
+
+    def rectified_linear(self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+        """max(x, 0) of each element."""
+        return self._add("rectified_linear", (x,), {}, name, tag)
+
+    def exp(self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+        """Exponential of each element."""
+        return self._add("exp", (x,), {}, name, tag)
+
+    def log(self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+        """Natural logarithm of each element; arguments below 1e-37 are taken as 1e-37."""
+        return self._add("log", (x,), {}, name, tag)
+
+    def softmax(self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+        """Softmax of each column."""
+        return self._add("softmax", (x,), {}, name, tag)
+
+    def log_softmax(self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+        """Logarithm of the softmax of each column."""
+        return self._add("log_softmax", (x,), {}, name, tag)
+
+    def sum_elements(self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+        """The sum of all elements, 1x1."""
+        return self._add("sum_elements", (x,), {}, name, tag)
+
+    # --- criteria: sums over the minibatch ---------------------------------------------------
+
+    def cross_entropy_with_softmax(self, label: NetworkNode, prediction: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+        """-Σ label · ln softmax(prediction)."""
+        return self._add("cross_entropy_with_softmax", (label, prediction), {}, name, tag)
+
+    def cross_entropy(self, label: NetworkNode, probability: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+        """-Σ label · ln probability."""
+        return self._add("cross_entropy", (label, probability), {}, name, tag)
+
+    def square_error(self, target: NetworkNode, prediction: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+        """½ Σ (target - prediction)²."""
+        return self._add("square_error", (target, prediction), {}, name, tag)
+
+    def error_prediction(self, label: NetworkNode, prediction: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+        """Number of samples whose largest label and largest prediction differ in place."""
+        return self._add("error_prediction", (label, prediction), {}, name, tag)
+
+    # --- statistics over the whole data set --------------------------------------------------
+
+    def mean(self, feature: NetworkNode, *, name: str | None = None) -> NetworkNode:
+        """Mean of each row over the data set, rows x 1; computed by `precompute`."""
+        return self._add("mean", (feature,), {}, name, ())
+
+    def inv_std_dev(self, feature: NetworkNode, *, name: str | None = None) -> NetworkNode:
+        """1 / standard deviation of each row over the data set; computed by `precompute`."""
+        return self._add("inv_std_dev", (feature,), {}, name, ())
+
+    def per_dim_mean_var_normalization(self, x: NetworkNode, mean: NetworkNode, inv_std_dev: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+        """(X - mean) ∘ invStdDev."""
+        return self._add("per_dim_mean_var_normalization", (x, mean, inv_std_dev), {}, name, tag)
+
+    # --- time ----------------------------------------------------------------------------------
+
+    def past_value(self, x: NetworkNode | None = None, *, rows: int = 0, time_step: int = 1, default_hidden_activity: float = 0.1, name: str | None = None) -> NetworkNode:
+        """X some steps earlier. Without `x`, bind it later: `net.set_operand(node, 0, x)`."""
+        settings = {"rows": rows, "time_step": time_step, "default_hidden_activity": default_hidden_activity}
+        return self._add("past_value", (x,), settings, name, ())
+
+    def future_value(self, x: NetworkNode | None = None, *, rows: int = 0, time_step: int = 1, default_hidden_activity: float = 0.1, name: str | None = None) -> NetworkNode:
+        """X some steps later. Without `x`, bind it later: `net.set_operand(node, 0, x)`."""
+        settings = {"rows": rows, "time_step": time_step, "default_hidden_activity": default_hidden_activity}
+        return self._add("future_value", (x,), settings, name, ())
+
+    # --- inside --------------------------------------------------------------------------------
+
+    def _add(
+        self,
+        op: str,
+        operands: Sequence[NetworkNode | None],
+        settings: dict[str, object],
+        name: str | None,
+        tag: str | Sequence[str],
+    ) -> NetworkNode:
+        location = caller_location()
+        for operand in operands:
+            if operand is not None and (not isinstance(operand, NetworkNode) or operand.builder is not self):
+                what = "a node of another network" if isinstance(operand, NetworkNode) else repr(operand)[:60]
+                raise fail("argument-type", f"{op} requires nodes of this network, got {what}", location)
+        tags = (tag,) if isinstance(tag, str) else tuple(tag)
+        node = self.apply(op, operands, settings, name=name, tags=tags, location=location)
+        if self.sink.has_errors:
+            problems = list(self.sink.diagnostics)
+            self.sink.diagnostics.clear()
+            self.remove(node)
+            raise GraphcError(problems)
+        return cast(NetworkNode, node)
+
+
+def _init(text: str) -> str:
+    """NDL's spelling (`fixedValue`) as the node's (`fixed_value`)."""
+    plain = text.lower().replace("_", "")
+    spellings = {"fixedvalue": "fixed_value", "fromfile": "from_file"}
+    return spellings.get(plain, plain)

@@ -1,0 +1,53 @@
+"""A node handle with Python's operators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from graphc.builder import Node
+
+if TYPE_CHECKING:
+    from frontends.network.network import Network
+
+
+class NetworkNode(Node):
+    """A node of a `Network`: `@` is Times, `+` Plus, `-` Minus or Negate, `*` ElementTimes.
+
+    A number in an expression is a Constant; a number or 1x1 constant times a node is a Scale.
+    """
+
+    @property
+    def _network(self) -> Network:
+        return cast("Network", self.builder)
+
+    def __matmul__(self, other: NetworkNode) -> NetworkNode:
+        return self._network.times(self, other)
+
+    def __add__(self, other: NetworkNode | float) -> NetworkNode:
+        return self._network.plus(self, self._network.as_node(other))
+
+    def __radd__(self, other: float) -> NetworkNode:
+        return self._network.plus(self._network.as_node(other), self)
+
+    def __sub__(self, other: NetworkNode | float) -> NetworkNode:
+        return self._network.minus(self, self._network.as_node(other))
+
+    def __rsub__(self, other: float) -> NetworkNode:
+        return self._network.minus(self._network.as_node(other), self)
+
+    def __mul__(self, other: NetworkNode | float) -> NetworkNode:
+        if isinstance(other, NetworkNode):
+            return self._network.element_times(self, other)
+        return self._network.scale(self._network.as_node(other), self)
+
+    def __rmul__(self, other: float) -> NetworkNode:
+        return self._network.scale(self._network.as_node(other), self)
+
+    def __neg__(self) -> NetworkNode:
+        return self._network.negate(self)
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            f"node `{self.name}` has no value while the network is built: a Python `if` or `while` "
+            "cannot depend on it"
+        )

@@ -1,0 +1,151 @@
+"""The functions that users call: load, compile, compile_training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+
+from graphc.builder import GraphBuilder
+from graphc.driver.compile import bind, evaluation_passes
+from graphc.driver.options import (
+    DEFAULT_BACKEND,
+    DEFAULT_BATCH,
+    CompileOptions,
+    parse_precision,
+)
+from graphc.frontend import frontend_for, network_class
+from graphc.learn.sgd import SGD
+from graphc.learn.step import TrainingStep, compile_training_step
+from graphc.model.model import Model, load_model
+from graphc.passes.manager import Pass
+from graphc.runtime.executable import Executable
+from graphc.support.diagnostics import fail
+from graphc.support.files import read_regular_file
+
+MODEL_SUFFIX = "safetensors"
+MAX_SOURCE_BYTES = 16 * 2**20
+
+
+def load(
+    path: str | Path,
+    *,
+    macros: Sequence[str | Path] = (),
+    defines: Mapping[str, object] | None = None,
+    seed: int = 0,
+) -> GraphBuilder:
+    """The network in a file: a model file (.safetensors), or a language by its suffix (.ndl).
+
+    macros   files of macros, read before it
+    defines  values of variables: they replace `$name$` and the variable `name` of the text
+    seed     of the initial values
+
+    Raises GraphcError with every mistake found, each with its place in the text.
+    """
+    path = Path(path)
+    suffix = path.suffix.removeprefix(".").lower()
+    if suffix == MODEL_SUFFIX:
+        if macros or defines:
+            raise fail("bad-option", "a model file takes no macros and no defines")
+        return network_class()(load_model(path))
+    sources = [(str(m), _read_text(Path(m))) for m in macros]
+    text = _read_text(path)
+    return _read(text, str(path), sources, defines, suffix, path.parent, seed)
+
+
+def loads(
+    text: str,
+    *,
+    macros: Sequence[str] = (),
+    defines: Mapping[str, object] | None = None,
+    language: str = "ndl",
+    seed: int = 0,
+) -> GraphBuilder:
+    """The network in a text; `macros` are texts too. As `load` otherwise."""
+    sources = [(f"<macros {i}>", m) for i, m in enumerate(macros, start=1)]
+    return _read(text, "<text>", sources, defines, language, Path(), seed)
+
+
+def _read(
+    text: str,
+    file: str,
+    macros: Sequence[tuple[str, str]],
+    defines: Mapping[str, object] | None,
+    language: str,
+    folder: Path,
+    seed: int,
+) -> GraphBuilder:
+    frontend = frontend_for(language)
+    builder = network_class()(Model(folder=folder, seed=seed))
+    frontend.load(builder, text, file=file, macros=macros, defines=defines)
+    builder.sink.raise_if_errors()
+    return builder
+
+
+def _read_text(path: Path) -> str:
+    data = read_regular_file(path, MAX_SOURCE_BYTES)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise fail("file", f"{path} requires UTF-8 text: {error.reason} at byte {error.start}") from None
+
+
+def compile(
+    network: GraphBuilder | Model,
+    outputs: Sequence[str] = (),
+    *,
+    gradients: Sequence[str] = (),
+    backend: str = DEFAULT_BACKEND,
+    precision: str = "f32",
+    batch: int = DEFAULT_BATCH,
+    verify: bool = False,
+) -> Executable:
+    """A callable that computes `outputs`, by default the network's output nodes.
+
+    gradients  names of parameters, inputs or nodes: also compute the gradient of the first
+               output's sum with respect to each
+    batch      bound on the samples of a call; a larger call recompiles for the next power of two
+
+    `exe(features=x)` takes one array (N, rows) per input and gives one (N, rows) per output; a 1x1
+    output is a scalar, a parameter's gradient has its shape (rows, cols). Parameters are read at
+    every call. Raises GraphcError for a bad network or option.
+    """
+    model = _model_of(network)
+    options = CompileOptions(backend, parse_precision(precision), batch, verify)
+
+    def passes_for(bound: int) -> list[Pass]:
+        wider = CompileOptions(backend, options.precision, bound, verify)
+        return evaluation_passes(model, list(outputs), list(gradients), wider)
+
+    return bind(model, passes_for, options)
+
+
+def compile_training(
+    network: GraphBuilder | Model,
+    *,
+    learner: SGD,
+    batch: int = DEFAULT_BATCH,
+    criterion: str | None = None,
+    backend: str = DEFAULT_BACKEND,
+    precision: str = "f32",
+    verify: bool = False,
+) -> TrainingStep:
+    """A compiled training step: `step(features=x, labels=t)` updates the network's parameters.
+
+    batch      bound on the samples of a call, and the nominal minibatch that rates refer to
+    criterion  the node to minimise, by default the first criterion node
+
+    From here on the network holds its parameters in the step's precision. Statistics must have
+    been computed (`net.precompute`). Raises GraphcError for a bad network or option.
+    """
+    options = CompileOptions(backend, parse_precision(precision), batch, verify)
+    return compile_training_step(_model_of(network), learner, options, criterion=criterion)
+
+
+def _model_of(network: object) -> Model:
+    model = network.model if isinstance(network, GraphBuilder) else network
+    if not isinstance(model, Model):
+        raise fail("argument-type", f"a network is required, got {type(network).__name__}")
+    return model
+
+

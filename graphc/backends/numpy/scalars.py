@@ -1,0 +1,187 @@
+"""The scalar vocabulary as numpy calls: which ufunc a word is, and the words that need a helper.
+
+A helper is a function of the emitted module, written there only when used. Its last argument is
+`out`. Unlike a ufunc, a helper may read an operand after it has begun to write, so `out` must not
+share memory with its operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from graphc.backends.numpy.tape import Item, Word
+from graphc.ir.types import DType
+
+UFUNCS = {
+    "add": "np.add",
+    "sub": "np.subtract",
+    "mul": "np.multiply",
+    "div": "np.divide",
+    "neg": "np.negative",
+    "abs": "np.absolute",
+    "sqrt": "np.sqrt",
+    "exp": "np.exp",
+    "log": "np.log",
+    "tanh": "np.tanh",
+    "maximum": "np.maximum",
+    "minimum": "np.minimum",
+    "equal": "np.equal",
+    "not_equal": "np.not_equal",
+    "less": "np.less",
+    "less_equal": "np.less_equal",
+    "greater": "np.greater",
+    "greater_equal": "np.greater_equal",
+    "logical_and": "np.logical_and",
+    "logical_or": "np.logical_or",
+    "logical_not": "np.logical_not",
+}
+
+HELPERS = {
+    "sigmoid": '''
+def sigmoid(x, out):
+    """1 / (1 + e^-x); e^-|x| is at most 1, so nothing overflows and small results keep their bits."""
+    e = np.absolute(x, out=np.empty_like(out))
+    np.exp(np.negative(e, out=e), out=e)
+    np.add(e, 1, out=out)
+    np.copyto(e, 1, where=np.greater_equal(x, 0))
+    np.divide(e, out, out=out)
+''',
+    "select": '''
+def select(condition, x, y, out):
+    """x where the condition holds, y elsewhere."""
+    np.copyto(out, y)
+    np.copyto(out, x, where=condition)
+''',
+    "divide_integers": '''
+def divide_integers(x, y, out):
+    """Quotient towards zero; 0 for a zero divisor, and the smallest integer over -1 wraps."""
+    divisor = np.where((y == 0) | (y == -1), 1, y).astype(out.dtype)
+    np.floor_divide(x, divisor, out=out)
+    inexact = np.remainder(x, divisor) != 0
+    np.add(out, 1, out=out, where=inexact & ((x < 0) != (divisor < 0)))
+    np.copyto(out, np.negative(x), where=np.equal(y, -1))
+    np.copyto(out, 0, where=np.equal(y, 0))
+''',
+    "to_integer": '''
+def to_integer(x, out):
+    """The whole part of a float; saturates, and nan becomes 0."""
+    limits = np.iinfo(out.dtype)
+    low, high = np.asarray(x).dtype.type(limits.min), np.asarray(x).dtype.type(limits.max)
+    inside = (x > low) & (x < high)
+    np.copyto(out, np.where(inside, x, 0), casting="unsafe")
+    np.copyto(out, limits.min, where=x <= low)
+    np.copyto(out, limits.max, where=x >= high)
+''',
+    "convert": '''
+def convert(x, out):
+    """The same numbers in the element type of `out`."""
+    np.copyto(out, x, casting="unsafe")
+''',
+}
+
+
+def callee(word: Word) -> str:
+    """The function that computes `word`: a ufunc, or the name of a helper."""
+    if word.name == "cast":
+        return _cast(word.args[0].dtype, word.dtype)
+    if word.name == "div" and not word.dtype.is_float:
+        return "divide_integers"
+    return UFUNCS.get(word.name, word.name)
+
+
+def is_helper(word: Word) -> bool:
+    return callee(word) in HELPERS
+
+
+def _cast(source: DType, target: DType) -> str:
+    if target is DType.I1:
+        return "np.not_equal"  # called with 0 as its second operand, see `extra_operand`
+    return "to_integer" if source.is_float and not target.is_float else "convert"
+
+
+def extra_operand(word: Word) -> str:
+    """What a ufunc needs besides the word's operands."""
+    return "0" if word.name == "cast" and word.dtype is DType.I1 else ""
+
+
+@dataclass(frozen=True)
+class Recorder:
+    """`Scalars` over tape items: each word of a rule becomes one `Word`, handed to `record`."""
+
+    record: Callable[[Word], Item]
+
+    def _word(self, name: str, dtype: DType, *args: Item) -> Item:
+        return self.record(Word.of(name, dtype, args))
+
+    def add(self, a: Item, b: Item, /) -> Item:
+        return self._word("add", a.dtype, a, b)
+
+    def sub(self, a: Item, b: Item, /) -> Item:
+        return self._word("sub", a.dtype, a, b)
+
+    def mul(self, a: Item, b: Item, /) -> Item:
+        return self._word("mul", a.dtype, a, b)
+
+    def div(self, a: Item, b: Item, /) -> Item:
+        return self._word("div", a.dtype, a, b)
+
+    def neg(self, a: Item, /) -> Item:
+        return self._word("neg", a.dtype, a)
+
+    def abs(self, a: Item, /) -> Item:
+        return self._word("abs", a.dtype, a)
+
+    def sqrt(self, a: Item, /) -> Item:
+        return self._word("sqrt", a.dtype, a)
+
+    def exp(self, a: Item, /) -> Item:
+        return self._word("exp", a.dtype, a)
+
+    def log(self, a: Item, /) -> Item:
+        return self._word("log", a.dtype, a)
+
+    def tanh(self, a: Item, /) -> Item:
+        return self._word("tanh", a.dtype, a)
+
+    def sigmoid(self, a: Item, /) -> Item:
+        return self._word("sigmoid", a.dtype, a)
+
+    def maximum(self, a: Item, b: Item, /) -> Item:
+        return self._word("maximum", a.dtype, a, b)
+
+    def minimum(self, a: Item, b: Item, /) -> Item:
+        return self._word("minimum", a.dtype, a, b)
+
+    def equal(self, a: Item, b: Item, /) -> Item:
+        return self._word("equal", DType.I1, a, b)
+
+    def not_equal(self, a: Item, b: Item, /) -> Item:
+        return self._word("not_equal", DType.I1, a, b)
+
+    def less(self, a: Item, b: Item, /) -> Item:
+        return self._word("less", DType.I1, a, b)
+
+    def less_equal(self, a: Item, b: Item, /) -> Item:
+        return self._word("less_equal", DType.I1, a, b)
+
+    def greater(self, a: Item, b: Item, /) -> Item:
+        return self._word("greater", DType.I1, a, b)
+
+    def greater_equal(self, a: Item, b: Item, /) -> Item:
+        return self._word("greater_equal", DType.I1, a, b)
+
+    def logical_and(self, a: Item, b: Item, /) -> Item:
+        return self._word("logical_and", DType.I1, a, b)
+
+    def logical_or(self, a: Item, b: Item, /) -> Item:
+        return self._word("logical_or", DType.I1, a, b)
+
+    def logical_not(self, a: Item, /) -> Item:
+        return self._word("logical_not", DType.I1, a)
+
+    def select(self, condition: Item, a: Item, b: Item, /) -> Item:
+        return self._word("select", a.dtype, condition, a, b)
+
+    def cast(self, a: Item, dtype: DType, /) -> Item:
+        return a if a.dtype is dtype else self._word("cast", dtype, a)

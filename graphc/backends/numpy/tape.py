@@ -1,0 +1,198 @@
+"""A kernel's body as a tape: its computations in order, with broadcasts already gone.
+
+numpy repeats extents of 1 by itself, so a broadcast is just its operand, and an item's dims are
+the joined dims of what it is computed from. What does not vary along a dim is thereby computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from graphc.ir.codegen import Broadcast, Elementwise, Extent, Fill, Position, Reduction
+from graphc.ir.core import Operation, Trait, Value
+from graphc.ir.scalar import Scalars
+from graphc.ir.types import Dim, DType, TensorType
+from graphc.ops.constant import ConstantParams, ExtentParams, IotaParams
+from graphc.ops.reduction import ReduceParams, identity_of
+
+Dims = tuple[Dim, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Item:
+    """A value on the tape; items are told apart by identity. Extent 1: does not vary there."""
+
+    dims: Dims
+    dtype: DType
+
+
+@dataclass(frozen=True, eq=False)
+class Input(Item):
+    """Argument `index` of the kernel."""
+
+    index: int
+
+
+@dataclass(frozen=True, eq=False)
+class Constant(Item):
+    """One number (all extents 1), or one per element."""
+
+    values: tuple[bool | int | float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Index(Item):
+    """0, 1, 2, … along `axis`, the only dim in which it varies."""
+
+    axis: int
+
+
+@dataclass(frozen=True, eq=False)
+class Size(Item):
+    """The size of `of` as a number."""
+
+    of: Dim
+
+
+@dataclass(frozen=True, eq=False)
+class Word(Item):
+    """A word of the scalar vocabulary on `args`."""
+
+    name: str
+    args: tuple[Item, ...]
+
+    @staticmethod
+    def of(name: str, dtype: DType, args: tuple[Item, ...]) -> Word:
+        return Word(join(a.dims for a in args), dtype, name, args)
+
+
+@dataclass(frozen=True, eq=False)
+class Fold(Item):
+    """`source`, seen with the dims `over`, folded along `axes` by the word `name`."""
+
+    name: str
+    source: Item
+    over: Dims
+    axes: tuple[int, ...]
+    identity: float | int
+
+
+Computed = Word | Fold
+"""Items that need memory."""
+
+
+@dataclass(frozen=True)
+class Tape:
+    """The computed items in order, every leaf that they read, and what the kernel hands out."""
+
+    space: Dims
+    steps: tuple[Computed, ...]
+    results: tuple[Item, ...]
+
+
+def join(shapes: Iterable[Dims]) -> Dims:
+    """The broadcast of dims: in each position the one that is not 1."""
+    columns = list(zip(*shapes, strict=True))
+    return tuple(next((d for d in column if d != 1), 1) for column in columns)
+
+
+def operands_of(item: Item) -> tuple[Item, ...]:
+    match item:
+        case Word():
+            return item.args
+        case Fold():
+            return (item.source,)
+        case _:
+            return ()
+
+
+MakeRecorder = Callable[[Callable[[Word], Item]], Scalars[Item]]
+
+
+def record(kernel: Operation, make_recorder: MakeRecorder) -> Tape:
+    """The tape of a `kernel` operation."""
+    return _Recording(make_recorder).run(kernel)
+
+
+class _Recording:
+    def __init__(self, make_recorder: MakeRecorder) -> None:
+        self._steps: list[Computed] = []
+        self._items: dict[Value, Item] = {}
+        self._scalars = make_recorder(self._add)
+
+    def run(self, kernel: Operation) -> Tape:
+        block = kernel.regions[0].block
+        for index, argument in enumerate(block.arguments):
+            t = _tensor(argument)
+            self._items[argument] = Input(t.dims, t.dtype, index)
+        types = [_tensor(a) for a in block.arguments]
+        results: tuple[Item, ...] = ()
+        for op in block:
+            operands = [self._items[v] for v in op.operands]
+            if op.opdef.has(Trait.TERMINATOR):
+                results = tuple(operands)
+                break
+            types.append(_tensor(op.result))
+            self._items[op.result] = self._item(op, operands)
+        space = join(t.dims for t in types) if types else ()
+        used = _needed(results)
+        return Tape(space, tuple(s for s in self._steps if s in used), results)
+
+    def _add(self, word: Word) -> Word:
+        self._steps.append(word)
+        return word
+
+    def _item(self, op: Operation, operands: Sequence[Item]) -> Item:
+        t = _tensor(op.result)
+        ones: Dims = (1,) * t.rank
+        match op.opdef.codegen:
+            case Elementwise(rule):
+                return rule(self._scalars, op.params, *operands)
+            case Broadcast():
+                return operands[0]
+            case Reduction() as reduction:
+                assert isinstance(op.params, ReduceParams)
+                return self._fold(op, operands[0], reduction, op.params.axes)
+            case Fill():
+                assert isinstance(op.params, ConstantParams)
+                values = op.params.value
+                return Constant(ones if len(values) == 1 else t.dims, t.dtype, values)
+            case Position():
+                assert isinstance(op.params, IotaParams)
+                axis = op.params.axis
+                along = tuple(d if i == axis else 1 for i, d in enumerate(t.dims))
+                return Index(along, t.dtype, axis)
+            case Extent():
+                assert isinstance(op.params, ExtentParams)
+                return Size(ones, t.dtype, op.params.dim)
+            case other:
+                raise AssertionError(f"{other} cannot stand in a kernel")
+
+    def _fold(self, op: Operation, source: Item, how: Reduction, axes: tuple[int, ...]) -> Item:
+        over = _tensor(op.operands[0]).dims
+        if not axes:
+            return source
+        # What does not vary along a dim that stays needs no repetition there.
+        seen = tuple(o if i in axes else d for i, (o, d) in enumerate(zip(over, source.dims)))
+        dims = tuple(1 if i in axes else d for i, d in enumerate(seen))
+        fold = Fold(dims, source.dtype, how.word, source, seen, axes, identity_of(how, source.dtype))
+        self._steps.append(fold)
+        return fold
+
+
+def _needed(results: Sequence[Item]) -> set[Item]:
+    """The items that the results are computed from, themselves included."""
+    needed: set[Item] = set()
+    work = list(results)
+    while work:
+        item = work.pop()
+        if item not in needed:
+            needed.add(item)
+            work.extend(operands_of(item))
+    return needed
+
+
+def _tensor(value: Value) -> TensorType:
+    assert isinstance(value.type, TensorType)
+    return value.type

@@ -1,0 +1,30 @@
+"""The `Signature` of a function in the IR: the record that calls, headers and artifacts go by."""
+
+from __future__ import annotations
+
+from graphc.ir.core import Function, Module, Value
+from graphc.ir.types import TensorType
+from graphc.runtime.signature import Argument, Dimension, Result, Shape, Signature
+
+
+def make_signature(module: Module, function: Function) -> Signature:
+    """Arguments and results of `function` in its order, and the dims of `module` in its order.
+
+    `arena_bytes` is 0 before `plan-memory` has run.
+    """
+    arguments = tuple(
+        Argument(a.name or f"argument{i}", *_element_and_shape(a), role)
+        for i, (a, role) in enumerate(zip(function.arguments, function.roles, strict=True))
+    )
+    results = tuple(
+        Result(info.name, *_element_and_shape(value), info.updates)
+        for info, value in zip(function.results, function.returned, strict=True)
+    )
+    dims = tuple(Dimension(d.name, d.bound) for d in module.dims)
+    return Signature(function.name, dims, arguments, results, function.arena or 0)
+
+
+def _element_and_shape(value: Value) -> tuple[str, Shape]:
+    assert isinstance(value.type, TensorType)
+    shape = tuple(d if isinstance(d, int) else d.name for d in value.type.dims)
+    return value.type.dtype.value, shape

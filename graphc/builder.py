@@ -1,0 +1,228 @@
+"""The only door into the compiler for front ends: makes nodes by name, collects mistakes.
+
+A front end (NDL, the Python builder, …) calls `GraphBuilder.apply` for every node. Nothing here
+raises for a bad network: mistakes go to `sink`, so that all of them can be reported at once, and
+`apply` still returns a node so that the front end can go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from graphc.driver.prepare import prepare
+from graphc.driver.statistics import precompute
+from graphc.ir.core import OpDef, Operation
+from graphc.ir.params import ParamsError, make_params
+from graphc.ir.types import MatrixType, TypeRuleError
+from graphc.model.model import Model, Parameters
+from graphc.ops import default_context
+from graphc.ops.nodes.layout import TAGS, display_name, node_params, operand_types
+from graphc.support.diagnostics import DiagnosticSink, Note, suggestion
+from graphc.support.source import UNKNOWN, Location
+
+
+class Node:
+    """A handle on a node of the network."""
+
+    def __init__(self, operation: Operation, builder: GraphBuilder) -> None:
+        self.operation = operation
+        self.builder = builder
+
+    @property
+    def name(self) -> str:
+        return self.operation.result.name or ""
+
+    @property
+    def op(self) -> str:
+        """The node's function, as `times` or `past_value`."""
+        return self.operation.opdef.name.removeprefix("node.")
+
+    @property
+    def location(self) -> Location:
+        return self.operation.location
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return node_params(self.operation).tags
+
+    def __repr__(self) -> str:
+        return f"<Node {self.name}: {display_name(self.operation.opdef)} {self.operation.result.type}>"
+
+
+class GraphBuilder:
+    """Builds a network node by node; see the module docstring."""
+
+    node_class: type[Node] = Node
+
+    def __init__(self, model: Model | None = None) -> None:
+        self.model = model or Model()
+        self.sink = DiagnosticSink()
+        self._context = default_context()
+        self._by_name = {(op.result.name or "").lower(): op for op in self.model.graph.block}
+        self._handles: dict[Operation, Node] = {}
+        self._unnamed = 0
+
+    # --- for front ends ----------------------------------------------------------------------
+
+    def apply(
+        self,
+        op: str,
+        operands: Sequence[Node | None] = (),
+        settings: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+        tags: Sequence[str] = (),
+        location: Location = UNKNOWN,
+    ) -> Node:
+        """Add a node. An operand None is a forward reference, to be bound by `set_operand`.
+
+        Reports an unknown op, a wrong operand count, an unknown or bad setting, a name in use.
+        """
+        opdef = self._find_op(op, location)
+        if not opdef.accepts_count(len(operands)):
+            self.sink.error(
+                "argument-count",
+                f"{display_name(opdef)} takes {len(opdef.operands)} nodes "
+                f"({', '.join(opdef.operands) or 'none'}), got {len(operands)}",
+                location,
+            )
+            operands = [*operands, *([None] * len(opdef.operands))][: len(opdef.operands)]
+        operation = self._make(opdef, dict(settings or {}), tags, location)
+        operation.result.name = self._free_name(name, location)
+        self._by_name[operation.result.name.lower()] = operation
+        self.model.graph.block.append(operation)
+        # A node that waits for an operand reads itself until it is bound.
+        sources = [n.operation if n is not None else operation for n in operands]
+        operation.set_operands(s.result for s in sources)
+        self._infer(operation)
+        return self._handle(operation)
+
+    def set_operand(self, node: Node, index: int, operand: Node) -> None:
+        """Bind operand `index` of a node."""
+        node.operation.set_operand(index, operand.operation.result)
+        self._infer(node.operation)
+
+    def rename(self, node: Node, name: str, location: Location = UNKNOWN) -> None:
+        """Give a node another name; reports a name in use."""
+        old = node.name
+        self._by_name.pop(old.lower(), None)
+        node.operation.result.name = self._free_name(name, location)
+        self._by_name[node.name.lower()] = node.operation
+
+    def remove(self, node: Node) -> None:
+        """Take out a node that nobody reads."""
+        self._by_name.pop(node.name.lower(), None)
+        self._handles.pop(node.operation, None)
+        node.operation.drop_references()
+        node.operation.erase()
+
+    def add_tag(self, node: Node, tag: str, location: Location = UNKNOWN) -> None:
+        """Add one of `TAGS`; a node keeps each once."""
+        if tag not in TAGS:
+            near = suggestion(tag, TAGS)
+            self.sink.error("unknown-tag", f"no tag is called `{tag}`{near}", location)
+            return
+        params = node_params(node.operation)
+        if tag not in params.tags:
+            tags = tuple(t for t in TAGS if t in (*params.tags, tag))
+            node.operation.params = replace(params, tags=tags)  # type: ignore[type-var]
+
+    def find(self, name: str) -> Node | None:
+        """The node of that name, in any case."""
+        operation = self._by_name.get(name.lower())
+        return self._handle(operation) if operation is not None else None
+
+    # --- for users ---------------------------------------------------------------------------
+
+    @property
+    def parameters(self) -> Parameters:
+        """The values of parameters and computed statistics, by node name."""
+        prepare(self.model)
+        return Parameters(self.model)
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes, in the order of the network."""
+        return tuple(self._handle(op) for op in self.model.graph.block)
+
+    def precompute(self, **inputs: np.ndarray) -> None:
+        """Compute every Mean and InvStdDev node over a whole data set.
+
+        Each input is (samples, rows). Nodes that have their value keep it.
+        """
+        precompute(self.model, inputs)
+
+    def save(self, path: str | Path) -> None:
+        """Write a model file; `graphc.load` reads it back."""
+        prepare(self.model)
+        self.model.save(path)
+
+    def __str__(self) -> str:
+        return str(self.model.module)
+
+    # --- inside ------------------------------------------------------------------------------
+
+    def _handle(self, operation: Operation) -> Node:
+        if operation not in self._handles:
+            self._handles[operation] = self.node_class(operation, self)
+        return self._handles[operation]
+
+    def _find_op(self, op: str, location: Location) -> OpDef:
+        opdef = self._context.ops.get(f"node.{op}")
+        if opdef is None:
+            known = [n.removeprefix("node.") for n in self._context.ops if n.startswith("node.")]
+            near = suggestion(op, known)
+            self.sink.error("unknown-function", f"no node is called `{op}`{near}", location)
+            return self._context.ops["node.constant"]
+        return opdef
+
+    def _make(
+        self, opdef: OpDef, settings: dict[str, object], tags: Sequence[str], location: Location
+    ) -> Operation:
+        for tag in tags:
+            if tag not in TAGS:
+                self.sink.error("unknown-tag", f"no tag is called `{tag}`{suggestion(tag, TAGS)}", location)
+        known = tuple(t for t in TAGS if t in tags)
+        try:
+            params = make_params(opdef.params, {**settings, "tags": known})  # type: ignore[dict-item]
+        except ParamsError as problem:
+            self.sink.error("bad-value", f"{display_name(opdef)}: {problem}", location)
+            params = make_params(opdef.params, {**_FALLBACK.get(opdef.name, {}), "tags": known})
+        return Operation(opdef, (), [MatrixType(None, None)], params, location=location)
+
+    def _infer(self, operation: Operation) -> None:
+        """What can be said of the node's size already; mistakes are reported by infer-shapes."""
+        try:
+            (type,) = operation.opdef.infer(operand_types(operation), operation.params)
+        except TypeRuleError:
+            return
+        operation.result.type = type
+
+    def _free_name(self, name: str | None, location: Location) -> str:
+        if name is not None and name.lower() not in self._by_name:
+            return name
+        if name is not None:
+            first = self._by_name[name.lower()]
+            self.sink.error(
+                "duplicate-name",
+                f"the name `{name}` is taken by another node",
+                location,
+                notes=[Note("the first is defined here", first.location.span)],
+            )
+        while (fresh := f"unnamed{self._unnamed}") in self._by_name:
+            self._unnamed += 1
+        self._unnamed += 1
+        return fresh
+
+
+_FALLBACK: dict[str, dict[str, object]] = {
+    "node.input": {"rows": 1},
+    "node.parameter": {"rows": 1},
+    "node.constant": {"value": 0.0},
+}
+"""Settings that stand in for bad ones, so that building can go on after the error."""
+

@@ -1,0 +1,1 @@
+"""From a network to something that runs: options, pipelines, compilation."""

@@ -1,0 +1,95 @@
+"""From a network to a compiled function: clone, run the passes, hand over to a backend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from graphc.backends import BACKENDS
+from graphc.backends.base import Backend, CompiledFunction
+from graphc.backends.signature import make_signature
+from graphc.driver import pipelines
+from graphc.driver.options import CompileOptions
+from graphc.driver.prepare import prepare
+from graphc.ir.clone import clone_module
+from graphc.ir.context import Context
+from graphc.ir.core import Function, Module
+from graphc.model.model import Model
+from graphc.ops import default_context
+from graphc.passes.expand_nodes import MAIN, find_node
+from graphc.passes.manager import Pass, PassManager, PassRecord
+from graphc.runtime.signature import Signature
+from graphc.support.diagnostics import InternalError, fail, suggestion
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A function ready for a backend, and what each pass did."""
+
+    module: Module
+    function: Function
+    signature: Signature
+    records: Sequence[PassRecord]
+
+
+def lower(model: Model, passes: Sequence[Pass], options: CompileOptions) -> Lowered:
+    """Run `passes`, and those that the backend needs, on a copy of the network."""
+    prepare(model)
+    backend = BACKENDS[options.backend]()
+    if backend.stage == "kernels":
+        passes = [*passes, *pipelines.kernels()]
+    module = clone_module(model.module)
+    context = default_context()
+    records = run_passes(module, passes, context, options)
+    function = module.function(MAIN)
+    if function is None:
+        raise InternalError(f"the passes left no function @{MAIN}")
+    return Lowered(module, function, make_signature(module, function), records)
+
+
+def run_passes(
+    module: Module, passes: Sequence[Pass], context: Context, options: CompileOptions
+) -> list[PassRecord]:
+    manager = PassManager(
+        passes, verify=options.verify, check_claim=options.verify, after=options.after
+    )
+    return manager.run(module, context)
+
+
+def compile_lowered(lowered: Lowered, options: CompileOptions) -> CompiledFunction:
+    """The backend's callable for a lowered function."""
+    backend: Backend = BACKENDS[options.backend]()
+    return backend.compile(lowered.function, lowered.signature)
+
+
+def evaluation_passes(
+    model: Model, outputs: Sequence[str], gradients: Sequence[str], options: CompileOptions
+) -> list[Pass]:
+    """The passes that compute `outputs`, by default the output nodes, and gradients of the first."""
+    names = node_names(model, outputs or default_outputs(model))
+    wanted = node_names(model, gradients)
+    return pipelines.evaluation(names, wanted, options.precision, options.batch)
+
+
+def node_names(model: Model, names: Sequence[str]) -> list[str]:
+    """The names as the network spells them; GraphcError for one that it does not have."""
+    found: list[str] = []
+    for name in names:
+        op = find_node(model.graph, name)
+        if op is None:
+            near = suggestion(name, [o.result.name or "" for o in model.graph.block])
+            raise fail("missing-node", f"the network has no node `{name}`{near}")
+        found.append(op.result.name or "")
+    return list(dict.fromkeys(found))
+
+
+def default_outputs(model: Model) -> list[str]:
+    """The nodes tagged as outputs."""
+    names = model.tagged("output")
+    if not names:
+        raise fail(
+            "missing-node",
+            "no output nodes are specified: name some (`outputs=`), tag them `output`, "
+            "or list them in OutputNodes",
+        )
+    return names

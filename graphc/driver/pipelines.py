@@ -1,0 +1,57 @@
+"""Which passes run for what, as lists whose text can be pasted after `graphc opt -p`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphc.ir.types import DType
+from graphc.passes import pipeline
+from graphc.passes.apply_learner import ApplyLearner
+from graphc.passes.expand_nodes import ExpandNodes
+from graphc.passes.infer_shapes import InferShapes
+from graphc.passes.manager import Pass
+from graphc.passes.synthesize_gradient import SynthesizeGradient
+
+OPTIMISE = "simplify,fold-constants,simplify,cse,dce"
+KERNELS = "fuse-kernels,plan-memory"
+
+PIPELINES: dict[str, str] = {
+    "optimise": OPTIMISE,
+    "kernels": KERNELS,
+}
+"""Named pipelines, usable wherever a pass name is."""
+
+
+def expansion(outputs: Sequence[str], dtype: DType, batch: int) -> list[Pass]:
+    """From the network to tensor operations that compute `outputs`."""
+    return [InferShapes(), ExpandNodes(tuple(outputs), dtype, batch)]
+
+
+def evaluation(
+    outputs: Sequence[str], gradients: Sequence[str], dtype: DType, batch: int
+) -> list[Pass]:
+    """Compute `outputs`, and the gradients of the first one's sum."""
+    passes = expansion(outputs, dtype, batch)
+    if gradients:
+        passes.append(SynthesizeGradient(outputs[0], tuple(gradients)))
+    return passes + pipeline(OPTIMISE)
+
+
+def training(
+    outputs: Sequence[str],
+    trained: Sequence[str],
+    dtype: DType,
+    batch: int,
+    *,
+    learner: str,
+    l2: float,
+) -> list[Pass]:
+    """A training step: `outputs` (the criterion first), and the update of `trained`."""
+    passes = expansion(outputs, dtype, batch)
+    passes += [SynthesizeGradient(outputs[0], tuple(trained)), ApplyLearner(learner, l2)]
+    return passes + pipeline(OPTIMISE)
+
+
+def kernels() -> list[Pass]:
+    """From tensor operations to fused, planned kernels."""
+    return pipeline(KERNELS)

@@ -1,0 +1,99 @@
+"""Computes Mean and InvStdDev nodes over a whole data set by compiled accumulations in f64."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from graphc.driver import pipelines
+from graphc.driver.compile import compile_lowered, lower
+from graphc.driver.options import DEFAULT_BACKEND, CompileOptions
+from graphc.driver.prepare import prepare
+from graphc.ir.core import Operation
+from graphc.ir.types import DType
+from graphc.model.model import Model
+from graphc.ops.nodes.layout import node_type
+from graphc.ops.nodes.statistics import INV_STD_DEV, STATISTICS, VARIANCE_FLOOR, StatisticParams
+from graphc.passes import pipeline
+from graphc.passes.accumulate_statistics import CENTRE, TOTAL, AccumulateStatistics
+from graphc.passes.expand_nodes import inputs_of
+from graphc.runtime.executable import check_inputs
+from graphc.support.diagnostics import fail
+from graphc.support.graphs import topological_order
+
+BATCH = 1024
+
+
+def precompute(
+    model: Model, inputs: Mapping[str, np.ndarray], *, backend: str = DEFAULT_BACKEND
+) -> list[str]:
+    """Give every Mean and InvStdDev node without a value its value; the names of those.
+
+    `inputs` hold the whole data set, (samples, rows) each; those that no statistic needs may be
+    missing. The variance is the population's, at least 1e-10 (the toolkit's floor).
+    """
+    prepare(model)
+    pending = [op for op in model.graph.block if _is_pending(op)]
+    order = topological_order(model.graph.block, lambda op: [v.op for v in op.operands if v.op])
+    if order is not None:
+        pending.sort(key={op: i for i, op in enumerate(order)}.__getitem__)
+    means: dict[str, np.ndarray] = {}
+    for op in pending:
+        feature = op.operands[0].op
+        assert feature is not None
+        name = feature.result.name or ""
+        if name not in means:
+            means[name] = _average(model, name, inputs, None, backend)
+        value = means[name]
+        if op.opdef is INV_STD_DEV:
+            variance = _average(model, name, inputs, value, backend)
+            value = 1.0 / np.sqrt(np.maximum(variance, VARIANCE_FLOOR))
+        column = np.ascontiguousarray(value.reshape(-1, 1), model.dtype)
+        model.set_statistic(op.result.name or "", column)
+    return [op.result.name or "" for op in pending]
+
+
+def _is_pending(op: Operation) -> bool:
+    return op.opdef in STATISTICS and isinstance(op.params, StatisticParams) and bool(inputs_of(op))
+
+
+def _average(
+    model: Model,
+    name: str,
+    inputs: Mapping[str, np.ndarray],
+    centre: np.ndarray | None,
+    backend: str,
+) -> np.ndarray:
+    """f64[1, rows]: the mean over samples of the node's value, or of its squared deviations."""
+    options = CompileOptions(backend=backend, precision=DType.F64, batch=BATCH)
+    passes = pipelines.expansion([name], options.precision, options.batch)
+    passes += [AccumulateStatistics(centred=centre is not None), *pipeline(pipelines.OPTIMISE)]
+    lowered = lower(model, passes, options)
+    call = compile_lowered(lowered, options)
+    signature = lowered.signature
+    needed = {a.name for a in signature.with_role("input")}
+    given = {k: v for k, v in inputs.items() if k.lower() in {n.lower() for n in needed}}
+    arrays, samples = check_inputs(signature, given)
+    if samples == 0:
+        raise fail("input", f"the statistics of `{name}` require at least one sample, got none")
+    fixed = {n: np.ascontiguousarray(v, np.float64) for n, v in model.values.items()}
+    if centre is not None:
+        fixed[CENTRE] = centre
+    total = np.zeros((1, _rows(model, name)))
+    fixed[TOTAL] = total
+    for start in range(0, samples, BATCH):
+        stop = min(start + BATCH, samples)
+        chunk = {n: a[start:stop] for n, a in arrays.items()}
+        arguments = [chunk[a.name] if a.role == "input" else fixed[a.name] for a in signature.arguments]
+        call(arguments, (), {"N": stop - start})
+    return total / samples
+
+
+def _rows(model: Model, name: str) -> int:
+    """The rows of a node whose size is known."""
+    op = model.find(name)
+    assert op is not None
+    rows = node_type(op).rows
+    assert rows is not None
+    return rows

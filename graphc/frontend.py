@@ -1,0 +1,64 @@
+"""Finds front ends by entry point (group `graphc.frontends`), never by name.
+
+An entry's key is a file suffix without its dot (its module has `load(builder, text, file=…,
+macros=…, defines=…)`) or `network`, the Python builder, whose module has the class `Network`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import entry_points
+from types import ModuleType
+from typing import TYPE_CHECKING, Protocol, cast
+
+from graphc.support.diagnostics import fail, suggestion
+
+if TYPE_CHECKING:
+    from graphc.builder import GraphBuilder
+
+GROUP = "graphc.frontends"
+NETWORK = "network"
+
+
+class Frontend(Protocol):
+    """What a module that reads a language offers."""
+
+    def load(
+        self,
+        builder: GraphBuilder,
+        text: str,
+        *,
+        file: str,
+        macros: Sequence[tuple[str, str]] = (),
+        defines: Mapping[str, object] | None = None,
+    ) -> None: ...
+
+
+def _entry(key: str) -> ModuleType | None:
+    for entry in entry_points(group=GROUP):
+        if entry.name == key:
+            return cast(ModuleType, entry.load())
+    return None
+
+
+def languages() -> list[str]:
+    """The file suffixes, without their dots, that some installed front end reads."""
+    return sorted({e.name for e in entry_points(group=GROUP)} - {NETWORK})
+
+
+def frontend_for(suffix: str) -> Frontend:
+    """The front end for files ending in `.suffix`."""
+    module = _entry(suffix.lower()) if suffix != NETWORK else None
+    if module is None:
+        known = ", ".join(f".{s}" for s in languages()) or "none"
+        near = suggestion(suffix, languages())
+        raise fail("file", f"no front end reads `.{suffix}` files; known: {known}{near}")
+    return cast(Frontend, module)
+
+
+def network_class() -> type[GraphBuilder]:
+    """The Python builder's `Network`."""
+    module = _entry(NETWORK)
+    if module is None:
+        raise fail("backend", "graphc is not installed whole: the Python builder is missing")
+    return cast("type[GraphBuilder]", module.Network)

@@ -1,0 +1,220 @@
+"""The training loop: epochs of shuffled minibatches through the compiled step."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from graphc.driver.options import DEFAULT_BACKEND, CompileOptions, parse_precision
+from graphc.driver.statistics import precompute
+from graphc.learn.schedule import Schedule
+from graphc.learn.sgd import SGD
+from graphc.learn.shuffle import minibatches, permutation
+from graphc.learn.step import TrainingStep, compile_training_step
+from graphc.model.model import Model
+from graphc.runtime.executable import check_inputs
+from graphc.runtime.signature import Signature
+from graphc.support.diagnostics import fail
+
+Rates = str | float | Sequence[float] | Schedule
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """What `graphc train` is asked for; rates and sizes are per-epoch lists, the last value holds.
+
+    minibatch                samples per update, the nominal size that per-minibatch rates refer to
+    learning_rate            per minibatch, or `learning_rate_per_sample`
+    momentum                 per minibatch, or `momentum_per_sample`
+    l2                       weight of L2 regularisation per sample
+    seed                     of the shuffling; `shuffle=False` keeps the order of the data
+    """
+
+    epochs: int = 1
+    minibatch: Schedule = field(default_factory=lambda: Schedule.parse(256))
+    learning_rate: Schedule | None = None
+    learning_rate_per_sample: Schedule | None = None
+    momentum: Schedule | None = None
+    momentum_per_sample: Schedule | None = None
+    l2: float = 0.0
+    seed: int = 0
+    shuffle: bool = True
+    criterion: str | None = None
+
+    def learner(self, epoch: int) -> SGD:
+        """The learner of an epoch, counted from 0."""
+
+        def at(schedule: Schedule | None) -> float | None:
+            return schedule.at(epoch) if schedule is not None else None
+
+        return SGD(
+            learning_rate=at(self.learning_rate),
+            learning_rate_per_sample=at(self.learning_rate_per_sample),
+            momentum=at(self.momentum),
+            momentum_per_sample=at(self.momentum_per_sample),
+            l2=self.l2,
+        )
+
+    def size(self, epoch: int) -> int:
+        return int(self.minibatch.at(epoch))
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """One epoch: averages per sample of the criterion and of every evaluation node."""
+
+    epoch: int  # from 1
+    samples: int
+    criterion: float
+    evaluations: Mapping[str, float]
+    learning_rate_per_sample: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Called while training. `minibatch(done, total)` samples of the epoch; `epoch(record)` at its
+    end; `should_stop()` is asked after every minibatch."""
+
+    minibatch: Callable[[int, int], None] = lambda done, total: None
+    epoch: Callable[[EpochRecord], None] = lambda record: None
+    should_stop: Callable[[], bool] = lambda: False
+
+
+def train(
+    network: object,
+    data: Mapping[str, np.ndarray],
+    *,
+    epochs: int = 1,
+    minibatch: Rates = 256,
+    learning_rate: Rates | None = None,
+    learning_rate_per_sample: Rates | None = None,
+    momentum: Rates | None = None,
+    momentum_per_sample: Rates | None = None,
+    l2: float = 0.0,
+    seed: int = 0,
+    backend: str = DEFAULT_BACKEND,
+    precision: str = "f32",
+    progress: Progress | None = None,
+) -> list[EpochRecord]:
+    """Train `network` on `data` (one array (samples, rows) per input); the record of each epoch.
+
+    Rates and sizes are a number, one number per epoch, or text such as `0.5:0.2*20:0.1`.
+    """
+    model = getattr(network, "model", network)
+    if not isinstance(model, Model):
+        raise fail("argument-type", f"train requires a network, got {type(network).__name__}")
+
+    def schedule(given: Rates | None, name: str, **limits: object) -> Schedule | None:
+        if given is None or isinstance(given, Schedule):
+            return given
+        return Schedule.parse(given, option=name, **limits)  # type: ignore[arg-type]
+
+    sizes = schedule(minibatch, "minibatch", minimum=1, whole=True)
+    assert sizes is not None
+    plan = TrainingPlan(
+        epochs=epochs,
+        minibatch=sizes,
+        learning_rate=schedule(learning_rate, "learning_rate"),
+        learning_rate_per_sample=schedule(learning_rate_per_sample, "learning_rate_per_sample"),
+        momentum=schedule(momentum, "momentum"),
+        momentum_per_sample=schedule(momentum_per_sample, "momentum_per_sample"),
+        l2=l2,
+        seed=seed,
+    )
+    options = CompileOptions(backend=backend, precision=parse_precision(precision))
+    return run_training(model, data, plan, options, progress or Progress())
+
+
+def run_training(
+    model: Model,
+    data: Mapping[str, np.ndarray],
+    plan: TrainingPlan,
+    options: CompileOptions,
+    progress: Progress,
+) -> list[EpochRecord]:
+    """Train by a plan. Statistics without a value are computed over all data first.
+
+    Stops early, after a whole minibatch, when `progress.should_stop()` says so. When the criterion
+    is not a number any more, the parameters of the last whole epoch are put back and GraphcError
+    `not-a-number` is raised.
+    """
+    learners = [plan.learner(e) for e in range(plan.epochs)]  # a bad rate shows before any work
+    precompute(model, data, backend=options.backend)
+    largest = max([plan.size(e) for e in range(plan.epochs)], default=1)
+    first = learners[0] if learners else plan.learner(0)
+    options = CompileOptions(
+        options.backend, options.precision, largest, options.verify, options.after
+    )
+    step = compile_training_step(model, first, options, criterion=plan.criterion)
+    arrays, samples = check_inputs(step.signature, _needed(step.signature, data))
+    if samples == 0:
+        raise fail("input", "training requires at least one sample, got none")
+    records: list[EpochRecord] = []
+    for epoch, learner in enumerate(learners):
+        step.learner, step.nominal = learner, plan.size(epoch)
+        good = {name: value.copy() for name, value in model.values.items()}
+        order = permutation(plan.seed, epoch, samples) if plan.shuffle else np.arange(samples)
+        record, finished = _run_epoch(step, arrays, order, epoch, progress)
+        if record is None:
+            for name, value in good.items():
+                model.values[name][...] = value
+            raise fail(
+                "not-a-number",
+                f"the criterion `{step.criterion}` is not a number in epoch {epoch + 1}; the "
+                f"parameters are those of the end of epoch {epoch}; a smaller learning rate may help",
+            )
+        records.append(record)
+        progress.epoch(record)
+        if not finished:
+            break
+    return records
+
+
+def _needed(signature: Signature, data: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays of `data` that the step takes; the data set may hold more."""
+    names = {a.name.lower() for a in signature.with_role("input")}
+    return {name: array for name, array in data.items() if name.lower() in names}
+
+
+def _run_epoch(
+    step: TrainingStep,
+    arrays: Mapping[str, np.ndarray],
+    order: np.ndarray,
+    epoch: int,
+    progress: Progress,
+) -> tuple[EpochRecord | None, bool]:
+    """The epoch's record, None once the criterion is not a number; whether it was finished."""
+    start = time.perf_counter()
+    totals: dict[str, float] = {}
+    done, finished = 0, True
+    for chosen in _index_batches(order, step.nominal):
+        results = step(**{name: array[chosen] for name, array in arrays.items()})
+        done += len(chosen)
+        for name, value in results.items():
+            totals[name] = totals.get(name, 0.0) + float(value)
+        if not math.isfinite(totals[step.criterion]):
+            return None, False
+        progress.minibatch(done, len(order))
+        if progress.should_stop():
+            finished = done == len(order)
+            break
+    averages = {name: total / done for name, total in totals.items()}
+    rate = step.learner.settings(step.nominal, step.nominal)["learning_rate"]
+    record = EpochRecord(
+        epoch=epoch + 1,
+        samples=done,
+        criterion=averages.pop(step.criterion),
+        evaluations=averages,
+        learning_rate_per_sample=rate,
+        seconds=time.perf_counter() - start,
+    )
+    return record, finished
+
+
+def _index_batches(order: np.ndarray, size: int) -> Iterator[np.ndarray]:
+    return (order[part] for part in minibatches(len(order), size))

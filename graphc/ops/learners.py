@@ -1,0 +1,68 @@
+"""Update rules of learners, as functions that emit tensor operations.
+
+A rule takes parameter, gradient and state to the new parameter and state. Gradients are of the
+criterion's sum over the minibatch, rates are per sample (the toolkit's convention).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from graphc.ir.core import Value
+from graphc.ir.insertion import IRBuilder
+from graphc.ir.types import TensorType
+from graphc.ops.constant import full_like
+from graphc.ops.elementwise import add, mul, sub
+from graphc.ops.reduction import broadcast
+
+UpdateRule = Callable[
+    [IRBuilder, Value, Value, Sequence[Value], Mapping[str, Value]], tuple[Value, list[Value]]
+]
+
+
+@dataclass(frozen=True)
+class Learner:
+    """A rule's states (one tensor of the parameter's shape each, zero at start) and its settings.
+
+    `update(b, parameter, gradient, states, settings)` returns the new parameter and states; the
+    settings are tensors of one element with the parameter's rank, given at every call.
+    """
+
+    name: str
+    summary: str
+    states: tuple[str, ...]
+    settings: tuple[str, ...]
+    update: UpdateRule
+
+
+def _sgd(
+    b: IRBuilder,
+    parameter: Value,
+    gradient: Value,
+    states: Sequence[Value],
+    settings: Mapping[str, Value],
+) -> tuple[Value, list[Value]]:
+    """v ← (1 - μ) lr g + μ v;  w ← w - v: momentum of unit gain, the rate folded into v."""
+    (velocity,) = states
+    rate, momentum = settings["learning_rate"], settings["momentum"]
+    assert isinstance(parameter.type, TensorType)
+    dims = parameter.type.dims
+    step = mul(b, sub(b, full_like(b, 1.0, momentum), momentum), rate)
+    new_velocity = add(
+        b,
+        mul(b, broadcast(b, step, dims), gradient),
+        mul(b, broadcast(b, momentum, dims), velocity),
+    )
+    return sub(b, parameter, new_velocity), [new_velocity]
+
+
+SGD = Learner(
+    name="sgd",
+    summary="stochastic gradient descent with unit-gain momentum",
+    states=("velocity",),
+    settings=("learning_rate", "momentum"),
+    update=_sgd,
+)
+
+LEARNERS: dict[str, Learner] = {learner.name: learner for learner in (SGD,)}

@@ -1,0 +1,163 @@
+"""Nodes whose value is one number for the whole minibatch: training criteria and their evaluation.
+
+All are sums over the minibatch's columns, not means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from graphc.ir.codegen import NodeLevel
+from graphc.ir.core import Array, InferRule, Level, NotDifferentiable, OpDef, Operation, Value
+from graphc.ir.insertion import IRBuilder
+from graphc.ir.params import Params
+from graphc.ir.types import DType, MatrixType, Type
+from graphc.ops import composites
+from graphc.ops.constant import full_like
+from graphc.ops.elementwise import NOT_EQUAL, cast, compare, mul, neg, sub
+from graphc.ops.nodes.layout import (
+    SCALAR,
+    PlainNode,
+    matrix,
+    operand_types,
+    refine_equal,
+    require_equal_sizes,
+    row_axis,
+)
+from graphc.ops.reduction import reduce_sum
+
+
+def _of_equal_sizes(what: str) -> InferRule:
+    def infer(types: Sequence[Type], _params: Params) -> Sequence[Type]:
+        require_equal_sizes(matrix(types[0]), matrix(types[1]), what)
+        return [SCALAR]
+
+    return infer
+
+
+def _total(b: IRBuilder, x: Value) -> Value:
+    """The sum of all elements, as 1x1."""
+    return reduce_sum(b, x, (0, 1))
+
+
+def _expand_sum(b: IRBuilder, _op: Operation, operands: Sequence[Value], _dtype: DType) -> Value:
+    return _total(b, operands[0])
+
+
+def _expand_square_error(b: IRBuilder, _op: Operation, operands: Sequence[Value], dtype: DType) -> Value:
+    difference = sub(b, operands[0], operands[1])
+    total = _total(b, mul(b, difference, difference))
+    return mul(b, total, full_like(b, 0.5, total))
+
+
+def _expand_cross_entropy(b: IRBuilder, _op: Operation, operands: Sequence[Value], _dtype: DType) -> Value:
+    label, probability = operands
+    return neg(b, _total(b, mul(b, label, composites.clamped_log(b, probability))))
+
+
+def _expand_cross_entropy_with_softmax(b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType) -> Value:
+    label, score = operands
+    log_probability = composites.log_softmax(b, score, row_axis(operand_types(op)[1]))
+    return neg(b, _total(b, mul(b, label, log_probability)))
+
+
+def _expand_error_prediction(b: IRBuilder, op: Operation, operands: Sequence[Value], dtype: DType) -> Value:
+    first, second = (
+        composites.argmax(b, v, row_axis(t)) for v, t in zip(operands, operand_types(op), strict=True)
+    )
+    return _total(b, cast(b, compare(b, NOT_EQUAL, first, second), dtype))
+
+
+def _scalar(value: float | Array) -> Array:
+    return np.asarray(value).reshape(1, 1)
+
+
+def _cross_entropy_reference(_p: Params, label: Array, probability: Array) -> Array:
+    return _scalar(-np.sum(label * np.log(np.maximum(probability, composites.LOG_FLOOR))))
+
+
+def _cross_entropy_with_softmax_reference(_p: Params, label: Array, score: Array) -> Array:
+    shifted = score - score.max(axis=0, keepdims=True, initial=-np.inf)
+    return _scalar(-np.sum(label * (shifted - np.log(np.exp(shifted).sum(axis=0)))))
+
+
+def _error_prediction_reference(_p: Params, label: Array, score: Array) -> Array:
+    return _scalar(np.sum(label.argmax(axis=0) != score.argmax(axis=0)).astype(score.dtype))
+
+
+def _criterion(
+    name: str,
+    summary: str,
+    operands: tuple[str, ...],
+    expand: Callable[..., Value],
+    reference: Callable[..., Array],
+    equation: str,
+    source: str,
+) -> OpDef:
+    pair = len(operands) == 2
+    return OpDef(
+        name=f"node.{name}",
+        summary=summary,
+        operands=operands,
+        params=PlainNode,
+        infer=_of_equal_sizes(" and ".join(operands)) if pair else lambda _t, _p: [SCALAR],
+        refine=refine_equal if pair else None,
+        reference=reference,
+        expand=expand,
+        codegen=NodeLevel(),
+        vjp=NotDifferentiable.NONE,
+        level=Level.NODE,
+        equation=equation,
+        source=source,
+    )
+
+
+SUM_ELEMENTS = _criterion(
+    "sum_elements",
+    "the sum of all elements",
+    ("x",),
+    _expand_sum,
+    lambda _p, x: _scalar(np.sum(x)),
+    "V = Σ X",
+    "book 2.4.2",
+)
+SQUARE_ERROR = _criterion(
+    "square_error",
+    "half the sum of squared differences",
+    ("target", "prediction"),
+    _expand_square_error,
+    lambda _p, t, y: _scalar(0.5 * np.sum((t - y) ** 2)),
+    "V = ½ Σ (A - B)²",
+    "book equation 2.112",
+)
+CROSS_ENTROPY = _criterion(
+    "cross_entropy",
+    "cross entropy of probabilities",
+    ("label", "probability"),
+    _expand_cross_entropy,
+    _cross_entropy_reference,
+    "V = -Σ label ln(max(p, 1e-37))",
+    "book 2.4.3",
+)
+CROSS_ENTROPY_WITH_SOFTMAX = _criterion(
+    "cross_entropy_with_softmax",
+    "cross entropy of the softmax of scores",
+    ("label", "prediction"),
+    _expand_cross_entropy_with_softmax,
+    _cross_entropy_with_softmax_reference,
+    "V = -Σ label ln softmax(prediction)",
+    "book 2.4.3",
+)
+ERROR_PREDICTION = _criterion(
+    "error_prediction",
+    "number of columns whose largest label and largest prediction are in different rows",
+    ("label", "prediction"),
+    _expand_error_prediction,
+    _error_prediction_reference,
+    "V = Σ [argmax label ≠ argmax prediction], first maximum on ties",
+    "book 2.4.3",
+)
+
+OPS = (SUM_ELEMENTS, SQUARE_ERROR, CROSS_ENTROPY, CROSS_ENTROPY_WITH_SOFTMAX, ERROR_PREDICTION)

@@ -1,0 +1,65 @@
+"""Delays along time: what makes a cycle of nodes computable (book 2.6).
+
+They parse, print and type-check; lowering them to loops is not there yet, so compiling one is an
+error that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from graphc.ir.codegen import NodeLevel
+from graphc.ir.core import Level, NotDifferentiable, OpDef
+from graphc.ir.types import SAMPLES, MatrixType, Type, TypeRuleError
+from graphc.ops.nodes.layout import NodeParams, matrix
+
+
+@dataclass(frozen=True)
+class DelayParams(NodeParams):
+    """`rows` 0: taken from the operand. `default_hidden_activity` is the value at sequence ends."""
+
+    rows: int = 0
+    time_step: int = 1
+    default_hidden_activity: float = 0.1
+    tags: tuple[str, ...] = ()
+
+
+def _infer_delay(types: Sequence[Type], params: DelayParams) -> Sequence[Type]:
+    x = matrix(types[0])
+    if params.rows < 0 or params.time_step < 1:
+        raise TypeRuleError(
+            f"requires rows of at least 0 and a time step of at least 1, got {params.rows} and {params.time_step}"
+        )
+    if x.cols is not None and not x.has_samples:
+        raise TypeRuleError(f"requires a node with one column per time step, got {x}", operand=0)
+    if params.rows and x.rows is not None and x.rows != params.rows:
+        raise TypeRuleError(
+            f"requires the {params.rows} rows it declares, got {x}",
+            operand=0,
+            slug="shape-mismatch",
+        )
+    return [MatrixType(params.rows or x.rows, SAMPLES)]
+
+
+def _delay(name: str, summary: str, equation: str) -> OpDef:
+    return OpDef(
+        name=f"node.{name}",
+        summary=summary,
+        operands=("x",),
+        params=DelayParams,
+        infer=_infer_delay,
+        codegen=NodeLevel(),
+        vjp=NotDifferentiable.NONE,
+        level=Level.NODE,
+        equation=equation,
+        source="book 2.6",
+    )
+
+
+PAST_VALUE = _delay("past_value", "the node's value some steps earlier", "V_t = X_(t-d)")
+FUTURE_VALUE = _delay("future_value", "the node's value some steps later", "V_t = X_(t+d)")
+
+DELAYS = (PAST_VALUE, FUTURE_VALUE)
+
+OPS = DELAYS

@@ -1,0 +1,152 @@
+"""How a node's matrix lies in memory, and the pieces that node rules share.
+
+A node with one column per sample is a tensor [N, rows]: one sample contiguous, the book's columns.
+Any other node is a tensor [rows, cols].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from graphc.ir.core import InferRule, OpDef, Operation, Value
+from graphc.ir.insertion import IRBuilder
+from graphc.ir.params import Params
+from graphc.ir.types import SAMPLES, Dim, DType, MatrixType, TensorType, Type, TypeRuleError
+from graphc.ops.movement import reshape
+from graphc.ops.reduction import broadcast
+
+TAGS = ("feature", "label", "criterion", "evaluation", "output", "multiseq")
+"""The roles a node can be given, by tag or by special-node array (book 4.1.1.6)."""
+
+SCALAR = MatrixType(1, 1)
+
+
+class NodeParams(Params):
+    """Base of every node's params; each subclass ends with this field."""
+
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PlainNode(NodeParams):
+    """For nodes without settings."""
+
+    tags: tuple[str, ...] = ()
+
+
+def node_params(op: Operation) -> NodeParams:
+    assert isinstance(op.params, NodeParams)
+    return op.params
+
+
+def display_name(opdef: OpDef) -> str:
+    """The name as NDL writes it: `node.cross_entropy` is CrossEntropy."""
+    return "".join(w.capitalize() for w in opdef.name.removeprefix("node.").split("_"))
+
+
+def matrix(type: Type) -> MatrixType:
+    """`type` as a node's type."""
+    if not isinstance(type, MatrixType):
+        raise TypeRuleError(f"requires nodes, got {type}")
+    return type
+
+
+def tensor_type(type: MatrixType, samples: Dim, dtype: DType) -> TensorType:
+    """The tensor that holds a node of this (known) type."""
+    assert type.rows is not None and type.cols is not None
+    if type.has_samples:
+        return TensorType((samples, type.rows), dtype)
+    assert isinstance(type.cols, int)
+    return TensorType((type.rows, type.cols), dtype)
+
+
+def row_axis(type: MatrixType) -> int:
+    """The tensor axis that runs over the node's rows."""
+    return 1 if type.has_samples else 0
+
+
+def node_type(op: Operation) -> MatrixType:
+    """The type of a node's value."""
+    return matrix(op.result.type)
+
+
+def operand_types(op: Operation) -> list[MatrixType]:
+    return [matrix(v.type) for v in op.operands]
+
+
+def unary(types: Sequence[Type], _params: Params) -> Sequence[Type]:
+    """One node; a node of the same size."""
+    return [matrix(types[0])]
+
+
+def equal_sizes(what: str) -> InferRule:
+    """Two nodes of equal size; `what` names them in the message, the result has that size."""
+
+    def infer(types: Sequence[Type], _params: Params) -> Sequence[Type]:
+        a, b = matrix(types[0]), matrix(types[1])
+        require_equal_sizes(a, b, what)
+        return [merged(a, b)]
+
+    return infer
+
+
+def require_equal_sizes(a: MatrixType, b: MatrixType, what: str) -> None:
+    rows = None in (a.rows, b.rows) or a.rows == b.rows
+    cols = None in (a.cols, b.cols) or a.cols == b.cols
+    if not (rows and cols):
+        raise TypeRuleError(
+            f"requires {what} of one size, got {a} and {b}", operand=1, slug="shape-mismatch"
+        )
+
+
+def merged(a: MatrixType, b: MatrixType) -> MatrixType:
+    """What is known of a size from two that agree."""
+    return MatrixType(
+        b.rows if a.rows is None else a.rows, b.cols if a.cols is None else a.cols
+    )
+
+
+def refine_equal(types: Sequence[MatrixType], _params: Params) -> Sequence[MatrixType]:
+    """Each operand has the size of the other."""
+    both = merged(types[0], types[1])
+    return [merged(t, both) for t in types]
+
+
+def spread(b: IRBuilder, x: Value, source: MatrixType, target: MatrixType, dims: Sequence[Dim]) -> Value:
+    """`x`, a node of size `source`, repeated to the size `target` that its tensor `dims` has.
+
+    A row vector is repeated over the rows; a column vector whose length divides the rows is tiled
+    downwards and repeated over the columns; fewer columns are repeated consecutively.
+    """
+    if source == target:
+        return x
+    assert isinstance(source.rows, int) and isinstance(target.rows, int)
+    assert source.cols is not None
+    count = target.rows // source.rows
+    if target.has_samples:
+        if not source.has_samples:
+            x = reshape(b, x, (1, source.rows))
+        if source.rows in (1, target.rows):
+            return broadcast(b, x, dims)
+        folded = (dims[0], count, source.rows)
+        return reshape(b, broadcast(b, reshape(b, x, (1, 1, source.rows)), folded), dims)
+    assert isinstance(source.cols, int) and isinstance(target.cols, int)
+    if source.rows not in (1, target.rows):
+        folded = (count, source.rows, target.cols)
+        return reshape(b, broadcast(b, reshape(b, x, (1, source.rows, 1)), folded), dims)
+    if source.cols not in (1, target.cols):
+        folded = (target.rows, source.cols, target.cols // source.cols)
+        return reshape(
+            b, broadcast(b, reshape(b, x, (source.rows, source.cols, 1)), folded), dims
+        )
+    return broadcast(b, x, dims)
+
+
+def tensor_dims(x: Value) -> tuple[Dim, ...]:
+    assert isinstance(x.type, TensorType)
+    return x.type.dims
+
+
+def per_sample(rows: int | None) -> MatrixType:
+    return MatrixType(rows, SAMPLES)

@@ -1,0 +1,123 @@
+"""Nodes without inputs: data, parameters, constants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from graphc.ir.codegen import NodeLevel
+from graphc.ir.core import Array, Level, NotDifferentiable, OpDef, Operation, Value
+from graphc.ir.insertion import IRBuilder
+from graphc.ir.params import Params
+from graphc.ir.types import DType, MatrixType, TensorType, Type, TypeRuleError
+from graphc.ops.constant import constant
+from graphc.ops.nodes.layout import NodeParams, per_sample
+
+Init = Literal["uniform", "gaussian", "fixed_value", "from_file"]
+
+
+@dataclass(frozen=True)
+class InputParams(NodeParams):
+    rows: int
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ParameterParams(NodeParams):
+    """`rows` or `cols` 0: taken from the node it meets (`infer-shapes` writes the size here)."""
+
+    rows: int
+    cols: int = 1
+    init: Init = "uniform"
+    init_value_scale: float = 1.0
+    value: float = 0.0
+    init_from_file_path: str = ""
+    need_gradient: bool = True
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ConstantParams(NodeParams):
+    value: float
+    rows: int = 1
+    cols: int = 1
+    tags: tuple[str, ...] = ()
+
+
+def _require_size(name: str, value: int, least: int) -> None:
+    if value < least or value > 2**31 - 1:
+        raise TypeRuleError(f"requires {name} from {least} to 2147483647, got {value}")
+
+
+def _infer_input(_types: Sequence[Type], params: InputParams) -> Sequence[Type]:
+    _require_size("rows", params.rows, 1)
+    return [per_sample(params.rows)]
+
+
+def _infer_parameter(_types: Sequence[Type], params: ParameterParams) -> Sequence[Type]:
+    _require_size("rows", params.rows, 0)
+    _require_size("cols", params.cols, 0)
+    return [MatrixType(params.rows or None, params.cols or None)]
+
+
+def _infer_constant(_types: Sequence[Type], params: ConstantParams) -> Sequence[Type]:
+    _require_size("rows", params.rows, 1)
+    _require_size("cols", params.cols, 1)
+    return [MatrixType(params.rows, params.cols)]
+
+
+def _expand_constant(b: IRBuilder, op: Operation, _operands: Sequence[Value], dtype: DType) -> Value:
+    assert isinstance(op.params, ConstantParams)
+    return constant(b, op.params.value, TensorType((op.params.rows, op.params.cols), dtype))
+
+
+def _constant_reference(params: ConstantParams) -> Array:
+    return np.full((params.rows, params.cols), params.value)
+
+
+def _leaf(name: str, summary: str, params: type[Params], infer, source: str) -> OpDef:  # type: ignore[no-untyped-def]
+    return OpDef(
+        name=name,
+        summary=summary,
+        operands=(),
+        params=params,
+        infer=infer,
+        codegen=NodeLevel(),
+        vjp=NotDifferentiable.NONE,
+        level=Level.NODE,
+        source=source,
+    )
+
+
+INPUT = _leaf(
+    "node.input",
+    "data given at every call, one column per sample",
+    InputParams,
+    _infer_input,
+    "book 4.1.1.2",
+)
+PARAMETER = _leaf(
+    "node.parameter",
+    "a matrix that training changes",
+    ParameterParams,
+    _infer_parameter,
+    "book 4.1.1.3; initial values: book 4.1.4",
+)
+CONSTANT = OpDef(
+    name="node.constant",
+    summary="a matrix with one value everywhere",
+    operands=(),
+    params=ConstantParams,
+    infer=_infer_constant,
+    reference=_constant_reference,
+    expand=_expand_constant,
+    codegen=NodeLevel(),
+    vjp=NotDifferentiable.NONE,
+    level=Level.NODE,
+    source="book 4.1.4",
+)
+
+OPS = (INPUT, PARAMETER, CONSTANT)

@@ -1,0 +1,113 @@
+"""Statistics over a whole data set, and normalisation by them.
+
+Mean and InvStdDev are computed once over all data (`precompute`), then hold their value like a
+parameter that does not train; the model file keeps it, and `computed` says that it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from graphc.ir.codegen import NodeLevel
+from graphc.ir.core import Level, NotDifferentiable, OpDef, Operation, Value
+from graphc.ir.insertion import IRBuilder
+from graphc.ir.params import Params
+from graphc.ir.types import DType, MatrixType, Type, TypeRuleError
+from graphc.ops.elementwise import mul, sub
+from graphc.ops.nodes.layout import (
+    NodeParams,
+    PlainNode,
+    matrix,
+    merged,
+    operand_types,
+    spread,
+    tensor_dims,
+)
+
+VARIANCE_FLOOR = 1e-10
+"""Smallest variance that InvStdDev takes, so that a constant row gives 1e5 and not infinity."""
+
+
+@dataclass(frozen=True)
+class StatisticParams(NodeParams):
+    computed: bool = False
+    tags: tuple[str, ...] = ()
+
+
+def _infer_statistic(types: Sequence[Type], _params: Params) -> Sequence[Type]:
+    x = matrix(types[0])
+    if x.cols is not None and not x.has_samples:
+        raise TypeRuleError(f"requires a node with one column per sample, got {x}", operand=0)
+    return [MatrixType(x.rows, 1)]
+
+
+def _infer_normalization(types: Sequence[Type], _params: Params) -> Sequence[Type]:
+    x = matrix(types[0])
+    for index in (1, 2):
+        statistic = matrix(types[index])
+        if statistic.is_known and x.rows is not None and statistic != MatrixType(x.rows, 1):
+            raise TypeRuleError(
+                f"requires a mean and a deviation of size {x.rows}x1 for {x}, got {statistic}",
+                operand=index,
+                slug="shape-mismatch",
+            )
+    return [x]
+
+
+def _refine_normalization(types: Sequence[MatrixType], _params: Params) -> Sequence[MatrixType]:
+    column = MatrixType(types[0].rows, 1)
+    return [types[0], merged(types[1], column), merged(types[2], column)]
+
+
+def _expand_normalization(b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType) -> Value:
+    source = operand_types(op)
+    x, mean, inverse = operands
+    dims = tensor_dims(x)
+    mean, inverse = (
+        spread(b, v, t, source[0], dims) for v, t in ((mean, source[1]), (inverse, source[2]))
+    )
+    return mul(b, sub(b, x, mean), inverse)
+
+
+def _statistic(name: str, summary: str, equation: str) -> OpDef:
+    return OpDef(
+        name=f"node.{name}",
+        summary=summary,
+        operands=("feature",),
+        params=StatisticParams,
+        infer=_infer_statistic,
+        codegen=NodeLevel(),
+        vjp=NotDifferentiable.NONE,
+        level=Level.NODE,
+        equation=equation,
+        source="book 2.4.4",
+    )
+
+
+MEAN = _statistic("mean", "mean of each row over the whole data set", "V = (1/N) Σ X")
+INV_STD_DEV = _statistic(
+    "inv_std_dev",
+    "reciprocal standard deviation of each row over the whole data set; population variance, at least 1e-10",
+    "V = 1 / √max((1/N) Σ (X - mean)², 1e-10)",
+)
+PER_DIM_MEAN_VAR_NORMALIZATION = OpDef(
+    name="node.per_dim_mean_var_normalization",
+    summary="each row minus its mean, times its reciprocal standard deviation",
+    operands=("x", "mean", "inv_std_dev"),
+    params=PlainNode,
+    infer=_infer_normalization,
+    refine=_refine_normalization,
+    reference=lambda _p, x, m, s: (x - m) * s,
+    expand=_expand_normalization,
+    codegen=NodeLevel(),
+    vjp=NotDifferentiable.NONE,
+    level=Level.NODE,
+    equation="V = (X - mean) ∘ invStdDev",
+    source="book 2.4.4",
+)
+
+STATISTICS = (MEAN, INV_STD_DEV)
+"""Nodes that need `precompute`."""
+
+OPS = (MEAN, INV_STD_DEV, PER_DIM_MEAN_VAR_NORMALIZATION)

@@ -1,0 +1,55 @@
+"""Passes: IR in, IR out, one file each, and the table of all of them by name.
+
+`pipeline("simplify,cse,dce")` reads a pipeline as it is written after `graphc opt -p`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from graphc.ir.params import Literalish
+from graphc.ir.parser import parse_params_text
+from graphc.passes.accumulate_statistics import AccumulateStatistics
+from graphc.passes.apply_learner import ApplyLearner
+from graphc.passes.eliminate_common_subexpressions import EliminateCommonSubexpressions
+from graphc.passes.eliminate_dead_code import EliminateDeadCode
+from graphc.passes.expand_nodes import ExpandNodes
+from graphc.passes.infer_shapes import InferShapes
+from graphc.passes.manager import Pass, parse_pipeline
+from graphc.passes.synthesize_gradient import SynthesizeGradient
+from graphc.support.diagnostics import DiagnosticSink
+
+PASSES: dict[str, type[Pass]] = {
+    p.name: p
+    for p in (
+        # node level
+        InferShapes,
+        ExpandNodes,
+        # tensor level
+        SynthesizeGradient,
+        ApplyLearner,
+        AccumulateStatistics,
+        EliminateCommonSubexpressions,
+        EliminateDeadCode,
+        # kernel level
+    )
+}
+
+
+def read_options(text: str) -> dict[str, Literalish]:
+    """The options of one pass, `name = value, …`, in the literals of the IR's text form.
+
+    Raises GraphcError (parse) at the first thing that is none.
+    """
+    sink = DiagnosticSink()
+    options = parse_params_text(text, sink, file="<pass options>")
+    sink.raise_if_errors()
+    return options
+
+
+def pipeline(text: str, pipelines: Mapping[str, str] | None = None) -> list[Pass]:
+    """The passes that `text` names; `pipelines` gives names to whole pipelines.
+
+    Raises GraphcError (bad-option, parse) for an unknown pass, option or value.
+    """
+    return parse_pipeline(text, PASSES, read_options, pipelines)

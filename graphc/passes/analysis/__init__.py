@@ -1,0 +1,1 @@
+"""Analyses: functions from IR to frozen facts. They change nothing and are computed when needed."""

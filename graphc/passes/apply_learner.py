@@ -1,0 +1,107 @@
+"""Turns a function that returns gradients into a training step that updates its parameters.
+
+    func @main(%x: … input, %W: tensor<10x64xf32> parameter)
+        -> (ce: …, gradient.W: tensor<10x64xf32>) { … return %ce, %g }
+becomes, for `apply-learner{learner = "sgd"}`,
+    func @main(%x: … input, %W: … parameter, %velocity.W: … state,
+               %learning_rate: tensor<1x1xf32> setting, %momentum: tensor<1x1xf32> setting)
+        -> (ce: …, W: … updates %W, velocity.W: … updates %velocity.W) { … }
+
+Every result `gradient.NAME` with a parameter NAME is replaced by the new parameter and the learner's
+new state, which take over the old ones' memory. L2 regularisation, `l2`, adds l2·N·w to the gradient
+first, N the number of samples of the call (the toolkit's order: L2, then the update).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from graphc.ir.context import Context
+from graphc.ir.core import Function, Module, RegionKind, ResultInfo, Value
+from graphc.ir.insertion import IRBuilder
+from graphc.ir.types import Symbol, TensorType
+from graphc.ops.constant import extent, full_like
+from graphc.ops.elementwise import add, mul
+from graphc.ops.learners import LEARNERS, Learner
+from graphc.ops.reduction import broadcast
+from graphc.passes.invariants import Invariant
+from graphc.passes.manager import Pass, PassOutcome
+from graphc.passes.synthesize_gradient import PREFIX
+from graphc.support.diagnostics import suggestion
+
+
+def apply_learner(function: Function, learner: Learner, l2: float, samples: Symbol | None) -> int:
+    """Replace gradients by updates; the number of parameters that are now trained."""
+    terminator = function.block.terminator
+    assert terminator is not None
+    builder = IRBuilder.before(terminator)
+    settings: dict[str, Value] = {}
+    kept: list[tuple[ResultInfo, Value]] = []
+    updates: list[tuple[ResultInfo, Value]] = []
+    for info, gradient in zip(function.results, function.returned, strict=True):
+        parameter = _trained(function, info)
+        if parameter is None:
+            kept.append((info, gradient))
+            continue
+        assert isinstance(parameter.type, TensorType)
+        if not settings:
+            scalar = TensorType((1,) * parameter.type.rank, parameter.type.dtype)
+            settings = {s: function.add_argument(s, scalar, "setting") for s in learner.settings}
+        if l2:
+            gradient = _regularised(builder, gradient, parameter, l2, samples)
+        states = [_state(function, s, parameter) for s in learner.states]
+        new, new_states = learner.update(builder, parameter, gradient, states, settings)
+        for argument, value in ((parameter, new), *zip(states, new_states, strict=True)):
+            name = argument.name or ""
+            updates.append((ResultInfo(name, name), value))
+    function.results = [info for info, _ in (*kept, *updates)]
+    terminator.set_operands([value for _, value in (*kept, *updates)])
+    return len(updates) // (1 + len(learner.states))
+
+
+def _trained(function: Function, info: ResultInfo) -> Value | None:
+    """The parameter whose gradient this result is."""
+    if not info.name.startswith(PREFIX):
+        return None
+    argument = function.argument(info.name.removeprefix(PREFIX))
+    if argument is None or function.roles[argument.index] != "parameter":
+        return None
+    return argument
+
+
+def _state(function: Function, kind: str, parameter: Value) -> Value:
+    return function.add_argument(f"{kind}.{parameter.name}", parameter.type, "state")
+
+
+def _regularised(
+    b: IRBuilder, gradient: Value, parameter: Value, l2: float, samples: Symbol | None
+) -> Value:
+    assert isinstance(parameter.type, TensorType)
+    one = TensorType((1,) * parameter.type.rank, parameter.type.dtype)
+    count = extent(b, samples if samples is not None else 1, one)
+    weight = mul(b, count, full_like(b, l2, count))
+    return add(b, gradient, mul(b, broadcast(b, weight, parameter.type.dims), parameter))
+
+
+@dataclass(frozen=True)
+class ApplyLearner(Pass):
+    """`learner`: a name of `ops/learners.py`; `l2`: weight of L2 regularisation per sample."""
+
+    name: ClassVar[str] = "apply-learner"
+    summary: ClassVar[str] = "turn gradients into parameter updates"
+    requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.SSA})
+
+    learner: str = "sgd"
+    l2: float = 0.0
+
+    def run(self, module: Module, context: Context) -> PassOutcome:
+        learner = LEARNERS.get(self.learner)
+        if learner is None:
+            near = suggestion(self.learner, LEARNERS)
+            context.sink.error("bad-option", f"no learner is called `{self.learner}`{near}")
+            return PassOutcome(False)
+        samples = next((d for d in module.dims if d.name == "N"), None)
+        functions = [f for f in module.functions if f.kind is RegionKind.SSA]
+        trained = sum(apply_learner(f, learner, self.l2, samples) for f in functions)
+        return PassOutcome(trained > 0, {"parameters": trained})

@@ -1,0 +1,134 @@
+"""Finds rows and columns of every node, and the sizes of parameters that were given as 0.
+
+    %W = node.parameter {rows = 10, cols = 0} : matrix<10x?>
+    %h = node.times %W, %x : matrix<?x?>                  with %x : matrix<64x*>
+becomes
+    %W = node.parameter {rows = 10, cols = 64} : matrix<10x64>
+    %h = node.times %W, %x : matrix<10x*>
+
+Sizes flow forward by the type rules, and from a node back to a parameter that feeds it by the
+`refine` rules; nothing else is inferred backwards (the toolkit's rule, book 4.1.4). Cycles through
+delays are fine: a worklist runs until nothing changes. O(edges) rule calls, as each of a node's two
+sizes becomes known once. Every mismatch is reported with the places of both operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from graphc.ir.context import Context
+from graphc.ir.core import Function, Module, Operation, RegionKind
+from graphc.ir.types import MatrixType, TypeRuleError
+from graphc.ops.nodes.layout import display_name, merged, node_type, operand_types
+from graphc.ops.nodes.leaves import PARAMETER, ParameterParams
+from graphc.passes.invariants import Invariant
+from graphc.passes.manager import Pass, PassOutcome
+from graphc.support.diagnostics import DiagnosticSink, Note
+
+
+def infer_shapes(function: Function, sink: DiagnosticSink) -> int:
+    """Set the type of every node of a graph; the number of types that changed."""
+    changed = 0
+    work: dict[Operation, None] = dict.fromkeys(reversed(list(function.block)))
+    while work:
+        op, _ = work.popitem()
+        for touched in _visit(op):
+            changed += 1
+            work.update(dict.fromkeys(touched.result.users()))
+            work[touched] = None
+    _report(function, sink)
+    return changed
+
+
+def _visit(op: Operation) -> list[Operation]:
+    """Apply the node's rules; the nodes whose type changed."""
+    if not op.opdef.accepts_count(len(op.operands)):
+        return []
+    try:
+        (inferred,) = op.opdef.infer(operand_types(op), op.params)
+    except TypeRuleError:
+        return []  # reported at the end, when all sizes are known that can be
+    assert isinstance(inferred, MatrixType)
+    found = merged(node_type(op), inferred)
+    touched: list[Operation] = []
+    if found != op.result.type:
+        op.result.type = found
+        touched.append(op)
+    return touched + _refine_parameters(op)
+
+
+def _refine_parameters(op: Operation) -> list[Operation]:
+    """Give parameters of unknown size what this node says about them."""
+    if op.opdef.refine is None or all(t.is_known for t in operand_types(op)):
+        return []
+    refined: Sequence[MatrixType] = op.opdef.refine(operand_types(op), op.params)
+    touched: list[Operation] = []
+    for value, type in zip(op.operands, refined, strict=True):
+        source = value.op
+        if source is None or source.opdef is not PARAMETER or node_type(source).is_known:
+            continue
+        cols = 1 if type.has_samples else type.cols
+        new = merged(node_type(source), MatrixType(type.rows, cols))
+        if new == source.result.type:
+            continue
+        source.result.type = new
+        assert isinstance(source.params, ParameterParams) and not new.has_samples
+        assert not isinstance(new.cols, MatrixType)
+        source.params = replace(
+            source.params, rows=new.rows or 0, cols=new.cols if isinstance(new.cols, int) else 0
+        )
+        touched.append(source)
+    return touched
+
+
+def _report(function: Function, sink: DiagnosticSink) -> None:
+    """Errors of the rules with all known sizes; without any, nodes whose size stayed unknown."""
+    errors = 0
+    for op in function.block:
+        if not op.opdef.accepts_count(len(op.operands)):
+            errors += 1  # the verifier's to report; what follows from it is noise
+            continue
+        try:
+            op.opdef.infer(operand_types(op), op.params)
+        except TypeRuleError as problem:
+            errors += 1
+            _report_rule(op, problem, sink)
+    if errors:
+        return
+    for op in function.block:
+        if node_type(op).is_known or any(not t.is_known for t in operand_types(op)):
+            continue
+        sink.error(
+            "shape-mismatch",
+            f"the size of `{op.result.name}` cannot be inferred, it is {op.result.type}",
+            op.location,
+            label="give its rows and columns",
+        )
+
+
+def _report_rule(op: Operation, problem: TypeRuleError, sink: DiagnosticSink) -> None:
+    notes = [
+        Note(f"{op.opdef.operand_name(i)} is `{v.name}`, {v.type}", v.op.location.span)
+        for i, v in enumerate(op.operands)
+        if v.op is not None
+    ]
+    label = ""
+    if problem.operand is not None and problem.operand < len(op.operands):
+        blamed = op.operands[problem.operand]
+        label = f"`{blamed.name}` is {blamed.type}"
+    message = f"{display_name(op.opdef)} {problem.message}"
+    sink.error(problem.slug, message, op.location, label=label, notes=notes)
+
+
+@dataclass(frozen=True)
+class InferShapes(Pass):
+    name: ClassVar[str] = "infer-shapes"
+    summary: ClassVar[str] = "find the size of every node and parameter"
+    establishes: ClassVar[frozenset[Invariant]] = frozenset({Invariant.SHAPED})
+
+    def run(self, module: Module, context: Context) -> PassOutcome:
+        graphs = [f for f in module.functions if f.kind is RegionKind.GRAPH]
+        changed = sum(infer_shapes(f, context.sink) for f in graphs)
+        return PassOutcome(changed > 0, {"sizes": changed})

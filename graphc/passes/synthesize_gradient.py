@@ -1,0 +1,142 @@
+"""Appends the gradient of one result's sum with respect to chosen values (reverse mode).
+
+    func @main(%x: … input, %W: … parameter) -> (ce: tensor<1x1xf32>) { … return %ce }
+becomes, for `synthesize-gradient{of = "ce", wrt = ["W"]}`,
+    func @main(…) -> (ce: tensor<1x1xf32>, gradient.W: tensor<10x64xf32>) { … return %ce, %9 }
+
+Source to source: one backward walk emits each operation's `vjp` behind the forward operations, so
+every later pass sees one graph. Only values that both depend on `wrt` and lead to `of` get a
+cotangent (needGradient prunes); what a rule emits beyond that is dead and left to `dce`. A value
+that does not influence the result has a gradient of zeros. O(operations).
+Source: reverse accumulation, Griewank and Walther, "Evaluating Derivatives", chapter 3; book 2.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from graphc.ir.context import Context
+from graphc.ir.core import (
+    Function,
+    Module,
+    NotDifferentiable,
+    Operation,
+    RegionKind,
+    ResultInfo,
+    Value,
+)
+from graphc.ir.insertion import IRBuilder
+from graphc.ir.printer import print_operation
+from graphc.ops.constant import full_like
+from graphc.ops.elementwise import add
+from graphc.passes.invariants import Invariant
+from graphc.passes.manager import Pass, PassOutcome
+from graphc.support.diagnostics import DiagnosticSink, suggestion
+from graphc.support.graphs import reachable
+
+PREFIX = "gradient."
+
+
+def synthesize_gradient(
+    function: Function, of: str, wrt: Sequence[str], sink: DiagnosticSink
+) -> bool:
+    """Append results `gradient.NAME`; False after errors, which are in the sink."""
+    terminator = function.block.terminator
+    assert terminator is not None
+    target = next(
+        (v for r, v in zip(function.results, function.returned, strict=True) if r.name == of), None
+    )
+    sources = [_find_value(function, name) for name in wrt]
+    if target is None:
+        near = suggestion(of, [r.name for r in function.results])
+        sink.error("missing-node", f"there is no result `{of}`{near}", function.location)
+    for name, source in zip(wrt, sources, strict=True):
+        if source is None:
+            near = suggestion(name, [a.name or "" for a in function.arguments])
+            sink.error(
+                "missing-node",
+                f"no gradient with respect to `{name}`: the result does not use such a node{near}",
+                function.location,
+            )
+    if target is None or sink.has_errors:
+        return False
+    found = [s for s in sources if s is not None]
+    builder = IRBuilder.before(terminator)
+    gradients = _backward(function, builder, target, found, sink)
+    terminator.set_operands([*terminator.operands, *gradients])
+    function.results.extend(ResultInfo(PREFIX + name) for name in wrt)
+    return not sink.has_errors
+
+
+def _find_value(function: Function, name: str) -> Value | None:
+    """The argument or named result; NDL names do not distinguish case."""
+    values = [*function.arguments, *(v for op in function.block for v in op.results)]
+    exact = next((v for v in values if v.name == name), None)
+    return exact or next((v for v in values if (v.name or "").lower() == name.lower()), None)
+
+
+def _backward(
+    function: Function,
+    b: IRBuilder,
+    target: Value,
+    sources: Sequence[Value],
+    sink: DiagnosticSink,
+) -> list[Value]:
+    dependent = reachable(sources, lambda v: [r for op in v.users() for r in op.results])
+    cotangents: dict[Value, Value] = {}
+    forward = [op for op in function.block if op is not function.block.terminator]
+    if target in dependent:
+        cotangents[target] = full_like(b, 1.0, target)
+    for op in reversed(forward):
+        for result in op.results:
+            if result in cotangents and result in dependent:
+                _propagate(b, op, cotangents, dependent, sink)
+    return [cotangents.get(s) or full_like(b, 0.0, s) for s in sources]
+
+
+def _propagate(
+    b: IRBuilder,
+    op: Operation,
+    cotangents: dict[Value, Value],
+    dependent: dict[Value, None],
+    sink: DiagnosticSink,
+) -> None:
+    """Send the cotangent of `op`'s result on to the operands that need one."""
+    if not any(v in dependent for v in op.operands) or op.opdef.vjp is NotDifferentiable.ZERO:
+        return
+    if isinstance(op.opdef.vjp, NotDifferentiable):
+        sink.error(
+            "not-differentiable",
+            f"{op.opdef.name} is not differentiable: {print_operation(op).strip()}",
+            op.location,
+        )
+        return
+    with b.at(op.location):
+        contributions = op.opdef.vjp(b, op, cotangents[op.result])
+        for operand, contribution in zip(op.operands, contributions, strict=True):
+            if contribution is None or operand not in dependent:
+                continue
+            earlier = cotangents.get(operand)
+            cotangents[operand] = contribution if earlier is None else add(b, earlier, contribution)
+
+
+@dataclass(frozen=True)
+class SynthesizeGradient(Pass):
+    """`of`: name of the result whose sum is differentiated; `wrt`: names of arguments or nodes."""
+
+    name: ClassVar[str] = "synthesize-gradient"
+    summary: ClassVar[str] = "append the gradient of a result"
+    requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.SSA})
+
+    of: str
+    wrt: tuple[str, ...]
+
+    def run(self, module: Module, context: Context) -> PassOutcome:
+        functions = [f for f in module.functions if f.kind is RegionKind.SSA]
+        before = sum(len(f.block) for f in functions)
+        for function in functions:
+            synthesize_gradient(function, self.of, self.wrt, context.sink)
+        after = sum(len(f.block) for f in functions)
+        return PassOutcome(True, {"operations": after - before})
