@@ -14,6 +14,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from graphc.support.version import VERSION as __version__
+
 if TYPE_CHECKING:
     from frontends.network import Network as Network
     from graphc.api import compile as compile
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
     from graphc.support.diagnostics import BackendUnavailable as BackendUnavailable
     from graphc.support.diagnostics import GraphcError as GraphcError
     from graphc.support.diagnostics import InternalError as InternalError
-
-__version__ = "0.1.0"
 
 _HOMES = {
     "compile": "graphc.api",
@@ -40,7 +40,7 @@ _HOMES = {
     "InternalError": "graphc.support.diagnostics",
 }
 
-__all__ = ["Network", "__version__", *_HOMES]  # noqa: PLE0604, RUF022  # the table is the list
+__all__ = ["Network", "__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> object:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-
 from graphc.builder import GraphBuilder
 from graphc.driver.compile import bind, evaluation_passes
 from graphc.driver.options import (
@@ -87,7 +86,9 @@ def _read_text(path: Path) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise fail("file", f"{path} requires UTF-8 text: {error.reason} at byte {error.start}") from None
+        raise fail(
+            "file", f"{path} requires UTF-8 text: {error.reason} at byte {error.start}"
+        ) from None
 
 
 def compile(
@@ -147,5 +148,3 @@ def _model_of(network: object) -> Model:
     if not isinstance(model, Model):
         raise fail("argument-type", f"a network is required, got {type(network).__name__}")
     return model
-
-

@@ -50,7 +50,9 @@ class Node:
         return node_params(self.operation).tags
 
     def __repr__(self) -> str:
-        return f"<Node {self.name}: {display_name(self.operation.opdef)} {self.operation.result.type}>"
+        return (
+            f"<Node {self.name}: {display_name(self.operation.opdef)} {self.operation.result.type}>"
+        )
 
 
 class GraphBuilder:
@@ -185,10 +187,12 @@ class GraphBuilder:
     ) -> Operation:
         for tag in tags:
             if tag not in TAGS:
-                self.sink.error("unknown-tag", f"no tag is called `{tag}`{suggestion(tag, TAGS)}", location)
+                self.sink.error(
+                    "unknown-tag", f"no tag is called `{tag}`{suggestion(tag, TAGS)}", location
+                )
         known = tuple(t for t in TAGS if t in tags)
         try:
-            params = make_params(opdef.params, {**settings, "tags": known})  # type: ignore[dict-item]
+            params = make_params(opdef.params, {**settings, "tags": known})
         except ParamsError as problem:
             self.sink.error("bad-value", f"{display_name(opdef)}: {problem}", location)
             params = make_params(opdef.params, {**_FALLBACK.get(opdef.name, {}), "tags": known})
@@ -225,4 +229,3 @@ _FALLBACK: dict[str, dict[str, object]] = {
     "node.constant": {"value": 0.0},
 }
 """Settings that stand in for bad ones, so that building can go on after the error."""
-

@@ -6,7 +6,7 @@ Errors are raised; the caller collects them, so that one call can report several
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from frontends.ndl.ast import Call, Operand
 from frontends.ndl.functions import (
@@ -15,13 +15,15 @@ from frontends.ndl.functions import (
     NODE_ARRAYS,
     TAGS,
     Function,
-    Kind,
     Option,
     Positional,
 )
 from frontends.ndl.scopes import Forward, Items, Made, Number, Text, Value
 from graphc.support.diagnostics import Note, fail, suggestion
 from graphc.support.source import Location
+
+Constant = int | float | bool | str
+"""What a size, number, flag or word of the source comes to."""
 
 MAX_SIZE = 2**31 - 1
 
@@ -46,7 +48,9 @@ def match_positionals(
         places += [places[-1]] * (given - len(places))
     needed = sum(not p.optional for p in places)
     if not needed <= given <= len(places):
-        message = f"`{function.usage}` takes {_count(function, needed)}, got {given}"
+        most = None if function.repeats else len(places)
+        usage = call.function.text + function.arguments
+        message = f"`{usage}` takes {count(needed, most)}, got {given}"
         raise fail("argument-count", message, where)
     spare = given - needed
     taken: list[Positional] = []
@@ -58,61 +62,82 @@ def match_positionals(
     return list(zip(taken, call.arguments, strict=True))
 
 
-def _count(function: Function, needed: int) -> str:
-    most = len(function.positionals)
-    if function.repeats:
-        return f"{needed} arguments or more"
-    if most > needed:
-        return f"{needed} to {most} arguments"
-    return f"{needed} argument{'' if needed == 1 else 's'}"
+def count(least: int, most: int | None = -1) -> str:
+    """`2 arguments`, `1 to 2 arguments`, or for `most` None `2 arguments or more`."""
+    if most is None:
+        return f"{least} arguments or more"
+    if most > least:
+        return f"{least} to {most} arguments"
+    return f"{least} argument{'' if least == 1 else 's'}"
 
 
-def find_option(function: Function, name: str, where: Location) -> Option:
+def find_option(function: Function, call: Call, name: str, where: Location) -> Option:
     """The row of an option, or an error with the near names."""
-    options = {o.name.lower(): o for o in (*COMMON_OPTIONS, *function.options)}
+    options = _options(function)
     option = options.get(name.lower())
     if option is None:
-        known = suggestion(name, [o.name for o in options.values()] + ["tag"])
-        message = f"`{function.name}` has no option `{name}`{known}"
+        known = [*(o.name for o in options.values()), "tag"]
+        message = f"`{call.function.text}` has no option `{name}`{suggestion(name, known)}"
         raise fail("bad-option", message, where)
     return option
 
 
-def merge_settings(read: Sequence[tuple[Option, object]]) -> dict[str, object]:
-    """The op's settings from options in the order of the table.
+def merge_options(function: Function, given: Mapping[str, Constant]) -> dict[str, Constant]:
+    """The op's settings for the options given (keys in lower case).
 
-    Of two options for one setting, as timeStep and delayTime, the first that is not the default
-    counts; so does the toolkit.
+    Of two options for one setting, as timeStep and delayTime, the first in the table that is not
+    the default counts; so does the toolkit.
     """
-    settings: dict[str, object] = {}
-    for option, value in read:
-        setting = option.setting
-        if setting is not None and settings.get(setting, option.default) == option.default:
-            settings[setting] = value
+    settings: dict[str, Constant] = {}
+    for key, option in _options(function).items():
+        if key not in given or option.setting is None:
+            continue
+        if settings.get(option.setting, option.default) == option.default:
+            settings[option.setting] = given[key]
     return settings
 
 
-def read_constant(
-    kind: Kind, value: Value, word: str, where: Location, *, least: int = 0
-) -> int | float | bool | str:
-    """A value as the kind asks for it. `word` is how the argument was written."""
+def finish_initializer(settings: dict[str, Constant], where: Location) -> None:
+    """Turn `init` as written into the op's settings, in place."""
+    init = settings.get("init")
+    if init is None:
+        return
+    settings["init"] = INITIALIZERS[str(init)]
+    if init == "zero":
+        settings["value"] = 0.0
+    if init == "fromFile" and not settings.get("init_from_file_path"):
+        raise fail("bad-option", 'init=fromFile requires initFromFilePath="..."', where)
+
+
+def _options(function: Function) -> dict[str, Option]:
+    """The rows of a function's options, by name in lower case."""
+    return {o.name.lower(): o for o in (*COMMON_OPTIONS, *function.options)}
+
+
+def read_constant(place: Positional | Option, value: Value, word: str, where: Location) -> Constant:
+    """A value as `place` asks for it. `word` is how the argument was written."""
+    kind = place.kind
     if kind in ("size", "number"):
         number = _read_number(value, word, where)
-        return number.value if kind == "number" else _read_size(number, where, least)
-    text = read_word(value, word)
+        return number.value if kind == "number" else _read_size(number, where, place.least)
     if kind == "flag":
-        flag = _FLAGS.get(text.lower())
-        if flag is None:
-            raise fail("bad-option", f"true or false is required, got `{text}`", where)
-        return flag
+        return _read_flag(value, word, where)
     if kind == "initializer":
-        return _read_initializer(text, where)
+        return _read_initializer(value, word, where)
     if kind == "layout":
-        _check_layout(text, where)
-    return text
+        _check_layout(_read_word(value, word), where)
+    return _read_word(value, word)
 
 
-def read_word(value: Value, word: str) -> str:
+def _read_keyword(value: Value, word: str, keywords: Collection[str]) -> str:
+    """A keyword as written, or the text of the variable of that name, in lower case.
+
+    The keyword comes first: `tag=output` means the tag, even where a define is called output.
+    """
+    return word.lower() if word.lower() in keywords else _read_word(value, word).lower()
+
+
+def _read_word(value: Value, word: str) -> str:
     """The text that a word stands for: that of a variable, or else the word itself."""
     match value.content:
         case Text(text) | Number(text=text):
@@ -125,8 +150,8 @@ def read_word(value: Value, word: str) -> str:
 
 def read_tag(value: Value, word: str, where: Location) -> str:
     """The node tag for the value of `tag=`."""
-    text = read_word(value, word)
-    tag = TAGS.get("eval" if text.lower().startswith("eval") else text.lower())
+    text = _read_keyword(value, word, TAGS)
+    tag = TAGS.get("eval" if text.startswith("eval") else text)
     if tag is None:
         known = ", ".join(TAGS)
         message = f"a tag is one of {known}, got `{text}`{suggestion(text, TAGS)}"
@@ -156,7 +181,9 @@ def _read_number(value: Value, word: str, where: Location) -> Number:
         case Items():
             raise fail("argument-type", f"a number is required, got the list `{word}`", where)
         case _:
-            raise fail("argument-type", f"a number is required, got `{read_word(value, word)}`", where)
+            raise fail(
+                "argument-type", f"a number is required, got `{_read_word(value, word)}`", where
+            )
 
 
 def _read_size(number: Number, where: Location, least: int) -> int:
@@ -166,14 +193,22 @@ def _read_size(number: Number, where: Location, least: int) -> int:
     return int(number.value)
 
 
-def _read_initializer(text: str, where: Location) -> str:
+def _read_flag(value: Value, word: str, where: Location) -> bool:
+    text = _read_keyword(value, word, _FLAGS)
+    if text not in _FLAGS:
+        raise fail("bad-option", f"true or false is required, got `{text}`", where)
+    return _FLAGS[text]
+
+
+def _read_initializer(value: Value, word: str, where: Location) -> str:
+    """The initializer as the table spells it."""
     by_key = {name.lower(): name for name in INITIALIZERS}
-    name = by_key.get(text.lower())
-    if name is None:
+    text = _read_keyword(value, word, by_key)
+    if text not in by_key:
         known = ", ".join(INITIALIZERS)
         message = f"init is one of {known}, got `{text}`{suggestion(text, INITIALIZERS)}"
         raise fail("bad-option", message, where)
-    return name
+    return by_key[text]
 
 
 def _check_layout(text: str, where: Location) -> None:

@@ -7,6 +7,7 @@ has to recurse, however deep its calls were nested.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from graphc.support.source import Span
@@ -121,3 +122,17 @@ class Script:
     sections: tuple[Section, ...]
     load: tuple[Name, ...] | None
     run: tuple[Name, ...] | None
+
+
+def names_in(body: Iterable[Statement]) -> Iterator[Name]:
+    """Every name that the statements mention, defined or used, options' names left out."""
+    for statement in body:
+        if statement.target is not None:
+            yield statement.target
+        operands: list[Operand] = [a for call in statement.calls for a in call.arguments]
+        operands += [option.value for call in statement.calls for option in call.options]
+        if isinstance(statement.value, Array):
+            operands += statement.value.elements
+        else:
+            operands.append(statement.value)
+        yield from (operand for operand in operands if isinstance(operand, Name))

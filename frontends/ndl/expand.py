@@ -25,18 +25,21 @@ from frontends.ndl.ast import (
     Name,
     Operand,
     Option,
+    Result,
     Statement,
     Word,
     names_in,
 )
-from frontends.ndl.functions import FUNCTION_BY_NAME, Function
+from frontends.ndl.functions import FUNCTION_BY_NAME, Function, Positional
+from frontends.ndl.functions import Option as OptionRow
 from frontends.ndl.macros import MacroTable
+from frontends.ndl.network import Network
+from frontends.ndl.network import Operand as NodeOperand
 from frontends.ndl.scopes import (
     BROKEN,
     Broken,
     Forward,
     Items,
-    Made,
     Number,
     Scope,
     Symbol,
@@ -44,14 +47,11 @@ from frontends.ndl.scopes import (
     Value,
     assigned_names,
     final_names,
-    look_up,
-    settled,
 )
 from graphc.support.diagnostics import GraphcError, Note, fail, suggestion
-from graphc.support.source import Location, Span
 
 if TYPE_CHECKING:
-    from graphc.builder import GraphBuilder, Node
+    from graphc.builder import GraphBuilder
 
 
 def expand(
@@ -72,59 +72,31 @@ def expand(
         overridden=frozenset(defines),
         symbols={key: Symbol(key, value, None) for key, value in defines.items()},
     )
-    expansion = _Expansion(builder, table, script)
+    network = Network(builder)
+    expansion = _Expansion(network, table, script)
     for statement in statements:
         expansion.run(script, statement)
-    expansion.bind_operands()
-    expansion.check_aliases()
-    expansion.add_tags()
-
-
-@dataclass(frozen=True, slots=True)
-class _OpenOperand:
-    """Operand `index` of `node`, to be bound to what `value` will stand for."""
-
-    node: Node
-    index: int
-    value: Value
-    scope: Scope
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class _TagRequest:
-    """The nodes of `value` get `tag`, because of `what` (an array or the option `tag=`)."""
-
-    value: Value
-    tag: str
-    what: str
-    where: Location
+    network.finish()
 
 
 @dataclass(slots=True)
 class _Arguments:
-    """What a function's arguments came to. An operand is None while its name is not defined."""
+    """What the arguments of a function came to."""
 
-    operands: list[Node | None] = field(default_factory=list["Node | None"])
-    open_at: list[tuple[int, Value, Span]] = field(default_factory=list[tuple[int, Value, Span]])
-    settings: dict[str, object] = field(default_factory=dict[str, object])
+    operands: list[NodeOperand] = field(default_factory=list[NodeOperand])
+    settings: dict[str, reading.Constant] = field(default_factory=dict[str, reading.Constant])
     tags: list[str] = field(default_factory=list[str])
+    is_broken: bool = False
+    """An operand is broken, or an error was reported for an argument."""
 
 
 class _Expansion:
-    def __init__(self, builder: GraphBuilder, table: MacroTable, script: Scope) -> None:
-        self.builder = builder
+    def __init__(self, network: Network, table: MacroTable, script: Scope) -> None:
+        self.network = network
         self.table = table
         self.script = script
-        self.unnamed = 0
-        self.open_operands: list[_OpenOperand] = []
-        self.aliases: list[Forward] = []
-        self.used_as_text: set[Forward] = set()
-        self.tag_requests: list[_TagRequest] = []
-        self.broken_nodes: set[str] = set()
-        self.reported: set[tuple[str, Span | None]] = set()
 
-    # ---- pass 1: statements ---------------------------------------------------------------
+    # ---- statements -----------------------------------------------------------------------
 
     def run(self, scope: Scope, statement: Statement) -> Value:
         """Evaluate one statement, give its target the value, and return it."""
@@ -137,33 +109,35 @@ class _Expansion:
         tag = reading.array_tag(target.text) if target is not None else None
         results: list[Value] = []
         for call in statement.calls:
-            # The outermost call comes last, and what it gives is the statement's value.
-            is_value = len(results) == len(statement.calls) - 1
-            has_name = is_value and target is not None and tag is None
-            name = scope.node_names[target.key] if has_name and target is not None else None
+            # The outermost call comes last; what it gives is the statement's value.
+            is_outermost = len(results) == len(statement.calls) - 1
+            name = None
+            if is_outermost and target is not None and tag is None:
+                name = scope.node_names[target.key]
             results.append(self._call(scope, call, results, name))
         value = self._statement_value(scope, statement, results)
         if target is None:
             return value
         scope.symbols[target.key] = Symbol(target.text, value, target.span)
         if tag is not None:
-            self._request_array(scope, target, value, tag)
+            self._request_array(scope, target, statement, value, tag)
         else:
-            self._remember_aliases(value)
+            self.network.expect_defined(value)
         return value
 
     def _keep_override(self, scope: Scope, target: Name, statement: Statement) -> Value:
         """A define or a named argument has given `target` its value already."""
         if scope is self.script and statement.calls:
-            message = f"a define can replace a number only, `{target.text}` is given by a call"
-            self._report(fail("argument-type", message, target.span))
+            message = f"a define can only replace a number, `{target.text}` is given by a call"
+            self.network.report(fail("argument-type", message, target.span))
         return scope.symbols[target.key].value
 
     def _report_second_definition(self, scope: Scope, target: Name) -> None:
         first = scope.symbols[target.key].span
         notes = [Note("first defined here", first)] if first is not None else []
         message = f"`{target.text}` is already defined"
-        self._report(fail("duplicate-name", message, scope.place(target.span), notes=notes))
+        where = scope.place(target.span)
+        self.network.report(fail("duplicate-name", message, where, notes=notes))
 
     def _statement_value(
         self, scope: Scope, statement: Statement, results: Sequence[Value]
@@ -173,24 +147,7 @@ class _Expansion:
             return Value(Items(tuple(self._evaluate(scope, e, results) for e in elements)))
         return self._evaluate(scope, statement.value, results)
 
-    def _remember_aliases(self, value: Value) -> None:
-        """Names that other names stand for have to be defined in the end, used or not."""
-        values = value.content.values if isinstance(value.content, Items) else (value,)
-        self.aliases += [v.content for v in values if isinstance(v.content, Forward)]
-
-    def _request_array(self, scope: Scope, target: Name, value: Value, tag: str) -> None:
-        if scope is not self.script:
-            message = f"`{target.text}` belongs to the script, got it in a macro"
-            self._report(fail("unknown-tag", message, scope.place(target.span)))
-            return
-        self._request_tag(value, tag, target.text, scope.place(target.span))
-
-    def _request_tag(self, value: Value, tag: str, what: str, where: Location) -> None:
-        self.tag_requests.append(_TagRequest(value, tag, what, where))
-
-    # ---- pass 1: values and names ---------------------------------------------------------
-
-    def _evaluate(self, scope: Scope, operand: Operand, results: Sequence[Value]) -> Value:
+    def _evaluate(self, scope: Scope, operand: Operand, results: Sequence[Value] = ()) -> Value:
         """The value of an operand; a name without one yet becomes a `Forward`."""
         match operand:
             case Literal():
@@ -198,46 +155,31 @@ class _Expansion:
             case Word():
                 return Value(Text(operand.text))
             case Name():
-                return self._find(scope, operand) or Value(Forward(operand, scope))
+                return self.network.find(scope, operand) or Value(Forward(operand, scope))
             case _:
                 return results[operand.index]
 
-    def _find(self, scope: Scope, name: Name) -> Value | None:
-        """What a name stands for: a symbol of the body, or else a node of the network.
+    def _request_array(
+        self, scope: Scope, target: Name, statement: Statement, value: Value, tag: str
+    ) -> None:
+        """`OutputNodes = (a, b)` and its like."""
+        if scope is not self.script:
+            message = f"`{target.text}` belongs to the script, got it in a macro"
+            self.network.report(fail("unknown-tag", message, scope.place(target.span)))
+        elif isinstance(statement.value, Array) and isinstance(value.content, Items):
+            for element, written in zip(
+                value.content.values, statement.value.elements, strict=True
+            ):
+                self.network.request_tag(element, tag, target.text, scope.place(written.span))
+        else:
+            where = scope.place(statement.value.span)
+            self.network.request_tag(value, tag, target.text, where)
 
-        A name that the body assigns further down is not looked for in the network: it is meant to
-        be the body's own.
-        """
-        found = look_up(scope, name.text)
-        if found is not None:
-            return settled(found)
-        first = name.key.split(".", 1)[0]
-        if first in scope.assigned and first not in scope.symbols:
-            return None
-        return self._find_node(name)
+    # ---- calls ----------------------------------------------------------------------------
 
-    def _find_node(self, name: Name) -> Value | None:
-        """The node of the network with exactly this name."""
-        if name.key in self.broken_nodes:
-            return BROKEN
-        node = self.builder.find(name.text)
-        return None if node is None else Value(Made(node))
-
-    def _fresh_name(self, scope: Scope) -> str:
-        """`unnamedN`, free in the network and not assigned by the script."""
-        while True:
-            self.unnamed += 1
-            name = f"unnamed{self.unnamed}"
-            if name not in scope.assigned and self.builder.find(scope.prefix + name) is None:
-                return name
-
-    # ---- pass 1: calls --------------------------------------------------------------------
-
-    def _call(
-        self, scope: Scope, call: Call, results: Sequence[Value], name: str | None
-    ) -> Value:
+    def _call(self, scope: Scope, call: Call, results: Sequence[Value], name: str | None) -> Value:
         """Make what a call stands for; its node or nodes are called after `name`."""
-        name = name or self._fresh_name(scope)
+        name = name or self.network.fresh_name(scope)
         macro = self.table.called_by(call)
         if macro is not None:
             return self._expand(scope, call, macro, results, name)
@@ -248,22 +190,19 @@ class _Expansion:
         known += [spelling for f in FUNCTION_BY_NAME.values() for spelling in f.names]
         near = suggestion(call.function.text, known)
         message = f"`{call.function.text}` is no function and no macro{near}"
-        self._report(fail("unknown-function", message, scope.place(call.function.span)))
-        return BROKEN
+        where = scope.place(call.function.span)
+        self.network.report(fail("unknown-function", message, where))
+        return self.network.broken_node(scope.prefix + name)
+
+    # ---- calls of macros ------------------------------------------------------------------
 
     def _expand(
         self, scope: Scope, call: Call, macro: Macro, results: Sequence[Value], name: str
     ) -> Value:
-        """Run a macro's body in a new scope."""
+        """Run a macro's body in a scope of its own; its nodes are called `name.…`."""
         if macro.name.key in self.table.recursive:
             return BROKEN
-        where = scope.place(call.span)
-        if len(call.arguments) != len(macro.formals):
-            formals = ", ".join(f.text for f in macro.formals)
-            message = f"the macro `{macro.name.text}({formals})` takes {len(macro.formals)}"
-            message += f" arguments, got {len(call.arguments)}"
-            notes = [Note("the macro is defined here", macro.name.span)]
-            self._report(fail("argument-count", message, where, notes=notes))
+        if not self._has_right_count(scope, call, macro):
             return BROKEN
         named = self._named_arguments(scope, call, macro)
         body = Scope(
@@ -271,7 +210,8 @@ class _Expansion:
             assigned=assigned_names(macro.body),
             node_names=final_names(macro.body, self.table.macros, frozenset(named)),
             macro=macro,
-            call=where,
+            call=scope.place(call.span),
+            script=self.script,
             overridden=frozenset(named),
         )
         for formal, argument in zip(macro.formals, call.arguments, strict=True):
@@ -281,112 +221,138 @@ class _Expansion:
         last = BROKEN
         for statement in macro.body:
             last = self.run(body, statement)
-        body.result = _macro_result(body, macro, last)
+        own = body.symbols.get(macro.name.key) if macro.name.key in body.assigned else None
+        body.result = last if own is None else own.value
         value = Value(body.result.content, body)
         for tag in self._tags(scope, call):
-            self._request_tag(value, tag, "tag=", where)
+            self.network.request_tag(value, tag, "tag=", scope.place(call.span))
         return value
+
+    def _has_right_count(self, scope: Scope, call: Call, macro: Macro) -> bool:
+        wanted, given = len(macro.formals), len(call.arguments)
+        if wanted != given:
+            usage = f"{macro.name.text}({', '.join(f.text for f in macro.formals)})"
+            message = f"the macro `{usage}` takes {reading.count(wanted)}, got {given}"
+            notes = [Note("it is defined here", macro.name.span)]
+            where = scope.place(call.span)
+            self.network.report(fail("argument-count", message, where, notes=notes))
+        return wanted == given
 
     def _named_arguments(self, scope: Scope, call: Call, macro: Macro) -> dict[str, Symbol]:
         """The arguments `name=value` of a macro call, which become variables of its body."""
         named: dict[str, Symbol] = {}
+        if not call.options:
+            return named
         used = {name.key: name.text for name in names_in(macro.body)}
-        for option in call.options:
-            if option.name.key == "tag":
-                continue
-            if option.name.key not in used:
+        for option in self._options(scope, call):
+            if option.name.key in used:
+                value = self._evaluate(scope, option.value)
+                named[option.name.key] = Symbol(option.name.text, value, option.name.span)
+            else:
                 near = suggestion(option.name.text, used.values())
                 message = f"the macro `{macro.name.text}` uses no `{option.name.text}`{near}"
-                self._report(fail("bad-option", message, scope.place(option.name.span)))
-            elif option.name.key in named:
-                self._report_repeated_option(scope, option)
-            else:
-                value = self._evaluate(scope, option.value, ())
-                named[option.name.key] = Symbol(option.name.text, value, option.name.span)
+                where = scope.place(option.name.span)
+                self.network.report(fail("bad-option", message, where))
         return named
+
+    # ---- calls of functions ---------------------------------------------------------------
 
     def _apply(
         self, scope: Scope, call: Call, function: Function, results: Sequence[Value], name: str
     ) -> Value:
         """Make the node of a function call."""
         where = scope.place(call.span)
+        name = scope.prefix + name
         if function.op is None:
             message = f"`{call.function.text}` is not supported yet"
-            self._report(fail("not-supported", message, where))
-        arguments = self._read_arguments(scope, call, function, results)
-        if arguments is None or function.op is None:
-            self.broken_nodes.add((scope.prefix + name).lower())
-            return BROKEN
-        node = self.builder.apply(
-            function.op,
-            arguments.operands,
-            arguments.settings,
-            name=scope.prefix + name,
-            tags=arguments.tags,
-            location=where,
+            self.network.report(fail("not-supported", message, where))
+        read = self._read_arguments(scope, call, function, results)
+        if read.is_broken or function.op is None:
+            return self.network.broken_node(name)
+        return self.network.add_node(
+            function.op, read.operands, read.settings, read.tags, name, where
         )
-        for index, value, span in arguments.open_at:
-            self.open_operands.append(_OpenOperand(node, index, value, scope, span))
-        return Value(Made(node))
-
-    # ---- pass 1: the arguments of functions -----------------------------------------------
 
     def _read_arguments(
         self, scope: Scope, call: Call, function: Function, results: Sequence[Value]
-    ) -> _Arguments | None:
-        """Operands, settings and tags of a call, None if any of them is wrong or broken."""
+    ) -> _Arguments:
+        """Operands, settings and tags of a call; reports every argument that is wrong."""
+        failures = self.network.failures
         read = _Arguments()
-        is_good = True
         try:
             matched = reading.match_positionals(function, call, scope.place(call.span))
         except GraphcError as error:
-            self._report(error)
-            matched, is_good = [], False
+            self.network.report(error)
+            matched = []
         for place, argument in matched:
             value = self._evaluate(scope, argument, results)
             if isinstance(value.content, Broken):
-                is_good = False
-                continue
-            try:
-                if place.kind == "node":
-                    self._add_operand(read, scope, value, argument.span)
-                    continue
-                where = scope.place(argument.span)
-                number = reading.read_constant(place.kind, value, _spelling(argument), where)
-                if place.setting is not None:
-                    read.settings[place.setting] = number
-            except GraphcError as error:
-                self._report(error)
-                is_good = False
-        is_good &= self._read_options(read, scope, call, function)
-        return read if is_good else None
-
-    def _read_options(
-        self, read: _Arguments, scope: Scope, call: Call, function: Function
-    ) -> bool:
-        """Put the options of a call into `read`; False if one of them is wrong."""
-        problems = len(self.builder.sink.diagnostics)
-        given = {option.name.key: option for option in call.options if option.name.key != "tag"}
-        for option in call.options:
-            if option.name.key in given and given[option.name.key] is not option:
-                self._report_repeated_option(scope, option)
-        constants: dict[str, reading.Constant] = {}
-        for key, option in given.items():
-            try:
-                row = reading.find_option(function, option.name.text, scope.place(option.name.span))
-                value = self._evaluate(scope, option.value, ())
-                self._note_text(value, row.kind in ("size", "number"))
-                where = scope.place(option.value.span)
-                spelling = _spelling(option.value)
-                constants[key] = reading.read_constant(
-                    row.kind, value, spelling, where, least=row.least
-                )
-            except GraphcError as error:
-                self._report(error)
-        read.settings.update(reading.merge_options(function, constants))
+                read.is_broken = True
+            elif place.kind == "node":
+                read.operands.append(NodeOperand(value, scope, argument.span))
+            else:
+                constant = self._constant(scope, place, value, argument)
+                if constant is not None and place.setting is not None:
+                    read.settings[place.setting] = constant
+        self._read_options(read, scope, call, function)
         read.tags += self._tags(scope, call)
+        read.is_broken |= self.network.failures > failures
+        return read
+
+    def _read_options(self, read: _Arguments, scope: Scope, call: Call, function: Function) -> None:
+        given: dict[str, reading.Constant] = {}
+        for option in self._options(scope, call):
+            where = scope.place(option.name.span)
+            try:
+                row = reading.find_option(function, call, option.name.text, where)
+            except GraphcError as error:
+                self.network.report(error)
+                continue
+            constant = self._constant(scope, row, self._evaluate(scope, option.value), option.value)
+            if constant is not None:
+                given[option.name.key] = constant
+        read.settings.update(reading.merge_options(function, given))
         try:
             reading.finish_initializer(read.settings, scope.place(call.span))
         except GraphcError as error:
-            self._report(error)
-        return len(self.builder.sink.diagnostics) == problems
+            self.network.report(error)
+
+    def _constant(
+        self, scope: Scope, place: Positional | OptionRow, value: Value, written: Operand
+    ) -> reading.Constant | None:
+        """An argument that is no node, None if it is wrong or broken."""
+        word = "" if isinstance(written, Result) else written.text
+        if place.kind not in ("size", "number"):
+            self.network.used_as_text(value)
+        try:
+            return reading.read_constant(place, value, word, scope.place(written.span))
+        except GraphcError as error:
+            self.network.report(error)
+            return None
+
+    def _options(self, scope: Scope, call: Call) -> list[Option]:
+        """The options of a call but `tag=`, each once."""
+        first: dict[str, Option] = {}
+        for option in call.options:
+            if option.name.key in first:
+                message = f"the option `{option.name.text}` is given twice"
+                where = scope.place(option.name.span)
+                notes = [Note("first given here", first[option.name.key].name.span)]
+                self.network.report(fail("bad-option", message, where, notes=notes))
+            elif option.name.key != "tag":
+                first[option.name.key] = option
+        return list(first.values())
+
+    def _tags(self, scope: Scope, call: Call) -> list[str]:
+        """The tags that a call gives its node; `tag=` may come several times."""
+        tags: list[str] = []
+        for option in call.options:
+            if option.name.key == "tag":
+                value = self._evaluate(scope, option.value)
+                self.network.used_as_text(value)
+                where = scope.place(option.value.span)
+                try:
+                    tags.append(reading.read_tag(value, option.value.text, where))
+                except GraphcError as error:
+                    self.network.report(error)
+        return tags

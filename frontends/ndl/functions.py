@@ -33,6 +33,7 @@ class Positional:
     kind: Kind
     setting: str | None = None
     optional: bool = False
+    least: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One function: `names[0]` is the spelling used in messages."""
+    """One function. `names` are its spellings, the one of the book's headings first."""
 
     names: tuple[str, ...]
     positionals: tuple[Positional, ...]
@@ -61,14 +62,10 @@ class Function:
     """Listed in the book. Other functions came and went, so a macro may take their name."""
 
     @property
-    def name(self) -> str:
-        return self.names[0]
-
-    @property
-    def usage(self) -> str:
-        """How it is called, such as `PastValue(rows, [cols], m)`."""
+    def arguments(self) -> str:
+        """What it is called with, such as `(rows, [cols], m)`."""
         parts = [f"[{p.name}]" if p.optional else p.name for p in self.positionals]
-        return f"{self.name}({', '.join([*parts, '...'] if self.repeats else parts)})"
+        return f"({', '.join([*parts, '...'] if self.repeats else parts)})"
 
 
 INITIALIZERS: Mapping[str, str] = MappingProxyType(
@@ -201,11 +198,16 @@ FUNCTIONS: tuple[Function, ...] = (
     _simple(None, "m", "Hardmax", in_book=False),
     _simple(None, "m", "Dropout"),
     # Shape
-    Function(("Reshape",), (*_nodes("m"), *_sizes("numRows")), None, (
-        Option("imageWidth", "size", default=0),
-        Option("imageHeight", "size", default=0),
-        Option("imageChannels", "size", default=0),
-    )),
+    Function(
+        ("Reshape",),
+        (*_nodes("m"), *_sizes("numRows")),
+        None,
+        (
+            Option("imageWidth", "size", default=0),
+            Option("imageHeight", "size", default=0),
+            Option("imageChannels", "size", default=0),
+        ),
+    ),
     Function(("RowSlice",), (*_sizes("startRow", "numRows"), *_nodes("m"))),
     Function(("RowStack",), _nodes("m1", "m2"), repeats=True),
     Function(("RowRepeat",), (*_nodes("m"), *_sizes("numRepeats")), in_book=False),
@@ -238,15 +240,20 @@ FUNCTIONS: tuple[Function, ...] = (
         "PerDimMVNorm",
     ),
     _simple(None, "m mean invStdDev", "PerDimMeanVarDeNormalization", "PerDimMVDeNorm"),
-    Function(("BatchNormalization",), _nodes("m", "scale", "bias", "runMean", "runInvStdDev"),
-             None, (
-        Option("eval", "flag", default=False),
-        Option("spatial", "flag", default=False),
-        Option("normalizationTimeConstant", "number", default=0.0),
-        Option("expAvgFactor", "number", default=1.0),
-        Option("epsilon", "number", default=0.00001),
-        Option("useCntkEngine", "flag", default=True),
-    ), in_book=False),
+    Function(
+        ("BatchNormalization",),
+        _nodes("m", "scale", "bias", "runMean", "runInvStdDev"),
+        None,
+        (
+            Option("eval", "flag", default=False),
+            Option("spatial", "flag", default=False),
+            Option("normalizationTimeConstant", "number", default=0.0),
+            Option("expAvgFactor", "number", default=1.0),
+            Option("epsilon", "number", default=0.00001),
+            Option("useCntkEngine", "flag", default=True),
+        ),
+        in_book=False,
+    ),
     # Criteria and evaluation
     _simple("square_error", "m1 m2", "SquareError", "SE"),
     _simple("cross_entropy", "labels m", "CrossEntropy", in_book=False),
@@ -258,8 +265,11 @@ FUNCTIONS: tuple[Function, ...] = (
         "CBCEWithSM",
     ),
     _simple(None, "labels m logLikelihood", "SequenceWithSoftmax", "SEWithSM", in_book=False),
-    Function(("Logistic",), (*_nodes("labels", "m"), Positional("weight", "node", optional=True)),
-             in_book=False),
+    Function(
+        ("Logistic",),
+        (*_nodes("labels", "m"), Positional("weight", "node", optional=True)),
+        in_book=False,
+    ),
     _simple("error_prediction", "labels m", "ErrorPrediction", "ClassificationError"),
     _simple(None, "m1 m2", "CosDistance", "CosDist"),
     _simple(
@@ -270,17 +280,13 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     _simple(None, "m", "MatrixL1Reg", "L1Reg"),
     _simple(None, "m", "MatrixL2Reg", "L2Reg"),
-    _simple(
-        None, "unnormedPrior means logStdDev featureValues", "GMMLogLikelihood", "GMMLL"
-    ),
+    _simple(None, "unnormedPrior means logStdDev featureValues", "GMMLogLikelihood", "GMMLL"),
     # Embedding and experiments of the toolkit
     _simple(None, "w x", "LookupTable", in_book=False),
     _simple(None, "label score transition", "CRF", in_book=False),
     _simple(None, "m1 m2 m3", "DummyCriterion", in_book=False),
     _simple(None, "m1 m2", "Parallel", in_book=False),
-    _simple(
-        None, "obs inputGate forgetGate outputGate memoryCell", "LSTM", in_book=False
-    ),
+    _simple(None, "obs inputGate forgetGate outputGate memoryCell", "LSTM", in_book=False),
     _simple(None, "m", "PairNetwork", in_book=False),
 )
 

@@ -7,6 +7,7 @@ expansion itself needs no counters and a text that would explode is refused at o
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -73,7 +74,8 @@ def within_limits(
     for key in table.order:
         inner = [k for k in _callees(table.macros[key].body, table.macros) if k in depth]
         depth[key] = 1 + max((depth[k] for k in inner), default=0)
-        calls[key] = _count(table.macros[key].body, calls)
+        # Cut at the limit: the exact numbers of a long chain of macros would fill the memory.
+        calls[key] = min(_count(table.macros[key].body, calls), limits.calls + 1)
     total = 0
     for statement in statements:
         for call in statement.calls:
@@ -119,15 +121,14 @@ def _report_recursion(
 def _way_back(start: str, among: set[str], callees: Mapping[str, Sequence[str]]) -> list[str]:
     """The shortest way from `start` through `among` to a macro that calls `start`."""
     came_from: dict[str, str] = {}
-    queue = [start]
-    for key in queue:  # grows while it is walked
-        if start in callees[key]:
-            break
+    queue = deque([start])
+    while start not in callees[queue[0]]:
+        key = queue.popleft()
         for callee in callees[key]:
             if callee in among and callee != start and callee not in came_from:
                 came_from[callee] = key
                 queue.append(callee)
-    way = [key]
+    way = [queue[0]]
     while way[-1] != start:
         way.append(came_from[way[-1]])
     way.reverse()

@@ -11,9 +11,9 @@
     argument   = expression | NAME "=" (NUMBER | NAME | TEXT | STRING)
     names      = NAME { ":" NAME }
 
-Statements end at `;`, `,`, a line's end, or right after a `)` or a closed body. Inside round brackets
-`,`, `:` and line ends separate. After a mistake the parser goes on at the next statement. Calls
-are read with a stack of their own, so deep nesting costs no Python frames.
+Statements end at `;`, `,`, a line's end, or right after a `)` or a closed body. Inside round
+brackets `,`, `:` and line ends separate. After a mistake the parser goes on at the next statement.
+Calls are read with a stack of their own, so deep nesting costs no Python frames.
 """
 
 from __future__ import annotations
@@ -36,15 +36,13 @@ from frontends.ndl.ast import (
     Statement,
     Word,
 )
+from frontends.ndl.cursor import CLOSERS, OPENERS, Cursor, describe
 from frontends.ndl.lexer import Token, number_value
 from frontends.ndl.preprocess import PlainText
 from graphc.support.diagnostics import DiagnosticSink, GraphcError, Note, fail
-from graphc.support.source import Span
 
 MAX_NESTING = 200  # calls inside calls
 
-_OPENERS = {"(": ")", "[": "]", "{": "}"}
-_CLOSERS = frozenset(_OPENERS.values())
 _STATEMENT_ENDS = frozenset(["newline", ";", ",", "end"])
 _ARGUMENT_SEPARATORS = frozenset([",", ":", "newline"])
 _SECTION_KEYS = frozenset(["load", "run"])
@@ -77,58 +75,19 @@ class _Contents:
         return Block(tuple(self.statements), tuple(self.macros))
 
 
-class _Parser:
+class _Parser(Cursor):
     def __init__(self, tokens: Sequence[Token], plain: PlainText, sink: DiagnosticSink) -> None:
-        self.tokens = tokens
-        self.plain = plain
+        super().__init__(tokens, plain)
         self.sink = sink
-        self.at = 0
-        self.matching = _matching_brackets(tokens)
-        self.sections: list[Section] = []
+        self.sections: dict[str, Section] = {}
         self.keys: dict[str, tuple[Name, ...]] = {}
-
-    # ---- tokens ---------------------------------------------------------------------------
-
-    @property
-    def token(self) -> Token:
-        return self.tokens[self.at]
-
-    def peek(self, distance: int = 1) -> str:
-        """The kind of a later token."""
-        index = self.at + distance
-        return self.tokens[index].kind if index < len(self.tokens) else "end"
-
-    def advance(self) -> Token:
-        token = self.token
-        if token.kind != "end":
-            self.at += 1
-        return token
-
-    def span(self, first: Token, last: Token | None = None) -> Span:
-        return self.plain.span(first.start, (last or first).end)
-
-    def name(self) -> Name:
-        token = self.advance()
-        return Name(token.text, self.span(token))
-
-    def skip_newlines(self) -> None:
-        while self.token.kind == "newline":
-            self.at += 1
-
-    def expected(self, what: str) -> GraphcError:
-        """The error that `what` is required where the current token is."""
-        token = self.token
-        if token.kind == "text" and any(sign in token.text for sign in "+-*/"):
-            message = f"{what} is required, got `{_short(token)}`; NDL has no operators"
-            return fail("parse", f"{message}, write `Plus(a, b)` or `Times(a, b)`", self.span(token))
-        return fail("parse", f"{what} is required, got {_describe(token)}", self.span(token))
 
     # ---- blocks ---------------------------------------------------------------------------
 
     def script(self) -> Script:
         """The whole file; one bracket around all of it is peeled off."""
         self.skip_newlines()
-        closing = self.matching.get(self.at) if self.token.kind in ("[", "{") else None
+        closing = self.matching.get(self.at) if self.is_at("[", "{") else None
         if closing is not None:
             rest = self.tokens[closing + 1 :]
             if all(t.kind in ("newline", "end") for t in rest):
@@ -136,13 +95,15 @@ class _Parser:
                 self.tokens = [*self.tokens[:closing], Token("end", "", last.start, last.start)]
                 self.at += 1
         block = self._block(closer="end", is_top=True)
-        return Script(block, tuple(self.sections), self.keys.get("load"), self.keys.get("run"))
+        return Script(
+            block, tuple(self.sections.values()), self.keys.get("load"), self.keys.get("run")
+        )
 
     def _block(self, *, closer: str, is_top: bool) -> Block:
         """Statements and macros up to `closer` (not taken) or the end of the text."""
         contents = _Contents()
         while self.token.kind not in (closer, "end"):
-            if self.token.kind in _STATEMENT_ENDS:
+            if self.is_at(*_STATEMENT_ENDS):
                 self.at += 1
                 continue
             start = self.at
@@ -158,7 +119,7 @@ class _Parser:
         if self._starts_macro():
             contents.macros.append(self._macro())
             return
-        if is_top and self.token.kind == "name" and self._section_or_key():
+        if is_top and self.is_at("name") and self._section_or_key():
             return
         statement = self._statement()
         if statement.target is None:
@@ -176,8 +137,8 @@ class _Parser:
             section = self.name()
             self.at += equals
             block = self._bracketed_block()
-            self._check_repeated(section, [s.name for s in self.sections])
-            self.sections.append(Section(section, block))
+            first = self.sections.setdefault(section.key, Section(section, block))
+            self._check_first(section, first.name)
             return True
         if equals and name.text.lower() in _SECTION_KEYS and self.peek(2) == "name":
             if self.peek(3) == "(":
@@ -185,7 +146,7 @@ class _Parser:
             key = self.name()
             self.at += 1
             names = [self.name()]
-            while self.token.kind == ":" and self.peek() == "name":
+            while self.is_at(":") and self.peek() == "name":
                 self.at += 1
                 names.append(self.name())
             self._end_of_statement(self.tokens[self.at - 1])
@@ -201,20 +162,19 @@ class _Parser:
         self._close(opener)
         return block
 
-    def _check_repeated(self, name: Name, earlier: Sequence[Name]) -> None:
-        for other in earlier:
-            if other.key == name.key:
-                notes = [Note("first defined here", other.span)]
-                message = f"`{name.text}` is already defined"
-                self.sink.error("duplicate-name", message, name.span, notes=notes)
-                return
+    def _check_first(self, name: Name, first: Name) -> None:
+        """Report `name` unless it is the first of its kind itself."""
+        if name is not first:
+            notes = [Note("first defined here", first.span)]
+            message = f"`{name.text}` is already defined"
+            self.sink.error("duplicate-name", message, name.span, notes=notes)
 
     # ---- macros ---------------------------------------------------------------------------
 
     def _starts_macro(self) -> bool:
         """Whether `name(...)` with `=` or a body after it comes."""
         closing = self.matching.get(self.at + 1)
-        if self.token.kind != "name" or self.peek() != "(" or closing is None:
+        if not self.is_at("name") or self.peek() != "(" or closing is None:
             return False
         after = closing + 1
         if self.tokens[after].kind == "=":
@@ -228,12 +188,12 @@ class _Parser:
         if "." in name.text:
             raise fail("parse", f"a macro's name has no dots, got `{name.text}`", name.span)
         formals = self._formals()
-        has_equals = self.token.kind == "="
+        has_equals = self.is_at("=")
         if has_equals:
             self.at += 1
         ahead = self.at
         self.skip_newlines()
-        if self.token.kind in ("{", "["):
+        if self.is_at("{", "["):
             body = self._body(name)
         else:
             self.at = ahead
@@ -242,18 +202,17 @@ class _Parser:
 
     def _formals(self) -> tuple[Name, ...]:
         opener = self.advance()
-        formals: list[Name] = []
+        formals: dict[str, Name] = {}
         self._skip_argument_separators()
-        while self.token.kind != ")":
-            if self.token.kind != "name" or "." in self.token.text:
+        while not self.is_at(")"):
+            if not self.is_at("name") or "." in self.token.text:
                 raise self.expected("the name of a macro's argument")
             formal = self.name()
-            self._check_repeated(formal, formals)
-            formals.append(formal)
-            if self.token.kind != ")":
+            self._check_first(formal, formals.setdefault(formal.key, formal))
+            if not self.is_at(")"):
                 self._argument_separator(opener, is_optional=False)
         self.at += 1
-        return tuple(formals)
+        return tuple(formals.values())
 
     def _one_line_body(self, name: Name) -> Statement:
         """`M(x) = expression` says the same as `M(x) { M = expression }`."""
@@ -265,8 +224,8 @@ class _Parser:
         opener = self.advance()
         statements: list[Statement] = []
         already_reported = len(self.sink.diagnostics)
-        while self.token.kind not in (*_CLOSERS, "end"):
-            if self.token.kind in _STATEMENT_ENDS:
+        while not self.is_at(*CLOSERS, "end"):
+            if self.is_at(*_STATEMENT_ENDS):
                 self.at += 1
                 continue
             start = self.at
@@ -285,10 +244,10 @@ class _Parser:
 
     def _close(self, opener: Token) -> None:
         """Take the bracket that closes `opener`, or report that it is missing."""
-        closer = _OPENERS[opener.kind]
-        if self.token.kind == closer:
+        closer = OPENERS[opener.kind]
+        if self.is_at(closer):
             self.at += 1
-        elif self.token.kind == "end":
+        elif self.is_at("end"):
             self.sink.error("parse", f"`{opener.text}` is never closed", self.span(opener))
         else:
             notes = [Note(f"`{opener.text}` is opened here", self.span(opener))]
@@ -299,23 +258,23 @@ class _Parser:
     # ---- statements -----------------------------------------------------------------------
 
     def _statement(self) -> Statement:
-        if self.token.kind in _CLOSERS:
+        if self.is_at(*CLOSERS):
             raise fail("parse", f"`{self.token.text}` closes nothing", self.span(self.token))
-        if self.token.kind != "name":
+        if not self.is_at("name"):
             raise self.expected("a statement `name = ...`")
         if self.peek() == "(":
             calls, value = self._expression()
             self._end_of_statement(self.tokens[self.at - 1])
             return Statement(None, calls, value)
         target = self.name()
-        if self.token.kind != "=":
+        if not self.is_at("="):
             raise self.expected(f"`=` after `{target.text}`")
         if "." in target.text:
             message = f"a name with dots cannot be defined, got `{target.text}`"
             raise fail("parse", message, target.span)
         self.at += 1
         calls: tuple[Call, ...] = ()
-        if self.token.kind == "(":
+        if self.is_at("("):
             value: Operand | Array = self._array()
         else:
             calls, value = self._expression()
@@ -324,21 +283,21 @@ class _Parser:
 
     def _end_of_statement(self, last: Token) -> None:
         """After `)` another statement may follow on the line, after anything else it may not."""
-        if last.kind != ")" and self.token.kind not in (*_STATEMENT_ENDS, *_CLOSERS):
+        if last.kind != ")" and not self.is_at(*_STATEMENT_ENDS, *CLOSERS):
             raise self.expected("the end of the statement")
 
     def _array(self) -> Array:
         opener = self.advance()
         elements: list[Name | Literal] = []
         self._skip_argument_separators()
-        while self.token.kind != ")":
-            if self.token.kind == "name" and self.peek() == "(":
+        while not self.is_at(")"):
+            if self.is_at("name") and self.peek() == "(":
                 message = f"a list holds names, got a call of `{self.token.text}`; name it first"
                 raise fail("argument-type", message, self.span(self.token))
             if self.token.kind not in ("name", "number"):
                 raise self._unclosed(opener) or self.expected("a name")
-            elements.append(self.name() if self.token.kind == "name" else self._literal())
-            if self.token.kind != ")":
+            elements.append(self.name() if self.is_at("name") else self._literal())
+            if not self.is_at(")"):
                 self._argument_separator(opener, is_optional=False)
         return Array(tuple(elements), self.span(opener, self.advance()))
 
@@ -349,12 +308,12 @@ class _Parser:
         calls: list[Call] = []
         open_calls: list[_OpenCall] = []
         while True:
-            if open_calls and self.token.kind == ")":
+            if open_calls and self.is_at(")"):
                 operand: Operand | None = self._close_call(open_calls.pop(), calls)
-            elif open_calls and self.token.kind == "name" and self.peek() == "=":
+            elif open_calls and self.is_at("name") and self.peek() == "=":
                 open_calls[-1].options.append(self._option(open_calls[-1]))
                 operand = None
-            elif self.token.kind == "name" and self.peek() == "(":
+            elif self.is_at("name") and self.peek() == "(":
                 self._open_call(open_calls)
                 continue
             else:
@@ -364,7 +323,7 @@ class _Parser:
                 return tuple(calls), operand
             if operand is not None:
                 open_calls[-1].arguments.append(operand)
-            if self.token.kind != ")":
+            if not self.is_at(")"):
                 is_optional = isinstance(operand, Result)
                 self._argument_separator(open_calls[-1].bracket, is_optional=is_optional)
 
@@ -382,11 +341,11 @@ class _Parser:
         return Result(len(calls) - 1, span)
 
     def _option(self, call: _OpenCall) -> Option:
+        if self._is_definition(self.at):
+            raise self._never_closed(call.bracket)
         name = self.name()
         self.at += 1
-        if self._is_definition(self.at - 2):
-            raise self._never_closed(call.bracket)
-        if self.token.kind == "name" and self.peek() == "(":
+        if self.is_at("name") and self.peek() == "(":
             message = f"the option `{name.text}` takes a constant, got a call"
             raise fail("argument-type", message, self.span(self.token))
         value = self._atom(call.bracket, is_option=True)
@@ -414,7 +373,7 @@ class _Parser:
 
     def _argument_separator(self, opener: Token, *, is_optional: bool) -> None:
         """What separates two arguments; after a nested call it may be left out."""
-        if self.token.kind in _ARGUMENT_SEPARATORS:
+        if self.is_at(*_ARGUMENT_SEPARATORS):
             self._skip_argument_separators()
         elif not is_optional:
             raise self._unclosed(opener) or self.expected("`,` or `)`")
@@ -422,8 +381,8 @@ class _Parser:
     def _skip_argument_separators(self) -> None:
         """Line ends and at most one comma or colon, in any order."""
         seen = False
-        while self.token.kind in _ARGUMENT_SEPARATORS:
-            if self.token.kind != "newline":
+        while self.is_at(*_ARGUMENT_SEPARATORS):
+            if not self.is_at("newline"):
                 if seen:
                     raise fail("parse", "an argument is missing here", self.span(self.token))
                 seen = True
@@ -433,12 +392,12 @@ class _Parser:
 
     def _unclosed(self, opener: Token) -> GraphcError | None:
         """The error for a bracket that something else than an argument shows to be open."""
-        if self.token.kind in ("end", ";", "]", "}", "="):
+        if self.is_at("end", ";", "]", "}", "="):
             return self._never_closed(opener)
         return None
 
     def _never_closed(self, opener: Token) -> GraphcError:
-        notes = [Note(f"missed before {_describe(self.token)}", self.span(self.token))]
+        notes = [Note(f"missed before {describe(self.token)}", self.span(self.token))]
         return fail("parse", f"`{opener.text}` is never closed", self.span(opener), notes=notes)
 
     def _synchronise(self, start: int) -> None:
@@ -451,12 +410,12 @@ class _Parser:
         index = start
         while self.tokens[index].kind != "end":
             kind = self.tokens[index].kind
-            reached = index >= self.at and index > start
-            if kind in _CLOSERS and depth == 0 and reached:
+            is_end = kind in ("newline", ";") or kind in CLOSERS
+            if index > start and index >= self.at and depth == 0 and is_end:
                 break
-            if reached and ((depth == 0 and kind in ("newline", ";")) or self._is_definition(index)):
+            if index > start and self._is_definition(index):
                 break
-            depth += (kind in _OPENERS) - (kind in _CLOSERS and depth > 0)
+            depth += (kind in OPENERS) - (kind in CLOSERS and depth > 0)
             index += 1
         self.at = index
 
@@ -469,27 +428,3 @@ class _Parser:
             return False
         kinds = [t.kind for t in self.tokens[index : index + 4]]
         return kinds == ["name", "=", "name", "("] or kinds[:3] == ["name", "=", "("]
-
-
-def _matching_brackets(tokens: Sequence[Token]) -> dict[int, int]:
-    """The index of the closing bracket for each opening one that has it."""
-    matching: dict[int, int] = {}
-    open_at: list[int] = []
-    for index, token in enumerate(tokens):
-        if token.kind in _OPENERS:
-            open_at.append(index)
-        elif token.kind in _CLOSERS and open_at:
-            opener = open_at.pop()
-            if _OPENERS[tokens[opener].kind] == token.kind:
-                matching[opener] = index
-    return matching
-
-
-def _short(token: Token) -> str:
-    return token.text if len(token.text) <= 40 else f"{token.text[:40]}…"
-
-
-def _describe(token: Token) -> str:
-    """A token as a message names it."""
-    names = {"newline": "the end of the line", "end": "the end of the text"}
-    return names.get(token.kind, f"`{_short(token)}`")

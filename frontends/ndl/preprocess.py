@@ -98,9 +98,10 @@ def _substitute(
 ) -> str:
     """The text for one `$name$`; after an error a text that seldom causes another."""
     span = source.span(mark.start(), mark.end())
+    if mark["name"] is None:
+        sink.error("lexical", "a variable is written `$name$`, got a `$` alone", span)
+        return ""
     try:
-        if mark["name"] is None:
-            raise fail("lexical", "a variable is written `$name$`, got a `$` alone", span)
         return _value(mark["name"], variables, span, nesting=1)
     except GraphcError as error:
         sink.diagnostics.extend(error.diagnostics)

@@ -99,6 +99,7 @@ class Scope:
     assigned     every name that the body assigns anywhere, with the place
     node_names   for names of nodes: what the node is called in the network (see `final_names`)
     macro, call  the macro that is expanded and where it was called, None for the script
+    script       the scope of the script, None for that scope itself
     overridden   names whose assignments in the body do not count
     result       what the call gives, once the body is done
     """
@@ -108,6 +109,7 @@ class Scope:
     node_names: Mapping[str, str]
     macro: Macro | None = None
     call: Location | None = None
+    script: Scope | None = None
     overridden: frozenset[str] = frozenset()
     symbols: dict[str, Symbol] = field(default_factory=dict[str, Symbol])
     result: Value = BROKEN
@@ -152,10 +154,11 @@ def final_names(
                 call_of[statement.target.key] = statement.target.key
     for statement in counted:
         target, value = statement.target, statement.value
-        if isinstance(value, Name) and value.key in call_of and target is not None:
-            if target.key not in _ARRAY_KEYS:
-                call_of[target.key] = call_of[value.key]
-                names[call_of[value.key]] = target.text
+        if target is None or target.key in _ARRAY_KEYS:
+            continue
+        if isinstance(value, Name) and value.key in call_of:
+            call_of[target.key] = call_of[value.key]
+            names[call_of[value.key]] = target.text
     return names
 
 

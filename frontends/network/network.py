@@ -1,14 +1,59 @@
-"""`Network`: one method per node, mistakes raised at once with the place in the caller's code."""
+"""`Network`, one method per node, and `NetworkNode`, a node with Python's operators.
+
+Mistakes are raised at once, with their place in the caller's code.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from frontends.network.caller import caller_location
-from frontends.network.node import NetworkNode
-from graphc.builder import GraphBuilder
+from graphc.builder import GraphBuilder, Node
 from graphc.support.diagnostics import GraphcError, fail
+
+
+class NetworkNode(Node):
+    """A node of a `Network`: `@` is Times, `+` Plus, `-` Minus or Negate, `*` ElementTimes.
+
+    A number in an expression is a Constant; a number or 1x1 constant times a node is a Scale.
+    """
+
+    @property
+    def _network(self) -> Network:
+        return cast(Network, self.builder)
+
+    def __matmul__(self, other: NetworkNode) -> NetworkNode:
+        return self._network.times(self, other)
+
+    def __add__(self, other: NetworkNode | float) -> NetworkNode:
+        return self._network.plus(self, self._network.as_node(other))
+
+    def __radd__(self, other: float) -> NetworkNode:
+        return self._network.plus(self._network.as_node(other), self)
+
+    def __sub__(self, other: NetworkNode | float) -> NetworkNode:
+        return self._network.minus(self, self._network.as_node(other))
+
+    def __rsub__(self, other: float) -> NetworkNode:
+        return self._network.minus(self._network.as_node(other), self)
+
+    def __mul__(self, other: NetworkNode | float) -> NetworkNode:
+        if isinstance(other, NetworkNode):
+            return self._network.element_times(self, other)
+        return self._network.scale(self._network.as_node(other), self)
+
+    def __rmul__(self, other: float) -> NetworkNode:
+        return self._network.scale(self._network.as_node(other), self)
+
+    def __neg__(self) -> NetworkNode:
+        return self._network.negate(self)
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            f"node `{self.name}` has no value while the network is built: a Python `if` or `while` "
+            "cannot depend on it"
+        )
 
 
 class Network(GraphBuilder):
@@ -68,77 +113,158 @@ class Network(GraphBuilder):
 
     # --- matrix and element-wise -------------------------------------------------------------
 
-    def times(self, a: NetworkNode, b: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+    def times(
+        self,
+        a: NetworkNode,
+        b: NetworkNode,
+        *,
+        name: str | None = None,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
         """Matrix product A·B."""
         return self._add("times", (a, b), {}, name, tag)
 
-    def plus(self, a: NetworkNode, b: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+    def plus(
+        self,
+        a: NetworkNode,
+        b: NetworkNode,
+        *,
+        name: str | None = None,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
         """Sum; a row or column vector is repeated to the other's size."""
         return self._add("plus", (a, b), {}, name, tag)
 
-    def minus(self, a: NetworkNode, b: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+    def minus(
+        self,
+        a: NetworkNode,
+        b: NetworkNode,
+        *,
+        name: str | None = None,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
         """Difference; a row or column vector is repeated to the other's size."""
         return self._add("minus", (a, b), {}, name, tag)
 
-    def element_times(self, a: NetworkNode, b: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+    def element_times(
+        self,
+        a: NetworkNode,
+        b: NetworkNode,
+        *,
+        name: str | None = None,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
         """Element-wise product of nodes of one size."""
         return self._add("element_times", (a, b), {}, name, tag)
 
-    def scale(self, factor: NetworkNode, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+    def scale(
+        self,
+        factor: NetworkNode,
+        x: NetworkNode,
+        *,
+        name: str | None = None,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
         """A 1x1 node times a matrix."""
         return self._add("scale", (factor, x), {}, name, tag)
 
-    def negate(self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+    def negate(
+        self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()
+    ) -> NetworkNode:
         """-X."""
         return self._add("negate", (x,), {}, name, tag)
 
-    def sigmoid(self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+    def sigmoid(
+        self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()
+    ) -> NetworkNode:
         """Logistic sigmoid of each element."""
         return self._add("sigmoid", (x,), {}, name, tag)
 
-    def tanh(self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+    def tanh(
+        self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()
+    ) -> NetworkNode:
         """Hyperbolic tangent of each element."""
         return self._add("tanh", (x,), {}, name, tag)
 
-    def rectified_linear(self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+    def rectified_linear(
+        self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()
+    ) -> NetworkNode:
         """max(x, 0) of each element."""
         return self._add("rectified_linear", (x,), {}, name, tag)
 
-    def exp(self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+    def exp(
+        self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()
+    ) -> NetworkNode:
         """Exponential of each element."""
         return self._add("exp", (x,), {}, name, tag)
 
-    def log(self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+    def log(
+        self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()
+    ) -> NetworkNode:
         """Natural logarithm of each element; arguments below 1e-37 are taken as 1e-37."""
         return self._add("log", (x,), {}, name, tag)
 
-    def softmax(self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+    def softmax(
+        self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()
+    ) -> NetworkNode:
         """Softmax of each column."""
         return self._add("softmax", (x,), {}, name, tag)
 
-    def log_softmax(self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+    def log_softmax(
+        self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()
+    ) -> NetworkNode:
         """Logarithm of the softmax of each column."""
         return self._add("log_softmax", (x,), {}, name, tag)
 
-    def sum_elements(self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+    def sum_elements(
+        self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()
+    ) -> NetworkNode:
         """The sum of all elements, 1x1."""
         return self._add("sum_elements", (x,), {}, name, tag)
 
     # --- criteria: sums over the minibatch ---------------------------------------------------
 
-    def cross_entropy_with_softmax(self, label: NetworkNode, prediction: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+    def cross_entropy_with_softmax(
+        self,
+        label: NetworkNode,
+        prediction: NetworkNode,
+        *,
+        name: str | None = None,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
         """-Σ label · ln softmax(prediction)."""
         return self._add("cross_entropy_with_softmax", (label, prediction), {}, name, tag)
 
-    def cross_entropy(self, label: NetworkNode, probability: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+    def cross_entropy(
+        self,
+        label: NetworkNode,
+        probability: NetworkNode,
+        *,
+        name: str | None = None,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
         """-Σ label · ln probability."""
         return self._add("cross_entropy", (label, probability), {}, name, tag)
 
-    def square_error(self, target: NetworkNode, prediction: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+    def square_error(
+        self,
+        target: NetworkNode,
+        prediction: NetworkNode,
+        *,
+        name: str | None = None,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
         """½ Σ (target - prediction)²."""
         return self._add("square_error", (target, prediction), {}, name, tag)
 
-    def error_prediction(self, label: NetworkNode, prediction: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+    def error_prediction(
+        self,
+        label: NetworkNode,
+        prediction: NetworkNode,
+        *,
+        name: str | None = None,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
         """Number of samples whose largest label and largest prediction differ in place."""
         return self._add("error_prediction", (label, prediction), {}, name, tag)
 
@@ -152,37 +278,74 @@ class Network(GraphBuilder):
         """1 / standard deviation of each row over the data set; computed by `precompute`."""
         return self._add("inv_std_dev", (feature,), {}, name, ())
 
-    def per_dim_mean_var_normalization(self, x: NetworkNode, mean: NetworkNode, inv_std_dev: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()) -> NetworkNode:
+    def per_dim_mean_var_normalization(
+        self,
+        x: NetworkNode,
+        mean: NetworkNode,
+        inv_std_dev: NetworkNode,
+        *,
+        name: str | None = None,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
         """(X - mean) ∘ invStdDev."""
         return self._add("per_dim_mean_var_normalization", (x, mean, inv_std_dev), {}, name, tag)
 
     # --- time ----------------------------------------------------------------------------------
 
-    def past_value(self, x: NetworkNode | None = None, *, rows: int = 0, time_step: int = 1, default_hidden_activity: float = 0.1, name: str | None = None) -> NetworkNode:
+    def past_value(
+        self,
+        x: NetworkNode | None = None,
+        *,
+        rows: int = 0,
+        time_step: int = 1,
+        default_hidden_activity: float = 0.1,
+        name: str | None = None,
+    ) -> NetworkNode:
         """X some steps earlier. Without `x`, bind it later: `net.set_operand(node, 0, x)`."""
-        settings = {"rows": rows, "time_step": time_step, "default_hidden_activity": default_hidden_activity}
+        settings = {
+            "rows": rows,
+            "time_step": time_step,
+            "default_hidden_activity": default_hidden_activity,
+        }
         return self._add("past_value", (x,), settings, name, ())
 
-    def future_value(self, x: NetworkNode | None = None, *, rows: int = 0, time_step: int = 1, default_hidden_activity: float = 0.1, name: str | None = None) -> NetworkNode:
+    def future_value(
+        self,
+        x: NetworkNode | None = None,
+        *,
+        rows: int = 0,
+        time_step: int = 1,
+        default_hidden_activity: float = 0.1,
+        name: str | None = None,
+    ) -> NetworkNode:
         """X some steps later. Without `x`, bind it later: `net.set_operand(node, 0, x)`."""
-        settings = {"rows": rows, "time_step": time_step, "default_hidden_activity": default_hidden_activity}
+        settings = {
+            "rows": rows,
+            "time_step": time_step,
+            "default_hidden_activity": default_hidden_activity,
+        }
         return self._add("future_value", (x,), settings, name, ())
 
     # --- inside --------------------------------------------------------------------------------
+
+    def _is_own(self, operand: object) -> bool:
+        return isinstance(operand, NetworkNode) and operand.builder is self
 
     def _add(
         self,
         op: str,
         operands: Sequence[NetworkNode | None],
-        settings: dict[str, object],
+        settings: Mapping[str, object],
         name: str | None,
         tag: str | Sequence[str],
     ) -> NetworkNode:
         location = caller_location()
         for operand in operands:
-            if operand is not None and (not isinstance(operand, NetworkNode) or operand.builder is not self):
-                what = "a node of another network" if isinstance(operand, NetworkNode) else repr(operand)[:60]
-                raise fail("argument-type", f"{op} requires nodes of this network, got {what}", location)
+            # Callers without a type checker may hand over anything at all.
+            if operand is not None and not self._is_own(operand):
+                what = repr(operand)[:60]
+                message = f"{op} requires nodes of this network, got {what}"
+                raise fail("argument-type", message, location)
         tags = (tag,) if isinstance(tag, str) else tuple(tag)
         node = self.apply(op, operands, settings, name=name, tags=tags, location=location)
         if self.sink.has_errors:

@@ -142,7 +142,7 @@ def header_text(signature: Signature, *, info: str) -> str:
         "/* Computes the network for n samples; 0 or one of the statuses above. */",
         f"{run_prototype(signature)};",
         "",
-        "/* Bytes of the arena; the same as the macro, for those who load the library at run time. */",
+        "/* Bytes of the arena: the macro, for those who load the library at run time. */",
         f"int64_t {name}_arena_bytes(void);",
         "",
         "/* One sentence for a status; never NULL, not to be freed. */",
@@ -172,7 +172,7 @@ def _macro(dim: Dimension) -> str:
 
 def _documentation(signature: Signature, info: str) -> list[str]:
     return [
-        f"{signature.name}: a network compiled by graphc. Version {ABI_VERSION} of the C interface.",
+        f"{signature.name}: a network compiled by graphc. C interface, version {ABI_VERSION}.",
         "",
         *_port_lines(signature),
         "",
@@ -188,7 +188,7 @@ def _documentation(signature: Signature, info: str) -> list[str]:
         "Statuses: 0 done, 1 n is negative or above its bound, 2 a pointer is NULL, 3 the arena is",
         "not aligned to 64 bytes, 4 an array is not aligned to its element type.",
         "",
-        "The functions allocate nothing, write nothing but outputs and arena and may be called from",
+        "The functions allocate nothing, write to outputs and arena only, and may be called from",
         "several threads at once, each with an arena of its own.",
         "",
         "Example:",

@@ -13,7 +13,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,7 +70,7 @@ def require_compiler(environment: Mapping[str, str] | None = None) -> Compiler:
     message = (
         f"CC names the C compiler `{chosen}`, which is not found"
         if chosen
-        else "executables and shared libraries need a C compiler, and cc, gcc and clang are not found"
+        else "executables and libraries need a C compiler, and cc, gcc and clang are not found"
     )
     notes = (
         Note("install gcc or clang, or set CC to a compiler"),
@@ -128,7 +128,7 @@ def link_program(
 
 
 @contextmanager
-def build_folder(out: Path) -> Iterator[Path]:
+def build_folder(out: Path) -> Generator[Path]:
     """A new folder beside `out`, removed at the end. Raises GraphcError `file` if none can be made.
 
     Beside, because only there a rename into place is one step.
@@ -153,7 +153,7 @@ def _resolve(command: str, search: str) -> Compiler | None:
     for name, extra in [(command, []), (words[0], words[1:])]:
         found = shutil.which(name, path=search)
         if found is not None:
-            return Compiler(os.path.abspath(found), tuple(extra))
+            return Compiler(str(Path(found).absolute()), tuple(extra))
     return None
 
 
@@ -178,13 +178,13 @@ def _link(
     ]
     _run(command, folder)
     try:
-        os.replace(folder / "linked", out)
+        (folder / "linked").replace(out)
     except OSError as error:
         raise fail("file", f"`{out}` cannot be written: {error.strerror}") from error
 
 
 def _run(command: Sequence[str], folder: Path) -> str:
-    """The standard output of a command. Raises GraphcError `toolchain` with what it complained of."""
+    """The standard output of a command. Raises GraphcError `toolchain` with its complaint."""
     environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(folder)}
     try:
         done = subprocess.run(

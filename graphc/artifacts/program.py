@@ -146,9 +146,8 @@ def _ports_text(table: str, found: Sequence[Port]) -> str:
     for port in found:
         samples, rows, columns = _sizes(port)
         element = _ELEMENT_TYPES[port.source.dtype]
-        lines.append(
-            f"    {{{string_literal(port.source.name)}, {element}, {int(samples)}, {rows}, {columns}}},"
-        )
+        name = string_literal(port.source.name)
+        lines.append(f"    {{{name}, {element}, {int(samples)}, {rows}, {columns}}},")
     if not found:  # C has no empty arrays
         lines.append('    {"", GCP_F32, 0, 0, 0},')
     return "\n".join([*lines, "};", ""])

@@ -34,7 +34,15 @@ MINUS, PLUS = ord("-"), ord("+")
 
 @dataclass(frozen=True, slots=True)
 class WordForm:
-    """Constants for cells held in words of `size` characters; `every(b)` is byte b repeated."""
+    """Constants for cells held in words of `size` characters.
+
+    zeros        `0` in every byte
+    points       bit 4 in every byte
+    past_nine    what lifts a byte above 9, and none below, into its high bit
+    high_bits    bit 7 in every byte
+    bytes_above  byte k holds k
+    merges       for pairs, fours and eights: factor, shift and mask that join two neighbours
+    """
 
     size: int
     dtype: np.dtype

@@ -317,7 +317,10 @@ def _numbers(
     usable: npt.NDArray[np.bool_],
     bad: BadLines,
 ) -> npt.NDArray[np.float64]:
-    """The values of the cells; rows with a cell that is no number are marked in `usable`."""
+    """The values of the cells; rows with a cell that is no number are marked in `usable`.
+
+    Only cells that `parse_decimals` leaves over can overflow: what it reads is below 1e38.
+    """
     values, left_over = parse_decimals(lines.buffer, starts, ends)
     overflow = OVERFLOW[element]
     quick = _quick_numbers(lines, starts[left_over], ends[left_over], overflow)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from graphc.backends import BACKENDS
 from graphc.backends.base import Backend, CompiledFunction
@@ -18,6 +18,7 @@ from graphc.model.model import Model
 from graphc.ops import default_context
 from graphc.passes.expand_nodes import MAIN, find_node
 from graphc.passes.manager import Pass, PassManager, PassRecord
+from graphc.runtime.executable import Executable
 from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import InternalError, fail, suggestion
 
@@ -62,10 +63,27 @@ def compile_lowered(lowered: Lowered, options: CompileOptions) -> CompiledFuncti
     return backend.compile(lowered.function, lowered.signature)
 
 
+def bind(
+    model: Model, passes_for: Callable[[int], list[Pass]], options: CompileOptions
+) -> Executable:
+    """The compiled function with the network's parameters bound to it.
+
+    `passes_for(batch)` are the passes for a bound; a call beyond the bound compiles again.
+    """
+
+    def compiled(batch: int) -> tuple[CompiledFunction, Signature]:
+        wider = replace(options, batch=batch)
+        lowered = lower(model, passes_for(batch), wider)
+        return compile_lowered(lowered, wider), lowered.signature
+
+    function, signature = compiled(options.batch)
+    return Executable(function, signature, model.values, compiled)
+
+
 def evaluation_passes(
     model: Model, outputs: Sequence[str], gradients: Sequence[str], options: CompileOptions
 ) -> list[Pass]:
-    """The passes that compute `outputs`, by default the output nodes, and gradients of the first."""
+    """The passes for `outputs`, by default the output nodes, and for gradients of the first."""
     names = node_names(model, outputs or default_outputs(model))
     wanted = node_names(model, gradients)
     return pipelines.evaluation(names, wanted, options.precision, options.batch)

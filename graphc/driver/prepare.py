@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-import numpy as np
-
 from graphc.model.model import Model
 from graphc.passes.infer_shapes import infer_shapes
 from graphc.support.diagnostics import DiagnosticSink

@@ -85,7 +85,9 @@ def _average(
     for start in range(0, samples, BATCH):
         stop = min(start + BATCH, samples)
         chunk = {n: a[start:stop] for n, a in arrays.items()}
-        arguments = [chunk[a.name] if a.role == "input" else fixed[a.name] for a in signature.arguments]
+        arguments = [
+            chunk[a.name] if a.role == "input" else fixed[a.name] for a in signature.arguments
+        ]
         call(arguments, (), {"N": stop - start})
     return total / samples
 

@@ -7,10 +7,11 @@ keep every value's uses exact. The classes refer to each other, so they share on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,9 +19,6 @@ from graphc.ir.codegen import Category
 from graphc.ir.params import NoParams, Params
 from graphc.ir.types import Symbol, Type
 from graphc.support.source import UNKNOWN, Location
-
-if TYPE_CHECKING:
-    from graphc.ir.insertion import IRBuilder
 
 Array = np.ndarray
 
@@ -65,7 +63,7 @@ class OpDef:
     name         text-form name; node ops start with `node.`
     summary      one sentence, for docs and messages
     operands     operand names for messages; a last name ending in `*` takes any number
-    infer        (operand types, params) -> result types; raises TypeRuleError; the verifier re-runs it
+    infer        (operand types, params) -> result types; raises TypeRuleError; verified against
     params       the class of its settings
     reference    numpy meaning: (params, *arrays) -> array (or tuple); never shared with `codegen`
     codegen      category and its rule, what backends implement
@@ -264,7 +262,7 @@ class Operation:
 
     def drop_references(self) -> None:
         """Forget operands here and in nested regions, so that cyclic graphs can be erased."""
-        work = [self]
+        work: list[Operation] = [self]
         while work:
             op = work.pop()
             op._drop_operands()
@@ -280,7 +278,9 @@ class Block:
 
     __slots__ = ("_count", "_first", "_last", "arguments", "region")
 
-    def __init__(self, argument_types: Iterable[Type] = (), names: Sequence[str | None] = ()) -> None:
+    def __init__(
+        self, argument_types: Iterable[Type] = (), names: Sequence[str | None] = ()
+    ) -> None:
         self.region: Region | None = None
         self._first: Operation | None = None
         self._last: Operation | None = None
@@ -386,6 +386,60 @@ class Region:
         return block
 
 
+class IRBuilder:
+    """Emits operations before `anchor`, or at the end of `block`, at the current location.
+
+    Result types are inferred, so an operation it emits fits its operands.
+    """
+
+    def __init__(self, block: Block, anchor: Operation | None = None) -> None:
+        self.block = block
+        self.anchor = anchor
+        self.location: Location = UNKNOWN
+
+    @staticmethod
+    def before(op: Operation) -> IRBuilder:
+        """A builder that inserts before `op` and uses its location."""
+        if op.block is None:
+            raise ValueError(f"{op.opdef.name} is in no block")
+        builder = IRBuilder(op.block, op)
+        builder.location = op.location
+        return builder
+
+    @contextmanager
+    def at(self, location: Location) -> Generator[None]:
+        """Operations emitted inside get this location."""
+        saved, self.location = self.location, location
+        try:
+            yield
+        finally:
+            self.location = saved
+
+    def emit(
+        self,
+        opdef: OpDef,
+        operands: Iterable[Value] = (),
+        params: Params | None = None,
+        *,
+        regions: Sequence[Region] = (),
+        names: Sequence[str | None] = (),
+    ) -> Operation:
+        """Insert an operation. Raises TypeRuleError when its type rule refuses the operands."""
+        values = list(operands)
+        settings = params if params is not None else opdef.params()
+        types = opdef.result_types([v.type for v in values], settings, regions)
+        op = Operation(
+            opdef, values, types, settings, regions=regions, location=self.location, names=names
+        )
+        return self.block.insert_before(self.anchor, op)
+
+    def emit_one(
+        self, opdef: OpDef, *operands: Value, params: Params | None = None, name: str | None = None
+    ) -> Value:
+        """Insert an operation with one result and return that."""
+        return self.emit(opdef, operands, params, names=(name,)).result
+
+
 class RegionKind(Enum):
     """GRAPH: no order, cycles allowed, names are node names. SSA: definition before use."""
 
@@ -398,7 +452,7 @@ ArgumentRole = Literal["input", "parameter", "state", "setting"]
 
 @dataclass(frozen=True, slots=True)
 class ResultInfo:
-    """A function result's name, and the argument whose memory it takes over (a learner's update)."""
+    """A result's name, and the argument whose memory it takes over (a learner's update)."""
 
     name: str
     updates: str | None = None

@@ -1,4 +1,4 @@
-"""Runs a function by each operation's numpy reference: no pass, no fusion. The judge in every test."""
+"""Runs a function by each operation's numpy reference: no pass, no fusion. The judge in tests."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from graphc.ir.core import Array, Block, Function, Operation, Trait, Value
 from graphc.ir.params import resolve_sizes
 from graphc.ir.types import TensorType
 from graphc.support.diagnostics import InternalError
+from graphc.support.graphs import topological_order
 
 
 def evaluate(
@@ -20,6 +21,31 @@ def evaluate(
     with np.errstate(all="ignore"):
         outputs = evaluate_block(function.block, inputs, sizes)
     return {info.name: out for info, out in zip(function.results, outputs, strict=True)}
+
+
+def evaluate_graph(function: Function, leaves: Mapping[str, Array]) -> dict[str, Array]:
+    """Every node's matrix (rows x columns, as the book writes them) from those of the leaves.
+
+    `leaves` holds the value of every input, parameter and computed statistic. Independent of
+    expansion and layout, so it judges both. ValueError for a cycle.
+    """
+    order = topological_order(
+        function.block, lambda op: [v.op for v in op.operands if v.op is not None]
+    )
+    if order is None:
+        raise ValueError("a network with a cycle has no value without loops")
+    values: dict[str, Array] = {}
+    with np.errstate(all="ignore"):
+        for op in order:
+            name = op.result.name or ""
+            if name in leaves:
+                values[name] = np.asarray(leaves[name])
+                continue
+            if op.opdef.reference is None:
+                raise InternalError(f"{op.opdef.name} has no reference and `{name}` no value")
+            operands = [values[v.name or ""] for v in op.operands]
+            values[name] = np.asarray(op.opdef.reference(op.params, *operands))
+    return values
 
 
 def evaluate_block(

@@ -46,7 +46,9 @@ def tokenize(source: SourceFile, sink: DiagnosticSink) -> list[Token]:
         match = _TOKEN.match(text, at)
         if match is None:
             what = printable(text[at])
-            sink.error("lexical", f"`{what}` starts no token of the IR text", source.span(at, at + 1))
+            sink.error(
+                "lexical", f"`{what}` starts no token of the IR text", source.span(at, at + 1)
+            )
             at += 1
             continue
         if match.lastgroup != "skip":

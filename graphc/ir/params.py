@@ -94,7 +94,7 @@ def quote(text: str) -> str:
     return f'"{"".join(out)}"'
 
 
-def make_params(cls: type[Params], given: Mapping[str, Literalish]) -> Params:
+def make_params(cls: type[Params], given: Mapping[str, object]) -> Params:
     """An instance of `cls` from parsed or frontend-given values.
 
     Raises ParamsError naming the field, what it requires and what came.

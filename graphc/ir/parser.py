@@ -31,6 +31,7 @@ from graphc.ir.types import (
     DType,
     MatrixDim,
     MatrixType,
+    Samples,
     Symbol,
     TensorType,
     Type,
@@ -72,9 +73,7 @@ class _Scope:
 
 
 class _Parser:
-    def __init__(
-        self, source: SourceFile, context: Context, dims: Iterable[Symbol] = ()
-    ) -> None:
+    def __init__(self, source: SourceFile, context: Context, dims: Iterable[Symbol] = ()) -> None:
         self._source = source
         self._context = context
         self._sink = context.sink
@@ -87,6 +86,9 @@ class _Parser:
     @property
     def _token(self) -> Token:
         return self._tokens[self._at]
+
+    def _at_end(self) -> bool:
+        return self._token.kind == "end"
 
     def _advance(self) -> Token:
         token = self._token
@@ -317,9 +319,9 @@ class _Parser:
         """Parameters without braces, up to the end of the text."""
         given: dict[str, Literalish] = {}
         try:
-            while self._token.kind != "end":
+            while not self._at_end():
                 self._param(given)
-                if self._token.kind != "end":
+                if not self._at_end():
                     self._expect(",")
         except _SyntaxError:
             pass
@@ -366,7 +368,7 @@ class _Parser:
     def _string(self, token: Token) -> str:
         content = unquote(token.text)
         if content is None:
-            raise self._error("a string may hold the escapes \\n \\r \\t \\\" \\\\ \\u{…}", token)
+            raise self._error('a string may hold the escapes \\n \\r \\t \\" \\\\ \\u{…}', token)
         return content
 
     def _word(self, token: Token) -> Literalish:
@@ -450,7 +452,9 @@ class _Parser:
             dtype = DType(parts[-1])
         except ValueError:
             names = ", ".join(d.value for d in DType)
-            raise self._error(f"an element type is one of {names}, got `{parts[-1]}`", token) from None
+            raise self._error(
+                f"an element type is one of {names}, got `{parts[-1]}`", token
+            ) from None
         return TensorType(tuple(self._dim_of(p, token) for p in parts[:-1]), dtype)
 
     def _dim_of(self, text: str, token: Token) -> Dim:
@@ -471,10 +475,10 @@ class _Parser:
                 sizes.append(int(part))
             else:
                 raise self._error(f"`{part}` is no matrix size", token)
-        if len(sizes) != 2 or sizes[0] is SAMPLES:
+        if len(sizes) != 2 or isinstance(sizes[0], Samples):
             raise self._error("a matrix type is matrix<ROWSxCOLS>", token)
         rows, cols = sizes
-        assert not isinstance(rows, type(SAMPLES))
+        assert not isinstance(rows, Samples)
         return MatrixType(rows, cols)
 
     def _location(self) -> Location:

@@ -157,7 +157,7 @@ def print_name(sigil: str, name: str) -> str:
 
 
 def print_location(location: Location) -> str:
-    """`loc("net.ndl":3:5-9 from "net.ndl":12:1-8, "other.ndl":1:1-2)`; commas separate merged ones."""
+    """`loc("net.ndl":3:5-9 from "net.ndl":12:1-8, "b.ndl":1:1-2)`; commas separate merged ones."""
     parts = [_print_chain(location), *(_print_chain(m) for m in location.merged)]
     return f"loc({', '.join(parts)})"
 

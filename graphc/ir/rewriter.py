@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from graphc.ir.core import Block, OpDef, Operation, Trait, Value
-from graphc.ir.insertion import IRBuilder
+from graphc.ir.core import Block, IRBuilder, OpDef, Operation, Trait, Value
 from graphc.ir.printer import print_operation
 from graphc.support.diagnostics import InternalError
 

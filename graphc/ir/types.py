@@ -1,7 +1,7 @@
 """Types of values: element types, dimensions with bounds, tensors, and node-level matrices.
 
-    tensor<Nx64xf32>   N is a `Symbol`: bounded (`dim N <= 256` in the module), decided by each call
-    matrix<64x*>       a node: 64 rows, one column per sample; `?` is a size not inferred yet
+tensor<Nx64xf32>   N is a `Symbol`: bounded (`dim N <= 256` in the module), decided by each call
+matrix<64x*>       a node: 64 rows, one column per sample; `?` is a size not inferred yet
 """
 
 from __future__ import annotations

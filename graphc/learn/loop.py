@@ -166,7 +166,7 @@ def run_training(
             raise fail(
                 "not-a-number",
                 f"the criterion `{step.criterion}` is not a number in epoch {epoch + 1}; the "
-                f"parameters are those of the end of epoch {epoch}; a smaller learning rate may help",
+                f"parameters are those after epoch {epoch}; a smaller learning rate may help",
             )
         records.append(record)
         progress.epoch(record)

@@ -1,9 +1,9 @@
 """Stochastic gradient descent: what the user chooses, and the numbers that one call needs.
 
-The toolkit's conventions (book 3.3): gradients are of the criterion's sum over the minibatch; a rate
-per minibatch is divided by the nominal minibatch size; a momentum per minibatch m of nominal size B
-becomes m^(1/B) per sample, and a call with N samples uses its N-th power. The velocity holds rate
-times gradient, with unit gain:  v ← (1 - μ) r g + μ v,  w ← w - v.
+The toolkit's conventions (book 3.3): gradients are of the criterion's sum over the minibatch; a
+rate per minibatch is divided by the nominal minibatch size; a momentum per minibatch m of nominal
+size B becomes m^(1/B) per sample, and a call with N samples uses its N-th power. The velocity
+holds rate times gradient, with unit gain:  v ← (1 - μ) r g + μ v,  w ← w - v.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class SGD:
     learning_rate_per_sample  per sample
     momentum                  per minibatch, in [0, 1); default 0
     momentum_per_sample       per sample, in [0, 1)
-    l2                        weight of L2 regularisation, per sample: l2·N·w is added to the gradient
+    l2                        L2 regularisation per sample: l2·N·w is added to the gradient
     """
 
     learning_rate: float | None = None
@@ -32,13 +32,17 @@ class SGD:
 
     def __post_init__(self) -> None:
         if (self.learning_rate is None) == (self.learning_rate_per_sample is None):
-            raise fail("bad-value", "SGD requires one of learning_rate and learning_rate_per_sample")
+            raise fail(
+                "bad-value", "SGD requires one of learning_rate and learning_rate_per_sample"
+            )
         if self.momentum is not None and self.momentum_per_sample is not None:
             raise fail("bad-value", "SGD takes one of momentum and momentum_per_sample")
         for name in ("learning_rate", "learning_rate_per_sample", "l2"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < float("inf"):
-                raise fail("bad-value", f"{name} requires a finite number of at least 0, got {value}")
+                raise fail(
+                    "bad-value", f"{name} requires a finite number of at least 0, got {value}"
+                )
         for name in ("momentum", "momentum_per_sample"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < 1:

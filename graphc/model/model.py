@@ -37,7 +37,9 @@ class Model:
     seed    of the initial values
     """
 
-    def __init__(self, module: Module | None = None, *, folder: Path | None = None, seed: int = 0) -> None:
+    def __init__(
+        self, module: Module | None = None, *, folder: Path | None = None, seed: int = 0
+    ) -> None:
         self.module = module or Module([Function(GRAPH, RegionKind.GRAPH)])
         self.folder = folder or Path()
         self.seed = seed
@@ -137,7 +139,7 @@ class Model:
 
 
 def load_model(path: Path | str) -> Model:
-    """Read a model file. Nothing in it is executed; GraphcError `bad-model-file` if it is damaged."""
+    """Read a model file; nothing in it is executed. GraphcError `bad-model-file` if damaged."""
     path = Path(path)
     container = read_container(path)
     context = default_context()
@@ -145,7 +147,10 @@ def load_model(path: Path | str) -> Model:
     verify_module(module, context.sink)
     context.sink.raise_if_errors()
     if len(module.functions) != 1 or module.functions[0].kind is not RegionKind.GRAPH:
-        raise fail("bad-model-file", f"{path}: one graph is required, got {len(module.functions)} functions")
+        raise fail(
+            "bad-model-file",
+            f"{path}: one graph is required, got {len(module.functions)} functions",
+        )
     seed = container.metadata.get("seed", "0")
     if not (seed.isascii() and seed.isdigit() and len(seed) <= 19):
         raise fail("bad-model-file", f"{path}: the seed is an integer, got `{seed[:40]}`")
@@ -222,5 +227,3 @@ class Parameters(MutableMapping[str, np.ndarray]):
                 return known
         near = suggestion(name, self._model.values)
         raise KeyError(f"the network has no parameter `{name}`{near}")
-
-

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from graphc.ir.context import Context
-from graphc.ops import constant, contraction, control, elementwise, kernel, movement, nodes, reduction
+from graphc.ops import (
+    constant,
+    contraction,
+    control,
+    elementwise,
+    kernel,
+    movement,
+    nodes,
+    reduction,
+)
 
 ALL_OPS = (
     *nodes.OPS,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from graphc.ir.core import Value
-from graphc.ir.insertion import IRBuilder
+from graphc.ir.core import IRBuilder, Value
 from graphc.ir.types import DType, TensorType
 from graphc.ops.constant import full_like, iota
 from graphc.ops.elementwise import (
@@ -39,7 +38,7 @@ def clamped_log(b: IRBuilder, x: Value) -> Value:
 
 
 def centred(b: IRBuilder, x: Value, axis: int) -> Value:
-    """x minus its maximum along `axis`, which softmax is free to subtract: no gradient through it."""
+    """x minus its maximum along `axis`: softmax may subtract any number, so no gradient flows."""
     top = stop_gradient(b, reduce_max(b, x, [axis]))
     return sub(b, x, broadcast(b, top, _dims(x).dims))
 

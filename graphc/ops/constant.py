@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphc.ir.codegen import Extent, Fill, Position
-from graphc.ir.core import Array, NotDifferentiable, OpDef, Value
-from graphc.ir.insertion import IRBuilder
+from graphc.ir.core import Array, IRBuilder, NotDifferentiable, OpDef, Value
 from graphc.ir.params import Params
 from graphc.ir.types import DType, Symbol, TensorType, Type, TypeRuleError
 from graphc.ops.rules import FLOATS, NUMBERS, require_dtype
@@ -41,11 +40,10 @@ def _infer_constant(_types: Sequence[Type], params: ConstantParams) -> Sequence[
     count = len(params.value)
     if count != 1 and (params.type.symbols() or count != params.type.bound_elements):
         raise TypeRuleError(f"requires one value or one per element of {params.type}, got {count}")
-    wanted: tuple[type, ...] = (bool,) if params.type.dtype is DType.I1 else (int,)
-    if params.type.dtype.is_float:
-        wanted = (float, int)
-    if any(not isinstance(v, wanted) or (bool not in wanted and v is True) for v in params.value):
-        raise TypeRuleError(f"requires values that fit {params.type.dtype}")
+    dtype = params.type.dtype
+    wanted = (bool,) if dtype is DType.I1 else (int, float) if dtype.is_float else (int,)
+    if any(type(v) not in wanted for v in params.value):
+        raise TypeRuleError(f"requires values that fit {dtype}, got {params.value[:4]}")
     return [params.type]
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphc.ir.codegen import Contraction
-from graphc.ir.core import Array, OpDef, Operation, Value
-from graphc.ir.insertion import IRBuilder
+from graphc.ir.core import Array, IRBuilder, OpDef, Operation, Value
 from graphc.ir.params import Params
 from graphc.ir.types import Type, TypeRuleError
 from graphc.ops.rules import FLOATS, require_dtype, tensor
@@ -54,7 +53,7 @@ def _matmul_vjp(b: IRBuilder, op: Operation, dz: Value) -> Sequence[Value | None
     x, y = op.operands
     assert isinstance(op.params, MatmulParams)
     ta, tb = op.params.transpose_a, op.params.transpose_b
-    # z = op(x) op(y):  d op(x) = dz op(y)^T,  d op(y) = op(x)^T dz; a transposed operand swaps both.
+    # z = op(x) op(y):  d op(x) = dz op(y)^T,  d op(y) = op(x)^T dz; transposing swaps the factors.
     if ta:
         dx = matmul(b, y, dz, transpose_a=tb, transpose_b=True)
     else:

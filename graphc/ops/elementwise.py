@@ -14,8 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from graphc.ir.codegen import Elementwise
-from graphc.ir.core import Array, NotDifferentiable, OpDef, Operation, Trait, Value
-from graphc.ir.insertion import IRBuilder
+from graphc.ir.core import Array, IRBuilder, NotDifferentiable, OpDef, Operation, Trait, Value
 from graphc.ir.params import NoParams, Params
 from graphc.ir.scalar import Scalars, word
 from graphc.ir.types import DType, TensorType, Type, TypeRuleError
@@ -386,9 +385,9 @@ def _logical(name: str, summary: str, operands: tuple[str, ...], equation: str) 
     )
 
 
-LOGICAL_AND = _logical("logical_and", "both", ("x", "y"), "z = x ∧ y")
-LOGICAL_OR = _logical("logical_or", "at least one", ("x", "y"), "z = x ∨ y")
-LOGICAL_NOT = _logical("logical_not", "negation of a truth value", ("x",), "y = ¬x")
+LOGICAL_AND = _logical("logical_and", "both", ("x", "y"), "z = x and y")
+LOGICAL_OR = _logical("logical_or", "at least one", ("x", "y"), "z = x or y")
+LOGICAL_NOT = _logical("logical_not", "negation of a truth value", ("x",), "y = not x")
 
 
 # --- gradients cut off ---------------------------------------------------------------------------

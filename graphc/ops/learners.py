@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from graphc.ir.core import Value
-from graphc.ir.insertion import IRBuilder
+from graphc.ir.core import IRBuilder, Value
 from graphc.ir.types import TensorType
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import add, mul, sub

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphc.ir.codegen import Permutation, View
-from graphc.ir.core import Array, OpDef, Operation, Value
-from graphc.ir.insertion import IRBuilder
+from graphc.ir.core import Array, IRBuilder, OpDef, Operation, Value
 from graphc.ir.params import Params
 from graphc.ir.types import Dim, Symbol, TensorType, Type, TypeRuleError
 from graphc.ops.rules import dims_text, tensor

@@ -1,7 +1,9 @@
-"""Reductions and broadcasts, each other's gradients. Both keep the rank: an extent becomes 1 or grows from 1.
+"""Reductions and broadcasts, each other's gradients. Both keep the rank: an extent becomes 1, or
+grows from 1.
 
 Sums run in the order that a backend finds best but always the same one; a reduction over an empty
-extent gives its identity (0, -inf, inf). Gradients of max and min go to every element that attains it.
+extent gives its identity (0, -inf, inf). The gradient of max and min goes to every element that
+attains it.
 """
 
 from __future__ import annotations
@@ -13,8 +15,7 @@ from typing import Literal
 import numpy as np
 
 from graphc.ir.codegen import Broadcast, Reduction
-from graphc.ir.core import Array, NotDifferentiable, OpDef, Operation, Value, VjpRule
-from graphc.ir.insertion import IRBuilder
+from graphc.ir.core import Array, IRBuilder, NotDifferentiable, OpDef, Operation, Value, VjpRule
 from graphc.ir.params import Params
 from graphc.ir.types import Dim, DType, Symbol, TensorType, Type, TypeRuleError
 from graphc.ops.constant import full_like

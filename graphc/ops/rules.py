@@ -28,9 +28,7 @@ def require_dtype(type: TensorType, allowed: Sequence[DType], operand: int = 0) 
 def require_axes(axes: Sequence[int], rank: int) -> None:
     """Axes within the rank, ascending, each once."""
     if any(not 0 <= a < rank for a in axes) or list(axes) != sorted(set(axes)):
-        raise TypeRuleError(
-            f"requires ascending axes below the rank {rank}, got {list(axes)}"
-        )
+        raise TypeRuleError(f"requires ascending axes below the rank {rank}, got {list(axes)}")
 
 
 def same_types(allowed: Sequence[DType]) -> InferRule:

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from graphc.ir.context import Context
-from graphc.ir.core import Function, Module, RegionKind, ResultInfo
-from graphc.ir.insertion import IRBuilder
+from graphc.ir.core import Function, IRBuilder, Module, RegionKind, ResultInfo
 from graphc.ir.types import TensorType
 from graphc.ops.elementwise import add, mul, sub
 from graphc.ops.reduction import broadcast, reduce_sum

@@ -7,9 +7,9 @@ becomes, for `apply-learner{learner = "sgd"}`,
                %learning_rate: tensor<1x1xf32> setting, %momentum: tensor<1x1xf32> setting)
         -> (ce: …, W: … updates %W, velocity.W: … updates %velocity.W) { … }
 
-Every result `gradient.NAME` with a parameter NAME is replaced by the new parameter and the learner's
-new state, which take over the old ones' memory. L2 regularisation, `l2`, adds l2·N·w to the gradient
-first, N the number of samples of the call (the toolkit's order: L2, then the update).
+Every result `gradient.NAME` with a parameter NAME is replaced by the new parameter and the
+learner's new state, which take over the old ones' memory. L2 regularisation, `l2`, adds l2·N·w to
+the gradient first, N the number of samples of the call (the toolkit's order: L2, then the update).
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from graphc.ir.context import Context
-from graphc.ir.core import Function, Module, RegionKind, ResultInfo, Value
-from graphc.ir.insertion import IRBuilder
+from graphc.ir.core import Function, IRBuilder, Module, RegionKind, ResultInfo, Value
 from graphc.ir.types import Symbol, TensorType
 from graphc.ops.constant import extent, full_like
 from graphc.ops.elementwise import add, mul

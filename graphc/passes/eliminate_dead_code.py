@@ -34,7 +34,9 @@ def remove_dead_operations(function: Function) -> int:
     if function.kind is not RegionKind.SSA:
         return 0
     removed = remove_dead_in_block(function.block)
-    return removed + sum(remove_dead_in_block(b) for b in blocks(function) if b is not function.block)
+    return removed + sum(
+        remove_dead_in_block(b) for b in blocks(function) if b is not function.block
+    )
 
 
 def remove_dead_in_block(block: Block) -> int:

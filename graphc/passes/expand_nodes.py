@@ -7,7 +7,7 @@
     }
 becomes, for `expand-nodes{outputs = ["z"], precision = f32, batch = 256}`,
     dim N <= 256
-    func @main(%x: tensor<Nx64xf32> input, %W: tensor<10x64xf32> parameter) -> (z: tensor<Nx10xf32>) {
+    func @main(%x: tensor<Nx64xf32> input, %W: … parameter) -> (z: tensor<Nx10xf32>) {
       %z = matmul %x, %W {transpose_b = true} : tensor<Nx10xf32>
       return %z
     }
@@ -24,8 +24,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from graphc.ir.context import Context
-from graphc.ir.core import Function, Module, Operation, RegionKind, ResultInfo, Value
-from graphc.ir.insertion import IRBuilder
+from graphc.ir.core import Function, IRBuilder, Module, Operation, RegionKind, ResultInfo, Value
 from graphc.ir.types import DType, Symbol
 from graphc.ops.control import RETURN
 from graphc.ops.nodes.delays import DELAYS
@@ -108,7 +107,9 @@ def _argument_role(op: Operation) -> str | None:
     return "parameter" if op.opdef is PARAMETER or is_statistic else None
 
 
-def _expand(builder: IRBuilder, op: Operation, values: dict[Operation, Value], dtype: DType) -> Value:
+def _expand(
+    builder: IRBuilder, op: Operation, values: dict[Operation, Value], dtype: DType
+) -> Value:
     assert op.opdef.expand is not None
     operands = [values[v.op] for v in op.operands if v.op is not None]
     with builder.at(op.location):
@@ -131,7 +132,11 @@ def _is_computable(nodes: Sequence[Operation], sink: DiagnosticSink) -> bool:
         if op.opdef in DELAYS and op not in in_cycle:
             fine = False
             name = display_name(op.opdef)
-            sink.error("not-supported", f"{name} cannot be compiled yet: loops are not lowered", op.location)
+            sink.error(
+                "not-supported",
+                f"{name} cannot be compiled yet: loops are not lowered",
+                op.location,
+            )
         elif _argument_role(op) == "parameter" and op.opdef in STATISTICS and inputs_of(op):
             fine = False
             message = f"`{op.result.name}` has no value yet; run precompute over the data set first"
@@ -142,7 +147,9 @@ def _is_computable(nodes: Sequence[Operation], sink: DiagnosticSink) -> bool:
 def _report_cycle(component: list[Operation], sink: DiagnosticSink) -> None:
     path = _walk_cycle(component)
     names = " -> ".join(f"`{op.result.name}`" for op in [*path, path[0]])
-    notes = [Note(f"`{op.result.name}` is a {display_name(op.opdef)}", op.location.span) for op in path]
+    notes = [
+        Note(f"`{op.result.name}` is a {display_name(op.opdef)}", op.location.span) for op in path
+    ]
     delay = next((op for op in path if op.opdef in DELAYS), None)
     if delay is None and not any(op.opdef in DELAYS for op in component):
         message = f"a cycle needs a PastValue or FutureValue: {names}"
@@ -188,10 +195,14 @@ class ExpandNodes(Pass):
     def run(self, module: Module, context: Context) -> PassOutcome:
         graphs = [f for f in module.functions if f.kind is RegionKind.GRAPH]
         if len(graphs) != 1:
-            context.sink.error("empty-module", f"expand-nodes requires one graph, got {len(graphs)}")
+            context.sink.error(
+                "empty-module", f"expand-nodes requires one graph, got {len(graphs)}"
+            )
             return PassOutcome(False)
         if not self.precision.is_float or self.batch < 1:
-            context.sink.error("bad-option", "expand-nodes requires a float precision and batch >= 1")
+            context.sink.error(
+                "bad-option", "expand-nodes requires a float precision and batch >= 1"
+            )
             return PassOutcome(False)
         samples = Symbol("N", self.batch)
         function = expand_nodes(graphs[0], self.outputs, self.precision, samples, context.sink)

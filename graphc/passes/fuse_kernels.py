@@ -14,21 +14,19 @@ becomes `gemm`, `transpose` becomes `move`. Leaves alone: `reshape` (a view), op
 kernel level already, functions with a memory plan.
 
 Which operations share a kernel is decided in `analysis/fusion_groups.py`, by bytes not written and
-read again; nothing but constants, positions, extents and broadcasts is computed twice. Before
-that, a reshape behind element-wise operations moves in front of them where it becomes a view of
-arguments or products (a bias gradient's update, say), so that it does not cut a kernel in two.
-O(operations + operands).
+read again; nothing but constants, positions, extents and broadcasts is computed twice. A reshape
+ends a kernel. O(operations + operands).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from graphc.ir.codegen import FUSABLE, Broadcast, Contraction, Permutation
+from graphc.ir.codegen import FUSABLE, Contraction, Permutation
 from graphc.ir.context import Context
-from graphc.ir.core import Block, Function, Level, Module, Operation, Region, Value
+from graphc.ir.core import Block, Function, Level, Module, Operation, Region, Trait, Value
 from graphc.ops.contraction import MatmulParams
 from graphc.ops.control import YIELD
 from graphc.ops.kernel import GEMM, KERNEL, MOVE, GemmParams, KernelParams, MoveParams
@@ -42,49 +40,123 @@ from graphc.support.source import merge_locations
 
 def is_fused(function: Function) -> bool:
     """Whether nothing is left to do: no operation of the tensor level but views."""
-    movable = (*FUSABLE, Contraction, Permutation)
-    return not any(
-        op.opdef.level is Level.TENSOR and isinstance(op.opdef.codegen, movable)
-        for op in function.block
-    )
+    return all(_stays(op) for op in function.block)
 
 
-def fuse(function: Function, limit: int = 256) -> dict[str, int]:
-    """Rewrite `function` to kernel level; counts of what it now holds."""
+def fuse(function: Function, limit: int = 256) -> int:
+    """Rewrite `function` to kernel level, at most `limit` operations a kernel; the kernel count."""
     block = function.block
-    removed = remove_dead_in_block(block)
+    remove_dead_in_block(block)
     groups = fusion_groups(block, limit)
-    old = list(block)
+    replaced = [op for op in block if not _stays(op)]
     terminator = block.terminator
     assert terminator is not None
-    new: dict[Value, Value] = {a: a for a in block.arguments}
+    new: dict[Value, Value] = {}
     for members, is_kernel in zip(groups.steps, groups.kernels, strict=True):
-        if is_kernel:
-            _append_kernel(block, terminator, members, groups, new)
-        else:
-            _append_single(block, terminator, members[0], new)
-    for op in reversed(old):
-        if op.block is block and op is not terminator and not _is_kept(op):
-            op.erase()
-    return {"kernels": sum(groups.kernels), "removed": removed}
+        op = _kernel(members, groups, new) if is_kernel else _single(members[0], new)
+        if op is not terminator:
+            block.insert_before(terminator, op)
+    for op in reversed(replaced):
+        op.erase()
+    return sum(groups.kernels)
 
 
-def _is_kept(op: Operation) -> bool:
-    return not isinstance(op.opdef.codegen, FUSABLE) and _kernel_form(op) is None
-
-
-def _kernel_form(op: Operation) -> Operation | None:
-    """The kernel-level operation for a product or transposition, with the operands as they are."""
+def _stays(op: Operation) -> bool:
     if op.opdef.level is Level.KERNEL:
-        return None
+        return True
+    return not isinstance(op.opdef.codegen, (*FUSABLE, Contraction, Permutation))
+
+
+def _single(op: Operation, new: dict[Value, Value]) -> Operation:
+    """The kernel-level form of an operation outside kernels, in no block (but for `return`)."""
+    operands = [new.get(v, v) for v in op.operands]
+    if _stays(op):
+        for index, value in enumerate(operands):
+            op.set_operand(index, value)
+        if op.block is not None and not op.opdef.has(Trait.TERMINATOR):
+            op.block.unlink(op)
+        return op
+    if isinstance(op.params, MatmulParams):
+        opdef, params = GEMM, GemmParams(op.params.transpose_a, op.params.transpose_b)
+    else:
+        assert isinstance(op.params, TransposeParams)
+        opdef, params = MOVE, MoveParams(op.params.permutation)
     types = [v.type for v in op.results]
     names = [v.name for v in op.results]
-    if isinstance(op.opdef.codegen, Contraction):
-        assert isinstance(op.params, MatmulParams)
-        params = GemmParams(op.params.transpose_a, op.params.transpose_b)
-        return Operation(GEMM, op.operands, types, params, location=op.location, names=names)
-    if isinstance(op.opdef.codegen, Permutation):
-        assert isinstance(op.params, TransposeParams)
-        moved = MoveParams(op.params.permutation)
-        return Operation(MOVE, op.operands, types, moved, location=op.location, names=names)
-    return None
+    made = Operation(opdef, operands, types, params, location=op.location, names=names)
+    new.update(zip(op.results, made.results, strict=True))
+    return made
+
+
+def _kernel(
+    members: Sequence[Operation], groups: FusionGroups, new: dict[Value, Value]
+) -> Operation:
+    """The kernel of `members`, in no block; `new` learns where its results are."""
+    body = Block()
+    inside: dict[Value, Value] = {}
+    inputs: list[Value] = []
+    own = frozenset(members)
+    for member in members:
+        for value in member.operands:
+            _bring_in(value, body, inside, inputs, own, groups.free)
+        _clone_into(body, member, inside)
+    leaving = [v for m in members for v in m.results if v in groups.leaving]
+    body.append(Operation(YIELD, [inside[v] for v in leaving], ()))
+    kernel = Operation(
+        KERNEL,
+        [new.get(v, v) for v in inputs],
+        [v.type for v in leaving],
+        KernelParams(),
+        regions=[Region([body])],
+        location=merge_locations([m.location for m in members]),
+        names=[v.name for v in leaving],
+    )
+    new.update(zip(leaving, kernel.results, strict=True))
+    return kernel
+
+
+def _bring_in(
+    value: Value,
+    body: Block,
+    inside: dict[Value, Value],
+    inputs: list[Value],
+    own: frozenset[Operation],
+    free: frozenset[Operation],
+) -> None:
+    """Make `value` readable in `body`: by repeating free operations, otherwise as an argument."""
+    chain: list[Operation] = []
+    while value not in inside and value.op is not None and value.op in free:
+        chain.append(value.op)
+        if not value.op.operands:
+            break
+        (value,) = value.op.operands
+    made_here = chain and not chain[-1].operands
+    if value not in inside and value.op not in own and not made_here:
+        inside[value] = body.add_argument(value.type)
+        inputs.append(value)
+    for op in reversed(chain):
+        _clone_into(body, op, inside)
+
+
+def _clone_into(body: Block, op: Operation, inside: dict[Value, Value]) -> None:
+    if op.result in inside:
+        return  # a free operation that something outside reads too
+    operands = [inside[v] for v in op.operands]
+    copy = Operation(op.opdef, operands, [op.result.type], op.params, location=op.location)
+    inside[op.result] = body.append(copy).result
+
+
+@dataclass(frozen=True)
+class FuseKernels(Pass):
+    """`max_operations`: the most operations in the body of one kernel."""
+
+    name: ClassVar[str] = "fuse-kernels"
+    summary: ClassVar[str] = "group tensor operations into kernels"
+    requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.SSA})
+    establishes: ClassVar[frozenset[Invariant]] = frozenset({Invariant.FUSED})
+    max_operations: int = 256
+
+    def run(self, module: Module, context: Context) -> PassOutcome:
+        todo = [f for f in module.functions if not is_fused(f)]
+        kernels = sum(fuse(f, self.max_operations) for f in todo)
+        return PassOutcome(changed=bool(todo), counters={"kernels": kernels})

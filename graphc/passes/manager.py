@@ -171,7 +171,7 @@ def parse_pipeline(
             raise fail("bad-option", f"no pass is called `{name}`{near}")
         options = read_options(rest[:-1]) if brace else {}
         try:
-            made = make_params(cls, options)  # type: ignore[arg-type]  # literals of the parser
+            made = make_params(cls, options)
         except ParamsError as problem:
             raise fail("bad-option", f"pass `{name}`: {problem}") from None
         assert isinstance(made, Pass)

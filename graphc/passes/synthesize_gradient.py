@@ -20,6 +20,7 @@ from typing import ClassVar
 from graphc.ir.context import Context
 from graphc.ir.core import (
     Function,
+    IRBuilder,
     Module,
     NotDifferentiable,
     Operation,
@@ -27,7 +28,6 @@ from graphc.ir.core import (
     ResultInfo,
     Value,
 )
-from graphc.ir.insertion import IRBuilder
 from graphc.ir.printer import print_operation
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import add

@@ -66,7 +66,7 @@ class BackendUnavailable(GraphcError):
 
 
 class InternalError(Exception):
-    """A mistake in graphc: the message names the pass, the operation and a reproducer if written."""
+    """A mistake in graphc: it names the pass, the operation and a reproducer if written."""
 
 
 class DiagnosticSink:

@@ -41,7 +41,7 @@ class LlvmScalars:
         return self.code.binary("fmul" if is_float(a) else "mul", a, b)
 
     def div(self, a: Val, b: Val) -> Val:
-        """Integers: towards minus infinity, x / 0 is 0 and the smallest number / -1 wraps."""
+        """Integers: towards zero; x / 0 is 0 and the smallest number / -1 wraps."""
         return self.code.binary("fdiv", a, b) if is_float(a) else self._integer_div(a, b)
 
     def neg(self, a: Val) -> Val:
@@ -185,17 +185,13 @@ class LlvmScalars:
         )
 
     def _integer_div(self, a: Val, b: Val) -> Val:
-        """sdiv traps on both bad cases and rounds towards zero, so they are taken out first."""
+        """sdiv traps on both bad cases, so they are taken out first."""
         zero, minus_one = self.const(0, a), self.const(-1, a)
         is_zero = self.equal(b, zero)
         is_minus_one = self.equal(b, minus_one)
         safe = self.select(self.logical_or(is_zero, is_minus_one), self.const(1, a), b)
         quotient = self.code.binary("sdiv", a, safe)
-        rest = self.sub(a, self.mul(quotient, safe))
-        signs_differ = self.less(self.code.binary("xor", rest, safe), zero)
-        goes_down = self.logical_and(self.not_equal(rest, zero), signs_differ)
-        floored = self.add(quotient, self.convert("sext", goes_down, a.type))
-        wrapped = self.select(is_minus_one, self.neg(a), floored)
+        wrapped = self.select(is_minus_one, self.neg(a), quotient)
         return self.select(is_zero, zero, wrapped)
 
 

@@ -40,7 +40,7 @@ UFUNCS = {
 HELPERS = {
     "sigmoid": '''
 def sigmoid(x, out):
-    """1 / (1 + e^-x); e^-|x| is at most 1, so nothing overflows and small results keep their bits."""
+    """1 / (1 + e^-x); e^-|x| is at most 1, so nothing overflows and small results survive."""
     e = np.absolute(x, out=np.empty_like(out))
     np.exp(np.negative(e, out=e), out=e)
     np.add(e, 1, out=out)

@@ -1,7 +1,7 @@
 """A kernel's body as a tape: its computations in order, with broadcasts already gone.
 
 numpy repeats extents of 1 by itself, so a broadcast is just its operand, and an item's dims are
-the joined dims of what it is computed from. What does not vary along a dim is thereby computed once.
+the joined dims of what it is computed from. What does not vary along a dim is so computed once.
 """
 
 from __future__ import annotations
@@ -174,9 +174,13 @@ class _Recording:
         if not axes:
             return source
         # What does not vary along a dim that stays needs no repetition there.
-        seen = tuple(o if i in axes else d for i, (o, d) in enumerate(zip(over, source.dims)))
+        seen = tuple(
+            o if i in axes else d for i, (o, d) in enumerate(zip(over, source.dims, strict=True))
+        )
         dims = tuple(1 if i in axes else d for i, d in enumerate(seen))
-        fold = Fold(dims, source.dtype, how.word, source, seen, axes, identity_of(how, source.dtype))
+        fold = Fold(
+            dims, source.dtype, how.word, source, seen, axes, identity_of(how, source.dtype)
+        )
         self._steps.append(fold)
         return fold
 

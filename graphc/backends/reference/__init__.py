@@ -1,4 +1,4 @@
-"""The reference backend: each operation's numpy meaning, no pass, no fusion. The judge in every test."""
+"""The reference backend: each operation's numpy meaning, no pass, no fusion. The judge in tests."""
 
 from __future__ import annotations
 

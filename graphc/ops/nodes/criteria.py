@@ -9,18 +9,16 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from graphc.ir.codegen import NodeLevel
-from graphc.ir.core import Array, InferRule, Level, NotDifferentiable, OpDef, Operation, Value
-from graphc.ir.insertion import IRBuilder
+from graphc.ir.core import Array, InferRule, IRBuilder, OpDef, Operation, Value
 from graphc.ir.params import Params
-from graphc.ir.types import DType, MatrixType, Type
+from graphc.ir.types import DType, Type
 from graphc.ops import composites
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import NOT_EQUAL, cast, compare, mul, neg, sub
 from graphc.ops.nodes.layout import (
     SCALAR,
-    PlainNode,
     matrix,
+    node_def,
     operand_types,
     refine_equal,
     require_equal_sizes,
@@ -46,26 +44,35 @@ def _expand_sum(b: IRBuilder, _op: Operation, operands: Sequence[Value], _dtype:
     return _total(b, operands[0])
 
 
-def _expand_square_error(b: IRBuilder, _op: Operation, operands: Sequence[Value], dtype: DType) -> Value:
+def _expand_square_error(
+    b: IRBuilder, _op: Operation, operands: Sequence[Value], dtype: DType
+) -> Value:
     difference = sub(b, operands[0], operands[1])
     total = _total(b, mul(b, difference, difference))
     return mul(b, total, full_like(b, 0.5, total))
 
 
-def _expand_cross_entropy(b: IRBuilder, _op: Operation, operands: Sequence[Value], _dtype: DType) -> Value:
+def _expand_cross_entropy(
+    b: IRBuilder, _op: Operation, operands: Sequence[Value], _dtype: DType
+) -> Value:
     label, probability = operands
     return neg(b, _total(b, mul(b, label, composites.clamped_log(b, probability))))
 
 
-def _expand_cross_entropy_with_softmax(b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType) -> Value:
+def _expand_cross_entropy_with_softmax(
+    b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType
+) -> Value:
     label, score = operands
     log_probability = composites.log_softmax(b, score, row_axis(operand_types(op)[1]))
     return neg(b, _total(b, mul(b, label, log_probability)))
 
 
-def _expand_error_prediction(b: IRBuilder, op: Operation, operands: Sequence[Value], dtype: DType) -> Value:
+def _expand_error_prediction(
+    b: IRBuilder, op: Operation, operands: Sequence[Value], dtype: DType
+) -> Value:
     first, second = (
-        composites.argmax(b, v, row_axis(t)) for v, t in zip(operands, operand_types(op), strict=True)
+        composites.argmax(b, v, row_axis(t))
+        for v, t in zip(operands, operand_types(op), strict=True)
     )
     return _total(b, cast(b, compare(b, NOT_EQUAL, first, second), dtype))
 
@@ -97,18 +104,14 @@ def _criterion(
     source: str,
 ) -> OpDef:
     pair = len(operands) == 2
-    return OpDef(
-        name=f"node.{name}",
-        summary=summary,
-        operands=operands,
-        params=PlainNode,
+    return node_def(
+        name,
+        summary,
+        operands,
         infer=_of_equal_sizes(" and ".join(operands)) if pair else lambda _t, _p: [SCALAR],
         refine=refine_equal if pair else None,
         reference=reference,
         expand=expand,
-        codegen=NodeLevel(),
-        vjp=NotDifferentiable.NONE,
-        level=Level.NODE,
         equation=equation,
         source=source,
     )

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from graphc.ir.codegen import NodeLevel
-from graphc.ir.core import Level, NotDifferentiable, OpDef
+from graphc.ir.core import OpDef
 from graphc.ir.types import SAMPLES, MatrixType, Type, TypeRuleError
-from graphc.ops.nodes.layout import NodeParams, matrix
+from graphc.ops.nodes.layout import NodeParams, matrix, node_def
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,8 @@ def _infer_delay(types: Sequence[Type], params: DelayParams) -> Sequence[Type]:
     x = matrix(types[0])
     if params.rows < 0 or params.time_step < 1:
         raise TypeRuleError(
-            f"requires rows of at least 0 and a time step of at least 1, got {params.rows} and {params.time_step}"
+            "requires rows of at least 0 and a time step of at least 1, "
+            f"got {params.rows} and {params.time_step}"
         )
     if x.cols is not None and not x.has_samples:
         raise TypeRuleError(f"requires a node with one column per time step, got {x}", operand=0)
@@ -43,15 +43,12 @@ def _infer_delay(types: Sequence[Type], params: DelayParams) -> Sequence[Type]:
 
 
 def _delay(name: str, summary: str, equation: str) -> OpDef:
-    return OpDef(
-        name=f"node.{name}",
-        summary=summary,
-        operands=("x",),
+    return node_def(
+        name,
+        summary,
+        ("x",),
         params=DelayParams,
         infer=_infer_delay,
-        codegen=NodeLevel(),
-        vjp=NotDifferentiable.NONE,
-        level=Level.NODE,
         equation=equation,
         source="book 2.6",
     )

@@ -6,17 +6,15 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from graphc.ir.codegen import NodeLevel
-from graphc.ir.core import Array, InferRule, Level, NotDifferentiable, OpDef, Operation, Value
-from graphc.ir.insertion import IRBuilder
+from graphc.ir.core import Array, InferRule, IRBuilder, OpDef, Operation, Value
 from graphc.ir.params import Params
-from graphc.ir.types import DType, MatrixType, Type, TypeRuleError
+from graphc.ir.types import DType, MatrixDim, MatrixType, Type, TypeRuleError
 from graphc.ops import composites, elementwise
 from graphc.ops.nodes.layout import (
-    PlainNode,
     equal_sizes,
     matrix,
     merged,
+    node_def,
     node_type,
     operand_types,
     refine_equal,
@@ -34,21 +32,24 @@ Emit2 = Callable[[IRBuilder, Value, Value], Value]
 # --- one operand ---------------------------------------------------------------------------------
 
 
-def _unary(name: str, summary: str, emit: Emit1, reference: Callable[[Array], Array], equation: str, source: str) -> OpDef:
+def _unary(
+    name: str,
+    summary: str,
+    emit: Emit1,
+    reference: Callable[[Array], Array],
+    equation: str,
+    source: str,
+) -> OpDef:
     def expand(b: IRBuilder, _op: Operation, operands: Sequence[Value], _dtype: DType) -> Value:
         return emit(b, operands[0])
 
-    return OpDef(
-        name=f"node.{name}",
-        summary=summary,
-        operands=("x",),
-        params=PlainNode,
+    return node_def(
+        name,
+        summary,
+        ("x",),
         infer=unary,
         reference=lambda _p, x: reference(x),
         expand=expand,
-        codegen=NodeLevel(),
-        vjp=NotDifferentiable.NONE,
-        level=Level.NODE,
         equation=equation,
         source=source,
     )
@@ -65,17 +66,13 @@ def _columnwise(
     def expand(b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType) -> Value:
         return emit(b, operands[0], row_axis(node_type(op)))
 
-    return OpDef(
-        name=f"node.{name}",
-        summary=summary,
-        operands=("x",),
-        params=PlainNode,
+    return node_def(
+        name,
+        summary,
+        ("x",),
         infer=unary,
         reference=lambda _p, x: reference(x),
         expand=expand,
-        codegen=NodeLevel(),
-        vjp=NotDifferentiable.NONE,
-        level=Level.NODE,
         equation=equation,
         source=source,
     )
@@ -100,7 +97,14 @@ SIGMOID = _unary(
     "V = 1 / (1 + e^-X)",
     "book 2.4.2",
 )
-TANH = _unary("tanh", "hyperbolic tangent of each element", elementwise.tanh, np.tanh, "V = tanh X", "book 2.4.2")
+TANH = _unary(
+    "tanh",
+    "hyperbolic tangent of each element",
+    elementwise.tanh,
+    np.tanh,
+    "V = tanh X",
+    "book 2.4.2",
+)
 RECTIFIED_LINEAR = _unary(
     "rectified_linear",
     "the positive part of each element; slope 0 at 0",
@@ -109,7 +113,14 @@ RECTIFIED_LINEAR = _unary(
     "V = max(0, X)",
     "book 2.4.2",
 )
-EXP = _unary("exp", "exponential of each element", elementwise.exp, np.exp, "V = e^X", "toolkit, beyond the book")
+EXP = _unary(
+    "exp",
+    "exponential of each element",
+    elementwise.exp,
+    np.exp,
+    "V = e^X",
+    "toolkit, beyond the book",
+)
 LOG = _unary(
     "log",
     "natural logarithm of each element; arguments below 1e-37 are taken as 1e-37",
@@ -149,15 +160,18 @@ def _sum_type(a: MatrixType, b: MatrixType, name: str, *, repeat_columns: bool) 
         column_vector = small.cols == 1 and big.rows % small.rows == 0
         if big == small or row_vector or column_vector:
             return big
-    if repeat_columns and a.rows == b.rows and isinstance(a.cols, int) and isinstance(b.cols, int):
-        if a.cols % b.cols == 0:
-            return a
+    if repeat_columns and a.rows == b.rows and _divides(b.cols, a.cols):
+        return a
     raise TypeRuleError(
         f"requires equal sizes, or one operand a row vector over the same columns or a column "
         f"vector whose rows divide the other's, got {a} and {b}",
         operand=1,
         slug="shape-mismatch",
     )
+
+
+def _divides(part: MatrixDim, whole: MatrixDim) -> bool:
+    return isinstance(part, int) and isinstance(whole, int) and whole % part == 0
 
 
 def _vector_free(a: MatrixType, b: MatrixType) -> bool:
@@ -174,10 +188,12 @@ def _broadcasting(repeat_columns: bool, name: str) -> InferRule:
 
 
 def _refine_sum(types: Sequence[MatrixType], _params: Params) -> Sequence[MatrixType]:
-    """A parameter of unknown rows takes the other's; one with unknown columns, when it is no bias."""
+    """A parameter takes what is unknown of its size from the other operand."""
     a, b = types
     return [
-        MatrixType(x.rows if x.rows is not None else y.rows, x.cols if x.cols is not None else y.cols)
+        MatrixType(
+            x.rows if x.rows is not None else y.rows, x.cols if x.cols is not None else y.cols
+        )
         for x, y in ((a, b), (b, a))
     ]
 
@@ -185,7 +201,14 @@ def _refine_sum(types: Sequence[MatrixType], _params: Params) -> Sequence[Matrix
 def _expand_broadcasting(emit: Emit2) -> Callable[..., Value]:
     def expand(b: IRBuilder, op: Operation, operands: Sequence[Value], dtype: DType) -> Value:
         target = node_type(op)
-        samples = next((tensor_dims(v)[0] for v, t in zip(operands, operand_types(op), strict=True) if t.has_samples), 0)
+        samples = next(
+            (
+                tensor_dims(v)[0]
+                for v, t in zip(operands, operand_types(op), strict=True)
+                if t.has_samples
+            ),
+            0,
+        )
         dims = tensor_type(target, samples, dtype).dims
         x, y = (
             spread(b, v, t, target, dims) for v, t in zip(operands, operand_types(op), strict=True)
@@ -216,19 +239,9 @@ def _minus_reference(_p: Params, a: Array, b: Array) -> Array:
     return x - y
 
 
-def _binary(name: str, summary: str, **fields) -> OpDef:  # type: ignore[no-untyped-def]
-    return OpDef(
-        name=f"node.{name}",
-        summary=summary,
-        params=PlainNode,
-        codegen=NodeLevel(),
-        vjp=NotDifferentiable.NONE,
-        level=Level.NODE,
-        **fields,
-    )
-
-
-def _expand_element_times(b: IRBuilder, _op: Operation, operands: Sequence[Value], _dtype: DType) -> Value:
+def _expand_element_times(
+    b: IRBuilder, _op: Operation, operands: Sequence[Value], _dtype: DType
+) -> Value:
     return elementwise.mul(b, operands[0], operands[1])
 
 
@@ -251,10 +264,10 @@ def _expand_scale(b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype
     return elementwise.mul(b, spread(b, factor, source, target, tensor_dims(x)), x)
 
 
-PLUS = _binary(
+PLUS = node_def(
     "plus",
     "sum, with broadcasting of row and column vectors",
-    operands=("a", "b"),
+    ("a", "b"),
     infer=_broadcasting(True, "Plus"),
     refine=_refine_sum,
     reference=_plus_reference,
@@ -262,10 +275,10 @@ PLUS = _binary(
     equation="V = A + B",
     source="book 2.4.3",
 )
-MINUS = _binary(
+MINUS = node_def(
     "minus",
     "difference, with broadcasting of row and column vectors",
-    operands=("a", "b"),
+    ("a", "b"),
     infer=_broadcasting(False, "Minus"),
     refine=_refine_sum,
     reference=_minus_reference,
@@ -273,10 +286,10 @@ MINUS = _binary(
     equation="V = A - B",
     source="book 2.4.3",
 )
-ELEMENT_TIMES = _binary(
+ELEMENT_TIMES = node_def(
     "element_times",
     "element-wise product of two nodes of one size",
-    operands=("a", "b"),
+    ("a", "b"),
     infer=equal_sizes("operands"),
     refine=refine_equal,
     reference=lambda _p, a, b: a * b,
@@ -284,10 +297,10 @@ ELEMENT_TIMES = _binary(
     equation="V = A ∘ B",
     source="book 2.4.3",
 )
-SCALE = _binary(
+SCALE = node_def(
     "scale",
     "a matrix times a 1x1 node",
-    operands=("factor", "x"),
+    ("factor", "x"),
     infer=_infer_scale,
     refine=_refine_scale,
     reference=lambda _p, s, x: s * x,

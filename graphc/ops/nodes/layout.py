@@ -9,8 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from graphc.ir.core import InferRule, OpDef, Operation, Value
-from graphc.ir.insertion import IRBuilder
+from graphc.ir.codegen import NodeLevel
+from graphc.ir.core import (
+    ExpandRule,
+    InferRule,
+    IRBuilder,
+    Level,
+    NotDifferentiable,
+    OpDef,
+    Operation,
+    Reference,
+    RefineRule,
+    Value,
+)
 from graphc.ir.params import Params
 from graphc.ir.types import SAMPLES, Dim, DType, MatrixType, TensorType, Type, TypeRuleError
 from graphc.ops.movement import reshape
@@ -38,6 +49,39 @@ class PlainNode(NodeParams):
 def node_params(op: Operation) -> NodeParams:
     assert isinstance(op.params, NodeParams)
     return op.params
+
+
+def node_def(
+    name: str,
+    summary: str,
+    operands: tuple[str, ...],
+    *,
+    infer: InferRule,
+    params: type[Params] = PlainNode,
+    expand: ExpandRule | None = None,
+    refine: RefineRule | None = None,
+    reference: Reference | None = None,
+    constraints: tuple[str, ...] = (),
+    equation: str = "",
+    source: str = "",
+) -> OpDef:
+    """The OpDef of a node; `name` without the `node.`. References take matrices rows x columns."""
+    return OpDef(
+        name=f"node.{name}",
+        summary=summary,
+        operands=operands,
+        params=params,
+        infer=infer,
+        expand=expand,
+        refine=refine,
+        reference=reference,
+        codegen=NodeLevel(),
+        vjp=NotDifferentiable.NONE,
+        level=Level.NODE,
+        constraints=constraints,
+        equation=equation,
+        source=source,
+    )
 
 
 def display_name(opdef: OpDef) -> str:
@@ -102,9 +146,7 @@ def require_equal_sizes(a: MatrixType, b: MatrixType, what: str) -> None:
 
 def merged(a: MatrixType, b: MatrixType) -> MatrixType:
     """What is known of a size from two that agree."""
-    return MatrixType(
-        b.rows if a.rows is None else a.rows, b.cols if a.cols is None else a.cols
-    )
+    return MatrixType(b.rows if a.rows is None else a.rows, b.cols if a.cols is None else a.cols)
 
 
 def refine_equal(types: Sequence[MatrixType], _params: Params) -> Sequence[MatrixType]:
@@ -113,7 +155,9 @@ def refine_equal(types: Sequence[MatrixType], _params: Params) -> Sequence[Matri
     return [merged(t, both) for t in types]
 
 
-def spread(b: IRBuilder, x: Value, source: MatrixType, target: MatrixType, dims: Sequence[Dim]) -> Value:
+def spread(
+    b: IRBuilder, x: Value, source: MatrixType, target: MatrixType, dims: Sequence[Dim]
+) -> Value:
     """`x`, a node of size `source`, repeated to the size `target` that its tensor `dims` has.
 
     A row vector is repeated over the rows; a column vector whose length divides the rows is tiled
@@ -137,9 +181,7 @@ def spread(b: IRBuilder, x: Value, source: MatrixType, target: MatrixType, dims:
         return reshape(b, broadcast(b, reshape(b, x, (1, source.rows, 1)), folded), dims)
     if source.cols not in (1, target.cols):
         folded = (target.rows, source.cols, target.cols // source.cols)
-        return reshape(
-            b, broadcast(b, reshape(b, x, (source.rows, source.cols, 1)), folded), dims
-        )
+        return reshape(b, broadcast(b, reshape(b, x, (source.rows, source.cols, 1)), folded), dims)
     return broadcast(b, x, dims)
 
 

@@ -8,13 +8,10 @@ from typing import Literal
 
 import numpy as np
 
-from graphc.ir.codegen import NodeLevel
-from graphc.ir.core import Array, Level, NotDifferentiable, OpDef, Operation, Value
-from graphc.ir.insertion import IRBuilder
-from graphc.ir.params import Params
+from graphc.ir.core import Array, IRBuilder, Operation, Value
 from graphc.ir.types import DType, MatrixType, TensorType, Type, TypeRuleError
 from graphc.ops.constant import constant
-from graphc.ops.nodes.layout import NodeParams, per_sample
+from graphc.ops.nodes.layout import NodeParams, node_def, per_sample
 
 Init = Literal["uniform", "gaussian", "fixed_value", "from_file"]
 
@@ -69,7 +66,9 @@ def _infer_constant(_types: Sequence[Type], params: ConstantParams) -> Sequence[
     return [MatrixType(params.rows, params.cols)]
 
 
-def _expand_constant(b: IRBuilder, op: Operation, _operands: Sequence[Value], dtype: DType) -> Value:
+def _expand_constant(
+    b: IRBuilder, op: Operation, _operands: Sequence[Value], dtype: DType
+) -> Value:
     assert isinstance(op.params, ConstantParams)
     return constant(b, op.params.value, TensorType((op.params.rows, op.params.cols), dtype))
 
@@ -78,45 +77,30 @@ def _constant_reference(params: ConstantParams) -> Array:
     return np.full((params.rows, params.cols), params.value)
 
 
-def _leaf(name: str, summary: str, params: type[Params], infer, source: str) -> OpDef:  # type: ignore[no-untyped-def]
-    return OpDef(
-        name=name,
-        summary=summary,
-        operands=(),
-        params=params,
-        infer=infer,
-        codegen=NodeLevel(),
-        vjp=NotDifferentiable.NONE,
-        level=Level.NODE,
-        source=source,
-    )
-
-
-INPUT = _leaf(
-    "node.input",
+INPUT = node_def(
+    "input",
     "data given at every call, one column per sample",
-    InputParams,
-    _infer_input,
-    "book 4.1.1.2",
+    (),
+    params=InputParams,
+    infer=_infer_input,
+    source="book 4.1.1.2",
 )
-PARAMETER = _leaf(
-    "node.parameter",
+PARAMETER = node_def(
+    "parameter",
     "a matrix that training changes",
-    ParameterParams,
-    _infer_parameter,
-    "book 4.1.1.3; initial values: book 4.1.4",
+    (),
+    params=ParameterParams,
+    infer=_infer_parameter,
+    source="book 4.1.1.3; initial values: book 4.1.4",
 )
-CONSTANT = OpDef(
-    name="node.constant",
-    summary="a matrix with one value everywhere",
-    operands=(),
+CONSTANT = node_def(
+    "constant",
+    "a matrix with one value everywhere",
+    (),
     params=ConstantParams,
     infer=_infer_constant,
     reference=_constant_reference,
     expand=_expand_constant,
-    codegen=NodeLevel(),
-    vjp=NotDifferentiable.NONE,
-    level=Level.NODE,
     source="book 4.1.4",
 )
 

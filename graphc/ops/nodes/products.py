@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphc.ir.codegen import NodeLevel
-from graphc.ir.core import Level, NotDifferentiable, OpDef, Operation, Value
-from graphc.ir.insertion import IRBuilder
+from graphc.ir.core import IRBuilder, Operation, Value
 from graphc.ir.params import Params
 from graphc.ir.types import DType, MatrixType, Type, TypeRuleError
 from graphc.ops.contraction import matmul
-from graphc.ops.nodes.layout import PlainNode, matrix, operand_types
+from graphc.ops.nodes.layout import matrix, node_def, operand_types
 
 
 def _infer_times(types: Sequence[Type], _params: Params) -> Sequence[Type]:
@@ -45,18 +43,14 @@ def _expand_times(b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype
     return matmul(b, left, right)
 
 
-TIMES = OpDef(
-    name="node.times",
-    summary="matrix product",
-    operands=("A", "B"),
-    params=PlainNode,
+TIMES = node_def(
+    "times",
+    "matrix product",
+    ("A", "B"),
     infer=_infer_times,
     refine=_refine_times,
     reference=lambda _p, a, b: a @ b,
     expand=_expand_times,
-    codegen=NodeLevel(),
-    vjp=NotDifferentiable.NONE,
-    level=Level.NODE,
     constraints=("C1 A has a fixed number of columns", "C2 columns of A = rows of B"),
     equation="V = A B",
     source="book 2.4.3",

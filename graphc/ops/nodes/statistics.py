@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from graphc.ir.codegen import NodeLevel
-from graphc.ir.core import Level, NotDifferentiable, OpDef, Operation, Value
-from graphc.ir.insertion import IRBuilder
+from graphc.ir.core import IRBuilder, OpDef, Operation, Value
 from graphc.ir.params import Params
 from graphc.ir.types import DType, MatrixType, Type, TypeRuleError
 from graphc.ops.elementwise import mul, sub
 from graphc.ops.nodes.layout import (
     NodeParams,
-    PlainNode,
     matrix,
     merged,
+    node_def,
     operand_types,
     spread,
     tensor_dims,
@@ -60,7 +58,9 @@ def _refine_normalization(types: Sequence[MatrixType], _params: Params) -> Seque
     return [types[0], merged(types[1], column), merged(types[2], column)]
 
 
-def _expand_normalization(b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType) -> Value:
+def _expand_normalization(
+    b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType
+) -> Value:
     source = operand_types(op)
     x, mean, inverse = operands
     dims = tensor_dims(x)
@@ -71,15 +71,12 @@ def _expand_normalization(b: IRBuilder, op: Operation, operands: Sequence[Value]
 
 
 def _statistic(name: str, summary: str, equation: str) -> OpDef:
-    return OpDef(
-        name=f"node.{name}",
-        summary=summary,
-        operands=("feature",),
+    return node_def(
+        name,
+        summary,
+        ("feature",),
         params=StatisticParams,
         infer=_infer_statistic,
-        codegen=NodeLevel(),
-        vjp=NotDifferentiable.NONE,
-        level=Level.NODE,
         equation=equation,
         source="book 2.4.4",
     )
@@ -88,21 +85,17 @@ def _statistic(name: str, summary: str, equation: str) -> OpDef:
 MEAN = _statistic("mean", "mean of each row over the whole data set", "V = (1/N) Σ X")
 INV_STD_DEV = _statistic(
     "inv_std_dev",
-    "reciprocal standard deviation of each row over the whole data set; population variance, at least 1e-10",
+    "reciprocal standard deviation of each row over the whole data set (population variance)",
     "V = 1 / √max((1/N) Σ (X - mean)², 1e-10)",
 )
-PER_DIM_MEAN_VAR_NORMALIZATION = OpDef(
-    name="node.per_dim_mean_var_normalization",
-    summary="each row minus its mean, times its reciprocal standard deviation",
-    operands=("x", "mean", "inv_std_dev"),
-    params=PlainNode,
+PER_DIM_MEAN_VAR_NORMALIZATION = node_def(
+    "per_dim_mean_var_normalization",
+    "each row minus its mean, times its reciprocal standard deviation",
+    ("x", "mean", "inv_std_dev"),
     infer=_infer_normalization,
     refine=_refine_normalization,
     reference=lambda _p, x, m, s: (x - m) * s,
     expand=_expand_normalization,
-    codegen=NodeLevel(),
-    vjp=NotDifferentiable.NONE,
-    level=Level.NODE,
     equation="V = (X - mean) ∘ invStdDev",
     source="book 2.4.4",
 )

@@ -78,7 +78,7 @@ class _Group:
 def is_row_reduction(op: Operation) -> bool:
     """A reduction over the innermost axis alone; its result may be read in the same kernel."""
     assert isinstance(op.params, ReduceParams)
-    return op.params.axes == (_dims_of(op.operands[0]).__len__() - 1,)
+    return op.params.axes == (len(_dims_of(op.operands[0])) - 1,)
 
 
 def iteration_dims(op: Operation) -> tuple[Dim, ...]:
@@ -302,7 +302,11 @@ class _Grouping:
         return all(self._fits(m, space, joined, op) for m in members)
 
     def _fits(
-        self, member: Operation, space: tuple[Dim, ...], joined: Sequence[_Group], op: Operation | None
+        self,
+        member: Operation,
+        space: tuple[Dim, ...],
+        joined: Sequence[_Group],
+        op: Operation | None,
     ) -> bool:
         if isinstance(member.opdef.codegen, Reduction):
             return True  # K2 has been checked
@@ -386,7 +390,9 @@ def _resolve(group: _Group) -> _Group:
     while root.into is not None:
         root = root.into
     while group.into is not None:  # shorten the way for the next look-up
-        group.into, group = root if group.into is not root else group.into, group.into
+        following = group.into
+        group.into = root
+        group = following
     return root
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 import pytest
 
-from graphc.cli.main import COMMANDS, main, run_command
+from graphc.cli.main import COMMANDS, main
+from graphc.cli.runner import run_command
 from graphc.cli.terminal import Terminal, common_options
 from graphc.support.diagnostics import InternalError, fail
 from graphc.support.source import SourceFile

@@ -150,6 +150,26 @@ def test_what_the_function_raises_comes_through_and_the_old_file_stays(target: P
     assert names(target.parent) == ["model"]
 
 
+@pytest.mark.parametrize(("mode", "asked_for"), [(0o600, 0o600), (0o644, 0o600), (None, 0o666)])
+def test_the_temporary_is_created_anew_and_never_with_too_many_rights(
+    target: Path, mode: int | None, asked_for: int
+) -> None:
+    opened: list[tuple[int, int]] = []
+
+    def open_and_note(path: str, flags: int, mode: int) -> int:
+        opened.append((flags, mode))
+        return os.open(path, flags, mode)
+
+    if mode is None:
+        target.unlink()
+    else:
+        target.chmod(mode)
+    write_atomically(target, NEW, calls=replace(SYSTEM_CALLS, open=open_and_note))
+    flags, asked = opened[0]
+    assert flags & os.O_CREAT and flags & os.O_EXCL
+    assert asked == asked_for
+
+
 def test_temporary_names_do_not_repeat(target: Path) -> None:
     seen: list[str] = []
 
@@ -252,6 +272,21 @@ def test_a_write_that_makes_no_progress_is_an_error(target: Path) -> None:
     assert target.read_bytes() == OLD
 
 
+def test_nothing_more_is_written_after_a_failed_write(target: Path) -> None:
+    recorder = Recorder()
+    write = recorder.calls().write
+
+    def fail_once(descriptor: int, data: object) -> int:
+        written = write(descriptor, data)  # pyright: ignore[reportArgumentType]
+        if len(recorder.events) == 2:
+            raise OSError(errno.EIO, "bad disk")
+        return written
+
+    with pytest.raises(GraphcError, match="bad disk"):
+        write_atomically(target, write_in_pieces, calls=replace(SYSTEM_CALLS, write=fail_once))
+    assert len(recorder.events) == 2
+
+
 def test_a_file_system_without_flushing_of_folders_is_fine(target: Path) -> None:
     def fsync(descriptor: int) -> None:
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
@@ -338,47 +373,64 @@ def plainly(path, data):
         stream.write(data)
 
 path, write = Path(sys.argv[1]), {"atomic": write_atomically, "plain": plainly}[sys.argv[2]]
+repeats = int(sys.argv[3])
 version = int.from_bytes(path.read_bytes()[:8], "little")
 while True:
     version += 1
-    write(path, version.to_bytes(8, "little") * 400_000)
-    os.write(1, version.to_bytes(8, "little"))
+    data = version.to_bytes(8, "little") * repeats
+    # Reported only now, so that the next write begins when the other side hears of the last one.
+    os.write(1, (version - 1).to_bytes(8, "little"))
+    write(path, data)
 """
+REPEATS = (100, 1000, 10_000, 50_000, 100_000)
 
 
-def run_and_kill(path: Path, kind: str, written: int) -> int:
-    """Start a writer, kill it during a write after `written` more; the last version it made."""
-    command = [sys.executable, "-c", WRITER, str(path), kind]
+def run_and_kill(path: Path, kind: str, kill: int) -> tuple[int, bool]:
+    """Start a writer and kill it; the last version it reported, and if the file was ever damaged.
+
+    The file's size and the number of looks at it between a report and the kill depend on `kill`,
+    so that the kills come while the writer opens, writes, flushes and renames.
+    """
+    repeats, looks = REPEATS[kill % len(REPEATS)], kill % 7
+    command = [sys.executable, "-c", WRITER, str(path), kind, str(repeats)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0, cwd=ROOT) as process:
         assert process.stdout is not None
         reported = b""
-        while len(reported) < 8 * written:
+        while len(reported) < 16:
             reported += process.stdout.read(8)
+        damaged = any(version_in(path) is None for _ in range(looks))
         process.kill()
         reported += process.stdout.read()
-    return int.from_bytes(reported[-8:], "little")
+    return int.from_bytes(reported[-8:], "little"), damaged
 
 
-def lost_or_damaged(path: Path, last: int) -> bool:
+def version_in(path: Path) -> int | None:
+    """The version of which the file is full, None if it is damaged."""
     data = path.read_bytes()
-    return data != data[:8] * 400_000 or int.from_bytes(data[:8], "little") < last
+    whole = data[:8] * (len(data) // 8)
+    is_whole = data == whole and len(data) in {8 * repeats for repeats in REPEATS}
+    return int.from_bytes(data[:8], "little") if is_whole else None
+
+
+def is_lost_or_damaged(path: Path, kind: str, kill: int) -> bool:
+    last, was_damaged = run_and_kill(path, kind, kill)
+    version = version_in(path)
+    return was_damaged or version is None or version < last
 
 
 def test_a_kill_while_writing_never_loses_or_damages_the_file(tmp_path: Path) -> None:
     path = tmp_path / "a"
-    write_atomically(path, bytes(8) * 400_000)
+    write_atomically(path, bytes(8) * REPEATS[0])
     for kill in range(60):
-        last = run_and_kill(path, "atomic", 1 + kill % 3)
-        assert not lost_or_damaged(path, last)
+        assert not is_lost_or_damaged(path, "atomic", kill)
     left = [name for name in names(tmp_path) if name.endswith(".tmp")]
     assert left, "no kill came during a write, so this test has shown nothing"
 
 
 def test_the_kill_test_finds_a_plain_writer(tmp_path: Path) -> None:
     path = tmp_path / "a"
-    path.write_bytes(bytes(8) * 400_000)
-    damaged = (lost_or_damaged(path, run_and_kill(path, "plain", 1 + k % 3)) for k in range(60))
-    assert any(damaged)
+    path.write_bytes(bytes(8) * REPEATS[0])
+    assert any(is_lost_or_damaged(path, "plain", kill) for kill in range(60))
 
 
 OVER_LIMIT = """
@@ -476,6 +528,16 @@ def test_a_relative_name_is_read_below_the_folder(tmp_path: Path) -> None:
     (tmp_path / "a" / "b" / "w.txt").write_bytes(OLD)
     assert read_file_inside(tmp_path, "a/b/w.txt", 10_000) == OLD
     assert read_file_inside(tmp_path, "./a//b/w.txt", 10_000) == OLD
+
+
+def test_reading_below_a_folder_leaves_no_descriptor_open(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "w.txt").write_bytes(OLD)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    read_file_inside(tmp_path, "a/b/w.txt", 10_000)
+    with pytest.raises(GraphcError):
+        read_file_inside(tmp_path, "a/x/w.txt", 10_000)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 @pytest.mark.parametrize("name", ["../model", "a/../model", "..", "", ".", "a\0", "a/../../x"])

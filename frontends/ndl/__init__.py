@@ -1,0 +1,155 @@
+"""NDL, the network description language of the Computational Network Toolkit, as a front end.
+
+`load` reads a text and builds its network through `graphc.builder`. The way of a text:
+
+    preprocess   comments out, $name$ in         lexer     words, numbers, brackets
+    parser       statements, macros, sections    macros    one table; recursion and limits
+    expand       statements and macro calls      network   nodes, names, what had to wait
+
+with `functions` as the table of what can be called, `arguments` to read what it is called with, and
+`scopes` for what a name means where. `docs/ndl.md` describes the language.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from frontends.ndl.ast import Block, Name, Script
+from frontends.ndl.expand import expand
+from frontends.ndl.lexer import number_value, tokenize
+from frontends.ndl.macros import Limits, collect_macros, within_limits
+from frontends.ndl.parser import parse
+from frontends.ndl.preprocess import preprocess
+from frontends.ndl.scopes import Number, Text, Value
+from graphc.support.diagnostics import DiagnosticSink, GraphcError, Severity, fail, suggestion
+from graphc.support.source import SourceFile
+
+if TYPE_CHECKING:
+    from graphc.builder import GraphBuilder
+
+SUFFIXES = (".ndl",)
+"""What files of this language end in."""
+
+_DEFINE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def load(
+    builder: GraphBuilder,
+    text: str,
+    *,
+    file: str,
+    macros: Sequence[tuple[str, str]] = (),
+    defines: Mapping[str, object] | None = None,
+) -> None:
+    """Build the network that an NDL text describes.
+
+    `macros` are further texts as (name for messages, text), read before `text`; their statements
+    count like those of `text`. `defines` replace `$name$`, and a variable of the script with such
+    a name has that value whatever the script assigns; `load` and `run` choose sections as the keys
+    of that name do. Mistakes go to `builder.sink`, none are raised.
+    """
+    errors = _error_count(builder.sink)
+    try:
+        given = _define_texts(defines or {})
+        scripts = [_read(name, source, given, builder.sink) for name, source in macros]
+        main = _read(file, text, given, builder.sink)
+        if _error_count(builder.sink) == errors:
+            chosen = _chosen_blocks(main, given, builder.sink)
+            blocks = [*(script.block for script in scripts), *chosen]
+            _build(builder, blocks, given)
+            _warn_of_unused_defines(given, [*(t for _, t in macros), text], builder.sink)
+    except GraphcError as error:
+        builder.sink.diagnostics.extend(error.diagnostics)
+
+
+def _read(name: str, text: str, given: Mapping[str, str], sink: DiagnosticSink) -> Script:
+    """Parse one file, a byte order mark before it left out."""
+    source = SourceFile(name, text.removeprefix("\ufeff"))
+    plain = preprocess(source, given, sink)
+    return parse(tokenize(plain, sink), plain, sink)
+
+
+def _chosen_blocks(main: Script, given: Mapping[str, str], sink: DiagnosticSink) -> list[Block]:
+    """The parts of a file that count: all of it, or the sections of `load=` and then of `run=`."""
+    if not main.sections and main.load is None and main.run is None:
+        return [main.block]
+    names = [*_section_names("load", main.load, given), *_section_names("run", main.run, given)]
+    if not names:
+        first = main.sections[0].name
+        message = f"a file with sections names those to run, as in `run={first.text}`"
+        raise fail("parse", message, first.span)
+    for statement in main.block.statements:
+        if statement.target is not None:
+            message = f"`{statement.target.text}` is in no section, so it is left out"
+            sink.warning("parse", message, statement.target.span)
+    sections = {section.name.key: section.block for section in main.sections}
+    blocks = {"": Block((), main.block.macros)}
+    for name in names:
+        if name.key not in sections:
+            near = suggestion(name.text, sections)
+            message = f"the file has no section `{name.text}`{near}"
+            sink.error("undefined-name", message, name.span)
+        else:
+            blocks[name.key] = sections[name.key]
+    return list(blocks.values())
+
+
+def _section_names(
+    key: str, written: tuple[Name, ...] | None, given: Mapping[str, str]
+) -> Sequence[Name]:
+    """The sections that a key names; a define of that name wins over the file."""
+    if key not in given:
+        return written or ()
+    span = SourceFile(f"define {key}", given[key]).span(0, len(given[key]))
+    return [Name(name.strip(), span) for name in given[key].split(":")]
+
+
+def _build(builder: GraphBuilder, blocks: Sequence[Block], given: Mapping[str, str]) -> None:
+    table = collect_macros([macro for block in blocks for macro in block.macros], builder.sink)
+    statements = [statement for block in blocks for statement in block.statements]
+    if within_limits(statements, table, Limits(), builder.sink):
+        expand(builder, statements, table, _variables(given))
+
+
+def _define_texts(defines: Mapping[str, object]) -> dict[str, str]:
+    """The text of every define, by name in lower case."""
+    texts: dict[str, str] = {}
+    for name, value in defines.items():
+        if isinstance(value, bool):
+            text = "true" if value else "false"
+        elif isinstance(value, str | int | float):
+            text = str(value)
+        else:
+            kind = type(value).__name__
+            raise fail("bad-value", f"the define `{name}` has to be a number or text, got a {kind}")
+        # How NDL writes infinity; str() writes it as inf.
+        texts[name.lower()] = {"inf": "1#INF", "-inf": "-1#INF"}.get(text, text)
+    return texts
+
+
+def _variables(given: Mapping[str, str]) -> dict[str, Value]:
+    """The defines as variables of the script."""
+    variables: dict[str, Value] = {}
+    for name, text in given.items():
+        number = number_value(text)
+        if _DEFINE_NAME.fullmatch(name):
+            variables[name] = Value(Text(text) if number is None else Number(number, text))
+    return variables
+
+
+def _warn_of_unused_defines(
+    given: Mapping[str, str], texts: Sequence[str], sink: DiagnosticSink
+) -> None:
+    """A define that occurs in no text is likely to be misspelt."""
+    seen = [*texts, *given.values()]
+    words = {word.lower(): word for text in seen for word in re.findall(r"[A-Za-z_]\w*", text)}
+    for name in given:
+        if name not in words:
+            near = suggestion(name, words.values())
+            sink.warning("bad-option", f"the define `{name}` is used nowhere{near}")
+
+
+def _error_count(sink: DiagnosticSink) -> int:
+    return sum(d.severity is Severity.ERROR for d in sink.diagnostics)

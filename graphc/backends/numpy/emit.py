@@ -1,0 +1,208 @@
+"""A planned function as the text of a Python function that needs numpy only.
+
+    def forward(N, arena, features, W, z):
+        h = np.ndarray((N, 10), np.float32, arena, 0)
+        with np.errstate(all="ignore"):
+            np.matmul(features, W.T, out=h)
+            ...
+
+Buffers are views into one array by the offsets in `at`; every call writes with `out=`. Kernels are
+written by `kernel_text.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from graphc.backends.numpy.kernel_text import KernelText, Place, shape_text
+from graphc.backends.numpy.names import Names
+from graphc.backends.numpy.scalars import HELPERS
+from graphc.backends.numpy.text import Constants, Lines, dtype_text
+from graphc.ir.codegen import Contraction, Copy, Permutation, Structured, View
+from graphc.ir.core import Function, Operation, Trait, Value
+from graphc.ir.types import Dim, Symbol, TensorType
+from graphc.ops.contraction import MatmulParams
+from graphc.ops.kernel import MoveParams, places
+from graphc.support.diagnostics import InternalError
+
+RESERVED = {
+    *HELPERS,
+    *("np", "argparse", "base64", "json", "sys", "arena", "start", "stop", "new_arena"),
+    *("run", "info", "main", "checked", "read", "run_blocks", "write", "min", "range"),
+    *("ARENA_BYTES", "BOUNDS", "INFO", "INPUTS", "OUTPUTS", "PARAMETERS"),
+}
+"""Names that emitted modules use for themselves."""
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """The text of a function and what it needs around it.
+
+    name         of the function; its parameters are the dims, the arena, arguments, fresh results
+    helpers      names out of `HELPERS` that it calls
+    constants    lines that define the constants it reads
+    arena_bytes  size of the scratch array, temporaries of kernels included
+    """
+
+    name: str
+    text: str
+    helpers: tuple[str, ...]
+    constants: tuple[str, ...]
+    arena_bytes: int
+
+
+def emit_function(function: Function, dims: Sequence[str], name: str) -> Emitted:
+    """The Python text of `function`. `dims` are the module's dims in signature order."""
+    return _FunctionText(function, dims, name).emit()
+
+
+class _FunctionText:
+    def __init__(self, function: Function, dims: Sequence[str], name: str) -> None:
+        if function.arena is None:
+            raise InternalError(f"@{function.name} has no memory plan")
+        self._function = function
+        self._names = Names(RESERVED)
+        self._name = self._names.fresh(name)
+        self._dims = {dim: self._names.fresh(dim) for dim in dims}
+        self._constants = Constants(self._names)
+        self._helpers: dict[str, None] = {}
+        self._places: dict[Value, Place] = {}
+        self._result_names = [self._names.fresh(r.name) for r in function.results]
+        self._lines = Lines()
+        self._arena = _align(function.arena)
+        self._scratch = 0
+
+    def emit(self) -> Emitted:
+        function = self._function
+        for index, argument in enumerate(function.arguments):
+            name = self._names.fresh(argument.name or f"argument{index}")
+            self._places[argument] = Place(name, "argument", index, _tensor(argument))
+        fresh = [
+            name
+            for name, r in zip(self._result_names, function.results, strict=True)
+            if r.updates is None
+        ]
+        arguments = [self._places[a].name for a in function.arguments]
+        parameters = ", ".join([*self._dims.values(), "arena", *arguments, *fresh])
+        body = self._lines
+        body.add(f"def {self._name}({parameters}):")
+        body.indent()
+        self._docstring()
+        body.add('with np.errstate(all="ignore"):')
+        body.indent()
+        before = len(body)
+        for op in function.block:
+            self._operation(op)
+        if len(body) == before:
+            body.add("pass")
+        return Emitted(
+            self._name,
+            body.text(),
+            tuple(h for h in HELPERS if h in self._helpers),
+            tuple(self._constants.lines),
+            self._arena + self._scratch,
+        )
+
+    def _docstring(self) -> None:
+        given = [f"{self._places[a].name} {self._type(a)}" for a in self._function.arguments]
+        made = [
+            f"{self._places[a].name} (in place)" if a is not None else f"{name} {self._type(v)}"
+            for name, r, v in zip(
+                self._result_names, self._function.results, self._function.returned, strict=True
+            )
+            for a in [self._function.argument(r.updates) if r.updates is not None else None]
+        ]
+        self._lines.add('"""Writes the results into the arrays given; `arena` is scratch memory.')
+        self._lines.blank()
+        for label, items in (("reads", given), ("writes", made)):
+            for index, item in enumerate(items):
+                self._lines.add(f"{label if index == 0 else '':<8}{item}")
+        self._lines.add('"""')
+
+    def _type(self, value: Value) -> str:
+        t = _tensor(value)
+        return f"{t.dtype}[{', '.join(map(self._extent, t.dims))}]"
+
+    def _extent(self, dim: Dim) -> str:
+        return self._dims[dim.name] if isinstance(dim, Symbol) else str(dim)
+
+    def _operation(self, op: Operation) -> None:
+        if op.opdef.has(Trait.TERMINATOR):
+            return
+        match op.opdef.codegen:
+            case View():
+                self._view(op)
+            case Structured():
+                self._kernel(op)
+            case Contraction():
+                assert isinstance(op.params, MatmulParams)
+                a = self._name_of(op.operands[0]) + (".T" if op.params.transpose_a else "")
+                b = self._name_of(op.operands[1]) + (".T" if op.params.transpose_b else "")
+                (out,) = self._targets(op)
+                self._lines.add(f"np.matmul({a}, {b}, out={out})")
+            case Permutation():
+                assert isinstance(op.params, MoveParams)
+                (out,) = self._targets(op)
+                axes = ", ".join(map(str, op.params.permutation))
+                self._lines.add(
+                    f"np.copyto({out}, {self._name_of(op.operands[0])}.transpose({axes}))"
+                )
+            case Copy():
+                (out,) = self._targets(op)
+                self._lines.add(f"np.copyto({out}, {self._name_of(op.operands[0])})")
+            case other:
+                raise InternalError(f"`{op.opdef.name}` ({other}) is not at kernel level")
+
+    def _name_of(self, value: Value) -> str:
+        return self._places[value].name
+
+    def _view(self, op: Operation) -> None:
+        source = self._places[op.operands[0]]
+        wish = op.result.name or f"{source.name}_view"
+        name = self._names.fresh(wish)
+        shape = shape_text(_tensor(op.result).dims, self._extent)
+        self._lines.add(f"{name} = {source.name}.reshape({shape})")
+        self._places[op.result] = Place(name, source.kind, source.index, source.type)
+
+    def _kernel(self, op: Operation) -> None:
+        inputs = [self._places[v] for v in op.operands]
+        self._targets(op)
+        outputs = [self._places[v] for v in op.results]
+        text = KernelText(
+            op, inputs, outputs, self._extent, self._names, self._constants, self._lines
+        )
+        used = text.write(scratch=self._arena)
+        self._helpers.update(dict.fromkeys(text.helpers))
+        self._scratch = max(self._scratch, used)
+
+    def _targets(self, op: Operation) -> list[str]:
+        """The names of the arrays that the results go to; buffers in the arena get a view."""
+        found = places(op) if op.results else ()
+        if found is None or len(found) != len(op.results):
+            raise InternalError(f"a `{op.opdef.name}` in @{self._function.name} has no place")
+        names: list[str] = []
+        for value, at in zip(op.results, found, strict=True):
+            t = _tensor(value)
+            if at.kind == "arena":
+                name = self._names.fresh(value.name or "v1")
+                shape = shape_text(t.dims, self._extent)
+                self._lines.add(
+                    f"{name} = np.ndarray({shape}, {dtype_text(t.dtype)}, arena, {at.index})"
+                )
+            elif at.kind == "result":
+                name = self._result_names[at.index]
+            else:
+                name = self._name_of(self._function.arguments[at.index])
+            self._places[value] = Place(name, at.kind, at.index, t)
+            names.append(name)
+        return names
+
+
+def _align(size: int) -> int:
+    return -(-size // 64) * 64
+
+
+def _tensor(value: Value) -> TensorType:
+    assert isinstance(value.type, TensorType)
+    return value.type

@@ -1,0 +1,67 @@
+"""Runs emitted numpy source inside this process.
+
+The one place of the project that executes text. It is text that `emit.py` has just written: its
+identifiers come from `names.py`, its literals from numbers, and a name out of a user's file gets
+into it only through those two, so nothing that a user wrote is ever executed.
+"""
+
+from __future__ import annotations
+
+import threading
+import types
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from graphc.backends.numpy.emit import Emitted, emit_function
+from graphc.backends.numpy.standalone import helper_text
+from graphc.ir.core import Function
+from graphc.runtime.signature import Signature
+
+
+class NumpyFunction:
+    """A compiled function; `source` is its text. Each thread gets a scratch array of its own."""
+
+    def __init__(self, emitted: Emitted, dims: Sequence[str]) -> None:
+        self.source = library_text(emitted)
+        self._run = _load(self.source, emitted.name)
+        self._dims = tuple(dims)
+        self._arena_bytes = emitted.arena_bytes
+        self._threads = threading.local()
+
+    def __call__(
+        self,
+        arguments: Sequence[np.ndarray],
+        results: Sequence[np.ndarray],
+        sizes: Mapping[str, int],
+    ) -> None:
+        """See `CompiledFunction`."""
+        arena: np.ndarray | None = getattr(self._threads, "arena", None)
+        if arena is None:
+            arena = self._threads.arena = aligned_bytes(self._arena_bytes)
+        self._run(*[sizes[d] for d in self._dims], arena, *arguments, *results)
+
+
+def compile_function(function: Function, signature: Signature) -> NumpyFunction:
+    """The planned function as a callable."""
+    dims = [d.name for d in signature.dims]
+    return NumpyFunction(emit_function(function, dims, function.name), dims)
+
+
+def library_text(emitted: Emitted) -> str:
+    """The function with its helpers and constants, as a module."""
+    parts = ["import base64", "", "import numpy as np", "", *emitted.constants]
+    return "\n".join(parts) + "\n" + helper_text(emitted) + "\n\n" + emitted.text
+
+
+def aligned_bytes(size: int) -> np.ndarray:
+    """`size` bytes of uninitialised memory that start at a multiple of 64."""
+    raw = np.empty(size + 63, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + size]
+
+
+def _load(source: str, name: str) -> Callable[..., None]:
+    module = types.ModuleType("graphc_emitted")
+    exec(compile(source, "<graphc numpy>", "exec"), module.__dict__)  # noqa: S102  # see the top
+    return module.__dict__[name]

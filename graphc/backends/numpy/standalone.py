@@ -1,0 +1,258 @@
+"""A network as one Python file that needs numpy only: parameters inside, `run`, `info`, a command.
+
+import digits; digits.run(features)["z"]
+python digits.py < samples.txt
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphc.backends.base import EmitRequest
+from graphc.backends.numpy.emit import RESERVED, Emitted, emit_function
+from graphc.backends.numpy.names import Names
+from graphc.backends.numpy.scalars import HELPERS
+from graphc.backends.numpy.text import decode_text
+from graphc.ir.core import Function
+from graphc.runtime.signature import Argument, Result, Signature
+from graphc.support.diagnostics import fail
+
+_HEAD = '''"""{title}: a network compiled by graphc to numpy source.
+
+As a library:   import {module}
+                {module}.run({example})   -> {{name: array}}
+As a program:   python {module}.py < samples.txt
+                python {module}.py --help
+
+inputs   {inputs}
+outputs  {outputs}
+"""
+
+import argparse
+import base64
+import json
+import sys
+
+import numpy as np
+
+INFO = {info}
+BOUNDS = {bounds}
+INPUTS = {input_table}
+OUTPUTS = {output_table}
+ARENA_BYTES = {arena}
+'''
+
+_TAIL = '''
+
+def info():
+    """What the network takes and gives: names, element types, shapes, bounds."""
+    return json.loads(INFO)
+
+
+def run({parameters}):
+    """The network's outputs by name, for arrays of one row per sample.
+
+    Raises ValueError when an array does not fit.
+    """
+    sizes = {{}}
+    arrays = [
+        checked(name, array, sizes) for name, array in zip(INPUTS, ({tuple_of_inputs}), strict=True)
+    ]
+    for dim in BOUNDS:
+        sizes.setdefault(dim, 1)  # no input has it
+    outputs = {{
+        name: np.empty([sizes.get(d, d) for d in shape], dtype)
+        for name, (dtype, shape) in OUTPUTS.items()
+    }}
+    {function}({call})
+    return outputs
+
+
+def checked(name, array, sizes):
+    """`array` as the contiguous array that input `name` needs; notes its sizes in `sizes`."""
+    dtype, shape = INPUTS[name]
+    given = np.asarray(array)
+    if given.dtype.kind not in "fiub":
+        raise ValueError(f"input {{name}} requires numbers, got elements of {{given.dtype}}")
+    wanted = f"[{{', '.join(map(str, shape))}}]"
+    if given.ndim != len(shape):
+        hint = f"; one sample is {{name}}[None, :]" if given.ndim == 1 else ""
+        raise ValueError(f"input {{name}} requires {{wanted}}, got {{list(given.shape)}}{{hint}}")
+    for dim, size in zip(shape, given.shape, strict=True):
+        if size != sizes.setdefault(dim, size) if isinstance(dim, str) else size != dim:
+            known = f" where {{dim}} is {{sizes[dim]}}" if isinstance(dim, str) else ""
+            found = list(given.shape)
+            raise ValueError(f"input {{name}} requires {{wanted}}{{known}}, got {{found}}")
+        if size > BOUNDS.get(dim, size):
+            raise ValueError(f"{{dim}} is at most {{BOUNDS[dim]}}, got {{size}}")
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(given, dtype).reshape(given.shape)
+
+
+def new_arena():
+    """Scratch memory for one call, at a multiple of 64 bytes."""
+    raw = np.empty(ARENA_BYTES + 63, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + ARENA_BYTES]
+'''
+
+_COMMAND = '''
+
+def main():
+    """The command: samples from files or standard input, one output as text or .npy."""
+    parser = argparse.ArgumentParser(description="Runs the network on samples, one per line.")
+    parser.add_argument("files", nargs="*", help="one per input, text or .npy; - or none: stdin")
+    parser.add_argument("--output", choices=list(OUTPUTS), default=next(iter(OUTPUTS)))
+    parser.add_argument("-o", dest="to", default="-", help="where to write; - is standard output")
+    parser.add_argument("--info", action="store_true", help="print what it takes and gives")
+    options = parser.parse_args()
+    if options.info:
+        sys.stdout.write(INFO + "\\n")
+        return 0
+    files = options.files or ["-"]
+    if len(files) != len(INPUTS) and INPUTS:
+        parser.error(f"requires one file per input: {', '.join(INPUTS)}")
+    try:
+        write(options.to, run_blocks([read(f) for f in files[: len(INPUTS)]], options.output))
+    except (ValueError, OSError) as problem:
+        sys.stderr.write(f"{parser.prog}: {problem}\\n")
+        return 3
+    return 0
+
+
+def read(name):
+    """The rows of a text file, or the array of a .npy file."""
+    if name.endswith(".npy"):
+        return np.load(name, allow_pickle=False)
+    if name == "-":
+        lines = sys.stdin.read().splitlines()
+    else:
+        with open(name, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    rows = [line.split() for line in lines if line.strip()]
+    if len({len(row) for row in rows}) > 1:
+        raise ValueError(f"{name}: requires the same number of values on every line")
+    width = len(rows[0]) if rows else next(iter(INPUTS.values()))[1][-1]
+    return np.array([[float(cell) for cell in row] for row in rows], float).reshape(-1, width)
+
+
+def run_blocks(arrays, output):
+    """Output `output` for any number of samples, at most the bound of them at a time."""
+    dtype, shape = OUTPUTS[output]
+    bound = min(BOUNDS.values(), default=1)
+    samples = max((len(a) for a in arrays), default=1)
+    if not BOUNDS or not isinstance(shape[0], str) or samples <= bound:
+        return run(*arrays)[output]
+    split = [isinstance(shape[0], str) for _, shape in INPUTS.values()]
+    parts = []
+    for start in range(0, samples, bound):
+        pairs = zip(arrays, split, strict=True)
+        parts.append(run(*[a[start : start + bound] if s else a for a, s in pairs])[output])
+    return np.concatenate(parts)
+
+
+def write(name, array):
+    """As .npy for such a name, else as text with as many digits as the numbers have."""
+    if name.endswith(".npy"):
+        np.save(name, array)
+        return
+    digits = "%.9g" if array.dtype == np.float32 else "%.17g"
+    np.savetxt(sys.stdout if name == "-" else name, array.reshape(len(array), -1), fmt=digits)
+'''
+
+
+def emit_py(function: Function, signature: Signature, request: EmitRequest) -> bytes:
+    """The file. Raises GraphcError `not-supported` for a function that learns."""
+    _check(signature)
+    emitted = emit_function(function, [d.name for d in signature.dims], request.name)
+    parts = [
+        _head(signature, request, emitted),
+        "\n".join(emitted.constants) + "\n" if emitted.constants else "",
+        helper_text(emitted),
+        "\n\n" + emitted.text,
+        _calls(signature, emitted),
+        _COMMAND if signature.fresh_results else "",
+        "\n\n" + _parameters(signature, request),
+        '\n\nif __name__ == "__main__":\n    sys.exit(main())\n' if signature.fresh_results else "",
+    ]
+    return "".join(parts).encode("utf-8")
+
+
+def helper_text(emitted: Emitted) -> str:
+    """The definitions of the helpers that the function calls."""
+    return "".join(f"\n{HELPERS[name]}" for name in emitted.helpers)
+
+
+def _check(signature: Signature) -> None:
+    learns = [a.name for a in signature.arguments if a.role in ("state", "setting")]
+    learns += [r.name for r in signature.results if r.updates is not None]
+    if learns:
+        raise fail(
+            "not-supported",
+            f"a Python file can hold a network but not its training; {learns[0]} belongs to that",
+        )
+
+
+def _head(signature: Signature, request: EmitRequest, emitted: Emitted) -> str:
+    inputs = signature.with_role("input")
+    names = _input_names(signature)
+    return _HEAD.format(
+        title=request.name,
+        module=request.name,
+        example=", ".join(names),
+        inputs=_listing(inputs),
+        outputs=_listing(signature.fresh_results),
+        info=repr(request.info),
+        bounds=repr({d.name: d.bound for d in signature.dims}),
+        input_table=_table(inputs),
+        output_table=_table(signature.fresh_results),
+        arena=emitted.arena_bytes,
+    )
+
+
+def _listing(ports: Sequence[Argument | Result]) -> str:
+    texts = [f"{p.name} {p.dtype}[{', '.join(map(str, p.shape))}]" for p in ports]
+    # A user's name stands in a docstring here: nothing in it may end or escape the string.
+    return ", ".join(texts).replace("\\", "\\\\").replace('"', "'") or "none"
+
+
+_NUMPY_NAMES = {"f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64", "i1": "bool"}
+
+
+def _table(ports: Sequence[Argument | Result]) -> str:
+    return repr({p.name: (_NUMPY_NAMES[p.dtype], p.shape) for p in ports})
+
+
+def _input_names(signature: Signature) -> list[str]:
+    """The parameter names of `run`."""
+    names = Names(RESERVED | {"sizes", "outputs", "arrays", "name", "array", "checked"})
+    return [names.fresh(a.name) for a in signature.with_role("input")]
+
+
+def _calls(signature: Signature, emitted: Emitted) -> str:
+    arguments: list[str] = []
+    inputs = iter(range(len(signature.with_role("input"))))
+    for argument in signature.arguments:
+        if argument.role == "input":
+            arguments.append(f"arrays[{next(inputs)}]")
+        else:
+            arguments.append(f"PARAMETERS[{argument.name!r}]")
+    results = [f"outputs[{r.name!r}]" for r in signature.fresh_results]
+    sizes = [f"sizes[{d.name!r}]" for d in signature.dims]
+    names = _input_names(signature)
+    return _TAIL.format(
+        parameters=", ".join(names),
+        tuple_of_inputs="".join(f"{n}, " for n in names).rstrip(),
+        function=emitted.name,
+        call=", ".join([*sizes, "new_arena()", *arguments, *results]),
+    )
+
+
+def _parameters(signature: Signature, request: EmitRequest) -> str:
+    lines = ["PARAMETERS = {"]
+    for argument in signature.with_role("parameter"):
+        first, *middle, last = decode_text(request.parameters[argument.name])
+        lines.append(f"    {argument.name!r}: {first}")
+        lines += [f"    {line}" for line in middle]
+        lines.append(f"    {last},")
+    return "\n".join([*lines, "}"]) + "\n"

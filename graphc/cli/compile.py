@@ -1,0 +1,130 @@
+"""`graphc compile`: a model in, files out that work without graphc."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+
+import graphc
+from graphc.cli.network import names_of, open_network
+from graphc.cli.options import (
+    EXISTING_FILE,
+    define_option,
+    json_option,
+    macros_option,
+    precision_option,
+)
+from graphc.cli.terminal import Terminal, common_options
+from graphc.driver.artifact import SUFFIXES, ArtifactRequest, emit, kind_of
+from graphc.driver.options import DEFAULT_BATCH, CompileOptions, parse_precision
+
+SCHEMA = 1
+
+EPILOG = """\b
+Examples:
+  graphc compile net.safetensors -o net             a program: ./net --help
+  graphc compile net.safetensors -o libnet.so       a library, for the header of --emit header
+  graphc compile net.safetensors -o net --emit exe,header,so,obj
+  graphc compile net.safetensors -o - --emit ll | less
+
+\b
+Kinds, and what is added to OUT when several are made:
+  exe      a program that reads text or .npy          (nothing)
+  so       a shared library with a C interface        .so
+  obj      an object file with the same interface     .o
+  header   the C header for both                      .h
+  ll       LLVM IR as text                            .ll
+  asm      assembly                                   .s
+  py       a Python module that needs only numpy      .py
+  ir       graphc's own IR, optimised tensor level    .gir
+Programs and libraries are linked by the system's C compiler (cc, gcc, clang, or $CC).
+"""
+
+
+@click.command(epilog=EPILOG, short_help="Compile a model to a program, library, object or source.")
+@click.argument("model", type=EXISTING_FILE, metavar="MODEL")
+@click.option(
+    "-o",
+    "--output",
+    "out",
+    type=click.Path(path_type=Path, allow_dash=True),
+    required=True,
+    metavar="OUT",
+    help="The file to write; with several kinds the stem of their names; `-` is stdout.",
+)
+@click.option(
+    "--emit",
+    "kinds",
+    multiple=True,
+    metavar="KIND,…",
+    help="What to make; can be repeated. Default: what the name of OUT says, else exe.",
+)
+@click.option("--nodes", metavar="A,B,…", help="What to compute, if not the output nodes.")
+@click.option(
+    "--target",
+    default="native",
+    show_default=True,
+    metavar="ISA",
+    help="The instruction set: native, x86-64, x86-64-v3 or x86-64-v4.",
+)
+@click.option(
+    "--bound",
+    type=click.IntRange(1, 2**31 - 1),
+    default=DEFAULT_BATCH,
+    show_default=True,
+    metavar="N",
+    help="The largest number of samples in a call; memory is planned for it.",
+)
+@precision_option
+@define_option
+@macros_option
+@json_option
+@common_options
+@click.pass_obj
+def command(
+    terminal: Terminal,
+    /,
+    model: Path,
+    out: Path,
+    kinds: Sequence[str],
+    nodes: str | None,
+    target: str,
+    bound: int,
+    precision: str,
+    defines: Sequence[tuple[str, object]],
+    macros: Sequence[Path],
+    as_json: bool,
+) -> None:
+    """Compile MODEL (.safetensors, or .ndl with its initial values) to files.
+
+    What is made holds the parameters and needs nothing of graphc.
+    """
+    wanted = [kind for text in kinds for kind in re.split(r"[,\s]+", text) if kind]
+    options = CompileOptions(precision=parse_precision(precision), batch=bound)
+    if not wanted:
+        wanted = [kind_of(out)]
+    network = open_network(model, terminal, defines=defines, macros=macros)
+    request = ArtifactRequest(wanted, out, names_of(nodes), target, graphc.__version__)
+    start = time.perf_counter()
+    paths = emit(network.model, request, options)
+    seconds = time.perf_counter() - start
+    if as_json:
+        terminal.write(as_json_text(paths, seconds))
+        return
+    for kind, path in paths.items():
+        terminal.remark(f"{kind:<6}  {path.stat().st_size:>9,} bytes  {path}")
+    terminal.remark(f"compiled in {seconds:.2f} s")
+
+
+def as_json_text(paths: Mapping[str, Path], seconds: float) -> str:
+    """The files made, by kind."""
+    files = {kind: {"path": str(p), "bytes": p.stat().st_size} for kind, p in paths.items()}
+    return json.dumps({"schema": SCHEMA, "files": files, "seconds": seconds}, indent=1)
+
+
+assert set(SUFFIXES) == {"exe", "so", "obj", "header", "ll", "asm", "py", "ir"}  # as in EPILOG

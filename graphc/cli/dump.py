@@ -1,0 +1,146 @@
+"""`graphc dump`: a network as text, at any stage of its compilation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from graphc.cli.network import names_of, open_network
+from graphc.cli.options import EXISTING_FILE, define_option, macros_option, precision_option
+from graphc.cli.terminal import Terminal, common_options
+from graphc.cli.transform import timing_table
+from graphc.driver import pipelines
+from graphc.driver.compile import node_names, run_passes
+from graphc.driver.options import DEFAULT_BATCH, CompileOptions, parse_precision
+from graphc.driver.prepare import prepare
+from graphc.ir.clone import clone_module
+from graphc.ir.core import Module
+from graphc.ir.printer import print_module
+from graphc.learn.sgd import SGD
+from graphc.learn.step import training_passes
+from graphc.model.model import Model
+from graphc.ops import default_context
+from graphc.passes import PASSES
+from graphc.passes.manager import Pass
+from graphc.support.diagnostics import fail, suggestion
+
+EPILOG = """\b
+Examples:
+  graphc dump net.ndl                               the nodes with their sizes
+  graphc dump net.ndl --stage tensor                what is computed, optimised
+  graphc dump net.ndl --stage kernels --train       the kernels of a training step
+  graphc dump net.ndl --stage kernels --after all   the text after each pass
+  graphc dump net.ndl --stage tensor --after cse    after one pass, and stop there
+"""
+
+
+@click.command(epilog=EPILOG, short_help="Print a network at any stage of compilation.")
+@click.argument("model", type=EXISTING_FILE, metavar="MODEL")
+@click.option(
+    "--stage",
+    type=click.Choice(["nodes", "tensor", "kernels"]),
+    default="nodes",
+    show_default=True,
+    help="Which level: the network, the operations on arrays, the fused and placed kernels.",
+)
+@click.option("--after", metavar="PASS|all", help="The text after this pass, or after every pass.")
+@click.option("--train", is_flag=True, help="A training step instead of the outputs.")
+@click.option("--nodes", metavar="A,B,…", help="What to compute, if not all outputs and criteria.")
+@click.option(
+    "--bound",
+    type=click.IntRange(min=1),
+    default=DEFAULT_BATCH,
+    show_default=True,
+    metavar="N",
+    help="The largest number of samples in a call.",
+)
+@click.option("--print-locations", is_flag=True, help="Print where each operation came from.")
+@click.option("--timing", is_flag=True, help="Print what each pass did, on stderr.")
+@precision_option
+@define_option
+@macros_option
+@common_options
+@click.pass_obj
+def command(
+    terminal: Terminal,
+    /,
+    model: Path,
+    stage: str,
+    after: str | None,
+    train: bool,
+    nodes: str | None,
+    bound: int,
+    print_locations: bool,
+    timing: bool,
+    precision: str,
+    defines: Sequence[tuple[str, object]],
+    macros: Sequence[Path],
+) -> None:
+    """Print MODEL (.ndl or .safetensors) as IR text on stdout."""
+    network = open_network(model, terminal, defines=defines, macros=macros).model
+    if stage == "nodes":
+        if after or train or nodes:
+            raise click.UsageError("--after, --train and --nodes need --stage tensor or kernels")
+        prepare(network)
+        terminal.stdout.write(print_module(network.module, locations=print_locations))
+        return
+    if train and nodes:
+        raise click.UsageError("--train decides what is computed: leave out --nodes")
+    options = CompileOptions(precision=parse_precision(precision), batch=bound, verify=True)
+    prepare(network)
+    passes = stage_passes(network, stage, options, train=train, nodes=names_of(nodes))
+    if after not in (None, "all"):
+        passes = up_to(passes, after)
+
+    def show(done: Pass, module: Module) -> None:
+        text = print_module(module, locations=print_locations)
+        terminal.stdout.write(f"// ----- after {done}\n{text}")
+
+    options = CompileOptions(
+        precision=options.precision,
+        batch=bound,
+        verify=True,
+        after=show if after == "all" else None,
+    )
+    module = clone_module(network.module)
+    records = run_passes(module, passes, default_context(), options)
+    if after != "all":
+        terminal.stdout.write(print_module(module, locations=print_locations))
+    if timing:
+        terminal.message(timing_table(records))
+
+
+def stage_passes(
+    model: Model, stage: str, options: CompileOptions, *, train: bool, nodes: Sequence[str]
+) -> list[Pass]:
+    """The passes from the network to the stage, as the driver runs them."""
+    if train:
+        _, passes = training_passes(model, SGD(learning_rate=0.0), options)
+    else:
+        names = node_names(model, nodes) or shown_nodes(model)
+        passes = pipelines.evaluation(names, (), options.precision, options.batch)
+    return [*passes, *(pipelines.kernels() if stage == "kernels" else ())]
+
+
+def shown_nodes(model: Model) -> list[str]:
+    """Output nodes, criteria and evaluation nodes."""
+    tags = ("output", "criterion", "evaluation")
+    names = list(dict.fromkeys(name for tag in tags for name in model.tagged(tag)))
+    if not names:
+        raise fail("missing-node", "no output, criterion or evaluation nodes; name some by --nodes")
+    return names
+
+
+def up_to(passes: Sequence[Pass], name: str) -> list[Pass]:
+    """The passes up to the last one called `name`."""
+    for index in range(len(passes) - 1, -1, -1):
+        if passes[index].name == name:
+            return list(passes[: index + 1])
+    known = list(dict.fromkeys(p.name for p in passes))
+    what = "is not run for this stage" if name in PASSES else "is unknown"
+    raise fail(
+        "bad-option",
+        f"the pass `{name}` {what}; run are: {', '.join(known)}{suggestion(name, known)}",
+    )

@@ -1,0 +1,99 @@
+"""`graphc eval`: criterion and error of a trained model on a data set."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from graphc.backends import BACKENDS
+from graphc.cli.network import names_of, open_network, read_data
+from graphc.cli.options import (
+    EXISTING_FILE,
+    Block,
+    backend_option,
+    data_options,
+    define_option,
+    json_option,
+    macros_option,
+    precision_option,
+)
+from graphc.cli.terminal import Terminal, common_options
+from graphc.driver.options import DEFAULT_BACKEND, CompileOptions, parse_precision
+from graphc.learn.evaluate import Evaluation, evaluate_dataset
+
+SCHEMA = 1
+
+EPILOG = """\b
+Example:
+  graphc eval net.safetensors --data test.txt --features 0:64 --labels 64 --classes 10
+"""
+
+
+@click.command("eval", epilog=EPILOG, short_help="Measure a trained model on data.")
+@click.argument("model", type=EXISTING_FILE, metavar="MODEL")
+@data_options
+@click.option(
+    "--nodes",
+    metavar="A,B,…",
+    help="What to measure, if not the criterion and evaluation nodes.",
+)
+@backend_option(list(BACKENDS), DEFAULT_BACKEND)
+@precision_option
+@define_option
+@macros_option
+@json_option
+@common_options
+@click.pass_obj
+def command(
+    terminal: Terminal,
+    /,
+    model: Path,
+    data: Path,
+    features: Sequence[Block],
+    labels: Sequence[Block],
+    classes: int | None,
+    label_mapping: Path | None,
+    nodes: str | None,
+    backend: str,
+    precision: str,
+    defines: Sequence[tuple[str, object]],
+    macros: Sequence[Path],
+    as_json: bool,
+) -> None:
+    """Measure MODEL on data: the average per sample of each criterion and evaluation node.
+
+    One line for each node on stdout: its name and its average.
+    """
+    options = CompileOptions(backend=backend, precision=parse_precision(precision))
+    network = open_network(model, terminal, defines=defines, macros=macros)
+    arrays = read_data(
+        network.model,
+        terminal,
+        data=data,
+        features=features,
+        labels=labels,
+        classes=classes,
+        label_mapping=label_mapping,
+        precision=options.precision,
+    )
+    start = time.perf_counter()
+    found = evaluate_dataset(network.model, arrays, options, names_of(nodes))
+    seconds = time.perf_counter() - start
+    terminal.write(as_text(found) if not as_json else as_json_text(found, model))
+    terminal.remark(f"{found.samples:,} samples, {seconds:.2f} s with compilation")
+
+
+def as_text(found: Evaluation) -> str:
+    """`name  average` for each node, aligned."""
+    width = max(len(name) for name in found.averages)
+    return "\n".join(f"{name:<{width}}  {value:.7g}" for name, value in found.averages.items())
+
+
+def as_json_text(found: Evaluation, model: Path) -> str:
+    """The same as JSON."""
+    record = {"schema": SCHEMA, "model": str(model), "samples": found.samples}
+    return json.dumps(record | {"averages": dict(found.averages)}, indent=1)

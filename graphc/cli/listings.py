@@ -1,0 +1,75 @@
+"""`graphc opt --list`: the operations, passes and backends of this version, as text or JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+
+SCHEMA = 1
+
+Row = Mapping[str, object]
+
+
+def listing(kind: str, *, as_json: bool) -> str:
+    """The list called `ops`, `passes` or `backends`."""
+    rows = {"ops": op_rows, "passes": pass_rows, "backends": backend_rows}[kind]()
+    if as_json:
+        return json.dumps({"schema": SCHEMA, kind: rows}, indent=1)
+    return aligned([(str(row["name"]), str(row["summary"])) for row in rows])
+
+
+def op_rows() -> list[Row]:
+    """Every operation: name, level, operands, settings, summary."""
+    from graphc.ops import ALL_OPS
+
+    return [
+        {
+            "name": op.name,
+            "level": op.level.value,
+            "operands": list(op.operands),
+            "settings": [f.name for f in fields(op.params)],
+            "summary": op.summary,
+        }
+        for op in sorted(ALL_OPS, key=lambda op: op.name)
+    ]
+
+
+def pass_rows() -> list[Row]:
+    """Every pass and named pipeline: name, options, summary."""
+    from graphc.driver.pipelines import PIPELINES
+    from graphc.passes import PASSES
+    from graphc.passes.manager import describe_options
+
+    passes: list[Row] = [
+        {"name": name, "options": describe_options(cls), "summary": cls.summary}
+        for name, cls in PASSES.items()
+    ]
+    return passes + [
+        {"name": name, "options": [], "summary": f"stands for {text}"}
+        for name, text in PIPELINES.items()
+    ]
+
+
+def backend_rows() -> list[Row]:
+    """Every backend that can be used here: name, what it emits, summary."""
+    from graphc.backends import BACKENDS
+    from graphc.support.diagnostics import BackendUnavailable
+
+    rows: list[Row] = []
+    for name, load in BACKENDS.items():
+        try:
+            backend = load()
+        except BackendUnavailable as missing:
+            message = missing.diagnostics[0].message
+            rows.append({"name": name, "emits": [], "summary": f"not available: {message}"})
+        else:
+            rows.append({"name": name, "emits": list(backend.emit), "summary": backend.summary})
+    return rows
+
+
+def aligned(rows: Iterable[Sequence[str]]) -> str:
+    """Two columns, the first as wide as its widest cell."""
+    table = list(rows)
+    width = max((len(name) for name, _ in table), default=0)
+    return "\n".join(f"{name:<{width}}  {text}".rstrip() for name, text in table)

@@ -1,0 +1,154 @@
+"""`graphc opt`: passes over networks and IR, text in, text out. The tool for looking and testing.
+
+The module is verified before the first pass and after each, unless switched off. Also installed
+nowhere as a program of its own, but `main` here takes the same arguments, for tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TextIO
+
+import click
+
+from graphc.cli import expectations, listings
+from graphc.cli.options import define_option, json_option, macros_option
+from graphc.cli.runner import EXIT_CHECK_FAILED, run_command
+from graphc.cli.sections import Section, read_sections, read_text
+from graphc.cli.terminal import Terminal, common_options
+from graphc.cli.transform import Request, parse_seed, parse_size, transform
+from graphc.support.diagnostics import Diagnostic, GraphcError
+
+EPILOG = """\b
+Examples:
+  graphc opt net.gir                                parse, verify, print
+  graphc opt net.gir -p "infer-shapes,cse,dce"      run three passes
+  graphc opt net.gir -p simplify --trace-patterns   and tell which rules fired where
+  graphc opt net.gir -p kernels --print-after-all --timing
+  graphc opt bad.gir --check-errors                 compare with `// error:` comments
+  graphc opt net.gir --run --inputs=seed:7          compute it by the references
+  graphc opt --list passes                          what can stand after -p
+"""
+
+
+@click.command(epilog=EPILOG, short_help="Run passes over IR text: text in, text out.")
+@click.argument("file", default="-", metavar="[FILE]")
+@click.option("-p", "--passes", default="", metavar="PIPELINE", help="Passes, with commas between.")
+@click.option("--print-after-all", is_flag=True, help="Print the module after each pass (stderr).")
+@click.option("--print-locations", is_flag=True, help="Print where each operation came from.")
+@click.option("--timing", is_flag=True, help="Print what each pass did and how long it took.")
+@click.option("--trace-patterns", is_flag=True, help="Print every rewrite rule that fired.")
+@click.option(
+    "--verify-each/--no-verify-each",
+    default=True,
+    show_default=True,
+    help="Verify the module before the first pass and after each.",
+)
+@click.option("--split", is_flag=True, help="Sections between `// -----` lines stand alone.")
+@click.option(
+    "--check-errors",
+    is_flag=True,
+    help="Compare the diagnostics with `// error: slug: text` comments; print no IR.",
+)
+@click.option("--run", "run_it", is_flag=True, help="Compute the function by the references.")
+@click.option(
+    "--inputs", default="seed:0", metavar="seed:N", help="For --run: random values from this seed."
+)
+@click.option(
+    "--size",
+    "sizes",
+    multiple=True,
+    metavar="N=K",
+    help="For --run: the size of a dim; otherwise 3, or its bound.",
+)
+@click.option("--emit", metavar="BACKEND", help="Print a backend's source instead: numpy or llvm.")
+@click.option("--function", metavar="NAME", help="For --run and --emit: which function.")
+@click.option(
+    "--list",
+    "listing",
+    type=click.Choice(["ops", "passes", "backends"]),
+    help="List what this version has, and do nothing else.",
+)
+@json_option
+@define_option
+@macros_option
+@common_options
+@click.pass_obj
+def command(
+    terminal: Terminal,
+    /,
+    file: str,
+    passes: str,
+    print_after_all: bool,
+    print_locations: bool,
+    timing: bool,
+    trace_patterns: bool,
+    verify_each: bool,
+    split: bool,
+    check_errors: bool,
+    run_it: bool,
+    inputs: str,
+    sizes: tuple[str, ...],
+    emit: str | None,
+    function: str | None,
+    listing: str | None,
+    as_json: bool,
+    defines: tuple[tuple[str, object], ...],
+    macros: tuple[Path, ...],
+) -> int:
+    """Run passes over a network (.ndl) or over IR text (.gir, or stdin).
+
+    Prints the resulting IR on stdout. Exit code 1: --check-errors found a difference.
+    """
+    if listing is not None:
+        terminal.write(listings.listing(listing, as_json=as_json))
+        return 0
+    request = Request(
+        passes=passes,
+        print_after_all=print_after_all,
+        print_locations=print_locations,
+        timing=timing,
+        trace_patterns=trace_patterns,
+        verify=verify_each,
+        run_seed=parse_seed(inputs) if run_it else None,
+        sizes=dict(parse_size(text) for text in sizes),
+        emit=emit,
+        function=function,
+        defines=dict(defines),
+        macros=[(str(path), read_text(path)) for path in macros],
+    )
+    found = 0
+    sections = read_sections(file, terminal.stdin, split=split)
+    for index, section in enumerate(sections):
+        if check_errors:
+            found += check_section(section, request, terminal)
+            continue
+        output = transform(section, request, terminal)
+        separator = f"{section.comment} -----\n" if index else ""
+        terminal.stdout.write(separator + output)
+    return EXIT_CHECK_FAILED if found else 0
+
+
+def check_section(section: Section, request: Request, terminal: Terminal) -> int:
+    """Compare a section's diagnostics with what its comments announce; the number of complaints."""
+    found = diagnostics_of(section, request, terminal)
+    expected = expectations.expected_diagnostics(section.text, section.comment)
+    complaints = expectations.complaints(expected, found, section.file)
+    for complaint in complaints:
+        terminal.message(complaint)
+    return len(complaints)
+
+
+def diagnostics_of(section: Section, request: Request, terminal: Terminal) -> Sequence[Diagnostic]:
+    """Everything that reading the section and running the passes reports."""
+    try:
+        transform(section, request, terminal)
+    except GraphcError as error:
+        return error.diagnostics
+    return ()
+
+
+def main(argv: Sequence[str], stdin: TextIO, stdout: TextIO, stderr: TextIO) -> int:
+    """`graphc opt` with these arguments; the exit code."""
+    return run_command(command, "graphc opt", argv, Terminal(stdin, stdout, stderr))

@@ -1,0 +1,87 @@
+"""What `graphc train` shows: a bar inside an epoch, a line after each, a table at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from graphc.cli.terminal import Terminal
+from graphc.learn.loop import EpochRecord
+
+
+class TrainingReport:
+    """Talks on stderr while training. `nodes`: the criterion, then everything else measured."""
+
+    def __init__(self, terminal: Terminal, epochs: int, samples: int, nodes: Sequence[str]) -> None:
+        self.terminal = terminal
+        self._console = terminal.console()
+        self._epochs = epochs
+        self._nodes = list(nodes)
+        self._bar = Progress(
+            TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=self._console,
+            transient=True,
+            disable=not self._console.is_terminal,
+        )
+        self._task = self._bar.add_task("", total=samples, epoch=1, epochs=epochs)
+        self._width = [max(10, len(name) + 1) for name in nodes]
+        self._done = 0
+
+    def __enter__(self) -> TrainingReport:
+        head = "".join(f"{n:>{w}}" for n, w in zip(self._nodes, self._width, strict=True))
+        self._say(f"{'epoch':>{self._epoch_width}}{head}{'rate':>12}{'time':>10}")
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def minibatch(self, done: int, total: int) -> None:
+        """`done` of the epoch's `total` samples are through."""
+        self._bar.update(self._task, completed=done, total=total, epoch=self._done + 1)
+
+    def epoch(self, record: EpochRecord) -> None:
+        """An epoch is over: averages per sample, learning rate per sample, time."""
+        self._done = record.epoch
+        values = [record.criterion, *(record.evaluations[n] for n in self._nodes[1:])]
+        cells = "".join(f"{v:>{w}.5f}" for v, w in zip(values, self._width, strict=True))
+        rate = f"{record.learning_rate_per_sample:>12.5g}"
+        epoch = f"{record.epoch}/{self._epochs}"
+        self._say(f"{epoch:>{self._epoch_width}}{cells}{rate}{record.seconds:>8.2f} s")
+
+    def finish(self, records: Sequence[EpochRecord], seconds: float, output: Path) -> None:
+        """The table at the end: first, best and last epoch, and what it took."""
+        best = min(records, key=lambda r: r.criterion)
+        table = Table(title="training", title_justify="left")
+        for heading in ("", "epoch", *self._nodes):
+            table.add_column(heading, justify="left" if heading == "" else "right")
+        for label, r in (("first", records[0]), ("lowest", best), ("last", records[-1])):
+            values = [r.criterion, *(r.evaluations[n] for n in self._nodes[1:])]
+            table.add_row(label, str(r.epoch), *(f"{value:.5f}" for value in values))
+        self._console.print(table)
+        samples = sum(r.samples for r in records)
+        computing = sum(r.seconds for r in records)
+        speed = f"{samples / computing:,.0f}" if computing > 0 else "?"
+        self._say(
+            f"{samples:,} samples in {computing:.2f} s ({speed} a second), {seconds:.2f} s in all"
+        )
+        self._say(f"saved to {output}")
+
+    @property
+    def _epoch_width(self) -> int:
+        return max(5, 2 * len(str(self._epochs)) + 1)
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, markup=False, soft_wrap=True)

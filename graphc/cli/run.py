@@ -1,0 +1,178 @@
+"""`graphc run`: a model's outputs for inputs from files or stdin, without an executable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+import numpy as np
+
+from graphc import api
+from graphc.backends import BACKENDS
+from graphc.builder import GraphBuilder
+from graphc.cli.network import names_of, open_network
+from graphc.cli.options import (
+    EXISTING_FILE,
+    FileValueType,
+    backend_option,
+    define_option,
+    macros_option,
+    precision_option,
+)
+from graphc.cli.terminal import Terminal, common_options
+from graphc.data.arrays import DASH, read_array, write_array
+from graphc.driver.options import DEFAULT_BACKEND, DEFAULT_BATCH
+from graphc.learn.shuffle import minibatches
+from graphc.runtime.executable import Executable, check_inputs
+from graphc.support.diagnostics import fail
+
+Named = tuple[str | None, str]
+
+EPILOG = """\b
+Examples:
+  graphc run net.safetensors samples.npy -o scores.npy
+  cut -d' ' -f1-64 test.txt | graphc run net.safetensors --nodes z > scores.txt
+  graphc run net.safetensors --input features=x.npy --output z=z.npy --output h=h.txt
+
+Files that start like .npy are read as such, others as text: one sample a line, numbers separated
+by blanks. Files that end in .npy are written as such, others as text.
+"""
+
+
+@click.command(epilog=EPILOG, short_help="Compute a model's outputs for inputs.")
+@click.argument("model", type=EXISTING_FILE, metavar="MODEL")
+@click.argument("file", required=False, metavar="[FILE]")
+@click.option(
+    "--input",
+    "inputs",
+    type=FileValueType(),
+    multiple=True,
+    metavar="NAME=FILE",
+    help="The samples of one input, if there are several; `-` is stdin.",
+)
+@click.option("--nodes", metavar="A,B,…", help="What to compute, if not the output nodes.")
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    type=FileValueType(),
+    multiple=True,
+    metavar="[NAME=]FILE",
+    help="Where an output goes; without NAME the first one. Default: the first one to stdout.",
+)
+@backend_option(list(BACKENDS), DEFAULT_BACKEND)
+@precision_option
+@define_option
+@macros_option
+@common_options
+@click.pass_obj
+def command(
+    terminal: Terminal,
+    /,
+    model: Path,
+    file: str | None,
+    inputs: Sequence[Named],
+    nodes: str | None,
+    outputs: Sequence[Named],
+    backend: str,
+    precision: str,
+    defines: Sequence[tuple[str, object]],
+    macros: Sequence[Path],
+) -> None:
+    """Compute the outputs of MODEL for the samples in FILE, or from stdin.
+
+    Writes numbers as text to stdout, one sample a line, unless -o names a file.
+    """
+    network = open_network(model, terminal, defines=defines, macros=macros)
+    names = output_names(network, names_of(nodes), outputs)
+    executable = api.compile(network, names, backend=backend, precision=precision)
+    targets = output_targets(list(executable_outputs(executable)), outputs)
+    arrays = read_inputs(executable, file, inputs, terminal)
+    results = run_in_batches(executable, arrays)
+    for name, target in targets.items():
+        array = np.atleast_2d(results[name])
+        stdout = terminal.binary_stdout() if target == DASH else None
+        write_array(target, array, stdout=stdout)  # type: ignore[arg-type] # only used for `-`
+    samples = len(next(iter(arrays.values()), ()))
+    terminal.remark(f"{samples:,} samples", level=1)
+
+
+def output_names(
+    network: GraphBuilder, nodes: Sequence[str], outputs: Sequence[Named]
+) -> list[str]:
+    """What has to be computed: the nodes asked for, and those that files are named for."""
+    named = [name for name, _ in outputs if name is not None]
+    if nodes or not named:
+        return list(nodes) + [name for name in named if name not in nodes] if nodes else []
+    unnamed = len(named) < len(outputs)
+    return [*(network.model.tagged("output") if unnamed else ()), *named]
+
+
+def executable_outputs(executable: Executable) -> list[str]:
+    """The names of the results."""
+    return [r.name for r in executable.signature.fresh_results]
+
+
+def output_targets(names: Sequence[str], outputs: Sequence[Named]) -> dict[str, str]:
+    """Where each output goes, by its name; GraphcError for one that is not computed or twice."""
+    if not outputs:
+        return {names[0]: DASH}
+    by_lower = {name.lower(): name for name in names}
+    targets: dict[str, str] = {}
+    for given, target in outputs:
+        name = names[0] if given is None else by_lower.get(given.lower())
+        if name is None:
+            raise fail("missing-node", f"the output `{given}` is not computed; see --nodes")
+        if name in targets:
+            raise click.UsageError(f"two files are given for the output {name!r}")
+        targets[name] = target
+    return targets
+
+
+def read_inputs(
+    executable: Executable, file: str | None, inputs: Sequence[Named], terminal: Terminal
+) -> dict[str, np.ndarray]:
+    """The arrays of all inputs: named ones from their files, the one left over from FILE."""
+    expected = [a.name for a in executable.signature.with_role("input")]
+    by_lower = {name.lower(): name for name in expected}
+    sources: dict[str, str] = {}
+    for given, source in inputs:
+        name = by_lower.get(given.lower()) if given is not None else None
+        if name is None:
+            known = ", ".join(expected) or "none"
+            raise click.UsageError(f"--input requires NAME=FILE with NAME one of {known}")
+        sources[name] = source
+    left = [name for name in expected if name not in sources]
+    if len(left) > 1:
+        raise click.UsageError(f"the inputs {', '.join(left)} are required: --input NAME=FILE")
+    if left:
+        sources[left[0]] = file if file is not None else DASH
+    elif file is not None:
+        raise click.UsageError(f"all inputs are named already; what is {file!r} for?")
+    if list(sources.values()).count(DASH) > 1:
+        raise click.UsageError("only one input can come from stdin")
+    return {name: read_source(sources[name], terminal) for name in expected}
+
+
+def read_source(source: str, terminal: Terminal) -> np.ndarray:
+    """The array in a file or from stdin."""
+    stdin = terminal.binary_stdin() if source == DASH else None
+    return read_array(source, stdin=stdin)  # type: ignore[arg-type] # only used for `-`
+
+
+def run_in_batches(
+    executable: Executable, given: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """The outputs for all samples. Values that sum over samples need them all in one call."""
+    arrays, samples = check_inputs(executable.signature, given)
+    per_sample = all(isinstance(r.shape[0], str) for r in executable.signature.fresh_results)
+    size = DEFAULT_BATCH if per_sample else max(samples, 1)
+    parts = [
+        executable(**{name: array[part] for name, array in arrays.items()})
+        for part in minibatches(samples, size)
+    ] or [executable(**arrays)]
+    names = executable_outputs(executable)
+    if len(parts) == 1:
+        return {name: parts[0][name] for name in names}
+    return {name: np.concatenate([part[name] for part in parts]) for name in names}

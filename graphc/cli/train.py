@@ -1,0 +1,239 @@
+"""`graphc train`: a network and data in, a model file out."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+import numpy as np
+
+from graphc.backends import BACKENDS
+from graphc.cli.interrupts import StopRequest, stop_requests
+from graphc.cli.network import open_network, read_data
+from graphc.cli.options import (
+    EXISTING_FILE,
+    Block,
+    backend_option,
+    data_options,
+    define_option,
+    json_option,
+    macros_option,
+    precision_option,
+)
+from graphc.cli.report import TrainingReport
+from graphc.cli.schedules import ScheduleType
+from graphc.cli.terminal import Terminal, common_options
+from graphc.driver.options import DEFAULT_BACKEND, CompileOptions, parse_precision
+from graphc.learn.loop import EpochRecord, Progress, TrainingPlan, run_training
+from graphc.learn.schedule import Schedule
+from graphc.learn.step import training_outputs
+from graphc.model.model import Model
+from graphc.support.diagnostics import GraphcError, fail
+
+SCHEMA = 1
+
+EPILOG = """\b
+Example:
+  graphc train net.ndl --data train.txt --features 0:64 --labels 64 --classes 10 \\
+      --epochs 30 --minibatch 32 --learning-rate 1.0 --momentum 0.9 -o net.safetensors
+
+Rates and sizes are one value or a list over epochs: 0.5:0.2*20:0.1 is 0.5 in the first epoch,
+0.2 in the next twenty, then 0.1. Ctrl-C finishes the minibatch, saves and leaves with exit code
+130; a second Ctrl-C leaves at once.
+"""
+
+
+@click.command(epilog=EPILOG, short_help="Train a network on data and save the model.")
+@click.argument("model", type=EXISTING_FILE, metavar="MODEL")
+@data_options
+@click.option("--epochs", type=click.IntRange(min=1), default=1, show_default=True, metavar="E")
+@click.option(
+    "--minibatch",
+    type=ScheduleType(minimum=1, whole=True),
+    default="256",
+    show_default=True,
+    metavar="B",
+    help="Samples in one update.",
+)
+@click.option(
+    "--learning-rate", type=ScheduleType(minimum=0), metavar="R", help="Rate for a whole minibatch."
+)
+@click.option(
+    "--learning-rate-per-sample",
+    type=ScheduleType(minimum=0),
+    metavar="R",
+    help="Rate for each sample, in place of --learning-rate.",
+)
+@click.option(
+    "--momentum",
+    type=ScheduleType(minimum=0),
+    metavar="M",
+    help="Momentum from one minibatch to the next, from 0 to below 1.",
+)
+@click.option(
+    "--momentum-per-sample",
+    type=ScheduleType(minimum=0),
+    metavar="M",
+    help="Momentum from one sample to the next, in place of --momentum.",
+)
+@click.option(
+    "--l2",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    show_default=True,
+    metavar="W",
+    help="Weight of L2 regularisation, for each sample.",
+)
+@click.option("--criterion", metavar="NODE", help="What to minimise, if not the first criterion.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**63 - 1),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Decides initial values and the order of samples.",
+)
+@click.option(
+    "--shuffle/--no-shuffle", default=True, help="Visit samples in a new order each epoch."
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="The model file to write (.safetensors).",
+)
+@backend_option(list(BACKENDS), DEFAULT_BACKEND)
+@precision_option
+@define_option
+@macros_option
+@json_option
+@common_options
+@click.pass_obj
+def command(
+    terminal: Terminal,
+    /,
+    model: Path,
+    data: Path,
+    features: Sequence[Block],
+    labels: Sequence[Block],
+    classes: int | None,
+    label_mapping: Path | None,
+    epochs: int,
+    minibatch: Schedule,
+    learning_rate: Schedule | None,
+    learning_rate_per_sample: Schedule | None,
+    momentum: Schedule | None,
+    momentum_per_sample: Schedule | None,
+    l2: float,
+    criterion: str | None,
+    seed: int,
+    shuffle: bool,
+    output: Path,
+    backend: str,
+    precision: str,
+    defines: Sequence[tuple[str, object]],
+    macros: Sequence[Path],
+    as_json: bool,
+) -> int:
+    """Train MODEL, a network (.ndl) or a model to train further (.safetensors).
+
+    Mean and variance nodes are computed over the data first. Loss and error are printed for each
+    epoch on stderr; with --json the record of all epochs goes to stdout.
+    """
+    if (learning_rate is None) == (learning_rate_per_sample is None):
+        raise click.UsageError("one of --learning-rate and --learning-rate-per-sample is required")
+    if momentum is not None and momentum_per_sample is not None:
+        raise click.UsageError("--momentum and --momentum-per-sample exclude each other")
+    plan = TrainingPlan(
+        epochs=epochs,
+        minibatch=minibatch,
+        learning_rate=learning_rate,
+        learning_rate_per_sample=learning_rate_per_sample,
+        momentum=momentum,
+        momentum_per_sample=momentum_per_sample,
+        l2=l2,
+        seed=seed,
+        shuffle=shuffle,
+        criterion=criterion,
+    )
+    options = CompileOptions(backend=backend, precision=parse_precision(precision))
+    require_writable(output)
+    network = open_network(model, terminal, defines=defines, macros=macros, seed=seed)
+    arrays = read_data(
+        network.model,
+        terminal,
+        data=data,
+        features=features,
+        labels=labels,
+        classes=classes,
+        label_mapping=label_mapping,
+        precision=options.precision,
+    )
+    samples = len(next(iter(arrays.values())))
+    nodes = training_outputs(network.model, criterion)
+    report = TrainingReport(terminal, plan.epochs, samples, nodes)
+    start = time.perf_counter()
+    with stop_requests(terminal) as stop:
+        records = train_and_save(network.model, arrays, plan, options, report, stop, output)
+        report.finish(records, time.perf_counter() - start, output)
+    if as_json:
+        terminal.write(records_json(records, output, interrupted=bool(stop)))
+    return stop.exit_code
+
+
+def train_and_save(
+    model: Model,
+    arrays: Mapping[str, np.ndarray],
+    plan: TrainingPlan,
+    options: CompileOptions,
+    report: TrainingReport,
+    stop: StopRequest,
+    output: Path,
+) -> list[EpochRecord]:
+    """Train and write the model file; also when the criterion is no number after some epochs.
+
+    The parameters are then those of the last good epoch, and the error is raised after saving.
+    """
+    finished = 0
+
+    def epoch(record: EpochRecord) -> None:
+        nonlocal finished
+        finished += 1
+        report.epoch(record)
+
+    progress = Progress(minibatch=report.minibatch, epoch=epoch, should_stop=lambda: bool(stop))
+    try:
+        with report:
+            records = run_training(model, arrays, plan, options, progress)
+    except GraphcError as error:
+        if finished and error.diagnostics[0].slug == "not-a-number":
+            model.save(output)
+            report.terminal.message(f"saved the parameters of epoch {finished} to {output}")
+        raise
+    model.save(output)
+    return records
+
+
+def require_writable(output: Path) -> None:
+    """Refuse a place that cannot be written before hours of training, not after."""
+    folder = output.absolute().parent
+    if not folder.is_dir():
+        raise fail("file", f"{output}: the folder {folder} does not exist")
+    if not os.access(folder, os.W_OK):
+        raise fail("file", f"{output}: the folder {folder} cannot be written")
+
+
+def records_json(records: Sequence[EpochRecord], output: Path, *, interrupted: bool) -> str:
+    """The training as JSON: one record for each epoch, with averages per sample."""
+    epochs = [asdict(record) | {"evaluations": dict(record.evaluations)} for record in records]
+    return json.dumps(
+        {"schema": SCHEMA, "model": str(output), "interrupted": interrupted, "epochs": epochs},
+        indent=1,
+    )

@@ -1,0 +1,223 @@
+"""What `graphc opt` does with one section: read, run passes, then print, emit or compute."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import numpy as np
+
+from graphc.backends import BACKENDS
+from graphc.backends.base import EmitRequest
+from graphc.backends.signature import make_signature
+from graphc.builder import GraphBuilder
+from graphc.cli.sections import Section
+from graphc.cli.terminal import Terminal
+from graphc.driver.pipelines import PIPELINES
+from graphc.frontend import frontend_for
+from graphc.ir.context import Context
+from graphc.ir.core import Function, Module, RegionKind, Value
+from graphc.ir.evaluate import evaluate
+from graphc.ir.parser import parse_module
+from graphc.ir.printer import print_module
+from graphc.ir.types import TensorType
+from graphc.ir.verifier import verify_module
+from graphc.model.model import Model
+from graphc.ops import default_context
+from graphc.passes import pipeline
+from graphc.passes.manager import Pass, PassManager, PassRecord
+from graphc.support.diagnostics import fail, suggestion
+from graphc.support.randomness import Purpose, random_words, unit_interval
+
+DEFAULT_SIZE = 3
+SOURCE_KINDS = {"numpy": "py", "llvm": "ll"}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked of each section; `run_seed` None: do not compute."""
+
+    passes: str
+    print_after_all: bool
+    print_locations: bool
+    timing: bool
+    trace_patterns: bool
+    verify: bool
+    run_seed: int | None
+    sizes: Mapping[str, int]
+    emit: str | None
+    function: str | None
+    defines: Mapping[str, object]
+    macros: Sequence[tuple[str, str]]  # name for messages, text
+
+
+def transform(section: Section, request: Request, terminal: Terminal) -> str:
+    """The text that the section becomes. Raises GraphcError with everything that is wrong."""
+    context = default_context()
+    module = read_module(section, request, context)
+    records = run_passes(module, request, context, terminal)
+    if request.timing:
+        terminal.message(timing_table(records))
+    terminal.diagnostics(context.sink.diagnostics)
+    if request.run_seed is not None:
+        return run_text(module, request)
+    if request.emit is not None:
+        return emit_text(module, request)
+    return print_module(module, locations=request.print_locations)
+
+
+def read_module(section: Section, request: Request, context: Context) -> Module:
+    """The module of a section; verified unless that is switched off."""
+    if section.suffix == ".gir":
+        module = parse_module(section.text, context, file=section.file)
+    else:
+        module = read_network(section, request, context)
+    context.sink.raise_if_errors()
+    if request.verify:
+        verify_module(module, context.sink)
+        context.sink.raise_if_errors()
+    return module
+
+
+def read_network(section: Section, request: Request, context: Context) -> Module:
+    """The module of a network's text, as its front end builds it; mistakes go to the context."""
+    builder = GraphBuilder(Model(folder=Path(section.file).parent))
+    frontend = frontend_for(section.suffix.removeprefix("."))
+    frontend.load(
+        builder,
+        section.text,
+        file=section.file,
+        macros=request.macros,
+        defines=request.defines,
+    )
+    context.sink.diagnostics.extend(builder.sink.diagnostics)
+    return builder.model.module
+
+
+def run_passes(
+    module: Module, request: Request, context: Context, terminal: Terminal
+) -> Sequence[PassRecord]:
+    """Run the pipeline of the request."""
+
+    def show(done: Pass, after: Module) -> None:
+        if request.print_after_all:
+            terminal.message(f"// ----- after {done}\n{print_module(after)}".rstrip())
+
+    passes = pipeline(request.passes, PIPELINES)
+    manager = PassManager(passes, request.verify, check_claim=request.verify, after=show)
+    return manager.run(module, context)
+
+
+def timing_table(records: Sequence[PassRecord]) -> str:
+    """One line for each pass: time, name, whether it changed anything, its counts."""
+    lines = [f"{'time':>10}  pass"]
+    for r in records:
+        counts = "".join(f", {count} {name}" for name, count in r.counters.items() if count)
+        changed = "changed" if r.changed else "nothing to do"
+        lines.append(f"{r.seconds * 1e3:>7.2f} ms  {r.name}: {changed}{counts}")
+    total = sum(r.seconds for r in records)
+    return "\n".join([*lines, f"{total * 1e3:>7.2f} ms  in all"])
+
+
+# ----------------------------------------------------------------------------------- --run
+
+
+def run_text(module: Module, request: Request) -> str:
+    """The results of the function for random arguments, by the operations' references."""
+    function = pick_function(module, request.function)
+    sizes = choose_sizes(module, request.sizes)
+    assert request.run_seed is not None
+    arguments = {
+        a.name or "": random_argument(a, request.run_seed, index, sizes)
+        for index, a in enumerate(function.arguments)
+    }
+    results = evaluate(function, arguments, sizes)
+    return "".join(f"{name}: {array_text(array)}" for name, array in results.items())
+
+
+def pick_function(module: Module, name: str | None) -> Function:
+    """The function of that name; without one, the only function that can be computed."""
+    candidates = [f for f in module.functions if f.kind is RegionKind.SSA]
+    if name is not None:
+        found = next((f for f in candidates if f.name == name), None)
+        if found is None:
+            near = suggestion(name, [f.name for f in candidates])
+            raise fail("bad-option", f"the module has no function @{name} to compute{near}")
+        return found
+    if len(candidates) != 1:
+        names = ", ".join(f"@{f.name}" for f in candidates) or "none"
+        raise fail(
+            "bad-option",
+            f"one function to compute is required, got {names}; name it by --function, or make "
+            "one out of a network by `-p infer-shapes,expand-nodes{outputs=[...]}`",
+        )
+    return candidates[0]
+
+
+def choose_sizes(module: Module, given: Mapping[str, int]) -> dict[str, int]:
+    """The size of every dim of the module, within its bound."""
+    dims = {d.name: d.bound for d in module.dims}
+    for name, size in given.items():
+        if name not in dims:
+            raise fail("bad-option", f"the module has no dim {name}{suggestion(name, dims)}")
+        if not 0 <= size <= dims[name]:
+            raise fail("bad-option", f"--size {name} requires 0 to {dims[name]}, got {size}")
+    return {name: given.get(name, min(DEFAULT_SIZE, bound)) for name, bound in dims.items()}
+
+
+def random_argument(value: Value, seed: int, index: int, sizes: Mapping[str, int]) -> np.ndarray:
+    """Floats from -1 to 1, integers from 0 to 9, truth values: the same on every machine."""
+    assert isinstance(value.type, TensorType)
+    shape, dtype = value.type.shape(sizes), value.type.dtype.numpy
+    words = random_words(seed, Purpose.INITIAL_VALUE, index, math.prod(shape))
+    if dtype.kind == "f":
+        return (2.0 * unit_interval(words) - 1.0).astype(dtype).reshape(shape)
+    return (words % np.uint64(2 if dtype.kind == "b" else 10)).astype(dtype).reshape(shape)
+
+
+def array_text(array: np.ndarray) -> str:
+    """Element type and shape, then the numbers, one line for each row of the last axis."""
+    head = f"{array.dtype}{list(array.shape)}\n"
+    rows = array.reshape(-1, array.shape[-1] if array.ndim else 1)
+    return head + "".join("  " + " ".join(f"{x:.6g}" for x in row) + "\n" for row in rows)
+
+
+# ---------------------------------------------------------------------------------- --emit
+
+
+def emit_text(module: Module, request: Request) -> str:
+    """The source that a backend makes of the function, without values of parameters."""
+    assert request.emit is not None
+    kind = SOURCE_KINDS.get(request.emit)
+    if kind is None:
+        known = ", ".join(SOURCE_KINDS)
+        raise fail("bad-option", f"--emit requires one of {known}, got `{request.emit}`")
+    function = pick_function(module, request.function)
+    backend = BACKENDS[request.emit]()
+    emitted = backend.emit[kind](
+        function, make_signature(module, function), EmitRequest(function.name, {}, "{}")
+    )
+    return emitted.decode("utf-8")
+
+
+# ------------------------------------------------------------------------------- arguments
+
+
+def parse_seed(text: str) -> int:
+    """The N of `seed:N`."""
+    match = re.fullmatch(r"seed:([0-9]{1,18})", text)
+    if match is None:
+        raise click.BadParameter(f"seed:N is required, got {text!r}", param_hint="--inputs")
+    return int(match[1])
+
+
+def parse_size(text: str) -> tuple[str, int]:
+    """The two sides of `N=K`."""
+    match = re.fullmatch(r"([A-Za-z_]\w*)=([0-9]{1,9})", text)
+    if match is None:
+        raise click.BadParameter(f"N=K is required, got {text!r}", param_hint="--size")
+    return match[1], int(match[2])

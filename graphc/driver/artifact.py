@@ -1,0 +1,212 @@
+"""Turns a network into files that work without graphc: programs, libraries, objects, sources.
+
+Everything is made in memory or in a folder beside its place first and moved into place at the end,
+so a failure leaves no file behind. The same network, parameters, options and version of graphc
+give the same bytes, whatever the folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from graphc.artifacts.header import artifact_name, exported_symbols, header_text
+from graphc.artifacts.link import Compiler, build_folder, link_shared, require_compiler
+from graphc.artifacts.program import build_program
+from graphc.backends import BACKENDS
+from graphc.backends.base import Backend, EmitRequest
+from graphc.driver.compile import Lowered, evaluation_passes, lower
+from graphc.driver.options import CompileOptions
+from graphc.ir.printer import print_module
+from graphc.model.model import Model
+from graphc.runtime.signature import NUMPY_DTYPES, Signature, info_json
+from graphc.support.diagnostics import fail, suggestion
+from graphc.support.files import write_atomically
+
+SUFFIXES: dict[str, str] = {
+    "exe": "",
+    "so": ".so",
+    "obj": ".o",
+    "header": ".h",
+    "ll": ".ll",
+    "asm": ".s",
+    "py": ".py",
+    "ir": ".gir",
+}
+"""Kinds of files and what their names end in. `ir` is the text of the optimised tensor level."""
+
+LINKED = ("exe", "so")
+SOURCES = {"py": "numpy"}  # kinds that a backend other than llvm makes
+
+
+@dataclass(frozen=True)
+class ArtifactRequest:
+    """What to make: kinds out of `SUFFIXES`, and where.
+
+    out      the file for one kind; for several the stem that `SUFFIXES` are added to
+    outputs  nodes to compute, by default the output nodes
+    target   instruction set: `native`, `x86-64`, `x86-64-v3`, …
+    version  of graphc, written into the files
+    """
+
+    kinds: Sequence[str]
+    out: Path
+    outputs: Sequence[str] = ()
+    target: str = "native"
+    version: str = ""
+
+    def paths(self) -> dict[str, Path]:
+        """The file of each kind, in order."""
+        kinds = list(dict.fromkeys(self.kinds))
+        for kind in kinds:
+            if kind not in SUFFIXES:
+                raise fail(
+                    "bad-option",
+                    f"one of {', '.join(SUFFIXES)} can be emitted, got `{kind}`"
+                    f"{suggestion(kind, SUFFIXES)}",
+                )
+        if len(kinds) == 1:
+            return {kinds[0]: self.out}
+        return {kind: self.out.with_name(self.out.name + SUFFIXES[kind]) for kind in kinds}
+
+
+def kind_of(out: Path) -> str:
+    """The kind that a file's name asks for: by its suffix, an executable without one."""
+    for kind, suffix in SUFFIXES.items():
+        if out.suffix == suffix:
+            return kind
+    raise fail("bad-option", f"what to emit cannot be told from the name `{out}`; use --emit")
+
+
+def emit(model: Model, request: ArtifactRequest, options: CompileOptions) -> dict[str, Path]:
+    """Make the files of the request; their paths by kind.
+
+    `options.backend` does not matter: each kind has its own. GraphcError for a bad network or
+    option, `toolchain` without a C compiler where one is needed, `file` where nothing can be
+    written. Until everything is made, nothing is in its place.
+    """
+    paths = request.paths()
+    compiler = require_compiler() if any(kind in LINKED for kind in paths) else None
+    natives = [kind for kind in paths if kind != "ir" and kind not in SOURCES]
+    native = prepare_emission(model, "llvm", request, options) if natives else None
+    made = {
+        kind: _ir_text(model, request, options)
+        if kind == "ir"
+        else prepare_emission(model, SOURCES[kind], request, options).emit(kind)
+        for kind in paths
+        if kind not in natives
+    }
+    if native is not None:
+        needed = dict.fromkeys("obj" if kind in LINKED else kind for kind in natives)
+        made |= {k: native.header() if k == "header" else native.emit(k) for k in needed}
+    with build_folder(request.out) as folder:
+        linked: dict[str, Path] = {}
+        for kind in LINKED:
+            if kind in paths:
+                assert native is not None
+                linked[kind] = native.link(kind, made["obj"], paths[kind], folder, compiler)
+        for kind in paths:
+            if kind not in LINKED:
+                write_atomically(paths[kind], made[kind])
+        for kind, file in linked.items():
+            _move(file, paths[kind])
+    return paths
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A lowered network with all that one backend needs to emit it."""
+
+    backend: Backend
+    lowered: Lowered
+    signature: Signature
+    request: EmitRequest
+
+    def emit(self, kind: str) -> bytes:
+        """The content of a `py`, `ll`, `asm` or `obj`."""
+        return self.backend.emit[kind](self.lowered.function, self.signature, self.request)
+
+    def header(self) -> bytes:
+        """The C header."""
+        return header_text(self.signature, info=self.request.info).encode("utf-8")
+
+    def link(
+        self, kind: str, content: bytes, out: Path, folder: Path, compiler: Compiler | None
+    ) -> Path:
+        """Link the object's bytes to a program or library inside `folder`; the file made.
+
+        It has the name of `out`, which a library carries in itself.
+        """
+        place = folder / kind
+        place.mkdir()
+        object_file = folder / "network.o"
+        object_file.write_bytes(content)
+        made = place / out.name
+        if kind == "so":
+            exports = exported_symbols(self.signature.name)
+            link_shared([object_file], made, exports=exports, compiler=compiler)
+        else:
+            info = self.request.info
+            build_program(object_file, made, self.signature, info=info, compiler=compiler)
+        return made
+
+
+def prepare_emission(
+    model: Model, backend: str, request: ArtifactRequest, options: CompileOptions
+) -> Prepared:
+    """Lower the network for a backend and gather what is written into every file."""
+    options = replace(options, backend=backend)
+    lowered = lower(model, evaluation_passes(model, request.outputs, (), options), options)
+    name = artifact_name(request.out)
+    signature = replace(lowered.signature, name=name)
+    parameters = embedded_parameters(signature, model.values)
+    isa = BACKENDS[backend]().isa(request.target)
+    info = info_json(
+        signature,
+        version=request.version,
+        isa=isa,
+        content_hash=content_hash(lowered, parameters, isa, request.version),
+    )
+    emission = EmitRequest(name, parameters, info, request.target)
+    return Prepared(BACKENDS[backend](), lowered, signature, emission)
+
+
+def embedded_parameters(
+    signature: Signature, values: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """The values of the function's parameters in its element types."""
+    return {
+        a.name: np.ascontiguousarray(values[a.name], NUMPY_DTYPES[a.dtype])
+        for a in signature.with_role("parameter")
+    }
+
+
+def content_hash(
+    lowered: Lowered, parameters: Mapping[str, np.ndarray], isa: str, version: str
+) -> str:
+    """SHA-256 over everything that decides what the artifact computes."""
+    digest = hashlib.sha256()
+    for text in (version, isa, print_module(lowered.module)):
+        digest.update(text.encode("utf-8") + b"\0")
+    for name, value in sorted(parameters.items()):
+        digest.update(f"{name}\0{value.dtype.str}\0{value.shape}\0".encode())
+        digest.update(value.tobytes())
+    return digest.hexdigest()
+
+
+def _ir_text(model: Model, request: ArtifactRequest, options: CompileOptions) -> bytes:
+    # The reference backend asks for no further passes: this is the tensor level, optimised.
+    options = replace(options, backend="reference")
+    lowered = lower(model, evaluation_passes(model, request.outputs, (), options), options)
+    return print_module(lowered.module).encode("utf-8")
+
+
+def _move(file: Path, out: Path) -> None:
+    try:
+        file.replace(out)
+    except OSError as error:
+        raise fail("file", f"`{out}` cannot be written: {error.strerror}") from error

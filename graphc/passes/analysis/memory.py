@@ -1,0 +1,298 @@
+"""Judges memory plans: runs a function on memory itself, without numbers, and reports its peak.
+
+`check_plan` walks the operations and keeps, for every byte range, which value's data are in it. A
+write evicts what it overlaps; a read of an evicted value, or of one overwritten by the operation
+that reads it, is an error. It knows nothing of how `plan_memory.py` chooses places.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from graphc.ir.codegen import Reduction
+from graphc.ir.core import Function, Operation, Trait, Value
+from graphc.ir.types import Symbol, TensorType
+from graphc.ops.kernel import KERNEL, Place, parse_place, places
+from graphc.passes.analysis.liveness import Liveness, is_view, live_ranges
+
+ALIGNMENT = 64
+"""Bytes to which every arena offset is aligned: one cache line, one AVX-512 register."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReport:
+    """Bytes of the arena, the least that this order of operations needs, and that as a formula."""
+
+    arena_bytes: int
+    lower_bound_bytes: int
+    peak: str
+
+
+def check_plan(function: Function) -> list[str]:
+    """What is wrong with the memory plan of `function`, in sentences; empty if nothing is."""
+    if function.arena is None:
+        return [f"@{function.name} has no arena"]
+    checker = _Checker(function)
+    checker.run()
+    return checker.problems
+
+
+def memory_report(function: Function) -> MemoryReport:
+    """The numbers of a planned function."""
+    liveness = live_ranges(function)
+    live = _at_peak(liveness)
+    return MemoryReport(
+        function.arena or 0,
+        sum(_aligned(_type(v).bound_bytes) for v in live),
+        _formula([_type(v) for v in live]),
+    )
+
+
+def peak_formula(function: Function) -> str:
+    """Bytes of the arena's buffers that live together at the peak, as `4*10*N + 40`.
+
+    The peak is where the function needs most memory with every dimension at its bound; alignment
+    and gaps between buffers are not in the formula.
+    """
+    return memory_report(function).peak
+
+
+# --- the peak -----------------------------------------------------------------------------------
+
+
+def _at_peak(liveness: Liveness) -> list[Value]:
+    """The arena values that live at the operation where they are biggest together."""
+    size: dict[Value, int] = {}
+    starts: dict[int, list[Value]] = {}
+    ends: dict[int, list[Value]] = {}
+    taken_over = _taken_over(liveness)
+    for root, live in liveness.ranges.items():
+        place = _place_of(root)
+        if place is None or place.kind != "arena":
+            continue
+        size[root] = _aligned(_type(root).bound_bytes)
+        starts.setdefault(live.start, []).append(root)
+        # A value whose memory is taken over in place leaves before the new one comes.
+        ends.setdefault(live.end if root in taken_over else live.end + 1, []).append(root)
+    now, peak, at = 0, 0, -1
+    for position in range(len(liveness.operations)):
+        now -= sum(size[v] for v in ends.get(position, ()))
+        now += sum(size[v] for v in starts.get(position, ()))
+        if now > peak:
+            peak, at = now, position
+    if at < 0:
+        return []
+    gone = {v for p, values in ends.items() if p <= at for v in values}
+    return [v for p, values in starts.items() if p <= at for v in values if v not in gone]
+
+
+def _taken_over(liveness: Liveness) -> set[Value]:
+    """Arena values whose last reader writes a result over them."""
+    found: set[Value] = set()
+    for position, op in enumerate(liveness.operations):
+        written = {p for p in places(op) or () if p.kind == "arena"}
+        for value in op.operands if written else ():
+            root = liveness.roots[value]
+            live = liveness.ranges[root]
+            if _place_of(root) in written and live.start < position == live.end:
+                found.add(root)
+    return found
+
+
+def _formula(types: list[TensorType]) -> str:
+    """`1024*N + 40`: bytes by the symbols that multiply them, more symbols first."""
+    terms: dict[tuple[str, ...], int] = {}
+    for type in types:
+        symbols = tuple(sorted(s.name for s in type.symbols()))
+        known = math.prod(d for d in type.dims if not isinstance(d, Symbol))
+        terms[symbols] = terms.get(symbols, 0) + known * type.dtype.itemsize
+    ordered = sorted(terms.items(), key=lambda item: (-len(item[0]), item[0]))
+    return " + ".join("*".join([str(n), *symbols]) for symbols, n in ordered if n) or "0"
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _type(value: Value) -> TensorType:
+    assert isinstance(value.type, TensorType)
+    return value.type
+
+
+def _place_of(value: Value) -> Place | None:
+    if value.op is None:
+        return None
+    at = places(value.op)
+    return at[value.index] if at is not None and value.index < len(at) else None
+
+
+# --- the checker --------------------------------------------------------------------------------
+
+
+@dataclass
+class _Arena:
+    """Which value each byte range holds: disjoint ranges, ordered by where they start."""
+
+    starts: list[int] = field(default_factory=list)
+    held: dict[int, tuple[int, Value]] = field(default_factory=dict)
+
+    def overlapping(self, start: int, end: int) -> Iterator[tuple[int, Value]]:
+        index = bisect_left(self.starts, start)
+        if index > 0 and self.held[self.starts[index - 1]][0] > start:
+            index -= 1
+        while index < len(self.starts) and self.starts[index] < end:
+            at = self.starts[index]
+            yield at, self.held[at][1]
+            index += 1
+
+    def write(self, start: int, end: int, value: Value) -> None:
+        for at, _ in list(self.overlapping(start, end)):
+            del self.starts[bisect_left(self.starts, at)]
+            del self.held[at]
+        insort(self.starts, start)
+        self.held[start] = (end, value)
+
+    def holds(self, start: int, value: Value) -> bool:
+        return start in self.held and self.held[start][1] is value
+
+
+class _Checker:
+    def __init__(self, function: Function) -> None:
+        self.problems: list[str] = []
+        self._function = function
+        self._arena = _Arena()
+        self._arena_bytes = function.arena or 0
+        self._root: dict[Value, Value] = {a: a for a in function.arguments}
+        self._place: dict[Value, Place] = {
+            a: Place("argument", i) for i, a in enumerate(function.arguments)
+        }
+        # What is in the memory of arguments and results now.
+        self._outside: dict[Place, Value] = {p: v for v, p in self._place.items()}
+        self._writes: dict[Place, int] = {}
+
+    def run(self) -> None:
+        for op in self._function.block:
+            if is_view(op):
+                self._root[op.result] = self._root[op.operands[0]]
+                continue
+            for value in op.operands:
+                self._read(op, self._root[value])
+            if op.opdef.has(Trait.TERMINATOR):
+                self._results(op)
+                continue
+            self._operation(op)
+
+    def _operation(self, op: Operation) -> None:
+        at = [parse_place(text) for text in getattr(op.params, "at", ())]
+        if len(at) != len(op.results) or None in at:
+            self._say(op, f"has {len(op.results)} results and {len(at)} places")
+            return
+        read = {self._root[v] for v in op.operands}
+        before = {root: self._place[root] for root in read if root in self._place}
+        for value, place in zip(op.results, at, strict=True):
+            assert place is not None
+            self._root[value] = value
+            self._place[value] = place
+            self._check_place(op, value, place)
+            for root, old in before.items():
+                if self._overlap(place, value, old, root) and not _is_in_place(
+                    op, value, [v for v in op.operands if self._root[v] is root], place == old
+                ):
+                    self._say(op, f"writes {place} over its operand {_name(root)}")
+        for value in op.results:
+            self._write(op, value)
+        for value in op.results:
+            if not self._is_intact(value):
+                self._say(op, f"writes two results to {self._place[value]}")
+
+    def _check_place(self, op: Operation, value: Value, place: Place) -> None:
+        if place.kind == "arena":
+            if place.index % ALIGNMENT:
+                self._say(op, f"{place} is not a multiple of {ALIGNMENT}")
+            if place.index + _type(value).bound_bytes > self._arena_bytes:
+                self._say(op, f"{place} ends past the arena's {self._arena_bytes} bytes")
+            return
+        self._writes[place] = self._writes.get(place, 0) + 1
+        if place not in self._wanted():
+            self._say(op, f"writes {place}, which is no result of the function")
+
+    def _wanted(self) -> dict[Place, int]:
+        """Where each function result has to be, with its index."""
+        names = [a.name for a in self._function.arguments]
+        return {
+            Place("result", i) if r.updates is None else Place("argument", names.index(r.updates)): i
+            for i, r in enumerate(self._function.results)
+        }
+
+    @staticmethod
+    def _overlap(a: Place, x: Value, b: Place, y: Value) -> bool:
+        if a.kind != b.kind:
+            return False
+        if a.kind != "arena":
+            return a.index == b.index
+        sizes = _type(x).bound_bytes, _type(y).bound_bytes
+        return a.index < b.index + sizes[1] and b.index < a.index + sizes[0]
+
+    def _write(self, op: Operation, value: Value) -> None:
+        place = self._place[value]
+        size = _type(value).bound_bytes
+        if place.kind != "arena":
+            self._outside[place] = value
+        elif size > 0:
+            self._arena.write(place.index, place.index + size, value)
+
+    def _is_intact(self, root: Value) -> bool:
+        place = self._place.get(root)
+        if place is None:
+            return False
+        if _type(root).bound_bytes == 0:
+            return True
+        if place.kind == "arena":
+            return self._arena.holds(place.index, root)
+        return self._outside.get(place) is root
+
+    def _read(self, op: Operation, root: Value) -> None:
+        if not self._is_intact(root):
+            self._say(op, f"reads {_name(root)}, whose memory holds something else by then")
+
+    def _results(self, op: Operation) -> None:
+        for place, index in self._wanted().items():
+            info = self._function.results[index]
+            if self._writes.get(place, 0) != 1:
+                times = self._writes.get(place, 0)
+                self._say(op, f"result {info.name} is written {times} times to {place}")
+        for (place, index), value in zip(self._wanted().items(), op.operands, strict=True):
+            if self._outside.get(place) is not self._root[value]:
+                name = self._function.results[index].name
+                self._say(op, f"result {name} is not what {place} holds")
+
+    def _say(self, op: Operation, what: str) -> None:
+        made = ", ".join(_name(v) for v in op.results)
+        who = f"`{op.opdef.name}`" + (f" of {made}" if made else "")
+        self.problems.append(f"@{self._function.name}: {who} {what}")
+
+
+def _name(value: Value) -> str:
+    return f"%{value.name}" if value.name else f"a {value.type}"
+
+
+def _is_in_place(op: Operation, result: Value, operands: list[Value], same_place: bool) -> bool:
+    """Whether `op` may write `result` over these operands (all that lie in that memory).
+
+    Only a kernel without reductions, whose space is the result's dims, and which reads each of
+    them at exactly those dims: then every element is read before it is written.
+    """
+    if op.opdef is not KERNEL or not same_place:
+        return False
+    body = op.regions[0].block
+    if any(isinstance(inner.opdef.codegen, Reduction) for inner in body):
+        return False
+    dims = _type(result).dims
+    inner_values = [*body.arguments, *(v for inner in body for v in inner.results)]
+    for value in inner_values:
+        if any(d not in (1, full) for d, full in zip(_type(value).dims, dims, strict=True)):
+            return False
+    return all(_type(v) == _type(result) for v in operands)

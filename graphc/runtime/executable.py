@@ -1,0 +1,328 @@
+"""`Executable`: a compiled function with its signature and parameters, callable with named arrays.
+
+It checks inputs, converts what may be converted, and knows nothing of how the function was made.
+Nothing here imports the compiler, so it also serves functions loaded from artifacts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from graphc.runtime.signature import NUMPY_DTYPES, Argument, Result, Shape, Signature
+from graphc.support.diagnostics import GraphcError, fail, suggestion
+
+Array = np.ndarray
+Compiled = Callable[[Sequence[Array], Sequence[Array], Mapping[str, int]], None]
+"""(arguments, fresh results, sizes of the dims): runs the function once."""
+Recompile = Callable[[int], tuple[Compiled, Signature]]
+"""A function for this bound on every dim, which is a power of two."""
+
+GRADIENT = "gradient."
+"""Results whose name starts so are gradients of the parameter named after it."""
+
+
+class Results(Mapping[str, Array]):
+    """What a call computed, by result name: one row per sample; a single number has no dims."""
+
+    __slots__ = ("_arrays",)
+
+    def __init__(self, arrays: dict[str, Array]) -> None:
+        self._arrays = arrays
+
+    def __getitem__(self, name: str) -> Array:
+        return self._arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    @property
+    def gradients(self) -> dict[str, Array]:
+        """The gradients by parameter name."""
+        return {
+            name.removeprefix(GRADIENT): array
+            for name, array in self._arrays.items()
+            if name.startswith(GRADIENT)
+        }
+
+    def __repr__(self) -> str:
+        return f"Results({', '.join(self._arrays)})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Port:
+    """What has to be known of an array at every call, looked up once."""
+
+    name: str
+    dtype: np.dtype
+    shape: Shape
+    fixed: tuple[int, ...] | None  # the shape where it holds no dim
+    is_number: bool = False
+
+    @staticmethod
+    def of(port: Argument | Result) -> _Port:
+        fixed = tuple(d for d in port.shape if isinstance(d, int))
+        known = fixed if len(fixed) == len(port.shape) else None
+        return _Port(port.name, NUMPY_DTYPES[port.dtype], port.shape, known, known == (1, 1))
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A compiled function and all that a call has to know of its signature."""
+
+    compiled: Compiled
+    signature: Signature
+    ports: tuple[_Port, ...]
+    inputs: dict[str, int]
+    settings: dict[str, int]
+    held: tuple[tuple[int, bool], ...]  # (argument, whether it is state) of parameters and state
+    results: tuple[_Port, ...]
+    bounds: dict[str, int]
+
+    @staticmethod
+    def of(compiled: Compiled, signature: Signature) -> _Plan:
+        arguments = list(enumerate(signature.arguments))
+        return _Plan(
+            compiled,
+            signature,
+            tuple(_Port.of(a) for a in signature.arguments),
+            {a.name: i for i, a in arguments if a.role == "input"},
+            {a.name: i for i, a in arguments if a.role == "setting"},
+            tuple((i, a.role == "state") for i, a in arguments if a.role in ("parameter", "state")),
+            tuple(_Port.of(r) for r in signature.fresh_results),
+            {d.name: d.bound for d in signature.dims},
+        )
+
+
+class Executable:
+    """A function ready to be called: `executable(features=x)["z"]`.
+
+    parameters  read at every call, so a changed store is seen at once. An array of the declared
+                dtype is used where it is, and updates go into it; another dtype is converted at
+                every call, which for parameters that the function updates is refused here.
+    state       arrays kept between calls; those missing are added as zeros
+    recompile   called for more samples than the bound; without it that is an error
+
+    One call at a time where the function updates parameters or state; otherwise thread-safe.
+    """
+
+    def __init__(
+        self,
+        compiled: Compiled,
+        signature: Signature,
+        parameters: Mapping[str, Array],
+        state: MutableMapping[str, Array] | None = None,
+        recompile: Recompile | None = None,
+    ) -> None:
+        self._plan = _Plan.of(compiled, signature)
+        self._parameters = parameters
+        self._state: MutableMapping[str, Array] = {} if state is None else state
+        self._recompile = recompile
+        self._prepare_stores()
+
+    @property
+    def signature(self) -> Signature:
+        return self._plan.signature
+
+    @property
+    def state(self) -> MutableMapping[str, Array]:
+        """The learner's arrays by name, live."""
+        return self._state
+
+    def __call__(self, /, **inputs: object) -> Results:
+        """Run on arrays of shape (samples, rows), named like the inputs.
+
+        Raises GraphcError `input`.
+        """
+        return self.run(inputs, {})
+
+    def run(self, inputs: Mapping[str, object], settings: Mapping[str, float]) -> Results:
+        """Run once with inputs by name and the numbers of this call (learning rate, …) by name."""
+        plan = self._plan
+        arguments: list[Array | None] = [None] * len(plan.ports)
+        sizes: dict[str, int] = {}
+        for name, value in inputs.items():
+            index = plan.inputs.get(name)
+            if index is None:
+                index = _find(plan, name)
+            if arguments[index] is not None:
+                raise fail("input", f"input {plan.ports[index].name} is given twice")
+            arguments[index] = _input(plan.ports[index], value, sizes)
+        if len(inputs) != len(plan.inputs):
+            raise _missing(plan, inputs, arguments)
+        for dim, bound in plan.bounds.items():
+            # A dim that no input has is 1: such a function has nothing to do with samples.
+            if sizes.setdefault(dim, 1) > bound:
+                return self._with_larger_bound(dim, sizes[dim]).run(inputs, settings)
+        _add_settings(plan, settings, arguments)
+        self._add_held(plan, arguments)
+        results = [
+            np.empty(p.fixed if p.fixed is not None else _concrete(p.shape, sizes), p.dtype)
+            for p in plan.results
+        ]
+        plan.compiled(arguments, results, sizes)  # type: ignore[arg-type]  # all are filled by now
+        return Results(
+            {
+                p.name: array[0, 0] if p.is_number else array
+                for p, array in zip(plan.results, results, strict=True)
+            }
+        )
+
+    def _with_larger_bound(self, dim: str, size: int) -> Executable:
+        """This executable after it was compiled again for the next power of two."""
+        bound = self._plan.bounds[dim]
+        if self._recompile is None:
+            raise fail("input", f"requires at most {bound} samples ({dim}) in a call, got {size}")
+        plan = _Plan.of(*self._recompile(1 << (size - 1).bit_length()))
+        if plan.bounds[dim] < size:
+            raise fail(
+                "input", f"requires at most {plan.bounds[dim]} samples in a call, got {size}"
+            )
+        self._plan = plan
+        return self
+
+    def _add_held(self, plan: _Plan, arguments: list[Array | None]) -> None:
+        for index, is_state in plan.held:
+            port = plan.ports[index]
+            array = (self._state if is_state else self._parameters)[port.name]
+            if (
+                array.dtype != port.dtype
+                or array.shape != port.fixed
+                or not array.flags.c_contiguous
+            ):
+                array = _held(port, array)
+            arguments[index] = array
+
+    def _prepare_stores(self) -> None:
+        """Check the parameters, add missing state, refuse what updates could not reach."""
+        plan = self._plan
+        updated = {r.updates for r in plan.signature.results}
+        for index, is_state in plan.held:
+            port = plan.ports[index]
+            store = self._state if is_state else self._parameters
+            if is_state and port.name not in store:
+                self._state[port.name] = np.zeros(port.fixed or (), port.dtype)
+            if port.name not in store:
+                raise fail("input", f"parameter {port.name} requires a value, got none")
+            array = store[port.name]
+            usable = _held(port, array)
+            if port.name in updated and (usable is not array or not array.flags.writeable):
+                raise fail(
+                    "input",
+                    f"{port.name} is updated in place: requires a writeable, contiguous array "
+                    f"of {port.dtype}, got {array.dtype}",
+                )
+
+
+def _input(port: _Port, value: object, sizes: dict[str, int]) -> Array:
+    """`value` as the array that the input needs; its sizes are noted in `sizes`."""
+    array = value if type(value) is np.ndarray else _as_array(port, value)
+    shape = array.shape
+    if len(shape) != len(port.shape):
+        raise _wrong_shape(port, shape, sizes)
+    for dim, size in zip(port.shape, shape, strict=True):
+        if size != (dim if isinstance(dim, int) else sizes.setdefault(dim, size)):
+            raise _wrong_shape(port, shape, sizes)
+    if array.dtype != port.dtype:
+        array = _convert(port, array)
+    flags = array.flags
+    return array if flags.c_contiguous and flags.aligned else np.array(array, order="C")
+
+
+def _as_array(port: _Port, value: object) -> Array:
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError) as problem:
+        raise fail(
+            "input", f"input {port.name} requires {_wanted(port)}, got no array: {problem}"
+        ) from None
+
+
+def _convert(port: _Port, array: Array) -> Array:
+    """Other numbers as the declared element type; text, objects and complex numbers are refused."""
+    kinds = "fiub" if port.dtype.kind == "f" else "iub" if port.dtype.kind == "i" else "b"
+    if array.dtype.kind not in kinds:
+        raise fail(
+            "input",
+            f"input {port.name} requires {_wanted(port)}, got elements of {array.dtype}",
+        )
+    with np.errstate(over="ignore"):  # a number too large for f32 is infinite, as anywhere else
+        return array.astype(port.dtype, order="C")
+
+
+def _wrong_shape(port: _Port, shape: tuple[int, ...], sizes: Mapping[str, int]) -> GraphcError:
+    message = f"input {port.name} requires {_wanted(port)}, got shape {shape}"
+    if len(shape) == 1 and len(port.shape) == 2 and shape[0] == port.shape[1]:
+        message += "; for one sample x pass x[None, :]"
+    elif len(shape) == len(port.shape):
+        known = [d for d in port.shape if isinstance(d, str) and d in sizes]
+        message += "".join(f"; {d} is {sizes[d]} in another input" for d in known)
+        if len(shape) == 2 and shape[0] == port.shape[1]:
+            message += "; one row per sample, so perhaps x.T"
+    return fail("input", message)
+
+
+def _wanted(port: _Port) -> str:
+    return f"shape ({', '.join(map(str, port.shape))}) of {port.dtype}"
+
+
+def _find(plan: _Plan, name: str) -> int:
+    """The input of that name in any case: names of a network do not distinguish it."""
+    found = [index for known, index in plan.inputs.items() if known.lower() == name.lower()]
+    if len(found) != 1:
+        raise _unknown(plan, name)
+    return found[0]
+
+
+def _unknown(plan: _Plan, name: str) -> GraphcError:
+    listed = ", ".join(plan.inputs) or "none"
+    near = suggestion(name, plan.inputs)
+    return fail("input", f"no input is called `{name}`; the inputs are: {listed}{near}")
+
+
+def _missing(
+    plan: _Plan, inputs: Mapping[str, object], arguments: Sequence[Array | None]
+) -> GraphcError:
+    absent = [name for name, index in plan.inputs.items() if arguments[index] is None]
+    given = ", ".join(inputs) or "none"
+    return fail(
+        "input",
+        f"requires the inputs {', '.join(plan.inputs)}, got {given}: {', '.join(absent)} missing",
+    )
+
+
+def _add_settings(
+    plan: _Plan, settings: Mapping[str, float], arguments: list[Array | None]
+) -> None:
+    for name, value in settings.items():
+        index = plan.settings.get(name)
+        if index is None:
+            listed = ", ".join(plan.settings) or "none"
+            near = suggestion(name, plan.settings)
+            raise fail("input", f"no setting is called `{name}`; the settings are: {listed}{near}")
+        port = plan.ports[index]
+        arguments[index] = np.full(port.fixed or (), value, port.dtype)
+    if len(settings) != len(plan.settings):
+        absent = ", ".join(n for n in plan.settings if n not in settings)
+        raise fail("input", f"requires the settings {', '.join(plan.settings)}: {absent} missing")
+
+
+def _held(port: _Port, array: Array) -> Array:
+    """A parameter or state array as the function needs it; itself when it fits already."""
+    if array.shape != port.fixed:
+        raise fail("input", f"{port.name} requires shape {port.fixed}, got {array.shape}")
+    if array.dtype.kind not in "fiub":
+        raise fail("input", f"{port.name} requires {port.dtype}, got {array.dtype}")
+    if array.dtype == port.dtype and array.flags.c_contiguous and array.flags.aligned:
+        return array
+    with np.errstate(over="ignore"):
+        return np.array(array, port.dtype, order="C")
+
+
+def _concrete(shape: Shape, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple([sizes[d] if isinstance(d, str) else d for d in shape])
