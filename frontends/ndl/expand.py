@@ -48,7 +48,7 @@ from frontends.ndl.scopes import (
     assigned_names,
     final_names,
 )
-from graphc.support.diagnostics import GraphcError, Note, fail, suggestion
+from graphc.support.diagnostics import GraphcError, Note, fail
 
 if TYPE_CHECKING:
     from graphc.builder import GraphBuilder
@@ -188,7 +188,7 @@ class _Expansion:
             return self._apply(scope, call, function, results, name)
         known = [m.name.text for m in self.table.macros.values()]
         known += [spelling for f in FUNCTION_BY_NAME.values() for spelling in f.names]
-        near = suggestion(call.function.text, known)
+        near = self.network.near(call.function.text, known)
         message = f"`{call.function.text}` is no function and no macro{near}"
         where = scope.place(call.function.span)
         self.network.report(fail("unknown-function", message, where))
@@ -249,7 +249,7 @@ class _Expansion:
                 value = self._evaluate(scope, option.value)
                 named[option.name.key] = Symbol(option.name.text, value, option.name.span)
             else:
-                near = suggestion(option.name.text, used.values())
+                near = self.network.near(option.name.text, used.values())
                 message = f"the macro `{macro.name.text}` uses no `{option.name.text}`{near}"
                 where = scope.place(option.name.span)
                 self.network.report(fail("bad-option", message, where))

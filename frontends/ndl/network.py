@@ -7,7 +7,7 @@ were read until `finish` binds them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ from frontends.ndl.scopes import (
     look_up,
     settled,
 )
-from graphc.support.diagnostics import GraphcError, Note, fail, suggestion
+from graphc.support.diagnostics import MAX_SHOWN, GraphcError, Note, fail, suggestion
 from graphc.support.source import Location, Span
 
 if TYPE_CHECKING:
@@ -94,6 +94,10 @@ class Network:
         if first in scope.assigned and first not in scope.symbols:
             return None
         return self._find_node(name)
+
+    def near(self, name: str, known: Iterable[str]) -> str:
+        """`; did you mean ...?`, for as many errors as are shown: the search is slow."""
+        return suggestion(name, known) if self.failures < MAX_SHOWN else ""
 
     def _find_node(self, name: Name) -> Value | None:
         """The node of the network with exactly this name."""
@@ -202,8 +206,23 @@ class Network:
         forward = value.content
         found = self._find_node(forward.name)
         if found is None:
-            raise _undefined(forward)
+            raise self._undefined(forward)
         return found
+
+    def _undefined(self, forward: Forward) -> GraphcError:
+        """The error for a name that nothing defines, with what may have been meant."""
+        name, scope = forward.name, forward.scope
+        where = scope.place(name.span)
+        if look_up(scope, name.text) is not None:
+            message = f"`{name.text}` stands for names that only stand for each other"
+            return fail("cycle", message, where)
+        notes: list[Note] = []
+        outer = scope.script.symbols.get(name.key) if scope.script is not None else None
+        if outer is not None:
+            message = f"`{name.text}` of the script is not seen in a macro; make it an argument"
+            notes.append(Note(message, outer.span))
+        near = "" if notes else self.near(name.text, scope.visible_names())
+        return fail("undefined-name", f"`{name.text}` is not defined{near}", where, notes=notes)
 
     def _add_tag(self, request: _TagRequest) -> None:
         try:
@@ -226,20 +245,3 @@ class Network:
             case _:
                 message = f"{request.what} takes nodes, got a list in a list"
                 raise fail("argument-type", message, request.where)
-
-
-def _undefined(forward: Forward) -> GraphcError:
-    """The error for a name that nothing defines, with what may have been meant."""
-    name, scope = forward.name, forward.scope
-    where = scope.place(name.span)
-    if look_up(scope, name.text) is not None:
-        message = f"`{name.text}` stands for names that only stand for each other"
-        return fail("cycle", message, where)
-    notes: list[Note] = []
-    if scope.macro is not None and scope.script is not None:
-        outer = scope.script.symbols.get(name.key)
-        if outer is not None:
-            message = f"`{name.text}` of the script is not seen in a macro; make it an argument"
-            notes.append(Note(message, outer.span))
-    near = suggestion(name.text, scope.visible_names()) if not notes else ""
-    return fail("undefined-name", f"`{name.text}` is not defined{near}", where, notes=notes)

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 import graphc
+from graphc.artifacts.header import artifact_name
 from graphc.cli.network import names_of, open_network
 from graphc.cli.options import (
     EXISTING_FILE,
@@ -20,10 +21,11 @@ from graphc.cli.options import (
     precision_option,
 )
 from graphc.cli.terminal import Terminal, common_options
-from graphc.driver.artifact import SUFFIXES, ArtifactRequest, emit, kind_of
+from graphc.driver.artifact import ArtifactRequest, contents, emit, kind_of
 from graphc.driver.options import DEFAULT_BATCH, CompileOptions, parse_precision
 
 SCHEMA = 1
+TEXTS = ("header", "ll", "asm", "py", "ir")
 
 EPILOG = """\b
 Examples:
@@ -80,6 +82,11 @@ Programs and libraries are linked by the system's C compiler (cc, gcc, clang, or
     metavar="N",
     help="The largest number of samples in a call; memory is planned for it.",
 )
+@click.option(
+    "--name",
+    metavar="NAME",
+    help="What the C functions' names begin with; made from OUT if left out.",
+)
 @precision_option
 @define_option
 @macros_option
@@ -95,6 +102,7 @@ def command(
     nodes: str | None,
     target: str,
     bound: int,
+    name: str | None,
     precision: str,
     defines: Sequence[tuple[str, object]],
     macros: Sequence[Path],
@@ -105,11 +113,24 @@ def command(
     What is made holds the parameters and needs nothing of graphc.
     """
     wanted = [kind for text in kinds for kind in re.split(r"[,\s]+", text) if kind]
+    to_stdout = str(out) == "-"
+    if to_stdout and (len(wanted) != 1 or wanted[0] not in TEXTS):
+        raise click.UsageError(f"`-o -` requires --emit with one of {', '.join(TEXTS)}")
     options = CompileOptions(precision=parse_precision(precision), batch=bound)
-    if not wanted:
-        wanted = [kind_of(out)]
+    request = ArtifactRequest(
+        kinds=wanted or [kind_of(out)],
+        out=out,
+        outputs=names_of(nodes),
+        target=target,
+        version=graphc.__version__,
+        name=name or (artifact_name(model) if to_stdout else ""),
+    )
+    request.paths()  # an unknown kind shows before any work
     network = open_network(model, terminal, defines=defines, macros=macros)
-    request = ArtifactRequest(wanted, out, names_of(nodes), target, graphc.__version__)
+    if to_stdout:
+        made, _ = contents(network.model, wanted, request, options)
+        terminal.stdout.write(made[wanted[0]].decode("utf-8"))
+        return
     start = time.perf_counter()
     paths = emit(network.model, request, options)
     seconds = time.perf_counter() - start
@@ -125,6 +146,3 @@ def as_json_text(paths: Mapping[str, Path], seconds: float) -> str:
     """The files made, by kind."""
     files = {kind: {"path": str(p), "bytes": p.stat().st_size} for kind, p in paths.items()}
     return json.dumps({"schema": SCHEMA, "files": files, "seconds": seconds}, indent=1)
-
-
-assert set(SUFFIXES) == {"exe", "so", "obj", "header", "ll", "asm", "py", "ir"}  # as in EPILOG

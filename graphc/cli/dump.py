@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
+import numpy as np
 
 from graphc.cli.network import names_of, open_network
 from graphc.cli.options import EXISTING_FILE, define_option, macros_option, precision_option
@@ -22,6 +24,8 @@ from graphc.learn.sgd import SGD
 from graphc.learn.step import training_passes
 from graphc.model.model import Model
 from graphc.ops import default_context
+from graphc.ops.nodes.layout import node_type
+from graphc.ops.nodes.statistics import StatisticParams
 from graphc.passes import PASSES
 from graphc.passes.manager import Pass
 from graphc.support.diagnostics import fail, suggestion
@@ -90,6 +94,7 @@ def command(
         raise click.UsageError("--train decides what is computed: leave out --nodes")
     options = CompileOptions(precision=parse_precision(precision), batch=bound, verify=True)
     prepare(network)
+    pretend_statistics(network)
     passes = stage_passes(network, stage, options, train=train, nodes=names_of(nodes))
     if after not in (None, "all"):
         passes = up_to(passes, after)
@@ -98,18 +103,24 @@ def command(
         text = print_module(module, locations=print_locations)
         terminal.stdout.write(f"// ----- after {done}\n{text}")
 
-    options = CompileOptions(
-        precision=options.precision,
-        batch=bound,
-        verify=True,
-        after=show if after == "all" else None,
-    )
+    options = replace(options, after=show if after == "all" else None)
     module = clone_module(network.module)
     records = run_passes(module, passes, default_context(), options)
     if after != "all":
         terminal.stdout.write(print_module(module, locations=print_locations))
     if timing:
         terminal.message(timing_table(records))
+
+
+def pretend_statistics(model: Model) -> None:
+    """Give Mean and InvStdDev nodes a value, so that a network can be looked at without data.
+
+    The text of no stage shows values, so it is the same as after the statistics were computed.
+    """
+    for op in model.graph.block:
+        if isinstance(op.params, StatisticParams) and not op.params.computed:
+            name = op.result.name or ""
+            model.set_statistic(name, np.zeros((node_type(op).rows or 0, 1)))
 
 
 def stage_passes(

@@ -64,7 +64,7 @@ class TrainingReport:
     def finish(self, records: Sequence[EpochRecord], seconds: float, output: Path) -> None:
         """The table at the end: first, best and last epoch, and what it took."""
         best = min(records, key=lambda r: r.criterion)
-        table = Table(title="training", title_justify="left")
+        table = Table()
         for heading in ("", "epoch", *self._nodes):
             table.add_column(heading, justify="left" if heading == "" else "right")
         for label, r in (("first", records[0]), ("lowest", best), ("last", records[-1])):

@@ -51,6 +51,7 @@ class ArtifactRequest:
     outputs  nodes to compute, by default the output nodes
     target   instruction set: `native`, `x86-64`, `x86-64-v3`, …
     version  of graphc, written into the files
+    name     what C names begin with; made from `out` if empty
     """
 
     kinds: Sequence[str]
@@ -58,6 +59,7 @@ class ArtifactRequest:
     outputs: Sequence[str] = ()
     target: str = "native"
     version: str = ""
+    name: str = ""
 
     def paths(self) -> dict[str, Path]:
         """The file of each kind, in order."""
@@ -91,18 +93,7 @@ def emit(model: Model, request: ArtifactRequest, options: CompileOptions) -> dic
     """
     paths = request.paths()
     compiler = require_compiler() if any(kind in LINKED for kind in paths) else None
-    natives = [kind for kind in paths if kind != "ir" and kind not in SOURCES]
-    native = prepare_emission(model, "llvm", request, options) if natives else None
-    made = {
-        kind: _ir_text(model, request, options)
-        if kind == "ir"
-        else prepare_emission(model, SOURCES[kind], request, options).emit(kind)
-        for kind in paths
-        if kind not in natives
-    }
-    if native is not None:
-        needed = dict.fromkeys("obj" if kind in LINKED else kind for kind in natives)
-        made |= {k: native.header() if k == "header" else native.emit(k) for k in needed}
+    made, native = contents(model, list(paths), request, options)
     with build_folder(request.out) as folder:
         linked: dict[str, Path] = {}
         for kind in LINKED:
@@ -115,6 +106,24 @@ def emit(model: Model, request: ArtifactRequest, options: CompileOptions) -> dic
         for kind, file in linked.items():
             _move(file, paths[kind])
     return paths
+
+
+def contents(
+    model: Model, kinds: Sequence[str], request: ArtifactRequest, options: CompileOptions
+) -> tuple[dict[str, bytes], Prepared | None]:
+    """The content of each kind, an `obj` for those that are linked, and what native ones share."""
+    natives = [kind for kind in kinds if kind != "ir" and kind not in SOURCES]
+    native = prepare_emission(model, "llvm", request, options) if natives else None
+    made: dict[str, bytes] = {}
+    for kind in kinds:
+        if kind == "ir":
+            made[kind] = _ir_text(model, request, options)
+        elif kind in SOURCES:
+            made[kind] = prepare_emission(model, SOURCES[kind], request, options).emit(kind)
+    if native is not None:
+        for kind in dict.fromkeys("obj" if kind in LINKED else kind for kind in natives):
+            made[kind] = native.header() if kind == "header" else native.emit(kind)
+    return made, native
 
 
 @dataclass(frozen=True)
@@ -161,7 +170,7 @@ def prepare_emission(
     """Lower the network for a backend and gather what is written into every file."""
     options = replace(options, backend=backend)
     lowered = lower(model, evaluation_passes(model, request.outputs, (), options), options)
-    name = artifact_name(request.out)
+    name = request.name or artifact_name(request.out)
     signature = replace(lowered.signature, name=name)
     parameters = embedded_parameters(signature, model.values)
     isa = BACKENDS[backend]().isa(request.target)

@@ -77,7 +77,7 @@ def bind(
         return compile_lowered(lowered, wider), lowered.signature
 
     function, signature = compiled(options.batch)
-    return Executable(function, signature, model.values, compiled)
+    return Executable(function, signature, model.values, recompile=compiled)
 
 
 def evaluation_passes(

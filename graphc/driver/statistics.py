@@ -13,12 +13,11 @@ from graphc.driver.prepare import prepare
 from graphc.ir.core import Operation
 from graphc.ir.types import DType
 from graphc.model.model import Model
-from graphc.ops.nodes.layout import node_type
 from graphc.ops.nodes.statistics import INV_STD_DEV, STATISTICS, VARIANCE_FLOOR, StatisticParams
 from graphc.passes import pipeline
 from graphc.passes.accumulate_statistics import CENTRE, TOTAL, AccumulateStatistics
 from graphc.passes.expand_nodes import inputs_of
-from graphc.runtime.executable import check_inputs
+from graphc.runtime.executable import Executable, check_inputs
 from graphc.support.diagnostics import fail
 from graphc.support.graphs import topological_order
 
@@ -70,32 +69,14 @@ def _average(
     passes = pipelines.expansion([name], options.precision, options.batch)
     passes += [AccumulateStatistics(centred=centre is not None), *pipeline(pipelines.OPTIMISE)]
     lowered = lower(model, passes, options)
-    call = compile_lowered(lowered, options)
     signature = lowered.signature
-    needed = {a.name for a in signature.with_role("input")}
-    given = {k: v for k, v in inputs.items() if k.lower() in {n.lower() for n in needed}}
+    needed = {a.name.lower() for a in signature.with_role("input")}
+    given = {k: v for k, v in inputs.items() if k.lower() in needed}
     arrays, samples = check_inputs(signature, given)
     if samples == 0:
         raise fail("input", f"the statistics of `{name}` require at least one sample, got none")
-    fixed = {n: np.ascontiguousarray(v, np.float64) for n, v in model.values.items()}
-    if centre is not None:
-        fixed[CENTRE] = centre
-    total = np.zeros((1, _rows(model, name)))
-    fixed[TOTAL] = total
-    for start in range(0, samples, BATCH):
-        stop = min(start + BATCH, samples)
-        chunk = {n: a[start:stop] for n, a in arrays.items()}
-        arguments = [
-            chunk[a.name] if a.role == "input" else fixed[a.name] for a in signature.arguments
-        ]
-        call(arguments, (), {"N": stop - start})
-    return total / samples
-
-
-def _rows(model: Model, name: str) -> int:
-    """The rows of a node whose size is known."""
-    op = model.find(name)
-    assert op is not None
-    rows = node_type(op).rows
-    assert rows is not None
-    return rows
+    fixed = model.values if centre is None else {**model.values, CENTRE: centre}
+    total = Executable(compile_lowered(lowered, options), signature, fixed)
+    for part in range(0, samples, BATCH):
+        total(**{n: a[part : part + BATCH] for n, a in arrays.items()})
+    return total.state[TOTAL] / samples

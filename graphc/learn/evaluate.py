@@ -12,7 +12,6 @@ from graphc.driver.options import CompileOptions
 from graphc.learn.shuffle import minibatches
 from graphc.model.model import Model
 from graphc.passes.manager import Pass
-from graphc.runtime.executable import check_inputs
 from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import fail
 
@@ -47,7 +46,8 @@ def evaluate_dataset(
 
     executable = bind(model, passes_for, options)
     _require_scalars(executable.signature)
-    arrays, samples = check_inputs(executable.signature, needed_inputs(executable.signature, data))
+    arrays = needed_inputs(executable.signature, data)
+    samples = sample_count(arrays)
     if samples == 0:
         raise fail("input", "measuring requires at least one sample, got none")
     totals = dict.fromkeys(wanted, 0.0)
@@ -70,6 +70,15 @@ def needed_inputs(signature: Signature, data: Mapping[str, np.ndarray]) -> dict[
     """The arrays of `data` that the function takes, by the names of `data`."""
     names = {a.name.lower() for a in signature.with_role("input")}
     return {name: array for name, array in data.items() if name.lower() in names}
+
+
+def sample_count(arrays: Mapping[str, np.ndarray]) -> int:
+    """The number of rows that all arrays have; 0 if there are none. GraphcError `input`."""
+    counts = {name: len(array) for name, array in arrays.items()}
+    if len(set(counts.values())) > 1:
+        got = ", ".join(f"{count} in `{name}`" for name, count in counts.items())
+        raise fail("input", f"all inputs require the same number of samples, got {got}")
+    return next(iter(counts.values()), 0)
 
 
 def _require_scalars(signature: Signature) -> None:

@@ -37,10 +37,9 @@ class TrainingStep:
         self.criterion = criterion
         self.passes = passes
 
-    def __call__(self, **inputs: np.ndarray) -> Results:
+    def __call__(self, /, **inputs: object) -> Results:
         """One update. Raises GraphcError `input` for a bad input, with nothing changed."""
-        samples = self._executable.samples(inputs)
-        return self._executable.run(inputs, self.learner.settings(samples, self.nominal))
+        return self._executable.run(inputs, lambda n: self.learner.settings(n, self.nominal))
 
     @property
     def signature(self) -> Signature:

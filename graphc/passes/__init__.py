@@ -14,8 +14,10 @@ from graphc.passes.apply_learner import ApplyLearner
 from graphc.passes.eliminate_common_subexpressions import EliminateCommonSubexpressions
 from graphc.passes.eliminate_dead_code import EliminateDeadCode
 from graphc.passes.expand_nodes import ExpandNodes
+from graphc.passes.fuse_kernels import FuseKernels
 from graphc.passes.infer_shapes import InferShapes
 from graphc.passes.manager import Pass, parse_pipeline
+from graphc.passes.plan_memory import PlanMemory
 from graphc.passes.synthesize_gradient import SynthesizeGradient
 from graphc.support.diagnostics import DiagnosticSink
 
@@ -32,6 +34,8 @@ PASSES: dict[str, type[Pass]] = {
         EliminateCommonSubexpressions,
         EliminateDeadCode,
         # kernel level
+        FuseKernels,
+        PlanMemory,
     )
 }
 

@@ -10,6 +10,7 @@ from graphc.ir.core import Level, Module, RegionKind, Trait
 from graphc.ir.traversal import walk
 from graphc.ir.types import MatrixType
 from graphc.ops.kernel import PlacedParams
+from graphc.passes.analysis.memory import check_plan
 
 
 class Invariant(Enum):
@@ -66,6 +67,8 @@ def check_planned(module: Module) -> list[str]:
         for op in function.block:
             if isinstance(op.params, PlacedParams) and len(op.params.at) != len(op.results):
                 problems.append(f"a `{op.opdef.name}` in @{function.name} has no place")
+        if not problems:
+            problems.extend(check_plan(function))
     return problems
 
 

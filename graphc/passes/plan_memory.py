@@ -20,15 +20,16 @@ bytes. O(n log n) for n operations, besides moving list entries.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from graphc.ir.codegen import Reduction
 from graphc.ir.context import Context
-from graphc.ir.core import Function, Module, Operation, Value
+from graphc.ir.core import Function, IRBuilder, Module, Operation, Value
 from graphc.ir.types import TensorType
 from graphc.ops.kernel import COPY, KERNEL, KernelParams, Place, PlacedParams, places
+from graphc.ops.movement import reshape
 from graphc.passes.analysis.liveness import Liveness, live_ranges
 from graphc.passes.analysis.memory import ALIGNMENT, memory_report, peak_formula
 from graphc.passes.invariants import Invariant
@@ -44,25 +45,217 @@ def can_write_over(op: Operation, result: Value, root: Value, liveness: Liveness
     body = op.regions[0].block
     if any(isinstance(inner.opdef.codegen, Reduction) for inner in body):
         return False
-    if any(_elements(v) > _elements(result) for inner in body for v in inner.results):
-        return False  # the kernel runs over more than the result, which is then written repeatedly
-    reads = [v for v in op.operands if liveness.roots[v] is root]
-    return all(v.type == result.type for v in reads)
-
-
-def _elements(value: Value) -> int:
-    assert isinstance(value.type, TensorType)
-    return value.type.bound_elements
+    full = _type(result).dims
+    values = [*body.arguments, *(v for inner in body for v in inner.results)]
+    # A kernel that runs over more than the result would write it before the last read.
+    if any(d not in (1, f) for v in values for d, f in zip(_type(v).dims, full, strict=True)):
+        return False
+    return all(v.type == result.type for v in op.operands if liveness.roots[v] is root)
 
 
 def plan(function: Function) -> None:
     """Place every result of a fused function; adds copies where results need them."""
-    copies_first = _stage_updated_arguments(function)
+    _save_updated_arguments(function)
     outside = _place_results(function)
-    offsets, size = _plan_arena(function, outside)
-    del copies_first
+    offsets, function.arena = _plan_arena(function, outside)
     for op in function.block:
         if isinstance(op.params, PlacedParams):
             at = (outside.get(v) or Place("arena", offsets[v]) for v in op.results)
             op.params = replace(op.params, at=tuple(map(str, at)))
-    function.arena = size
+
+
+# --- results ------------------------------------------------------------------------------------
+
+
+def _save_updated_arguments(function: Function) -> None:
+    """Let `return` hand out copies of arguments that are updated, made before anything runs."""
+    updated = {r.updates for r in function.results}
+    roots = live_ranges(function).roots
+    saved: dict[Value, Value] = {}
+    terminator = function.block.terminator
+    assert terminator is not None
+    for index, value in enumerate(terminator.operands):
+        root = roots[value]
+        if root.op is not None or root.name not in updated:
+            continue
+        if root not in saved:
+            saved[root] = _copy(root, function.block.first)
+        at_end = IRBuilder.before(terminator)
+        terminator.set_operand(index, reshape(at_end, saved[root], _type(value).dims))
+
+
+def _place_results(function: Function) -> dict[Value, Place]:
+    """The places of results of the function; inserts copies for those that cannot be direct."""
+    liveness = live_ranges(function)
+    names = [a.name for a in function.arguments]
+    terminator = function.block.terminator
+    assert terminator is not None
+    position = {op: i for i, op in enumerate(liveness.operations)}
+    outside: dict[Value, Place] = {}
+    for index, (info, value) in enumerate(zip(function.results, terminator.operands, strict=True)):
+        place = Place("result", index)
+        overwritten: Value | None = None
+        if info.updates is not None:
+            place = Place("argument", names.index(info.updates))
+            overwritten = function.arguments[place.index]
+        root = liveness.roots[value]
+        direct = root.op is not None and root not in outside
+        if direct and overwritten is not None:
+            direct = _is_read_before(overwritten, root, position, liveness)
+        if not direct:
+            root = _copy(value, terminator)
+            terminator.set_operand(index, root)
+        outside[root] = place
+    return outside
+
+
+def _is_read_before(
+    argument: Value, root: Value, position: Mapping[Operation, int], liveness: Liveness
+) -> bool:
+    """Whether the last read of `argument` comes before `root` is written over it."""
+    assert root.op is not None
+    written, last_read = position[root.op], liveness.ranges[argument].end
+    if last_read == written:
+        return can_write_over(root.op, root, argument, liveness)
+    return last_read < written
+
+
+def _copy(value: Value, anchor: Operation | None) -> Value:
+    assert anchor is not None and anchor.block is not None
+    location = value.op.location if value.op is not None else anchor.location
+    copy = Operation(COPY, [value], [value.type], KernelParams(), location=location)
+    return anchor.block.insert_before(anchor, copy).result
+
+
+# --- the arena ----------------------------------------------------------------------------------
+
+
+@dataclass
+class _FreeList:
+    """Free byte ranges of a growing arena: by size for the search, by offset for joining."""
+
+    end: int = 0
+    by_size: list[tuple[int, int]] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    size_at: dict[int, int] = field(default_factory=dict)
+
+    def take(self, size: int) -> int:
+        """The offset of `size` bytes, out of the smallest range that holds them."""
+        index = bisect_left(self.by_size, (size, -1))
+        if index == len(self.by_size):
+            return self._grow(size)
+        found, offset = self.by_size[index]
+        self._remove(offset)
+        if found > size:
+            self._add(offset + size, found - size)
+        return offset
+
+    def _grow(self, size: int) -> int:
+        offset = self.end
+        if self.starts and self.starts[-1] + self.size_at[self.starts[-1]] == self.end:
+            offset = self.starts[-1]
+            self._remove(offset)
+        self.end = offset + size
+        return offset
+
+    def give_back(self, offset: int, size: int) -> None:
+        index = bisect_left(self.starts, offset)
+        if index < len(self.starts) and self.starts[index] == offset + size:
+            size += self._remove(self.starts[index])
+        if index > 0:
+            before = self.starts[index - 1]
+            if before + self.size_at[before] == offset:
+                size += self._remove(before)
+                offset = before
+        self._add(offset, size)
+
+    def _add(self, offset: int, size: int) -> None:
+        insort(self.by_size, (size, offset))
+        insort(self.starts, offset)
+        self.size_at[offset] = size
+
+    def _remove(self, offset: int) -> int:
+        size = self.size_at.pop(offset)
+        del self.by_size[bisect_left(self.by_size, (size, offset))]
+        del self.starts[bisect_left(self.starts, offset)]
+        return size
+
+
+def _plan_arena(
+    function: Function, outside: Mapping[Value, Place]
+) -> tuple[dict[Value, int], int]:
+    """The arena offset of every result without a place outside, and the arena's size."""
+    liveness = live_ranges(function)
+    dying: dict[int, list[Value]] = {}
+    for root, live in liveness.ranges.items():
+        if root.op is not None and root not in outside:
+            dying.setdefault(live.end, []).append(root)
+    free = _FreeList()
+    offsets: dict[Value, int] = {}
+    for position, op in enumerate(liveness.operations):
+        ends_here = dying.get(position, [])
+        taken_over: set[Value] = set()
+        for value in op.results:
+            if liveness.roots[value] is not value or value in outside:
+                continue
+            over = _operand_to_overwrite(op, value, ends_here, taken_over, liveness)
+            if over is not None:
+                taken_over.add(over)
+                offsets[value] = offsets[over]
+            else:
+                size = _aligned_size(value)
+                offsets[value] = free.take(size) if size else 0
+        for root in ends_here:
+            size = _aligned_size(root)
+            if size and root not in taken_over:
+                free.give_back(offsets[root], size)
+    return offsets, free.end
+
+
+def _operand_to_overwrite(
+    op: Operation,
+    result: Value,
+    ends_here: Sequence[Value],
+    taken_over: set[Value],
+    liveness: Liveness,
+) -> Value | None:
+    for root in ends_here:
+        if root.op is op or root in taken_over or _type(root).bound_bytes == 0:
+            continue
+        if _type(root).bound_bytes == _type(result).bound_bytes and can_write_over(
+            op, result, root, liveness
+        ):
+            return root
+    return None
+
+
+def _type(value: Value) -> TensorType:
+    assert isinstance(value.type, TensorType)
+    return value.type
+
+
+def _aligned_size(value: Value) -> int:
+    return -(-_type(value).bound_bytes // ALIGNMENT) * ALIGNMENT
+
+
+@dataclass(frozen=True)
+class PlanMemory(Pass):
+    name: ClassVar[str] = "plan-memory"
+    summary: ClassVar[str] = "give every buffer its place"
+    requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.FUSED})
+    establishes: ClassVar[frozenset[Invariant]] = frozenset({Invariant.PLANNED})
+
+    def run(self, module: Module, context: Context) -> PassOutcome:
+        before = [_plan_of(f) for f in module.functions]
+        for function in module.functions:
+            plan(function)
+        reports = [memory_report(f) for f in module.functions]
+        counters = {
+            "arena bytes": sum(r.arena_bytes for r in reports),
+            "lower bound bytes": sum(r.lower_bound_bytes for r in reports),
+        }
+        return PassOutcome(before != [_plan_of(f) for f in module.functions], counters)
+
+
+def _plan_of(function: Function) -> tuple[object, ...]:
+    return (function.arena, *(places(op) for op in function.block))

@@ -17,6 +17,8 @@ from graphc.support.diagnostics import GraphcError, fail, suggestion
 Array = np.ndarray
 Compiled = Callable[[Sequence[Array], Sequence[Array], Mapping[str, int]], None]
 """(arguments, fresh results, sizes of the dims): runs the function once."""
+Settings = Mapping[str, float] | Callable[[int], Mapping[str, float]]
+"""Numbers of a call by name, or what they are for a number of samples."""
 Recompile = Callable[[int], tuple[Compiled, Signature]]
 """A function for this bound on every dim, which is a power of two."""
 
@@ -68,7 +70,8 @@ class _Port:
     def of(port: Argument | Result) -> _Port:
         fixed = tuple(d for d in port.shape if isinstance(d, int))
         known = fixed if len(fixed) == len(port.shape) else None
-        return _Port(port.name, NUMPY_DTYPES[port.dtype], port.shape, known, known == (1, 1))
+        is_number = known == (1, 1) and not port.name.startswith(GRADIENT)
+        return _Port(port.name, NUMPY_DTYPES[port.dtype], port.shape, known, is_number)
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,7 @@ class _Plan:
     held: tuple[tuple[int, bool], ...]  # (argument, whether it is state) of parameters and state
     results: tuple[_Port, ...]
     bounds: dict[str, int]
+    updated: frozenset[str | None]
 
     @staticmethod
     def of(compiled: Compiled, signature: Signature) -> _Plan:
@@ -96,6 +100,7 @@ class _Plan:
             tuple((i, a.role == "state") for i, a in arguments if a.role in ("parameter", "state")),
             tuple(_Port.of(r) for r in signature.fresh_results),
             {d.name: d.bound for d in signature.dims},
+            frozenset(r.updates for r in signature.results),
         )
 
 
@@ -141,25 +146,16 @@ class Executable:
         """
         return self.run(inputs, {})
 
-    def run(self, inputs: Mapping[str, object], settings: Mapping[str, float]) -> Results:
+    def run(self, inputs: Mapping[str, object], settings: Settings) -> Results:
         """Run once with inputs by name and the numbers of this call (learning rate, …) by name."""
         plan = self._plan
-        arguments: list[Array | None] = [None] * len(plan.ports)
-        sizes: dict[str, int] = {}
-        for name, value in inputs.items():
-            index = plan.inputs.get(name)
-            if index is None:
-                index = _find(plan, name)
-            if arguments[index] is not None:
-                raise fail("input", f"input {plan.ports[index].name} is given twice")
-            arguments[index] = _input(plan.ports[index], value, sizes)
-        if len(inputs) != len(plan.inputs):
-            raise _missing(plan, inputs, arguments)
+        arguments, sizes = _bind(plan, inputs)
         for dim, bound in plan.bounds.items():
             # A dim that no input has is 1: such a function has nothing to do with samples.
             if sizes.setdefault(dim, 1) > bound:
                 return self._with_larger_bound(dim, sizes[dim]).run(inputs, settings)
-        _add_settings(plan, settings, arguments)
+        given = settings if isinstance(settings, Mapping) else settings(_samples(sizes))
+        _add_settings(plan, given, arguments)
         self._add_held(plan, arguments)
         results = [
             np.empty(p.fixed if p.fixed is not None else _concrete(p.shape, sizes), p.dtype)
@@ -195,13 +191,14 @@ class Executable:
                 or array.shape != port.fixed
                 or not array.flags.c_contiguous
             ):
+                if port.name in plan.updated:
+                    raise _not_updatable(port, array)
                 array = _held(port, array)
             arguments[index] = array
 
     def _prepare_stores(self) -> None:
         """Check the parameters, add missing state, refuse what updates could not reach."""
         plan = self._plan
-        updated = {r.updates for r in plan.signature.results}
         for index, is_state in plan.held:
             port = plan.ports[index]
             store = self._state if is_state else self._parameters
@@ -211,12 +208,42 @@ class Executable:
                 raise fail("input", f"parameter {port.name} requires a value, got none")
             array = store[port.name]
             usable = _held(port, array)
-            if port.name in updated and (usable is not array or not array.flags.writeable):
-                raise fail(
-                    "input",
-                    f"{port.name} is updated in place: requires a writeable, contiguous array "
-                    f"of {port.dtype}, got {array.dtype}",
-                )
+            if port.name in plan.updated and (usable is not array or not array.flags.writeable):
+                raise _not_updatable(port, array)
+
+
+def check_inputs(
+    signature: Signature, inputs: Mapping[str, object]
+) -> tuple[dict[str, Array], int]:
+    """The inputs by their declared names, converted and contiguous, and the number of samples.
+
+    For callers that cut a data set into minibatches: the bound is not checked. Raises GraphcError
+    `input`.
+    """
+    plan = _Plan.of(lambda _arguments, _results, _sizes: None, signature)
+    arguments, sizes = _bind(plan, inputs)
+    arrays = {name: arguments[i] for name, i in plan.inputs.items()}
+    return {name: a for name, a in arrays.items() if a is not None}, _samples(sizes)
+
+
+def _samples(sizes: Mapping[str, int]) -> int:
+    return next(iter(sizes.values()), 0)
+
+
+def _bind(plan: _Plan, inputs: Mapping[str, object]) -> tuple[list[Array | None], dict[str, int]]:
+    """The arguments with the inputs filled in, and the sizes of the dims that they have."""
+    arguments: list[Array | None] = [None] * len(plan.ports)
+    sizes: dict[str, int] = {}
+    for name, value in inputs.items():
+        index = plan.inputs.get(name)
+        if index is None:
+            index = _find(plan, name)
+        if arguments[index] is not None:
+            raise fail("input", f"input {plan.ports[index].name} is given twice")
+        arguments[index] = _input(plan.ports[index], value, sizes)
+    if len(inputs) != len(plan.inputs):
+        raise _missing(plan, inputs, arguments)
+    return arguments, sizes
 
 
 def _input(port: _Port, value: object, sizes: dict[str, int]) -> Array:
@@ -322,6 +349,14 @@ def _held(port: _Port, array: Array) -> Array:
         return array
     with np.errstate(over="ignore"):
         return np.array(array, port.dtype, order="C")
+
+
+def _not_updatable(port: _Port, array: Array) -> GraphcError:
+    return fail(
+        "input",
+        f"{port.name} is updated in place: requires a writeable, contiguous array of {port.dtype}, "
+        f"got {array.dtype}; a step compiled for another precision has to be compiled again",
+    )
 
 
 def _concrete(shape: Shape, sizes: Mapping[str, int]) -> tuple[int, ...]:

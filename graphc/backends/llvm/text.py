@@ -106,8 +106,9 @@ class Module:
     def __init__(self, triple: str) -> None:
         self.triple = triple
         self._declarations: dict[str, str] = {}
-        self._globals: list[str] = []
+        self._globals: dict[str, str] = {}
         self._functions: list[str] = []
+        self._internal: dict[str, str] = {}
 
     def intrinsic(self, name: str, result: str, *arguments: str) -> str:
         """`@name`, declared once. `name` is complete with its type suffixes."""
@@ -115,16 +116,29 @@ class Module:
             self._declarations[name] = f"declare {result} @{name}({', '.join(arguments)})"
         return f"@{name}"
 
-    def add_global(self, line: str) -> None:
-        self._globals.append(line)
+    def data(self, content: bytes, align: int) -> str:
+        """`@name` of read-only bytes; the same bytes are laid down once."""
+        literal = "\\" + content.hex("\\") if content else ""
+        body = f'private unnamed_addr constant [{len(content)} x i8] c"{literal}", align {align}'
+        name = self._globals.setdefault(body, f"graphc.data{len(self._globals)}")
+        return f"@{name}"
 
     def add_function(self, header: str, code: Code) -> None:
         """`header` is everything before the opening brace."""
         self._functions.append(f"{header} {{\n{code.text()}\n}}\n")
 
+    def add_internal(self, hint: str, parameters: str, code: Code) -> str:
+        """`@name` of a void function seen only in this module; equal bodies share one function."""
+        body = f"({parameters}) nounwind {{\n{code.text()}\n}}\n"
+        if body not in self._internal:
+            name = f"graphc.{hint}{len(self._internal)}"
+            self._internal[body] = name
+            self._functions.append(f"define internal void @{name}{body}")
+        return f"@{self._internal[body]}"
+
     def text(self) -> str:
         parts = [f'target triple = "{self.triple}"\n']
-        parts.extend(self._globals)
+        parts.extend(f"@{name} = {body}" for body, name in self._globals.items())
         parts.extend(self._functions)
         parts.extend(self._declarations.values())
         return "\n".join(parts) + "\n"

@@ -174,7 +174,6 @@ def test_the_parser_goes_on_after_each_mistake() -> None:
         "3:7-8",
         "4:9-10",
         "5:11-12",
-        "5:20-21",
     ]
 
 

@@ -1,0 +1,278 @@
+"""A matrix product of any extents as one LLVM function, built from the pieces of `tiles`.
+
+C is cut into panels as wide as a tile, vectors along n. The last panel is moved left to end with
+the matrix, so whole panels need no masks: its columns are computed again, with the same bits.
+A matrix narrower than a tile goes through a padded block. B is read in place, or packed in blocks
+of k when it is stored transposed. Few rows times a transposed B are dot products along k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import contextmanager
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from graphc.backends.llvm import memory, tiles
+from graphc.backends.llvm.loops import (
+    add,
+    loop,
+    loop_if_any,
+    mul,
+    number_of,
+    offset,
+    size_value,
+    sub,
+    when,
+)
+from graphc.backends.llvm.scalars import LlvmScalars
+from graphc.backends.llvm.target import Target
+from graphc.backends.llvm.text import I1, I64, PTR, Code, Module, Val, constant, index
+from graphc.backends.llvm.tiles import Tile
+from graphc.backends.loopnest import Size
+from graphc.ir.types import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """C[m, n] = op(A) op(B) over k, op transposing where asked."""
+
+    m: Size
+    n: Size
+    k: Size
+    dtype: DType
+    transpose_a: bool
+    transpose_b: bool
+
+    def symbols(self) -> tuple[str, ...]:
+        return tuple(sorted({*self.m.symbols, *self.n.symbols, *self.k.symbols}))
+
+
+def emit_gemm(module: Module, target: Target, product: Product) -> str:
+    """`@name` of `void (a, b, c, sizes of product.symbols()…)`."""
+    code = Code(module)
+    sizes = {name: Val(f"%d{i}", I64) for i, name in enumerate(product.symbols())}
+    _GemmEmitter(code, target, product, sizes).emit()
+    code.do("ret void")
+    parameters = ["ptr %a", "ptr %b", "ptr %c", *(f"i64 {v.ref}" for v in sizes.values())]
+    return module.add_internal("gemm", ", ".join(parameters), code)
+
+
+class _GemmEmitter:
+    """State while one product is written."""
+
+    def __init__(
+        self, code: Code, target: Target, product: Product, sizes: Mapping[str, Val]
+    ) -> None:
+        self.code = code
+        self.target = target
+        self.product = product
+        self.scalars = LlvmScalars(code, has_fma=target.has_fma)
+        self.m, self.n, self.k = (
+            size_value(code, size, sizes) for size in (product.m, product.n, product.k)
+        )
+        self.lda = self.m if product.transpose_a else self.k
+        self.ldb = self.k if product.transpose_b else self.n
+        self.a, self.b, self.c = (Val(f"%{name}", PTR) for name in "abc")
+        self.tile = _tile(target, product, number_of(self.n))
+        self.height = tiles.tile_rows(target)
+        self.stack: list[Val] = []
+
+    def emit(self) -> None:
+        if 0 in (number_of(self.m), number_of(self.n)):
+            return
+        panel = tiles.panel_on_stack(self.code, self.tile)
+        block = memory.stack_array(self.code, self.tile.element, self.height * self.tile.width, 64)
+        with _if(self.code, self.scalars, "sge", self.n, index(self.tile.width)) as possible:
+            if possible:
+                self._whole_panels(panel)
+        with _if(self.code, self.scalars, "slt", self.n, index(self.tile.width)) as possible:
+            if possible:
+                self._narrow(panel, block)
+
+    # --- C at least as wide as a tile
+
+    def _whole_panels(self, panel: Val) -> None:
+        last = sub(self.code, self.n, index(self.tile.width))
+        with loop(self.code, index(0), self.n, self.tile.width) as state:
+            start = _smaller(self.code, state.index, last)
+            goal = offset(self.code, self.c, self.tile.element, start)
+            if not self.product.transpose_b:
+                source = offset(self.code, self.b, self.tile.element, start)
+                no = constant(0, I1)
+                self._rows(self.a, source, self.ldb, goal, self.n, self.k, no)
+            else:
+                row = mul(self.code, start, self.ldb)
+                source = offset(self.code, self.b, self.tile.element, row)
+                self._packed_blocks(source, panel, goal)
+
+    def _packed_blocks(self, source: Val, panel: Val, goal: Val) -> None:
+        """One panel of C from blocks of k; the first sets C, the others add to it."""
+        pack = tiles.emit_pack(self.code.module, self.target, self.tile)
+        for begin, count, accumulates in self._k_blocks():
+            from_ = offset(self.code, source, self.tile.element, begin)
+            self._call(pack, from_, self.ldb, count, panel)
+            a = self._a_at(begin)
+            self._rows(a, panel, index(self.tile.width), goal, self.n, count, accumulates)
+
+    def _k_blocks(self) -> Iterator[tuple[Val, Val, Val]]:
+        """(start, length, whether it adds) of each block of k; one of length 0 for k = 0."""
+        step, k = self.tile.panel_rows, number_of(self.k)
+        if k is not None and k <= step:
+            yield index(0), self.k, constant(0, I1)
+            return
+        end = index(max(k, 1)) if k is not None else self._at_least_one(self.k)
+        with loop(self.code, index(0), end, step) as state:
+            count = _smaller(self.code, index(step), sub(self.code, self.k, state.index))
+            adds = self.scalars.compare("sgt", state.index, index(0))
+            yield state.index, count, adds
+
+    def _at_least_one(self, value: Val) -> Val:
+        is_zero = self.scalars.compare("slt", value, index(1))
+        return self.scalars.select(is_zero, index(1), value)
+
+    def _a_at(self, k: Val) -> Val:
+        step = mul(self.code, k, self.lda) if self.product.transpose_a else k
+        return offset(self.code, self.a, self.tile.element, step)
+
+    def _rows(
+        self, a: Val, b: Val, ldb: Val, c: Val, ldc: Val, k: Val, accumulates: Val
+    ) -> None:
+        """All rows of one panel: full tiles, then ever lower ones."""
+
+        def tile(row: Val, height: int) -> None:
+            name = tiles.emit_tile(self.code.module, self.target, self.tile, height)
+            goal = offset(self.code, c, self.tile.element, mul(self.code, row, ldc))
+            self._call(name, self._a_row(a, row), self.lda, b, ldb, goal, ldc, k, accumulates)
+
+        self._tiled_rows(tile)
+
+    def _a_row(self, a: Val, row: Val) -> Val:
+        step = row if self.product.transpose_a else mul(self.code, row, self.lda)
+        return offset(self.code, a, self.tile.element, step)
+
+    def _tiled_rows(self, tile: _TileWriter) -> None:
+        """Calls `tile(first row, height)` so that every row of C is covered once."""
+        step, rows = self.height, number_of(self.m)
+        whole = index(rows // step * step) if rows is not None else self._whole_rows()
+        with loop_if_any(self.code, index(0), whole, step, []) as state:
+            if state:
+                tile(state.index, step)
+        if rows is not None:
+            if rows % step:
+                tile(whole, rows % step)
+            return
+        row, height = whole, _power_below(step)
+        while height:
+            following = add(self.code, row, index(height))
+            fits = self.scalars.compare("sle", following, self.m)
+            with when(self.code, fits, carried := [row]) as values:
+                tile(row, height)
+                values[0] = following
+            row = carried[0]
+            height //= 2
+
+    def _whole_rows(self) -> Val:
+        rest = self.code.value(I64, f"urem i64 {self.m.ref}, {self.height}")
+        return sub(self.code, self.m, rest)
+
+    # --- C narrower than a tile
+
+    def _narrow(self, panel: Val, block: Val) -> None:
+        """Through a padded panel and a block for the tile's result."""
+        width = index(self.tile.width)
+        copy = tiles.emit_copy_block(self.code.module, self.target, self.tile)
+        self._clear(panel)
+        for begin, count, accumulates in self._k_blocks():
+            self._pack_narrow(panel, copy, begin, count)
+            a = self._a_at(begin)
+
+            def tile(row: Val, height: int) -> None:
+                name = tiles.emit_tile(self.code.module, self.target, self.tile, height)
+                place = mul(self.code, row, self.n)
+                goal = offset(self.code, self.c, self.tile.element, place)
+                rows = index(height)
+                if accumulates.ref.startswith("%"):  # noqa: B023 - called in this turn only
+                    self._call(copy, goal, self.n, block, width, rows, self.n)
+                self._call(
+                    name,
+                    self._a_row(a, row),  # noqa: B023
+                    self.lda,
+                    panel,
+                    width,
+                    block,
+                    width,
+                    count,  # noqa: B023
+                    accumulates,  # noqa: B023
+                )
+                self._call(copy, block, width, goal, self.n, rows, self.n)
+
+            self._tiled_rows(tile)
+
+    def _clear(self, panel: Val) -> None:
+        """Zeros in the used part of the panel: the columns beside the matrix stay so."""
+        zero = constant(0.0, memory.lane_type(self.tile.element, self.tile.lanes))
+        used = _smaller(self.code, index(self.tile.panel_rows), self.k)
+        end = mul(self.code, used, index(self.tile.width))
+        with loop_if_any(self.code, index(0), end, self.tile.lanes, []) as state:
+            if state:
+                memory.store(self.scalars, zero, panel, state.index)
+
+    def _pack_narrow(self, panel: Val, copy: str, begin: Val, count: Val) -> None:
+        width = index(self.tile.width)
+        if not self.product.transpose_b:
+            row = mul(self.code, begin, self.ldb)
+            source = offset(self.code, self.b, self.tile.element, row)
+            self._call(copy, source, self.ldb, panel, width, count, self.n)
+            return
+        with loop_if_any(self.code, index(0), self.n, 1, []) as column:
+            assert column is not None
+            row = mul(self.code, column.index, self.ldb)
+            source = offset(self.code, self.b, self.tile.element, add(self.code, row, begin))
+            goal = offset(self.code, panel, self.tile.element, column.index)
+            with loop_if_any(self.code, index(0), count, 1, []) as state:
+                if state:
+                    value = memory.load(self.scalars, source, state.index, self.tile.dtype, 1)
+                    memory.store(self.scalars, value, goal, mul(self.code, state.index, width))
+
+    def _call(self, function: str, *arguments: Val) -> None:
+        self.code.do(f"call void {function}({', '.join(map(str, arguments))})")
+
+
+class _TileWriter:
+    """Writes the code of one tile of C."""
+
+    def __call__(self, row: Val, height: int) -> None: ...
+
+
+def _tile(target: Target, product: Product, n: int | None) -> Tile:
+    """Two vectors wide; one, or a part of one, where the matrix is narrower."""
+    lanes = target.lanes(product.dtype)
+    vectors = 1 if n is not None and n <= lanes else 2
+    while n is not None and vectors == 1 and lanes > 1 and lanes // 2 >= n:
+        lanes //= 2
+    return Tile(product.dtype, lanes, vectors, product.transpose_a)
+
+
+@contextmanager
+def _if(code: Code, s: LlvmScalars, order: str, a: Val, b: Val) -> Iterator[bool]:
+    """A branch that is decided here when both numbers are known; gives whether it can be taken."""
+    x, y = number_of(a), number_of(b)
+    if x is not None and y is not None:
+        yield x >= y if order == "sge" else x < y
+        return
+    with when(code, s.compare(order, a, b), []):
+        yield True
+
+
+def _smaller(code: Code, a: Val, b: Val) -> Val:
+    x, y = number_of(a), number_of(b)
+    if x is not None and y is not None:
+        return index(min(x, y))
+    is_less = code.value(I1, f"icmp slt i64 {a.ref}, {b.ref}")
+    return code.value(I64, f"select {is_less}, {a}, {b}")
+
+
+def _power_below(number: int) -> int:
+    """The largest power of two below `number`."""
+    return 1 << (number - 1).bit_length() - 1

@@ -1,0 +1,432 @@
+"""One loop nest as one LLVM function: rows as loops, the last dim on vector lanes.
+
+Row values are computed once and splatted before the lanes' loop. Left-over lanes take one masked
+vector where the target masks memory, a scalar loop elsewhere. Reductions over lanes carry vectors
+and fold them by halves; reductions over outer dims live in the result, which first gets the
+identity, so extents of 0 need no thought.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from graphc.backends.llvm import memory
+from graphc.backends.llvm.loops import (
+    add,
+    loop,
+    loop_if_any,
+    mul,
+    number_of,
+    round_down,
+    size_value,
+    sub,
+    when,
+)
+from graphc.backends.llvm.scalars import LlvmScalars
+from graphc.backends.llvm.target import Target
+from graphc.backends.llvm.text import I64, PTR, Code, Module, Val, constant, element_of, index, lane_type
+from graphc.backends.loopnest import (
+    Apply,
+    ExtentOf,
+    Index,
+    Load,
+    Nest,
+    Number,
+    Port,
+    Reduce,
+    Size,
+    Store,
+    Sweep,
+)
+from graphc.ir.types import DType, Symbol
+
+PortKey = tuple[str, int]
+
+MAX_UNROLLED_WEIGHT = 48
+"""Bodies up to this weight take two vectors a turn: longer ones fill the machine by themselves."""
+
+MAX_STRAIGHT_VECTORS = 2
+"""Up to this many whole vectors are written out instead of looped over."""
+
+
+@dataclass(frozen=True, slots=True)
+class NestFunction:
+    """A function for a nest: what to pass, pointers of `ports`, then the sizes of `symbols`."""
+
+    name: str
+    ports: tuple[PortKey, ...]
+    symbols: tuple[str, ...]
+
+
+def emit_nest(
+    module: Module, target: Target, nest: Nest, constants: Mapping[int, str]
+) -> NestFunction:
+    """Writes the function of a nest. `constants` names the arrays of constant ports."""
+    code = Code(module)
+    keys = tuple(dict.fromkeys((p.kind, p.index) for p in nest.ports() if p.kind != "constant"))
+    symbols = nest.symbols()
+    bases = {key: Val(f"%p{i}", PTR) for i, key in enumerate(keys)}
+    bases.update({("constant", i): Val(name, PTR) for i, name in constants.items()})
+    sizes = {name: Val(f"%d{i}", I64) for i, name in enumerate(symbols)}
+    _NestEmitter(code, target, nest, bases, sizes).emit()
+    code.do("ret void")
+    parameters = [f"ptr %p{i}" for i in range(len(keys))]
+    parameters += [f"i64 %d{i}" for i in range(len(symbols))]
+    return NestFunction(module.add_internal("nest", ", ".join(parameters), code), keys, symbols)
+
+
+class _NestEmitter:
+    """State while one nest is written: indices of the open loops, row values, row addresses."""
+
+    def __init__(
+        self,
+        code: Code,
+        target: Target,
+        nest: Nest,
+        bases: Mapping[PortKey, Val],
+        sizes: Mapping[str, Val],
+    ) -> None:
+        self.code = code
+        self.nest = nest
+        self.scalars = LlvmScalars(code, has_fma=target.has_fma)
+        self.bases = bases
+        self.sizes = sizes
+        self.extents = [size_value(code, size, sizes) for size in nest.dims]
+        self.lanes = _lanes(nest, target)
+        self.is_masked = _is_masked(nest, target)
+        self.indices: list[Val] = []
+        self.row: dict[int, Val] = {}
+        self.splats: dict[int, Val] = {}
+        self.row_bases: dict[Port, Val] = {}
+        self.buffers: dict[int, Val] = {}
+
+    def emit(self) -> None:
+        self._allocate_buffers()
+        for store in self.nest.stores:
+            if store.combine:
+                self._fill_identity(store)
+        with ExitStack() as loops:
+            for depth, statements in enumerate(self.nest.heads):
+                for number in statements:
+                    self.row[number] = self._row_value(number)
+                if depth < self.nest.lane:
+                    if number_of(self.extents[depth]) == 0:
+                        return
+                    opened = loop(self.code, index(0), self.extents[depth], 1)
+                    self.indices.append(loops.enter_context(opened).index)
+            self._emit_row()
+
+    # --- once a row
+
+    def _emit_row(self) -> None:
+        self._find_row_bases()
+        for number, rows in enumerate(self.nest.rows):
+            for statement in rows.compute:
+                self.row[statement] = self._row_value(statement)
+            for store in rows.store:
+                self._store_row_value(self.nest.stores[store])
+            if number < len(self.nest.sweeps):
+                self._emit_sweep(self.nest.sweeps[number])
+
+    def _row_value(self, number: int) -> Val:
+        """A value without lanes: a plain scalar."""
+        statement = self.nest.statements[number]
+        type_ = lane_type(element_of(statement.dtype))
+        match statement.work:
+            case Load(port):
+                return memory.load(
+                    self.scalars, self.bases[port.kind, port.index], self._place(port), port.dtype, 1
+                )
+            case Apply(rule, params):
+                return rule(self.scalars, params, *(self.row[a] for a in statement.args))
+            case Number(value):
+                return constant(value, type_)
+            case Index(dim):
+                return self._from_i64(self.indices[dim], statement.dtype)
+            case ExtentOf(dim):
+                size = Size.of((dim,))
+                value = size_value(self.code, size, self.sizes)
+                if isinstance(dim, Symbol):
+                    return self._from_i64(value, statement.dtype)
+                return constant(dim, type_)
+            case Reduce():
+                raise AssertionError("a reduction is made by its sweep")
+
+    def _from_i64(self, value: Val, dtype: DType) -> Val:
+        return self.scalars.cast(value, dtype)
+
+    def _place(self, port: Port) -> Val:
+        """The element's offset from the indices of the open loops; lanes not counted."""
+        place = index(0)
+        for dim, stride in enumerate(port.strides[: len(self.indices)]):
+            if stride is not None:
+                step = mul(self.code, self.indices[dim], size_value(self.code, stride, self.sizes))
+                place = add(self.code, place, step)
+        return place
+
+    def _store_row_value(self, store: Store) -> None:
+        value = self.row[store.value]
+        base, place = self.bases[store.port.kind, store.port.index], self._place(store.port)
+        if store.combine:
+            old = memory.load(self.scalars, base, place, store.port.dtype, 1)
+            value = self._fold(store.combine, old, value)
+        memory.store(self.scalars, value, base, place)
+
+    def _find_row_bases(self) -> None:
+        """Where the lanes of this row start in each array that has lanes."""
+        for port in self.nest.ports():
+            if self.nest.lane in port.dims and port not in self.row_bases:
+                base, place = self.bases[port.kind, port.index], self._place(port)
+                if number_of(place) != 0:
+                    element = "i8" if port.dtype is DType.I1 else element_of(port.dtype)
+                    text = f"getelementptr inbounds {element}, ptr {base.ref}, {place}"
+                    base = self.code.value(PTR, text)
+                self.row_bases[port] = base
+
+    def _fold(self, reduce: Reduce, a: Val, b: Val) -> Val:
+        return getattr(self.scalars, reduce.word)(a, b)
+
+    # --- before the loops
+
+    def _allocate_buffers(self) -> None:
+        for keep in self.nest.keeps:
+            if keep.port is None:
+                element = element_of(self.nest.statements[keep.value].dtype)
+                whole = -(-self.nest.bound // self.lanes) * self.lanes
+                self.buffers[keep.value] = memory.stack_array(self.code, element, whole, 64)
+
+    def _fill_identity(self, store: Store) -> None:
+        assert store.combine is not None
+        base = self.bases[store.port.kind, store.port.index]
+        count = index(1)
+        for dim in sorted(store.port.dims):
+            count = mul(self.code, count, self.extents[dim])
+        value = constant(store.combine.identity, lane_type(element_of(store.port.dtype), 1))
+        if number_of(count) == 1:
+            memory.store(self.scalars, value, base, index(0))
+            return
+        whole = round_down(self.code, count, self.lanes)
+        with loop_if_any(self.code, index(0), whole, self.lanes, []) as state:
+            if state:
+                vector = self.scalars.splat(value, self.lanes)
+                memory.store(self.scalars, vector, base, state.index)
+        with loop_if_any(self.code, whole, count, 1, []) as state:
+            if state:
+                memory.store(self.scalars, value, base, state.index)
+
+    # --- over the lanes
+
+    def _emit_sweep(self, sweep: Sweep) -> None:
+        """Whole vectors, several a turn where the body is light, then what is left."""
+        self._splat_row_values(sweep)
+        stop, lanes = self.extents[-1], self.lanes
+        unroll = self._unroll(sweep)
+        carried = [self._identity(n, lanes) for n in sweep.reduce for _ in range(unroll)]
+        whole = round_down(self.code, stop, lanes)
+        start = index(0)
+        known = number_of(whole)
+        if known is None or known // lanes > MAX_STRAIGHT_VECTORS:
+            start = self._looped_vectors(sweep, stop, unroll, carried)
+        if number_of(start) is not None and known is not None:
+            for position in range(number_of(start) or 0, known, lanes):
+                self._vector(sweep, index(position), unroll, 0, carried)
+        elif unroll > 1:
+            with loop_if_any(self.code, start, whole, lanes, carried) as state:
+                assert state is not None
+                self._vector(sweep, state.index, unroll, 0, state.carried)
+        self._emit_rest(sweep, whole, stop, unroll, carried)
+
+    def _looped_vectors(self, sweep: Sweep, stop: Val, unroll: int, carried: list[Val]) -> Val:
+        """The loop of `unroll` vectors a turn; where it ends."""
+        step = self.lanes * unroll
+        number = number_of(stop)
+        end = index(number // step * step) if number is not None else round_down(self.code, stop, step)
+        with loop_if_any(self.code, index(0), end, step, carried) as state:
+            if state:
+                for part in range(unroll):
+                    position = add(self.code, state.index, index(part * self.lanes))
+                    self._vector(sweep, position, unroll, part, state.carried)
+        return end
+
+    def _emit_rest(
+        self, sweep: Sweep, whole: Val, stop: Val, unroll: int, carried: list[Val]
+    ) -> None:
+        """The lanes from `whole` on, and the end of the reductions."""
+        rest = sub(self.code, stop, whole)
+        has_rest = self.lanes > 1 and number_of(rest) != 0
+        if has_rest and self.is_masked:
+            self._masked_rest(sweep, whole, stop, unroll, carried)
+        totals = [
+            self._total(number, carried[i * unroll : (i + 1) * unroll])
+            for i, number in enumerate(sweep.reduce)
+        ]
+        if has_rest and not self.is_masked:
+            with loop_if_any(self.code, whole, stop, 1, totals) as state:
+                assert state is not None
+                self._chunk(sweep, state.index, 1, None, state.carried)
+        self.row.update(zip(sweep.reduce, totals, strict=True))
+
+    def _masked_rest(
+        self, sweep: Sweep, whole: Val, stop: Val, unroll: int, carried: list[Val]
+    ) -> None:
+        if number_of(stop) is not None:
+            mask = memory.rest_mask(self.scalars, whole, stop, self.lanes)
+            self._vector(sweep, whole, unroll, 0, carried, mask)
+            return
+        is_left = self.scalars.compare("slt", whole, stop)
+        with when(self.code, is_left, carried) as values:
+            mask = memory.rest_mask(self.scalars, whole, stop, self.lanes)
+            self._vector(sweep, whole, unroll, 0, values, mask)
+
+    def _vector(
+        self,
+        sweep: Sweep,
+        position: Val,
+        unroll: int,
+        part: int,
+        carried: list[Val],
+        mask: Val | None = None,
+    ) -> None:
+        """One vector; its reductions go to the accumulators of `part`."""
+        own = carried[part::unroll]
+        self._chunk(sweep, position, self.lanes, mask, own)
+        carried[part::unroll] = own
+
+    def _chunk(
+        self, sweep: Sweep, position: Val, lanes: int, mask: Val | None, totals: list[Val]
+    ) -> None:
+        """All of a sweep for `lanes` elements from `position`; `totals` are the accumulators."""
+        s = self.scalars
+        values: dict[int, Val] = {}
+        for number in sweep.reload:
+            dtype = self.nest.statements[number].dtype
+            values[number] = memory.load(s, self._kept(number), position, dtype, lanes, mask)
+        for number in sweep.compute:
+            values[number] = self._lane_value(number, values, position, lanes, mask)
+        for number in sweep.keep:
+            memory.store(s, values[number], self._kept(number), position, mask)
+        for i, number in enumerate(sweep.reduce):
+            statement = self.nest.statements[number]
+            assert isinstance(statement.work, Reduce)
+            value = self._operand(statement.args[0], values, lanes)
+            if mask is not None:
+                value = s.select(mask, value, self._identity(number, lanes))
+            totals[i] = self._fold(statement.work, totals[i], value)
+        for number in sweep.store:
+            store = self.nest.stores[number]
+            base = self.row_bases[store.port]
+            value = self._operand(store.value, values, lanes)
+            if store.combine:
+                old = memory.load(s, base, position, store.port.dtype, lanes, mask)
+                value = self._fold(store.combine, old, value)
+            memory.store(s, value, base, position, mask)
+
+    def _lane_value(
+        self, number: int, values: Mapping[int, Val], position: Val, lanes: int, mask: Val | None
+    ) -> Val:
+        statement = self.nest.statements[number]
+        match statement.work:
+            case Load(port):
+                base = self.row_bases[port]
+                return memory.load(self.scalars, base, position, port.dtype, lanes, mask)
+            case Apply(rule, params):
+                args = (self._operand(a, values, lanes) for a in statement.args)
+                return rule(self.scalars, params, *args)
+            case Index():
+                return self._positions(position, lanes, statement.dtype)
+            case _:
+                raise AssertionError("every other kind of value has no lanes")
+
+    def _positions(self, position: Val, lanes: int, dtype: DType) -> Val:
+        """The index of each lane. In 32 bits where that is enough: wide conversions are slow."""
+        s = self.scalars
+        is_narrow = self.nest.bound < 2**31 and dtype is not DType.I64
+        counts = lane_type("i32" if is_narrow else "i64", lanes)
+        start = s.cast(position, DType.I32) if is_narrow else position
+        return s.cast(s.add(s.splat(start, lanes), memory.steps(counts)), dtype)
+
+    def _operand(self, number: int, values: Mapping[int, Val], lanes: int) -> Val:
+        if number in values:
+            return values[number]
+        return self.row[number] if lanes == 1 else self.splats[number]
+
+    def _splat_row_values(self, sweep: Sweep) -> None:
+        """Every row value that this sweep reads, as a vector."""
+        statements = self.nest.statements
+        used = [a for n in (*sweep.compute, *sweep.reduce) for a in statements[n].args]
+        used += [self.nest.stores[n].value for n in sweep.store]
+        self.splats = {
+            n: self.scalars.splat(self.row[n], self.lanes) for n in dict.fromkeys(used) if n in self.row
+        }
+
+    def _kept(self, number: int) -> Val:
+        if number in self.buffers:
+            return self.buffers[number]
+        (port,) = (k.port for k in self.nest.keeps if k.value == number and k.port is not None)
+        return self.row_bases[port]
+
+    def _identity(self, number: int, lanes: int) -> Val:
+        statement = self.nest.statements[number]
+        assert isinstance(statement.work, Reduce)
+        return constant(statement.work.identity, lane_type(element_of(statement.dtype), lanes))
+
+    def _total(self, number: int, parts: Sequence[Val]) -> Val:
+        """The accumulators of one reduction folded to one number, by halves, in a fixed order."""
+        work = self.nest.statements[number].work
+        assert isinstance(work, Reduce)
+        value, *others = parts
+        for other in others:
+            value = self._fold(work, value, other)
+        while value.type.lanes > 1:
+            low, high = _halves(self.code, value)
+            value = self._fold(work, low, high)
+        return value
+
+    def _unroll(self, sweep: Sweep) -> int:
+        weight = sum(self.nest.statements[n].weight for n in sweep.compute)
+        number = number_of(self.extents[-1])
+        is_short = number is not None and number // self.lanes <= MAX_STRAIGHT_VECTORS
+        return 1 if is_short or weight > MAX_UNROLLED_WEIGHT else 2
+
+
+def _halves(code: Code, value: Val) -> tuple[Val, Val]:
+    half = value.type.lanes // 2
+    type_ = lane_type(value.type.element, half)
+    if half == 1:
+        return (
+            code.value(type_, f"extractelement {value}, i64 0"),
+            code.value(type_, f"extractelement {value}, i64 1"),
+        )
+
+    def part(start: int) -> Val:
+        order = ", ".join(f"i32 {i}" for i in range(start, start + half))
+        text = f"shufflevector {value}, {value.type.text} poison, <{half} x i32> <{order}>"
+        return code.value(type_, text)
+
+    return part(0), part(half)
+
+
+def _lane_dtypes(nest: Nest) -> set[DType]:
+    """Element types of the values and arrays that have lanes."""
+    values = {s.dtype for i, s in enumerate(nest.statements) if nest.has_lanes(i)}
+    return values | {store.port.dtype for store in nest.stores if nest.lane in store.port.dims}
+
+
+def _lanes(nest: Nest, target: Target) -> int:
+    """Lanes of a vector: one register of the widest type, less where the extent is small."""
+    if nest.lane < 0:
+        return 1
+    types = _lane_dtypes(nest) or {s.dtype for s in nest.statements}
+    lanes = min(target.lanes(dtype) for dtype in types)
+    while lanes > 1 and lanes // 2 >= nest.bound:
+        lanes //= 2
+    return lanes
+
+
+def _is_masked(nest: Nest, target: Target) -> bool:
+    """Whether left-over lanes are masked; bytes have no masked moves short of AVX-512."""
+    ports = (p.dtype for p in nest.ports() if nest.lane in p.dims)
+    kept = (nest.statements[k.value].dtype for k in nest.keeps)
+    return target.masks_memory and DType.I1 not in (*ports, *kept)

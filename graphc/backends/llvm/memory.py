@@ -1,0 +1,80 @@
+"""Loads and stores of one or many lanes, whole or masked. A truth value is one byte in memory."""
+
+from __future__ import annotations
+
+from graphc.backends.llvm.loops import number_of, offset, sub
+from graphc.backends.llvm.scalars import LlvmScalars
+from graphc.backends.llvm.text import (
+    ELEMENT_BYTES,
+    Code,
+    LaneType,
+    Val,
+    constant,
+    element_of,
+    lane_type,
+    memory_element,
+)
+from graphc.ir.types import DType
+
+
+def load(
+    s: LlvmScalars, base: Val, position: Val, dtype: DType, lanes: int, mask: Val | None = None
+) -> Val:
+    """The elements from `position` on; with a mask, zeros where it is false and nothing is read."""
+    element = element_of(dtype)
+    memory = lane_type(memory_element(element), lanes)
+    pointer = offset(s.code, base, memory.element, position)
+    align = ELEMENT_BYTES[memory.element]
+    if mask is None:
+        value = s.code.value(memory, f"load {memory.text}, ptr {pointer.ref}, align {align}")
+    else:
+        name, mask_type = f"llvm.masked.load.{memory.mangled}.p0", mask.type.text
+        function = s.code.module.intrinsic(name, memory.text, "ptr", "i32", mask_type, memory.text)
+        arguments = f"ptr {pointer.ref}, i32 {align}, {mask}, {memory.text} zeroinitializer"
+        value = s.code.value(memory, f"call {memory.text} {function}({arguments})")
+    return s.not_equal(value, constant(0, memory)) if dtype is DType.I1 else value
+
+
+def store(s: LlvmScalars, value: Val, base: Val, position: Val, mask: Val | None = None) -> None:
+    """Writes the lanes from `position` on; with a mask, those where it is true."""
+    memory = lane_type(memory_element(value.type.element), value.type.lanes)
+    pointer = offset(s.code, base, memory.element, position)
+    align = ELEMENT_BYTES[memory.element]
+    if memory != value.type:
+        value = s.convert("zext", value, memory)
+    if mask is None:
+        s.code.do(f"store {value}, ptr {pointer.ref}, align {align}")
+        return
+    name, mask_type = f"llvm.masked.store.{memory.mangled}.p0", mask.type.text
+    function = s.code.module.intrinsic(name, "void", memory.text, "ptr", "i32", mask_type)
+    s.code.do(f"call void {function}({value}, ptr {pointer.ref}, i32 {align}, {mask})")
+
+
+def first_lanes(s: LlvmScalars, count: Val, lanes: int) -> Val:
+    """A mask of `lanes` truth values, the first `count` of them true."""
+    mask = lane_type("i1", lanes)
+    known = number_of(count)
+    if known is not None:
+        bits = ", ".join("i1 true" if i < known else "i1 false" for i in range(lanes))
+        return Val(f"<{bits}>", mask)
+    counts = lane_type("i32", lanes)
+    narrow = s.convert("trunc", count, lane_type("i32"))
+    return s.compare("slt", steps(counts), s.splat(narrow, lanes))
+
+
+def rest_mask(s: LlvmScalars, position: Val, stop: Val, lanes: int) -> Val:
+    """The mask of the lanes from `position` that lie before `stop`."""
+    return first_lanes(s, sub(s.code, stop, position), lanes)
+
+
+def steps(type_: LaneType) -> Val:
+    """0, 1, 2, … in the lanes of an integer type."""
+    if type_.lanes == 1:
+        return constant(0, type_)
+    return Val(f"<{', '.join(f'{type_.element} {i}' for i in range(type_.lanes))}>", type_)
+
+
+def stack_array(code: Code, element: str, count: int, align: int) -> Val:
+    """An array on the stack of the current function. Call it in the entry block only."""
+    type_ = lane_type("ptr")
+    return code.value(type_, f"alloca [{count} x {memory_element(element)}], align {align}")

@@ -1,0 +1,95 @@
+"""From one operation, or a module's text, to a function of a backend that can be called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from graphc.backends import BACKENDS
+from graphc.backends.base import Backend, CompiledFunction
+from graphc.backends.signature import make_signature
+from graphc.ir.core import Function, IRBuilder, Module, OpDef, RegionKind, ResultInfo
+from graphc.ir.params import Params
+from graphc.ir.parser import parse_module
+from graphc.ir.types import Symbol, TensorType
+from graphc.ops import default_context
+from graphc.ops.control import RETURN
+from graphc.ops.reduction import broadcast
+from graphc.passes import pipeline
+from graphc.passes.manager import PassManager
+from graphc.runtime.signature import Signature, concrete_shape
+
+Array = np.ndarray
+KERNEL_PIPELINE = "fuse-kernels,plan-memory"
+
+
+def one_op_module(
+    op: OpDef,
+    params: Params,
+    operand_types: Sequence[TensorType],
+    argument_types: Sequence[TensorType],
+    dims: Sequence[Symbol],
+) -> Module:
+    """`y = op(x0, x1, …)` where arguments of smaller extents are broadcast first."""
+    function = Function("op", RegionKind.SSA)
+    builder = IRBuilder(function.block)
+    operands = []
+    for index, (wanted, given) in enumerate(zip(operand_types, argument_types, strict=True)):
+        argument = function.add_argument(f"x{index}", given, "input")
+        operands.append(broadcast(builder, argument, wanted.dims))
+    result = builder.emit_one(op, *operands, params=params)
+    builder.emit(RETURN, [result])
+    function.results.append(ResultInfo("y"))
+    return Module([function], dims)
+
+
+def parse(text: str) -> Module:
+    """The module in `text`; raises GraphcError for errors in it."""
+    context = default_context()
+    module = parse_module(text, context)
+    context.sink.raise_if_errors()
+    return module
+
+
+def load_backend(name: str) -> Backend | str:
+    """The backend, or why it cannot be used here."""
+    try:
+        return BACKENDS[name]()
+    except ImportError as problem:
+        return f"backend {name}: {problem}"
+
+
+def compile_for(backend: Backend, module: Module) -> tuple[CompiledFunction, Signature]:
+    """The module's only function; brought to kernel level first where the backend takes that."""
+    if backend.stage == "kernels" and module.functions[0].arena is None:
+        PassManager(pipeline(KERNEL_PIPELINE), verify=True).run(module, default_context())
+    (function,) = module.functions
+    signature = make_signature(module, function)
+    return backend.compile(function, signature), signature
+
+
+def call(
+    compiled: CompiledFunction,
+    signature: Signature,
+    arguments: Mapping[str, Array],
+    sizes: Mapping[str, int],
+) -> dict[str, Array]:
+    """The results by name. Arguments are copied, so that updates do not change them.
+
+    Fresh results are handed over full of garbage, so that an element left out shows.
+    """
+    held = {a.name: np.array(arguments[a.name], order="C") for a in signature.arguments}
+    fresh = {
+        r.name: _garbage(concrete_shape(r.shape, dict(sizes)), r.dtype)
+        for r in signature.fresh_results
+    }
+    compiled(list(held.values()), list(fresh.values()), sizes)
+    return {
+        r.name: fresh[r.name] if r.updates is None else held[r.updates] for r in signature.results
+    }
+
+
+def _garbage(shape: tuple[int, ...], dtype: str) -> Array:
+    numpy = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}
+    return np.full(shape, 77, numpy.get(dtype, np.bool_))
