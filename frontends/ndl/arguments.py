@@ -176,7 +176,7 @@ def _read_number(value: Value, word: str, where: Location) -> Number:
             raise fail("undefined-name", message + near, where, notes=notes)
         case Made(node):
             notes = [Note(f"`{node.name}` is a node", node.location.span)]
-            message = f"a number is required, got the node `{word}`"
+            message = f"a number is required, got the node `{word or node.name}`"
             raise fail("argument-type", message, where, notes=notes)
         case Items():
             raise fail("argument-type", f"a number is required, got the list `{word}`", where)

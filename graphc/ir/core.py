@@ -109,7 +109,7 @@ class OpDef:
     def operand_name(self, index: int) -> str:
         if self.is_variadic and index >= len(self.operands) - 1:
             return f"{self.operands[-1][:-1]}{index - len(self.operands) + 1}"
-        return self.operands[index]
+        return self.operands[index] if index < len(self.operands) else str(index)
 
     def has(self, trait: Trait) -> bool:
         return trait in self.traits
@@ -325,6 +325,8 @@ class Block:
         """Put `op` before `anchor`, at the end for None."""
         if op.block is not None:
             raise ValueError(f"{op.opdef.name} is already in a block")
+        if anchor is not None and anchor.block is not self:
+            raise ValueError(f"{anchor.opdef.name}, the place to insert at, is not in this block")
         previous = self._last if anchor is None else anchor._previous
         op.block, op._previous, op._next = self, previous, anchor
         if previous is None:
@@ -340,6 +342,8 @@ class Block:
 
     def unlink(self, op: Operation) -> Operation:
         """Take `op` out without touching its edges."""
+        if op.block is not self:
+            raise ValueError(f"{op.opdef.name} is not in this block")
         before, after = op._previous, op._next
         if before is None:
             self._first = after
@@ -355,7 +359,8 @@ class Block:
 
     def reorder(self, order: Sequence[Operation]) -> None:
         """Put the block's operations, all of them, in this order."""
-        if len(order) != self._count or any(op.block is not self for op in order):
+        complete = len(order) == self._count == len(set(order))
+        if not complete or any(op.block is not self for op in order):
             raise ValueError("reorder needs exactly the block's operations")
         for op in order:
             self.unlink(op)

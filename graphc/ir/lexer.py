@@ -11,6 +11,9 @@ from graphc.support.source import SourceFile, Span
 
 Kind = Literal["value", "symbol", "name", "number", "string", "type", "punct", "end"]
 
+MAX_ERRORS = 100
+"""Lexical mistakes after which the rest of a text is not read: it is no IR text."""
+
 _TOKEN = re.compile(
     r"""
       (?P<skip>(?:[ \t\r\n]+|//[^\n]*)+)
@@ -41,21 +44,44 @@ class Token:
 
 def tokenize(source: SourceFile, sink: DiagnosticSink) -> list[Token]:
     """The tokens, closed by an `end` token. A character that starts no token is reported once."""
-    text, tokens, at = source.text, [], 0
-    while at < len(text):
+    text, tokens, at, errors = source.text, [], 0, 0
+    while at < len(text) and errors < MAX_ERRORS:
         match = _TOKEN.match(text, at)
         if match is None:
-            what = printable(text[at])
-            sink.error(
-                "lexical", f"`{what}` starts no token of the IR text", source.span(at, at + 1)
-            )
-            at += 1
+            errors += 1
+            at = _report(source, at, sink)
             continue
         if match.lastgroup != "skip":
             tokens.append(Token(match.lastgroup, match.group(), at))  # type: ignore[arg-type]
         at = match.end()
-    tokens.append(Token("end", "", len(text)))
+    if errors == MAX_ERRORS:
+        sink.error("limit", f"{MAX_ERRORS} mistakes: the rest is not read", source.span(at, at))
+    tokens.append(Token("end", "", at))
     return tokens
+
+
+def _report(source: SourceFile, at: int, sink: DiagnosticSink) -> int:
+    """Say that no token starts at `at`; the offset to go on at.
+
+    After an unclosed string that is the next line: looking for strings inside it would take a time
+    that grows with the square of its length.
+    """
+    text = source.text
+    quote = at + (text[at] in "%@")
+    if text[quote : quote + 1] == '"':
+        sink.error(
+            "lexical",
+            'a string ends on the line it starts on, with `"`',
+            source.span(at, quote + 1),
+        )
+        line_end = text.find("\n", at)
+        return len(text) if line_end < 0 else line_end
+    sink.error(
+        "lexical",
+        f"`{printable(text[at])}` starts no token of the IR text",
+        source.span(at, at + 1),
+    )
+    return at + 1
 
 
 _ESCAPE = re.compile(r'\\(u\{[0-9a-fA-F]{1,6}\}|["\\nrt])|\\')

@@ -174,7 +174,8 @@ def _decode_one(value: object, option: Any, name: str) -> tuple[bool, object]:
     if option is type(None):
         return value is None, None
     if option is float:
-        return isinstance(value, int | float) and not isinstance(value, bool), _as_float(value)
+        number = _as_float(value)
+        return number is not None, number
     if option is int:
         return isinstance(value, int) and not isinstance(value, bool), value
     if isinstance(option, type) and issubclass(option, Enum) and option is not DType:
@@ -182,8 +183,14 @@ def _decode_one(value: object, option: Any, name: str) -> tuple[bool, object]:
     return isinstance(option, type) and isinstance(value, option), value
 
 
-def _as_float(value: object) -> object:
-    return float(value) if isinstance(value, int | float) else value
+def _as_float(value: object) -> float | None:
+    """The number as a float; None for what is no number or an integer beyond every float."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
 
 
 def _member(enum: type[Enum], value: object) -> Enum | None:

@@ -37,9 +37,11 @@ from graphc.ir.types import (
     Type,
 )
 from graphc.support.diagnostics import DiagnosticSink, suggestion
-from graphc.support.source import Location, SourceFile, Span
+from graphc.support.source import NOT_AT_HAND, Location, SourceFile, Span
 
 MAX_NESTING = 64
+MAX_ERRORS = 100
+MAX_INTEGER = 2**63 - 1
 _ROLES = ("input", "parameter", "state", "setting")
 
 
@@ -79,6 +81,7 @@ class _Parser:
         self._sink = context.sink
         self._tokens = tokenize(source, context.sink)
         self._at = 0
+        self._errors = 0
         self._dims: dict[str, Symbol] = {d.name: d for d in dims}
 
     # --- tokens ---------------------------------------------------------------------------
@@ -122,19 +125,25 @@ class _Parser:
         return token_span(self._source, token)
 
     def _error(self, message: str, token: Token | None = None, slug: str = "parse") -> _SyntaxError:
-        self._sink.error(slug, message, self._span(token or self._token))
+        """Report at `token`; after `MAX_ERRORS` reports the rest of the text is passed over."""
+        self._errors += 1
+        if self._errors <= MAX_ERRORS:
+            self._sink.error(slug, message, self._span(token or self._token))
+        else:
+            self._at = len(self._tokens) - 1
         return _SyntaxError()
 
     # --- module and functions --------------------------------------------------------------
 
     def module(self) -> Module:
         module = Module()
+        names: set[str] = set()
         while self._token.kind != "end":
             try:
                 if self._is("dim"):
                     module.dims.append(self._dim())
                 elif self._is("graph") or self._is("func"):
-                    module.functions.append(self._function(module))
+                    module.functions.append(self._function(names))
                 else:
                     raise self._error(f"`dim`, `graph` or `func` is required, got {self._seen()}")
             except _SyntaxError:
@@ -143,8 +152,13 @@ class _Parser:
 
     def _skip_to_top_level(self) -> None:
         self._advance()
-        while self._token.kind != "end" and not self._is("graph") and not self._is("func"):
+        while self._token.kind != "end" and not self._starts_top_level():
             self._advance()
+
+    def _starts_top_level(self) -> bool:
+        if self._is("dim"):  # and no parameter of that name
+            return [t.text for t in self._tokens[self._at + 2 : self._at + 3]] == ["<="]
+        return self._is("graph") or self._is("func")
 
     def _dim(self) -> Symbol:
         self._expect("dim")
@@ -161,20 +175,22 @@ class _Parser:
 
     def _integer(self, what: str) -> int:
         token = self._expect_kind("number", what)
-        try:
-            value = int(token.text)
-        except ValueError:
-            raise self._error(f"{what} is an integer, got `{token.text}`", token) from None
+        value = self._number(token)
+        if isinstance(value, float):
+            raise self._error(f"{what} is an integer, got `{token.text}`", token)
         if value < 0:
             raise self._error(f"{what} is not negative, got {value}", token)
+        if value > MAX_INTEGER:
+            raise self._error(f"{what} is at most {MAX_INTEGER}, got {value}", token, "limit")
         return value
 
-    def _function(self, module: Module) -> Function:
+    def _function(self, names: set[str]) -> Function:
         kind = RegionKind(self._advance().text)
         name_token = self._expect_kind("symbol", "a function name (`@name`)")
         name = self._plain_name(name_token)
-        if module.function(name) is not None:
+        if name in names:
             self._error(f"function @{name} is defined twice", name_token, "duplicate-name")
+        names.add(name)
         function = Function(name, kind, location=Location(self._span(name_token)))
         scope = _Scope()
         if self._accept("("):
@@ -208,9 +224,9 @@ class _Parser:
         self._expect("(")
         types: list[tuple[Type, Token]] = []
         while not self._accept(")"):
+            if self._token.kind not in ("name", "string"):
+                raise self._error(f"a result name is required, got {self._seen()}")
             token = self._advance()
-            if token.kind not in ("name", "string"):
-                raise self._error(f"a result name is required, got `{token.text}`", token)
             self._expect(":")
             types.append((self._type(), token))
             updates = None
@@ -347,16 +363,16 @@ class _Parser:
         token = self._token
         if token.kind == "type":
             return self._type()
+        if token.kind not in ("number", "string", "name"):
+            raise self._error(f"a value is required, got {self._seen()}")
         self._advance()
         match token.kind:
             case "number":
                 return self._number(token)
             case "string":
                 return self._string(token)
-            case "name":
-                return self._word(token)
             case _:
-                raise self._error(f"a value is required, got `{token.text}`", token)
+                return self._word(token)
 
     def _number(self, token: Token) -> int | float:
         if len(token.text) > 400:
@@ -494,6 +510,8 @@ class _Parser:
     def _location_chain(self) -> Location:
         spans = [self._location_span()]
         while self._accept("from"):
+            if len(spans) > MAX_NESTING:
+                raise self._error(f"at most {MAX_NESTING} calls lead to a place", slug="limit")
             spans.append(self._location_span())
         location: Location | None = None
         for span in reversed(spans):
@@ -508,5 +526,8 @@ class _Parser:
         self._expect(":")
         column = self._integer("a column")
         # `3-9` lexes as 3 and -9: the end column follows as a negative number.
-        end = self._expect_kind("number", "an end column")
-        return Span(file, line, column, abs(int(end.text)))
+        token = self._expect_kind("number", "an end column (`-9`)")
+        end = self._number(token)
+        if not isinstance(end, int) or not -MAX_INTEGER <= end < 0:
+            raise self._error(f"an end column (`-9`) is required, got `{token.text}`", token)
+        return Span(file, line, column, -end, NOT_AT_HAND)

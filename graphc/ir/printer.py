@@ -7,13 +7,14 @@ left out, names as the author gave them and made unique with a suffix, other val
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from graphc.ir.core import Block, Function, Module, Operation, Value
 from graphc.ir.params import print_params, quote
 from graphc.support.source import Location, Span
 
 _BARE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*\Z")
+_NUMBER_WORD = re.compile(r"(inf|nan)\b")  # what without a sigil would be read as a number
 
 
 def print_module(module: Module, *, locations: bool = False) -> str:
@@ -30,12 +31,22 @@ def print_function(function: Function, *, locations: bool = False) -> str:
 
 
 def print_operation(op: Operation) -> str:
-    """One operation as it stands in its function; for messages."""
-    function = _enclosing_function(op)
-    names = _Printer(function, False) if function is not None else _Printer(None, False)
-    lines: list[str] = []
-    names.operation(op, 0, lines)
-    return lines[0].removesuffix(" {")
+    """One operation as it stands in its function; for messages. O(size of the function)."""
+    return operation_printer(_enclosing_function(op))(op)
+
+
+def operation_printer(function: Function | None) -> Callable[[Operation], str]:
+    """Prints operations of `function` one at a time; its values are named once, when first asked."""
+    made: list[_Printer] = []
+
+    def text(op: Operation) -> str:
+        if not made:
+            made.append(_Printer(function, False))
+        lines: list[str] = []
+        made[0].operation(op, 0, lines)
+        return lines[0].lstrip().removesuffix(" {")
+
+    return text
 
 
 def _enclosing_function(op: Operation) -> Function | None:
@@ -63,19 +74,21 @@ class _Printer:
     def _name_values(self, function: Function) -> None:
         values = list(_values_in_order(function))
         # Names that stand alone keep their spelling; the later of two equal names gets a suffix.
-        self._taken = {v.name for v in values if v.name is not None}
+        self._taken = {v.name for v in values if v.name}
         used: set[str] = set()
+        counts: dict[str, int] = {}
         for value in values:
-            if value.name is None:
+            if not value.name:
                 self._names[value] = f"%{self._next_number}"
                 self._next_number += 1
                 continue
             name = value.name
-            count = 0
-            while name in used:
-                count += 1
-                candidate = f"{value.name}_{count}"
-                name = candidate if candidate not in self._taken else name
+            if name in used:
+                count = counts.get(name, 0) + 1
+                while f"{name}_{count}" in self._taken:
+                    count += 1
+                counts[name] = count
+                name = f"{name}_{count}"
             used.add(name)
             self._taken.add(name)
             self._names[value] = print_name("%", name)
@@ -153,7 +166,8 @@ def _values_in_order(function: Function) -> Iterable[Value]:
 
 def print_name(sigil: str, name: str) -> str:
     """`%name`, quoted where the name is not a plain identifier."""
-    return sigil + (name if _BARE_NAME.match(name) else quote(name))
+    is_bare = _BARE_NAME.match(name) and (sigil or not _NUMBER_WORD.match(name))
+    return sigil + (name if is_bare else quote(name))
 
 
 def print_location(location: Location) -> str:

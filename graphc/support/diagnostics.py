@@ -17,11 +17,15 @@ import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice
 
 from graphc.support.slugs import SLUGS
 from graphc.support.source import Location, Span
 
 MAX_SHOWN = 20
+MAX_LINE = 160  # characters of a source line that a message shows
+MAX_SUGGESTED_FROM = 1000  # names that a suggestion looks through, each of at most
+MAX_SUGGESTED_LENGTH = 64  # characters: finding near names takes time in both
 
 
 class Severity(Enum):
@@ -138,7 +142,10 @@ def fail(
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """'; did you mean `x`?' for the nearest known name (any case), or ''."""
-    by_lower = {k.lower(): k for k in known}
+    if len(name) > MAX_SUGGESTED_LENGTH:
+        return ""
+    short = (k for k in known if len(k) <= MAX_SUGGESTED_LENGTH)
+    by_lower = {k.lower(): k for k in islice(short, MAX_SUGGESTED_FROM)}
     near = difflib.get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.6)
     return f"; did you mean `{by_lower[near[0]]}`?" if near else ""
 
@@ -149,9 +156,10 @@ def printable(text: str) -> str:
 
 
 def render(diagnostics: Sequence[Diagnostic], *, limit: int = MAX_SHOWN) -> str:
-    """The diagnostics as text, sorted by place, at most `limit` of them."""
+    """The diagnostics as text, sorted by place, at most `limit` of them, errors before warnings."""
     ordered = sorted(diagnostics, key=_sort_key)
-    parts = [_render_one(d) for d in ordered[:limit]]
+    errors_first = sorted(ordered, key=lambda d: d.severity is not Severity.ERROR)
+    parts = [_render_one(d) for d in sorted(errors_first[:limit], key=_sort_key)]
     if len(ordered) > limit:
         parts.append(f"… and {len(ordered) - limit} more")
     return "\n".join(parts)
@@ -167,20 +175,36 @@ def _render_one(d: Diagnostic) -> str:
         lines.extend(_excerpt(d.span, d.label))
     for note in d.notes:
         place = f", from {note.span}" if note.span is not None else ""
-        lines.append(f"  note: {printable(note.message)}{place}")
+        lines.append(f"  note: {printable(note.message + place)}")
     return "\n".join(lines)
 
 
 def _excerpt(span: Span, label: str) -> list[str]:
-    lines = [f"  --> {span}"]
+    lines = [f"  --> {printable(str(span))}"]
     text = span.line_text()
     if text is None:
         return lines
+    first, part = _visible_part(text, span.column)
     # One character shown for each of the source, so that the caret stays under its column.
-    shown = "".join(c if c.isprintable() else " " if c == "\t" else "?" for c in text)
+    shown = "".join(c if c.isprintable() else " " if c == "\t" else "?" for c in part)
     gutter = " " * len(str(span.line))
-    caret = " " * (span.column - 1) + "^" * max(span.end_column - span.column, 1)
+    start = min(max(span.column - first, 0), len(part))
+    width = max(min(span.end_column - first, len(part)) - start, 1)
     lines.append(f"{gutter} |")
-    lines.append(f"{span.line} | {shown}")
-    lines.append(f"{gutter} | {caret}{' ' + printable(label) if label else ''}")
+    lines.append(f"{span.line} | {shown}".rstrip())
+    lines.append(f"{gutter} | {' ' * start}{'^' * width}{' ' + printable(label) if label else ''}")
     return lines
+
+
+def _visible_part(text: str, column: int) -> tuple[int, str]:
+    """What is shown of a line: the column of the first character shown, and the text.
+
+    A long line is cut to a stretch around `column`, with `…` for what is left out.
+    """
+    if len(text) <= MAX_LINE:
+        return 1, text
+    start = min(max(column - 1 - MAX_LINE // 2, 0), len(text) - MAX_LINE)
+    part = text[start : start + MAX_LINE]
+    before = "…" if start else ""
+    after = "…" if start + MAX_LINE < len(text) else ""
+    return start + 1 - len(before), before + part + after

@@ -1,7 +1,8 @@
 """Where things come from: source files, spans of text, and the locations that IR operations carry.
 
 A `Span` is one stretch of one line; a `Location` is what an operation remembers: its span, the
-macro calls that led there, and the locations merged into it. Nothing here reads files.
+macro calls that led there, and the locations merged into it. Only spans of Python code, which have
+no `SourceFile`, look at a file: the interpreter's own line cache.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Span:
     def line_text(self) -> str | None:
         """The text of the line, or None where the source is not at hand."""
         if self.source is not None:
-            return self.source.line_text(self.line)
+            return self.source.line_text(self.line) if self.source.text else None
         return linecache.getline(self.file, self.line).rstrip("\r\n") or None
 
     def __str__(self) -> str:
@@ -98,13 +99,24 @@ class Location:
 
 UNKNOWN = Location()
 
+NOT_AT_HAND = SourceFile("", "")
+"""The source of spans that were only read about: no message shows their text."""
+
+MAX_MERGED = 8
+"""Locations kept beside the first one; thousands of equal operations may become one."""
+
 
 def merge_locations(locations: Sequence[Location]) -> Location:
-    """The location of an operation that stands for several: the first known one leads."""
-    known = list(dict.fromkeys(loc for loc in locations if loc.is_known))
+    """The location of an operation that stands for several: the first known one leads.
+
+    Keeps the first `MAX_MERGED` others that differ, as one flat list.
+    """
+    known: dict[Location, None] = {}
+    for location in locations:
+        for part in (Location(location.span, location.called_from), *location.merged):
+            if part.is_known and len(known) <= MAX_MERGED:
+                known[part] = None
     if not known:
         return UNKNOWN
-    if len(known) == 1:
-        return known[0]
-    first = known[0]
-    return Location(first.span, first.called_from, first.merged + tuple(known[1:]))
+    first, *others = known
+    return Location(first.span, first.called_from, tuple(others))

@@ -1,0 +1,51 @@
+"""The LLVM backend: vector code written as LLVM IR text, compiled to objects, loaded or stored.
+
+Calls from Python, `.ll`, `.s` and `.o` come from one emitter. No optimisation passes run: the text
+is what they would make (`docs/numerics.md` has the functions, `kernels.py` and `gemm.py` the loops).
+"""
+
+from __future__ import annotations
+
+from graphc.backends.base import Backend, CompiledFunction, EmitRequest
+from graphc.backends.llvm.artifact import emit_artifact
+from graphc.backends.llvm.target import target_named
+from graphc.ir.core import Function
+from graphc.runtime.signature import Signature
+
+
+def _compile(function: Function, signature: Signature) -> CompiledFunction:
+    from graphc.backends.llvm.runtime import compile_function
+
+    return compile_function(function, signature)
+
+
+def _emit_ll(function: Function, signature: Signature, request: EmitRequest) -> bytes:
+    return emit_artifact(function, signature, target_named(request.target), request).encode()
+
+
+def _emit_asm(function: Function, signature: Signature, request: EmitRequest) -> bytes:
+    from graphc.backends.llvm import engine
+
+    target = target_named(request.target)
+    return engine.assembly(emit_artifact(function, signature, target, request), target).encode()
+
+
+def _emit_obj(function: Function, signature: Signature, request: EmitRequest) -> bytes:
+    from graphc.backends.llvm import engine
+
+    target = target_named(request.target)
+    return engine.object_code(emit_artifact(function, signature, target, request), target)
+
+
+def _isa(target: str) -> str:
+    return target_named(target).isa
+
+
+BACKEND = Backend(
+    name="llvm",
+    summary="native code through LLVM: calls from Python, objects, assembly",
+    stage="kernels",
+    compile=_compile,
+    emit={"ll": _emit_ll, "asm": _emit_asm, "obj": _emit_obj},
+    isa=_isa,
+)

@@ -8,9 +8,8 @@ of k when it is stored transposed. Few rows times a transposed B are dot product
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from graphc.backends.llvm import memory, tiles
@@ -109,23 +108,26 @@ class _GemmEmitter:
     def _packed_blocks(self, source: Val, panel: Val, goal: Val) -> None:
         """One panel of C from blocks of k; the first sets C, the others add to it."""
         pack = tiles.emit_pack(self.code.module, self.target, self.tile)
-        for begin, count, accumulates in self._k_blocks():
+
+        def block(begin: Val, count: Val, accumulates: Val) -> None:
             from_ = offset(self.code, source, self.tile.element, begin)
             self._call(pack, from_, self.ldb, count, panel)
-            a = self._a_at(begin)
-            self._rows(a, panel, index(self.tile.width), goal, self.n, count, accumulates)
+            a, width = self._a_at(begin), index(self.tile.width)
+            self._rows(a, panel, width, goal, self.n, count, accumulates)
 
-    def _k_blocks(self) -> Iterator[tuple[Val, Val, Val]]:
-        """(start, length, whether it adds) of each block of k; one of length 0 for k = 0."""
+        self._each_k_block(block)
+
+    def _each_k_block(self, block: Callable[[Val, Val, Val], None]) -> None:
+        """`block(start, length, whether it adds)` for each block of k; one, empty, for k = 0."""
         step, k = self.tile.panel_rows, number_of(self.k)
         if k is not None and k <= step:
-            yield index(0), self.k, constant(0, I1)
+            block(index(0), self.k, constant(0, I1))
             return
-        end = index(max(k, 1)) if k is not None else self._at_least_one(self.k)
+        end = self.k if k is not None else self._at_least_one(self.k)
         with loop(self.code, index(0), end, step) as state:
             count = _smaller(self.code, index(step), sub(self.code, self.k, state.index))
             adds = self.scalars.compare("sgt", state.index, index(0))
-            yield state.index, count, adds
+            block(state.index, count, adds)
 
     def _at_least_one(self, value: Val) -> Val:
         is_zero = self.scalars.compare("slt", value, index(1))
@@ -151,7 +153,7 @@ class _GemmEmitter:
         step = row if self.product.transpose_a else mul(self.code, row, self.lda)
         return offset(self.code, a, self.tile.element, step)
 
-    def _tiled_rows(self, tile: _TileWriter) -> None:
+    def _tiled_rows(self, tile: Callable[[Val, int], None]) -> None:
         """Calls `tile(first row, height)` so that every row of C is covered once."""
         step, rows = self.height, number_of(self.m)
         whole = index(rows // step * step) if rows is not None else self._whole_rows()
@@ -180,34 +182,32 @@ class _GemmEmitter:
 
     def _narrow(self, panel: Val, block: Val) -> None:
         """Through a padded panel and a block for the tile's result."""
-        width = index(self.tile.width)
         copy = tiles.emit_copy_block(self.code.module, self.target, self.tile)
         self._clear(panel)
-        for begin, count, accumulates in self._k_blocks():
+
+        def k_block(begin: Val, count: Val, accumulates: Val) -> None:
             self._pack_narrow(panel, copy, begin, count)
-            a = self._a_at(begin)
+            self._narrow_rows(self._a_at(begin), panel, block, copy, count, accumulates)
 
-            def tile(row: Val, height: int) -> None:
-                name = tiles.emit_tile(self.code.module, self.target, self.tile, height)
-                place = mul(self.code, row, self.n)
-                goal = offset(self.code, self.c, self.tile.element, place)
-                rows = index(height)
-                if accumulates.ref.startswith("%"):  # noqa: B023 - called in this turn only
-                    self._call(copy, goal, self.n, block, width, rows, self.n)
-                self._call(
-                    name,
-                    self._a_row(a, row),  # noqa: B023
-                    self.lda,
-                    panel,
-                    width,
-                    block,
-                    width,
-                    count,  # noqa: B023
-                    accumulates,  # noqa: B023
-                )
-                self._call(copy, block, width, goal, self.n, rows, self.n)
+        self._each_k_block(k_block)
 
-            self._tiled_rows(tile)
+    def _narrow_rows(
+        self, a: Val, panel: Val, block: Val, copy: str, k: Val, accumulates: Val
+    ) -> None:
+        """All rows of C from one padded panel."""
+        width = index(self.tile.width)
+
+        def tile(row: Val, height: int) -> None:
+            name = tiles.emit_tile(self.code.module, self.target, self.tile, height)
+            goal = offset(self.code, self.c, self.tile.element, mul(self.code, row, self.n))
+            rows = index(height)
+            if accumulates.ref.startswith("%"):
+                self._call(copy, goal, self.n, block, width, rows, self.n)
+            a_row = self._a_row(a, row)
+            self._call(name, a_row, self.lda, panel, width, block, width, k, accumulates)
+            self._call(copy, block, width, goal, self.n, rows, self.n)
+
+        self._tiled_rows(tile)
 
     def _clear(self, panel: Val) -> None:
         """Zeros in the used part of the panel: the columns beside the matrix stay so."""
@@ -237,12 +237,6 @@ class _GemmEmitter:
 
     def _call(self, function: str, *arguments: Val) -> None:
         self.code.do(f"call void {function}({', '.join(map(str, arguments))})")
-
-
-class _TileWriter:
-    """Writes the code of one tile of C."""
-
-    def __call__(self, row: Val, height: int) -> None: ...
 
 
 def _tile(target: Target, product: Product, n: int | None) -> Tile:

@@ -14,7 +14,6 @@ from graphc.backends.llvm.loops import add, loop, loop_if_any, mul, offset, roun
 from graphc.backends.llvm.scalars import LlvmScalars
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import (
-    ELEMENT_BYTES,
     I1,
     I64,
     PTR,
@@ -181,6 +180,3 @@ def panel_on_stack(code: Code, tile: Tile) -> Val:
     """Room for one packed block of B."""
     return memory.stack_array(code, tile.element, tile.panel_rows * tile.width, 64)
 
-
-def element_bytes(tile: Tile) -> int:
-    return ELEMENT_BYTES[tile.element]

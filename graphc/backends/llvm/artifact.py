@@ -1,0 +1,162 @@
+"""The C ABI of an artifact, version 1: wrappers around `graphc.entry`, with the parameters embedded.
+
+    int32_t NAME_run(int64_t N, const T *input…, T *output…, void *arena)
+    int64_t NAME_arena_bytes(void)
+    const char *NAME_status(int32_t code)
+    const char *NAME_info(void)
+
+Nothing else is visible. No memory is allocated, nothing global is written, no library is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from graphc.backends.base import EmitRequest
+from graphc.backends.llvm.emit import ENTRY, add_entry
+from graphc.backends.llvm.loops import offset
+from graphc.backends.llvm.memory import stack_array
+from graphc.backends.llvm.target import Target
+from graphc.backends.llvm.text import I1, I64, PTR, Code, Module, Val, index
+from graphc.ir.core import Function
+from graphc.runtime.signature import NUMPY_DTYPES, Argument, Result, Signature
+from graphc.support.diagnostics import fail
+
+STATUS = (
+    "ok",
+    "the number of samples is negative or above its bound",
+    "a pointer is null",
+    "the arena is not aligned to 64 bytes",
+    "a data pointer is not aligned to its element type",
+)
+UNKNOWN_STATUS = "unknown status"
+ARENA_ALIGNMENT = 64
+
+
+def emit_artifact(
+    function: Function, signature: Signature, target: Target, request: EmitRequest
+) -> str:
+    """The module of an artifact. Reports functions that an artifact cannot hold."""
+    _check(signature)
+    module = Module(target.triple)
+    add_entry(module, function, signature, target, linkage="internal")
+    _add_run(module, signature, request)
+    _add_arena_bytes(module, signature, request.name)
+    _add_status(module, request.name)
+    _add_info(module, request)
+    return module.text()
+
+
+def _check(signature: Signature) -> None:
+    """Only inputs and embedded parameters, nothing updated, at most one dimension."""
+    if len(signature.dims) > 1:
+        names = ", ".join(d.name for d in signature.dims)
+        raise fail("not-supported", f"an artifact has one dimension of samples, got {names}")
+    for argument in signature.arguments:
+        if argument.role not in ("input", "parameter"):
+            message = f"an artifact takes inputs and parameters only, got {argument.role}"
+            raise fail("not-supported", f"{message} `{argument.name}`")
+    for result in signature.results:
+        if result.updates is not None:
+            raise fail("not-supported", f"an artifact updates nothing, got `{result.updates}`")
+
+
+def _add_run(module: Module, signature: Signature, request: EmitRequest) -> None:
+    code = Code(module)
+    inputs, outputs = signature.with_role("input"), signature.fresh_results
+    pointers = [Val(f"%x{i}", PTR) for i in range(len(inputs))]
+    results = [Val(f"%y{i}", PTR) for i in range(len(outputs))]
+    arena = Val("%arena", PTR)
+    count = len(signature.arguments) + len(outputs)
+    buffers = stack_array(code, "ptr", max(count, 1), 8)
+    dims = stack_array(code, "i64", 1, 8)
+    _check_call(code, signature, [*pointers, *results], arena)
+
+    given = iter(pointers)
+    values = [
+        next(given) if a.role == "input" else _embedded(module, a, request.parameters)
+        for a in signature.arguments
+    ]
+    for i, value in enumerate([*values, *results]):
+        code.do(f"store {value}, ptr {offset(code, buffers, 'ptr', index(i)).ref}, align 8")
+    code.do(f"store i64 %n, ptr {dims.ref}, align 8")
+    status = code.value(I64, f"call i32 @{ENTRY}({buffers}, {dims}, {arena})")
+    code.do(f"ret i32 {status.ref}")
+    parameters = ["i64 %n", *map(str, pointers), *map(str, results), str(arena)]
+    module.add_function(f"define i32 @{request.name}_run({', '.join(parameters)}) nounwind", code)
+
+
+def _check_call(code: Code, signature: Signature, data: Sequence[Val], arena: Val) -> None:
+    """Leaves with a status when the call is not as it must be, in the order of the statuses."""
+    bound = signature.dims[0].bound if signature.dims else 2**63 - 1
+    bad_count = [
+        code.value(I1, "icmp slt i64 %n, 0"),
+        code.value(I1, f"icmp sgt i64 %n, {bound}"),
+    ]
+    _leave_if(code, bad_count, 1)
+    needed = [*data, arena] if signature.arena_bytes else data
+    _leave_if(code, [code.value(I1, f"icmp eq {p}, null") for p in needed], 2)
+    if signature.arena_bytes:
+        _leave_if(code, [_is_misaligned(code, arena, ARENA_ALIGNMENT)], 3)
+    ports: list[Argument | Result] = [*signature.with_role("input"), *signature.fresh_results]
+    sizes = [NUMPY_DTYPES[p.dtype].itemsize for p in ports]
+    wrong = [
+        _is_misaligned(code, p, size) for p, size in zip(data, sizes, strict=True) if size > 1
+    ]
+    _leave_if(code, wrong, 4)
+
+
+def _is_misaligned(code: Code, pointer: Val, alignment: int) -> Val:
+    address = code.value(I64, f"ptrtoint {pointer} to i64")
+    low = code.value(I64, f"and i64 {address.ref}, {alignment - 1}")
+    return code.value(I1, f"icmp ne i64 {low.ref}, 0")
+
+
+def _leave_if(code: Code, conditions: Sequence[Val], status: int) -> None:
+    if not conditions:
+        return
+    bad, *others = conditions
+    for other in others:
+        bad = code.binary("or", bad, other)
+    leave, go_on = code.fresh_label("leave"), code.fresh_label("fine")
+    code.do(f"br {bad}, label %{leave}, label %{go_on}")
+    code.enter(leave)
+    code.do(f"ret i32 {status}")
+    code.enter(go_on)
+
+
+def _embedded(module: Module, argument: Argument, parameters: Mapping[str, np.ndarray]) -> Val:
+    """The parameter's data inside the artifact, row-major."""
+    array = np.ascontiguousarray(parameters[argument.name], NUMPY_DTYPES[argument.dtype])
+    return Val(module.data(array.tobytes(), ARENA_ALIGNMENT), PTR)
+
+
+def _add_arena_bytes(module: Module, signature: Signature, name: str) -> None:
+    code = Code(module)
+    code.do(f"ret i64 {signature.arena_bytes}")
+    module.add_function(f"define i64 @{name}_arena_bytes() nounwind", code)
+
+
+def _add_status(module: Module, name: str) -> None:
+    code = Code(module)
+    for number, text in enumerate(STATUS):
+        same, other = code.fresh_label("is"), code.fresh_label("not")
+        is_it = code.value(I1, f"icmp eq i32 %code, {number}")
+        code.do(f"br {is_it}, label %{same}, label %{other}")
+        code.enter(same)
+        code.do(f"ret ptr {_text(module, text)}")
+        code.enter(other)
+    code.do(f"ret ptr {_text(module, UNKNOWN_STATUS)}")
+    module.add_function(f"define ptr @{name}_status(i32 %code) nounwind", code)
+
+
+def _add_info(module: Module, request: EmitRequest) -> None:
+    code = Code(module)
+    code.do(f"ret ptr {_text(module, request.info)}")
+    module.add_function(f"define ptr @{request.name}_info() nounwind", code)
+
+
+def _text(module: Module, text: str) -> str:
+    return module.data(text.encode() + b"\0", 1)

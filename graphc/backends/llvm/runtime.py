@@ -1,0 +1,84 @@
+"""Calls of compiled code from Python: pointers, sizes and scratch memory for `graphc.entry`.
+
+Each thread that calls a compiled function gets scratch memory and pointer tables of its own at its
+first call, so calls may run at the same time; they do run so, since ctypes releases the lock.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from graphc.backends.llvm import engine
+from graphc.backends.llvm.emit import ENTRY, emit_function
+from graphc.backends.llvm.target import Target, host_target
+from graphc.ir.core import Function
+from graphc.runtime.signature import Signature
+from graphc.support.diagnostics import InternalError
+
+ALIGNMENT = 64
+
+
+class NativeFunction:
+    """A `CompiledFunction` in this process."""
+
+    def __init__(self, code: bytes, signature: Signature, target: Target) -> None:
+        self.signature = signature
+        self.code = code
+        self._loaded = engine.load(code, [ENTRY], target)
+        pointer = ctypes.c_void_p
+        self._entry: Callable[..., int] = engine.function(
+            self._loaded, ENTRY, ctypes.c_int32, pointer, pointer, pointer
+        )
+        self._names = tuple(d.name for d in signature.dims)
+        self._threads = threading.local()
+
+    def __call__(
+        self,
+        arguments: Sequence[np.ndarray],
+        results: Sequence[np.ndarray],
+        sizes: Mapping[str, int],
+    ) -> None:
+        """Run once; see `graphc.backends.base.CompiledFunction`."""
+        tables: _Tables | None = getattr(self._threads, "tables", None)
+        if tables is None:
+            tables = self._threads.tables = _Tables(self.signature)
+        buffers, dims = tables.buffers, tables.dims
+        i = 0
+        for array in arguments:
+            buffers[i] = array.__array_interface__["data"][0]
+            i += 1
+        for array in results:
+            buffers[i] = array.__array_interface__["data"][0]
+            i += 1
+        for i, name in enumerate(self._names):
+            dims[i] = sizes[name]
+        status = self._entry(tables.buffers_at, tables.dims_at, tables.arena_at)
+        if status:
+            raise InternalError(f"compiled code gave status {status}")
+
+
+class _Tables:
+    """What one thread hands to the entry: pointer table, sizes, scratch memory."""
+
+    def __init__(self, signature: Signature) -> None:
+        count = len(signature.arguments) + len(signature.fresh_results)
+        self.buffers = (ctypes.c_uint64 * max(count, 1))()
+        self.dims = (ctypes.c_int64 * max(len(signature.dims), 1))()
+        self._arena = np.empty(signature.arena_bytes + ALIGNMENT, np.uint8)
+        self.buffers_at = ctypes.addressof(self.buffers)
+        self.dims_at = ctypes.addressof(self.dims)
+        start: int = self._arena.ctypes.data
+        self.arena_at = -(-start // ALIGNMENT) * ALIGNMENT
+
+
+def compile_function(
+    function: Function, signature: Signature, target: Target | None = None
+) -> NativeFunction:
+    """Emits, compiles and loads a planned function, for this machine unless said otherwise."""
+    target = target or host_target()
+    code = engine.object_code(emit_function(function, signature, target), target)
+    return NativeFunction(code, signature, target)

@@ -1,0 +1,225 @@
+"""`graphc train`: what it writes, prints and refuses, and what an interrupt does."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphc as gc
+from graphc.learn import loop
+from tests.unit.cli.commands import COLUMNS, NETWORK, graphc, train, write_data, write_network
+
+
+def test_training_lowers_the_criterion_and_writes_a_model(tmp_path: Path) -> None:
+    done = train(tmp_path, "--epochs", "8", "--json")
+    epochs = json.loads(done.out)["epochs"]
+    assert done.code == 0
+    assert [e["epoch"] for e in epochs] == list(range(1, 9))
+    assert epochs[-1]["criterion"] < 0.5 * epochs[0]["criterion"]
+    assert set(gc.load(tmp_path / "net.safetensors").parameters) == {"W", "b"}
+
+
+def test_each_epoch_has_a_line_with_criterion_and_error(tmp_path: Path) -> None:
+    done = train(tmp_path, "--epochs", "2")
+    lines = done.err.splitlines()
+    assert lines[0].split() == ["epoch", "CE", "Err", "rate", "time"]
+    assert [line.split()[0] for line in lines[1:3]] == ["1/2", "2/2"]
+    assert f"saved to {tmp_path / 'net.safetensors'}" in done.err
+    assert done.out == ""
+
+
+def test_quiet_says_nothing(tmp_path: Path) -> None:
+    done = train(tmp_path, "-q")
+    assert (done.code, done.out, done.err) == (0, "", "")
+
+
+def test_equal_seeds_give_equal_files_and_other_seeds_others(tmp_path: Path) -> None:
+    contents: list[bytes] = []
+    for seed in ("1", "1", "2"):
+        assert train(tmp_path, "--seed", seed).code == 0
+        contents.append((tmp_path / "net.safetensors").read_bytes())
+    assert contents[0] == contents[1]
+    assert contents[0] != contents[2]
+
+
+def test_rates_and_sizes_follow_their_lists(tmp_path: Path) -> None:
+    done = train(
+        tmp_path,
+        *("--epochs", "4", "--json", "--minibatch", "10:20", "--shuffle"),
+        *("--learning-rate", "4:2*2:1"),
+    )
+    rates = [e["learning_rate_per_sample"] for e in json.loads(done.out)["epochs"]]
+    assert rates == pytest.approx([0.4, 0.1, 0.1, 0.05])
+
+
+def test_rates_per_sample_are_used_as_they_are(tmp_path: Path) -> None:
+    done = train(tmp_path, "--learning-rate-per-sample", "0.25", "--json")
+    assert json.loads(done.out)["epochs"][0]["learning_rate_per_sample"] == 0.25
+
+
+def test_a_model_file_is_trained_further(tmp_path: Path) -> None:
+    first = json.loads(train(tmp_path, "--epochs", "3", "--json").out)["epochs"]
+    model = tmp_path / "net.safetensors"
+    done = graphc(
+        *("train", model, "--data", tmp_path / "data.txt", *COLUMNS, "--minibatch", "10"),
+        *("--learning-rate", "4", "--backend", "reference", "-o", tmp_path / "more.safetensors"),
+        "--json",
+    )
+    assert json.loads(done.out)["epochs"][0]["criterion"] < first[0]["criterion"]
+
+
+def test_a_define_changes_a_size(tmp_path: Path) -> None:
+    network = write_network(tmp_path, NETWORK.replace("Dim = 2", "Dim = 1"))
+    done = graphc(
+        *("train", network, "-D", "Dim=2", "--data", write_data(tmp_path), *COLUMNS),
+        *("--learning-rate", "1", "--backend", "reference", "-o", tmp_path / "net.safetensors"),
+    )
+    assert done.code == 0
+    assert gc.load(tmp_path / "net.safetensors").parameters["W"].shape == (2, 2)
+
+
+def test_statistics_are_computed_before_training(tmp_path: Path) -> None:
+    text = NETWORK.replace("Times(W, features)", "Times(W, n)") + (
+        "m = Mean(features)\ns = InvStdDev(features)\n"
+        "n = PerDimMeanVarNormalization(features, m, s)\n"
+    )
+    data = write_data(tmp_path)
+    done = graphc(
+        *("train", write_network(tmp_path, text), "--data", data, *COLUMNS, "--learning-rate", "1"),
+        *("--backend", "reference", "-o", tmp_path / "net.safetensors"),
+    )
+    assert done.code == 0
+    mean = gc.load(tmp_path / "net.safetensors").parameters["m"]
+    np.testing.assert_allclose(mean[:, 0], np.loadtxt(data)[:, :2].mean(axis=0), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--learning-rate-per-sample", "0.1", "--learning-rate", "1"),
+        ("--momentum", "0.9", "--momentum-per-sample", "0.9"),
+        ("--minibatch", "0"),
+        ("--minibatch", "2.5"),
+        ("--learning-rate", "fast"),
+        ("--learning-rate", "0.5:x"),
+        ("--features", "zero"),
+        ("--epochs", "0"),
+    ],
+)
+def test_wrong_options_are_usage_errors(tmp_path: Path, more: tuple[str, ...]) -> None:
+    done = train(tmp_path, *more)
+    assert done.code == 2
+    assert not (tmp_path / "net.safetensors").exists()
+
+
+def test_a_bad_schedule_says_where(tmp_path: Path) -> None:
+    done = train(tmp_path, "--learning-rate", "0.5:x")
+    assert "'--learning-rate'" in done.err
+    assert "column 5" in done.err
+
+
+def test_a_rate_is_required(tmp_path: Path) -> None:
+    done = graphc(
+        *("train", write_network(tmp_path), "--data", write_data(tmp_path), *COLUMNS),
+        *("-o", tmp_path / "net.safetensors"),
+    )
+    assert done.code == 2
+    assert "--learning-rate" in done.err
+
+
+def test_a_folder_that_does_not_exist_is_refused_before_training(tmp_path: Path) -> None:
+    done = train(tmp_path, "-o", tmp_path / "missing" / "net.safetensors")
+    assert done.code == 3
+    assert "does not exist" in done.err
+    assert "epoch" not in done.err
+
+
+def test_a_wrong_network_is_reported_with_its_place(tmp_path: Path) -> None:
+    network = write_network(tmp_path, NETWORK.replace("Plus(t, b)", "Pluss(t, b)"))
+    done = graphc(
+        *("train", network, "--data", write_data(tmp_path), *COLUMNS, "--learning-rate", "1"),
+        *("-o", tmp_path / "net.safetensors"),
+    )
+    assert done.code == 3
+    assert f"{network}:8:5" in done.err
+    assert "did you mean `Plus`" in done.err
+
+
+def test_wrong_data_are_reported_with_their_place(tmp_path: Path) -> None:
+    data = write_data(tmp_path)
+    data.write_text(data.read_text() + "0.5 zero 1\n")
+    done = graphc(
+        *("train", write_network(tmp_path), "--data", data, *COLUMNS, "--learning-rate", "1"),
+        *("-o", tmp_path / "net.safetensors"),
+    )
+    assert done.code == 3
+    assert f"{data}:61:5" in done.err
+
+
+def test_a_criterion_that_is_no_number_keeps_the_last_good_epoch(tmp_path: Path) -> None:
+    text = NETWORK.replace("CE = CrossEntropyWithSoftmax(labels, z", "CE = SquareError(labels, z")
+    done = graphc(
+        *("train", write_network(tmp_path, text), "--data", write_data(tmp_path), *COLUMNS),
+        *("--learning-rate", "1:1e30", "--epochs", "5", "--minibatch", "10"),
+        *("--backend", "reference", "-o", tmp_path / "net.safetensors"),
+    )
+    assert done.code == 3
+    assert "error[not-a-number]" in done.err
+    assert "saved the parameters of epoch 1" in done.err
+    weights = gc.load(tmp_path / "net.safetensors").parameters["W"]
+    assert np.isfinite(weights).all()
+
+
+def interrupt_after(monkeypatch: pytest.MonkeyPatch, minibatches: int) -> None:
+    """Send SIGINT to this process in the minibatch of that number."""
+    step = loop.TrainingStep.__call__
+    seen = 0
+
+    def call(self: loop.TrainingStep, **inputs: np.ndarray) -> object:
+        nonlocal seen
+        seen += 1
+        if seen == minibatches:
+            os.kill(os.getpid(), signal.SIGINT)
+        return step(self, **inputs)
+
+    monkeypatch.setattr(loop.TrainingStep, "__call__", call)
+
+
+def test_an_interrupt_finishes_the_minibatch_saves_and_exits_130(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupt_after(monkeypatch, 9)
+    done = train(tmp_path, "--epochs", "50", "--json")
+    record = json.loads(done.out)
+    assert done.code == 130
+    assert record["interrupted"] is True
+    assert [e["samples"] for e in record["epochs"]] == [60, 30]
+    assert gc.load(tmp_path / "net.safetensors").parameters["W"].any()
+
+
+def test_a_second_interrupt_leaves_at_once_without_saving(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = loop.TrainingStep.__call__
+
+    def call(self: loop.TrainingStep, **inputs: np.ndarray) -> object:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        return step(self, **inputs)
+
+    monkeypatch.setattr(loop.TrainingStep, "__call__", call)
+    done = train(tmp_path)
+    assert done.code == 130
+    assert "interrupted" in done.err
+    assert not (tmp_path / "net.safetensors").exists()
+
+
+def test_the_handlers_of_before_are_back_afterwards(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    train(tmp_path)
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
