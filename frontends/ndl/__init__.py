@@ -4,7 +4,7 @@
 
     preprocess   comments out, $name$ in         lexer     words, numbers, brackets
     parser       statements, macros, sections    macros    one table; recursion and limits
-    expand       statements and macro calls      network   nodes, names, what had to wait
+    expand       statements and macro calls      assembly  nodes, names, what had to wait
 
 with `functions` as the table of what can be called, `arguments` to read what it is called with, and
 `scopes` for what a name means where. `docs/ndl.md` describes the language.
@@ -16,6 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from frontends.ndl.arguments import array_tag
 from frontends.ndl.ast import Block, Name, Script
 from frontends.ndl.expand import expand
 from frontends.ndl.lexer import number_value, tokenize
@@ -134,7 +135,7 @@ def _variables(given: Mapping[str, str]) -> dict[str, Value]:
     variables: dict[str, Value] = {}
     for name, text in given.items():
         number = number_value(text)
-        if _DEFINE_NAME.fullmatch(name):
+        if _DEFINE_NAME.fullmatch(name) and array_tag(name) is None:
             variables[name] = Value(Text(text) if number is None else Number(number, text))
     return variables
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from frontends.ndl import arguments as reading
+from frontends.ndl.assembly import Assembly, Source
 from frontends.ndl.ast import (
     Array,
     Call,
@@ -33,8 +34,6 @@ from frontends.ndl.ast import (
 from frontends.ndl.functions import FUNCTION_BY_NAME, Function, Positional
 from frontends.ndl.functions import Option as OptionRow
 from frontends.ndl.macros import MacroTable
-from frontends.ndl.network import Network
-from frontends.ndl.network import Operand as NodeOperand
 from frontends.ndl.scopes import (
     BROKEN,
     Broken,
@@ -72,18 +71,18 @@ def expand(
         overridden=frozenset(defines),
         symbols={key: Symbol(key, value, None) for key, value in defines.items()},
     )
-    network = Network(builder)
-    expansion = _Expansion(network, table, script)
+    assembly = Assembly(builder)
+    expansion = _Expansion(assembly, table, script)
     for statement in statements:
         expansion.run(script, statement)
-    network.finish()
+    assembly.finish()
 
 
 @dataclass(slots=True)
 class _Arguments:
     """What the arguments of a function came to."""
 
-    operands: list[NodeOperand] = field(default_factory=list[NodeOperand])
+    operands: list[Source] = field(default_factory=list[Source])
     settings: dict[str, reading.Constant] = field(default_factory=dict[str, reading.Constant])
     tags: list[str] = field(default_factory=list[str])
     is_broken: bool = False
@@ -91,8 +90,8 @@ class _Arguments:
 
 
 class _Expansion:
-    def __init__(self, network: Network, table: MacroTable, script: Scope) -> None:
-        self.network = network
+    def __init__(self, assembly: Assembly, table: MacroTable, script: Scope) -> None:
+        self.assembly = assembly
         self.table = table
         self.script = script
 
@@ -122,14 +121,14 @@ class _Expansion:
         if tag is not None:
             self._request_array(scope, target, statement, value, tag)
         else:
-            self.network.expect_defined(value)
+            self.assembly.expect_defined(value)
         return value
 
     def _keep_override(self, scope: Scope, target: Name, statement: Statement) -> Value:
         """A define or a named argument has given `target` its value already."""
         if scope is self.script and statement.calls:
             message = f"a define can only replace a number, `{target.text}` is given by a call"
-            self.network.report(fail("argument-type", message, target.span))
+            self.assembly.report(fail("argument-type", message, target.span))
         return scope.symbols[target.key].value
 
     def _report_second_definition(self, scope: Scope, target: Name) -> None:
@@ -137,7 +136,7 @@ class _Expansion:
         notes = [Note("first defined here", first)] if first is not None else []
         message = f"`{target.text}` is already defined"
         where = scope.place(target.span)
-        self.network.report(fail("duplicate-name", message, where, notes=notes))
+        self.assembly.report(fail("duplicate-name", message, where, notes=notes))
 
     def _statement_value(
         self, scope: Scope, statement: Statement, results: Sequence[Value]
@@ -155,7 +154,7 @@ class _Expansion:
             case Word():
                 return Value(Text(operand.text))
             case Name():
-                return self.network.find(scope, operand) or Value(Forward(operand, scope))
+                return self.assembly.find(scope, operand) or Value(Forward(operand, scope))
             case _:
                 return results[operand.index]
 
@@ -165,21 +164,21 @@ class _Expansion:
         """`OutputNodes = (a, b)` and its like."""
         if scope is not self.script:
             message = f"`{target.text}` belongs to the script, got it in a macro"
-            self.network.report(fail("unknown-tag", message, scope.place(target.span)))
+            self.assembly.report(fail("unknown-tag", message, scope.place(target.span)))
         elif isinstance(statement.value, Array) and isinstance(value.content, Items):
             for element, written in zip(
                 value.content.values, statement.value.elements, strict=True
             ):
-                self.network.request_tag(element, tag, target.text, scope.place(written.span))
+                self.assembly.request_tag(element, tag, target.text, scope.place(written.span))
         else:
             where = scope.place(statement.value.span)
-            self.network.request_tag(value, tag, target.text, where)
+            self.assembly.request_tag(value, tag, target.text, where)
 
     # ---- calls ----------------------------------------------------------------------------
 
     def _call(self, scope: Scope, call: Call, results: Sequence[Value], name: str | None) -> Value:
         """Make what a call stands for; its node or nodes are called after `name`."""
-        name = name or self.network.fresh_name(scope)
+        name = name or self.assembly.fresh_name(scope)
         macro = self.table.called_by(call)
         if macro is not None:
             return self._expand(scope, call, macro, results, name)
@@ -188,11 +187,11 @@ class _Expansion:
             return self._apply(scope, call, function, results, name)
         known = [m.name.text for m in self.table.macros.values()]
         known += [spelling for f in FUNCTION_BY_NAME.values() for spelling in f.names]
-        near = self.network.near(call.function.text, known)
+        near = self.assembly.near(call.function.text, known)
         message = f"`{call.function.text}` is no function and no macro{near}"
         where = scope.place(call.function.span)
-        self.network.report(fail("unknown-function", message, where))
-        return self.network.broken_node(scope.prefix + name)
+        self.assembly.report(fail("unknown-function", message, where))
+        return self.assembly.broken_node(scope.prefix + name)
 
     # ---- calls of macros ------------------------------------------------------------------
 
@@ -225,7 +224,7 @@ class _Expansion:
         body.result = last if own is None else own.value
         value = Value(body.result.content, body)
         for tag in self._tags(scope, call):
-            self.network.request_tag(value, tag, "tag=", scope.place(call.span))
+            self.assembly.request_tag(value, tag, "tag=", scope.place(call.span))
         return value
 
     def _has_right_count(self, scope: Scope, call: Call, macro: Macro) -> bool:
@@ -235,7 +234,7 @@ class _Expansion:
             message = f"the macro `{usage}` takes {reading.count(wanted)}, got {given}"
             notes = [Note("it is defined here", macro.name.span)]
             where = scope.place(call.span)
-            self.network.report(fail("argument-count", message, where, notes=notes))
+            self.assembly.report(fail("argument-count", message, where, notes=notes))
         return wanted == given
 
     def _named_arguments(self, scope: Scope, call: Call, macro: Macro) -> dict[str, Symbol]:
@@ -249,10 +248,10 @@ class _Expansion:
                 value = self._evaluate(scope, option.value)
                 named[option.name.key] = Symbol(option.name.text, value, option.name.span)
             else:
-                near = self.network.near(option.name.text, used.values())
+                near = self.assembly.near(option.name.text, used.values())
                 message = f"the macro `{macro.name.text}` uses no `{option.name.text}`{near}"
                 where = scope.place(option.name.span)
-                self.network.report(fail("bad-option", message, where))
+                self.assembly.report(fail("bad-option", message, where))
         return named
 
     # ---- calls of functions ---------------------------------------------------------------
@@ -265,11 +264,11 @@ class _Expansion:
         name = scope.prefix + name
         if function.op is None:
             message = f"`{call.function.text}` is not supported yet"
-            self.network.report(fail("not-supported", message, where))
+            self.assembly.report(fail("not-supported", message, where))
         read = self._read_arguments(scope, call, function, results)
         if read.is_broken or function.op is None:
-            return self.network.broken_node(name)
-        return self.network.add_node(
+            return self.assembly.broken_node(name)
+        return self.assembly.add_node(
             function.op, read.operands, read.settings, read.tags, name, where
         )
 
@@ -277,26 +276,26 @@ class _Expansion:
         self, scope: Scope, call: Call, function: Function, results: Sequence[Value]
     ) -> _Arguments:
         """Operands, settings and tags of a call; reports every argument that is wrong."""
-        failures = self.network.failures
+        failures = self.assembly.failures
         read = _Arguments()
         try:
             matched = reading.match_positionals(function, call, scope.place(call.span))
         except GraphcError as error:
-            self.network.report(error)
+            self.assembly.report(error)
             matched = []
         for place, argument in matched:
             value = self._evaluate(scope, argument, results)
             if isinstance(value.content, Broken):
                 read.is_broken = True
             elif place.kind == "node":
-                read.operands.append(NodeOperand(value, scope, argument.span))
+                read.operands.append(Source(value, scope, argument.span))
             else:
                 constant = self._constant(scope, place, value, argument)
                 if constant is not None and place.setting is not None:
                     read.settings[place.setting] = constant
         self._read_options(read, scope, call, function)
         read.tags += self._tags(scope, call)
-        read.is_broken |= self.network.failures > failures
+        read.is_broken |= self.assembly.failures > failures
         return read
 
     def _read_options(self, read: _Arguments, scope: Scope, call: Call, function: Function) -> None:
@@ -306,7 +305,7 @@ class _Expansion:
             try:
                 row = reading.find_option(function, call, option.name.text, where)
             except GraphcError as error:
-                self.network.report(error)
+                self.assembly.report(error)
                 continue
             constant = self._constant(scope, row, self._evaluate(scope, option.value), option.value)
             if constant is not None:
@@ -315,7 +314,7 @@ class _Expansion:
         try:
             reading.finish_initializer(read.settings, scope.place(call.span))
         except GraphcError as error:
-            self.network.report(error)
+            self.assembly.report(error)
 
     def _constant(
         self, scope: Scope, place: Positional | OptionRow, value: Value, written: Operand
@@ -323,11 +322,11 @@ class _Expansion:
         """An argument that is no node, None if it is wrong or broken."""
         word = "" if isinstance(written, Result) else written.text
         if place.kind not in ("size", "number"):
-            self.network.used_as_text(value)
+            self.assembly.used_as_text(value)
         try:
             return reading.read_constant(place, value, word, scope.place(written.span))
         except GraphcError as error:
-            self.network.report(error)
+            self.assembly.report(error)
             return None
 
     def _options(self, scope: Scope, call: Call) -> list[Option]:
@@ -338,7 +337,7 @@ class _Expansion:
                 message = f"the option `{option.name.text}` is given twice"
                 where = scope.place(option.name.span)
                 notes = [Note("first given here", first[option.name.key].name.span)]
-                self.network.report(fail("bad-option", message, where, notes=notes))
+                self.assembly.report(fail("bad-option", message, where, notes=notes))
             elif option.name.key != "tag":
                 first[option.name.key] = option
         return list(first.values())
@@ -349,10 +348,10 @@ class _Expansion:
         for option in call.options:
             if option.name.key == "tag":
                 value = self._evaluate(scope, option.value)
-                self.network.used_as_text(value)
+                self.assembly.used_as_text(value)
                 where = scope.place(option.value.span)
                 try:
                     tags.append(reading.read_tag(value, option.value.text, where))
                 except GraphcError as error:
-                    self.network.report(error)
+                    self.assembly.report(error)
         return tags

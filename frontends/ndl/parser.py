@@ -6,7 +6,7 @@
     body       = "{" { statement } "}" | "[" { statement } "]"
     statement  = NAME "=" ( expression | array ) | call            (a call alone: in bodies only)
     array      = "(" [ (NAME | NUMBER) { "," (NAME | NUMBER) } ] ")"
-    expression = NUMBER | NAME | call
+    expression = NUMBER | STRING | NAME | call
     call       = NAME "(" [ argument { "," argument } ] ")"
     argument   = expression | NAME "=" (NUMBER | NAME | TEXT | STRING)
     names      = NAME { ":" NAME }

@@ -23,9 +23,8 @@ from graphc.cli.options import (
 from graphc.cli.terminal import Terminal, common_options
 from graphc.data.arrays import DASH, read_array, write_array
 from graphc.driver.options import DEFAULT_BACKEND, DEFAULT_BATCH
-from graphc.learn.evaluate import sample_count
 from graphc.learn.shuffle import minibatches
-from graphc.runtime.executable import Executable
+from graphc.runtime.executable import Executable, check_inputs
 from graphc.support.diagnostics import fail
 
 Named = tuple[str | None, str]
@@ -166,7 +165,7 @@ def run_in_batches(
     executable: Executable, arrays: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """The outputs for all samples. Values that sum over samples need them all in one call."""
-    samples = sample_count(arrays)
+    arrays, samples = check_inputs(executable.signature, arrays)
     per_sample = all(isinstance(r.shape[0], str) for r in executable.signature.fresh_results)
     size = DEFAULT_BATCH if per_sample else max(samples, 1)
     parts = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -58,8 +58,12 @@ class Request:
 def transform(section: Section, request: Request, terminal: Terminal) -> str:
     """The text that the section becomes. Raises GraphcError with everything that is wrong."""
     context = default_context()
+    if request.trace_patterns:
+        context = replace(context, trace=[])
     module = read_module(section, request, context)
     records = run_passes(module, request, context, terminal)
+    for firing in context.trace or ():
+        terminal.message(f"{firing.pattern}: {firing.operation}")
     if request.timing:
         terminal.message(timing_table(records))
     terminal.diagnostics(context.sink.diagnostics)

@@ -17,7 +17,7 @@ from graphc.ops.nodes.statistics import INV_STD_DEV, STATISTICS, VARIANCE_FLOOR,
 from graphc.passes import pipeline
 from graphc.passes.accumulate_statistics import CENTRE, TOTAL, AccumulateStatistics
 from graphc.passes.expand_nodes import inputs_of
-from graphc.runtime.executable import Executable, check_inputs
+from graphc.runtime.executable import Executable, check_inputs, needed_inputs
 from graphc.support.diagnostics import fail
 from graphc.support.graphs import topological_order
 
@@ -70,9 +70,7 @@ def _average(
     passes += [AccumulateStatistics(centred=centre is not None), *pipeline(pipelines.OPTIMISE)]
     lowered = lower(model, passes, options)
     signature = lowered.signature
-    needed = {a.name.lower() for a in signature.with_role("input")}
-    given = {k: v for k, v in inputs.items() if k.lower() in needed}
-    arrays, samples = check_inputs(signature, given)
+    arrays, samples = check_inputs(signature, needed_inputs(signature, inputs))
     if samples == 0:
         raise fail("input", f"the statistics of `{name}` require at least one sample, got none")
     fixed = model.values if centre is None else {**model.values, CENTRE: centre}

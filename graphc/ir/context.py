@@ -9,15 +9,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from graphc.ir.core import OpDef
+from graphc.ir.rewriter import Firing
 from graphc.support.diagnostics import DiagnosticSink
 
 
 @dataclass(frozen=True)
 class Context:
-    """The OpDefs by name, and where diagnostics go."""
+    """The OpDefs by name, where diagnostics go, and a list for rewrites that fire, if wanted."""
 
     ops: Mapping[str, OpDef]
     sink: DiagnosticSink = field(default_factory=DiagnosticSink)
+    trace: list[Firing] | None = None
 
     @staticmethod
     def of(ops: Iterable[OpDef]) -> Context:

@@ -26,6 +26,7 @@ from graphc.ir.core import (
 from graphc.ir.lexer import Token, token_span, tokenize, unquote
 from graphc.ir.params import Literalish, ParamsError, make_params
 from graphc.ir.types import (
+    DIM_NAME,
     SAMPLES,
     Dim,
     DType,
@@ -165,7 +166,7 @@ class _Parser:
         name = self._expect_kind("name", "a dimension name")
         self._expect("<=")
         bound = self._integer("a bound")
-        if not re.fullmatch(r"[A-Z][A-Z0-9]*", name.text):
+        if not DIM_NAME.fullmatch(name.text):
             raise self._error("a dimension name is capital letters and digits", name)
         if name.text in self._dims:
             raise self._error(f"dimension {name.text} is declared twice", name, "duplicate-name")

@@ -36,7 +36,7 @@ def print_operation(op: Operation) -> str:
 
 
 def operation_printer(function: Function | None) -> Callable[[Operation], str]:
-    """Prints operations of `function` one at a time; its values are named once, when first asked."""
+    """Prints operations of `function` one by one; its values are named once, when first asked."""
     made: list[_Printer] = []
 
     def text(op: Operation) -> str:

@@ -86,7 +86,7 @@ def _fire(
         if values is None:
             continue
         if trace is not None:
-            trace.append(Firing(pattern.name, print_operation(op).strip()))
+            trace.append(Firing(pattern.name, print_operation(op)))
         touched = [*(u for v in op.results for u in v.users())]
         touched.extend(v.op for v in (*op.operands, *values) if v.op is not None)
         op.replace_with(values)

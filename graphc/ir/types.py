@@ -7,6 +7,7 @@ matrix<64x*>       a node: 64 rows, one column per sample; `?` is a size not inf
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -58,6 +59,9 @@ class Symbol:
     def __str__(self) -> str:
         return self.name
 
+
+DIM_NAME = re.compile(r"[A-Z][A-Z0-9]*")
+"""What the name of a dimension has to match in full: no small `x`, which separates sizes."""
 
 Dim = int | Symbol
 

@@ -9,16 +9,19 @@ Per function
   V5  an SSA block ends in its only terminator; function results match what it returns
   V6  the uses recorded on values are exactly the operands that read them
   V7  in a graph every operation is a node with a name of its own (case does not distinguish)
-  V8  every dimension in a type is declared in the module with the same bound
+  V8  every dimension in a type or parameter is declared in the module with the same bound
   V9  a func holds no node operation, a graph nothing else
   V10 `updates` names an argument of the result's type, and no argument is updated twice
-  V11 the operation's own check (regions of `kernel`, …)
+  V11 regions stand only where the OpDef has them, one block in each; the operation's own check
+Per module
+  V12 functions and dimensions have names of their own, dimensions in capital letters and digits
 Not checked here: the memory plan (`passes/analysis/memory.py`), levels (`passes/invariants.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import fields
 
 from graphc.ir.core import (
     Block,
@@ -30,15 +33,23 @@ from graphc.ir.core import (
     Trait,
     Value,
 )
-from graphc.ir.printer import print_operation
+from graphc.ir.printer import operation_printer
 from graphc.ir.traversal import blocks
-from graphc.ir.types import MatrixType, Symbol, TensorType, Type, TypeRuleError
+from graphc.ir.types import DIM_NAME, MatrixType, Symbol, TensorType, Type, TypeRuleError
 from graphc.support.diagnostics import DiagnosticSink, Note
 
 
 def verify_module(module: Module, sink: DiagnosticSink) -> None:
     """Report every broken rule of `module` to `sink`."""
     declared = {d.name: d for d in module.dims}
+    for dim in module.dims:
+        if not DIM_NAME.fullmatch(dim.name):
+            message = f"a dimension name is capital letters and digits, got {dim.name}"
+            sink.error("graph-structure", message)
+    for name in _repeated(d.name for d in module.dims):
+        sink.error("graph-structure", f"dimension {name} is declared twice")
+    for name in _repeated(f.name for f in module.functions):
+        sink.error("graph-structure", f"two functions are called @{name}")
     for function in module.functions:
         _Verifier(function, declared, sink).run()
 
@@ -52,6 +63,7 @@ class _Verifier:
         self._sink = sink
         self._is_graph = function.kind is RegionKind.GRAPH
         self._uses_seen: dict[Value, set[tuple[Operation, int]]] = {}
+        self._print = operation_printer(function)
 
     def run(self) -> None:
         for block in blocks(self._function):
@@ -62,7 +74,7 @@ class _Verifier:
             self._node_names()
 
     def _error(self, op: Operation, message: str, slug: str = "graph-structure") -> None:
-        note = Note(f"in @{self._function.name}: {print_operation(op).strip()}")
+        note = Note(f"in @{self._function.name}: {self._print(op)}")
         self._sink.error(slug, f"{op.opdef.name}: {message}", op.location, notes=[note])
 
     def _function_error(self, message: str) -> None:
@@ -100,7 +112,9 @@ class _Verifier:
     def _types(self, op: Operation) -> None:
         for value in op.results:
             self._dims(value.type, op)
-        if not op.opdef.accepts_count(len(op.operands)):
+        for f in fields(op.params):
+            self._dims_in_param(getattr(op.params, f.name), op)
+        if not self._regions(op) or not op.opdef.accepts_count(len(op.operands)):
             return
         try:
             inferred = op.opdef.result_types([v.type for v in op.operands], op.params, op.regions)
@@ -115,16 +129,36 @@ class _Verifier:
             for message in op.opdef.check(op):
                 self._error(op, message)
 
+    def _regions(self, op: Operation) -> bool:
+        """Whether the regions of `op` are such that its rules can look at them."""
+        if op.regions and op.opdef.region_types is None:
+            self._error(op, "takes no region")
+            return False
+        if any(len(region.blocks) != 1 for region in op.regions):
+            self._error(op, "requires one block in each region")
+            return False
+        return True
+
+    def _dims_in_param(self, value: object, op: Operation) -> None:
+        if isinstance(value, TensorType):
+            self._dims(value, op)
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, Symbol):
+                self._symbol(item, op)
+
     def _dims(self, type: Type, op: Operation | None) -> None:
-        if not isinstance(type, TensorType):
+        if isinstance(type, TensorType):
+            for symbol in type.symbols():
+                self._symbol(symbol, op)
+
+    def _symbol(self, symbol: Symbol, op: Operation | None) -> None:
+        if self._declared.get(symbol.name) == symbol:
             return
-        for symbol in type.symbols():
-            if self._declared.get(symbol.name) != symbol:
-                message = f"dimension {symbol.name} <= {symbol.bound} is not declared in the module"
-                if op is None:
-                    self._function_error(message)
-                else:
-                    self._error(op, message)
+        message = f"dimension {symbol.name} <= {symbol.bound} is not declared in the module"
+        if op is None:
+            self._function_error(message)
+        else:
+            self._error(op, message)
 
     def _level(self, op: Operation) -> None:
         if self._is_graph != (op.opdef.level is Level.NODE):
@@ -142,11 +176,12 @@ class _Verifier:
                 f"has {len(function.results)} results but returns {len(function.returned)} values"
             )
             return
+        arguments = {a.name: a for a in reversed(function.arguments)}
         updated: set[str] = set()
         for info, value in zip(function.results, function.returned, strict=True):
             if info.updates is None:
                 continue
-            argument = function.argument(info.updates)
+            argument = arguments.get(info.updates)
             if argument is None:
                 self._function_error(f"result {info.name} updates no argument of that name")
             elif argument.type != value.type:

@@ -12,6 +12,7 @@ from graphc.driver.options import CompileOptions
 from graphc.learn.shuffle import minibatches
 from graphc.model.model import Model
 from graphc.passes.manager import Pass
+from graphc.runtime.executable import check_inputs, needed_inputs
 from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import fail
 
@@ -46,8 +47,8 @@ def evaluate_dataset(
 
     executable = bind(model, passes_for, options)
     _require_scalars(executable.signature)
-    arrays = needed_inputs(executable.signature, data)
-    samples = sample_count(arrays)
+    signature = executable.signature
+    arrays, samples = check_inputs(signature, needed_inputs(signature, data))
     if samples == 0:
         raise fail("input", "measuring requires at least one sample, got none")
     totals = dict.fromkeys(wanted, 0.0)
@@ -64,21 +65,6 @@ def measured_nodes(model: Model) -> list[str]:
     if not names:
         raise fail("missing-node", "no criterion and no evaluation nodes are specified")
     return names
-
-
-def needed_inputs(signature: Signature, data: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays of `data` that the function takes, by the names of `data`."""
-    names = {a.name.lower() for a in signature.with_role("input")}
-    return {name: array for name, array in data.items() if name.lower() in names}
-
-
-def sample_count(arrays: Mapping[str, np.ndarray]) -> int:
-    """The number of rows that all arrays have; 0 if there are none. GraphcError `input`."""
-    counts = {name: len(array) for name, array in arrays.items()}
-    if len(set(counts.values())) > 1:
-        got = ", ".join(f"{count} in `{name}`" for name, count in counts.items())
-        raise fail("input", f"all inputs require the same number of samples, got {got}")
-    return next(iter(counts.values()), 0)
 
 
 def _require_scalars(signature: Signature) -> None:

@@ -16,8 +16,7 @@ from graphc.learn.sgd import SGD
 from graphc.learn.shuffle import minibatches, permutation
 from graphc.learn.step import TrainingStep, compile_training_step
 from graphc.model.model import Model
-from graphc.runtime.executable import check_inputs
-from graphc.runtime.signature import Signature
+from graphc.runtime.executable import check_inputs, needed_inputs
 from graphc.support.diagnostics import fail
 
 Rates = str | float | Sequence[float] | Schedule
@@ -151,7 +150,7 @@ def run_training(
         options.backend, options.precision, largest, options.verify, options.after
     )
     step = compile_training_step(model, first, options, criterion=plan.criterion)
-    arrays, samples = check_inputs(step.signature, _needed(step.signature, data))
+    arrays, samples = check_inputs(step.signature, needed_inputs(step.signature, data))
     if samples == 0:
         raise fail("input", "training requires at least one sample, got none")
     records: list[EpochRecord] = []
@@ -173,12 +172,6 @@ def run_training(
         if not finished:
             break
     return records
-
-
-def _needed(signature: Signature, data: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays of `data` that the step takes; the data set may hold more."""
-    names = {a.name.lower() for a in signature.with_role("input")}
-    return {name: array for name, array in data.items() if name.lower() in names}
 
 
 def _run_epoch(

@@ -159,7 +159,7 @@ MOVE = OpDef(
     operands=("x",),
     params=MoveParams,
     infer=_infer_move,
-    reference=lambda p, x: np.ascontiguousarray(np.transpose(x, p.permutation)),
+    reference=lambda p, x: np.array(np.transpose(x, p.permutation), order="C"),
     check=_check_places,
     codegen=Permutation(),
     vjp=NotDifferentiable.NONE,

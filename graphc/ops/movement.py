@@ -73,7 +73,7 @@ def _infer_transpose(types: Sequence[Type], params: TransposeParams) -> Sequence
 
 
 def _transpose_reference(params: TransposeParams, x: Array) -> Array:
-    return np.ascontiguousarray(np.transpose(x, params.permutation))
+    return np.array(np.transpose(x, params.permutation), order="C")
 
 
 def _transpose_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:

@@ -14,10 +14,12 @@ from graphc.passes.apply_learner import ApplyLearner
 from graphc.passes.eliminate_common_subexpressions import EliminateCommonSubexpressions
 from graphc.passes.eliminate_dead_code import EliminateDeadCode
 from graphc.passes.expand_nodes import ExpandNodes
+from graphc.passes.fold_constants import FoldConstants
 from graphc.passes.fuse_kernels import FuseKernels
 from graphc.passes.infer_shapes import InferShapes
 from graphc.passes.manager import Pass, parse_pipeline
 from graphc.passes.plan_memory import PlanMemory
+from graphc.passes.simplify import Simplify
 from graphc.passes.synthesize_gradient import SynthesizeGradient
 from graphc.support.diagnostics import DiagnosticSink
 
@@ -31,6 +33,8 @@ PASSES: dict[str, type[Pass]] = {
         SynthesizeGradient,
         ApplyLearner,
         AccumulateStatistics,
+        Simplify,
+        FoldConstants,
         EliminateCommonSubexpressions,
         EliminateDeadCode,
         # kernel level

@@ -2,9 +2,10 @@
 
     func @main(%x: tensor<Nx64xf64> input) -> (x: tensor<Nx64xf64>) { return %x }
 becomes, for `accumulate-statistics{centred = true}`,
-    func @main(%x: … input, %centre: tensor<1x64xf64> parameter, %total: tensor<1x64xf64> state)
-        -> (total: tensor<1x64xf64> updates %total) {
-      … %total + the sum over samples of (x - centre)² …
+    func @main(%x: … input, %"<centre>": tensor<1x64xf64> parameter,
+               %"<total>": tensor<1x64xf64> state)
+        -> ("<total>": tensor<1x64xf64> updates %"<total>") {
+      … the old total + the sum over samples of (x - centre)² …
     }
 Without `centred` the plain sum is added. Two rounds over the data, first the mean and then the
 squared deviations from it, lose no digits where a single round with Σx² would.
@@ -24,7 +25,7 @@ from graphc.ops.reduction import broadcast, reduce_sum
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 
-CENTRE, TOTAL = "centre", "total"
+CENTRE, TOTAL = "<centre>", "<total>"  # no node of a network file can have these names
 
 
 def accumulate_statistics(function: Function, *, centred: bool) -> None:
@@ -46,7 +47,7 @@ def accumulate_statistics(function: Function, *, centred: bool) -> None:
 
 @dataclass(frozen=True)
 class AccumulateStatistics(Pass):
-    """`centred`: add squared deviations from the argument `centre` instead of values."""
+    """`centred`: add squared deviations from the argument `<centre>` instead of values."""
 
     name: ClassVar[str] = "accumulate-statistics"
     summary: ClassVar[str] = "add up a statistic of the only result over many calls"

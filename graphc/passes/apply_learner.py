@@ -14,6 +14,7 @@ the gradient first, N the number of samples of the call (the toolkit's order: L2
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -57,6 +58,13 @@ def apply_learner(function: Function, learner: Learner, l2: float, samples: Symb
     function.results = [info for info, _ in (*kept, *updates)]
     terminator.set_operands([value for _, value in (*kept, *updates)])
     return len(updates) // (1 + len(learner.states))
+
+
+def _repeated_names(function: Function) -> list[str]:
+    """Names that two arguments or two results have: a node is called as a setting or a state."""
+    arguments = Counter(a.name or "" for a in function.arguments)
+    results = Counter(r.name for r in function.results)
+    return [name for count in (arguments, results) for name, times in count.items() if times > 1]
 
 
 def _trained(function: Function, info: ResultInfo) -> Value | None:
@@ -103,4 +111,9 @@ class ApplyLearner(Pass):
         samples = next((d for d in module.dims if d.name == "N"), None)
         functions = [f for f in module.functions if f.kind is RegionKind.SSA]
         trained = sum(apply_learner(f, learner, self.l2, samples) for f in functions)
+        for name in dict.fromkeys(n for f in functions for n in _repeated_names(f)):
+            message = (
+                f"`{name}` names both a node that is computed or given and a value of training"
+            )
+            context.sink.error("duplicate-name", message)
         return PassOutcome(trained > 0, {"parameters": trained})

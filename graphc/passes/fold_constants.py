@@ -78,19 +78,15 @@ def _fold_one(op: Operation, max_elements: int) -> tuple[bool | int | float, ...
     arrays = [_array(c) for c in constants]
     with np.errstate(all="ignore"):
         (result,) = evaluate_operation(op, arrays, {})
-    return _elements(result, _type(op.result).dtype)
+    return _elements(np.asarray(result), _type(op.result).dtype)
 
 
 def _on_one_element(op: Operation, constants: Sequence[ConstantParams]) -> Array:
     reference = op.opdef.reference
     assert reference is not None
-    arrays = [
-        np.full((1,) * c.type.rank, c.value[0], c.type.dtype.numpy) for c in constants
-    ]
+    arrays = [np.full((1,) * c.type.rank, c.value[0], c.type.dtype.numpy) for c in constants]
     with np.errstate(all="ignore"):
-        result = reference(op.params, *arrays)
-    assert isinstance(result, np.ndarray)
-    return result
+        return np.asarray(reference(op.params, *arrays))
 
 
 def _array(constant: ConstantParams) -> Array:

@@ -1,13 +1,16 @@
 """Turns tensor-level functions into kernels, products, transpositions and views.
 
-    %0 = matmul %x, %w : tensor<Nx32xf32>                %0 = gemm %x, %w : tensor<Nx32xf32>
-    %1 = broadcast %b {dims = [N, 32]} : …               %2 = kernel %0, %b : tensor<Nx32xf32> {
-    %2 = add %0, %1 : tensor<Nx32xf32>             =>    ^(%3: tensor<Nx32xf32>, %4: tensor<1x32xf32>):
-    return %2                                              %5 = broadcast %4 {dims = [N, 32]} : …
-                                                           %6 = add %3, %5 : tensor<Nx32xf32>
-                                                           yield %6
-                                                         }
-                                                         return %2
+    %0 = matmul %x, %w : tensor<Nx32xf32>
+    %1 = broadcast %b {dims = [N, 32]} : tensor<Nx32xf32>
+    %2 = add %0, %1 : tensor<Nx32xf32>
+ =>
+    %0 = gemm %x, %w : tensor<Nx32xf32>
+    %2 = kernel %0, %b : tensor<Nx32xf32> {
+    ^(%3: tensor<Nx32xf32>, %4: tensor<1x32xf32>):
+      %5 = broadcast %4 {dims = [N, 32]} : tensor<Nx32xf32>
+      %6 = add %3, %5 : tensor<Nx32xf32>
+      yield %6
+    }
 
 Every element-wise operation, reduction, broadcast and constant ends up in a `kernel`; `matmul`
 becomes `gemm`, `transpose` becomes `move`. Leaves alone: `reshape` (a view), operations that are at

@@ -95,11 +95,11 @@ def _report(function: Function, sink: DiagnosticSink) -> None:
         except TypeRuleError as problem:
             errors += 1
             _report_rule(op, problem, sink)
-    if errors:
+    unknown = [op for op in function.block if not node_type(op).is_known]
+    if errors or not unknown:
         return
-    for op in function.block:
-        if node_type(op).is_known or any(not t.is_known for t in operand_types(op)):
-            continue
+    roots = [op for op in unknown if all(t.is_known for t in operand_types(op))]
+    for op in roots or unknown[:1]:  # in a cycle every node waits for another one
         sink.error(
             "shape-mismatch",
             f"the size of `{op.result.name}` cannot be inferred, it is {op.result.type}",

@@ -181,9 +181,7 @@ class _FreeList:
         return size
 
 
-def _plan_arena(
-    function: Function, outside: Mapping[Value, Place]
-) -> tuple[dict[Value, int], int]:
+def _plan_arena(function: Function, outside: Mapping[Value, Place]) -> tuple[dict[Value, int], int]:
     """The arena offset of every result without a place outside, and the arena's size."""
     liveness = live_ranges(function)
     dying: dict[int, list[Value]] = {}

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from graphc.ir.codegen import Broadcast, Elementwise
+from graphc.ir.codegen import Elementwise
 from graphc.ir.context import Context
 from graphc.ir.core import Function, IRBuilder, Module, OpDef, Operation, RegionKind, Trait, Value
 from graphc.ir.params import print_value
@@ -72,7 +72,7 @@ from graphc.passes.manager import Pass, PassOutcome
 
 Result = Sequence[Value] | None
 
-# --- what patterns look at ------------------------------------------------------------------------
+# --- what patterns look at -----------------------------------------------------------------------
 
 
 def splat(value: Value) -> bool | int | float | None:
@@ -113,7 +113,7 @@ def _operand_of(value: Value, opdef: OpDef) -> Value | None:
     return op.operands[0] if op is not None else None
 
 
-# --- arithmetic -----------------------------------------------------------------------------------
+# --- arithmetic ----------------------------------------------------------------------------------
 
 
 def _constant_to_the_right(_b: IRBuilder, op: Operation) -> Result:
@@ -189,7 +189,7 @@ def _same_operands(_b: IRBuilder, op: Operation) -> Result:
     return [x] if x is y else None
 
 
-# --- selection, comparisons, logic ------------------------------------------------------------------
+# --- selection, comparisons, logic ---------------------------------------------------------------
 
 
 def _select_constant(_b: IRBuilder, op: Operation) -> Result:
@@ -249,7 +249,7 @@ def _logic_constant(neutral: bool) -> Callable[[IRBuilder, Operation], Result]:
     return rewrite
 
 
-# --- movement -----------------------------------------------------------------------------------------
+# --- movement ------------------------------------------------------------------------------------
 
 
 def _reshape_same(_b: IRBuilder, op: Operation) -> Result:
@@ -362,7 +362,7 @@ def _is_exchange(value: Value) -> bool:
     return op is not None and _permutation(op) == (1, 0)
 
 
-# --- reductions and casts -------------------------------------------------------------------------------
+# --- reductions and casts ------------------------------------------------------------------------
 
 
 def _reduce_units(b: IRBuilder, op: Operation) -> Result:

@@ -42,7 +42,10 @@ PREFIX = "gradient."
 def synthesize_gradient(
     function: Function, of: str, wrt: Sequence[str], sink: DiagnosticSink
 ) -> bool:
-    """Append results `gradient.NAME`; False after errors, which are in the sink."""
+    """Append results `gradient.NAME`, one for each value that `wrt` names, NAME as it is spelled.
+
+    False after errors, which are in the sink.
+    """
     terminator = function.block.terminator
     assert terminator is not None
     target = next(
@@ -62,11 +65,11 @@ def synthesize_gradient(
             )
     if target is None or sink.has_errors:
         return False
-    found = [s for s in sources if s is not None]
+    found = list(dict.fromkeys(s for s in sources if s is not None))
     builder = IRBuilder.before(terminator)
     gradients = _backward(function, builder, target, found, sink)
     terminator.set_operands([*terminator.operands, *gradients])
-    function.results.extend(ResultInfo(PREFIX + name) for name in wrt)
+    function.results.extend(ResultInfo(PREFIX + (source.name or "")) for source in found)
     return not sink.has_errors
 
 
@@ -109,7 +112,7 @@ def _propagate(
     if isinstance(op.opdef.vjp, NotDifferentiable):
         sink.error(
             "not-differentiable",
-            f"{op.opdef.name} is not differentiable: {print_operation(op).strip()}",
+            f"{op.opdef.name} is not differentiable: {print_operation(op)}",
             op.location,
         )
         return

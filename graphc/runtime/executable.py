@@ -226,6 +226,12 @@ def check_inputs(
     return {name: a for name, a in arrays.items() if a is not None}, _samples(sizes)
 
 
+def needed_inputs(signature: Signature, data: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays of a data set that the function takes; the data set may hold more."""
+    names = {a.name.lower() for a in signature.with_role("input")}
+    return {name: array for name, array in data.items() if name.lower() in names}
+
+
 def _samples(sizes: Mapping[str, int]) -> int:
     return next(iter(sizes.values()), 0)
 

@@ -32,6 +32,10 @@ from graphc.backends.loopnest import Size
 from graphc.ir.types import DType
 
 
+NEAR_BYTES = 1024
+"""Rows of B up to this length are read where they are: packing them would not pay."""
+
+
 @dataclass(frozen=True, slots=True)
 class Product:
     """C[m, n] = op(A) op(B) over k, op transposing where asked."""
@@ -96,22 +100,39 @@ class _GemmEmitter:
         with loop(self.code, index(0), self.n, self.tile.width) as state:
             start = _smaller(self.code, state.index, last)
             goal = offset(self.code, self.c, self.tile.element, start)
-            if not self.product.transpose_b:
-                source = offset(self.code, self.b, self.tile.element, start)
-                no = constant(0, I1)
-                self._rows(self.a, source, self.ldb, goal, self.n, self.k, no)
-            else:
-                row = mul(self.code, start, self.ldb)
-                source = offset(self.code, self.b, self.tile.element, row)
-                self._packed_blocks(source, panel, goal)
+            if self.product.transpose_b:
+                self._packed_blocks(mul(self.code, start, self.ldb), panel, goal)
+                return
+            enough = self._rows_worth_packing()
+            with _if(self.code, self.scalars, "slt", self.m, enough) as possible:
+                if possible:
+                    source = offset(self.code, self.b, self.tile.element, start)
+                    no = constant(0, I1)
+                    self._rows(self.a, source, self.ldb, goal, self.n, self.k, no)
+            with _if(self.code, self.scalars, "sge", self.m, enough) as possible:
+                if possible:
+                    self._packed_blocks(start, panel, goal)
 
-    def _packed_blocks(self, source: Val, panel: Val, goal: Val) -> None:
-        """One panel of C from blocks of k; the first sets C, the others add to it."""
-        pack = tiles.emit_pack(self.code.module, self.target, self.tile)
+    def _rows_worth_packing(self) -> Val:
+        """How many rows of C pay for packing B, which lies in rows already but far apart."""
+        n = number_of(self.n)
+        is_near = n is not None and n * self.product.dtype.itemsize <= NEAR_BYTES
+        return index(2**62 if is_near else 2 * self.height)
+
+    def _packed_blocks(self, start: Val, panel: Val, goal: Val) -> None:
+        """One panel of C from blocks of k; the first sets C, the others add to it.
+
+        `start` is the place in B of the panel's first element.
+        """
+        is_transposed = self.product.transpose_b
+        emit = tiles.emit_pack_transposed if is_transposed else tiles.emit_pack
+        pack = emit(self.code.module, self.target, self.tile)
 
         def block(begin: Val, count: Val, accumulates: Val) -> None:
-            from_ = offset(self.code, source, self.tile.element, begin)
-            self._call(pack, from_, self.ldb, count, panel)
+            step = begin if is_transposed else mul(self.code, begin, self.ldb)
+            place = add(self.code, start, step)
+            source = offset(self.code, self.b, self.tile.element, place)
+            self._call(pack, source, self.ldb, count, panel)
             a, width = self._a_at(begin), index(self.tile.width)
             self._rows(a, panel, width, goal, self.n, count, accumulates)
 

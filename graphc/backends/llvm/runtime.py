@@ -47,18 +47,25 @@ class NativeFunction:
         if tables is None:
             tables = self._threads.tables = _Tables(self.signature)
         buffers, dims = tables.buffers, tables.dims
-        i = 0
-        for array in arguments:
-            buffers[i] = array.__array_interface__["data"][0]
-            i += 1
-        for array in results:
-            buffers[i] = array.__array_interface__["data"][0]
-            i += 1
+        for i, array in enumerate((*arguments, *results)):
+            buffers[i] = _address(array)
         for i, name in enumerate(self._names):
             dims[i] = sizes[name]
         status = self._entry(tables.buffers_at, tables.dims_at, tables.arena_at)
         if status:
             raise InternalError(f"compiled code gave status {status}")
+
+
+def _address(array: np.ndarray) -> int:
+    """Where the array's data lie. The quick way refuses empty and read-only arrays."""
+    try:
+        return _addressof(_char_at(array))
+    except (TypeError, ValueError):
+        return array.ctypes.data
+
+
+_addressof = ctypes.addressof
+_char_at = ctypes.c_char.from_buffer
 
 
 class _Tables:

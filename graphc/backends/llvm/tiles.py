@@ -101,6 +101,22 @@ def emit_tile(module: Module, target: Target, tile: Tile, rows: int) -> str:
 
 
 def emit_pack(module: Module, target: Target, tile: Tile) -> str:
+    """`void (b, ldb, k, panel)`: panel[p, j] = b[p, j] for the tile's width of columns of B."""
+    code = Code(module)
+    s = LlvmScalars(code, has_fma=target.has_fma)
+    with loop_if_any(code, index(0), Val("%k", I64), 1, []) as state:
+        assert state is not None
+        source = offset(code, Val("%b", PTR), tile.element, mul(code, state.index, Val("%ldb", I64)))
+        place = mul(code, state.index, index(tile.width))
+        goal = offset(code, Val("%panel", PTR), tile.element, place)
+        for v in range(tile.vectors):
+            value = memory.load(s, source, index(v * tile.lanes), tile.dtype, tile.lanes)
+            memory.store(s, value, goal, index(v * tile.lanes))
+    code.do("ret void")
+    return module.add_internal("pack", "ptr %b, i64 %ldb, i64 %k, ptr %panel", code)
+
+
+def emit_pack_transposed(module: Module, target: Target, tile: Tile) -> str:
     """`void (b, ldb, k, panel)`: panel[p, j] = b[j, p] for the tile's width of rows of B."""
     code = Code(module)
     s = LlvmScalars(code, has_fma=target.has_fma)

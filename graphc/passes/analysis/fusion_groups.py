@@ -145,7 +145,7 @@ class _Grouping:
                     if value.op is not None:
                         self._readers.setdefault(value.op, []).append(op)
 
-    # --- values behind free operations ---------------------------------------------------------
+    # --- values behind free operations -----------------------------------------------------------
 
     def _classify(self, op: Operation) -> None:
         category = op.opdef.codegen
@@ -211,7 +211,7 @@ class _Grouping:
     def _choose(
         self, op: Operation, candidates: list[_Group], producers: Iterable[_Group]
     ) -> list[_Group]:
-        """All candidates if that is legal, otherwise as many as can be had, biggest saving first."""
+        """All candidates if that is legal, otherwise as many as fit, the biggest saving first."""
         if candidates and self._is_legal(candidates, op, producers):
             return candidates
         joined: list[_Group] = []
@@ -322,7 +322,7 @@ class _Grouping:
             for reader in self._readers.get(member, ())
         )
 
-    # --- merging -----------------------------------------------------------------------------------
+    # --- merging ---------------------------------------------------------------------------------
 
     def _merge(self, joined: Sequence[_Group], level: int, op: Operation | None) -> _Group:
         space = self._common_space(joined, op)
@@ -359,7 +359,7 @@ class _Grouping:
                     if other is not here and self._is_legal([other, here], None, ()):
                         self._merge([other, here], here.level, None)
 
-    # --- the result ----------------------------------------------------------------------------------
+    # --- the result ------------------------------------------------------------------------------
 
     def finish(self) -> FusionGroups:
         groups = [g for g in self._groups if g.into is None]
@@ -401,7 +401,7 @@ def _is_result_only(op: Operation) -> bool:
 
 
 def _can_lift(group: _Group, level: int, joined: Sequence[_Group]) -> bool:
-    """Whether `group` may rise to `level`: all that read from it are above that or merged with it."""
+    """Whether `group` may rise to `level`: its readers are higher, or merged with it."""
     if group.level == level:
         return True
     if len(group.readers) > MAX_READERS_TO_LIFT:

@@ -223,7 +223,9 @@ class _Checker:
         """Where each function result has to be, with its index."""
         names = [a.name for a in self._function.arguments]
         return {
-            Place("result", i) if r.updates is None else Place("argument", names.index(r.updates)): i
+            Place("result", i)
+            if r.updates is None
+            else Place("argument", names.index(r.updates)): i
             for i, r in enumerate(self._function.results)
         }
 

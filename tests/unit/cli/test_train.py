@@ -12,7 +12,7 @@ import pytest
 
 import graphc as gc
 from graphc.learn import loop
-from tests.unit.cli.commands import COLUMNS, NETWORK, graphc, train, write_data, write_network
+from tests.support.commands import COLUMNS, NETWORK, graphc, train, write_data, write_network
 
 
 def test_training_lowers_the_criterion_and_writes_a_model(tmp_path: Path) -> None:

@@ -314,6 +314,10 @@ def test_a_define_cannot_replace_a_node() -> None:
     )
 
 
+def test_a_define_does_not_replace_a_special_list() -> None:
+    assert network(f"{X}OutputNodes=(x)", defines={"OutputNodes": "y"}).endswith("#output")
+
+
 def test_a_define_is_not_seen_in_a_macro() -> None:
     text = "M(a) = Parameter(H)\ny=M(1)"
     assert problem(text, defines={"H": 3}).startswith("1:18-19 undefined-name")

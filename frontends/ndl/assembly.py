@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class Source:
     """A value as an operand, and the text in `scope` that asks for it."""
 
     value: Value
@@ -55,7 +55,7 @@ class _TagRequest:
     where: Location
 
 
-class Network:
+class Assembly:
     """A builder being filled from NDL."""
 
     def __init__(self, builder: GraphBuilder) -> None:
@@ -63,7 +63,7 @@ class Network:
         self.failures = 0
         """Errors so far, those included that had been reported before."""
         self._unnamed = 0
-        self._open_operands: list[tuple[Node, int, Operand]] = []
+        self._open_operands: list[tuple[Node, int, Source]] = []
         self._aliases: list[Forward] = []
         self._used_as_text: set[Forward] = set()
         self._tag_requests: list[_TagRequest] = []
@@ -119,7 +119,7 @@ class Network:
     def add_node(
         self,
         op: str,
-        operands: Sequence[Operand],
+        operands: Sequence[Source],
         settings: Mapping[str, object],
         tags: Sequence[str],
         name: str,
@@ -142,7 +142,7 @@ class Network:
         self._broken_names.add(name.lower())
         return BROKEN
 
-    def _node_of(self, operand: Operand) -> Node | None:
+    def _node_of(self, operand: Source) -> Node | None:
         """The node that a value stands for, None where its name is not defined yet.
 
         A number becomes a constant node.
@@ -184,7 +184,7 @@ class Network:
             try:
                 value = self._resolve(operand.value)
                 if not isinstance(value.content, Broken):
-                    source = self._node_of(Operand(value, operand.scope, operand.span))
+                    source = self._node_of(Source(value, operand.scope, operand.span))
                     assert source is not None, "a resolved value is no Forward"
                     self.builder.set_operand(node, index, source)
             except GraphcError as error:

@@ -1,0 +1,287 @@
+"""Random tensor-level functions that are well typed and compute ordinary numbers.
+
+Each operation is tried out on numbers while the function grows; one that gives an infinity, a nan
+or something large is dropped again. So every comparison between backends or before and after a
+pass means something. The same seed gives the same function.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from graphc.ir.codegen import Elementwise, Reduction
+from graphc.ir.core import (
+    Array,
+    Function,
+    IRBuilder,
+    Level,
+    Module,
+    OpDef,
+    RegionKind,
+    ResultInfo,
+    Value,
+)
+from graphc.ir.evaluate import evaluate_operation
+from graphc.ir.params import NoParams, Params
+from graphc.ir.types import Dim, DType, Symbol, TensorType, TypeRuleError
+from graphc.ops import ALL_OPS
+from graphc.ops.constant import CONSTANT, EXTENT, IOTA, ConstantParams, ExtentParams, IotaParams
+from graphc.ops.contraction import MATMUL, MatmulParams
+from graphc.ops.control import RETURN
+from graphc.ops.elementwise import CAST, CastParams
+from graphc.ops.movement import RESHAPE, TRANSPOSE, ReshapeParams, TransposeParams
+from graphc.ops.reduction import BROADCAST, BroadcastParams, ReduceParams
+
+LARGEST = 1e3
+"""Results beyond this are dropped, so that nothing overflows and rounding errors stay small."""
+
+SIMPLE_OPS = tuple(
+    op
+    for op in ALL_OPS
+    if op.level is Level.TENSOR and isinstance(op.codegen, Elementwise) and op.params is NoParams
+)
+REDUCTIONS = tuple(op for op in ALL_OPS if isinstance(op.codegen, Reduction))
+FLOATS = (DType.F32, DType.F64)
+NUMBERS = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, 0.1)
+
+
+class RandomFunction(NamedTuple):
+    """A module with one function `f`, its arguments by name, and the sizes of its dims."""
+
+    module: Module
+    arguments: dict[str, Array]
+    sizes: dict[str, int]
+
+    @property
+    def function(self) -> Function:
+        return self.module.functions[0]
+
+
+def make_function(seed: int, *, operations: int = 30, products: bool = True) -> RandomFunction:
+    """A function of about `operations` operations; without matrix products on request."""
+    maker = _Maker(random.Random(seed), products)
+    return maker.make(operations)
+
+
+class _Maker:
+    def __init__(self, choose: random.Random, products: bool) -> None:
+        self._choose = choose
+        self._products = products
+        self._dims = (Symbol("N", 6), Symbol("M", 4))
+        self.sizes = {
+            d.name: choose.choice((0, 1, d.bound, choose.randint(2, d.bound))) for d in self._dims
+        }
+        self._function = Function("f", RegionKind.SSA)
+        self._builder = IRBuilder(self._function.block)
+        self._numbers: dict[Value, Array] = {}
+        self._space = self._random_dims(choose.choice((0, 1, 2, 2, 2, 2, 3)))
+
+    def _random_dims(self, rank: int) -> tuple[Dim, ...]:
+        some: tuple[Dim, ...] = (*self._dims, 1, 2, 3, 5, 17)
+        dims = [self._choose.choice(some) for _ in range(rank)]
+        if self._choose.random() < 0.03 and dims:
+            dims[self._choose.randrange(rank)] = 0
+        return tuple(dims)
+
+    def _part_of(self, dims: Sequence[Dim]) -> tuple[Dim, ...]:
+        return tuple(1 if self._choose.random() < 0.3 else d for d in dims)
+
+    def make(self, operations: int) -> RandomFunction:
+        for index in range(self._choose.randint(1, 4)):
+            self._argument(f"x{index}")
+        made = 0
+        for _ in range(20 * operations):
+            made += self._operation()
+            if made >= operations:
+                break
+        self._results()
+        module = Module([self._function], self._dims)
+        arguments = {a.name or "": self._numbers[a] for a in self._function.arguments}
+        return RandomFunction(module, arguments, self.sizes)
+
+    # --- leaves ---------------------------------------------------------------------------------
+
+    def _argument(self, name: str) -> None:
+        dims = self._part_of(self._space)
+        if self._choose.random() < 0.2:
+            dims = self._random_dims(2)
+        dtype = self._choose.choice((DType.F32,) * 6 + tuple(DType))
+        type = TensorType(dims, dtype)
+        role = self._choose.choice(("input", "parameter", "state", "setting"))
+        value = self._function.add_argument(name, type, role)
+        self._numbers[value] = self._random_array(type)
+
+    def _random_array(self, type: TensorType) -> Array:
+        generator = np.random.default_rng(self._choose.getrandbits(32))
+        shape = type.shape(self.sizes)
+        if type.dtype is DType.I1:
+            return generator.integers(0, 2, shape).astype(np.bool_)
+        if not type.dtype.is_float:
+            return generator.integers(-5, 6, shape).astype(type.dtype.numpy)
+        numbers = generator.uniform(-2, 2, shape)
+        special = generator.choice(NUMBERS, shape)
+        return np.where(generator.random(shape) < 0.3, special, numbers).astype(type.dtype.numpy)
+
+    # --- operations ------------------------------------------------------------------------------
+
+    def _operation(self) -> bool:
+        """Append one operation if the choice turns out to be possible; whether it was."""
+        kinds = [self._simple] * 8 + [self._broadcast] * 3 + [self._reduce] * 2
+        kinds += [self._reshape, self._transpose, self._cast, self._constant, self._constant]
+        kinds += [self._iota, self._extent, *([self._matmul] * 2 if self._products else [])]
+        made = self._choose.choice(kinds)()
+        return made is not None
+
+    def _emit(self, opdef: OpDef, operands: Sequence[Value], params: Params) -> Value | None:
+        try:
+            value = self._builder.emit_one(opdef, *operands, params=params)
+        except TypeRuleError:
+            return None
+        assert isinstance(value.type, TensorType) and value.op is not None
+        if value.type.bound_elements > 2000:
+            value.op.erase()
+            return None
+        with np.errstate(all="ignore"):
+            arrays = [self._numbers[v] for v in operands]
+            (result,) = evaluate_operation(value.op, arrays, self.sizes)
+        if result.dtype.kind in "fi" and not (np.abs(result) <= LARGEST).all():
+            value.op.erase()
+            return None
+        self._numbers[value] = result
+        return value
+
+    def _any(self) -> Value:
+        """Any value, the latest ones more often."""
+        values = list(self._numbers)
+        return values[max(self._choose.randrange(len(values)) for _ in range(2))]
+
+    def _like(self, type: TensorType) -> Value | None:
+        """A value of this type: one that exists, a broadcast of one, a constant."""
+        values = [v for v in self._numbers if v.type == type]
+        if values and self._choose.random() < 0.7:
+            return self._choose.choice(values)
+        for value in self._choose.sample(list(self._numbers), min(6, len(self._numbers))):
+            if _type(value).dtype is type.dtype and _type(value).rank == type.rank:
+                made = self._emit(BROADCAST, [value], BroadcastParams(type.dims))
+                if made is not None:
+                    return made
+        return self._constant(type)
+
+    def _simple(self) -> Value | None:
+        opdef = self._choose.choice(SIMPLE_OPS)
+        count = len(opdef.operands)
+        first = self._any()
+        if count == 3:  # a condition and two choices
+            condition = self._like(_type(first).with_dtype(DType.I1))
+            other = self._like(_type(first))
+            if condition is None or other is None:
+                return None
+            return self._emit(opdef, [condition, first, other], NoParams())
+        operands = [first]
+        while len(operands) < count:
+            other = self._like(_type(first))
+            if other is None:
+                return None
+            operands.insert(self._choose.randint(0, 1), other)
+        return self._emit(opdef, operands, NoParams())
+
+    def _cast(self) -> Value | None:
+        return self._emit(CAST, [self._any()], CastParams(self._choose.choice(tuple(DType))))
+
+    def _broadcast(self) -> Value | None:
+        x = self._any()
+        if _type(x).rank != len(self._space):
+            return None
+        dims = tuple(
+            full if own == 1 and self._choose.random() < 0.7 else own
+            for own, full in zip(_type(x).dims, self._space, strict=True)
+        )
+        return self._emit(BROADCAST, [x], BroadcastParams(dims))
+
+    def _reduce(self) -> Value | None:
+        x = self._any()
+        rank = _type(x).rank
+        axes = [i for i in range(rank) if self._choose.random() < 0.5]
+        if rank and self._choose.random() < 0.4:
+            axes = [rank - 1]
+        return self._emit(self._choose.choice(REDUCTIONS), [x], ReduceParams(tuple(axes)))
+
+    def _reshape(self) -> Value | None:
+        x = self._any()
+        dims = [d for d in _type(x).dims if d != 1 or self._choose.random() < 0.5]
+        if self._choose.random() < 0.5:
+            dims.insert(self._choose.randint(0, len(dims)), 1)
+        if len(dims) > 1 and isinstance(dims[-1], int) and isinstance(dims[-2], int):
+            dims[-2:] = [dims[-2] * dims[-1]]
+        return self._emit(RESHAPE, [x], ReshapeParams(tuple(dims))) if len(dims) < 4 else None
+
+    def _transpose(self) -> Value | None:
+        x = self._any()
+        order = list(range(_type(x).rank))
+        self._choose.shuffle(order)
+        return self._emit(TRANSPOSE, [x], TransposeParams(tuple(order)))
+
+    def _matmul(self) -> Value | None:
+        matrices = [v for v in self._numbers if _type(v).rank == 2 and _type(v).dtype in FLOATS]
+        if not matrices:
+            return None
+        for _ in range(8):
+            x, y = self._choose.choice(matrices), self._choose.choice(matrices)
+            flags = MatmulParams(self._choose.random() < 0.4, self._choose.random() < 0.4)
+            made = self._emit(MATMUL, [x, y], flags)
+            if made is not None:
+                return made
+        return None
+
+    def _constant(self, type: TensorType | None = None) -> Value | None:
+        if type is None:
+            dtype = self._choose.choice((DType.F32, *DType))
+            type = TensorType(self._part_of(self._space), dtype)
+        count = 1
+        if not type.symbols() and 0 < type.bound_elements <= 64 and self._choose.random() < 0.4:
+            count = type.bound_elements
+        values = tuple(self._number(type.dtype) for _ in range(count))
+        return self._emit(CONSTANT, [], ConstantParams(type, values))
+
+    def _number(self, dtype: DType) -> bool | int | float:
+        number = self._choose.choice(NUMBERS)
+        if dtype is DType.I1:
+            return self._choose.random() < 0.5
+        return float(dtype.numpy.type(number)) if dtype.is_float else int(number)
+
+    def _iota(self) -> Value | None:
+        dims = self._part_of(self._space)
+        if not dims:
+            return None
+        dtype = self._choose.choice((DType.F32, DType.F64, DType.I32, DType.I64))
+        params = IotaParams(TensorType(dims, dtype), self._choose.randrange(len(dims)))
+        return self._emit(IOTA, [], params)
+
+    def _extent(self) -> Value | None:
+        dim: Dim = self._choose.choice((*self._dims, 4))
+        type = TensorType((1,) * len(self._space), self._choose.choice(FLOATS))
+        return self._emit(EXTENT, [], ExtentParams(dim, type))
+
+    # --- the end -----------------------------------------------------------------------------------
+
+    def _results(self) -> None:
+        returned = [self._any() for _ in range(self._choose.randint(1, 5))]
+        free = list(self._function.arguments)
+        for index, value in enumerate(returned):
+            same = [a for a in free if a.type == value.type]
+            updates = None
+            if same and self._choose.random() < 0.6:
+                updates = self._choose.choice(same)
+                free.remove(updates)
+            name = None if updates is None else updates.name
+            self._function.results.append(ResultInfo(f"r{index}", name))
+        self._builder.emit(RETURN, returned)
+
+
+def _type(value: Value) -> TensorType:
+    assert isinstance(value.type, TensorType)
+    return value.type

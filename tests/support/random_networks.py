@@ -1,0 +1,384 @@
+"""Random feed-forward networks with data, well typed and tame, made from a seed.
+
+Every node operation but the delays occurs, and every form of broadcasting. Each node's value is
+computed in f64 while the network grows, and a node is only kept if a rounding error cannot tip it
+over: no huge numbers, nothing near a kink, no two largest labels that nearly tie. So what is left
+to a judge is rounding. All numbers that go in are f32 numbers, so f32 and f64 start alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from graphc.builder import GraphBuilder, Node
+from graphc.ops.nodes.delays import DELAYS
+from graphc.ops.nodes.layout import node_type
+from graphc.passes.expand_nodes import inputs_of
+from graphc.support.graphs import reachable
+
+Array = np.ndarray
+
+SAMPLE_COUNTS = (0, 1, 2, 5, 33)
+ROWS = (1, 2, 3, 4, 5, 6, 8, 12, 17)
+COLS = (1, 2, 3, 4, 6)
+MAX_VALUE = 30.0
+MARGIN = 0.02  # distance from kinks and ties, far above any rounding error of f32
+ATTEMPTS = 40  # draws for one node before the network is given up
+EXCLUDED = frozenset(d.name for d in DELAYS)
+
+
+@dataclass(frozen=True)
+class RandomNetwork:
+    """A network with data and what to compute of it.
+
+    leaves   matrices rows x columns of every input, parameter, constant and statistic, f64 numbers
+             that f32 can hold
+    outputs  the criterion (1x1) first
+    wrt      nodes to differentiate the criterion by
+    """
+
+    seed: int
+    builder: GraphBuilder
+    samples: int
+    batch: int
+    leaves: dict[str, Array]
+    outputs: tuple[str, ...]
+    wrt: tuple[str, ...]
+
+    def inputs(self, names: Sequence[str], dtype: np.dtype) -> dict[str, Array]:
+        """The data as a caller hands them over, (samples, rows)."""
+        return {n: np.ascontiguousarray(self.leaves[n].T, dtype) for n in names}
+
+
+@dataclass(eq=False)
+class _Entry:
+    """A node of the growing network and its value, rows x columns."""
+
+    node: Node
+    value: Array
+    has_samples: bool
+
+    @property
+    def rows(self) -> int:
+        return self.value.shape[0]
+
+    @property
+    def cols(self) -> int | None:
+        """Columns, None for one per sample."""
+        return None if self.has_samples else self.value.shape[1]
+
+    def is_size(self, rows: int, cols: int | None) -> bool:
+        return self.rows == rows and self.cols == cols
+
+
+class _Unsuitable(Exception):
+    """This draw does not fit; the next one may."""
+
+
+def random_network(seed: int) -> RandomNetwork | None:
+    """The network of a seed; None if it could not be made tame (counted as discarded)."""
+    growth = _Growth(seed)
+    try:
+        growth.grow()
+    except _Unsuitable:
+        return None
+    return growth.finish()
+
+
+@dataclass
+class _Growth:
+    seed: int
+    builder: GraphBuilder = field(default_factory=GraphBuilder)
+    entries: list[_Entry] = field(default_factory=list[_Entry])
+    leaves: dict[str, Array] = field(default_factory=dict[str, Array])
+
+    def __post_init__(self) -> None:
+        self.rng = np.random.default_rng(self.seed)
+        self.samples = int(self.rng.choice(SAMPLE_COUNTS))
+        self.with_samples = bool(self.rng.random() < 0.95)
+        self.size = int(self.rng.integers(3, 41))
+
+    # --- the whole -----------------------------------------------------------------------------
+
+    def grow(self) -> None:
+        first = self.input if self.with_samples else self.matrix
+        for _ in range(int(self.rng.integers(1, 3))):
+            first(int(self.rng.choice(ROWS)))
+        names = list(_RULES)
+        weights = np.array([_WEIGHTS.get(n, 1.0) for n in names])
+        while len(self.entries) < self.size:
+            for _ in range(ATTEMPTS):
+                rule = _RULES[str(self.rng.choice(names, p=weights / weights.sum()))]
+                try:
+                    rule(self)
+                except _Unsuitable:
+                    continue
+                break
+            else:
+                raise _Unsuitable
+
+    def finish(self) -> RandomNetwork:
+        """Choose the criterion, other outputs and what to differentiate by."""
+        numbers = [e for e in self.entries if e.is_size(1, 1) and inputs_of(e.node.operation)]
+        if not numbers:
+            self._force(_of_size_one)
+            numbers = self.entries[-1:]
+        criterion = numbers[-1]
+        self.builder.add_tag(criterion.node, "criterion")
+        count = int(self.rng.integers(0, 4))
+        others = [self.pick() for _ in range(count)]
+        outputs = tuple(dict.fromkeys(e.node.name for e in (criterion, *others)))
+        roots = [e.node.operation for e in (criterion, *others)]
+        used = reachable(roots, inputs_of)
+        usable = [e.node.name for e in self.entries if e.node.operation in used]
+        usable = [n for n in usable if not n.startswith(("constant", "mean", "inv_std_dev"))]
+        chosen = min(len(usable), int(self.rng.integers(1, 4)))
+        wrt = tuple(map(str, self.rng.choice(usable, chosen, replace=False)))
+        batch = self.samples + int(self.rng.integers(1, 40))
+        return RandomNetwork(
+            self.seed, self.builder, self.samples, batch, self.leaves, outputs, wrt
+        )
+
+    def _force(self, rule: Callable[[_Growth], None]) -> None:
+        for _ in range(ATTEMPTS):
+            try:
+                rule(self)
+            except _Unsuitable:
+                continue
+            return
+        raise AssertionError(f"seed {self.seed}: no 1x1 node can be made")
+
+    # --- leaves --------------------------------------------------------------------------------
+
+    def numbers(self, rows: int, cols: int) -> Array:
+        """Numbers around 0 that f32 holds; now and then all positive, or with zeros."""
+        x = self.rng.normal(0, 0.8, (rows, cols))
+        kind = self.rng.random()
+        if kind < 0.15:
+            x = np.abs(x) + 0.1
+        elif kind < 0.25:
+            x = np.where(self.rng.random(x.shape) < 0.3, 0.0, x)
+        return x.astype(np.float32).astype(np.float64)
+
+    def add_leaf(
+        self, op: str, value: Array, settings: dict[str, object], operands: Sequence[Node] = ()
+    ) -> _Entry:
+        name = f"{op}{len(self.entries)}"
+        node = self.builder.apply(op, operands, settings, name=name)
+        entry = _Entry(node, value, op == "input")
+        self.leaves[name] = value
+        self.entries.append(entry)
+        return entry
+
+    def input(self, rows: int) -> _Entry:
+        return self.add_leaf("input", self.numbers(rows, self.samples), {"rows": rows})
+
+    def matrix(self, rows: int, cols: int | None = None) -> _Entry:
+        """A parameter or constant; the size of some parameters is left to be inferred."""
+        if cols is None:
+            cols = int(self.rng.choice(COLS))
+        if self.rng.random() < 0.15:
+            value = float(self.numbers(1, 1)[0, 0])
+            full = np.full((rows, cols), value)
+            return self.add_leaf("constant", full, {"value": value, "rows": rows, "cols": cols})
+        settings = {"rows": rows, "cols": cols}
+        entry = self.add_leaf("parameter", self.numbers(rows, cols), settings)
+        self.builder.model.values[entry.node.name] = entry.value.astype(np.float32)
+        return entry
+
+    # --- choosing ------------------------------------------------------------------------------
+
+    def pick(self, fits: Callable[[_Entry], bool] = lambda _: True) -> _Entry:
+        """An entry that fits, rather a late one than an early one."""
+        found = [e for e in self.entries if fits(e)]
+        if not found:
+            raise _Unsuitable
+        late = int(len(found) * np.sqrt(self.rng.random()))
+        return found[min(late, len(found) - 1)]
+
+    def of_size(self, rows: int, cols: int | None) -> _Entry:
+        """An entry of that size, a new leaf if there is none and now and then anyway."""
+        found = [e for e in self.entries if e.is_size(rows, cols)]
+        if found and self.rng.random() < 0.7:
+            return found[int(self.rng.integers(len(found)))]
+        return self.input(rows) if cols is None else self.matrix(rows, cols)
+
+    def add(self, op: str, *operands: _Entry, mean: Array | None = None) -> None:
+        """Keep the node if its value is tame."""
+        opdef = self.builder._context.ops[f"node.{op}"]
+        assert opdef.reference is not None
+        with np.errstate(all="ignore"):
+            value = opdef.reference(None, *[e.value for e in operands])  # type: ignore[arg-type]
+        assert isinstance(value, np.ndarray)
+        if not np.all(np.isfinite(value)) or np.any(np.abs(value) > MAX_VALUE):
+            raise _Unsuitable
+        name = f"{op}{len(self.entries)}"
+        node = self.builder.apply(op, [e.node for e in operands], name=name)
+        self.entries.append(_Entry(node, value, node_type(node.operation).has_samples))
+
+
+# --- one rule per form ---------------------------------------------------------------------------
+
+
+def _unary(op: str, is_safe: Callable[[Array], bool] = lambda _: True) -> Callable[[_Growth], None]:
+    def rule(g: _Growth) -> None:
+        x = g.pick()
+        if not is_safe(x.value):
+            raise _Unsuitable
+        g.add(op, x)
+
+    return rule
+
+
+def _away_from_zero(x: Array) -> bool:
+    return bool(np.all(np.abs(x) > MARGIN))
+
+
+def _times(g: _Growth) -> None:
+    right = g.pick()
+    left = g.of_size(int(g.rng.choice(ROWS)), right.rows)
+    g.add("times", left, right)
+
+
+def _equal(op: str) -> Callable[[_Growth], None]:
+    def rule(g: _Growth) -> None:
+        x = g.pick()
+        g.add(op, *_either_order(g, x, g.of_size(x.rows, x.cols)))
+
+    return rule
+
+
+def _row_vector(op: str) -> Callable[[_Growth], None]:
+    def rule(g: _Growth) -> None:
+        x = g.pick()
+        g.add(op, *_either_order(g, x, g.of_size(1, x.cols)))
+
+    return rule
+
+
+def _column_vector(op: str) -> Callable[[_Growth], None]:
+    """A column whose rows divide the other's: tiled downwards, a scalar in the extreme."""
+
+    def rule(g: _Growth) -> None:
+        x = g.pick()
+        divisors = [d for d in range(1, x.rows + 1) if x.rows % d == 0]
+        g.add(op, *_either_order(g, x, g.of_size(int(g.rng.choice(divisors)), 1)))
+
+    return rule
+
+
+def _fewer_columns(g: _Growth) -> None:
+    """Plus alone: each column of the second operand stands for several of the first."""
+    x = g.pick(lambda e: not e.has_samples and e.value.shape[1] > 1)
+    count = x.value.shape[1]
+    g.add("plus", x, g.of_size(x.rows, int(g.rng.choice([d for d in COLS if count % d == 0]))))
+
+
+def _either_order(g: _Growth, x: _Entry, y: _Entry) -> tuple[_Entry, _Entry]:
+    return (x, y) if g.rng.random() < 0.5 else (y, x)
+
+
+def _scale(g: _Growth) -> None:
+    g.add("scale", g.of_size(1, 1), g.pick())
+
+
+def _criterion(op: str) -> Callable[[_Growth], None]:
+    def rule(g: _Growth) -> None:
+        x = g.pick()
+        g.add(op, g.of_size(x.rows, x.cols), x)
+
+    return rule
+
+
+def _cross_entropy(g: _Growth) -> None:
+    x = g.pick(lambda e: _away_from_zero(e.value))
+    g.add("cross_entropy", g.of_size(x.rows, x.cols), x)
+
+
+def _error_prediction(g: _Growth) -> None:
+    x = g.pick(lambda e: _has_clear_maximum(e.value))
+    y = g.of_size(x.rows, x.cols)
+    if not _has_clear_maximum(y.value):
+        raise _Unsuitable
+    g.add("error_prediction", x, y)
+
+
+def _has_clear_maximum(x: Array) -> bool:
+    if x.shape[0] == 1 or x.shape[1] == 0:
+        return True
+    ordered = np.sort(x, axis=0)
+    return bool(np.all(ordered[-1] - ordered[-2] > MARGIN))
+
+
+def _statistic(op: str) -> Callable[[_Growth], None]:
+    """A statistic that has its value already, as after `precompute`."""
+
+    def rule(g: _Growth) -> None:
+        g_x = g.pick(lambda e: e.has_samples)
+        _computed_statistic(g, op, g_x)
+
+    return rule
+
+
+def _computed_statistic(g: _Growth, op: str, feature: _Entry) -> _Entry:
+    value = g.numbers(feature.rows, 1)
+    if op == "inv_std_dev":
+        value = (np.abs(value) + 0.25).astype(np.float32).astype(np.float64)
+    entry = g.add_leaf(op, value, {}, [feature.node])
+    g.builder.model.set_statistic(entry.node.name, value.astype(np.float32))
+    return entry
+
+
+def _normalization(g: _Growth) -> None:
+    x = g.pick()
+    if x.has_samples and g.rng.random() < 0.7:
+        mean = _computed_statistic(g, "mean", x)
+        inverse = _computed_statistic(g, "inv_std_dev", x)
+    else:
+        mean, inverse = g.of_size(x.rows, 1), g.of_size(x.rows, 1)
+    g.add("per_dim_mean_var_normalization", x, mean, inverse)
+
+
+def _of_size_one(g: _Growth) -> None:
+    g.add("sum_elements", g.pick())
+
+
+def _new_input(g: _Growth) -> None:
+    if not g.with_samples:
+        raise _Unsuitable
+    g.input(int(g.rng.choice(ROWS)))
+
+
+_RULES: dict[str, Callable[[_Growth], None]] = {
+    "input": _new_input,
+    "times": _times,
+    "plus equal": _equal("plus"),
+    "plus row": _row_vector("plus"),
+    "plus column": _column_vector("plus"),
+    "plus fewer columns": _fewer_columns,
+    "minus equal": _equal("minus"),
+    "minus row": _row_vector("minus"),
+    "minus column": _column_vector("minus"),
+    "element_times": _equal("element_times"),
+    "scale": _scale,
+    "square_error": _criterion("square_error"),
+    "cross_entropy": _cross_entropy,
+    "cross_entropy_with_softmax": _criterion("cross_entropy_with_softmax"),
+    "error_prediction": _error_prediction,
+    "negate": _unary("negate"),
+    "sigmoid": _unary("sigmoid"),
+    "tanh": _unary("tanh"),
+    "rectified_linear": _unary("rectified_linear", _away_from_zero),
+    "exp": _unary("exp"),
+    "log": _unary("log", _away_from_zero),
+    "softmax": _unary("softmax"),
+    "log_softmax": _unary("log_softmax"),
+    "sum_elements": _unary("sum_elements"),
+    "mean": _statistic("mean"),
+    "inv_std_dev": _statistic("inv_std_dev"),
+    "per_dim_mean_var_normalization": _normalization,
+}
+_WEIGHTS = {"times": 3.0, "plus column": 2.0, "input": 0.3, "mean": 0.3, "inv_std_dev": 0.3}

@@ -1,0 +1,108 @@
+"""`graphc dump`: the stages of a network as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphc.ir.parser import parse_module
+from graphc.ops import default_context
+from tests.support.commands import NETWORK, graphc, train, write_network
+
+RECURRENT = """
+x = Input(2, tag=feature)
+p = PastValue(2, 1, h)
+s = Plus(x, p)
+h = Sigmoid(s)
+OutputNodes = (h)
+"""
+
+
+def parses(text: str) -> bool:
+    context = default_context()
+    parse_module(text, context)
+    return not context.sink.has_errors
+
+
+def test_the_nodes_are_shown_with_their_sizes(tmp_path: Path) -> None:
+    done = graphc("dump", write_network(tmp_path))
+    assert done.code == 0
+    assert '%z = node.plus %t, %b {tags = ["output"]} : matrix<2x*>' in done.out
+    assert parses(done.out)
+
+
+def test_a_model_file_shows_the_network_it_came_from(tmp_path: Path) -> None:
+    train(tmp_path)
+    of_model = graphc("dump", tmp_path / "net.safetensors")
+    assert of_model.out == graphc("dump", tmp_path / "net.ndl").out
+
+
+def test_a_recurrent_network_is_shown_at_its_first_stage(tmp_path: Path) -> None:
+    done = graphc("dump", write_network(tmp_path, RECURRENT))
+    assert done.code == 0
+    assert "node.past_value %h" in done.out
+
+
+@pytest.mark.parametrize("stage", ["tensor", "kernels"])
+@pytest.mark.parametrize("more", [(), ("--train",)])
+def test_later_stages_are_ir_text(tmp_path: Path, stage: str, more: tuple[str, ...]) -> None:
+    done = graphc("dump", write_network(tmp_path), "--stage", stage, *more)
+    assert done.code == 0
+    assert "func @main(" in done.out
+    assert ("arena" in done.out) == (stage == "kernels")
+    assert ("velocity" in done.out) == bool(more)
+    assert parses(done.out)
+
+
+def test_networks_with_statistics_are_shown_without_data(tmp_path: Path) -> None:
+    text = NETWORK + "m = Mean(features)\nd = Minus(features, m)\n"
+    done = graphc("dump", write_network(tmp_path, text), "--stage", "tensor", "--nodes", "d")
+    assert done.code == 0
+    assert "%m: tensor<2x1xf32> parameter" in done.out
+
+
+def test_precision_and_bound_are_in_the_text(tmp_path: Path) -> None:
+    done = graphc(
+        *("dump", write_network(tmp_path), "--stage", "tensor", "--precision", "double"),
+        *("--bound", "7"),
+    )
+    assert done.out.startswith("dim N <= 7\n")
+    assert "f32" not in done.out
+
+
+def test_after_all_shows_the_text_after_each_pass(tmp_path: Path) -> None:
+    done = graphc("dump", write_network(tmp_path), "--stage", "kernels", "--after", "all")
+    heads = [line for line in done.out.splitlines() if line.startswith("// ----- after ")]
+    assert heads[0] == "// ----- after infer-shapes"
+    assert heads[-1].startswith("// ----- after plan-memory")
+
+
+def test_after_a_pass_stops_there(tmp_path: Path) -> None:
+    done = graphc("dump", write_network(tmp_path), "--stage", "kernels", "--after", "fuse-kernels")
+    assert "kernel" in done.out
+    assert "arena" not in done.out
+
+
+def test_after_an_unknown_pass_is_refused(tmp_path: Path) -> None:
+    done = graphc("dump", write_network(tmp_path), "--stage", "kernels", "--after", "fuse-kernel")
+    assert done.code == 3
+    assert "did you mean `fuse-kernels`" in done.err
+
+
+def test_timing_tells_what_each_pass_did(tmp_path: Path) -> None:
+    done = graphc("dump", write_network(tmp_path), "--stage", "kernels", "--timing")
+    assert "expand-nodes: changed" in done.err
+    assert "in all" in done.err
+
+
+def test_options_of_later_stages_are_refused_for_nodes(tmp_path: Path) -> None:
+    assert graphc("dump", write_network(tmp_path), "--train").code == 2
+
+
+def test_a_network_without_outputs_says_what_to_do(tmp_path: Path) -> None:
+    network = write_network(tmp_path, "x = Input(2)\nh = Sigmoid(x)\n")
+    done = graphc("dump", network, "--stage", "tensor")
+    assert done.code == 3
+    assert "--nodes" in done.err
+    assert graphc("dump", network, "--stage", "tensor", "--nodes", "h").code == 0

@@ -1,0 +1,208 @@
+"""Files made out of a network: names, contents, and that failures leave nothing behind."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphc as gc
+from graphc.artifacts.link import find_compiler
+from graphc.driver.artifact import SUFFIXES, ArtifactRequest, emit, kind_of
+from graphc.driver.options import CompileOptions
+from graphc.ir.parser import parse_module
+from graphc.model.model import Model
+from graphc.ops import default_context
+from graphc.support.diagnostics import GraphcError
+
+NETWORK = """
+features = Input(2, tag=feature)
+W = LearnableParameter(3, 2)
+t = Times(W, features)
+z = Sigmoid(t)
+OutputNodes = (z)
+"""
+
+SAMPLES = np.array([[0.5, -1.0], [2.0, 0.25], [0.0, 0.0], [8.0, 4.0]], np.float32)
+
+needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="no C compiler")
+
+
+@pytest.fixture
+def model() -> Model:
+    network = gc.loads(NETWORK)
+    network.parameters["W"] = np.arange(6.0).reshape(3, 2) / 4
+    return network.model
+
+
+def expected(samples: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-(samples @ (np.arange(6.0).reshape(3, 2) / 4).T)))
+
+
+def request(out: Path, *kinds: str, **more: object) -> ArtifactRequest:
+    return ArtifactRequest(kinds, out, version="0.1.0", **more)  # type: ignore[arg-type]
+
+
+def test_one_kind_is_written_to_the_name_given(model: Model, tmp_path: Path) -> None:
+    paths = emit(model, request(tmp_path / "anything.txt", "ir"), CompileOptions())
+    assert paths == {"ir": tmp_path / "anything.txt"}
+    assert (tmp_path / "anything.txt").read_text().startswith("dim N <= 256\n")
+
+
+def test_several_kinds_share_a_stem(model: Model, tmp_path: Path) -> None:
+    paths = emit(model, request(tmp_path / "net.v2", "ir", "py"), CompileOptions())
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["net.v2.gir", "net.v2.py"]
+    assert paths == {"ir": tmp_path / "net.v2.gir", "py": tmp_path / "net.v2.py"}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in SUFFIXES])
+def test_a_kind_can_be_told_from_a_name(kind: str) -> None:
+    assert kind_of(Path(f"folder.d/net{SUFFIXES[kind]}")) == kind
+
+
+def test_a_name_that_says_nothing_is_refused() -> None:
+    with pytest.raises(GraphcError, match="--emit"):
+        kind_of(Path("net.exe"))
+
+
+def test_an_unknown_kind_is_refused_with_the_nearest(model: Model, tmp_path: Path) -> None:
+    with pytest.raises(GraphcError, match="did you mean `header`"):
+        emit(model, request(tmp_path / "net", "heder"), CompileOptions())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_ir_is_text_that_can_be_read_back(model: Model, tmp_path: Path) -> None:
+    emit(model, request(tmp_path / "net.gir", "ir"), CompileOptions(batch=7))
+    context = default_context()
+    module = parse_module((tmp_path / "net.gir").read_text(), context)
+    assert not context.sink.has_errors
+    assert [d.bound for d in module.dims] == [7]
+
+
+def test_the_python_source_computes_the_network_without_graphc(
+    model: Model, tmp_path: Path
+) -> None:
+    emit(model, request(tmp_path / "net.py", "py"), CompileOptions(backend="reference"))
+    np.save(tmp_path / "in.npy", SAMPLES)
+    program = (
+        "import sys, numpy as np, net\n"
+        "assert not any(name.startswith('graphc') for name in sys.modules)\n"
+        "names = [n for n in dir(net) if callable(getattr(net, n)) and not n.startswith('_')]\n"
+        "print(names)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", "import sys; sys.path[:0] = sys.argv[1:]\n" + program]
+        + [str(tmp_path), str(Path(np.__file__).parents[1])],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_equal_requests_give_equal_bytes_in_any_folder(model: Model, tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        emit(model, request(tmp_path / folder / "net", "ir", "py"), CompileOptions())
+    for name in ("net.gir", "net.py"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_an_output_can_be_chosen(model: Model, tmp_path: Path) -> None:
+    emit(model, request(tmp_path / "net.gir", "ir", outputs=("t",)), CompileOptions())
+    assert "-> (t: tensor<Nx3xf32>)" in (tmp_path / "net.gir").read_text()
+
+
+def test_a_failure_leaves_no_file(model: Model, tmp_path: Path) -> None:
+    with pytest.raises(GraphcError, match="no node `q`"):
+        emit(model, request(tmp_path / "net", "ir", "py", outputs=("q",)), CompileOptions())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_does_not_exist_is_told(model: Model, tmp_path: Path) -> None:
+    with pytest.raises(GraphcError, match="cannot be written"):
+        emit(model, request(tmp_path / "missing" / "net.gir", "ir"), CompileOptions())
+
+
+def test_without_a_compiler_nothing_is_written(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler")
+    with pytest.raises(GraphcError, match="C compiler"):
+        emit(model, request(tmp_path / "net", "exe", "ir"), CompileOptions())
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.llvm
+@needs_compiler
+def test_the_program_computes_the_network(model: Model, tmp_path: Path) -> None:
+    emit(model, request(tmp_path / "net", "exe"), CompileOptions())
+    np.save(tmp_path / "in.npy", SAMPLES)
+    done = subprocess.run(
+        [tmp_path / "net", tmp_path / "in.npy"], capture_output=True, text=True, check=True
+    )
+    found = np.array([line.split() for line in done.stdout.splitlines()], np.float64)
+    np.testing.assert_allclose(found, expected(SAMPLES), rtol=1e-6)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["in.npy", "net"]
+
+
+@pytest.mark.llvm
+@needs_compiler
+@pytest.mark.parametrize("precision", ["f32", "f64"])
+def test_the_library_computes_the_network(model: Model, tmp_path: Path, precision: str) -> None:
+    from graphc.driver.options import parse_precision
+
+    options = CompileOptions(precision=parse_precision(precision), batch=4)
+    emit(model, request(tmp_path / "libnet.so", "so"), options)
+    dtype = np.dtype(np.float32 if precision == "f32" else np.float64)
+    library = ctypes.CDLL(str(tmp_path / "libnet.so"))
+    library.net_arena_bytes.restype = ctypes.c_int64
+    library.net_info.restype = ctypes.c_char_p
+    info = json.loads(library.net_info())
+    assert info["inputs"] == [{"name": "features", "dtype": precision, "shape": ["N", 2]}]
+    samples, out = SAMPLES.astype(dtype), np.zeros((4, 3), dtype)
+    raw = np.zeros(library.net_arena_bytes() + 64, np.uint8)
+    arena = raw[-raw.ctypes.data % 64 :]
+    pointers = [ctypes.c_void_p(a.ctypes.data) for a in (samples, out, arena)]
+    assert library.net_run(ctypes.c_int64(4), *pointers) == 0
+    np.testing.assert_allclose(out, expected(SAMPLES), rtol=1e-6)
+    assert library.net_run(ctypes.c_int64(5), *pointers) == 1
+
+
+@pytest.mark.llvm
+@needs_compiler
+def test_all_kinds_at_once_agree_on_name_and_content(model: Model, tmp_path: Path) -> None:
+    paths = emit(model, request(tmp_path / "net", *SUFFIXES), CompileOptions())
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(
+        f"net{s}" for s in SUFFIXES.values()
+    )
+    assert "net_run(" in paths["header"].read_text()
+    assert "@net_run(" in paths["ll"].read_text()
+    assert "net_run:" in paths["asm"].read_text()
+
+
+@pytest.mark.llvm
+@needs_compiler
+def test_native_files_are_the_same_bytes_in_any_folder(model: Model, tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        emit(model, request(tmp_path / folder / "net", "exe", "so", "obj"), CompileOptions())
+    for name in ("net", "net.so", "net.o"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+@pytest.mark.llvm
+def test_the_hash_changes_with_the_parameters(model: Model, tmp_path: Path) -> None:
+    hashes: list[str] = []
+    for scale in (1.0, 1.0, 2.0):
+        model.values["W"][0, 0] = scale
+        emit(model, request(tmp_path / "net.h", "header"), CompileOptions())
+        hashes.append((tmp_path / "net.h").read_text().split('"hash":"')[1][:64])
+    assert hashes[0] == hashes[1]
+    assert hashes[0] != hashes[2]

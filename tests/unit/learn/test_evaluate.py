@@ -1,0 +1,64 @@
+"""Averages over a data set, and the inputs that they need."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import graphc as gc
+from graphc.driver.options import CompileOptions
+from graphc.learn.evaluate import evaluate_dataset, measured_nodes, sample_count
+from graphc.support.diagnostics import GraphcError
+
+NETWORK = """
+x = Input(2, tag=feature)
+t = Input(2, tag=label)
+E = SquareError(t, x, tag=criteria)
+F = ErrorPrediction(t, x, tag=eval)
+"""
+
+PLAIN = CompileOptions(backend="reference", batch=4)
+
+
+def data(samples: int) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(samples)
+    return {name: random.normal(size=(samples, 2)).astype(np.float32) for name in ("x", "t")}
+
+
+@pytest.mark.parametrize("samples", [1, 3, 4, 5, 11])
+def test_averages_do_not_depend_on_how_samples_fall_into_calls(samples: int) -> None:
+    given = data(samples)
+    found = evaluate_dataset(gc.loads(NETWORK).model, given, PLAIN)
+    error = 0.5 * np.sum((given["x"] - given["t"]) ** 2) / samples
+    wrong = np.mean(given["x"].argmax(axis=1) != given["t"].argmax(axis=1))
+    assert found.samples == samples
+    assert found.averages == pytest.approx({"E": error, "F": wrong}, rel=1e-5)
+
+
+def test_inputs_that_are_not_needed_do_not_matter() -> None:
+    given = data(3) | {"other": np.zeros((7, 1))}
+    assert evaluate_dataset(gc.loads(NETWORK).model, given, PLAIN).samples == 3
+
+
+def test_different_numbers_of_samples_are_refused() -> None:
+    given = data(3) | {"t": np.zeros((4, 2), np.float32)}
+    with pytest.raises(GraphcError, match="same number of samples"):
+        evaluate_dataset(gc.loads(NETWORK).model, given, PLAIN)
+
+
+def test_no_sample_is_refused() -> None:
+    with pytest.raises(GraphcError, match="at least one sample"):
+        evaluate_dataset(gc.loads(NETWORK).model, data(0), PLAIN)
+
+
+def test_a_missing_input_is_named() -> None:
+    with pytest.raises(GraphcError, match="t"):
+        evaluate_dataset(gc.loads(NETWORK).model, {"x": data(3)["x"]}, PLAIN)
+
+
+def test_criteria_come_before_evaluation_nodes() -> None:
+    assert measured_nodes(gc.loads(NETWORK).model) == ["E", "F"]
+
+
+def test_no_array_has_no_samples() -> None:
+    assert sample_count({}) == 0
