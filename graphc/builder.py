@@ -130,8 +130,19 @@ class GraphBuilder:
             return
         params = node_params(node.operation)
         if tag not in params.tags:
+            self._keep_order(node.operation, tag)
             tags = tuple(t for t in TAGS if t in (*params.tags, tag))
             node.operation.params = replace(params, tags=tags)  # type: ignore[type-var]
+
+    def _keep_order(self, operation: Operation, tag: str) -> None:
+        """Let nodes with a tag stand in the order in which they got it: the first criterion is
+        the one that is trained. A graph has no other order, so a node may move to its end."""
+        after = operation.next
+        while after is not None:
+            if tag in node_params(after).tags:
+                self.model.graph.block.append(self.model.graph.block.unlink(operation))
+                return
+            after = after.next
 
     def find(self, name: str) -> Node | None:
         """The node of that name, in any case."""

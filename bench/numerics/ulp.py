@@ -44,7 +44,14 @@ def measured(name: str, dtype: DType, who: str, target: Target | None, x: np.nda
         if distance[k] > worst:
             worst, at = float(distance[k]), float(part[k])
     mean = total / x.size
-    return {"function": name, "dtype": dtype.value, "who": who, "max": worst, "mean": mean, "at": at}
+    return {
+        "function": name,
+        "dtype": dtype.value,
+        "who": who,
+        "max": worst,
+        "mean": mean,
+        "at": at,
+    }
 
 
 def main() -> None:
@@ -63,7 +70,9 @@ def main() -> None:
             for who, target in judged:
                 row = measured(name, dtype, who, target, x)
                 rows.append(row)
-                print(f"{name:9} {dtype!s:5} {who:14} {row['max']:8.2f} {row['mean']:7.3f}  {row['at']!r}")
+                print(
+                    f"{name:9} {dtype!s:5} {who:14} {row['max']:8.2f} {row['mean']:7.3f}  {row['at']!r}"
+                )
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 

@@ -14,7 +14,7 @@ sizes becomes known once. Every mismatch is reported with the places of both ope
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -26,6 +26,7 @@ from graphc.ops.nodes.leaves import PARAMETER, ParameterParams
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.support.diagnostics import DiagnosticSink, Note
+from graphc.support.graphs import reachable
 
 
 def infer_shapes(function: Function, sink: DiagnosticSink) -> int:
@@ -84,16 +85,24 @@ def _refine_parameters(op: Operation) -> list[Operation]:
 
 
 def _report(function: Function, sink: DiagnosticSink) -> None:
-    """Errors of the rules with all known sizes; without any, nodes whose size stayed unknown."""
-    errors = 0
+    """Errors of the rules with all known sizes; without any, nodes whose size stayed unknown.
+
+    What reads a node in error, however far away, is not reported: its errors may only follow.
+    """
+    errors: dict[Operation, TypeRuleError | None] = {}
     for op in function.block:
         if not op.opdef.accepts_count(len(op.operands)):
-            errors += 1  # the verifier's to report; what follows from it is noise
+            errors[op] = None  # the verifier's to report
             continue
         try:
             op.opdef.infer(operand_types(op), op.params)
         except TypeRuleError as problem:
-            errors += 1
+            errors[op] = problem
+    readers = reachable(
+        [user for op in errors for user in op.result.users()], lambda op: op.result.users()
+    )
+    for op, problem in errors.items():
+        if problem is not None and (op not in readers or _is_in_cycle(op, errors)):
             _report_rule(op, problem, sink)
     unknown = [op for op in function.block if not node_type(op).is_known]
     if errors or not unknown:
@@ -106,6 +115,13 @@ def _report(function: Function, sink: DiagnosticSink) -> None:
             op.location,
             label="give its rows and columns",
         )
+
+
+def _is_in_cycle(op: Operation, errors: Mapping[Operation, TypeRuleError | None]) -> bool:
+    """Whether the only errors that `op` follows from follow from `op` themselves."""
+    after = reachable(op.result.users(), lambda o: o.result.users())
+    before = [e for e in errors if op in reachable(e.result.users(), lambda o: o.result.users())]
+    return all(e in after for e in before)
 
 
 def _report_rule(op: Operation, problem: TypeRuleError, sink: DiagnosticSink) -> None:

@@ -9,13 +9,11 @@ to a judge is rounding. All numbers that go in are f32 numbers, so f32 and f64 s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from graphc.builder import GraphBuilder, Node
-from graphc.ops.nodes.delays import DELAYS
-from graphc.ops.nodes.layout import node_type
 from graphc.passes.expand_nodes import inputs_of
 from graphc.support.graphs import reachable
 
@@ -27,7 +25,6 @@ COLS = (1, 2, 3, 4, 6)
 MAX_VALUE = 30.0
 MARGIN = 0.02  # distance from kinks and ties, far above any rounding error of f32
 ATTEMPTS = 40  # draws for one node before the network is given up
-EXCLUDED = frozenset(d.name for d in DELAYS)
 
 
 @dataclass(frozen=True)
@@ -60,6 +57,7 @@ class _Entry:
     node: Node
     value: Array
     has_samples: bool
+    depth: int = 1
 
     @property
     def rows(self) -> int:
@@ -83,9 +81,9 @@ def random_network(seed: int) -> RandomNetwork | None:
     growth = _Growth(seed)
     try:
         growth.grow()
+        return growth.finish()
     except _Unsuitable:
         return None
-    return growth.finish()
 
 
 @dataclass
@@ -94,6 +92,7 @@ class _Growth:
     builder: GraphBuilder = field(default_factory=GraphBuilder)
     entries: list[_Entry] = field(default_factory=list[_Entry])
     leaves: dict[str, Array] = field(default_factory=dict[str, Array])
+    is_full: bool = False
 
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng(self.seed)
@@ -122,17 +121,15 @@ class _Growth:
 
     def finish(self) -> RandomNetwork:
         """Choose the criterion, other outputs and what to differentiate by."""
-        numbers = [e for e in self.entries if e.is_size(1, 1) and inputs_of(e.node.operation)]
-        if not numbers:
-            self._force(_of_size_one)
-            numbers = self.entries[-1:]
-        criterion = numbers[-1]
+        self.is_full = True
+        self._force(_RULES[str(self.rng.choice(_CRITERIA))])
+        criterion = self.entries[-1]
         self.builder.add_tag(criterion.node, "criterion")
         count = int(self.rng.integers(0, 4))
         others = [self.pick() for _ in range(count)]
         outputs = tuple(dict.fromkeys(e.node.name for e in (criterion, *others)))
         roots = [e.node.operation for e in (criterion, *others)]
-        used = reachable(roots, inputs_of)
+        used = reachable(roots[:1] if self.rng.random() < 0.8 else roots, inputs_of)
         usable = [e.node.name for e in self.entries if e.node.operation in used]
         usable = [n for n in usable if not n.startswith(("constant", "mean", "inv_std_dev"))]
         chosen = min(len(usable), int(self.rng.integers(1, 4)))
@@ -149,7 +146,7 @@ class _Growth:
             except _Unsuitable:
                 continue
             return
-        raise AssertionError(f"seed {self.seed}: no 1x1 node can be made")
+        raise _Unsuitable
 
     # --- leaves --------------------------------------------------------------------------------
 
@@ -177,14 +174,16 @@ class _Growth:
         return self.add_leaf("input", self.numbers(rows, self.samples), {"rows": rows})
 
     def matrix(self, rows: int, cols: int | None = None) -> _Entry:
-        """A parameter or constant; the size of some parameters is left to be inferred."""
+        """A parameter or constant."""
         if cols is None:
             cols = int(self.rng.choice(COLS))
         if self.rng.random() < 0.15:
             value = float(self.numbers(1, 1)[0, 0])
             full = np.full((rows, cols), value)
             return self.add_leaf("constant", full, {"value": value, "rows": rows, "cols": cols})
-        settings = {"rows": rows, "cols": cols}
+        return self.parameter(rows, cols, {"rows": rows, "cols": cols})
+
+    def parameter(self, rows: int, cols: int, settings: dict[str, object]) -> _Entry:
         entry = self.add_leaf("parameter", self.numbers(rows, cols), settings)
         self.builder.model.values[entry.node.name] = entry.value.astype(np.float32)
         return entry
@@ -192,12 +191,12 @@ class _Growth:
     # --- choosing ------------------------------------------------------------------------------
 
     def pick(self, fits: Callable[[_Entry], bool] = lambda _: True) -> _Entry:
-        """An entry that fits, rather a late one than an early one."""
+        """An entry that fits; rather one that nobody reads yet, with samples, and no leaf."""
         found = [e for e in self.entries if fits(e)]
         if not found:
             raise _Unsuitable
-        late = int(len(found) * np.sqrt(self.rng.random()))
-        return found[min(late, len(found) - 1)]
+        weights = np.array([e.depth**2 if self.is_full else _appeal(e) for e in found])
+        return found[int(self.rng.choice(len(found), p=weights / weights.sum()))]
 
     def of_size(self, rows: int, cols: int | None) -> _Entry:
         """An entry of that size, a new leaf if there is none and now and then anyway."""
@@ -206,7 +205,7 @@ class _Growth:
             return found[int(self.rng.integers(len(found)))]
         return self.input(rows) if cols is None else self.matrix(rows, cols)
 
-    def add(self, op: str, *operands: _Entry, mean: Array | None = None) -> None:
+    def add(self, op: str, *operands: _Entry) -> None:
         """Keep the node if its value is tame."""
         opdef = self.builder._context.ops[f"node.{op}"]
         assert opdef.reference is not None
@@ -217,7 +216,15 @@ class _Growth:
             raise _Unsuitable
         name = f"{op}{len(self.entries)}"
         node = self.builder.apply(op, [e.node for e in operands], name=name)
-        self.entries.append(_Entry(node, value, node_type(node.operation).has_samples))
+        has_samples = op not in _NUMBERS and any(e.has_samples for e in operands)
+        depth = 1 + max(e.depth for e in operands)
+        self.entries.append(_Entry(node, value, has_samples, depth))
+
+
+def _appeal(entry: _Entry) -> float:
+    unread = 4.0 if not entry.node.operation.result.users() else 1.0
+    made = 2.0 if entry.node.operation.operands else 1.0
+    return unread * made * (3.0 if entry.has_samples else 1.0)
 
 
 # --- one rule per form ---------------------------------------------------------------------------
@@ -239,7 +246,11 @@ def _away_from_zero(x: Array) -> bool:
 
 def _times(g: _Growth) -> None:
     right = g.pick()
-    left = g.of_size(int(g.rng.choice(ROWS)), right.rows)
+    rows = int(g.rng.choice(ROWS))
+    if g.rng.random() < 0.2:  # a parameter whose columns are left to be inferred
+        left = g.parameter(rows, right.rows, {"rows": rows, "cols": 0})
+    else:
+        left = g.of_size(rows, right.rows)
     g.add("times", left, right)
 
 
@@ -317,8 +328,7 @@ def _statistic(op: str) -> Callable[[_Growth], None]:
     """A statistic that has its value already, as after `precompute`."""
 
     def rule(g: _Growth) -> None:
-        g_x = g.pick(lambda e: e.has_samples)
-        _computed_statistic(g, op, g_x)
+        _computed_statistic(g, op, g.pick(lambda e: e.has_samples))
 
     return rule
 
@@ -340,10 +350,6 @@ def _normalization(g: _Growth) -> None:
     else:
         mean, inverse = g.of_size(x.rows, 1), g.of_size(x.rows, 1)
     g.add("per_dim_mean_var_normalization", x, mean, inverse)
-
-
-def _of_size_one(g: _Growth) -> None:
-    g.add("sum_elements", g.pick())
 
 
 def _new_input(g: _Growth) -> None:
@@ -381,4 +387,15 @@ _RULES: dict[str, Callable[[_Growth], None]] = {
     "inv_std_dev": _statistic("inv_std_dev"),
     "per_dim_mean_var_normalization": _normalization,
 }
-_WEIGHTS = {"times": 3.0, "plus column": 2.0, "input": 0.3, "mean": 0.3, "inv_std_dev": 0.3}
+_NUMBERS = frozenset(
+    {
+        "square_error",
+        "cross_entropy",
+        "cross_entropy_with_softmax",
+        "error_prediction",
+        "sum_elements",
+    }
+)
+"""Nodes that are 1x1 whatever they read."""
+_CRITERIA = ("sum_elements", "square_error", "cross_entropy", "cross_entropy_with_softmax")
+_WEIGHTS = {"times": 3.0, "plus column": 2.0, "input": 0.3, "mean": 0.3, "inv_std_dev": 0.3} | dict.fromkeys(_NUMBERS, 0.5)

@@ -102,9 +102,7 @@ def _check_call(code: Code, signature: Signature, data: Sequence[Val], arena: Va
         _leave_if(code, [_is_misaligned(code, arena, ARENA_ALIGNMENT)], 3)
     ports: list[Argument | Result] = [*signature.with_role("input"), *signature.fresh_results]
     sizes = [NUMPY_DTYPES[p.dtype].itemsize for p in ports]
-    wrong = [
-        _is_misaligned(code, p, size) for p, size in zip(data, sizes, strict=True) if size > 1
-    ]
+    wrong = [_is_misaligned(code, p, size) for p, size in zip(data, sizes, strict=True) if size > 1]
     _leave_if(code, wrong, 4)
 
 

@@ -18,8 +18,9 @@ from graphc.backends.llvm.gemm import Product, emit_gemm
 from graphc.backends.llvm.kernels import NestFunction, emit_nest
 from graphc.backends.llvm.moves import emit_move, move_symbols
 from graphc.backends.llvm.target import Target
-from graphc.backends.llvm.text import I64, PTR, Code, Module, Val
-from graphc.backends.loopnest import Nest, Size, constants_of, copy_nest, nests_of
+from graphc.backends.llvm.text import I64, PTR, Code, LaneType, Module, Val
+from graphc.backends.loopnest import Nest, Size, constants_of, copy_nest
+from graphc.backends.nestplan import nests_of
 from graphc.ir.codegen import Contraction, Copy, Permutation, Structured, Terminator, View
 from graphc.ir.core import Function, Operation, Value
 from graphc.ir.types import DType, TensorType
@@ -51,9 +52,7 @@ def add_entry(
     emitter.code.do("ret i32 0")
     linkage = f"{linkage} " if linkage else ""
     parameters = "ptr %buffers, ptr %dims, ptr %arena"
-    module.add_function(
-        f"define {linkage}i32 @{ENTRY}({parameters}) nounwind", emitter.code
-    )
+    module.add_function(f"define {linkage}i32 @{ENTRY}({parameters}) nounwind", emitter.code)
 
 
 class _EntryEmitter:
@@ -119,10 +118,9 @@ class _EntryEmitter:
             self.slots[index] = self._loaded(PTR, "%buffers", index)
         return self.slots[index]
 
-    def _loaded(self, type_: type[Val] | object, base: str, index: int) -> Val:
-        lane = I64 if type_ is I64 else PTR
+    def _loaded(self, type_: LaneType, base: str, index: int) -> Val:
         pointer = self.code.value(PTR, f"getelementptr inbounds i64, ptr {base}, i64 {index}")
-        return self.code.value(lane, f"load {lane.text}, ptr {pointer.ref}, align 8")
+        return self.code.value(type_, f"load {type_.text}, ptr {pointer.ref}, align 8")
 
     # --- calls
 

@@ -8,7 +8,7 @@ of k when it is stored transposed. Few rows times a transposed B are dot product
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -31,8 +31,7 @@ from graphc.backends.llvm.tiles import Tile
 from graphc.backends.loopnest import Size
 from graphc.ir.types import DType
 
-
-NEAR_BYTES = 1024
+NEAR_BYTES = 512
 """Rows of B up to this length are read where they are: packing them would not pay."""
 
 
@@ -158,9 +157,7 @@ class _GemmEmitter:
         step = mul(self.code, k, self.lda) if self.product.transpose_a else k
         return offset(self.code, self.a, self.tile.element, step)
 
-    def _rows(
-        self, a: Val, b: Val, ldb: Val, c: Val, ldc: Val, k: Val, accumulates: Val
-    ) -> None:
+    def _rows(self, a: Val, b: Val, ldb: Val, c: Val, ldc: Val, k: Val, accumulates: Val) -> None:
         """All rows of one panel: full tiles, then ever lower ones."""
 
         def tile(row: Val, height: int) -> None:
@@ -270,7 +267,7 @@ def _tile(target: Target, product: Product, n: int | None) -> Tile:
 
 
 @contextmanager
-def _if(code: Code, s: LlvmScalars, order: str, a: Val, b: Val) -> Iterator[bool]:
+def _if(code: Code, s: LlvmScalars, order: str, a: Val, b: Val) -> Generator[bool]:
     """A branch that is decided here when both numbers are known; gives whether it can be taken."""
     x, y = number_of(a), number_of(b)
     if x is not None and y is not None:

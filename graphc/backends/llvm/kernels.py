@@ -26,7 +26,17 @@ from graphc.backends.llvm.loops import (
 )
 from graphc.backends.llvm.scalars import LlvmScalars
 from graphc.backends.llvm.target import Target
-from graphc.backends.llvm.text import I64, PTR, Code, Module, Val, constant, element_of, index, lane_type
+from graphc.backends.llvm.text import (
+    I64,
+    PTR,
+    Code,
+    Module,
+    Val,
+    constant,
+    element_of,
+    index,
+    lane_type,
+)
 from graphc.backends.loopnest import (
     Apply,
     ExtentOf,
@@ -137,7 +147,11 @@ class _NestEmitter:
         match statement.work:
             case Load(port):
                 return memory.load(
-                    self.scalars, self.bases[port.kind, port.index], self._place(port), port.dtype, 1
+                    self.scalars,
+                    self.bases[port.kind, port.index],
+                    self._place(port),
+                    port.dtype,
+                    1,
                 )
             case Apply(rule, params):
                 return rule(self.scalars, params, *(self.row[a] for a in statement.args))
@@ -242,7 +256,11 @@ class _NestEmitter:
         """The loop of `unroll` vectors a turn; where it ends."""
         step = self.lanes * unroll
         number = number_of(stop)
-        end = index(number // step * step) if number is not None else round_down(self.code, stop, step)
+        end = (
+            index(number // step * step)
+            if number is not None
+            else round_down(self.code, stop, step)
+        )
         with loop_if_any(self.code, index(0), end, step, carried) as state:
             if state:
                 for part in range(unroll):
@@ -358,7 +376,9 @@ class _NestEmitter:
         used = [a for n in (*sweep.compute, *sweep.reduce) for a in statements[n].args]
         used += [self.nest.stores[n].value for n in sweep.store]
         self.splats = {
-            n: self.scalars.splat(self.row[n], self.lanes) for n in dict.fromkeys(used) if n in self.row
+            n: self.scalars.splat(self.row[n], self.lanes)
+            for n in dict.fromkeys(used)
+            if n in self.row
         }
 
     def _kept(self, number: int) -> Val:

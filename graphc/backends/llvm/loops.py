@@ -6,7 +6,7 @@ passes run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 
 from graphc.backends.llvm.text import I1, I64, PTR, Code, Val, index
@@ -85,7 +85,7 @@ class Loop:
 @contextmanager
 def loop(
     code: Code, start: Val, stop: Val, step: int, carried: Sequence[Val] = ()
-) -> Iterator[Loop]:
+) -> Generator[Loop]:
     """Runs the block for start, start + step, … below stop.
 
     Inside, `carried` holds the values of this turn; the caller puts there those of the next, and
@@ -127,7 +127,7 @@ def loop(
 @contextmanager
 def loop_if_any(
     code: Code, start: Val, stop: Val, step: int, carried: list[Val]
-) -> Iterator[Loop | None]:
+) -> Generator[Loop | None]:
     """Like `loop`, but gives None where it is known that it never runs; nothing is written then."""
     first, last = number_of(start), number_of(stop)
     if first is not None and last is not None and first >= last:
@@ -139,8 +139,8 @@ def loop_if_any(
 
 
 @contextmanager
-def when(code: Code, condition: Val, carried: list[Val]) -> Iterator[list[Val]]:
-    """Runs the block if the condition holds; `carried` afterwards holds the values of either way."""
+def when(code: Code, condition: Val, carried: list[Val]) -> Generator[list[Val]]:
+    """Runs the block if the condition holds; `carried` then has the values of either way."""
     before, inside, done = code.block, code.fresh_label("then"), code.fresh_label("end")
     code.do(f"br {condition}, label %{inside}, label %{done}")
     code.enter(inside)

@@ -1,4 +1,4 @@
-"""A transposition as one LLVM function: the result is written in order, the operand is read apart."""
+"""A transposition as one LLVM function: the result in order, the operand wherever it lies."""
 
 from __future__ import annotations
 

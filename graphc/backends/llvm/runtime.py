@@ -65,7 +65,7 @@ def _address(array: np.ndarray) -> int:
 
 
 _addressof = ctypes.addressof
-_char_at = ctypes.c_char.from_buffer
+_char_at: Callable[[object], ctypes.c_char] = ctypes.c_char.from_buffer  # type: ignore[assignment]
 
 
 class _Tables:

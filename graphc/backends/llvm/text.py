@@ -101,7 +101,7 @@ def index(value: int) -> Val:
 
 
 class Module:
-    """One LLVM module in the making: declarations, constants and functions, in order of first use."""
+    """One LLVM module in the making: data, functions, declarations, in order of first use."""
 
     def __init__(self, triple: str) -> None:
         self.triple = triple

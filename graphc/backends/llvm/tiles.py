@@ -106,7 +106,9 @@ def emit_pack(module: Module, target: Target, tile: Tile) -> str:
     s = LlvmScalars(code, has_fma=target.has_fma)
     with loop_if_any(code, index(0), Val("%k", I64), 1, []) as state:
         assert state is not None
-        source = offset(code, Val("%b", PTR), tile.element, mul(code, state.index, Val("%ldb", I64)))
+        source = offset(
+            code, Val("%b", PTR), tile.element, mul(code, state.index, Val("%ldb", I64))
+        )
         place = mul(code, state.index, index(tile.width))
         goal = offset(code, Val("%panel", PTR), tile.element, place)
         for v in range(tile.vectors):
@@ -157,7 +159,10 @@ def transposed(code: Code, rows: list[Val]) -> list[Val]:
         for i in range(count):
             if not i & block:
                 a, b = values[i], values[i + block]
-                values[i], values[i + block] = _shuffled(code, a, b, low), _shuffled(code, a, b, high)
+                values[i], values[i + block] = (
+                    _shuffled(code, a, b, low),
+                    _shuffled(code, a, b, high),
+                )
         block //= 2
     return values
 
@@ -168,7 +173,7 @@ def _shuffled(code: Code, a: Val, b: Val, order: list[int]) -> Val:
 
 
 def emit_copy_block(module: Module, target: Target, tile: Tile) -> str:
-    """`void (from, ldf, to, ldt, rows, columns)`: a block of at most the tile's width of columns."""
+    """`void (from, ldf, to, ldt, rows, columns)`: copies a block no wider than the tile."""
     code = Code(module)
     s = LlvmScalars(code, has_fma=target.has_fma)
     ldf, ldt, rows, columns = (Val(f"%{n}", I64) for n in ("ldf", "ldt", "rows", "columns"))
@@ -195,4 +200,3 @@ def emit_copy_block(module: Module, target: Target, tile: Tile) -> str:
 def panel_on_stack(code: Code, tile: Tile) -> Val:
     """Room for one packed block of B."""
     return memory.stack_array(code, tile.element, tile.panel_rows * tile.width, 64)
-

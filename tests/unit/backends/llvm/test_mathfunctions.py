@@ -1,4 +1,4 @@
-"""Accuracy and special values of the own exp, log, tanh and sigmoid; budgets of docs/numerics.md."""
+"""Accuracy and special values of exp, log, tanh and sigmoid; budgets as in docs/numerics.md."""
 
 from __future__ import annotations
 
@@ -25,7 +25,15 @@ BUDGET = {
 INF, NAN = math.inf, math.nan
 SPECIAL = {
     "exp": [(0.0, 1.0), (-0.0, 1.0), (INF, INF), (-INF, 0.0), (NAN, NAN)],
-    "log": [(0.0, -INF), (-0.0, -INF), (INF, INF), (-INF, NAN), (NAN, NAN), (-1.0, NAN), (1.0, 0.0)],
+    "log": [
+        (0.0, -INF),
+        (-0.0, -INF),
+        (INF, INF),
+        (-INF, NAN),
+        (NAN, NAN),
+        (-1.0, NAN),
+        (1.0, 0.0),
+    ],
     "tanh": [(0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0), (NAN, NAN)],
     "sigmoid": [(0.0, 0.5), (-0.0, 0.5), (INF, 1.0), (-INF, 0.0), (NAN, NAN)],
 }

@@ -157,9 +157,7 @@ def test_logical_not_turns_truth_round() -> None:
 def test_select_takes_the_first_where_the_condition_holds(dtype: DType) -> None:
     a, b = pairs(dtype)
     condition = np.arange(a.size) % 3 == 0
-    got = probe(host_target(), word("select"), [DType.I1, dtype, dtype], dtype, 4)(
-        condition, a, b
-    )
+    got = probe(host_target(), word("select"), [DType.I1, dtype, dtype], dtype, 4)(condition, a, b)
     np.testing.assert_array_equal(got, np.where(condition, a, b))
 
 

@@ -1,0 +1,464 @@
+"""From a kernel's body to loop nests: axes merged, levels counted, sweeps and kept values planned.
+
+In three steps: the body is read into items over the kernel's axes; results are grouped by the space
+that they iterate over; each group becomes one nest. Linear in the body but for the number of levels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from graphc.backends.loopnest import (
+    Apply,
+    ExtentOf,
+    Index,
+    Keep,
+    Load,
+    Nest,
+    Number,
+    Port,
+    Reduce,
+    Rows,
+    Size,
+    Statement,
+    Store,
+    Sweep,
+    Work,
+)
+from graphc.ir.codegen import Broadcast, Elementwise, Extent, Fill, Position, Reduction
+from graphc.ir.core import Operation, Value
+from graphc.ir.types import Dim, DType, TensorType, bound_of
+from graphc.ops.constant import ConstantParams, ExtentParams, IotaParams
+from graphc.ops.control import YIELD
+from graphc.ops.reduction import ReduceParams, identity_of
+from graphc.support.diagnostics import InternalError
+
+HEAVY = 4
+"""From this weight on a value is kept for later sweeps rather than computed again."""
+
+MAX_ROW_BYTES = 16384
+"""Longest row that is kept in a buffer of its own."""
+
+MAX_KEPT_BYTES = 32768
+"""All such buffers of one nest together: they lie on the stack."""
+
+_WEIGHTS = {"exp": 16, "log": 16, "tanh": 20, "sigmoid": 20, "div": 4, "sqrt": 4}
+
+
+def nests_of(kernel: Operation) -> tuple[Nest, ...]:
+    """The loop nests of a `kernel` operation, in the order in which they have to run."""
+    body = _read_body(kernel)
+    groups: dict[frozenset[int], list[_Root]] = {}
+    for root in body.roots:
+        groups.setdefault(root.space, []).append(root)
+    order = sorted(groups, key=lambda space: (-len(space), sorted(space)))
+    return tuple(_Planner(body, space, groups[space]).nest() for space in order)
+
+
+# --- reading the body ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A body value in terms of the kernel's axes.
+
+    axes     where it really varies (a broadcast does not make it vary)
+    space    every axis that has to be walked to compute it, reduced ones included
+    reduced  axes that a reduction folds
+    """
+
+    work: Work
+    args: tuple[int, ...]
+    dtype: DType
+    axes: frozenset[int]
+    space: frozenset[int]
+    reduced: frozenset[int] = frozenset()
+    port_dims: tuple[Dim, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Root:
+    """A result: the item that it takes, its axes, the whole space of its computation."""
+
+    item: int
+    result: int
+    type: TensorType
+    space: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    items: tuple[_Item, ...]
+    roots: tuple[_Root, ...]
+    extents: dict[int, Dim]
+
+
+class _BodyReader:
+    """Collects the items of a kernel's block."""
+
+    def __init__(self) -> None:
+        self.items: list[_Item] = []
+        self.number: dict[Value, int] = {}
+        self.constants = 0
+
+    def add(self, value: Value, item: _Item) -> None:
+        self.number[value] = len(self.items)
+        self.items.append(item)
+
+    def argument(self, value: Value, index: int) -> None:
+        self.add(value, _port_item("operand", index, _tensor(value)))
+
+    def operation(self, op: Operation) -> None:
+        value = op.result
+        args = tuple(self.number[v] for v in op.operands)
+        match op.opdef.codegen:
+            case Broadcast():
+                self.number[value] = args[0]
+            case Elementwise(rule):
+                self._plain(value, Apply(rule, op.params), args)
+            case Reduction() as reduction:
+                self._reduction(op, reduction, args[0])
+            case Fill():
+                self._constant(op)
+            case Position():
+                assert isinstance(op.params, IotaParams)
+                axes = _axes(_tensor(value)) & {op.params.axis}
+                if axes:
+                    item = _Item(Index(op.params.axis), (), _tensor(value).dtype, axes, axes)
+                    self.add(value, item)
+                else:
+                    self._plain(value, Number(0), ())
+            case Extent():
+                assert isinstance(op.params, ExtentParams)
+                self._plain(value, ExtentOf(op.params.dim), ())
+            case _:
+                raise InternalError(f"`{op.opdef.name}` cannot stand in a kernel")
+
+    def _plain(self, value: Value, work: Work, args: tuple[int, ...]) -> None:
+        axes = frozenset[int]().union(*(self.items[a].axes for a in args))
+        space = frozenset[int]().union(*(self.items[a].space for a in args))
+        self.add(value, _Item(work, args, _tensor(value).dtype, axes, space))
+
+    def _reduction(self, op: Operation, reduction: Reduction, arg: int) -> None:
+        assert isinstance(op.params, ReduceParams)
+        type = _tensor(op.operands[0])
+        reduced = _axes(type).intersection(op.params.axes)
+        if not reduced:
+            self.number[op.result] = arg
+            return
+        source = self.items[arg]
+        work = Reduce(reduction.word, identity_of(reduction, type.dtype))
+        axes, space = source.axes - reduced, source.space | reduced
+        self.add(op.result, _Item(work, (arg,), type.dtype, axes, space, reduced))
+
+    def _constant(self, op: Operation) -> None:
+        assert isinstance(op.params, ConstantParams)
+        if len(op.params.value) == 1:
+            self._plain(op.result, Number(op.params.value[0]), ())
+            return
+        self.add(op.result, _port_item("constant", self.constants, op.params.type))
+        self.constants += 1
+
+
+def _read_body(kernel: Operation) -> _Body:
+    block = kernel.regions[0].block
+    reader = _BodyReader()
+    extents: dict[int, Dim] = {}
+    roots: list[_Root] = []
+    for index, argument in enumerate(block.arguments):
+        reader.argument(argument, index)
+    for op in block:
+        if op.opdef is YIELD:
+            for index, value in enumerate(op.operands):
+                item = reader.number[value]
+                space = reader.items[item].space | _axes(_tensor(value))
+                roots.append(_Root(item, index, _tensor(value), space))
+        else:
+            reader.operation(op)
+    for value in reader.number:
+        for axis, dim in enumerate(_tensor(value).dims):
+            if dim != 1:
+                extents[axis] = dim
+    return _Body(tuple(reader.items), tuple(roots), extents)
+
+
+def _tensor(value: Value) -> TensorType:
+    assert isinstance(value.type, TensorType)
+    return value.type
+
+
+def _axes(type: TensorType) -> frozenset[int]:
+    """The axes along which a dense array of this type has more, or fewer, than one element."""
+    return frozenset(axis for axis, dim in enumerate(type.dims) if dim != 1)
+
+
+def _port_item(kind: Literal["operand", "constant"], index: int, type: TensorType) -> _Item:
+    axes = _axes(type)
+    port = Port(kind, index, type.dtype, ())  # strides follow when the nest's dims are known
+    return _Item(Load(port), (), type.dtype, axes, axes, port_dims=type.dims)
+
+
+# --- planning one nest ---------------------------------------------------------------------------
+
+
+class _Planner:
+    """Builds the nest of the roots that share one space."""
+
+    def __init__(self, body: _Body, space: frozenset[int], roots: Sequence[_Root]) -> None:
+        self.body = body
+        self.roots = roots
+        self.needed = _needed_items(body, roots)
+        self.groups = self._merged(sorted(space))
+        self.dim_of = {axis: d for d, group in enumerate(self.groups) for axis in group}
+        self.lane = len(self.groups) - 1
+        self.statements: list[Statement] = []
+        self.stores: list[Store] = []
+
+    def nest(self) -> Nest:
+        dims = tuple(Size.of(self.body.extents[a] for a in group) for group in self.groups)
+        last = self.groups[-1] if self.groups else ()
+        bound = math.prod(bound_of(self.body.extents[a]) for a in last)
+        self._write_statements()
+        sweeps, keeps = _plan_sweeps(self.statements, self.stores, self.lane, bound)
+        heads, rows = _plan_rows(self.statements, self.stores, self.lane, len(sweeps))
+        return Nest(
+            dims, bound, tuple(self.statements), tuple(self.stores), heads, rows, sweeps, keeps
+        )
+
+    def _merged(self, axes: list[int]) -> list[tuple[int, ...]]:
+        """Neighbouring axes that everything walks together, as groups."""
+        walked: list[frozenset[int]] = [_axes(root.type) for root in self.roots]
+        alone: set[int] = set()
+        for number in self.needed:
+            item = self.body.items[number]
+            if isinstance(item.work, Load):
+                walked.append(item.axes)
+            elif isinstance(item.work, Reduce):
+                walked.append(item.reduced)
+            elif isinstance(item.work, Index):
+                alone.add(item.work.dim)
+        groups: list[tuple[int, ...]] = []
+        for axis in axes:
+            before = groups[-1][-1] if groups else -1
+            together = before >= 0 and all((before in w) == (axis in w) for w in walked)
+            if together and not {before, axis} & alone:
+                groups[-1] = (*groups[-1], axis)
+            else:
+                groups.append((axis,))
+        return groups
+
+    def _dims(self, axes: Iterable[int]) -> frozenset[int]:
+        return frozenset(self.dim_of[a] for a in axes)
+
+    def _port(self, port: Port, dims: Sequence[Dim]) -> Port:
+        """`port` with its strides: the extents of the array's own dims further in."""
+        strides: list[Size | None] = [None] * len(self.groups)
+        inner: list[Dim] = []
+        for d in reversed(range(len(self.groups))):
+            own = [dims[a] for a in self.groups[d] if dims[a] != 1]
+            if own:
+                strides[d] = Size.of(inner)
+                inner.extend(own)
+        return Port(port.kind, port.index, port.dtype, tuple(strides))
+
+    def _write_statements(self) -> None:
+        new: dict[int, int] = {}
+        for number in self.needed:
+            item = self.body.items[number]
+            if isinstance(item.work, Reduce) and self._dims(item.reduced) != frozenset(
+                (self.lane,)
+            ):
+                continue  # an outer reduction: part of its store
+            new[number] = self._statement(item, tuple(new[a] for a in item.args))
+        for root in self.roots:
+            port = self._port(Port("result", root.result, root.type.dtype, ()), root.type.dims)
+            if root.item in new:
+                self.stores.append(Store(new[root.item], port))
+            else:
+                self.stores.append(self._combined(self.body.items[root.item], new, port))
+
+    def _combined(self, item: _Item, new: dict[int, int], port: Port) -> Store:
+        """The store of an outer reduction; lanes that it folds too are folded first."""
+        assert isinstance(item.work, Reduce)
+        (arg,) = item.args
+        if arg not in new:
+            raise InternalError("a kernel uses the result of an outer reduction")
+        value = new[arg]
+        if self.lane in self._dims(item.reduced):
+            value = self._statement(item, (value,))
+        return Store(value, port, item.work)
+
+    def _statement(self, item: _Item, args: tuple[int, ...]) -> int:
+        work, dims, level = item.work, self._dims(item.axes), self._level(args)
+        if isinstance(work, Load):
+            work = Load(self._port(work.port, item.port_dims))
+        elif isinstance(work, Index):
+            work = Index(self.dim_of[work.dim])
+        elif isinstance(work, Reduce):
+            dims, level = frozenset(range(self.lane)), level + 1
+        self.statements.append(Statement(work, args, item.dtype, dims, level, _weight(work, args)))
+        return len(self.statements) - 1
+
+    def _level(self, args: tuple[int, ...]) -> int:
+        return max((self.statements[a].level for a in args), default=0)
+
+
+def _needed_items(body: _Body, roots: Sequence[_Root]) -> list[int]:
+    """The items that the roots depend on, in body order."""
+    needed: set[int] = set()
+    work = [root.item for root in roots]
+    while work:
+        number = work.pop()
+        if number not in needed:
+            needed.add(number)
+            work.extend(body.items[number].args)
+    return sorted(needed)
+
+
+class _Weigher:
+    """Stands in for the scalar vocabulary and adds up what a formula costs."""
+
+    def __init__(self) -> None:
+        self.total = 0
+
+    def __getattr__(self, word: str) -> object:
+        def count(*_args: object) -> None:
+            self.total += _WEIGHTS.get(word, 1)
+
+        return count
+
+
+def _weight(work: Work, args: tuple[int, ...]) -> int:
+    if not isinstance(work, Apply):
+        return 1
+    weigher = _Weigher()
+    work.rule(weigher, work.params, *([None] * len(args)))  # type: ignore[arg-type]
+    return weigher.total
+
+
+def _plan_sweeps(
+    statements: list[Statement], stores: list[Store], lane: int, bound: int
+) -> tuple[tuple[Sweep, ...], tuple[Keep, ...]]:
+    """What each sweep computes, reads back and leaves for later ones."""
+    if lane < 0:
+        return (), ()
+    reduces = [i for i, s in enumerate(statements) if isinstance(s.work, Reduce)]
+    level_of = [s.level for s in statements]
+    in_lanes = [lane in s.dims for s in statements]
+    lane_stores = [i for i, s in enumerate(stores) if lane in s.port.dims]
+    levels = [level_of[i] - 1 for i in reduces] + [level_of[stores[i].value] for i in lane_stores]
+    count = max(levels, default=-1) + 1
+
+    keeps = _Keeps(statements, stores, lane_stores, count - 1, lane, bound)
+    first: dict[int, int] = {}  # lane statement -> the sweep that computes it first
+    sweeps: list[tuple[list[int], list[int], list[int], list[int]]] = []
+    for sweep in range(count):
+        folded = [i for i in reduces if level_of[i] - 1 == sweep]
+        written = [i for i in lane_stores if level_of[stores[i].value] == sweep]
+        pending = [statements[i].args[0] for i in folded] + [stores[i].value for i in written]
+        reload: set[int] = set()
+        compute: set[int] = set()
+        while pending:
+            number = pending.pop()
+            if not in_lanes[number] or number in reload or number in compute:
+                continue
+            if number in first and keeps.place(number):
+                reload.add(number)
+            else:
+                compute.add(number)
+                pending.extend(statements[number].args)
+        for number in compute:
+            first.setdefault(number, sweep)
+        sweeps.append((sorted(reload), sorted(compute), folded, written))
+
+    kept = {keep.value for keep in keeps.chosen if keep.port not in _own_ports(keep, stores)}
+    planned = tuple(
+        Sweep(
+            tuple(reload),
+            tuple(compute),
+            tuple(n for n in compute if n in kept and first[n] == index),
+            tuple(folded),
+            tuple(written),
+        )
+        for index, (reload, compute, folded, written) in enumerate(sweeps)
+    )
+    return planned, tuple(keeps.chosen)
+
+
+def _own_ports(keep: Keep, stores: list[Store]) -> list[Port]:
+    """Results that hold exactly this value: keeping it there needs no extra write."""
+    return [s.port for s in stores if s.value == keep.value and s.combine is None]
+
+
+class _Keeps:
+    """Decides once for each value whether and where it is kept."""
+
+    def __init__(
+        self,
+        statements: list[Statement],
+        stores: list[Store],
+        lane_stores: list[int],
+        last: int,
+        lane: int,
+        bound: int,
+    ) -> None:
+        self.statements = statements
+        self.chosen: list[Keep] = []
+        self._decided: dict[int, bool] = {}
+        self._bound = bound
+        self._bytes = 0
+        dims = frozenset(range(lane + 1))
+        whole = [stores[i] for i in lane_stores if stores[i].port.dims == dims]
+        self._whole = [s for s in whole if s.combine is None]
+        self._last = [s for s in self._whole if statements[s.value].level == last]
+
+    def place(self, number: int) -> bool:
+        """Whether the value is kept; chooses the place when first asked."""
+        if number not in self._decided:
+            self._decided[number] = self._choose(number)
+        return self._decided[number]
+
+    def _choose(self, number: int) -> bool:
+        statement = self.statements[number]
+        if statement.weight < HEAVY:
+            return False
+        own = next((s.port for s in self._whole if s.value == number), None)
+        port = own or self._free_result(statement.dtype)
+        if port is None:
+            size = self._bound * statement.dtype.itemsize
+            if size > MAX_ROW_BYTES or self._bytes + size > MAX_KEPT_BYTES:
+                return False
+            self._bytes += size
+        self.chosen.append(Keep(number, port))
+        return True
+
+    def _free_result(self, dtype: DType) -> Port | None:
+        """A result of this type that is written in the last sweep only, and not yet taken."""
+        taken = {keep.port for keep in self.chosen}
+        free = (s.port for s in self._last if s.port not in taken and s.port.dtype is dtype)
+        return next(free, None)
+
+
+def _plan_rows(
+    statements: list[Statement], stores: list[Store], lane: int, sweeps: int
+) -> tuple[tuple[tuple[int, ...], ...], tuple[Rows, ...]]:
+    """Where each value without lanes is computed and each store without lanes happens."""
+    depth_of_row = max(lane, 0)
+    heads: list[list[int]] = [[] for _ in range(depth_of_row + 1)]
+    compute: list[list[int]] = [[] for _ in range(sweeps + 1)]
+    store: list[list[int]] = [[] for _ in range(sweeps + 1)]
+    for number, statement in enumerate(statements):
+        if lane in statement.dims or isinstance(statement.work, Reduce):
+            continue
+        if statement.level > 0:
+            compute[statement.level].append(number)
+        else:
+            heads[max(statement.dims, default=-1) + 1].append(number)
+    for number, written in enumerate(stores):
+        if lane < 0 or lane not in written.port.dims:
+            store[statements[written.value].level].append(number)
+    rows = tuple(Rows(tuple(c), tuple(s)) for c, s in zip(compute, store, strict=True))
+    return tuple(map(tuple, heads)), rows

@@ -1,0 +1,118 @@
+"""Laws that every tensor- and kernel-level pass keeps, on random functions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphc.ir.clone import clone_module
+from graphc.ir.core import Array, Level, Module
+from graphc.ir.evaluate import evaluate
+from graphc.ir.printer import print_module
+from graphc.ops import ALL_OPS, default_context
+from graphc.ops.control import YIELD
+from graphc.passes import pipeline
+from graphc.passes.analysis.memory import check_plan, memory_report
+from graphc.passes.manager import PassManager, PassRecord
+from tests.support.kernel_rules import broken_rules
+from tests.support.random_functions import RandomFunction, make_function
+
+SEEDS = st.integers(0, 2**32)
+EXAMPLES = settings(max_examples=30, deadline=None)
+
+# `simplify` may turn a transposed operand into a flag, and the library that multiplies for numpy
+# is free to add up in another order then: its functions have no products.
+WITH_PRODUCTS = [
+    "cse",
+    "dce",
+    "fold-constants",
+    "fuse-kernels",
+    "fuse-kernels{max_operations = 4}, plan-memory",
+    "cse, dce, fuse-kernels, plan-memory",
+]
+WITHOUT_PRODUCTS = [
+    "simplify",
+    "simplify, fold-constants, simplify, cse, dce, fuse-kernels, plan-memory",
+]
+
+
+def run(text: str, module: Module) -> list[PassRecord]:
+    manager = PassManager(pipeline(text), verify=True, check_claim=True)
+    return manager.run(module, default_context())
+
+
+def transformed(made: RandomFunction, text: str) -> Module:
+    module = clone_module(made.module)
+    run(text, module)
+    return module
+
+
+def bits(array: Array) -> tuple[str, tuple[int, ...], bytes]:
+    """Everything about the array; every nan is the same nan."""
+    if array.dtype.kind == "f":
+        array = np.where(np.isnan(array), np.nan, array).astype(array.dtype)
+    return str(array.dtype), array.shape, array.tobytes()
+
+
+def assert_same_results(made: RandomFunction, module: Module) -> None:
+    before = evaluate(made.function, made.arguments, made.sizes)
+    after = evaluate(module.functions[0], made.arguments, made.sizes)
+    assert {n: bits(a) for n, a in before.items()} == {n: bits(a) for n, a in after.items()}
+
+
+@pytest.mark.parametrize("text", WITH_PRODUCTS)
+@EXAMPLES
+@given(seed=SEEDS)
+def test_a_pass_changes_no_bit_of_the_results(text: str, seed: int) -> None:
+    made = make_function(seed)
+    assert_same_results(made, transformed(made, text))
+
+
+@pytest.mark.parametrize("text", WITHOUT_PRODUCTS)
+@EXAMPLES
+@given(seed=SEEDS)
+def test_a_pass_changes_no_bit_of_the_results_without_products(text: str, seed: int) -> None:
+    made = make_function(seed, products=False)
+    assert_same_results(made, transformed(made, text))
+
+
+@pytest.mark.parametrize(
+    "text", ["cse", "dce", "simplify", "fold-constants", "fuse-kernels", "fuse-kernels,plan-memory"]
+)
+@EXAMPLES
+@given(seed=SEEDS)
+def test_a_second_run_changes_nothing(text: str, seed: int) -> None:
+    module = transformed(make_function(seed), text)
+    once = print_module(module)
+    again = run(text, module)
+    assert print_module(module) == once
+    assert not any(record.changed for record in again)
+
+
+@EXAMPLES
+@given(seed=SEEDS, limit=st.sampled_from([3, 12, 256]))
+def test_fused_kernels_keep_what_backends_rely_on(seed: int, limit: int) -> None:
+    module = transformed(make_function(seed), f"fuse-kernels{{max_operations = {limit}}}")
+    # One operation and the free ones it reads may exceed a very small limit.
+    assert broken_rules(module.functions[0], limit + 8) == []
+
+
+@EXAMPLES
+@given(seed=SEEDS)
+def test_a_memory_plan_is_sound_and_not_below_its_lower_bound(seed: int) -> None:
+    function = transformed(make_function(seed), "fuse-kernels,plan-memory").functions[0]
+    report = memory_report(function)
+    assert check_plan(function) == []
+    assert report.lower_bound_bytes <= report.arena_bytes
+
+
+def test_random_functions_hold_every_tensor_operation() -> None:
+    wanted = {op.name for op in ALL_OPS if op.level is Level.TENSOR and op is not YIELD}
+    found = {op.opdef.name for seed in range(60) for op in make_function(seed).function.block}
+    assert wanted - found == set()
+
+
+def test_a_seed_gives_the_same_function_every_time() -> None:
+    assert print_module(make_function(7).module) == print_module(make_function(7).module)
