@@ -40,7 +40,19 @@ _HOMES = {
     "InternalError": "graphc.support.diagnostics",
 }
 
-__all__ = ["Network", "__version__", *_HOMES]
+__all__ = [
+    "SGD",
+    "BackendUnavailable",
+    "GraphcError",
+    "InternalError",
+    "Network",
+    "__version__",
+    "compile",
+    "compile_training",
+    "load",
+    "loads",
+    "train",
+]
 
 
 def __getattr__(name: str) -> object:

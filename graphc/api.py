@@ -29,7 +29,7 @@ MAX_SOURCE_BYTES = 16 * 2**20
 def load(
     path: str | Path,
     *,
-    macros: Sequence[str | Path] = (),
+    macros: str | Path | Sequence[str | Path] = (),
     defines: Mapping[str, object] | None = None,
     seed: int = 0,
 ) -> GraphBuilder:
@@ -42,6 +42,7 @@ def load(
     Raises GraphcError with every mistake found, each with its place in the text.
     """
     path = Path(path)
+    macros = [macros] if isinstance(macros, str | Path) else macros
     suffix = path.suffix.removeprefix(".").lower()
     if suffix == MODEL_SUFFIX:
         if macros or defines:
@@ -55,13 +56,17 @@ def load(
 def loads(
     text: str,
     *,
-    macros: Sequence[str] = (),
+    macros: str | Sequence[str] = (),
     defines: Mapping[str, object] | None = None,
     language: str = "ndl",
     seed: int = 0,
 ) -> GraphBuilder:
     """The network in a text; `macros` are texts too. As `load` otherwise."""
-    sources = [(f"<macros {i}>", m) for i, m in enumerate(macros, start=1)]
+    texts = _names(macros)
+    for given in (text, *texts):
+        if not isinstance(given, str):
+            raise fail("argument-type", f"loads requires text, got {type(given).__name__}")
+    sources = [(f"<macros {i}>", m) for i, m in enumerate(texts, start=1)]
     return _read(text, "<text>", sources, defines, language, Path(), seed)
 
 
@@ -93,9 +98,9 @@ def _read_text(path: Path) -> str:
 
 def compile(
     network: GraphBuilder | Model,
-    outputs: Sequence[str] = (),
+    outputs: str | Sequence[str] = (),
     *,
-    gradients: Sequence[str] = (),
+    gradients: str | Sequence[str] = (),
     backend: str = DEFAULT_BACKEND,
     precision: str = "f32",
     batch: int = DEFAULT_BATCH,
@@ -116,7 +121,7 @@ def compile(
 
     def passes_for(bound: int) -> list[Pass]:
         wider = CompileOptions(backend, options.precision, bound, verify)
-        return evaluation_passes(model, list(outputs), list(gradients), wider)
+        return evaluation_passes(model, _names(outputs), _names(gradients), wider)
 
     return bind(model, passes_for, options)
 
@@ -139,8 +144,15 @@ def compile_training(
     From here on the network holds its parameters in the step's precision. Statistics must have
     been computed (`net.precompute`). Raises GraphcError for a bad network or option.
     """
+    if not isinstance(learner, SGD):
+        raise fail("argument-type", f"a learner is required, got {type(learner).__name__}")
     options = CompileOptions(backend, parse_precision(precision), batch, verify)
     return compile_training_step(_model_of(network), learner, options, criterion=criterion)
+
+
+def _names(given: str | Sequence[str]) -> list[str]:
+    """One text alone stands for a list of it."""
+    return [given] if isinstance(given, str) else list(given)
 
 
 def _model_of(network: object) -> Model:

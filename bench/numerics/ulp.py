@@ -70,9 +70,8 @@ def main() -> None:
             for who, target in judged:
                 row = measured(name, dtype, who, target, x)
                 rows.append(row)
-                print(
-                    f"{name:9} {dtype!s:5} {who:14} {row['max']:8.2f} {row['mean']:7.3f}  {row['at']!r}"
-                )
+                numbers = f"{row['max']:8.2f} {row['mean']:7.3f}  {row['at']!r}"
+                print(f"{name:9} {dtype!s:5} {who:14} {numbers}")
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 

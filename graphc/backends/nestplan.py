@@ -1,7 +1,7 @@
 """From a kernel's body to loop nests: axes merged, levels counted, sweeps and kept values planned.
 
 In three steps: the body is read into items over the kernel's axes; results are grouped by the space
-that they iterate over; each group becomes one nest. Linear in the body but for the number of levels.
+that they iterate over; each group becomes one nest. Linear in the body and the number of levels.
 """
 
 from __future__ import annotations

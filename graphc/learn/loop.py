@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from graphc.driver.options import DEFAULT_BACKEND, CompileOptions, parse_precision
+from graphc.driver.prepare import prepare
 from graphc.driver.statistics import precompute
 from graphc.learn.schedule import Schedule
 from graphc.learn.sgd import SGD
@@ -107,6 +108,10 @@ def train(
     model = getattr(network, "model", network)
     if not isinstance(model, Model):
         raise fail("argument-type", f"train requires a network, got {type(network).__name__}")
+    if not isinstance(data, Mapping):
+        raise fail("argument-type", f"data requires arrays by name, got {type(data).__name__}")
+    if not isinstance(epochs, int) or epochs < 0:
+        raise fail("bad-value", f"epochs requires a whole number of at least 0, got {epochs!r}")
 
     def schedule(given: Rates | None, name: str, **limits: object) -> Schedule | None:
         if given is None or isinstance(given, Schedule):
@@ -143,6 +148,8 @@ def run_training(
     `not-a-number` is raised.
     """
     learners = [plan.learner(e) for e in range(plan.epochs)]  # a bad rate shows before any work
+    prepare(model)
+    model.convert(options.precision)  # before the statistics, which keep what digits there are
     precompute(model, data, backend=options.backend)
     largest = max([plan.size(e) for e in range(plan.epochs)], default=1)
     first = learners[0] if learners else plan.learner(0)

@@ -10,6 +10,7 @@ import numpy as np
 from graphc.driver import pipelines
 from graphc.driver.compile import bind, node_names
 from graphc.driver.options import CompileOptions
+from graphc.driver.prepare import prepare
 from graphc.learn.sgd import SGD
 from graphc.model.model import Model
 from graphc.ops.nodes.leaves import ParameterParams
@@ -67,6 +68,7 @@ def compile_training_step(
     model: Model, learner: SGD, options: CompileOptions, *, criterion: str | None = None
 ) -> TrainingStep:
     """A training step for `criterion`, by default the first criterion node."""
+    prepare(model)
     model.convert(options.precision)
 
     def passes_for(batch: int) -> list[pipelines.Pass]:

@@ -200,14 +200,18 @@ class Parameters(MutableMapping[str, np.ndarray]):
 
     def __setitem__(self, name: str, value: object) -> None:
         array = self[name]
-        new = np.asarray(value)
+        try:
+            new = np.asarray(value)
+        except ValueError as problem:
+            raise fail("input", f"parameter `{name}` requires an array: {problem}") from None
         if new.dtype.kind not in "fiub" or new.shape != array.shape:
             raise fail(
                 "input",
                 f"parameter `{name}` requires numbers of shape {array.shape}, "
                 f"got {new.dtype}{list(new.shape)}",
             )
-        array[...] = new
+        with np.errstate(over="ignore"):  # too large for f32 is infinite, as in any input
+            array[...] = new
 
     def __delitem__(self, name: str) -> None:
         raise TypeError("parameters cannot be removed from a network")

@@ -48,9 +48,7 @@ def _rules_of(kernel: Operation, limit: int) -> Iterator[str]:
         yield from _rules_of_body_op(op, space, yielded)
 
 
-def _rules_of_body_op(
-    op: Operation, space: tuple[Dim, ...], yielded: set[Value]
-) -> Iterator[str]:
+def _rules_of_body_op(op: Operation, space: tuple[Dim, ...], yielded: set[Value]) -> Iterator[str]:
     dims = _dims(op.result)
     if not isinstance(op.opdef.codegen, FUSABLE):
         yield f"{op.opdef.name} in a kernel"

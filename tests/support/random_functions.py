@@ -200,6 +200,8 @@ class _Maker:
             full if own == 1 and self._choose.random() < 0.7 else own
             for own, full in zip(_type(x).dims, self._space, strict=True)
         )
+        if dims == _type(x).dims and self._choose.random() < 0.9:
+            return None
         return self._emit(BROADCAST, [x], BroadcastParams(dims))
 
     def _reduce(self) -> Value | None:
@@ -266,7 +268,7 @@ class _Maker:
         type = TensorType((1,) * len(self._space), self._choose.choice(FLOATS))
         return self._emit(EXTENT, [], ExtentParams(dim, type))
 
-    # --- the end -----------------------------------------------------------------------------------
+    # --- the end ----------------------------------------------------------------------------
 
     def _results(self) -> None:
         returned = [self._any() for _ in range(self._choose.randint(1, 5))]

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from graphc.builder import GraphBuilder, Node
+from graphc.driver.prepare import prepare
 from graphc.passes.expand_nodes import inputs_of
 from graphc.support.graphs import reachable
 
@@ -92,7 +93,10 @@ class _Growth:
     builder: GraphBuilder = field(default_factory=GraphBuilder)
     entries: list[_Entry] = field(default_factory=list[_Entry])
     leaves: dict[str, Array] = field(default_factory=dict[str, Array])
+    inferred: set[_Entry] = field(default_factory=set[_Entry])
+    """Parameters of a size to be inferred: read once, so that what it comes to is certain."""
     is_full: bool = False
+    """The network is grown; what is picked now is rather deep in it."""
 
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng(self.seed)
@@ -110,14 +114,24 @@ class _Growth:
         weights = np.array([_WEIGHTS.get(n, 1.0) for n in names])
         while len(self.entries) < self.size:
             for _ in range(ATTEMPTS):
-                rule = _RULES[str(self.rng.choice(names, p=weights / weights.sum()))]
-                try:
-                    rule(self)
-                except _Unsuitable:
-                    continue
-                break
+                if self._draw(_RULES[str(self.rng.choice(names, p=weights / weights.sum()))]):
+                    break
             else:
                 raise _Unsuitable
+
+    def _draw(self, rule: Callable[[_Growth], None]) -> bool:
+        """Whether the rule could add its node; leaves that it made are taken out otherwise."""
+        before = len(self.entries)
+        try:
+            rule(self)
+        except _Unsuitable:
+            for entry in reversed(self.entries[before:]):
+                self.leaves.pop(entry.node.name)
+                self.builder.model.values.pop(entry.node.name, None)
+                self.builder.remove(entry.node)
+            del self.entries[before:]
+            return False
+        return True
 
     def finish(self) -> RandomNetwork:
         """Choose the criterion, other outputs and what to differentiate by."""
@@ -135,17 +149,15 @@ class _Growth:
         chosen = min(len(usable), int(self.rng.integers(1, 4)))
         wrt = tuple(map(str, self.rng.choice(usable, chosen, replace=False)))
         batch = self.samples + int(self.rng.integers(1, 40))
+        prepare(self.builder.model)
         return RandomNetwork(
             self.seed, self.builder, self.samples, batch, self.leaves, outputs, wrt
         )
 
     def _force(self, rule: Callable[[_Growth], None]) -> None:
         for _ in range(ATTEMPTS):
-            try:
-                rule(self)
-            except _Unsuitable:
-                continue
-            return
+            if self._draw(rule):
+                return
         raise _Unsuitable
 
     # --- leaves --------------------------------------------------------------------------------
@@ -192,7 +204,7 @@ class _Growth:
 
     def pick(self, fits: Callable[[_Entry], bool] = lambda _: True) -> _Entry:
         """An entry that fits; rather one that nobody reads yet, with samples, and no leaf."""
-        found = [e for e in self.entries if fits(e)]
+        found = [e for e in self.entries if fits(e) and e not in self.inferred]
         if not found:
             raise _Unsuitable
         weights = np.array([e.depth**2 if self.is_full else _appeal(e) for e in found])
@@ -200,7 +212,7 @@ class _Growth:
 
     def of_size(self, rows: int, cols: int | None) -> _Entry:
         """An entry of that size, a new leaf if there is none and now and then anyway."""
-        found = [e for e in self.entries if e.is_size(rows, cols)]
+        found = [e for e in self.entries if e.is_size(rows, cols) and e not in self.inferred]
         if found and self.rng.random() < 0.7:
             return found[int(self.rng.integers(len(found)))]
         return self.input(rows) if cols is None else self.matrix(rows, cols)
@@ -249,6 +261,7 @@ def _times(g: _Growth) -> None:
     rows = int(g.rng.choice(ROWS))
     if g.rng.random() < 0.2:  # a parameter whose columns are left to be inferred
         left = g.parameter(rows, right.rows, {"rows": rows, "cols": 0})
+        g.inferred.add(left)
     else:
         left = g.of_size(rows, right.rows)
     g.add("times", left, right)

@@ -1,7 +1,7 @@
 """The LLVM backend: vector code written as LLVM IR text, compiled to objects, loaded or stored.
 
 Calls from Python, `.ll`, `.s` and `.o` come from one emitter. No optimisation passes run: the text
-is what they would make (`docs/numerics.md` has the functions, `kernels.py` and `gemm.py` the loops).
+is what they would make. `docs/numerics.md` has the accuracy of the mathematical functions.
 """
 
 from __future__ import annotations

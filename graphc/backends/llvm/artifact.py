@@ -1,11 +1,11 @@
-"""The C ABI of an artifact, version 1: wrappers around `graphc.entry`, with the parameters embedded.
+"""The C ABI of an artifact, version 1: wrappers around `graphc.entry`.
 
     int32_t NAME_run(int64_t N, const T *input…, T *output…, void *arena)
     int64_t NAME_arena_bytes(void)
     const char *NAME_status(int32_t code)
     const char *NAME_info(void)
 
-Nothing else is visible. No memory is allocated, nothing global is written, no library is called.
+The parameters are embedded. Nothing else is visible, no memory is allocated, nothing global is written, no library is called.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A planned function as one LLVM module: a function per nest or product, and an entry that calls them.
+"""A planned function as one LLVM module: a function per nest or product, and an entry.
 
     i32 @graphc.entry(ptr buffers, ptr dims, ptr arena)
 

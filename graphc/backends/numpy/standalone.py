@@ -133,7 +133,7 @@ def read(name):
     if len({len(row) for row in rows}) > 1:
         raise ValueError(f"{name}: requires the same number of values on every line")
     width = len(rows[0]) if rows else next(iter(INPUTS.values()))[1][-1]
-    return np.array([[float(cell) for cell in row] for row in rows], float).reshape(-1, width)
+    return np.array([[float(cell) for cell in row] for row in rows]).reshape(len(rows), width)
 
 
 def run_blocks(arrays, output):

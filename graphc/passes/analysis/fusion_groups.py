@@ -11,9 +11,12 @@ The facts only; `fuse_kernels.py` rewrites by them. Three kinds of operation:
 Algorithm: one walk in program order puts each computed operation into the kernels of its
 producers, merging them, as long as the kernel stays legal; otherwise it opens a new one. Each time
 the bytes of the values read are saved. A second walk merges kernels that read the same full-size
-value. Cycles are impossible because each step has a level and every edge between two steps rises:
-a kernel may be lifted to a higher level while its readers are higher still (the check is one
-comparison per reader, no search). Linear, but for a bounded amount of work per merge.
+value. A third moves operations towards the only kernel that reads them where that means fewer bytes
+written and read: `y (1 - y)`, needed by a gradient, goes there if `y` is stored anyway.
+
+Cycles are impossible because each step has a level and every edge between two steps rises: a kernel
+may be lifted to a higher level while its readers are higher still (the check is one comparison per
+reader, no search). Linear, but for a bounded amount of work per merge.
 
 Legal kernels, beyond what `graphc/ops/kernel.py` asks for
   K1  at most `limit` operations in the body, one rank, one iteration space: in each dim the
@@ -31,7 +34,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from graphc.ir.codegen import FUSABLE, Broadcast, Extent, Fill, Position, Reduction
+from graphc.ir.codegen import (
+    FUSABLE,
+    Broadcast,
+    Elementwise,
+    Extent,
+    Fill,
+    Position,
+    Reduction,
+)
 from graphc.ir.core import Block, Operation, Value
 from graphc.ir.types import Dim, TensorType
 from graphc.ops.reduction import ReduceParams
@@ -109,6 +120,7 @@ def fusion_groups(block: Block, limit: int) -> FusionGroups:
         elif op in grouping.computed:
             grouping.place(op)
     grouping.merge_siblings()
+    grouping.move_to_readers()
     return grouping.finish()
 
 
@@ -359,10 +371,87 @@ class _Grouping:
                     if other is not here and self._is_legal([other, here], None, ()):
                         self._merge([other, here], here.level, None)
 
+    # --- moving operations to their readers -------------------------------------------------
+
+    def move_to_readers(self) -> None:
+        """Move what only one later kernel reads into that, where it saves memory traffic."""
+        for group in self._groups:
+            if group.into is not None or group.space is None:
+                continue
+            group.members.sort(key=self._position.__getitem__)
+            for member in reversed(list(group.members)):
+                moved = self._find(member) is not group  # with a later member
+                target = None if moved else self._only_reader(member, group)
+                if target is not None:
+                    self._move(member, group, target)
+
+    def _only_reader(self, member: Operation, group: _Group) -> _Group | None:
+        """The one other kernel that reads the element-wise `member`; None for any other case."""
+        if not isinstance(member.opdef.codegen, Elementwise):
+            return None
+        readers = {self._find(r) for r in self._readers.get(member, ())}
+        if len(readers) != 1 or group in readers:
+            return None
+        (target,) = readers
+        return target if target.space is not None else None
+
+    def _move(self, member: Operation, group: _Group, target: _Group) -> None:
+        cone = self._cone(member, group)
+        cost = sum(self._cost(m) for m in cone)
+        if cost + target.cost > self._limit or not self._cone_fits(cone, target):
+            return
+        moved = self._traffic_of_moving(cone, group, target)
+        if moved is None or moved >= 2 * _bytes_of(member.result):
+            return
+        group.members = [m for m in group.members if m not in cone]
+        group.cost -= cost
+        target.members.extend(cone)
+        target.cost += cost
+        self._group_of.update(dict.fromkeys(cone, target))
+
+    def _cone(self, member: Operation, group: _Group) -> dict[Operation, None]:
+        """`member`, and those before it in the group that nothing else reads."""
+        cone = {member: None}
+        before = group.members[: group.members.index(member)]
+        for op in reversed(before):
+            readers = self._readers.get(op, ())
+            if isinstance(op.opdef.codegen, Elementwise) and all(r in cone for r in readers):
+                cone[op] = None
+        return cone
+
+    @staticmethod
+    def _cone_fits(cone: Iterable[Operation], target: _Group) -> bool:
+        """K1 and K4; the space of `target` stays as it is, and nothing of the cone leaves it."""
+        space = target.space
+        assert space is not None
+        dims = [iteration_dims(m) for m in cone]
+        return all(
+            merge_dims(d, space) == space and _varies_in_leading_dims(d, space) for d in dims
+        )
+
+    def _traffic_of_moving(
+        self, cone: Iterable[Operation], group: _Group, target: _Group
+    ) -> int | None:
+        """Bytes that are read and written more if `target` computes the cone; None if it cannot."""
+        read = {v for m in target.members for v in self._sources(m)}
+        traffic = 0
+        for value in dict.fromkeys(v for m in cone for v in self._sources(m)):
+            if value.op in cone:
+                continue
+            if value not in read:
+                traffic += _bytes_of(value)
+            if value.op is None or self._find(value.op) is not group:
+                continue
+            if all(self._find(r) is group for r in self._readers[value.op]):
+                if iteration_dims(value.op) != group.space:
+                    return None  # K5
+                traffic += _bytes_of(value)
+        return traffic
+
     # --- the result ------------------------------------------------------------------------------
 
     def finish(self) -> FusionGroups:
-        groups = [g for g in self._groups if g.into is None]
+        groups = [g for g in self._groups if g.into is None and g.members]
         for group in groups:
             group.members.sort(key=self._position.__getitem__)
         groups.sort(key=lambda g: self._position[g.members[-1]])

@@ -1,0 +1,223 @@
+"""Whole functions: views, moves, copies, places in memory, updates; and no access out of bounds."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import mmap
+import os
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from graphc.backends.llvm import engine
+from graphc.backends.llvm.emit import ENTRY, emit_function
+from graphc.backends.llvm.runtime import NativeFunction, compile_function
+from graphc.backends.llvm.target import Target
+from graphc.backends.signature import make_signature
+from graphc.ir.evaluate import evaluate
+from graphc.runtime.signature import NUMPY_DTYPES, Signature, concrete_shape
+from tests.support.compiling import parse
+from tests.support.native import check_text, fused, random_arguments, runnable_targets
+
+TRAINING = """
+dim N <= 40
+func @step(%x: tensor<Nx13xf32> input, %t: tensor<Nx5xf32> input,
+           %w: tensor<5x13xf32> parameter, %r: tensor<1x1xf32> setting)
+    -> (loss: tensor<1x1xf32>, w2: tensor<5x13xf32> updates %w) {
+  %z = matmul %x, %w {transpose_b = true} : tensor<Nx5xf32>
+  %y = sigmoid %z : tensor<Nx5xf32>
+  %d = sub %y, %t : tensor<Nx5xf32>
+  %q = mul %d, %d : tensor<Nx5xf32>
+  %loss = reduce_sum %q {axes = [0, 1]} : tensor<1x1xf32>
+  %g = matmul %d, %x {transpose_a = true} : tensor<5x13xf32>
+  %rb = broadcast %r {dims = [5, 13]} : tensor<5x13xf32>
+  %s = mul %g, %rb : tensor<5x13xf32>
+  %w2 = sub %w, %s : tensor<5x13xf32>
+  return %loss, %w2
+}
+"""
+
+
+@pytest.mark.parametrize("permutation", list(itertools.permutations(range(3))), ids=str)
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i64", "i1"])
+def test_transpositions_of_any_axes(permutation: tuple[int, ...], dtype: str) -> None:
+    names = ["N", "3", "5"]
+    result = "x".join(names[i] for i in permutation)
+    text = f"""
+dim N <= 9
+func @f(%x: tensor<Nx3x5x{dtype}> input) -> (y: tensor<{result}x{dtype}>) arena 0 {{
+  %y = move %x {{permutation = {list(permutation)}, at = ["result:0"]}} : tensor<{result}x{dtype}>
+  return %y
+}}
+"""
+    check_text(text, [{"N": n} for n in (0, 1, 9)])
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i32", "i64", "i1"])
+def test_copies_of_any_type_and_size(dtype: str) -> None:
+    text = f"""
+dim N <= 9
+func @f(%x: tensor<Nx3x{dtype}> input) -> (y: tensor<Nx3x{dtype}>) arena 0 {{
+  %y = copy %x {{at = ["result:0"]}} : tensor<Nx3x{dtype}>
+  return %y
+}}
+"""
+    check_text(text, [{"N": n} for n in (0, 1, 9)])
+
+
+def test_a_reshape_is_the_same_memory() -> None:
+    text = """
+func @f(%b: tensor<5x1xf32> input) -> (y: tensor<1x5xf32>, z: tensor<5xf32>) arena 64 {
+  %r = reshape %b {dims = [1, 5]} : tensor<1x5xf32>
+  %y = copy %r {at = ["result:0"]} : tensor<1x5xf32>
+  %s = reshape %y {dims = [5]} : tensor<5xf32>
+  %t = copy %s {at = ["arena:0"]} : tensor<5xf32>
+  %z = copy %t {at = ["result:1"]} : tensor<5xf32>
+  return %y, %z
+}
+"""
+    check_text(text)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_a_training_step_updates_its_parameter(dtype: str) -> None:
+    text = fused(TRAINING.replace("f32", dtype))
+    check_text(text, [{"N": n} for n in (0, 1, 7, 40)], tolerance=2e-4)
+
+
+def test_equal_pieces_share_one_function() -> None:
+    text = """
+func @f(%x: tensor<7xf32> input) -> (y: tensor<7xf32>, z: tensor<7xf32>) arena 0 {
+  %y = copy %x {at = ["result:0"]} : tensor<7xf32>
+  %z = copy %x {at = ["result:1"]} : tensor<7xf32>
+  return %y, %z
+}
+"""
+    module = check_text(text)
+    function = module.functions[0]
+    emitted = emit_function(function, make_signature(module, function), runnable_targets()[0])
+    assert emitted.count("define internal") == 1
+
+
+def test_only_the_entry_is_visible_whatever_the_function_is_called() -> None:
+    text = """
+func @"main\\") { evil" (%x: tensor<7xf32> input) -> (y: tensor<7xf32>) arena 0 {
+  %y = copy %x {at = ["result:0"]} : tensor<7xf32>
+  return %y
+}
+"""
+    module = check_text(text)
+    function = module.functions[0]
+    emitted = emit_function(function, make_signature(module, function), runnable_targets()[0])
+    assert "evil" not in emitted
+
+
+def test_read_only_and_empty_arrays_are_taken() -> None:
+    compiled, signature = training_step()
+    arguments = random_arguments(signature, {"N": 0})
+    arguments["x"].flags.writeable = False
+    loss = np.full((1, 1), 7, np.float32)
+    compiled(list(arguments.values()), [loss], {"N": 0})
+    assert loss.tolist() == [[0.0]]
+
+
+def test_calls_from_many_threads_do_not_meet() -> None:
+    compiled, signature = training_step()
+    expected: dict[int, bytes] = {}
+    seen: dict[int, set[bytes]] = {i: set() for i in range(4)}
+
+    def work(number: int, into: Callable[[bytes], None], rounds: int) -> None:
+        given = random_arguments(signature, {"N": 33}, seed=number)
+        start = given["w"].copy()
+        loss = np.empty((1, 1), np.float32)
+        for _ in range(rounds):
+            given["w"][:] = start
+            compiled(list(given.values()), [loss], {"N": 33})
+            into(loss.tobytes() + given["w"].tobytes())
+
+    for i in seen:
+        work(i, lambda result, i=i: expected.__setitem__(i, result), 1)
+    threads = [threading.Thread(target=work, args=(i, seen[i].add, 200)) for i in seen]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == {i: {result} for i, result in expected.items()}
+
+
+def training_step(target: Target | None = None) -> tuple[NativeFunction, Signature]:
+    module = parse(fused(TRAINING))
+    signature = make_signature(module, module.functions[0])
+    return compile_function(module.functions[0], signature, target), signature
+
+
+class Guarded:
+    """An array that ends, or begins, exactly at a page that may not be touched."""
+
+    def __init__(self, array: np.ndarray, *, at_end: bool) -> None:
+        page = mmap.PAGESIZE
+        size = -(-max(array.nbytes, 1) // page) * page
+        self._memory = mmap.mmap(-1, size + 2 * page)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        libc = ctypes.CDLL(None)
+        for guard in (start, start + page + size):
+            assert libc.mprotect(ctypes.c_void_p(guard), ctypes.c_size_t(page), 0) == 0
+        self.address = start + page + (size - array.nbytes if at_end else 0)
+        ctypes.memmove(self.address, array.ctypes.data, array.nbytes)
+
+    def read(self, like: np.ndarray) -> np.ndarray:
+        made = np.empty_like(like)
+        ctypes.memmove(made.ctypes.data, self.address, like.nbytes)
+        return made
+
+
+@pytest.mark.parametrize("at_end", [True, False], ids=["end", "start"])
+@pytest.mark.parametrize("count", [1, 6, 39])
+def test_nothing_is_touched_outside_the_arrays(count: int, at_end: bool) -> None:
+    """Runs in a forked child: a stray access is a signal there, a wrong number an exit code."""
+    module = parse(fused(TRAINING))
+    function = module.functions[0]
+    signature = make_signature(module, function)
+    sizes = {"N": count}
+    given = random_arguments(signature, sizes)
+    expected = evaluate(function, given, sizes)
+    for target in runnable_targets():
+        code = engine.object_code(emit_function(function, signature, target), target)
+        loaded = engine.load(code, [ENTRY], target)
+        types = [ctypes.c_void_p] * 3
+        entry = engine.function(loaded, ENTRY, ctypes.c_int32, *types)
+        child = os.fork()
+        if child == 0:
+            os._exit(run_guarded(entry, signature, given, expected, sizes, at_end))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, target.isa
+
+
+def run_guarded(
+    entry: Callable[..., int],
+    signature: Signature,
+    given: dict[str, np.ndarray],
+    expected: dict[str, np.ndarray],
+    sizes: dict[str, int],
+    at_end: bool,
+) -> int:
+    arrays = {name: Guarded(array, at_end=at_end) for name, array in given.items()}
+    results = {
+        r.name: Guarded(
+            np.zeros(concrete_shape(r.shape, sizes), NUMPY_DTYPES[r.dtype]), at_end=at_end
+        )
+        for r in signature.fresh_results
+    }
+    arena = Guarded(np.full(-(-signature.arena_bytes // 4096) * 4096, 0xFF, np.uint8), at_end=True)
+    addresses = [g.address for g in (*arrays.values(), *results.values())]
+    buffers = (ctypes.c_uint64 * len(addresses))(*addresses)
+    dims = (ctypes.c_int64 * 1)(sizes["N"])
+    entry(ctypes.addressof(buffers), ctypes.addressof(dims), arena.address)
+    held = results | {r.name: arrays[r.updates] for r in signature.results if r.updates}
+    good = all(
+        np.allclose(held[name].read(value), value, rtol=2e-4, atol=2e-4)
+        for name, value in expected.items()
+    )
+    return 0 if good else 1

@@ -1,0 +1,158 @@
+"""Matrix products of every layout and awkward extent, static and decided at the call."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from graphc.backends.llvm import engine
+from graphc.backends.llvm.emit import emit_function
+from graphc.backends.llvm.runtime import compile_function
+from graphc.backends.llvm.target import TARGETS, Target, host_target
+from graphc.backends.llvm.text import Code, Module, Val, lane_type
+from graphc.backends.llvm.tiles import transposed
+from graphc.backends.signature import make_signature
+from tests.support.compiling import call, parse
+from tests.support.native import check_text
+
+LAYOUTS = list(itertools.product((False, True), (False, True)))
+LAYOUT_IDS = ["nn", "nt", "tn", "tt"]
+TOLERANCE = {"f32": 2e-4, "f64": 1e-11}
+
+
+def product(
+    dims: tuple[object, object, object], layout: tuple[bool, bool], dtype: str, bound: int = 0
+) -> str:
+    """C = op(A) op(B); a dim that is a letter is a symbol."""
+    m, n, k = dims
+    ta, tb = layout
+    a = f"{k}x{m}" if ta else f"{m}x{k}"
+    b = f"{n}x{k}" if tb else f"{k}x{n}"
+    symbols = "".join(f"dim {d} <= {bound}\n" for d in dims if isinstance(d, str))
+    flags = f"transpose_a = {str(ta).lower()}, transpose_b = {str(tb).lower()}"
+    return (
+        f"{symbols}func @f(%a: tensor<{a}x{dtype}> input, %b: tensor<{b}x{dtype}> input)"
+        f" -> (c: tensor<{m}x{n}x{dtype}>) arena 0 {{\n"
+        f'  %c = gemm %a, %b {{{flags}, at = ["result:0"]}} : tensor<{m}x{n}x{dtype}>\n'
+        "  return %c\n}\n"
+    )
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("layout", LAYOUTS, ids=LAYOUT_IDS)
+@pytest.mark.parametrize(
+    "dims",
+    [
+        (1, 1, 1),
+        (5, 3, 7),
+        (6, 16, 8),
+        (7, 17, 9),
+        (13, 10, 33),
+        (32, 33, 20),
+        (2, 64, 5),
+        (9, 2, 4),
+    ],
+    ids=str,
+)
+def test_static_extents(dims: tuple[int, int, int], layout: tuple[bool, bool], dtype: str) -> None:
+    check_text(product(dims, layout, dtype), tolerance=TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=LAYOUT_IDS)
+@pytest.mark.parametrize("dims", [(0, 5, 5), (5, 0, 5), (5, 5, 0), (20, 40, 0), (0, 0, 0)], ids=str)
+def test_empty_extents_give_nothing_or_zeros(
+    dims: tuple[int, int, int], layout: tuple[bool, bool]
+) -> None:
+    check_text(product(dims, layout, "f32"))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=LAYOUT_IDS)
+@pytest.mark.parametrize("symbol", [0, 1, 2], ids=["m", "n", "k"])
+def test_one_extent_decided_at_the_call(symbol: int, layout: tuple[bool, bool]) -> None:
+    dims: list[object] = [11, 21, 13]
+    dims[symbol] = "N"
+    text = product((dims[0], dims[1], dims[2]), layout, "f32", bound=40)
+    check_text(text, [{"N": n} for n in (0, 1, 2, 5, 6, 12, 15, 16, 40)], tolerance=2e-4)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=LAYOUT_IDS)
+@pytest.mark.parametrize("columns", [5, 33])
+@pytest.mark.parametrize("depth", [700, "K"])
+def test_k_longer_than_one_packed_block(
+    depth: object, columns: int, layout: tuple[bool, bool]
+) -> None:
+    sizes = [{"K": 700}, {"K": 0}, {"K": 513}] if depth == "K" else [{}]
+    text = product((26, columns, depth), layout, "f32", bound=700)
+    check_text(text, sizes, tolerance=1e-3)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=LAYOUT_IDS)
+def test_rows_far_apart_are_packed_once_there_are_many(layout: tuple[bool, bool]) -> None:
+    text = product(("M", 300, 20), layout, "f32", bound=50)
+    check_text(text, [{"M": 1}, {"M": 50}], tolerance=2e-4)
+
+
+def test_nan_and_infinity_are_not_spread_to_other_rows() -> None:
+    module = parse(product((7, 21, 9), (False, True), "f32"))
+    (function,) = module.functions
+    signature = make_signature(module, function)
+    a, b = np.ones((7, 9), np.float32), np.ones((21, 9), np.float32)
+    a[3, 4], b[20, 0] = np.nan, np.inf
+    c = call(compile_function(function, signature), signature, {"a": a, "b": b}, {})["c"]
+    assert np.isnan(c[3]).all()
+    assert np.isinf(np.delete(c[:, 20], 3)).all()
+    assert np.isfinite(np.delete(c[:, :20], 3, axis=0)).all()
+
+
+def inner_loop(text: str, target: Target) -> list[str]:
+    """The instructions of the longest stretch between two labels."""
+    blocks: list[list[str]] = [[]]
+    for line in engine.assembly(text, target).splitlines():
+        if line.startswith("\t") and not line.startswith("\t."):
+            blocks[-1].append(line)
+        elif not line.startswith("\t"):
+            blocks.append([])
+    fused = [b for b in blocks if any("vfmadd" in i for i in b)]
+    return max(fused, key=lambda b: sum("vfmadd" in i for i in b))
+
+
+@pytest.mark.parametrize(("isa", "accumulators"), [("x86-64-v3", 12), ("x86-64-v4", 24)])
+@pytest.mark.parametrize("layout", LAYOUTS, ids=LAYOUT_IDS)
+def test_the_largest_tile_keeps_its_accumulators_in_registers(
+    layout: tuple[bool, bool], isa: str, accumulators: int
+) -> None:
+    target = TARGETS[isa]
+    module = parse(product((48, 64, 64), layout, "f32"))
+    signature = make_signature(module, module.functions[0])
+    loop = inner_loop(emit_function(module.functions[0], signature, target), target)
+    moves = [i for i in loop if "rsp" in i and ("ymm" in i or "zmm" in i)]
+    assert sum("vfmadd" in i for i in loop) == accumulators
+    assert moves == []
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=lambda t: t.isa)
+@pytest.mark.parametrize("layout", LAYOUTS, ids=LAYOUT_IDS)
+def test_every_target_compiles_every_layout(layout: tuple[bool, bool], target: Target) -> None:
+    module = parse(product(("M", 10, 64), layout, "f64", bound=64))
+    signature = make_signature(module, module.functions[0])
+    assert engine.object_code(emit_function(module.functions[0], signature, target), target)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 8, 16])
+def test_a_block_is_transposed_by_shuffles(count: int) -> None:
+    """Follows each element through the shuffles that are written."""
+    code = Code(Module(host_target().triple))
+    type_ = lane_type("float", count)
+    held = {f"%r{i}": [(i, j) for j in range(count)] for i in range(count)}
+    result = transposed(code, [Val(f"%r{i}", type_) for i in range(count)])
+    for line in code.text().splitlines()[1:]:
+        name, text = line.strip().split(" = ", 1)
+        a, b = (part.split()[-1] for part in text.split(", <", 2)[:2])
+        b = text.split(", ")[1].split("> ")[-1] if count > 1 else b
+        a = text.split("> ", 1)[1].split(",")[0]
+        order = [int(p.split()[1]) for p in text.rsplit("<", 1)[1].rstrip(">").split(", ")]
+        both = held[a] + held[b]
+        held[name] = [both[i] for i in order]
+    assert [held[v.ref] for v in result] == [[(i, j) for i in range(count)] for j in range(count)]

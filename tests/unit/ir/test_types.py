@@ -1,0 +1,95 @@
+"""Types: how they print, what they count, and sizes of symbols."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphc.ir.types import (
+    SAMPLES,
+    DType,
+    MatrixType,
+    Symbol,
+    TensorType,
+    bound_of,
+    size_of,
+)
+
+N = Symbol("N", 256)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size", "numpy"),
+    [
+        (DType.F32, 4, np.float32),
+        (DType.F64, 8, np.float64),
+        (DType.I32, 4, np.int32),
+        (DType.I64, 8, np.int64),
+        (DType.I1, 1, np.bool_),
+    ],
+)
+def test_an_element_type_has_its_numpy_type_and_size(
+    dtype: DType, size: int, numpy: type[np.generic]
+) -> None:
+    assert dtype.itemsize == size
+    assert dtype.numpy == np.dtype(numpy)
+
+
+def test_only_f32_and_f64_are_floats() -> None:
+    assert [d for d in DType if d.is_float] == [DType.F32, DType.F64]
+
+
+@pytest.mark.parametrize(
+    ("type", "text"),
+    [
+        (TensorType((N, 64), DType.F32), "tensor<Nx64xf32>"),
+        (TensorType((), DType.I1), "tensor<i1>"),
+        (TensorType((0, 1), DType.I64), "tensor<0x1xi64>"),
+        (MatrixType(64, SAMPLES), "matrix<64x*>"),
+        (MatrixType(None, None), "matrix<?x?>"),
+        (MatrixType(10, 1), "matrix<10x1>"),
+    ],
+)
+def test_types_print_as_the_text_form_has_them(type: TensorType | MatrixType, text: str) -> None:
+    assert str(type) == text
+
+
+def test_sizes_are_counted_with_every_symbol_at_its_bound() -> None:
+    type = TensorType((N, 3, N), DType.F64)
+    assert type.bound_elements == 256 * 3 * 256
+    assert type.bound_bytes == 8 * type.bound_elements
+    assert type.symbols() == (N, N)
+
+
+def test_counting_elements_does_not_wrap_around() -> None:
+    assert TensorType((2**40, 2**40), DType.F32).bound_elements == 2**80
+
+
+def test_a_scalar_has_one_element() -> None:
+    assert TensorType((), DType.F32).bound_elements == 1
+
+
+def test_the_shape_of_a_call_replaces_symbols_by_their_sizes() -> None:
+    assert TensorType((N, 4), DType.F32).shape({"N": 7}) == (7, 4)
+
+
+def test_a_plain_size_is_its_own_bound_and_size() -> None:
+    assert (bound_of(5), size_of(5, {})) == (5, 5)
+    assert (bound_of(N), size_of(N, {"N": 3})) == (256, 3)
+
+
+def test_symbols_of_other_bounds_make_other_types() -> None:
+    assert TensorType((N,), DType.F32) != TensorType((Symbol("N", 8),), DType.F32)
+
+
+@pytest.mark.parametrize(
+    ("type", "known"),
+    [
+        (MatrixType(1, 1), True),
+        (MatrixType(1, SAMPLES), True),
+        (MatrixType(None, SAMPLES), False),
+        (MatrixType(1, None), False),
+    ],
+)
+def test_a_matrix_is_known_when_rows_and_columns_are(type: MatrixType, known: bool) -> None:
+    assert type.is_known is known
