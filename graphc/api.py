@@ -64,8 +64,7 @@ def loads(
     """The network in a text; `macros` are texts too. As `load` otherwise."""
     texts = _names(macros)
     for given in (text, *texts):
-        if not isinstance(given, str):
-            raise fail("argument-type", f"loads requires text, got {type(given).__name__}")
+        _require(given, str, "text")
     sources = [(f"<macros {i}>", m) for i, m in enumerate(texts, start=1)]
     return _read(text, "<text>", sources, defines, language, Path(), seed)
 
@@ -144,8 +143,7 @@ def compile_training(
     From here on the network holds its parameters in the step's precision. Statistics must have
     been computed (`net.precompute`). Raises GraphcError for a bad network or option.
     """
-    if not isinstance(learner, SGD):
-        raise fail("argument-type", f"a learner is required, got {type(learner).__name__}")
+    _require(learner, SGD, "a learner")
     options = CompileOptions(backend, parse_precision(precision), batch, verify)
     return compile_training_step(_model_of(network), learner, options, criterion=criterion)
 
@@ -155,8 +153,14 @@ def _names(given: str | Sequence[str]) -> list[str]:
     return [given] if isinstance(given, str) else list(given)
 
 
-def _model_of(network: object) -> Model:
-    model = network.model if isinstance(network, GraphBuilder) else network
-    if not isinstance(model, Model):
-        raise fail("argument-type", f"a network is required, got {type(network).__name__}")
-    return model
+def _model_of(network: GraphBuilder | Model) -> Model:
+    if isinstance(network, GraphBuilder):
+        return network.model
+    _require(network, Model, "a network")
+    return network
+
+
+def _require(given: object, kind: type, what: str) -> None:
+    """For callers without a type checker."""
+    if not isinstance(given, kind):
+        raise fail("argument-type", f"{what} is required, got {type(given).__name__}")

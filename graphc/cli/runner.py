@@ -46,7 +46,9 @@ def run_command(command: click.Command, name: str, argv: Sequence[str], terminal
         return EXIT_INTERRUPTED
     except GraphcError as error:
         terminal.diagnostics(error.diagnostics)
-        return EXIT_BAD_INPUT
+        # What only the command line can have said is a wrong command line, wherever it was found.
+        usage = all(d.slug == "bad-option" for d in error.diagnostics)
+        return EXIT_USAGE if usage else EXIT_BAD_INPUT
     except BrokenPipeError:
         raise
     except OSError as error:

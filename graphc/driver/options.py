@@ -44,12 +44,18 @@ class CompileOptions:
                 "bad-option",
                 f"a backend is one of {', '.join(BACKENDS)}, got `{self.backend}`{near}",
             )
-        if not isinstance(self.batch, int) or not 1 <= self.batch <= 2**31 - 1:
+        if not _is_whole(self.batch) or not 1 <= self.batch <= 2**31 - 1:
             raise fail("bad-option", f"batch requires 1 to 2147483647 samples, got {self.batch!r}")
 
 
 def parse_precision(text: str) -> DType:
     """f32 or f64 (also as the toolkit's `float` and `double`)."""
-    if not isinstance(text, str) or text not in PRECISIONS:
-        raise fail("bad-option", f"a precision is f32 or f64, got `{text}`")
-    return PRECISIONS[text]
+    for name, dtype in PRECISIONS.items():
+        if name == text:
+            return dtype
+    raise fail("bad-option", f"a precision is f32 or f64, got `{text}`")
+
+
+def _is_whole(value: object) -> bool:
+    """For callers without a type checker."""
+    return isinstance(value, int)

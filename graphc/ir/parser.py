@@ -140,6 +140,7 @@ class _Parser:
         module = Module()
         names: set[str] = set()
         while self._token.kind != "end":
+            start = self._at
             try:
                 if self._is("dim"):
                     module.dims.append(self._dim())
@@ -148,11 +149,13 @@ class _Parser:
                 else:
                     raise self._error(f"`dim`, `graph` or `func` is required, got {self._seen()}")
             except _SyntaxError:
-                self._skip_to_top_level()
+                self._skip_to_top_level(start)
         return module
 
-    def _skip_to_top_level(self) -> None:
-        self._advance()
+    def _skip_to_top_level(self, start: int) -> None:
+        """Go on at the next declaration behind the token at index `start`."""
+        if self._at == start:
+            self._advance()
         while self._token.kind != "end" and not self._starts_top_level():
             self._advance()
 
@@ -453,7 +456,8 @@ class _Parser:
             for token in operands:
                 value = scope.values.get(token.text)
                 if value is None:
-                    near = suggestion(token.text, scope.values)
+                    few = self._errors < MAX_ERRORS  # finding near names takes time
+                    near = suggestion(token.text, scope.values) if few else ""
                     self._error(f"value {token.text} is not defined{near}", token, "undefined-name")
                 else:
                     values.append(value)

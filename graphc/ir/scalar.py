@@ -19,8 +19,9 @@ class Scalars(Protocol[S]):
     """One element at a time. Operands of a word share one element type.
 
     maximum and minimum give nan if either operand is nan; comparisons give i1, false on nan
-    except not_equal; cast to an integer saturates and takes nan to 0; integer division by zero
-    gives 0, and the smallest integer divided by -1 wraps.
+    except not_equal; cast of a float to an integer saturates and takes nan to 0, of an integer to
+    a narrower one wraps; integer division by zero gives 0, and the smallest integer divided by -1
+    wraps.
     """
 
     def add(self, a: S, b: S, /) -> S: ...

@@ -108,10 +108,7 @@ def train(
     model = getattr(network, "model", network)
     if not isinstance(model, Model):
         raise fail("argument-type", f"train requires a network, got {type(network).__name__}")
-    if not isinstance(data, Mapping):
-        raise fail("argument-type", f"data requires arrays by name, got {type(data).__name__}")
-    if not isinstance(epochs, int) or epochs < 0:
-        raise fail("bad-value", f"epochs requires a whole number of at least 0, got {epochs!r}")
+    _check_arguments(data, epochs)
 
     def schedule(given: Rates | None, name: str, **limits: object) -> Schedule | None:
         if given is None or isinstance(given, Schedule):
@@ -132,6 +129,14 @@ def train(
     )
     options = CompileOptions(backend=backend, precision=parse_precision(precision))
     return run_training(model, data, plan, options, progress or Progress())
+
+
+def _check_arguments(data: object, epochs: object) -> None:
+    """For callers without a type checker."""
+    if not isinstance(data, Mapping):
+        raise fail("argument-type", f"train requires arrays by name, got {type(data).__name__}")
+    if not isinstance(epochs, int) or epochs < 0:
+        raise fail("bad-value", f"epochs requires a whole number of at least 0, got {epochs!r}")
 
 
 def run_training(

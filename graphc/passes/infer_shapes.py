@@ -71,12 +71,13 @@ def _refine_parameters(op: Operation) -> list[Operation]:
         if source is None or source.opdef is not PARAMETER or node_type(source).is_known:
             continue
         cols = 1 if type.has_samples else type.cols
-        new = merged(node_type(source), MatrixType(type.rows, cols))
+        assert isinstance(source.params, ParameterParams)
+        # What the parameter declares comes first: it may not have been visited yet.
+        declared = MatrixType(source.params.rows or None, source.params.cols or None)
+        new = merged(merged(declared, node_type(source)), MatrixType(type.rows, cols))
         if new == source.result.type:
             continue
         source.result.type = new
-        assert isinstance(source.params, ParameterParams) and not new.has_samples
-        assert not isinstance(new.cols, MatrixType)
         source.params = replace(
             source.params, rows=new.rows or 0, cols=new.cols if isinstance(new.cols, int) else 0
         )

@@ -28,7 +28,7 @@ FORBIDDEN_KEYWORDS = {("shell", True), ("allow_pickle", True)}
 # file -> calls allowed there, and why
 ALLOWED: dict[str, set[str]] = {
     # Runs the Python module that this backend has just written; its text is made of numbers,
-    # numbered names and numpy calls, never of names out of a file.
+    # numbered names and numpy calls, names out of a file only as sanitised by names.py.
     "graphc/backends/numpy/runtime.py": {"exec", "compile"},
 }
 

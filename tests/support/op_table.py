@@ -315,6 +315,7 @@ ROWS: tuple[Row, ...] = (
         for op in (_e.LOGICAL_AND, _e.LOGICAL_OR, _e.LOGICAL_NOT)
     ),
     Row(_e.CAST, ALL, _casts, EXACT, "smooth"),
+    Row(_e.STOP_GRADIENT, ALL, _elementwise(_e.STOP_GRADIENT), EXACT),
     Row(constant.CONSTANT, ALL, _constants, EXACT),
     Row(constant.IOTA, NUMBERS, _positions, EXACT),
     Row(constant.EXTENT, FLOATS, _extents, EXACT),

@@ -157,7 +157,8 @@ def write(name, array):
         np.save(name, array)
         return
     digits = "%.9g" if array.dtype == np.float32 else "%.17g"
-    np.savetxt(sys.stdout if name == "-" else name, array.reshape(len(array), -1), fmt=digits)
+    rows = array if array.ndim == 2 else array.reshape(max(len(array), 1), -1)
+    np.savetxt(sys.stdout if name == "-" else name, rows, fmt=digits)
 '''
 
 

@@ -1,5 +1,7 @@
 """The signature of a function in the IR."""
 
+# ruff: noqa: E501  # the text form has one line per function head
+
 from __future__ import annotations
 
 from graphc.backends.signature import make_signature

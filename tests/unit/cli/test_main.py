@@ -74,6 +74,11 @@ def test_a_wrong_model_is_exit_code_3_with_the_place() -> None:
     assert err.startswith("error[unknown-function]: there is no function Foo\n  --> net.ndl:1:5\n")
 
 
+def test_an_option_that_turns_out_wrong_later_is_exit_code_2_all_the_same() -> None:
+    code, err = run_raising(fail("bad-option", "no pass is called `x`"))
+    assert (code, err) == (2, "error[bad-option]: no pass is called `x`\n")
+
+
 def test_a_file_error_names_the_file() -> None:
     code, err = run_raising(FileNotFoundError(2, "No such file or directory", "net.ndl"))
     assert (code, err) == (3, "error[file]: net.ndl: No such file or directory\n")

@@ -1,5 +1,7 @@
 """What the numpy backend writes: the text, and that it computes what the IR says."""
 
+# ruff: noqa: E501  # the text form has one line per function head
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,5 +1,7 @@
 """The Python file: it runs without graphc, checks its inputs, and is a command."""
 
+# ruff: noqa: E501  # the text form has one line per function head
+
 from __future__ import annotations
 
 import importlib.util

@@ -1,5 +1,7 @@
 """The reference backend writes results where they belong."""
 
+# ruff: noqa: E501  # the text form has one line per function head
+
 from __future__ import annotations
 
 import numpy as np

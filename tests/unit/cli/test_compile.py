@@ -1,0 +1,84 @@
+"""`graphc compile`: which files are made, and what it says about them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import graphc, write_network
+
+
+def test_the_kind_is_told_from_the_name(tmp_path: Path) -> None:
+    done = graphc("compile", write_network(tmp_path), "-o", tmp_path / "net.py")
+    assert done.code == 0
+    assert "import numpy as np" in (tmp_path / "net.py").read_text()
+    assert str(tmp_path / "net.py") in done.err
+
+
+def test_kinds_may_be_joined_by_commas_or_repeated(tmp_path: Path) -> None:
+    network = write_network(tmp_path)
+    for folder, kinds in (("a", ("--emit", "ir,py")), ("b", ("--emit", "ir", "--emit", "py"))):
+        (tmp_path / folder).mkdir()
+        assert graphc("compile", network, "-o", tmp_path / folder / "net", *kinds).code == 0
+        made = sorted(p.name for p in (tmp_path / folder).iterdir())
+        assert made == ["net.gir", "net.py"]
+
+
+def test_json_lists_the_files(tmp_path: Path) -> None:
+    out = tmp_path / "net.gir"
+    record = json.loads(graphc("compile", write_network(tmp_path), "-o", out, "--json").out)
+    assert record["files"] == {"ir": {"path": str(out), "bytes": out.stat().st_size}}
+    assert record["schema"] == 1
+
+
+def test_text_can_go_to_stdout(tmp_path: Path) -> None:
+    done = graphc("compile", write_network(tmp_path), "-o", "-", "--emit", "ir")
+    assert done.code == 0
+    assert done.out.startswith("dim N <= 256\n")
+
+
+@pytest.mark.parametrize("more", [(), ("--emit", "exe"), ("--emit", "ir,py")])
+def test_only_one_text_can_go_to_stdout(tmp_path: Path, more: tuple[str, ...]) -> None:
+    assert graphc("compile", write_network(tmp_path), "-o", "-", *more).code == 2
+
+
+def test_the_bound_nodes_and_precision_reach_the_result(tmp_path: Path) -> None:
+    done = graphc(
+        *("compile", write_network(tmp_path), "-o", "-", "--emit", "ir"),
+        *("--bound", "5", "--nodes", "t", "--precision", "double"),
+    )
+    assert done.out.startswith("dim N <= 5\n")
+    assert "-> (t: tensor<Nx2xf64>)" in done.out
+
+
+def test_the_c_name_comes_from_the_file_unless_it_is_given(tmp_path: Path) -> None:
+    network = write_network(tmp_path)
+    python = graphc("compile", network, "-o", "-", "--emit", "py")
+    assert "def net(" in python.out
+    named = graphc("compile", network, "-o", "-", "--emit", "py", "--name", "digits")
+    assert "def digits(" in named.out
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("-o", "net", "--emit", "exee"), "did you mean `exe`"),
+        (("-o", "net.xyz"), "--emit"),
+    ],
+)
+def test_a_kind_that_is_unknown_is_a_usage_error(
+    tmp_path: Path, more: tuple[str, ...], message: str
+) -> None:
+    done = graphc("compile", write_network(tmp_path), *more)
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_a_network_whose_statistics_have_no_value_is_refused(tmp_path: Path) -> None:
+    text = "x = Input(2, tag=feature)\nm = Mean(x)\nz = Minus(x, m)\nOutputNodes = (z)\n"
+    done = graphc("compile", write_network(tmp_path, text), "-o", tmp_path / "net.gir")
+    assert done.code == 3
+    assert "error[not-precomputed]" in done.err
+    assert not (tmp_path / "net.gir").exists()
