@@ -259,8 +259,9 @@ def _input(port: _Port, value: object, sizes: dict[str, int]) -> Array:
     if len(shape) != len(port.shape):
         raise _wrong_shape(port, shape, sizes)
     for dim, size in zip(port.shape, shape, strict=True):
-        if size != (dim if isinstance(dim, int) else sizes.setdefault(dim, size)):
+        if size != (dim if isinstance(dim, int) else sizes.get(dim, size)):
             raise _wrong_shape(port, shape, sizes)
+    sizes.update((d, n) for d, n in zip(port.shape, shape, strict=True) if isinstance(d, str))
     if array.dtype != port.dtype:
         array = _convert(port, array)
     flags = array.flags

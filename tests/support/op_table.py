@@ -205,8 +205,6 @@ def _reshapes(dtype: DType) -> Iterable[Case]:
 
 def _transposes(dtype: DType) -> Iterable[Case]:
     for name, dims in SHAPES.items():
-        if not dims:
-            continue  # nothing to reorder: `movement.transpose` emits no operation for it
         for order in itertools.permutations(range(len(dims))):
             if len(dims) == 4 and order[0] == 0:
                 continue  # enough of 24 orders

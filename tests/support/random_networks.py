@@ -15,6 +15,7 @@ import numpy as np
 
 from graphc.builder import GraphBuilder, Node
 from graphc.driver.prepare import prepare
+from graphc.ops.nodes.layout import node_type
 from graphc.passes.expand_nodes import inputs_of
 from graphc.support.graphs import reachable
 
@@ -45,6 +46,12 @@ class RandomNetwork:
     leaves: dict[str, Array]
     outputs: tuple[str, ...]
     wrt: tuple[str, ...]
+
+    @property
+    def with_samples(self) -> frozenset[str]:
+        """The nodes with one column per sample."""
+        nodes = self.builder.nodes
+        return frozenset(n.name for n in nodes if node_type(n.operation).has_samples)
 
     def inputs(self, names: Sequence[str], dtype: np.dtype) -> dict[str, Array]:
         """The data as a caller hands them over, (samples, rows)."""

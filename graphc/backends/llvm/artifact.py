@@ -5,7 +5,8 @@
     const char *NAME_status(int32_t code)
     const char *NAME_info(void)
 
-The parameters are embedded. Nothing else is visible, no memory is allocated, nothing global is written, no library is called.
+The parameters are embedded. Nothing else is visible, no memory is allocated, nothing global is
+written, no library is called.
 """
 
 from __future__ import annotations

@@ -103,20 +103,26 @@ class _GemmEmitter:
                 self._packed_blocks(mul(self.code, start, self.ldb), panel, goal)
                 return
             enough = self._rows_worth_packing()
+            if enough is None:
+                self._direct_panel(start, goal)
+                return
             with _if(self.code, self.scalars, "slt", self.m, enough) as possible:
                 if possible:
-                    source = offset(self.code, self.b, self.tile.element, start)
-                    no = constant(0, I1)
-                    self._rows(self.a, source, self.ldb, goal, self.n, self.k, no)
+                    self._direct_panel(start, goal)
             with _if(self.code, self.scalars, "sge", self.m, enough) as possible:
                 if possible:
                     self._packed_blocks(start, panel, goal)
 
-    def _rows_worth_packing(self) -> Val:
-        """How many rows of C pay for packing B, which lies in rows already but far apart."""
+    def _rows_worth_packing(self) -> Val | None:
+        """How many rows of C pay for packing a B that lies in rows already; None if none do."""
         n = number_of(self.n)
         is_near = n is not None and n * self.product.dtype.itemsize <= NEAR_BYTES
-        return index(2**62 if is_near else 2 * self.height)
+        return None if is_near else index(2 * self.height)
+
+    def _direct_panel(self, start: Val, goal: Val) -> None:
+        """One panel of C with B read where it lies."""
+        source = offset(self.code, self.b, self.tile.element, start)
+        self._rows(self.a, source, self.ldb, goal, self.n, self.k, constant(0, I1))
 
     def _packed_blocks(self, start: Val, panel: Val, goal: Val) -> None:
         """One panel of C from blocks of k; the first sets C, the others add to it.

@@ -259,7 +259,7 @@ def test_a_spoilt_sample_in_the_first_epoch_leaves_the_initial_parameters() -> N
         ({"learning_rate": None}, "bad-value"),
         ({"learning_rate_per_sample": 0.1}, "bad-value"),
         ({"learning_rate": -1.0}, "bad-value"),
-        ({"learning_rate": "0.1:"}, "parse"),
+        ({"learning_rate": "0.1:x"}, "parse"),
         ({"learning_rate": []}, "bad-value"),
         ({"minibatch": 0}, "bad-value"),
         ({"minibatch": 2.5}, "bad-value"),
