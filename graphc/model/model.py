@@ -168,9 +168,11 @@ def _check_values(model: Model, tensors: Mapping[str, np.ndarray], path: Path) -
     for name, op in expected.items():
         type = node_type(op)
         if name not in tensors:
-            if op.opdef is PARAMETER:
-                continue  # never trained or touched: drawn from the seed when needed
-            raise fail("bad-model-file", f"{path}: `{name}` is marked computed but has no value")
+            # A parameter without a value is drawn from the seed when it is needed. It must not
+            # name a file: a model from elsewhere may not make us read our own files.
+            if isinstance(op.params, ParameterParams) and op.params.init != "from_file":
+                continue
+            raise fail("bad-model-file", f"{path}: `{name}` has no value in the file")
         found = tensors[name]
         if found.dtype.kind != "f" or (type.is_known and found.shape != (type.rows, type.cols)):
             raise fail(

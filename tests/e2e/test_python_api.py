@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -533,6 +536,41 @@ def test_compiling_before_precompute_says_what_to_do() -> None:
         gc.compile(statistics_network(), backend="numpy")
     assert {d.slug for d in raised.value.diagnostics} == {"not-precomputed"}
     assert "run precompute over the data set first" in str(raised.value)
+
+
+# --- the same every time -------------------------------------------------------------------------
+
+HASHED = """
+import hashlib, sys
+import graphc as gc
+from tests.support.networks import classes, classifier
+
+net, digest = classifier(), hashlib.sha256()
+gc.train(net, classes(30), epochs=2, minibatch=8, learning_rate=1, backend=sys.argv[1])
+r = gc.compile(net, ["ce", "z"], gradients=["W0", "h"], backend=sys.argv[1])(**classes(4))
+for name, value in [*net.parameters.items(), *r.items()]:
+    digest.update(name.encode() + value.tobytes())
+digest.update(str(net).encode())
+sys.stdout.write(digest.hexdigest())
+"""
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_results_do_not_depend_on_the_seed_of_hashing(backend: str) -> None:
+    root = str(Path(__file__).parents[2])
+    found: set[str] = set()
+    for seed in ("0", "1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": root}
+        done = subprocess.run(
+            [sys.executable, "-c", HASHED, backend],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        found.add(done.stdout)
+    assert len(found) == 1
+    assert len(found.pop()) == 64
 
 
 # --- options -------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ Array = np.ndarray
 WIDER = {DType.F32: np.float64, DType.F64: np.longdouble}
 MOVED = 3  # plain evaluations with other roundings
 MAX_CONDITION = 1e4  # plain error in units of rounding above which a network says nothing
+SMALL = 0.01  # below this size, where much cancelled, the condition is measured against it
 ULPS = 8
 
 _ROUNDED = (
@@ -88,7 +89,7 @@ def expectations(network: RandomNetwork, dtype: DType) -> dict[str, Expected] | 
         error = max(_distance(p[name], value) for p in plain if name in p)
         largest = float(np.max(np.abs(value), initial=0.0))
         unit = float(np.finfo(dtype.numpy).eps)
-        if not np.all(np.isfinite(value)) or error > MAX_CONDITION * unit * max(largest, 1e-30):
+        if not np.all(np.isfinite(value)) or error > MAX_CONDITION * unit * max(largest, SMALL):
             return None
         expected[name] = Expected(value, error)
     return expected

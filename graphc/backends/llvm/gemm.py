@@ -3,7 +3,7 @@
 C is cut into panels as wide as a tile, vectors along n. The last panel is moved left to end with
 the matrix, so whole panels need no masks: its columns are computed again, with the same bits.
 A matrix narrower than a tile goes through a padded block. B is read in place, or packed in blocks
-of k when it is stored transposed. Few rows times a transposed B are dot products along k.
+of k when it is stored transposed or its rows are long and there are enough rows of C to pay for it.
 """
 
 from __future__ import annotations

@@ -8,13 +8,11 @@ Each function is written once for both types; a `_Format` holds what differs.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from graphc.backends.llvm.arithmetic import Arithmetic
 from graphc.backends.llvm.text import Val
-
-if TYPE_CHECKING:
-    from graphc.backends.llvm.scalars import LlvmScalars
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +113,14 @@ _F64 = _Format(
 )
 
 
-def exp(s: LlvmScalars, x: Val) -> Val:
+def exp(s: Arithmetic, x: Val) -> Val:
     """e^x = 2^n (1 + r + r^2 P(r)) with n the integer nearest x / ln 2."""
     f = _format(x)
     low, high = f.exp_range
     return _exp_in_range(s, _at_least(s, low, _at_most(s, high, x)))
 
 
-def log(s: LlvmScalars, x: Val) -> Val:
+def log(s: Arithmetic, x: Val) -> Val:
     """log x = e ln 2 + log m with m between sqrt(1/2) and sqrt(2); nan below zero."""
     f = _format(x)
     c = _constants(s, x)
@@ -138,7 +136,7 @@ def log(s: LlvmScalars, x: Val) -> Val:
     return s.select(s.equal(x, c(float("inf"))), x, y)
 
 
-def tanh(s: LlvmScalars, x: Val) -> Val:
+def tanh(s: Arithmetic, x: Val) -> Val:
     """From e^2a, a = abs x, with the sign of x put back; small a apart (see the two helpers)."""
     f = _format(x)
     c = _constants(s, x)
@@ -151,7 +149,7 @@ def tanh(s: LlvmScalars, x: Val) -> Val:
     return s.intrinsic("copysign", y, x)
 
 
-def sigmoid(s: LlvmScalars, x: Val) -> Val:
+def sigmoid(s: Arithmetic, x: Val) -> Val:
     """1 / (1 + t) or t / (1 + t) with t = e^-abs(x): never overflows, keeps small results."""
     f = _format(x)
     c = _constants(s, x)
@@ -160,7 +158,7 @@ def sigmoid(s: LlvmScalars, x: Val) -> Val:
     return s.div(top, s.add(t, c(1.0)))
 
 
-def _exp_in_range(s: LlvmScalars, x: Val) -> Val:
+def _exp_in_range(s: Arithmetic, x: Val) -> Val:
     """exp where 2^n may be too big or small for one factor: it is applied in two halves."""
     f = _format(x)
     shifted, r = _reduce(s, x)
@@ -175,7 +173,7 @@ def _exp_in_range(s: LlvmScalars, x: Val) -> Val:
     return s.mul(s.mul(y, s.bits(first)), s.bits(second))
 
 
-def _reduce(s: LlvmScalars, x: Val) -> tuple[Val, Val]:
+def _reduce(s: Arithmetic, x: Val) -> tuple[Val, Val]:
     """(magic + n, r) with x = n ln 2 + r."""
     f = _format(x)
     c = _constants(s, x)
@@ -185,18 +183,18 @@ def _reduce(s: LlvmScalars, x: Val) -> tuple[Val, Val]:
     return shifted, s.fma(n, c(-f.ln2_low), r)
 
 
-def _exp_polynomial(s: LlvmScalars, r: Val) -> Val:
+def _exp_polynomial(s: Arithmetic, r: Val) -> Val:
     """e^r - 1 for small r."""
     return s.fma(s.mul(r, r), _horner(s, _format(r).exp_terms, r), r)
 
 
-def _power(s: LlvmScalars, f: _Format, n: Val, add: int) -> Val:
+def _power(s: Arithmetic, f: _Format, n: Val, add: int) -> Val:
     """The bits of 2^(n + add)."""
     exponent = s.code.binary("shl", n, s.const(f.fraction_bits, n))
     return s.add(exponent, s.const(_wrapped(f, (f.bias + add) << f.fraction_bits), n))
 
 
-def _split(s: LlvmScalars, x: Val) -> tuple[Val, Val]:
+def _split(s: Arithmetic, x: Val) -> tuple[Val, Val]:
     """(m, e), both floats, with x = m 2^e and m in [sqrt(1/2), sqrt(2)); x positive and normal."""
     f = _format(x)
     bits = s.bits(x)
@@ -213,7 +211,7 @@ def _split(s: LlvmScalars, x: Val) -> tuple[Val, Val]:
     return m, s.sub(placed, s.const(whole + f.bias, x))
 
 
-def _log1p(s: LlvmScalars, fraction: Val, e: Val) -> Val:
+def _log1p(s: Arithmetic, fraction: Val, e: Val) -> Val:
     """e ln 2 + log(1 + fraction)."""
     f = _format(fraction)
     c = _constants(s, fraction)
@@ -231,7 +229,7 @@ def _log1p(s: LlvmScalars, fraction: Val, e: Val) -> Val:
     return s.fma(e, c(f.ln2_high), s.add(fraction, correction))
 
 
-def _tanh_by_polynomial(s: LlvmScalars, a: Val, twice: Val) -> Val:
+def _tanh_by_polynomial(s: Arithmetic, a: Val, twice: Val) -> Val:
     """a + a^3 P(a^2) for small a, else 1 - 2 / (e^2a + 1)."""
     f = _format(a)
     c = _constants(s, a)
@@ -244,7 +242,7 @@ def _tanh_by_polynomial(s: LlvmScalars, a: Val, twice: Val) -> Val:
     return s.select(s.less(a, c(f.tanh_small)), small, large)
 
 
-def _tanh_by_expm1(s: LlvmScalars, twice: Val) -> Val:
+def _tanh_by_expm1(s: Arithmetic, twice: Val) -> Val:
     """m / (m + 2) with m = e^2a - 1."""
     f = _format(twice)
     c = _constants(s, twice)
@@ -254,25 +252,27 @@ def _tanh_by_expm1(s: LlvmScalars, twice: Val) -> Val:
     return s.div(m, s.add(m, c(2.0)))
 
 
-def _horner(s: LlvmScalars, terms: tuple[float, ...], x: Val) -> Val:
+def _horner(s: Arithmetic, terms: tuple[float, ...], x: Val) -> Val:
     y = s.const(terms[-1], x)
     for term in reversed(terms[:-1]):
         y = s.fma(y, x, s.const(term, x))
     return y
 
 
-def _at_most(s: LlvmScalars, limit: float, x: Val) -> Val:
+def _at_most(s: Arithmetic, limit: float, x: Val) -> Val:
     """The smaller of the two; nan stays nan. One instruction in this operand order."""
     bound = s.const(limit, x)
     return s.select(s.less(bound, x), bound, x)
 
 
-def _at_least(s: LlvmScalars, limit: float, x: Val) -> Val:
+def _at_least(s: Arithmetic, limit: float, x: Val) -> Val:
     bound = s.const(limit, x)
     return s.select(s.greater(bound, x), bound, x)
 
 
-def _constants(s: LlvmScalars, x: Val):  # noqa: ANN202 - a local shorthand
+def _constants(s: Arithmetic, x: Val) -> Callable[[float], Val]:
+    """A short name for constants of x's type."""
+
     def c(value: float) -> Val:
         return s.const(value, x)
 

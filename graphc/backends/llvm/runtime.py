@@ -34,6 +34,7 @@ class NativeFunction:
             self._loaded, ENTRY, ctypes.c_int32, pointer, pointer, pointer
         )
         self._names = tuple(d.name for d in signature.dims)
+        self._lasting = tuple(a.role in ("parameter", "state") for a in signature.arguments)
         self._threads = threading.local()
 
     def __call__(
@@ -47,7 +48,12 @@ class NativeFunction:
         if tables is None:
             tables = self._threads.tables = _Tables(self.signature)
         buffers, dims = tables.buffers, tables.dims
-        for i, array in enumerate((*arguments, *results)):
+        held = tables.held
+        for i, array in enumerate(arguments):
+            if array is not held[i]:
+                buffers[i] = _address(array)
+                held[i] = array if self._lasting[i] else None
+        for i, array in enumerate(results, start=len(arguments)):
             buffers[i] = _address(array)
         for i, name in enumerate(self._names):
             dims[i] = sizes[name]
@@ -69,11 +75,16 @@ _char_at: Callable[[object], ctypes.c_char] = ctypes.c_char.from_buffer  # type:
 
 
 class _Tables:
-    """What one thread hands to the entry: pointer table, sizes, scratch memory."""
+    """What one thread hands to the entry: pointer table, sizes, scratch memory.
+
+    held   the array whose address stands in the table already: parameters and learner state are
+           the same arrays from call to call, inputs are not
+    """
 
     def __init__(self, signature: Signature) -> None:
         count = len(signature.arguments) + len(signature.fresh_results)
         self.buffers = (ctypes.c_uint64 * max(count, 1))()
+        self.held: list[np.ndarray | None] = [None] * len(signature.arguments)
         self.dims = (ctypes.c_int64 * max(len(signature.dims), 1))()
         self._arena = np.empty(signature.arena_bytes + ALIGNMENT, np.uint8)
         self.buffers_at = ctypes.addressof(self.buffers)

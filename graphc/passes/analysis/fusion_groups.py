@@ -45,7 +45,13 @@ from graphc.ir.codegen import (
 )
 from graphc.ir.core import Block, Operation, Value
 from graphc.ir.types import Dim, TensorType
-from graphc.ops.reduction import ReduceParams
+from graphc.passes.analysis.iteration import (
+    dims_of,
+    is_row_reduction,
+    iteration_dims,
+    merge_dims,
+    varies_in_leading_dims,
+)
 from graphc.support.graphs import topological_order
 
 MAX_FREE_CHAIN = 8
@@ -86,31 +92,6 @@ class _Group:
     into: _Group | None = None
 
 
-def is_row_reduction(op: Operation) -> bool:
-    """A reduction over the innermost axis alone; its result may be read in the same kernel."""
-    assert isinstance(op.params, ReduceParams)
-    return op.params.axes == (len(_dims_of(op.operands[0])) - 1,)
-
-
-def iteration_dims(op: Operation) -> tuple[Dim, ...]:
-    """The dims over which `op` runs: a reduction's are its operand's."""
-    if isinstance(op.opdef.codegen, Reduction):
-        return _dims_of(op.operands[0])
-    return _dims_of(op.result)
-
-
-def merge_dims(a: Sequence[Dim], b: Sequence[Dim]) -> tuple[Dim, ...] | None:
-    """The space of which `a` and `b` are parts, None when there is none."""
-    if len(a) != len(b):
-        return None
-    merged: list[Dim] = []
-    for x, y in zip(a, b, strict=True):
-        if x != y and x != 1 and y != 1:
-            return None
-        merged.append(y if x == 1 else x)
-    return tuple(merged)
-
-
 def fusion_groups(block: Block, limit: int) -> FusionGroups:
     """Group the operations of `block`, at most `limit` to a kernel."""
     grouping = _Grouping(block, limit)
@@ -122,11 +103,6 @@ def fusion_groups(block: Block, limit: int) -> FusionGroups:
     grouping.merge_siblings()
     grouping.move_to_readers()
     return grouping.finish()
-
-
-def _dims_of(value: Value) -> tuple[Dim, ...]:
-    assert isinstance(value.type, TensorType)
-    return value.type.dims
 
 
 def _bytes_of(value: Value) -> int:
@@ -325,7 +301,7 @@ class _Grouping:
         dims = iteration_dims(member)
         if dims == space:
             return True
-        if not _varies_in_leading_dims(dims, space):
+        if not varies_in_leading_dims(dims, space):
             return False
         if dims[:-1] == space[:-1] and isinstance(space[-1], int) and space[-1] > 0:
             return True
@@ -365,7 +341,7 @@ class _Grouping:
                     assert here.space is not None
                     if value.op in self._group_of and self._find(value.op) is here:
                         continue
-                    if _dims_of(value) != here.space:
+                    if dims_of(value) != here.space:
                         continue
                     other = _resolve(first.setdefault((value, here.level, here.space), here))
                     if other is not here and self._is_legal([other, here], None, ()):
@@ -425,12 +401,10 @@ class _Grouping:
         space = target.space
         assert space is not None
         dims = [iteration_dims(m) for m in cone]
-        return all(
-            merge_dims(d, space) == space and _varies_in_leading_dims(d, space) for d in dims
-        )
+        return all(merge_dims(d, space) == space and varies_in_leading_dims(d, space) for d in dims)
 
     def _traffic_of_moving(
-        self, cone: Iterable[Operation], group: _Group, target: _Group
+        self, cone: dict[Operation, None], group: _Group, target: _Group
     ) -> int | None:
         """Bytes that are read and written more if `target` computes the cone; None if it cannot."""
         read = {v for m in target.members for v in self._sources(m)}
@@ -496,13 +470,3 @@ def _can_lift(group: _Group, level: int, joined: Sequence[_Group]) -> bool:
     if len(group.readers) > MAX_READERS_TO_LIFT:
         return False
     return all(r.level > level or r in joined for r in map(_resolve, group.readers))
-
-
-def _varies_in_leading_dims(dims: Sequence[Dim], space: Sequence[Dim]) -> bool:
-    ended = False
-    for own, full in zip(dims, space, strict=True):
-        if own != full:
-            ended = True
-        elif ended and own != 1:
-            return False
-    return True

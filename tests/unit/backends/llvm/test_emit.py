@@ -221,3 +221,16 @@ def run_guarded(
         for name, value in expected.items()
     )
     return 0 if good else 1
+
+
+def test_another_array_for_a_parameter_is_noticed() -> None:
+    compiled, signature = training_step()
+    first = random_arguments(signature, {"N": 7}, seed=1)
+    second = random_arguments(signature, {"N": 7}, seed=2)
+    before = first["w"].copy()
+    loss = np.empty((1, 1), np.float32)
+    compiled(list(first.values()), [loss], {"N": 7})
+    after = first["w"].copy()
+    assert not np.array_equal(before, after)
+    compiled(list(second.values()), [loss], {"N": 7})
+    np.testing.assert_array_equal(first["w"], after)

@@ -156,3 +156,25 @@ def test_a_block_is_transposed_by_shuffles(count: int) -> None:
         both = held[a] + held[b]
         held[name] = [both[i] for i in order]
     assert [held[v.ref] for v in result] == [[(i, j) for i in range(count)] for j in range(count)]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=LAYOUT_IDS)
+@pytest.mark.parametrize("columns", [10, 40, 300])
+def test_a_row_has_the_same_bits_whatever_other_rows_are_computed(
+    columns: int, layout: tuple[bool, bool]
+) -> None:
+    module = parse(product(("M", columns, 600), layout, "f32", bound=50))
+    (function,) = module.functions
+    signature = make_signature(module, function)
+    compiled = compile_function(function, signature)
+    rng = np.random.default_rng(1)
+    rows = rng.standard_normal((50, 600)).astype(np.float32)
+    b = rng.standard_normal((columns, 600) if layout[1] else (600, columns)).astype(np.float32)
+
+    def run(a: np.ndarray) -> np.ndarray:
+        given = {"a": np.ascontiguousarray(a.T if layout[0] else a), "b": b}
+        return call(compiled, signature, given, {"M": len(a)})["c"]
+
+    together = run(rows)
+    for count in (1, 5, 13):
+        np.testing.assert_array_equal(run(rows[:count]), together[:count])

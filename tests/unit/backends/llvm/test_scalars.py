@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from graphc.backends.llvm import engine
-from graphc.backends.llvm.scalars import LlvmScalars, is_number
+from graphc.backends.llvm.arithmetic import is_number
+from graphc.backends.llvm.scalars import LlvmScalars
 from graphc.backends.llvm.target import TARGETS, X86_64, Target, host_target
 from graphc.backends.llvm.text import Code, Module, Val, constant, lane_type
 from graphc.ir.scalar import WORDS

@@ -1,0 +1,210 @@
+"""The scalar vocabulary on LLVM values without its functions: arithmetic, order, truth, types.
+
+All operands of a word have the same number of lanes; whoever writes a loop splats what is the same
+for every lane. No fast-math flags: each word is one rounding, so vector bodies and scalar tails
+agree exactly. `fma` is the one private word, used by the mathematical functions only.
+"""
+
+from __future__ import annotations
+
+from graphc.backends.llvm.text import (
+    ELEMENT_BYTES,
+    Code,
+    LaneType,
+    Val,
+    constant,
+    element_of,
+    lane_type,
+)
+from graphc.ir.types import DType
+
+_FLOATS = ("float", "double")
+
+
+class Arithmetic:
+    """The words that are a few instructions each, and the private layer below them."""
+
+    def __init__(self, code: Code, *, has_fma: bool) -> None:
+        self.code = code
+        self.has_fma = has_fma
+
+    # Arithmetic
+
+    def add(self, a: Val, b: Val) -> Val:
+        return self.code.binary("fadd" if is_float(a) else "add", a, b)
+
+    def sub(self, a: Val, b: Val) -> Val:
+        return self.code.binary("fsub" if is_float(a) else "sub", a, b)
+
+    def mul(self, a: Val, b: Val) -> Val:
+        return self.code.binary("fmul" if is_float(a) else "mul", a, b)
+
+    def div(self, a: Val, b: Val) -> Val:
+        """Integers: towards zero; x / 0 is 0 and the smallest number / -1 wraps."""
+        return self.code.binary("fdiv", a, b) if is_float(a) else self._integer_div(a, b)
+
+    def neg(self, a: Val) -> Val:
+        if is_float(a):
+            return self.code.value(a.type, f"fneg {a.type.text} {a.ref}")
+        return self.code.binary("sub", self.const(0, a), a)
+
+    def abs(self, a: Val) -> Val:
+        if is_float(a):
+            return self.intrinsic("fabs", a)
+        return self.select(self.compare("slt", a, self.const(0, a)), self.neg(a), a)
+
+    def sqrt(self, a: Val) -> Val:
+        return self.intrinsic("sqrt", a)
+
+    def fma(self, a: Val, b: Val, c: Val) -> Val:
+        """a * b + c, rounded once where the target can and twice where it cannot."""
+        if self.has_fma:
+            return self.intrinsic("fma", a, b, c)
+        return self.add(self.mul(a, b), c)
+
+    # Order
+
+    def maximum(self, a: Val, b: Val) -> Val:
+        return self._extreme("ogt", "sgt", a, b)
+
+    def minimum(self, a: Val, b: Val) -> Val:
+        return self._extreme("olt", "slt", a, b)
+
+    def _extreme(self, float_order: str, integer_order: str, a: Val, b: Val) -> Val:
+        """nan wins. `a > b ? a : b` gives b on any nan, so only a nan in a needs a second look."""
+        if a.type.element == "i1":
+            return self.code.binary("or" if float_order == "ogt" else "and", a, b)
+        if not is_float(a):
+            return self.select(self.compare(integer_order, a, b), a, b)
+        if is_number(a):
+            return self.select(self.compare(float_order, a, b), a, b)
+        if is_number(b):
+            return self.select(self.compare(float_order, b, a), b, a)
+        winner = self.select(self.compare(float_order, a, b), a, b)
+        return self.select(self.compare("uno", a, a), a, winner)
+
+    def equal(self, a: Val, b: Val) -> Val:
+        return self.compare("oeq" if is_float(a) else "eq", a, b)
+
+    def not_equal(self, a: Val, b: Val) -> Val:
+        return self.compare("une" if is_float(a) else "ne", a, b)
+
+    def less(self, a: Val, b: Val) -> Val:
+        return self.compare(_ordered(a, "lt"), a, b)
+
+    def less_equal(self, a: Val, b: Val) -> Val:
+        return self.compare(_ordered(a, "le"), a, b)
+
+    def greater(self, a: Val, b: Val) -> Val:
+        return self.compare(_ordered(a, "gt"), a, b)
+
+    def greater_equal(self, a: Val, b: Val) -> Val:
+        return self.compare(_ordered(a, "ge"), a, b)
+
+    def compare(self, order: str, a: Val, b: Val) -> Val:
+        """`order` is LLVM's name of a comparison; truth values, one per lane."""
+        word = "fcmp" if is_float(a) else "icmp"
+        type_ = lane_type("i1", a.type.lanes)
+        return self.code.value(type_, f"{word} {order} {a.type.text} {a.ref}, {b.ref}")
+
+    # Truth values
+
+    def logical_and(self, a: Val, b: Val) -> Val:
+        return self.code.binary("and", a, b)
+
+    def logical_or(self, a: Val, b: Val) -> Val:
+        return self.code.binary("or", a, b)
+
+    def logical_not(self, a: Val) -> Val:
+        return self.code.binary("xor", a, self.const(1, a))
+
+    def select(self, condition: Val, a: Val, b: Val) -> Val:
+        return self.code.value(a.type, f"select {condition}, {a}, {b}")
+
+    # Types
+
+    def cast(self, a: Val, dtype: DType) -> Val:
+        """To an integer: towards zero, saturating, nan to 0. To i1: whether it is not zero."""
+        target = lane_type(element_of(dtype), a.type.lanes)
+        if target == a.type:
+            return a
+        if dtype is DType.I1:
+            return self.not_equal(a, self.const(0, a))
+        if is_float(a) and not dtype.is_float:
+            name = f"llvm.fptosi.sat.{target.mangled}.{a.type.mangled}"
+            function = self.code.module.intrinsic(name, target.text, a.type.text)
+            return self.code.call(target, function, (a,))
+        return self.convert(_conversion(a.type, target), a, target)
+
+    def const(self, value: float | int, like: Val | LaneType) -> Val:
+        """`value` in the type of `like`, in every lane."""
+        return constant(value, like.type if isinstance(like, Val) else like)
+
+    def splat(self, a: Val, lanes: int) -> Val:
+        """A scalar repeated in every lane; what has lanes already stays as it is."""
+        if lanes == 1 or a.type.lanes != 1:
+            return a
+        target = lane_type(a.type.element, lanes)
+        if not a.ref.startswith("%"):
+            return Val(f"splat ({a.type.text} {a.ref})", target)
+        one = self.code.value(target, f"insertelement {target.text} poison, {a}, i64 0")
+        mask = f"<{lanes} x i32> zeroinitializer"
+        return self.code.value(target, f"shufflevector {one}, {target.text} poison, {mask}")
+
+    # The private layer below the words
+
+    def convert(self, op: str, a: Val, target: LaneType) -> Val:
+        return self.code.value(target, f"{op} {a} to {target.text}")
+
+    def bits(self, a: Val) -> Val:
+        """The bit pattern of a float as an integer of the same size, and back."""
+        return self.convert("bitcast", a, lane_type(_BITS[a.type.element], a.type.lanes))
+
+    def intrinsic(self, name: str, *arguments: Val) -> Val:
+        """An LLVM intrinsic whose arguments and result have one type."""
+        type_ = arguments[0].type
+        texts = [type_.text] * len(arguments)
+        full = f"llvm.{name}.{type_.mangled}"
+        return self.code.call(
+            type_, self.code.module.intrinsic(full, type_.text, *texts), arguments
+        )
+
+    def _integer_div(self, a: Val, b: Val) -> Val:
+        """sdiv traps on both bad cases, so they are taken out first."""
+        zero, minus_one = self.const(0, a), self.const(-1, a)
+        is_zero = self.equal(b, zero)
+        is_minus_one = self.equal(b, minus_one)
+        safe = self.select(self.logical_or(is_zero, is_minus_one), self.const(1, a), b)
+        quotient = self.code.binary("sdiv", a, safe)
+        wrapped = self.select(is_minus_one, self.neg(a), quotient)
+        return self.select(is_zero, zero, wrapped)
+
+
+_BITS = {"float": "i32", "double": "i64", "i32": "float", "i64": "double"}
+
+
+def is_float(a: Val) -> bool:
+    return a.type.element in _FLOATS
+
+
+def is_number(a: Val) -> bool:
+    """Whether this is a constant that is not nan."""
+    if a.ref.startswith("%"):
+        return False
+    return not any(pattern in a.ref for pattern in ("0x7FF8", "0xFFF8"))
+
+
+def _ordered(a: Val, order: str) -> str:
+    return ("o" if is_float(a) else "s" if a.type.element != "i1" else "u") + order
+
+
+def _conversion(source: LaneType, target: LaneType) -> str:
+    """LLVM's word for a conversion between two different types, target not i1."""
+    to_float = target.element in _FLOATS
+    if source.element == "i1":
+        return "uitofp" if to_float else "zext"
+    if source.element in _FLOATS:
+        return "fpext" if target.element == "double" else "fptrunc"
+    if to_float:
+        return "sitofp"
+    return "sext" if ELEMENT_BYTES[target.element] > ELEMENT_BYTES[source.element] else "trunc"

@@ -1,0 +1,52 @@
+"""The loop nest that an operation stands for: dims, common spaces, which loops a value varies in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphc.ir.codegen import Reduction
+from graphc.ir.core import Operation, Value
+from graphc.ir.types import Dim, TensorType
+from graphc.ops.reduction import ReduceParams
+
+
+def dims_of(value: Value) -> tuple[Dim, ...]:
+    """The dims of a tensor value."""
+    assert isinstance(value.type, TensorType)
+    return value.type.dims
+
+
+def iteration_dims(op: Operation) -> tuple[Dim, ...]:
+    """The dims over which `op` runs: a reduction's are its operand's."""
+    if isinstance(op.opdef.codegen, Reduction):
+        return dims_of(op.operands[0])
+    return dims_of(op.result)
+
+
+def merge_dims(a: Sequence[Dim], b: Sequence[Dim]) -> tuple[Dim, ...] | None:
+    """The space of which `a` and `b` are parts, None when there is none."""
+    if len(a) != len(b):
+        return None
+    merged: list[Dim] = []
+    for x, y in zip(a, b, strict=True):
+        if x != y and x != 1 and y != 1:
+            return None
+        merged.append(y if x == 1 else x)
+    return tuple(merged)
+
+
+def is_row_reduction(op: Operation) -> bool:
+    """A reduction over the innermost axis alone; its result may be read in the same kernel."""
+    assert isinstance(op.params, ReduceParams)
+    return op.params.axes == (len(dims_of(op.operands[0])) - 1,)
+
+
+def varies_in_leading_dims(dims: Sequence[Dim], space: Sequence[Dim]) -> bool:
+    """Whether a value over `dims` in a loop nest over `space` is fixed before the inner loops."""
+    ended = False
+    for own, full in zip(dims, space, strict=True):
+        if own != full:
+            ended = True
+        elif ended and own != 1:
+            return False
+    return True
