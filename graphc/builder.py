@@ -210,7 +210,12 @@ class GraphBuilder:
         return Operation(opdef, (), [MatrixType(None, None)], params, location=location)
 
     def _infer(self, operation: Operation) -> None:
-        """What can be said of the node's size already; mistakes are reported by infer-shapes."""
+        """The node's size where those of its operands are known; infer-shapes does the rest.
+
+        A size guessed from half of them could turn out wrong, and mistakes are not reported here.
+        """
+        if not all(t.is_known for t in operand_types(operation)):
+            return
         try:
             (type,) = operation.opdef.infer(operand_types(operation), operation.params)
         except TypeRuleError:

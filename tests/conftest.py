@@ -5,10 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.golden import GoldenFile, collect_golden
 
 GOLDEN = Path(__file__).parent / "golden"
+
+# No test may fail because the machine is busy.
+settings.register_profile("graphc", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("graphc")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

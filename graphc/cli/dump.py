@@ -23,6 +23,7 @@ from graphc.ir.printer import print_module
 from graphc.learn.sgd import SGD
 from graphc.learn.step import training_passes
 from graphc.model.model import Model
+from graphc.model.picture import network_picture
 from graphc.ops import default_context
 from graphc.ops.nodes.layout import node_type
 from graphc.ops.nodes.statistics import StatisticParams
@@ -33,6 +34,7 @@ from graphc.support.diagnostics import fail, suggestion
 EPILOG = """\b
 Examples:
   graphc dump net.ndl                               the nodes with their sizes
+  graphc dump net.ndl --format dot | dot -Tsvg -o net.svg   a drawing of them
   graphc dump net.ndl --stage tensor                what is computed, optimised
   graphc dump net.ndl --stage kernels --train       the kernels of a training step
   graphc dump net.ndl --stage kernels --after all   the text after each pass
@@ -48,6 +50,14 @@ Examples:
     default="nodes",
     show_default=True,
     help="Which level: the network, the operations on arrays, the fused and placed kernels.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "dot"]),
+    default="text",
+    show_default=True,
+    help="Text of the IR, or a drawing of the nodes for Graphviz.",
 )
 @click.option("--after", metavar="PASS|all", help="The text after this pass, or after every pass.")
 @click.option("--train", is_flag=True, help="A training step instead of the outputs.")
@@ -72,6 +82,7 @@ def command(
     /,
     model: Path,
     stage: str,
+    form: str,
     after: str | None,
     train: bool,
     nodes: str | None,
@@ -82,13 +93,16 @@ def command(
     defines: Sequence[tuple[str, object]],
     macros: Sequence[Path],
 ) -> None:
-    """Print MODEL (.ndl or .safetensors) as IR text on stdout."""
+    """Print MODEL (.ndl or .safetensors) as IR text or as a drawing on stdout."""
+    if form == "dot" and stage != "nodes":
+        raise click.UsageError("--format dot draws the nodes: leave out --stage")
     network = open_network(model, terminal, defines=defines, macros=macros).model
     if stage == "nodes":
         if after or train or nodes:
             raise click.UsageError("--after, --train and --nodes need --stage tensor or kernels")
         prepare(network)
-        terminal.stdout.write(print_module(network.module, locations=print_locations))
+        text = print_module(network.module, locations=print_locations)
+        terminal.stdout.write(network_picture(network.graph) if form == "dot" else text)
         return
     if train and nodes:
         raise click.UsageError("--train decides what is computed: leave out --nodes")

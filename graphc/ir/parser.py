@@ -285,7 +285,9 @@ class _Parser:
         if opdef is None:
             near = suggestion(op_token.text, self._context.ops)
             raise self._error(f"no operation `{op_token.text}`{near}", op_token, "unknown-op")
-        operands = self._list("value", "an operand") if self._token.kind == "value" else []
+        operands: list[Token] = []
+        if self._token.kind == "value" and self._is_on_line_of(op_token):
+            operands = self._list("value", "an operand")
         given = self._params() if self._starts_params() else {}
         types: list[Type] = []
         if self._accept(":"):
@@ -301,6 +303,10 @@ class _Parser:
         scope.pending.append((op, operands))
         for token, value in zip(results, op.results, strict=True):
             self._define(scope, token, value)
+
+    def _is_on_line_of(self, earlier: Token) -> bool:
+        """Whether no line ends between `earlier` and here; a value on a later line is a result."""
+        return "\n" not in self._source.text[earlier.end : self._token.start]
 
     def _build(
         self,

@@ -21,7 +21,8 @@ from tests.support.strategies import modules
 from tests.support.text_form import broken_rules, parsed
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-anything = settings(max_examples=200, deadline=None, suppress_health_check=SLOW)
+anything = settings(max_examples=60, deadline=None, suppress_health_check=SLOW)
+any_text = settings(max_examples=400, deadline=None)
 
 EXAMPLE = """
 dim N <= 4
@@ -98,29 +99,35 @@ def read(text: str) -> None:
     assert_round_trip(module, locations=False)
 
 
-@anything
+@any_text
 @given(st.text(max_size=200))
 def test_any_text_is_read_or_reported(text: str) -> None:
     read(text)
 
 
-@anything
+@any_text
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_reported(data: bytes) -> None:
     read(data.decode("latin-1"))
     read(data.decode("utf-8", errors="surrogateescape"))
 
 
-TOKENS = ['dim', 'graph', 'func', 'N', '@f', '%x', '%y', '%0', '(', ')', '{', '}', '[', ']', '^', ':', ',', '->', '<=', '=', '-', 'arena', '1', '-3', '2.5', 'nan', 'inf', '"s"', '%"q"', 'tensor<Nx2xf32>', 'tensor<f64>', 'matrix<2x*>', 'matrix<?x?>', 'input', 'parameter', 'updates', 'loc', 'from', 'neg', 'add', 'kernel', 'return', 'yield', 'node.input', 'node.plus', 'rows', 'true', 'none', 'constant', 'type', 'value', 'dims', 'axes', '\n', '//', '']
+TOKENS = (
+    *("dim", "graph", "func", "N", "@f", "%x", "%y", "%0", "(", ")", "{", "}", "[", "]", "^", ":"),
+    *(",", "->", "<=", "=", "-", "arena", "1", "-3", "2.5", "nan", "inf", '"s"', '%"q"', "//"),
+    *("tensor<Nx2xf32>", "tensor<f64>", "matrix<2x*>", "matrix<?x?>", "input", "parameter"),
+    *("updates", "loc", "from", "neg", "add", "kernel", "return", "yield", "node.input", "rows"),
+    *("node.plus", "true", "none", "constant", "type", "value", "dims", "axes"),
+)
 
 
-@anything
+@any_text
 @given(st.lists(st.sampled_from([*TOKENS, "\n"]), max_size=60))
 def test_any_row_of_tokens_is_read_or_reported(tokens: list[str]) -> None:
     read(" ".join(tokens))
 
 
-@anything
+@any_text
 @given(st.integers(0, 2**32), st.integers(1, 8))
 def test_a_damaged_text_is_read_or_reported(seed: int, edits: int) -> None:
     choose = random.Random(seed)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import ctypes
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding as llvm
 
 from graphc.backends.llvm.target import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 CODE_LEVEL = 2
 """Code generation level. The emitters write what passes would make, so no passes run."""
@@ -53,7 +53,9 @@ def load(code: bytes, names: Sequence[str], target: Target) -> Loaded:
     return Loaded({name: tracker[name] for name in names}, (jit, tracker))
 
 
-def function(loaded: Loaded, name: str, result: type | None, *arguments: type):  # noqa: ANN201
+def function(
+    loaded: Loaded, name: str, result: type | None, *arguments: type
+) -> Callable[..., Any]:
     """The loaded function as a ctypes callable."""
     return ctypes.CFUNCTYPE(result, *arguments)(loaded.addresses[name])
 

@@ -1,4 +1,4 @@
-"""The loop nest that an operation stands for: dims, common spaces, which loops a value varies in."""
+"""The loop nest an operation stands for: dims, common spaces, which loops a value varies in."""
 
 from __future__ import annotations
 

@@ -1,0 +1,40 @@
+"""Drawings of networks."""
+
+from __future__ import annotations
+
+import graphc as gc
+from graphc.driver.prepare import prepare
+from graphc.model.picture import network_picture
+
+
+def drawn(text: str) -> list[str]:
+    model = gc.loads(text).model
+    prepare(model)
+    return network_picture(model.graph).splitlines()
+
+
+def test_nodes_show_name_function_and_size_and_edges_lead_to_the_reader() -> None:
+    lines = drawn("x=Input(4, tag=feature)\nW=Parameter(3, 0)\nz=Times(W, x, tag=output)\n")
+    assert '  n0 [label="x\\nInput 4x*", fillcolor=lightblue];' in lines
+    assert '  n1 [label="W\\nParameter 3x4", fillcolor=gray90];' in lines
+    assert '  n2 [label="z\\nTimes 3x*", fillcolor=palegreen];' in lines
+    assert "  n0 -> n2;" in lines
+    assert "  { rank=source; n0; n1; }" in lines
+
+
+def test_the_edge_into_a_delay_is_dotted() -> None:
+    lines = drawn("x=Input(3)\nh=Plus(x, d)\nd=PastValue(3, h)\n")
+    dotted = [line for line in lines if "dotted" in line]
+    assert dotted == ["  n1 -> n2 [style=dotted, constraint=false];"]
+
+
+def test_a_node_read_twice_by_one_reader_has_one_edge() -> None:
+    lines = drawn("x=Input(3)\ny=Plus(x, x)\n")
+    assert lines.count("  n0 -> n1;") == 1
+
+
+def test_names_cannot_leave_their_label() -> None:
+    net = gc.Network()
+    net.input('a"];\nevil\\', 2)
+    (line,) = [s for s in network_picture(net.model.graph).splitlines() if "label" in s]
+    assert line == '  n0 [label="a\\"];?evil\\\\\\nInput 2x*"];'
