@@ -152,7 +152,9 @@ def _decode(value: object, annotation: Any, name: str) -> object:
         found, result = _decode_one(value, option, name)
         if found:
             return result
-    raise ParamsError(f"parameter `{name}` requires {_describe(annotation)}, got {_show(value)}")
+    raise ParamsError(
+        f"parameter `{name}` requires {describe_annotation(annotation)}, got {_show(value)}"
+    )
 
 
 def _options(annotation: Any) -> tuple[Any, ...]:
@@ -197,14 +199,15 @@ def _member(enum: type[Enum], value: object) -> Enum | None:
     return next((m for m in enum if m.value == value), None)
 
 
-def _describe(annotation: Any) -> str:
+def describe_annotation(annotation: Any) -> str:
+    """The values of a field of this type in words: "an integer or none"."""
     words: list[str] = []
     for option in _options(annotation):
         origin = typing.get_origin(option)
         if origin is Literal:
             words.extend(print_value(v) for v in typing.get_args(option))
         elif origin is tuple:
-            words.append(f"a list of {_describe(typing.get_args(option)[0])}")
+            words.append(f"a list of {describe_annotation(typing.get_args(option)[0])}")
         elif isinstance(option, type) and issubclass(option, Enum) and option is not DType:
             words.extend(quote(str(m.value)) for m in option)
         else:
@@ -238,6 +241,7 @@ __all__ = [
     "NoParams",
     "Params",
     "ParamsError",
+    "describe_annotation",
     "field_types",
     "make_params",
     "print_params",

@@ -344,14 +344,16 @@ def test_a_cycle_without_a_delay_names_every_node() -> None:
         """)
     assert found.slug == "cycle"
     assert found.message.startswith("a cycle needs a PastValue or FutureValue: ")
-    assert sorted(notes(found)) == ["`a` is a Plus, 2:5", "`b` is a Sigmoid, 3:5", "`c` is a Tanh, 4:5"]
+    assert sorted(notes(found)) == [
+        "`a` is a Plus, 2:5",
+        "`b` is a Sigmoid, 3:5",
+        "`c` is a Tanh, 4:5",
+    ]
 
 
 def test_a_node_that_reads_itself_is_a_cycle() -> None:
     (found,) = report("x = Input(3)\na = Plus(a, x)\nOutputNodes = (a)\n")
-    assert lines([found]) == [
-        "2:5 cycle: a cycle needs a PastValue or FutureValue: `a` -> `a`"
-    ]
+    assert lines([found]) == ["2:5 cycle: a cycle needs a PastValue or FutureValue: `a` -> `a`"]
 
 
 def test_a_cycle_that_no_output_needs_is_left_alone() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +59,7 @@ def test_backends_train_alike(backend: str) -> None:
 def test_the_criterion_falls_from_epoch_to_epoch() -> None:
     criteria, _ = trained("numpy")
     assert len(criteria) == 10
-    assert all(later < earlier for earlier, later in zip(criteria, criteria[1:], strict=False))
+    assert all(later < earlier for earlier, later in pairwise(criteria))
     assert criteria[-1] < 0.5 * criteria[0]
 
 

@@ -1,6 +1,6 @@
 """Random networks: what each backend computes, values and gradients, against the references.
 
-    python -m tests.fuzz.test_random_networks 1234          judge this seed again
+python -m tests.fuzz.test_random_networks 1234          judge this seed again
 """
 
 from __future__ import annotations
@@ -9,10 +9,13 @@ import sys
 
 import pytest
 
+from graphc.builder import Node
 from graphc.ir.types import DType
+from graphc.ops import default_context
+from graphc.ops.nodes.layout import node_type
 from tests.support.compiling import load_backend
 from tests.support.network_judge import computed, expectations
-from tests.support.random_networks import random_network
+from tests.support.random_networks import SAMPLE_COUNTS, random_network
 
 NETWORKS = 2000
 CHUNKS = 20
@@ -52,6 +55,43 @@ def judge(seed: int) -> str | None:
             str(network.builder),
         ]
     )
+
+
+def test_the_networks_have_every_operation_and_every_kind_of_size() -> None:
+    networks = [n for n in map(random_network, range(300)) if n is not None]
+    nodes = [node for network in networks for node in network.builder.nodes]
+    known = {name.removeprefix("node.") for name in default_context().ops if "node." in name}
+    assert {node.op for node in nodes} == known - {"past_value", "future_value"}
+    assert {network.samples for network in networks} == set(SAMPLE_COUNTS)
+    assert any(not network.with_samples for network in networks)
+    assert {len(network.wrt) for network in networks} == {1, 2, 3}
+    assert all(3 <= len(network.builder.nodes) <= 50 for network in networks)
+    forms = {form for node in nodes for form in _broadcasting(node)}
+    assert forms >= {
+        f"{op} {form}"
+        for op in ("plus", "minus")
+        for form in ("equal", "row", "column", "tiled column", "number", "flipped")
+    }
+    assert "plus fewer columns" in forms
+
+
+def _broadcasting(node: Node) -> list[str]:
+    """The forms that a sum or difference has."""
+    if node.op not in ("plus", "minus"):
+        return []
+    big, a, b = map(node_type, (node.operation, *(v.op for v in node.operation.operands)))  # type: ignore[arg-type]
+    small = b if a == big else a
+    forms = ["equal"] if a == b else ["flipped"] if b == big else []
+    if small != big:
+        if small.rows == small.cols == 1:
+            forms.append("number")
+        elif small.cols == 1:
+            forms.append("column" if small.rows == big.rows else "tiled column")
+        elif small.rows == 1 and small.cols == big.cols:
+            forms.append("row")
+        else:
+            forms.append("fewer columns")
+    return [f"{node.op} {form}" for form in forms]
 
 
 @pytest.mark.slow

@@ -418,4 +418,10 @@ _NUMBERS = frozenset(
 )
 """Nodes that are 1x1 whatever they read."""
 _CRITERIA = ("sum_elements", "square_error", "cross_entropy", "cross_entropy_with_softmax")
-_WEIGHTS = {"times": 3.0, "plus column": 2.0, "input": 0.3, "mean": 0.3, "inv_std_dev": 0.3} | dict.fromkeys(_NUMBERS, 0.5)
+_WEIGHTS = {
+    "times": 3.0,
+    "plus column": 2.0,
+    "input": 0.3,
+    "mean": 0.3,
+    "inv_std_dev": 0.3,
+} | dict.fromkeys(_NUMBERS, 0.5)

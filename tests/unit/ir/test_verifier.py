@@ -109,6 +109,16 @@ def test_v4_sizes_that_are_not_inferred_yet_agree_with_any() -> None:
     legal("graph @g {\n  %x = node.input {rows = 2} : matrix<?x?>\n}\n")
 
 
+def test_v4_a_node_of_known_size_that_its_rule_refuses_is_reported() -> None:
+    text = "graph @g {\n  %x = node.input {rows = 0} : matrix<0x*>\n}\n"
+    message = "ill-typed: node.input: requires rows from 1 to 2147483647, got 0"
+    assert broken_rules(parsed(text)) == [message]
+
+
+def test_v4_a_node_of_unknown_size_that_its_rule_refuses_is_left_to_shape_inference() -> None:
+    legal("graph @g {\n  %x = node.input {rows = 0} : matrix<?x?>\n}\n")
+
+
 def test_v5_a_function_ends_in_a_terminator() -> None:
     found = broken_rules(parsed("func @f() {\n}\n"))
     assert found == ["graph-structure: @f: a block must end in a terminator (`return`, `yield`)"]
