@@ -124,6 +124,17 @@ class Network(GraphBuilder):
         """Matrix product A·B."""
         return self._add("times", (a, b), {}, name, tag)
 
+    def transpose_times(
+        self,
+        a: NetworkNode,
+        b: NetworkNode,
+        *,
+        name: str | None = None,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
+        """Aᵀ·B; the columns of A are not samples."""
+        return self._add("transpose_times", (a, b), {}, name, tag)
+
     def plus(
         self,
         a: NetworkNode,
@@ -156,6 +167,50 @@ class Network(GraphBuilder):
     ) -> NetworkNode:
         """Element-wise product of nodes of one size."""
         return self._add("element_times", (a, b), {}, name, tag)
+
+    def row_element_times(
+        self,
+        x: NetworkNode,
+        row: NetworkNode,
+        *,
+        name: str | None = None,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
+        """Each row of X times a row vector, element by element."""
+        return self._add("row_element_times", (x, row), {}, name, tag)
+
+    def column_element_times(
+        self,
+        x: NetworkNode,
+        column: NetworkNode,
+        *,
+        name: str | None = None,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
+        """Each column of X times a column vector, element by element."""
+        return self._add("column_element_times", (x, column), {}, name, tag)
+
+    def diag_times(
+        self,
+        diagonal: NetworkNode,
+        x: NetworkNode,
+        *,
+        name: str | None = None,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
+        """A diagonal matrix, given as a column vector, times X."""
+        return self._add("diag_times", (diagonal, x), {}, name, tag)
+
+    def khatri_rao_product(
+        self,
+        x: NetworkNode,
+        y: NetworkNode,
+        *,
+        name: str | None = None,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
+        """Column by column all products of elements; the row of X varies fastest."""
+        return self._add("khatri_rao_product", (x, y), {}, name, tag)
 
     def scale(
         self,
@@ -216,11 +271,57 @@ class Network(GraphBuilder):
         """Logarithm of the softmax of each column."""
         return self._add("log_softmax", (x,), {}, name, tag)
 
+    def hardmax(
+        self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()
+    ) -> NetworkNode:
+        """1 at the first maximum of each column, 0 elsewhere; no gradient flows."""
+        return self._add("hardmax", (x,), {}, name, tag)
+
     def sum_elements(
         self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()
     ) -> NetworkNode:
         """The sum of all elements, 1x1."""
         return self._add("sum_elements", (x,), {}, name, tag)
+
+    def sum_column_elements(
+        self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()
+    ) -> NetworkNode:
+        """The sum of each column, a row vector."""
+        return self._add("sum_column_elements", (x,), {}, name, tag)
+
+    def cos_distance(
+        self,
+        x: NetworkNode,
+        y: NetworkNode,
+        *,
+        name: str | None = None,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
+        """The cosine of the angle between columns, a row vector; 0 where a column is zero."""
+        return self._add("cos_distance", (x, y), {}, name, tag)
+
+    def transpose(
+        self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()
+    ) -> NetworkNode:
+        """Xᵀ; the columns of X are not samples."""
+        return self._add("transpose", (x,), {}, name, tag)
+
+    def diagonal(
+        self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()
+    ) -> NetworkNode:
+        """The diagonal of a square matrix, a row vector."""
+        return self._add("diagonal", (x,), {}, name, tag)
+
+    def row_repeat(
+        self,
+        x: NetworkNode,
+        num_repeats: int,
+        *,
+        name: str | None = None,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
+        """All rows of X as a block, `num_repeats` times below each other."""
+        return self._add("row_repeat", (x,), {"num_repeats": num_repeats}, name, tag)
 
     # --- criteria: sums over the minibatch ---------------------------------------------------
 
@@ -268,6 +369,18 @@ class Network(GraphBuilder):
         """Number of samples whose largest label and largest prediction differ in place."""
         return self._add("error_prediction", (label, prediction), {}, name, tag)
 
+    def matrix_l1_reg(
+        self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()
+    ) -> NetworkNode:
+        """Σ |x|, 1x1."""
+        return self._add("matrix_l1_reg", (x,), {}, name, tag)
+
+    def matrix_l2_reg(
+        self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()
+    ) -> NetworkNode:
+        """The Frobenius norm √Σ x², 1x1; slope 0 where X is zero."""
+        return self._add("matrix_l2_reg", (x,), {}, name, tag)
+
     # --- statistics over the whole data set --------------------------------------------------
 
     def mean(self, feature: NetworkNode, *, name: str | None = None) -> NetworkNode:
@@ -289,6 +402,18 @@ class Network(GraphBuilder):
     ) -> NetworkNode:
         """(X - mean) ∘ invStdDev."""
         return self._add("per_dim_mean_var_normalization", (x, mean, inv_std_dev), {}, name, tag)
+
+    def per_dim_mean_var_de_normalization(
+        self,
+        x: NetworkNode,
+        mean: NetworkNode,
+        inv_std_dev: NetworkNode,
+        *,
+        name: str | None = None,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
+        """X ⊘ invStdDev + mean: `per_dim_mean_var_normalization` undone."""
+        return self._add("per_dim_mean_var_de_normalization", (x, mean, inv_std_dev), {}, name, tag)
 
     # --- time ----------------------------------------------------------------------------------
 

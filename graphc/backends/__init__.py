@@ -1,4 +1,4 @@
-"""Backends: name -> loader. The import inside each loader is the only place a backend is imported."""
+"""Backends: name -> loader; the import inside each loader is the only one of its backend."""
 
 from __future__ import annotations
 

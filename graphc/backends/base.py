@@ -35,7 +35,7 @@ class CompiledFunction(Protocol):
 
 @dataclass(frozen=True)
 class EmitRequest:
-    """What to emit: parameter values by name (embedded), the artifact's C name, target, info JSON."""
+    """What to emit: embedded parameter values by name, the artifact's C name, target, info JSON."""
 
     name: str
     parameters: Mapping[str, np.ndarray]

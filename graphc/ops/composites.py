@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from graphc.ir.core import IRBuilder, Value
 from graphc.ir.types import DType, TensorType
 from graphc.ops.constant import full_like, iota
 from graphc.ops.elementwise import (
     EQUAL,
+    cast,
     compare,
     exp,
     log,
     maximum,
+    mul,
     select,
+    sqrt,
     stop_gradient,
     sub,
 )
@@ -60,3 +65,39 @@ def argmax(b: IRBuilder, x: Value, axis: int) -> Value:
     top = broadcast(b, reduce_max(b, x, [axis]), type.dims)
     none = full_like(b, 2**31 - 1, positions)
     return reduce_min(b, select(b, compare(b, EQUAL, x, top), positions, none), [axis])
+
+
+def one_hot_maximum(b: IRBuilder, x: Value, axis: int) -> Value:
+    """1 at the first maximum along `axis`, 0 elsewhere; all 0 where the maximum is nan."""
+    type = _dims(x)
+    positions = iota(b, axis, type.with_dtype(DType.I32))
+    first = broadcast(b, argmax(b, x, axis), type.dims)
+    return cast(b, compare(b, EQUAL, positions, first), type.dtype)
+
+
+def norm(b: IRBuilder, x: Value, axes: Sequence[int]) -> Value:
+    """The square root of the sum of squares over `axes`; slope 0 where it is 0."""
+    is_zero, root = _root_or_one(b, x, axes)
+    return select(b, is_zero, full_like(b, 0.0, root), root)
+
+
+def cosine(b: IRBuilder, x: Value, y: Value, axis: int) -> Value:
+    """The cosine of the angle between x and y along `axis`; 0, with slope 0, where either is 0."""
+    product = reduce_sum(b, mul(b, x, y), [axis])
+    for operand in (x, y):
+        is_zero, root = _root_or_one(b, operand, [axis])
+        inverse = divide(b, full_like(b, 1.0, root), root)
+        # A product and no choice of the whole result: nan in the other operand is not hidden.
+        product = mul(b, product, select(b, is_zero, full_like(b, 0.0, root), inverse))
+    return product
+
+
+def _root_or_one(b: IRBuilder, x: Value, axes: Sequence[int]) -> tuple[Value, Value]:
+    """Whether the sum of squares is 0, and its square root, 1 where it is.
+
+    The root is never taken of 0, where its slope is infinite: the gradient of a choice is 0 times
+    that of what was not chosen, so an infinite one would become nan.
+    """
+    total = reduce_sum(b, mul(b, x, x), axes)
+    is_zero = compare(b, EQUAL, total, full_like(b, 0.0, total))
+    return is_zero, sqrt(b, select(b, is_zero, full_like(b, 1.0, total), total))

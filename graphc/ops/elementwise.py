@@ -51,6 +51,10 @@ def neg(b: IRBuilder, x: Value) -> Value:
     return b.emit_one(NEG, x)
 
 
+def absolute(b: IRBuilder, x: Value) -> Value:
+    return b.emit_one(ABS, x)
+
+
 def exp(b: IRBuilder, x: Value) -> Value:
     return b.emit_one(EXP, x)
 

@@ -7,7 +7,8 @@ becomes
     %h = node.times %W, %x : matrix<10x*>
 
 Sizes flow forward by the type rules, and from a node back to a parameter that feeds it by the
-`refine` rules; nothing else is inferred backwards (the toolkit's rule, book 4.1.4). Cycles through
+`refine` rules; nothing else is inferred backwards (the toolkit's rule, book 4.1.4). Sums speak
+last, since several sizes would fit them and one of any other node does. Cycles through
 delays are fine: a worklist runs until nothing changes. O(edges) rule calls, as each of a node's two
 sizes becomes known once. Every mismatch is reported with the places of both operands.
 """
@@ -21,6 +22,7 @@ from typing import ClassVar
 from graphc.ir.context import Context
 from graphc.ir.core import Function, Module, Operation, RegionKind
 from graphc.ir.types import MatrixType, TypeRuleError
+from graphc.ops.nodes.elementwise import MINUS, PLUS
 from graphc.ops.nodes.layout import display_name, merged, node_type, operand_types
 from graphc.ops.nodes.leaves import PARAMETER, ParameterParams
 from graphc.passes.invariants import Invariant
@@ -28,13 +30,23 @@ from graphc.passes.manager import Pass, PassOutcome
 from graphc.support.diagnostics import DiagnosticSink, Note
 from graphc.support.graphs import reachable
 
+SUMS = (PLUS, MINUS)
+
 
 def infer_shapes(function: Function, sink: DiagnosticSink) -> int:
     """Set the type of every node of a graph; the number of types that changed."""
     changed = 0
     work: dict[Operation, None] = dict.fromkeys(reversed(list(function.block)))
-    while work:
-        op, _ = work.popitem()
+    waiting: dict[Operation, None] = {}
+    while work or waiting:
+        if work:
+            op, _ = work.popitem()
+            if op.opdef in SUMS and any(not t.is_known for t in operand_types(op)):
+                waiting[op] = None
+                continue
+        else:
+            op = next(iter(waiting))
+            del waiting[op]
         for touched in _visit(op):
             changed += 1
             work.update(dict.fromkeys(touched.result.users()))

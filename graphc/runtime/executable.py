@@ -27,7 +27,10 @@ GRADIENT = "gradient."
 
 
 class Results(Mapping[str, Array]):
-    """What a call computed, by result name: one row per sample; a single number has no dims."""
+    """What a call computed, by result name: one row per sample; a single number has no dims.
+
+    Names do not distinguish case, as in the network.
+    """
 
     __slots__ = ("_arrays",)
 
@@ -35,7 +38,7 @@ class Results(Mapping[str, Array]):
         self._arrays = arrays
 
     def __getitem__(self, name: str) -> Array:
-        return self._arrays[name]
+        return _by_name(self._arrays, name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._arrays)
@@ -44,16 +47,27 @@ class Results(Mapping[str, Array]):
         return len(self._arrays)
 
     @property
-    def gradients(self) -> dict[str, Array]:
-        """The gradients by parameter name."""
-        return {
-            name.removeprefix(GRADIENT): array
-            for name, array in self._arrays.items()
-            if name.startswith(GRADIENT)
-        }
+    def gradients(self) -> Results:
+        """The gradients by the name of what they belong to."""
+        return Results(
+            {
+                name.removeprefix(GRADIENT): array
+                for name, array in self._arrays.items()
+                if name.startswith(GRADIENT)
+            }
+        )
 
     def __repr__(self) -> str:
         return f"Results({', '.join(self._arrays)})"
+
+
+def _by_name(arrays: Mapping[str, Array], name: str) -> Array:
+    if name in arrays:
+        return arrays[name]
+    for known, array in arrays.items():
+        if known.lower() == name.lower():
+            return array
+    raise KeyError(f"no result is called `{name}`{suggestion(name, arrays)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ SAMPLE_COUNTS = (0, 1, 2, 5, 33)
 ROWS = (1, 2, 3, 4, 5, 6, 8, 12, 17)
 COLS = (1, 2, 3, 4, 6)
 MAX_VALUE = 30.0
+MOST_FACTORS = 6  # rows of what is multiplied or repeated: every product stays small
 MARGIN = 0.02  # distance from kinks and ties, far above any rounding error of f32
 ATTEMPTS = 40  # draws for one node before the network is given up
 
@@ -224,17 +225,17 @@ class _Growth:
             return found[int(self.rng.integers(len(found)))]
         return self.input(rows) if cols is None else self.matrix(rows, cols)
 
-    def add(self, op: str, *operands: _Entry) -> None:
+    def add(self, op: str, *operands: _Entry, **settings: object) -> None:
         """Keep the node if its value is tame."""
         opdef = self.builder._context.ops[f"node.{op}"]
         assert opdef.reference is not None
         with np.errstate(all="ignore"):
-            value = opdef.reference(None, *[e.value for e in operands])  # type: ignore[arg-type]
+            value = opdef.reference(opdef.params(**settings), *[e.value for e in operands])
         assert isinstance(value, np.ndarray)
         if not np.all(np.isfinite(value)) or np.any(np.abs(value) > MAX_VALUE):
             raise _Unsuitable
         name = f"{op}{len(self.entries)}"
-        node = self.builder.apply(op, [e.node for e in operands], name=name)
+        node = self.builder.apply(op, [e.node for e in operands], settings, name=name)
         has_samples = op not in _NUMBERS and any(e.has_samples for e in operands)
         depth = 1 + max(e.depth for e in operands)
         self.entries.append(_Entry(node, value, has_samples, depth))
@@ -312,6 +313,77 @@ def _either_order(g: _Growth, x: _Entry, y: _Entry) -> tuple[_Entry, _Entry]:
     return (x, y) if g.rng.random() < 0.5 else (y, x)
 
 
+def _transpose_times(g: _Growth) -> None:
+    right = g.pick()
+    cols = int(g.rng.choice(COLS))
+    if g.rng.random() < 0.2:  # a parameter whose rows are left to be inferred
+        left = g.parameter(right.rows, cols, {"rows": 0, "cols": cols})
+        g.inferred.add(left)
+    else:
+        left = g.of_size(right.rows, cols)
+    g.add("transpose_times", left, right)
+
+
+def _row_element_times(g: _Growth) -> None:
+    x = g.pick()
+    g.add("row_element_times", x, g.of_size(1, x.cols))
+
+
+def _column_element_times(g: _Growth) -> None:
+    x = g.pick()
+    g.add("column_element_times", x, g.of_size(x.rows, 1))
+
+
+def _diag_times(g: _Growth) -> None:
+    x = g.pick()
+    g.add("diag_times", g.of_size(x.rows, 1), x)
+
+
+def _khatri_rao_product(g: _Growth) -> None:
+    x = g.pick(lambda e: e.rows <= MOST_FACTORS)
+    y = g.of_size(int(g.rng.choice([r for r in ROWS if r <= MOST_FACTORS])), x.cols)
+    g.add("khatri_rao_product", *_either_order(g, x, y))
+
+
+def _row_repeat(g: _Growth) -> None:
+    x = g.pick(lambda e: e.rows <= MOST_FACTORS)
+    g.add("row_repeat", x, num_repeats=int(g.rng.integers(1, 4)))
+
+
+def _transpose(g: _Growth) -> None:
+    g.add("transpose", g.pick(lambda e: not e.has_samples))
+
+
+def _diagonal(g: _Growth) -> None:
+    """Of a square matrix that is there, or of a new one."""
+    squares = [e for e in g.entries if e.rows == e.cols and e not in g.inferred]
+    if squares:
+        g.add("diagonal", squares[int(g.rng.integers(len(squares)))])
+        return
+    rows = int(g.rng.choice(COLS))
+    g.add("diagonal", g.matrix(rows, rows))
+
+
+def _hardmax(g: _Growth) -> None:
+    g.add("hardmax", g.pick(lambda e: _has_clear_maximum(e.value)))
+
+
+def _cos_distance(g: _Growth) -> None:
+    x = g.pick(lambda e: _has_long_columns(e.value))
+    y = g.of_size(x.rows, x.cols)
+    if not _has_long_columns(y.value):
+        raise _Unsuitable
+    g.add("cos_distance", *_either_order(g, x, y))
+
+
+def _has_long_columns(x: Array) -> bool:
+    return _away_from_zero(np.sqrt(np.sum(x * x, axis=0)))
+
+
+def _has_a_length(x: Array) -> bool:
+    return x.size == 0 or bool(np.sum(x * x) > MARGIN)
+
+
 def _scale(g: _Growth) -> None:
     g.add("scale", g.of_size(1, 1), g.pick())
 
@@ -372,6 +444,12 @@ def _normalization(g: _Growth) -> None:
     g.add("per_dim_mean_var_normalization", x, mean, inverse)
 
 
+def _denormalization(g: _Growth) -> None:
+    x = g.pick(lambda e: e.has_samples)
+    mean = _computed_statistic(g, "mean", x)
+    g.add("per_dim_mean_var_de_normalization", x, mean, _computed_statistic(g, "inv_std_dev", x))
+
+
 def _new_input(g: _Growth) -> None:
     if not g.with_samples:
         raise _Unsuitable
@@ -406,6 +484,20 @@ _RULES: dict[str, Callable[[_Growth], None]] = {
     "mean": _statistic("mean"),
     "inv_std_dev": _statistic("inv_std_dev"),
     "per_dim_mean_var_normalization": _normalization,
+    "per_dim_mean_var_de_normalization": _denormalization,
+    "transpose_times": _transpose_times,
+    "row_element_times": _row_element_times,
+    "column_element_times": _column_element_times,
+    "diag_times": _diag_times,
+    "khatri_rao_product": _khatri_rao_product,
+    "row_repeat": _row_repeat,
+    "transpose": _transpose,
+    "diagonal": _diagonal,
+    "hardmax": _hardmax,
+    "sum_column_elements": _unary("sum_column_elements"),
+    "cos_distance": _cos_distance,
+    "matrix_l1_reg": _unary("matrix_l1_reg", _away_from_zero),
+    "matrix_l2_reg": _unary("matrix_l2_reg", _has_a_length),
 }
 _NUMBERS = frozenset(
     {
@@ -414,10 +506,19 @@ _NUMBERS = frozenset(
         "cross_entropy_with_softmax",
         "error_prediction",
         "sum_elements",
+        "matrix_l1_reg",
+        "matrix_l2_reg",
     }
 )
 """Nodes that are 1x1 whatever they read."""
-_CRITERIA = ("sum_elements", "square_error", "cross_entropy", "cross_entropy_with_softmax")
+_CRITERIA = (
+    "sum_elements",
+    "square_error",
+    "cross_entropy",
+    "cross_entropy_with_softmax",
+    "matrix_l1_reg",
+    "matrix_l2_reg",
+)
 _WEIGHTS = {
     "times": 3.0,
     "plus column": 2.0,

@@ -24,6 +24,7 @@ from graphc.ir.core import Function, Operation, Trait, Value
 from graphc.ir.types import Dim, Symbol, TensorType
 from graphc.ops.contraction import MatmulParams
 from graphc.ops.kernel import MoveParams, places
+from graphc.ops.kernel import Place as PlaceAt
 from graphc.support.diagnostics import InternalError
 
 RESERVED = {
@@ -190,13 +191,23 @@ class _FunctionText:
                 self._lines.add(
                     f"{name} = np.ndarray({shape}, {dtype_text(t.dtype)}, arena, {at.index})"
                 )
-            elif at.kind == "result":
-                name = self._result_names[at.index]
             else:
-                name = self._name_of(self._function.arguments[at.index])
+                name, array = self._array_at(at)
+                if array.dims != t.dims:  # the result is a reshape of what is written into it
+                    shape = shape_text(t.dims, self._extent)
+                    view = self._names.fresh(value.name or f"{name}_view")
+                    self._lines.add(f"{view} = {name}.reshape({shape})")
+                    name = view
             self._places[value] = Place(name, at.kind, at.index, t)
             names.append(name)
         return names
+
+    def _array_at(self, at: PlaceAt) -> tuple[str, TensorType]:
+        """The name and type of the result or argument that a value is placed in."""
+        if at.kind == "result":
+            return self._result_names[at.index], _tensor(self._function.returned[at.index])
+        argument = self._function.arguments[at.index]
+        return self._name_of(argument), _tensor(argument)
 
 
 def _align(size: int) -> int:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from graphc.ops.nodes import criteria, delays, elementwise, leaves, products, statistics
+from graphc.ops.nodes import (
+    columns,
+    criteria,
+    delays,
+    elementwise,
+    leaves,
+    products,
+    shapes,
+    statistics,
+)
 
 OPS = (
     *leaves.OPS,
     *products.OPS,
     *elementwise.OPS,
+    *shapes.OPS,
+    *columns.OPS,
     *criteria.OPS,
     *statistics.OPS,
     *delays.OPS,

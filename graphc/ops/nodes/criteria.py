@@ -14,7 +14,7 @@ from graphc.ir.params import Params
 from graphc.ir.types import DType, Type
 from graphc.ops import composites
 from graphc.ops.constant import full_like
-from graphc.ops.elementwise import NOT_EQUAL, cast, compare, mul, neg, sub
+from graphc.ops.elementwise import NOT_EQUAL, absolute, cast, compare, mul, neg, sub
 from graphc.ops.nodes.layout import (
     SCALAR,
     matrix,
@@ -75,6 +75,14 @@ def _expand_error_prediction(
         for v, t in zip(operands, operand_types(op), strict=True)
     )
     return _total(b, cast(b, compare(b, NOT_EQUAL, first, second), dtype))
+
+
+def _expand_l1(b: IRBuilder, _op: Operation, operands: Sequence[Value], _dtype: DType) -> Value:
+    return _total(b, absolute(b, operands[0]))
+
+
+def _expand_l2(b: IRBuilder, _op: Operation, operands: Sequence[Value], _dtype: DType) -> Value:
+    return composites.norm(b, operands[0], (0, 1))
 
 
 def _scalar(value: float | Array) -> Array:
@@ -162,5 +170,31 @@ ERROR_PREDICTION = _criterion(
     "V = Σ [argmax label ≠ argmax prediction], first maximum on ties",
     "book 2.4.3",
 )
+MATRIX_L1_REG = _criterion(
+    "matrix_l1_reg",
+    "the sum of absolute values",
+    ("m",),
+    _expand_l1,
+    lambda _p, x: _scalar(np.sum(np.abs(x))),
+    "V = Σ |m|; slope 0 at 0",
+    "book 4.1.4.28",
+)
+MATRIX_L2_REG = _criterion(
+    "matrix_l2_reg",
+    "the Frobenius norm, not squared",
+    ("m",),
+    _expand_l2,
+    lambda _p, x: _scalar(np.sqrt(np.sum(x * x))),
+    "V = √Σ m²; slope 0 where all of m is 0",
+    "book 4.1.4.28",
+)
 
-OPS = (SUM_ELEMENTS, SQUARE_ERROR, CROSS_ENTROPY, CROSS_ENTROPY_WITH_SOFTMAX, ERROR_PREDICTION)
+OPS = (
+    SUM_ELEMENTS,
+    SQUARE_ERROR,
+    CROSS_ENTROPY,
+    CROSS_ENTROPY_WITH_SOFTMAX,
+    ERROR_PREDICTION,
+    MATRIX_L1_REG,
+    MATRIX_L2_REG,
+)

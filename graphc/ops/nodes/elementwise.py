@@ -88,6 +88,12 @@ def _log_softmax_reference(x: Array) -> Array:
     return d - np.log(np.exp(d).sum(axis=0, keepdims=True))
 
 
+def _hardmax_reference(x: Array) -> Array:
+    first = np.argmax(x, axis=0)
+    one_hot = (np.arange(x.shape[0])[:, None] == first) & ~np.isnan(x).any(axis=0)
+    return one_hot.astype(x.dtype)
+
+
 NEGATE = _unary("negate", "the negative", elementwise.neg, np.negative, "V = -X", "book 2.4.2")
 SIGMOID = _unary(
     "sigmoid",
@@ -144,6 +150,14 @@ LOG_SOFTMAX = _columnwise(
     _log_softmax_reference,
     "V = X - m - ln Σ e^(X-m), m the column's maximum",
     "book 2.4.2",
+)
+HARDMAX = _columnwise(
+    "hardmax",
+    "1 at the first maximum of each column, 0 elsewhere; no gradient flows",
+    composites.one_hot_maximum,
+    _hardmax_reference,
+    "V_ij = [i = argmax_k X_kj], first maximum on ties",
+    "toolkit of January 2016, beyond the book",
 )
 
 
@@ -318,6 +332,7 @@ OPS = (
     LOG,
     SOFTMAX,
     LOG_SOFTMAX,
+    HARDMAX,
     PLUS,
     MINUS,
     ELEMENT_TIMES,

@@ -32,6 +32,9 @@ TAGS = ("feature", "label", "criterion", "evaluation", "output", "multiseq")
 
 SCALAR = MatrixType(1, 1)
 
+MAX_ROWS = 2**31 - 1
+"""Most rows of a node; declared sizes have this limit too."""
+
 
 class NodeParams(Params):
     """Base of every node's params; each subclass ends with this field."""
@@ -133,6 +136,25 @@ def equal_sizes(what: str) -> InferRule:
         return [merged(a, b)]
 
     return infer
+
+
+def require_no_samples(type: MatrixType, what: str, operand: int = 0) -> None:
+    """`what` names the operand in the message: its columns may not be samples."""
+    if type.has_samples:
+        raise TypeRuleError(
+            f"requires {what} whose columns are not samples, got {type}",
+            operand=operand,
+            slug="shape-mismatch",
+        )
+
+
+def counted_rows(a: int | None, b: int | None) -> int | None:
+    """a·b rows, None if either is unknown."""
+    if a is None or b is None:
+        return None
+    if a * b > MAX_ROWS:
+        raise TypeRuleError(f"requires a result of at most {MAX_ROWS} rows, got {a * b}")
+    return a * b
 
 
 def require_equal_sizes(a: MatrixType, b: MatrixType, what: str) -> None:

@@ -1,24 +1,35 @@
-"""Nodes that are matrix products."""
+"""Nodes that are products: of matrices, with vectors, column by column."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphc.ir.core import IRBuilder, Operation, Value
+import numpy as np
+
+from graphc.ir.core import Array, IRBuilder, OpDef, Operation, Value
 from graphc.ir.params import Params
 from graphc.ir.types import DType, MatrixType, Type, TypeRuleError
 from graphc.ops.contraction import matmul
-from graphc.ops.nodes.layout import matrix, node_def, operand_types
+from graphc.ops.elementwise import mul
+from graphc.ops.movement import reshape
+from graphc.ops.nodes.layout import (
+    counted_rows,
+    matrix,
+    merged,
+    node_def,
+    operand_types,
+    require_no_samples,
+    spread,
+    tensor_dims,
+)
+from graphc.ops.reduction import broadcast
+
+# --- matrix products -----------------------------------------------------------------------------
 
 
 def _infer_times(types: Sequence[Type], _params: Params) -> Sequence[Type]:
     a, b = matrix(types[0]), matrix(types[1])
-    if a.has_samples:
-        raise TypeRuleError(
-            f"requires a left operand whose columns are not samples, got {a}",
-            operand=0,
-            slug="shape-mismatch",
-        )
+    require_no_samples(a, "a left operand")
     if None not in (a.cols, b.rows) and a.cols != b.rows:
         raise TypeRuleError(
             f"requires the columns of A to match the rows of B, got {a.cols} and {b.rows} "
@@ -43,6 +54,35 @@ def _expand_times(b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype
     return matmul(b, left, right)
 
 
+def _infer_transpose_times(types: Sequence[Type], _params: Params) -> Sequence[Type]:
+    a, b = matrix(types[0]), matrix(types[1])
+    require_no_samples(a, "a left operand")
+    if None not in (a.rows, b.rows) and a.rows != b.rows:
+        raise TypeRuleError(
+            f"requires the rows of A to match the rows of B, got {a.rows} and {b.rows} "
+            f"({a} transposed times {b})",
+            operand=1,
+            slug="shape-mismatch",
+        )
+    assert a.cols is None or isinstance(a.cols, int)
+    return [MatrixType(a.cols, b.cols)]
+
+
+def _refine_transpose_times(types: Sequence[MatrixType], _params: Params) -> Sequence[MatrixType]:
+    a, b = types
+    inner = b.rows if a.rows is None else a.rows
+    return [MatrixType(inner, a.cols), MatrixType(inner, b.cols)]
+
+
+def _expand_transpose_times(
+    b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType
+) -> Value:
+    left, right = operands
+    if operand_types(op)[1].has_samples:
+        return matmul(b, right, left)  # [N, k] · [k, cols]
+    return matmul(b, left, right, transpose_a=True)
+
+
 TIMES = node_def(
     "times",
     "matrix product",
@@ -55,5 +95,166 @@ TIMES = node_def(
     equation="V = A B",
     source="book 2.4.3",
 )
+TRANSPOSE_TIMES = node_def(
+    "transpose_times",
+    "matrix product with the first operand transposed",
+    ("A", "B"),
+    infer=_infer_transpose_times,
+    refine=_refine_transpose_times,
+    reference=lambda _p, a, b: a.T @ b,
+    expand=_expand_transpose_times,
+    constraints=("C1 A has a fixed number of columns", "C2 rows of A = rows of B"),
+    equation="V = Aᵀ B",
+    source="book 4.1.4.16",
+)
 
-OPS = (TIMES,)
+
+# --- products with a vector ----------------------------------------------------------------------
+
+
+def _vector_product(
+    name: str,
+    summary: str,
+    operands: tuple[str, str],
+    *,
+    matrix_at: int,
+    by_row: bool,
+    equation: str,
+    source: str,
+) -> OpDef:
+    """A matrix, operand `matrix_at`, times a row or column vector that is repeated to its size."""
+    vector_at = 1 - matrix_at
+
+    def wanted(x: MatrixType) -> MatrixType:
+        return MatrixType(1, x.cols) if by_row else MatrixType(x.rows, 1)
+
+    def told(vector: MatrixType) -> MatrixType:
+        return MatrixType(None, vector.cols) if by_row else MatrixType(vector.rows, None)
+
+    def infer(types: Sequence[Type], _params: Params) -> Sequence[Type]:
+        x, vector = matrix(types[matrix_at]), matrix(types[vector_at])
+        if merged(wanted(x), vector) != merged(vector, wanted(x)):
+            raise TypeRuleError(
+                f"requires a vector {wanted(x)} for {x}, got {vector}",
+                operand=vector_at,
+                slug="shape-mismatch",
+            )
+        return [merged(x, told(vector))]
+
+    def refine(types: Sequence[MatrixType], _params: Params) -> Sequence[MatrixType]:
+        x, vector = types[matrix_at], types[vector_at]
+        refined = [merged(x, told(vector)), merged(vector, wanted(x))]
+        return refined if matrix_at == 0 else refined[::-1]
+
+    def expand(b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType) -> Value:
+        types = operand_types(op)
+        x, vector = operands[matrix_at], operands[vector_at]
+        dims = tensor_dims(x)
+        return mul(b, x, spread(b, vector, types[vector_at], types[matrix_at], dims))
+
+    return node_def(
+        name,
+        summary,
+        operands,
+        infer=infer,
+        refine=refine,
+        reference=lambda _p, a, b: a * b,
+        expand=expand,
+        equation=equation,
+        source=source,
+    )
+
+
+ROW_ELEMENT_TIMES = _vector_product(
+    "row_element_times",
+    "each row of a matrix times a row vector, element by element",
+    ("m", "vrow"),
+    matrix_at=0,
+    by_row=True,
+    equation="V_ij = m_ij v_j",
+    source="book 4.1.4.19",
+)
+COLUMN_ELEMENT_TIMES = _vector_product(
+    "column_element_times",
+    "each column of a matrix times a column vector, element by element",
+    ("m", "vcol"),
+    matrix_at=0,
+    by_row=False,
+    equation="V_ij = m_ij v_i",
+    source="book 4.1.4.19",
+)
+DIAG_TIMES = _vector_product(
+    "diag_times",
+    "a diagonal matrix, given by its diagonal as a column vector, times a matrix",
+    ("d", "Y"),
+    matrix_at=1,
+    by_row=False,
+    equation="V_ij = d_i Y_ij",
+    source="book equation 2.88",
+)
+
+
+# --- columnwise ----------------------------------------------------------------------------------
+
+
+def _infer_khatri_rao(types: Sequence[Type], _params: Params) -> Sequence[Type]:
+    a, b = matrix(types[0]), matrix(types[1])
+    if None not in (a.cols, b.cols) and a.cols != b.cols:
+        raise TypeRuleError(
+            f"requires operands with the same columns, got {a} and {b}",
+            operand=1,
+            slug="shape-mismatch",
+        )
+    return [MatrixType(counted_rows(a.rows, b.rows), b.cols if a.cols is None else a.cols)]
+
+
+def _refine_khatri_rao(types: Sequence[MatrixType], _params: Params) -> Sequence[MatrixType]:
+    a, b = types
+    return [merged(a, MatrixType(None, b.cols)), merged(b, MatrixType(None, a.cols))]
+
+
+def _expand_khatri_rao(
+    b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType
+) -> Value:
+    x, y = operands
+    type_x, type_y = operand_types(op)
+    assert type_x.rows is not None and type_y.rows is not None
+    rows = (type_y.rows, type_x.rows)  # the second varies fastest in memory
+    if type_x.has_samples:
+        (n, _) = tensor_dims(x)
+        dims, flat = (n, *rows), (n, rows[0] * rows[1])
+        x, y = reshape(b, x, (n, 1, rows[1])), reshape(b, y, (n, rows[0], 1))
+    else:
+        (_, cols) = tensor_dims(x)
+        dims, flat = (*rows, cols), (rows[0] * rows[1], cols)
+        x, y = reshape(b, x, (1, rows[1], cols)), reshape(b, y, (rows[0], 1, cols))
+    return reshape(b, mul(b, broadcast(b, x, dims), broadcast(b, y, dims)), flat)
+
+
+def _khatri_rao_reference(_p: Params, x: Array, y: Array) -> Array:
+    value = np.empty((x.shape[0] * y.shape[0], x.shape[1]), x.dtype)
+    for column in range(x.shape[1]):
+        value[:, column] = np.kron(y[:, column], x[:, column])
+    return value
+
+
+KHATRI_RAO_PRODUCT = node_def(
+    "khatri_rao_product",
+    "all products of an element of X and one of Y in the same column; the row of X varies fastest",
+    ("X", "Y"),
+    infer=_infer_khatri_rao,
+    refine=_refine_khatri_rao,
+    reference=_khatri_rao_reference,
+    expand=_expand_khatri_rao,
+    equation="V_(i + k rows(X)),j = X_ij Y_kj, rows counted from 0",
+    source="book equation 2.98; the order of rows is that of 2.99 and of the toolkit",
+)
+
+OPS = (
+    TIMES,
+    TRANSPOSE_TIMES,
+    ROW_ELEMENT_TIMES,
+    COLUMN_ELEMENT_TIMES,
+    DIAG_TIMES,
+    KHATRI_RAO_PRODUCT,
+)

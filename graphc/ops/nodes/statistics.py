@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from graphc.ir.core import IRBuilder, OpDef, Operation, Value
 from graphc.ir.params import Params
 from graphc.ir.types import DType, MatrixType, Type, TypeRuleError
-from graphc.ops.elementwise import mul, sub
+from graphc.ops.elementwise import add, div, mul, sub
 from graphc.ops.nodes.layout import (
     NodeParams,
     matrix,
@@ -61,13 +61,29 @@ def _refine_normalization(types: Sequence[MatrixType], _params: Params) -> Seque
 def _expand_normalization(
     b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType
 ) -> Value:
+    x, mean, inverse = _spread_statistics(b, op, operands)
+    return mul(b, sub(b, x, mean), inverse)
+
+
+def _expand_denormalization(
+    b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType
+) -> Value:
+    x, mean, inverse = _spread_statistics(b, op, operands)
+    return add(b, div(b, x, inverse), mean)
+
+
+def _spread_statistics(
+    b: IRBuilder, op: Operation, operands: Sequence[Value]
+) -> tuple[Value, Value, Value]:
+    """The matrix, mean and deviation, all of the matrix's size."""
     source = operand_types(op)
     x, mean, inverse = operands
     dims = tensor_dims(x)
-    mean, inverse = (
-        spread(b, v, t, source[0], dims) for v, t in ((mean, source[1]), (inverse, source[2]))
+    return (
+        x,
+        spread(b, mean, source[1], source[0], dims),
+        spread(b, inverse, source[2], source[0], dims),
     )
-    return mul(b, sub(b, x, mean), inverse)
 
 
 def _statistic(name: str, summary: str, equation: str) -> OpDef:
@@ -99,8 +115,24 @@ PER_DIM_MEAN_VAR_NORMALIZATION = node_def(
     equation="V = (X - mean) ∘ invStdDev",
     source="book 2.4.4",
 )
+PER_DIM_MEAN_VAR_DE_NORMALIZATION = node_def(
+    "per_dim_mean_var_de_normalization",
+    "each row divided by its reciprocal standard deviation, plus its mean",
+    ("x", "mean", "inv_std_dev"),
+    infer=_infer_normalization,
+    refine=_refine_normalization,
+    reference=lambda _p, x, m, s: x / s + m,
+    expand=_expand_denormalization,
+    equation="V = X ⊘ invStdDev + mean",
+    source="book 4.1.4.32",
+)
 
 STATISTICS = (MEAN, INV_STD_DEV)
 """Nodes that need `precompute`."""
 
-OPS = (MEAN, INV_STD_DEV, PER_DIM_MEAN_VAR_NORMALIZATION)
+OPS = (
+    MEAN,
+    INV_STD_DEV,
+    PER_DIM_MEAN_VAR_NORMALIZATION,
+    PER_DIM_MEAN_VAR_DE_NORMALIZATION,
+)

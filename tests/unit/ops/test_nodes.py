@@ -30,6 +30,7 @@ Shape = tuple[int, int | str]
 
 COUNTS = (0, 1, 2, 7, 31)
 ROWS = (1, 2, 3, 10)
+POSITIVE = {("log", "a"), ("cross_entropy", "b"), ("per_dim_mean_var_de_normalization", "c")}
 TOLERANCE = {DType.F32: 2e-5, DType.F64: 1e-12}  # relative to the sum of a few hundred terms
 
 
@@ -49,13 +50,13 @@ def nodes_of(op: str, *shapes: Shape) -> dict[str, str]:
 
 
 def values(shapes: Mapping[str, Shape], samples: int, seed: int, op: str = "") -> dict[str, Array]:
-    """Numbers for leaves, exact in f32; those of `log` and of probabilities are positive."""
+    """Numbers for leaves, exact in f32, where it is required positive."""
     generator = np.random.default_rng(seed)
     found: dict[str, Array] = {}
     for name, (rows, cols) in shapes.items():
         size = (rows, samples if cols == "*" else cols)
         numbers = generator.uniform(-2, 2, size).astype(np.float32).astype(np.float64)  # type: ignore[arg-type]
-        if op == "log" or (op == "cross_entropy" and name == "b"):
+        if (op, name) in POSITIVE:
             numbers = np.abs(numbers) + 0.25
         found[name] = numbers
     return found
@@ -67,13 +68,15 @@ class Case:
 
     op: str
     shapes: tuple[Shape, ...]
+    settings: str = ""
 
     def __str__(self) -> str:
-        return f"{self.op}-{'-'.join(f'{r}x{c}' for r, c in self.shapes)}"
+        return f"{self.op}-{'-'.join(f'{r}x{c}' for r, c in self.shapes)}{self.settings}"
 
     @property
     def nodes(self) -> dict[str, str]:
-        return nodes_of(self.op, *self.shapes)
+        nodes = nodes_of(self.op, *self.shapes)
+        return {**nodes, "v": f"{nodes['v']} {{{self.settings}}}"} if self.settings else nodes
 
     @property
     def leaves(self) -> dict[str, Shape]:
@@ -93,7 +96,11 @@ UNARY = (
     "log",
     "softmax",
     "log_softmax",
+    "hardmax",
     "sum_elements",
+    "sum_column_elements",
+    "matrix_l1_reg",
+    "matrix_l2_reg",
 )
 CRITERIA = ("square_error", "cross_entropy", "cross_entropy_with_softmax", "error_prediction")
 SUM_SHAPES: tuple[tuple[Shape, Shape], ...] = (
@@ -118,6 +125,7 @@ SUM_SHAPES: tuple[tuple[Shape, Shape], ...] = (
     ((6, 1), (3, 1)),
     ((1, 1), (1, 1)),
 )
+NORMALIZATIONS = ("per_dim_mean_var_normalization", "per_dim_mean_var_de_normalization")
 REPEATED: tuple[tuple[Shape, Shape], ...] = (((3, 4), (3, 2)), ((2, 6), (2, 3)), ((1, 6), (1, 2)))
 
 CASES = [
@@ -136,9 +144,35 @@ CASES = [
     *(Case("scale", ((1, 1), (rows, "*"))) for rows in ROWS),
     Case("scale", ((1, 1), (3, 4))),
     Case("scale", ((1, 1), (1, 1))),
-    *(Case("per_dim_mean_var_normalization", ((rows, "*"), (rows, 1), (rows, 1))) for rows in ROWS),
+    *(Case(op, ((rows, "*"), (rows, 1), (rows, 1))) for op in NORMALIZATIONS for rows in ROWS),
+    *(Case(op, ((3, 4), (3, 1), (3, 1))) for op in NORMALIZATIONS),
+    *(Case("transpose_times", ((3, rows), (3, "*"))) for rows in ROWS),
+    *(Case("transpose_times", ((rows, 2), (rows, "*"))) for rows in ROWS),
+    Case("transpose_times", ((3, 2), (3, 4))),
+    Case("transpose_times", ((1, 1), (1, 1))),
+    *(Case("row_element_times", ((rows, "*"), (1, "*"))) for rows in ROWS),
+    Case("row_element_times", ((3, 4), (1, 4))),
+    Case("row_element_times", ((3, 1), (1, 1))),
+    *(Case("column_element_times", ((rows, "*"), (rows, 1))) for rows in ROWS),
+    Case("column_element_times", ((3, 4), (3, 1))),
+    Case("column_element_times", ((1, 4), (1, 1))),
+    *(Case("diag_times", ((rows, 1), (rows, "*"))) for rows in ROWS),
+    Case("diag_times", ((3, 1), (3, 4))),
+    Case("diag_times", ((3, 1), (3, 1))),
+    *(Case("khatri_rao_product", ((rows, "*"), (3, "*"))) for rows in ROWS),
+    *(Case("khatri_rao_product", ((2, "*"), (rows, "*"))) for rows in ROWS),
+    Case("khatri_rao_product", ((2, 4), (3, 4))),
+    Case("khatri_rao_product", ((2, 1), (3, 1))),
+    *(Case("cos_distance", ((rows, "*"), (rows, "*"))) for rows in ROWS[1:]),
+    Case("cos_distance", ((3, 4), (3, 4))),
+    *(Case("row_repeat", ((rows, "*"),), "num_repeats = 3") for rows in ROWS),
+    Case("row_repeat", ((3, "*"),), "num_repeats = 1"),
+    Case("row_repeat", ((3, 4),), "num_repeats = 2"),
+    *(Case("transpose", (shape,)) for shape in ((3, 4), (1, 4), (4, 1), (1, 1))),
+    *(Case("diagonal", ((rows, rows),)) for rows in ROWS),
 ]
-DIFFERENTIABLE = [case for case in CASES if case.op != "error_prediction"]
+WITHOUT_GRADIENT = {"error_prediction", "hardmax"}
+DIFFERENTIABLE = [case for case in CASES if case.op not in WITHOUT_GRADIENT]
 WITHOUT_CASES = {
     "input",
     "parameter",
@@ -335,6 +369,33 @@ def _sigmoid(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
 
 
+def _norms(x: Array) -> Array:
+    return np.sqrt(np.sum(x * x, axis=0))
+
+
+def _cosines(x: Array, y: Array) -> Array:
+    return np.sum(x * y, axis=0) / (_norms(x) * _norms(y))
+
+
+def _cosine_rule(d: Array, x: Array, y: Array) -> tuple[Array, Array]:
+    """Equations 2.104 and 2.105."""
+    lengths, v = _norms(x) * _norms(y), _cosines(x, y)
+    return (
+        d * (y / lengths - x * v / _norms(x) ** 2),
+        d * (x / lengths - y * v / _norms(y) ** 2),
+    )
+
+
+def _khatri_rao_rule(d: Array, x: Array, y: Array) -> tuple[Array, Array]:
+    """Equations 2.99 and 2.100: each column of d as a matrix, rows(X) by rows(Y)."""
+    columns = range(d.shape[1])
+    tables = [d[:, j].reshape((x.shape[0], y.shape[0]), order="F") for j in columns]
+    return (
+        np.stack([tables[j] @ y[:, j] for j in columns], axis=1),
+        np.stack([tables[j].T @ x[:, j] for j in columns], axis=1),
+    )
+
+
 X = ((3, "*"),)
 XY = ((3, "*"), (3, "*"))
 FORMULAS = [
@@ -366,13 +427,37 @@ FORMULAS = [
         XY,
         lambda d, x, y: (-d * np.log(_softmax(y)), d * (_softmax(y) * x.sum(axis=0) - x)),
     ),
+    Formula("diag_times", ((3, 1), (3, "*")), lambda d, v, y: (_row_sums(d * y), v * d)),
+    Formula("khatri_rao_product", ((2, "*"), (3, "*")), _khatri_rao_rule),
+    Formula("cos_distance", XY, _cosine_rule),
+    # The book names these and leaves their gradients to the reader.
+    Formula("transpose_times", ((3, 2), (3, "*")), lambda d, x, y: (y @ d.T, x @ d)),
+    Formula(
+        "row_element_times",
+        ((3, "*"), (1, "*")),
+        lambda d, x, v: (d * v, _column_sums(d * x)),
+    ),
+    Formula(
+        "column_element_times",
+        ((3, "*"), (3, 1)),
+        lambda d, x, v: (d * v, _row_sums(d * x)),
+    ),
+    Formula("sum_column_elements", X, lambda d, x: (d * np.ones_like(x),)),
+    Formula("matrix_l1_reg", X, lambda d, x: (d * np.sign(x),)),
+    Formula("matrix_l2_reg", X, lambda d, x: (d * x / np.sqrt(np.sum(x * x)),)),
+    Formula(
+        "per_dim_mean_var_de_normalization",
+        ((3, "*"), (3, 1), (3, 1)),
+        lambda d, x, m, s: (d / s, _row_sums(d), _row_sums(-d * x / s**2)),
+    ),
 ]
 
 
 @pytest.mark.parametrize("formula", FORMULAS, ids=str)
 def test_gradients_are_what_the_book_prints(formula: Formula) -> None:
-    criterion = formula.op in (*CRITERIA, "sum_elements")
-    shape: Shape = (1, 1) if criterion else (2 if formula.op == "times" else 3, "*")
+    type = network(nodes_of(formula.op, *formula.shapes)).type("v")
+    assert type.rows is not None
+    shape: Shape = (type.rows, "*" if type.has_samples else 1)
     net = network(
         {
             **nodes_of(formula.op, *formula.shapes),
@@ -479,6 +564,76 @@ def test_a_node_that_is_read_twice_gets_both_contributions() -> None:
             "s",
             (4, 1),
         ),
+        (
+            {
+                "m": "node.parameter {rows = 0, cols = 0}",
+                "s": "node.parameter {rows = 0, cols = 0}",
+                "v": "node.per_dim_mean_var_de_normalization %x, %m, %s",
+            },
+            "m",
+            (4, 1),
+        ),
+        (
+            {"w": "node.parameter {rows = 0, cols = 3}", "v": "node.transpose_times %w, %x"},
+            "w",
+            (4, 3),
+        ),
+        (
+            {
+                "w": "node.parameter {rows = 3, cols = 4}",
+                "b": "node.parameter {rows = 0, cols = 2}",
+                "v": "node.transpose_times %w, %b",
+            },
+            "b",
+            (3, 2),
+        ),
+        (
+            {
+                "m": "node.parameter {rows = 3, cols = 5}",
+                "b": "node.parameter {rows = 0, cols = 0}",
+                "v": "node.row_element_times %m, %b",
+            },
+            "b",
+            (1, 5),
+        ),
+        (
+            {
+                "m": "node.parameter {rows = 3, cols = 0}",
+                "b": "node.parameter {rows = 1, cols = 5}",
+                "v": "node.row_element_times %m, %b",
+            },
+            "m",
+            (3, 5),
+        ),
+        ({"b": "node.parameter {rows = 0}", "v": "node.column_element_times %x, %b"}, "b", (4, 1)),
+        ({"b": "node.parameter {rows = 0, cols = 0}", "v": "node.diag_times %b, %x"}, "b", (4, 1)),
+        (
+            {
+                "m": "node.parameter {rows = 0, cols = 5}",
+                "b": "node.parameter {rows = 3}",
+                "v": "node.diag_times %b, %m",
+            },
+            "m",
+            (3, 5),
+        ),
+        (
+            {
+                "m": "node.parameter {rows = 3, cols = 5}",
+                "b": "node.parameter {rows = 2, cols = 0}",
+                "v": "node.khatri_rao_product %m, %b",
+            },
+            "b",
+            (2, 5),
+        ),
+        (
+            {
+                "m": "node.parameter {rows = 3, cols = 5}",
+                "b": "node.parameter {rows = 0, cols = 0}",
+                "v": "node.cos_distance %b, %m",
+            },
+            "b",
+            (3, 5),
+        ),
     ],
 )
 def test_a_parameter_of_size_zero_takes_the_size_of_what_it_meets(
@@ -510,6 +665,22 @@ def test_sizes_flow_through_a_whole_network() -> None:
     assert net.type("w2") == MatrixType(3, 5)
     assert net.type("b") == MatrixType(3, 1)
     assert net.type("z") == MatrixType(3, SAMPLES)
+
+
+@pytest.mark.parametrize("first", ["t", "p"])
+def test_a_sum_settles_an_open_size_only_when_no_other_node_does(first: str) -> None:
+    nodes = {"t": "node.times %w, %x", "p": "node.plus %w, %b"}
+    net = network(
+        {
+            first: nodes.pop(first),
+            **nodes,
+            "w": "node.parameter {rows = 2, cols = 0}",
+            "x": "node.input {rows = 8}",
+            "b": "node.parameter {rows = 2, cols = 4}",
+        }
+    )
+    assert net.type("w") == MatrixType(2, 8)
+    assert net.type("p") == MatrixType(2, 8)
 
 
 def test_only_parameters_take_their_size_from_others() -> None:
@@ -581,6 +752,26 @@ X4, X5 = "node.input {rows = 4}", "node.input {rows = 5}"
         ((4, "*"), (5, "*"), "element_times", "got matrix<4x*> and matrix<5x*>"),
         ((2, 1), (4, "*"), "scale", "Scale requires a 1x1 first operand, got matrix<2x1>"),
         ((1, "*"), (4, "*"), "scale", "Scale requires a 1x1 first operand, got matrix<1x*>"),
+        # transposed and with vectors
+        ((4, 2), (5, "*"), "transpose_times", "requires the rows of A to match the rows of B, got"),
+        ((4, "*"), (4, "*"), "transpose_times", "a left operand whose columns are not samples"),
+        ((4, "*"), (1, 4), "row_element_times", "a vector matrix<1x*> for matrix<4x*>, got"),
+        ((4, "*"), (2, "*"), "row_element_times", "RowElementTimes requires a vector matrix<1x*>"),
+        ((3, 4), (1, 3), "row_element_times", "for matrix<3x4>, got matrix<1x3>"),
+        ((3, 4), (3, 1), "row_element_times", "for matrix<3x4>, got matrix<3x1>"),
+        ((4, "*"), (2, 1), "column_element_times", "a vector matrix<4x1> for matrix<4x*>, got"),
+        ((4, "*"), (4, "*"), "column_element_times", "for matrix<4x*>, got matrix<4x*>"),
+        ((3, 4), (1, 4), "column_element_times", "for matrix<3x4>, got matrix<1x4>"),
+        ((3, 1), (4, "*"), "diag_times", "DiagTimes requires a vector matrix<4x1> for matrix<4x*>"),
+        ((4, 4), (4, "*"), "diag_times", "for matrix<4x*>, got matrix<4x4>"),
+        (
+            (4, "*"),
+            (4, 3),
+            "khatri_rao_product",
+            "KhatriRaoProduct requires operands with the same",
+        ),
+        ((2, 3), (2, 4), "khatri_rao_product", "got matrix<2x3> and matrix<2x4>"),
+        ((4, "*"), (5, "*"), "cos_distance", "CosDistance requires operands of one size, got"),
         # criteria
         (
             (4, "*"),
@@ -676,6 +867,44 @@ def test_operands_that_do_not_fit_are_refused_with_both_sizes(
                 "v": "node.per_dim_mean_var_normalization %a, %b, %c",
             },
             "size 4x1 for matrix<4x*>, got matrix<4x*>",
+        ),
+        (
+            {
+                "a": X4,
+                "b": leaf((4, 1)),
+                "c": leaf((5, 1)),
+                "v": "node.per_dim_mean_var_de_normalization %a, %b, %c",
+            },
+            "PerDimMeanVarDeNormalization requires a mean and a deviation of size 4x1",
+        ),
+        # shapes
+        (
+            {"a": X4, "v": "node.transpose %a"},
+            "shape-mismatch: Transpose requires a matrix whose columns are not samples, got",
+        ),
+        (
+            {"a": X4, "v": "node.diagonal %a"},
+            "shape-mismatch: Diagonal requires a matrix whose columns are not samples, got",
+        ),
+        (
+            {"a": leaf((3, 4)), "v": "node.diagonal %a"},
+            "shape-mismatch: Diagonal requires a square matrix, got matrix<3x4>",
+        ),
+        (
+            {"a": X4, "v": "node.row_repeat %a {num_repeats = 0}"},
+            "RowRepeat requires at least 1 repeat, got 0",
+        ),
+        (
+            {"a": X4, "v": "node.row_repeat %a {num_repeats = 536870912}"},
+            "RowRepeat requires a result of at most 2147483647 rows, got 2147483648",
+        ),
+        (
+            {
+                "a": "node.input {rows = 65536}",
+                "b": "node.input {rows = 32768}",
+                "v": "node.khatri_rao_product %a, %b",
+            },
+            "KhatriRaoProduct requires a result of at most 2147483647 rows, got 2147483648",
         ),
         # delays
         (

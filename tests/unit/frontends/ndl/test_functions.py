@@ -50,6 +50,24 @@ SIMPLE = [
     ("CEWithSM", "cross_entropy_with_softmax", 2),
     ("ErrorPrediction", "error_prediction", 2),
     ("ClassificationError", "error_prediction", 2),
+    ("TransposeTimes", "transpose_times", 2),
+    ("DiagTimes", "diag_times", 2),
+    ("RowElementTimes", "row_element_times", 2),
+    ("ColumnElementTimes", "column_element_times", 2),
+    ("KhatriRaoProduct", "khatri_rao_product", 2),
+    ("ColumnwiseCrossProduct", "khatri_rao_product", 2),
+    ("SumColumnElements", "sum_column_elements", 1),
+    ("Hardmax", "hardmax", 1),
+    ("Transpose", "transpose", 1),
+    ("Diagonal", "diagonal", 1),
+    ("CosDistance", "cos_distance", 2),
+    ("CosDist", "cos_distance", 2),
+    ("MatrixL1Reg", "matrix_l1_reg", 1),
+    ("L1Reg", "matrix_l1_reg", 1),
+    ("MatrixL2Reg", "matrix_l2_reg", 1),
+    ("L2Reg", "matrix_l2_reg", 1),
+    ("PerDimMeanVarDeNormalization", "per_dim_mean_var_de_normalization", 3),
+    ("PerDimMVDeNorm", "per_dim_mean_var_de_normalization", 3),
 ]
 
 
@@ -114,6 +132,11 @@ def test_row_stack_takes_any_number_of_nodes_from_two_on() -> None:
     assert "not-supported" in problem(f"{X}y=RowStack(x, x, x, x, x)")
     found = problems(f"{X}y=RowStack(x)")
     assert any("`RowStack(m1, m2, ...)` takes 2 arguments or more, got 1" in p for p in found)
+
+
+def test_row_repeat_has_a_number_of_repeats_from_one_on() -> None:
+    assert network(f"{X}y=RowRepeat(x, 2)").endswith("y = row_repeat(x) num_repeats=2")
+    assert "from 1 to 2147483647 is required, got 0" in problem(f"{X}y=RowRepeat(x, 0)")
 
 
 def test_a_function_that_is_not_supported_yet_does_not_hide_other_mistakes() -> None:
