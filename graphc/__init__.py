@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphc.api import compile_training as compile_training
     from graphc.api import load as load
     from graphc.api import loads as loads
-    from graphc.learn.loop import train as train
+    from graphc.api import train as train
     from graphc.learn.sgd import SGD as SGD
     from graphc.support.diagnostics import BackendUnavailable as BackendUnavailable
     from graphc.support.diagnostics import GraphcError as GraphcError
@@ -33,7 +33,7 @@ _HOMES = {
     "compile_training": "graphc.api",
     "load": "graphc.api",
     "loads": "graphc.api",
-    "train": "graphc.learn.loop",
+    "train": "graphc.api",
     "SGD": "graphc.learn.sgd",
     "BackendUnavailable": "graphc.support.diagnostics",
     "GraphcError": "graphc.support.diagnostics",

@@ -1,9 +1,11 @@
-"""The functions that users call: load, compile, compile_training."""
+"""The functions that users call: load, loads, compile, compile_training, train."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from graphc.builder import GraphBuilder
 from graphc.driver.compile import bind, evaluation_passes
@@ -14,6 +16,8 @@ from graphc.driver.options import (
     parse_precision,
 )
 from graphc.frontend import frontend_for, network_class
+from graphc.learn.loop import EpochRecord, Progress, TrainingPlan, run_training
+from graphc.learn.schedule import Schedule
 from graphc.learn.sgd import SGD
 from graphc.learn.step import TrainingStep, compile_training_step
 from graphc.model.model import Model, load_model
@@ -23,6 +27,8 @@ from graphc.support.diagnostics import fail
 from graphc.support.files import read_regular_file
 
 MODEL_SUFFIX = "safetensors"
+Rates = str | float | Sequence[float]
+"""A number, one per epoch, or text such as `0.5:0.2*20:0.1`; the last value holds for ever."""
 MAX_SOURCE_BYTES = 16 * 2**20
 
 
@@ -151,6 +157,61 @@ def compile_training(
 def _names(given: str | Sequence[str]) -> list[str]:
     """One text alone stands for a list of it."""
     return [given] if isinstance(given, str) else list(given)
+
+
+def train(
+    network: GraphBuilder | Model,
+    data: Mapping[str, np.ndarray],
+    *,
+    epochs: int = 1,
+    minibatch: Rates = DEFAULT_BATCH,
+    learning_rate: Rates | None = None,
+    learning_rate_per_sample: Rates | None = None,
+    momentum: Rates | None = None,
+    momentum_per_sample: Rates | None = None,
+    l2: float = 0.0,
+    criterion: str | None = None,
+    shuffle: bool = True,
+    seed: int = 0,
+    backend: str = DEFAULT_BACKEND,
+    precision: str = "f32",
+    progress: Progress | None = None,
+) -> list[EpochRecord]:
+    """Train `network` on `data`, one array (samples, rows) per input; the record of each epoch.
+
+    Rates and sizes are a number, one number per epoch, or text such as `0.5:0.2*20:0.1`. Rates and
+    momentum are for a minibatch or, in their other form, per sample. Statistics without a value
+    are computed over all data first. Raises GraphcError for a bad network, data or option, and
+    when the criterion is not a number any more (the parameters of the last epoch are put back).
+    """
+    model = _model_of(network)
+    _check_training(data, epochs)
+    plan = TrainingPlan(
+        epochs=epochs,
+        minibatch=Schedule.parse(minibatch, option="minibatch", minimum=1, whole=True),
+        learning_rate=_schedule(learning_rate, "learning_rate"),
+        learning_rate_per_sample=_schedule(learning_rate_per_sample, "learning_rate_per_sample"),
+        momentum=_schedule(momentum, "momentum"),
+        momentum_per_sample=_schedule(momentum_per_sample, "momentum_per_sample"),
+        l2=l2,
+        criterion=criterion,
+        shuffle=shuffle,
+        seed=seed,
+    )
+    options = CompileOptions(backend=backend, precision=parse_precision(precision))
+    return run_training(model, data, plan, options, progress or Progress())
+
+
+def _check_training(data: object, epochs: object) -> None:
+    """For callers without a type checker."""
+    if not isinstance(data, Mapping):
+        raise fail("argument-type", f"train requires arrays by name, got {type(data).__name__}")
+    if not isinstance(epochs, int) or epochs < 0:
+        raise fail("bad-value", f"epochs requires a whole number of at least 0, got {epochs!r}")
+
+
+def _schedule(given: Rates | None, option: str) -> Schedule | None:
+    return None if given is None else Schedule.parse(given, option=option)
 
 
 def _model_of(network: GraphBuilder | Model) -> Model:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from graphc.driver.options import DEFAULT_BACKEND, CompileOptions, parse_precision
+from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import prepare
 from graphc.driver.statistics import precompute
 from graphc.learn.schedule import Schedule
@@ -19,8 +19,6 @@ from graphc.learn.step import TrainingStep, compile_training_step
 from graphc.model.model import Model
 from graphc.runtime.executable import check_inputs, needed_inputs
 from graphc.support.diagnostics import fail
-
-Rates = str | float | Sequence[float] | Schedule
 
 
 @dataclass(frozen=True)
@@ -83,60 +81,6 @@ class Progress:
     minibatch: Callable[[int, int], None] = lambda done, total: None
     epoch: Callable[[EpochRecord], None] = lambda record: None
     should_stop: Callable[[], bool] = lambda: False
-
-
-def train(
-    network: object,
-    data: Mapping[str, np.ndarray],
-    *,
-    epochs: int = 1,
-    minibatch: Rates = 256,
-    learning_rate: Rates | None = None,
-    learning_rate_per_sample: Rates | None = None,
-    momentum: Rates | None = None,
-    momentum_per_sample: Rates | None = None,
-    l2: float = 0.0,
-    seed: int = 0,
-    backend: str = DEFAULT_BACKEND,
-    precision: str = "f32",
-    progress: Progress | None = None,
-) -> list[EpochRecord]:
-    """Train `network` on `data` (one array (samples, rows) per input); the record of each epoch.
-
-    Rates and sizes are a number, one number per epoch, or text such as `0.5:0.2*20:0.1`.
-    """
-    model = getattr(network, "model", network)
-    if not isinstance(model, Model):
-        raise fail("argument-type", f"train requires a network, got {type(network).__name__}")
-    _check_arguments(data, epochs)
-
-    def schedule(given: Rates | None, name: str, **limits: object) -> Schedule | None:
-        if given is None or isinstance(given, Schedule):
-            return given
-        return Schedule.parse(given, option=name, **limits)  # type: ignore[arg-type]
-
-    sizes = schedule(minibatch, "minibatch", minimum=1, whole=True)
-    assert sizes is not None
-    plan = TrainingPlan(
-        epochs=epochs,
-        minibatch=sizes,
-        learning_rate=schedule(learning_rate, "learning_rate"),
-        learning_rate_per_sample=schedule(learning_rate_per_sample, "learning_rate_per_sample"),
-        momentum=schedule(momentum, "momentum"),
-        momentum_per_sample=schedule(momentum_per_sample, "momentum_per_sample"),
-        l2=l2,
-        seed=seed,
-    )
-    options = CompileOptions(backend=backend, precision=parse_precision(precision))
-    return run_training(model, data, plan, options, progress or Progress())
-
-
-def _check_arguments(data: object, epochs: object) -> None:
-    """For callers without a type checker."""
-    if not isinstance(data, Mapping):
-        raise fail("argument-type", f"train requires arrays by name, got {type(data).__name__}")
-    if not isinstance(epochs, int) or epochs < 0:
-        raise fail("bad-value", f"epochs requires a whole number of at least 0, got {epochs!r}")
 
 
 def run_training(

@@ -62,7 +62,10 @@ class Span:
         """The text of the line, or None where the source is not at hand."""
         if self.source is not None:
             return self.source.line_text(self.line) if self.source.text else None
-        return linecache.getline(self.file, self.line).rstrip("\r\n") or None
+        try:
+            return linecache.getline(self.file, self.line).rstrip("\r\n") or None
+        except ValueError:  # a name with a zero character, which no file has
+            return None
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"

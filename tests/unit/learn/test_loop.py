@@ -306,5 +306,5 @@ def test_data_may_hold_more_than_the_network_takes() -> None:
 
 
 def test_a_thing_that_is_no_network_is_an_error() -> None:
-    with pytest.raises(gc.GraphcError, match="train requires a network, got int"):
-        gc.train(3, classes(8), learning_rate=1)
+    with pytest.raises(gc.GraphcError, match="a network is required, got int"):
+        gc.train(3, classes(8), learning_rate=1)  # type: ignore[arg-type]

@@ -75,6 +75,11 @@ def test_a_span_without_a_source_shows_the_line_of_python_code() -> None:
     assert own_first_line.startswith('"""Source files')
 
 
+@pytest.mark.parametrize("name", ["no such file", "", "a\0b", "\ud800", "/"])
+def test_a_name_that_is_no_file_has_no_line(name: str) -> None:
+    assert Span(name, 1, 1, 2).line_text() is None
+
+
 def test_a_span_that_was_only_read_about_shows_no_file() -> None:
     assert Span(__file__, 1, 1, 2, NOT_AT_HAND).line_text() is None
 
