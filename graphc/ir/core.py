@@ -29,6 +29,7 @@ class Trait(Enum):
     PURE = "no effect besides its results; may be merged, moved and removed"
     COMMUTATIVE = "its two operands may be exchanged"
     TERMINATOR = "ends its block"
+    RETURN = "ends a function"
     ROOT = "kept even if nobody uses its result"
 
 

@@ -7,7 +7,7 @@ Per function
   V4  asking each operation's type rule again gives its result types; at node level sizes may
       still be unknown, but what is known agrees (a node of unknown size that its rule refuses is
       `infer-shapes`' to report, which shows the operands)
-  V5  an SSA block ends in its only terminator; function results match what it returns
+  V5  an SSA block ends in its only terminator, a function in `return`; its results match that
   V6  the uses recorded on values are exactly the operands that read them
   V7  in a graph every operation is a node with a name of its own (case does not distinguish)
   V8  every dimension in a type or parameter is declared in the module with the same bound
@@ -96,8 +96,14 @@ class _Verifier:
             if op.opdef.has(Trait.TERMINATOR) and op is not block.last:
                 self._error(op, "a terminator must be the last operation of its block")
             visible.update(op.results)
-        if not self._is_graph and block.terminator is None:
+        terminator = block.terminator
+        if not self._is_graph and terminator is None:
             self._function_error("a block must end in a terminator (`return`, `yield`)")
+        elif terminator is not None:
+            ends_function = block is self._function.block
+            if terminator.opdef.has(Trait.RETURN) != ends_function:
+                where = "a function" if ends_function else "a region of an operation"
+                self._error(terminator, f"cannot end {where}")
 
     def _operands(self, op: Operation, visible: set[Value]) -> None:
         operands = op.operands

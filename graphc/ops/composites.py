@@ -59,7 +59,7 @@ def log_softmax(b: IRBuilder, x: Value, axis: int) -> Value:
 
 
 def argmax(b: IRBuilder, x: Value, axis: int) -> Value:
-    """Index (i32) of the first maximum along `axis`; the extent itself where the maximum is nan."""
+    """Index (i32) of the first maximum along `axis`; 2147483647 where the maximum is nan."""
     type = _dims(x)
     positions = iota(b, axis, type.with_dtype(DType.I32))
     top = broadcast(b, reduce_max(b, x, [axis]), type.dims)

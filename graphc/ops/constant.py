@@ -42,9 +42,17 @@ def _infer_constant(_types: Sequence[Type], params: ConstantParams) -> Sequence[
         raise TypeRuleError(f"requires one value or one per element of {params.type}, got {count}")
     dtype = params.type.dtype
     wanted = (bool,) if dtype is DType.I1 else (int, float) if dtype.is_float else (int,)
-    if any(type(v) not in wanted for v in params.value):
+    if any(type(v) not in wanted or not _fits(v, dtype) for v in params.value):
         raise TypeRuleError(f"requires values that fit {dtype}, got {params.value[:4]}")
     return [params.type]
+
+
+def _fits(value: float, dtype: DType) -> bool:
+    """Whether an integer is in the range of an integer type; any number fits a float type."""
+    if dtype not in (DType.I32, DType.I64):
+        return True
+    info = np.iinfo(dtype.numpy)
+    return info.min <= value <= info.max
 
 
 def _constant_reference(params: ConstantParams) -> Array:

@@ -12,7 +12,7 @@ RETURN = OpDef(
     infer=lambda _types, _params: [],
     codegen=Terminator(),
     vjp=NotDifferentiable.NONE,
-    traits=frozenset({Trait.TERMINATOR}),
+    traits=frozenset({Trait.TERMINATOR, Trait.RETURN}),
 )
 YIELD = OpDef(
     name="yield",

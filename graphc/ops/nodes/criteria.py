@@ -141,7 +141,7 @@ SQUARE_ERROR = _criterion(
     _expand_square_error,
     lambda _p, t, y: _scalar(0.5 * np.sum((t - y) ** 2)),
     "V = ½ Σ (A - B)²",
-    "book equation 2.112",
+    "book 2.4.3; the ½ is the toolkit's",
 )
 CROSS_ENTROPY = _criterion(
     "cross_entropy",

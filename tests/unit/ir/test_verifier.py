@@ -124,6 +124,11 @@ def test_v5_a_function_ends_in_a_terminator() -> None:
     assert found == ["graph-structure: @f: a block must end in a terminator (`return`, `yield`)"]
 
 
+def test_v5_a_function_ends_in_return_and_nothing_else_does() -> None:
+    found = in_function("yield %x")
+    assert found == ["graph-structure: yield: cannot end a function"]
+
+
 def test_v5_a_terminator_is_the_last_operation() -> None:
     found = in_function("return %x", "return %x")
     assert found == [
