@@ -21,7 +21,6 @@ from graphc.learn.schedule import Schedule
 from graphc.learn.sgd import SGD
 from graphc.learn.step import TrainingStep, compile_training_step
 from graphc.model.model import Model, load_model
-from graphc.passes.manager import Pass
 from graphc.runtime.executable import Executable
 from graphc.support.diagnostics import fail
 from graphc.support.files import read_regular_file
@@ -124,11 +123,8 @@ def compile(
     model = _model_of(network)
     options = CompileOptions(backend, parse_precision(precision), batch, verify)
 
-    def passes_for(bound: int) -> list[Pass]:
-        wider = CompileOptions(backend, options.precision, bound, verify)
-        return evaluation_passes(model, _names(outputs), _names(gradients), wider)
-
-    return bind(model, passes_for, options)
+    wanted, of = _names(outputs), _names(gradients)
+    return bind(model, lambda m, o: evaluation_passes(m, wanted, of, o), options)
 
 
 def compile_training(

@@ -16,7 +16,8 @@ from graphc.ir.context import Context
 from graphc.ir.core import Function, Module
 from graphc.model.model import Model
 from graphc.ops import default_context
-from graphc.passes.expand_nodes import MAIN, find_node
+from graphc.ops.nodes.layout import find_node
+from graphc.passes.expand_nodes import MAIN
 from graphc.passes.manager import Pass, PassManager, PassRecord
 from graphc.runtime.executable import Executable
 from graphc.runtime.signature import Signature
@@ -63,17 +64,21 @@ def compile_lowered(lowered: Lowered, options: CompileOptions) -> CompiledFuncti
     return backend.compile(lowered.function, lowered.signature)
 
 
-def bind(
-    model: Model, passes_for: Callable[[int], list[Pass]], options: CompileOptions
-) -> Executable:
+PassesFor = Callable[[Model, CompileOptions], list[Pass]]
+
+
+def bind(model: Model, passes_for: PassesFor, options: CompileOptions) -> Executable:
     """The compiled function with the network's parameters bound to it.
 
-    `passes_for(batch)` are the passes for a bound; a call beyond the bound compiles again.
+    A call beyond the bound compiles again, with the passes for a larger one: of the network as it
+    is now, whatever becomes of it in between.
     """
+    prepare(model)
+    frozen = model.snapshot()
 
     def compiled(batch: int) -> tuple[CompiledFunction, Signature]:
         wider = replace(options, batch=batch)
-        lowered = lower(model, passes_for(batch), wider)
+        lowered = lower(frozen, passes_for(frozen, wider), wider)
         return compile_lowered(lowered, wider), lowered.signature
 
     function, signature = compiled(options.batch)

@@ -58,4 +58,4 @@ def parse_precision(text: str) -> DType:
 
 def _is_whole(value: object) -> bool:
     """For callers without a type checker."""
-    return isinstance(value, int)
+    return isinstance(value, int) and not isinstance(value, bool)

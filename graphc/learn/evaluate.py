@@ -9,12 +9,12 @@ import numpy as np
 
 from graphc.driver.compile import bind, evaluation_passes, node_names
 from graphc.driver.options import CompileOptions
+from graphc.driver.prepare import prepare
 from graphc.learn.shuffle import minibatches
 from graphc.model.model import Model
-from graphc.passes.manager import Pass
+from graphc.ops.nodes.layout import SCALAR, node_type
 from graphc.runtime.executable import check_inputs, needed_inputs
-from graphc.runtime.signature import Signature
-from graphc.support.diagnostics import fail
+from graphc.support.diagnostics import DiagnosticSink, fail
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,9 @@ def evaluate_dataset(
     """
     wanted = node_names(model, names) or measured_nodes(model)
 
-    def passes_for(batch: int) -> list[Pass]:
-        wider = CompileOptions(options.backend, options.precision, batch, options.verify)
-        return evaluation_passes(model, wanted, (), wider)
-
-    executable = bind(model, passes_for, options)
-    _require_scalars(executable.signature)
+    prepare(model)
+    require_sums(model, wanted)
+    executable = bind(model, lambda m, o: evaluation_passes(m, wanted, (), o), options)
     signature = executable.signature
     arrays, samples = check_inputs(signature, needed_inputs(signature, data))
     if samples == 0:
@@ -67,11 +64,16 @@ def measured_nodes(model: Model) -> list[str]:
     return names
 
 
-def _require_scalars(signature: Signature) -> None:
-    for result in signature.fresh_results:
-        if result.shape != (1, 1):
-            shape = "x".join(map(str, result.shape))
-            raise fail(
+def require_sums(model: Model, names: Sequence[str]) -> None:
+    """GraphcError `shape-mismatch` unless each node is 1x1, a sum over the samples."""
+    sink = DiagnosticSink()
+    for name in names:
+        op = model.find(name)
+        if op is not None and node_type(op) != SCALAR:
+            sink.error(
                 "shape-mismatch",
-                f"measuring requires nodes that sum over samples (1x1), `{result.name}` is {shape}",
+                f"criteria and evaluation nodes are sums over the samples (1x1), "
+                f"`{name}` is {node_type(op)}",
+                op.location,
             )
+    sink.raise_if_errors()

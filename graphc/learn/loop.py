@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from graphc.learn.shuffle import minibatches, permutation
 from graphc.learn.step import TrainingStep, compile_training_step
 from graphc.model.model import Model
 from graphc.runtime.executable import check_inputs, needed_inputs
-from graphc.support.diagnostics import fail
+from graphc.support.diagnostics import GraphcError, fail
 
 
 @dataclass(frozen=True)
@@ -93,18 +93,15 @@ def run_training(
     """Train by a plan. Statistics without a value are computed over all data first.
 
     Stops early, after a whole minibatch, when `progress.should_stop()` says so. When the criterion
-    is not a number any more, the parameters of the last whole epoch are put back and GraphcError
-    `not-a-number` is raised.
+    or a parameter is not a finite number any more, the parameters of the last whole epoch are put
+    back and GraphcError `not-a-number` is raised.
     """
     learners = [plan.learner(e) for e in range(plan.epochs)]  # a bad rate shows before any work
     prepare(model)
     model.convert(options.precision)  # before the statistics, which keep what digits there are
     precompute(model, data, backend=options.backend)
-    largest = max([plan.size(e) for e in range(plan.epochs)], default=1)
     first = learners[0] if learners else plan.learner(0)
-    options = CompileOptions(
-        options.backend, options.precision, largest, options.verify, options.after
-    )
+    options = replace(options, batch=_largest_batch(plan, data))
     step = compile_training_step(model, first, options, criterion=plan.criterion)
     arrays, samples = check_inputs(step.signature, needed_inputs(step.signature, data))
     if samples == 0:
@@ -114,20 +111,40 @@ def run_training(
         step.learner, step.nominal = learner, plan.size(epoch)
         good = {name: value.copy() for name, value in model.values.items()}
         order = permutation(plan.seed, epoch, samples) if plan.shuffle else np.arange(samples)
-        record, finished = _run_epoch(step, arrays, order, epoch, progress)
-        if record is None:
+        try:
+            record, finished = _run_epoch(step, arrays, order, epoch, progress)
+            _require_finite(step, model, epoch)
+        except GraphcError:
             for name, value in good.items():
                 model.values[name][...] = value
-            raise fail(
-                "not-a-number",
-                f"the criterion `{step.criterion}` is not a number in epoch {epoch + 1}; the "
-                f"parameters are those after epoch {epoch}; a smaller learning rate may help",
-            )
+            raise
         records.append(record)
         progress.epoch(record)
         if not finished:
             break
     return records
+
+
+def _largest_batch(plan: TrainingPlan, data: Mapping[str, np.ndarray]) -> int:
+    """The bound for all epochs; no larger than the data set."""
+    samples = max([len(array) for array in data.values() if np.ndim(array)], default=1)
+    sizes = [min(plan.size(e), samples) for e in range(plan.epochs)]
+    return max([1, *sizes])
+
+
+def _require_finite(step: TrainingStep, model: Model, epoch: int) -> None:
+    """The last update of an epoch is seen by no criterion any more, so look at its outcome."""
+    updated = {r.updates for r in step.signature.results}
+    for name, value in model.values.items():
+        if name in updated and not np.isfinite(value).all():
+            raise fail("not-a-number", _advice(f"the parameter `{name}`", epoch))
+
+
+def _advice(what: str, epoch: int) -> str:
+    return (
+        f"{what} is not a finite number in epoch {epoch + 1}; the parameters are those after "
+        f"epoch {epoch}; a smaller learning rate may help"
+    )
 
 
 def _run_epoch(
@@ -136,8 +153,8 @@ def _run_epoch(
     order: np.ndarray,
     epoch: int,
     progress: Progress,
-) -> tuple[EpochRecord | None, bool]:
-    """The epoch's record, None once the criterion is not a number; whether it was finished."""
+) -> tuple[EpochRecord, bool]:
+    """The epoch's record, and whether it was finished. GraphcError `not-a-number`."""
     start = time.perf_counter()
     totals: dict[str, float] = {}
     done, finished = 0, True
@@ -147,7 +164,14 @@ def _run_epoch(
         for name, value in results.items():
             totals[name] = totals.get(name, 0.0) + float(value)
         if not math.isfinite(totals[step.criterion]):
-            return None, False
+            what = f"the criterion `{step.criterion}`"
+            if epoch == 0 and done == len(chosen):  # nothing has been learnt yet
+                raise fail(
+                    "not-a-number",
+                    f"{what} is not a finite number for the first minibatch: "
+                    "look for nan or huge numbers in the data",
+                )
+            raise fail("not-a-number", _advice(what, epoch))
         progress.minibatch(done, len(order))
         if progress.should_stop():
             finished = done == len(order)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -11,10 +10,12 @@ from graphc.driver import pipelines
 from graphc.driver.compile import bind, node_names
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import prepare
+from graphc.learn.evaluate import require_sums
 from graphc.learn.sgd import SGD
 from graphc.model.model import Model
+from graphc.ops.nodes.layout import find_node
 from graphc.ops.nodes.leaves import ParameterParams
-from graphc.passes.expand_nodes import find_node, inputs_of
+from graphc.passes.expand_nodes import inputs_of
 from graphc.runtime.executable import Executable, Results
 from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import fail
@@ -25,22 +26,39 @@ class TrainingStep:
     """Call it with a minibatch: `step(features=x, labels=t)` gives criterion and evaluation.
 
     The network's parameters are updated in place; they and the learner's state stay in the step's
-    element type. `learner` may be replaced between calls (another rate); `nominal` is the minibatch
-    size that rates per minibatch refer to, by default the bound.
+    element type. `nominal` is the minibatch size that rates per minibatch refer to, by default the
+    bound.
     """
 
-    def __init__(
-        self, executable: Executable, learner: SGD, nominal: int, criterion: str, passes: str
-    ) -> None:
+    def __init__(self, executable: Executable, learner: SGD, nominal: int, criterion: str) -> None:
         self._executable = executable
-        self.learner = learner
+        self._learner = learner
         self.nominal = nominal
         self.criterion = criterion
-        self.passes = passes
 
     def __call__(self, /, **inputs: object) -> Results:
         """One update. Raises GraphcError `input` for a bad input, with nothing changed."""
-        return self._executable.run(inputs, lambda n: self.learner.settings(n, self.nominal))
+        return self._executable.run(inputs, self._settings)
+
+    def _settings(self, samples: int) -> dict[str, float]:
+        if samples == 0:
+            raise fail("input", "a training step requires at least one sample, got none")
+        return self._learner.settings(samples, self.nominal)
+
+    @property
+    def learner(self) -> SGD:
+        """May be replaced between calls by one with other rates; `l2` is compiled in."""
+        return self._learner
+
+    @learner.setter
+    def learner(self, learner: SGD) -> None:
+        if learner.l2 != self._learner.l2:
+            raise fail(
+                "bad-value",
+                f"the step was compiled for l2 = {self._learner.l2:g}, got {learner.l2:g}: "
+                "compile another one",
+            )
+        self._learner = learner
 
     @property
     def signature(self) -> Signature:
@@ -69,15 +87,11 @@ def compile_training_step(
 ) -> TrainingStep:
     """A training step for `criterion`, by default the first criterion node."""
     prepare(model)
+    outputs = training_outputs(model, criterion)
+    require_sums(model, outputs)
     model.convert(options.precision)
-
-    def passes_for(batch: int) -> list[pipelines.Pass]:
-        return training_passes(model, learner, replace(options, batch=batch), criterion)[1]
-
-    executable = bind(model, passes_for, options)
-    outputs, passes = training_passes(model, learner, options, criterion)
-    text = ",".join(map(str, passes))
-    return TrainingStep(executable, learner, options.batch, outputs[0], text)
+    executable = bind(model, lambda m, o: training_passes(m, learner, o, criterion)[1], options)
+    return TrainingStep(executable, learner, options.batch, outputs[0])
 
 
 def training_outputs(model: Model, criterion: str | None = None) -> list[str]:

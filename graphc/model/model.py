@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from graphc.ir.clone import clone_module
 from graphc.ir.core import Function, Module, Operation, RegionKind
 from graphc.ir.parser import parse_module
 from graphc.ir.printer import print_module
@@ -21,7 +22,7 @@ from graphc.ir.verifier import verify_module
 from graphc.model.container import read_container, write_container
 from graphc.model.initialise import initial_value, read_matrix
 from graphc.ops import default_context
-from graphc.ops.nodes.layout import node_params, node_type
+from graphc.ops.nodes.layout import find_node, node_params, node_type
 from graphc.ops.nodes.leaves import PARAMETER, ParameterParams
 from graphc.ops.nodes.statistics import STATISTICS, StatisticParams
 from graphc.support.diagnostics import DiagnosticSink, GraphcError, fail, suggestion
@@ -45,6 +46,12 @@ class Model:
         self.seed = seed
         self.values: dict[str, np.ndarray] = {}
 
+    def snapshot(self) -> Model:
+        """This network as it is now; its values stay the live ones of this model."""
+        copy = Model(clone_module(self.module), folder=self.folder, seed=self.seed)
+        copy.values = self.values
+        return copy
+
     @property
     def graph(self) -> Function:
         """The network's only function."""
@@ -53,14 +60,7 @@ class Model:
 
     def find(self, name: str) -> Operation | None:
         """The node of that name; case does not distinguish, an exact match wins."""
-        lower = name.lower()
-        near: Operation | None = None
-        for op in self.graph.block:
-            if op.result.name == name:
-                return op
-            if (op.result.name or "").lower() == lower:
-                near = op
-        return near
+        return find_node(self.graph, name)
 
     def tagged(self, tag: str) -> list[str]:
         """Names of the nodes with this tag, in the order of the network."""
@@ -135,7 +135,9 @@ class Model:
     def save(self, path: Path | str) -> None:
         """Write a model file (safetensors; `docs/model-file.md`), atomically."""
         metadata = {"ir": print_module(self.module, locations=True), "seed": str(self.seed)}
-        write_container(Path(path), self.values, metadata)
+        names = [op.result.name or "" for op in self.parameter_nodes()]
+        tensors = {name: self.values[name] for name in names if name in self.values}
+        write_container(Path(path), tensors, metadata)
 
 
 def load_model(path: Path | str) -> Model:

@@ -28,7 +28,7 @@ from graphc.ir.core import Function, IRBuilder, Module, Operation, RegionKind, R
 from graphc.ir.types import DType, Symbol
 from graphc.ops.control import RETURN
 from graphc.ops.nodes.delays import DELAYS
-from graphc.ops.nodes.layout import display_name, node_type, tensor_type
+from graphc.ops.nodes.layout import display_name, find_node, node_type, tensor_type
 from graphc.ops.nodes.leaves import INPUT, PARAMETER
 from graphc.ops.nodes.statistics import STATISTICS, StatisticParams
 from graphc.passes.invariants import Invariant
@@ -37,19 +37,6 @@ from graphc.support.diagnostics import DiagnosticSink, Note, suggestion
 from graphc.support.graphs import reachable, strongly_connected_components, topological_order
 
 MAIN = "main"
-
-
-def find_node(graph: Function, name: str) -> Operation | None:
-    """The node of that name; NDL names do not distinguish case, an exact match wins."""
-    lower = name.lower()
-    near: Operation | None = None
-    for op in graph.block:
-        found = op.result.name or ""
-        if found == name:
-            return op
-        if found.lower() == lower:
-            near = op
-    return near
 
 
 def inputs_of(op: Operation) -> list[Operation]:

@@ -66,6 +66,12 @@ def synthesize_gradient(
     if target is None or sink.has_errors:
         return False
     found = list(dict.fromkeys(s for s in sources if s is not None))
+    taken = {r.name for r in function.results}
+    for source in found:
+        if (name := PREFIX + (source.name or "")) in taken:
+            sink.error("duplicate-name", f"a result is called `{name}` already", function.location)
+    if sink.has_errors:
+        return False
     builder = IRBuilder.before(terminator)
     gradients = _backward(function, builder, target, found, sink)
     terminator.set_operands([*terminator.operands, *gradients])

@@ -11,7 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphc.runtime.signature import NUMPY_DTYPES, Argument, Result, Shape, Signature
+from graphc.runtime.signature import (
+    NUMPY_DTYPES,
+    Argument,
+    Result,
+    Shape,
+    Signature,
+    concrete_shape,
+)
 from graphc.support.diagnostics import GraphcError, fail, suggestion
 
 Array = np.ndarray
@@ -172,7 +179,7 @@ class Executable:
         _add_settings(plan, given, arguments)
         self._add_held(plan, arguments)
         results = [
-            np.empty(p.fixed if p.fixed is not None else _concrete(p.shape, sizes), p.dtype)
+            np.empty(p.fixed if p.fixed is not None else concrete_shape(p.shape, sizes), p.dtype)
             for p in plan.results
         ]
         plan.compiled(arguments, results, sizes)  # type: ignore[arg-type]  # all are filled by now
@@ -199,7 +206,10 @@ class Executable:
     def _add_held(self, plan: _Plan, arguments: list[Array | None]) -> None:
         for index, is_state in plan.held:
             port = plan.ports[index]
-            array = (self._state if is_state else self._parameters)[port.name]
+            store = self._state if is_state else self._parameters
+            if port.name not in store:
+                raise fail("input", f"the network has no parameter {port.name} any more")
+            array = store[port.name]
             if (
                 array.dtype != port.dtype
                 or array.shape != port.fixed
@@ -378,7 +388,3 @@ def _not_updatable(port: _Port, array: Array) -> GraphcError:
         f"{port.name} is updated in place: requires a writeable, contiguous array of {port.dtype}, "
         f"got {array.dtype}; a step compiled for another precision has to be compiled again",
     )
-
-
-def _concrete(shape: Shape, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    return tuple([sizes[d] if isinstance(d, str) else d for d in shape])

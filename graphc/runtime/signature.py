@@ -7,7 +7,7 @@ holds integers and names of dims; a dim is bounded and its value is given by the
 from __future__ import annotations
 
 import json
-import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -80,14 +80,9 @@ class Signature:
         return tuple(r for r in self.results if r.updates is None)
 
 
-def concrete_shape(shape: Shape, sizes: dict[str, int]) -> tuple[int, ...]:
+def concrete_shape(shape: Shape, sizes: Mapping[str, int]) -> tuple[int, ...]:
     """`shape` with every dim name replaced by its size."""
     return tuple(sizes[d] if isinstance(d, str) else d for d in shape)
-
-
-def byte_size(port: Argument | Result, sizes: dict[str, int]) -> int:
-    """Bytes of the dense array at these sizes."""
-    return math.prod(concrete_shape(port.shape, sizes)) * NUMPY_DTYPES[port.dtype].itemsize
 
 
 def info_json(signature: Signature, *, version: str, isa: str, content_hash: str) -> str:

@@ -20,9 +20,9 @@ def make(*arguments: str) -> str:
     program = shutil.which("make")
     if program is None:
         pytest.skip("make is not installed")
-    done = subprocess.run(
-        [program, *arguments], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    # Under `make test` this is a make inside make, which would also print the folders it enters.
+    command = [program, "--no-print-directory", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return done.stdout
 
 

@@ -164,7 +164,7 @@ HARDMAX = _columnwise(
 # --- two operands --------------------------------------------------------------------------------
 
 
-def _sum_type(a: MatrixType, b: MatrixType, name: str, *, repeat_columns: bool) -> MatrixType:
+def _sum_type(a: MatrixType, b: MatrixType, *, repeat_columns: bool) -> MatrixType:
     """The size of a sum or difference, by the toolkit's broadcasting forms."""
     if None in (a.rows, a.cols, b.rows, b.cols):
         return merged(a, b) if _vector_free(a, b) else MatrixType(None, None)
@@ -193,10 +193,10 @@ def _vector_free(a: MatrixType, b: MatrixType) -> bool:
     return 1 not in (a.rows, a.cols, b.rows, b.cols)
 
 
-def _broadcasting(repeat_columns: bool, name: str) -> InferRule:
+def _broadcasting(*, repeat_columns: bool) -> InferRule:
     def infer(types: Sequence[Type], _params: Params) -> Sequence[Type]:
         a, b = matrix(types[0]), matrix(types[1])
-        return [_sum_type(a, b, name, repeat_columns=repeat_columns)]
+        return [_sum_type(a, b, repeat_columns=repeat_columns)]
 
     return infer
 
@@ -282,7 +282,7 @@ PLUS = node_def(
     "plus",
     "sum, with broadcasting of row and column vectors",
     ("a", "b"),
-    infer=_broadcasting(True, "Plus"),
+    infer=_broadcasting(repeat_columns=True),
     refine=_refine_sum,
     reference=_plus_reference,
     expand=_expand_broadcasting(elementwise.add),
@@ -293,7 +293,7 @@ MINUS = node_def(
     "minus",
     "difference, with broadcasting of row and column vectors",
     ("a", "b"),
-    infer=_broadcasting(False, "Minus"),
+    infer=_broadcasting(repeat_columns=False),
     refine=_refine_sum,
     reference=_minus_reference,
     expand=_expand_broadcasting(elementwise.sub),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from graphc.ir.codegen import NodeLevel
 from graphc.ir.core import (
     ExpandRule,
+    Function,
     InferRule,
     IRBuilder,
     Level,
@@ -85,6 +86,18 @@ def node_def(
         equation=equation,
         source=source,
     )
+
+
+def find_node(graph: Function, name: str) -> Operation | None:
+    """The node of that name; NDL names do not distinguish case, an exact match wins."""
+    lower = name.lower()
+    near: Operation | None = None
+    for op in graph.block:
+        if op.result.name == name:
+            return op
+        if (op.result.name or "").lower() == lower:
+            near = op
+    return near
 
 
 def display_name(opdef: OpDef) -> str:

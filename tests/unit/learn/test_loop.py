@@ -210,7 +210,7 @@ def test_a_criterion_that_is_no_number_leaves_the_last_good_parameters(
         )
     (diagnostic,) = raised.value.diagnostics
     assert diagnostic.slug == "not-a-number"
-    assert "`ce` is not a number in epoch 3; the parameters are those after epoch 2" in (
+    assert "`ce` is not a finite number in epoch 3; the parameters are those after epoch 2" in (
         diagnostic.message
     )
     assert kept == bytes_of(good)

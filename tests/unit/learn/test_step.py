@@ -93,15 +93,6 @@ def test_the_learner_can_be_replaced_between_calls() -> None:
     np.testing.assert_allclose(net.parameters["W0"], plain.parameters["W0"], rtol=1e-13)
 
 
-def test_a_step_without_samples_changes_nothing() -> None:
-    net = classifier()
-    learner = gc.SGD(learning_rate=1)
-    step = gc.compile_training(net, learner=learner, batch=8, backend="numpy")
-    before = {n: v.tobytes() for n, v in net.parameters.items()}
-    assert step(features=np.empty((0, 6)), labels=np.empty((0, 3)))["ce"] == 0
-    assert {n: v.tobytes() for n, v in net.parameters.items()} == before
-
-
 # --- what is trained -----------------------------------------------------------------------------
 
 TWO_CRITERIA = """
