@@ -135,6 +135,7 @@ class GraphBuilder:
         if tag not in params.tags:
             self._keep_order(node.operation, tag)
             tags = tuple(t for t in TAGS if t in (*params.tags, tag))
+            # Every subclass of NodeParams is a dataclass; the base is none, so that `tags` is last.
             node.operation.params = replace(params, tags=tags)  # type: ignore[type-var]
 
     def _keep_order(self, operation: Operation, tag: str) -> None:

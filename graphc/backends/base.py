@@ -9,9 +9,33 @@ from typing import Literal, Protocol
 import numpy as np
 
 from graphc.ir.core import Function
-from graphc.runtime.signature import Signature
+from graphc.runtime.signature import Dimension, Signature
+from graphc.support.diagnostics import fail
 
 Stage = Literal["tensor", "kernels"]
+
+
+ALIGNMENT = 64
+"""Bytes to which scratch memory is aligned: one cache line, one AVX-512 register."""
+
+
+def aligned_bytes(size: int, dims: Sequence[Dimension]) -> np.ndarray:
+    """`size` bytes of uninitialised memory that start at a multiple of `ALIGNMENT`.
+
+    It is the scratch memory of a function compiled for `dims`; GraphcError `limit` names their
+    bounds where the machine has not that much.
+    """
+    try:
+        raw = np.empty(size + ALIGNMENT - 1, np.uint8)
+    except (MemoryError, OverflowError, ValueError):  # the last two: more than numpy can count
+        bounds = ", ".join(f"{d.name} up to {d.bound}" for d in dims)
+        raise fail(
+            "limit",
+            f"{size} bytes of scratch memory are required{bounds and ' for '}{bounds}, "
+            "this machine does not give them; compile for a smaller bound",
+        ) from None
+    start: int = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + size]
 
 
 class CompiledFunction(Protocol):

@@ -16,7 +16,7 @@ from graphc.cli.transform import timing_table
 from graphc.driver import pipelines
 from graphc.driver.compile import node_names, run_passes
 from graphc.driver.options import DEFAULT_BATCH, CompileOptions, parse_precision
-from graphc.driver.prepare import prepare
+from graphc.driver.prepare import infer
 from graphc.ir.clone import clone_module
 from graphc.ir.core import Module
 from graphc.ir.printer import print_module
@@ -100,14 +100,14 @@ def command(
     if stage == "nodes":
         if after or train or nodes:
             raise click.UsageError("--after, --train and --nodes need --stage tensor or kernels")
-        prepare(network)
+        infer(network)
         text = print_module(network.module, locations=print_locations)
         terminal.stdout.write(network_picture(network.graph) if form == "dot" else text)
         return
     if train and nodes:
         raise click.UsageError("--train decides what is computed: leave out --nodes")
     options = CompileOptions(precision=parse_precision(precision), batch=bound, verify=True)
-    prepare(network)
+    infer(network)
     pretend_statistics(network)
     passes = stage_passes(network, stage, options, train=train, nodes=names_of(nodes))
     if after not in (None, "all"):
@@ -134,7 +134,8 @@ def pretend_statistics(model: Model) -> None:
     for op in model.graph.block:
         if isinstance(op.params, StatisticParams) and not op.params.computed:
             name = op.result.name or ""
-            model.set_statistic(name, np.zeros((node_type(op).rows or 0, 1)))
+            # Repeated by its strides: it takes no memory, however many rows a text claims.
+            model.set_statistic(name, np.broadcast_to(0.0, (node_type(op).rows or 0, 1)))
 
 
 def stage_passes(

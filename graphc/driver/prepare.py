@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from graphc.model.initialise import check_size
 from graphc.model.model import Model
+from graphc.ops.nodes.leaves import ParameterParams
 from graphc.passes.infer_shapes import infer_shapes
-from graphc.support.diagnostics import DiagnosticSink
+from graphc.support.diagnostics import DiagnosticSink, fail
 
 
-def prepare(model: Model) -> None:
-    """Find all sizes and draw missing initial values. Raises GraphcError for a bad network."""
+def infer(model: Model) -> None:
+    """Find all sizes, with those of the files of `init=fromFile`; draws nothing.
+
+    Enough for whoever only looks at a network. Raises GraphcError for a bad one.
+    """
     sink = DiagnosticSink()
     model.load_matrices(sink)
     infer_shapes(model.graph, sink)
     sink.raise_if_errors()
-    model.initialise()
+
+
+def prepare(model: Model) -> None:
+    """Find all sizes and draw missing initial values. Raises GraphcError for a bad network."""
+    infer(model)
+    for op in model.graph.block:
+        name = op.result.name or ""
+        if isinstance(op.params, ParameterParams) and name not in model.values:
+            check_size(name, op.params.rows, op.params.cols, op.location)
+    try:
+        model.initialise()
+    except MemoryError:
+        raise fail("limit", "the parameters' initial values take more memory than there is") from None

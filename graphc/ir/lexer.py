@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 from graphc.support.diagnostics import DiagnosticSink, printable
 from graphc.support.source import SourceFile, Span
@@ -52,7 +52,8 @@ def tokenize(source: SourceFile, sink: DiagnosticSink) -> list[Token]:
             at = _report(source, at, sink)
             continue
         if match.lastgroup != "skip":
-            tokens.append(Token(match.lastgroup, match.group(), at))  # type: ignore[arg-type]
+            kind = cast(Kind, match.lastgroup)  # the groups are named after the kinds
+            tokens.append(Token(kind, match.group(), at))
         at = match.end()
     if errors == MAX_ERRORS:
         sink.error("limit", f"{MAX_ERRORS} mistakes: the rest is not read", source.span(at, at))

@@ -38,7 +38,7 @@ from graphc.ir.types import (
     Type,
 )
 from graphc.support.diagnostics import DiagnosticSink, suggestion
-from graphc.support.source import NOT_AT_HAND, Location, SourceFile, Span
+from graphc.support.source import NOT_AT_HAND, UNKNOWN, Location, SourceFile, Span
 
 MAX_NESTING = 64
 MAX_ERRORS = 100
@@ -511,6 +511,9 @@ class _Parser:
     def _location(self) -> Location:
         self._expect("loc")
         self._expect("(")
+        if self._accept("unknown"):
+            self._expect(")")
+            return UNKNOWN
         chains = [self._location_chain()]
         while self._accept(","):
             chains.append(self._location_chain())

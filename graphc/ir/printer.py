@@ -136,7 +136,7 @@ class _Printer:
         text += print_params(op.params)
         if op.results:
             text += " : " + ", ".join(str(v.type) for v in op.results)
-        if self._locations and op.location.is_known:
+        if self._locations:
             text += f" {print_location(op.location)}"
         if not op.regions:
             lines.append(text)
@@ -171,7 +171,13 @@ def print_name(sigil: str, name: str) -> str:
 
 
 def print_location(location: Location) -> str:
-    """`loc("net.ndl":3:5-9 from "net.ndl":12:1-8, "b.ndl":1:1-2)`; commas separate merged ones."""
+    """`loc("net.ndl":3:5-9 from "net.ndl":12:1-8, "b.ndl":1:1-2)`; commas separate merged ones.
+
+    An unknown one is `loc(unknown)`: the parser would take an operation without any to come from
+    the line that it stands in.
+    """
+    if not location.is_known:
+        return "loc(unknown)"
     parts = [_print_chain(location), *(_print_chain(m) for m in location.merged)]
     return f"loc({', '.join(parts)})"
 

@@ -18,10 +18,12 @@ import numpy as np
 from graphc.support.diagnostics import GraphcError, fail
 from graphc.support.files import read_file_inside
 from graphc.support.randomness import Purpose, random_words, unit_interval
-from graphc.support.source import SourceFile
+from graphc.support.source import Location, SourceFile
 
 UNIFORM_RANGE = 0.05
 GAUSSIAN_DEVIATION = 0.2
+MAX_ELEMENTS = 2**31
+"""Of a parameter that is drawn; as f32 they are 8 GiB."""
 MAX_TEXT_BYTES = 2**30
 MAX_NUMBER_LENGTH = 64
 
@@ -53,7 +55,8 @@ def initial_value(
     `index` counts the parameters in the order of the script, from 0. A relative `path` is looked
     up in `folder`, that of the model, and cannot leave it; an absolute one needs
     `allow_absolute`. GraphcError `bad-value` for an unknown kind or a result beyond f32; `file`,
-    `limit` or `bad-data` (with line and column) for a file. ValueError for dims below 1.
+    `limit` or `bad-data` (with line and column) for a file. ValueError for dims below 1. How many
+    elements are drawn is for the caller to bound, who knows the place: `check_size`.
     """
     if kind == "from_file":
         return read_matrix(folder, path, allow_absolute=allow_absolute)
@@ -71,6 +74,17 @@ def initial_value(
     if not np.all(np.abs(drawn) <= _F32_MAX):
         raise fail("bad-value", f"an initial value lies beyond f32: scale {scale}, value {value}")
     return drawn.astype(np.float32).reshape(rows, cols)
+
+
+def check_size(name: str, rows: int, cols: int, where: Location) -> None:
+    """GraphcError `limit` unless the parameter is small enough to be drawn."""
+    if rows * cols > MAX_ELEMENTS:
+        raise fail(
+            "limit",
+            f"an initial value has at most {MAX_ELEMENTS} elements, "
+            f"`{name}` is {rows} x {cols} = {rows * cols}",
+            where,
+        )
 
 
 def read_matrix(folder: Path, name: str, *, allow_absolute: bool = False) -> np.ndarray:

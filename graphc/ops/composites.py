@@ -27,7 +27,7 @@ LOG_FLOOR = 1e-37
 """`Log` takes smaller arguments as this, so that log 0 is -85.2 and not minus infinity."""
 
 
-def _dims(x: Value) -> TensorType:
+def _type(x: Value) -> TensorType:
     assert isinstance(x.type, TensorType)
     return x.type
 
@@ -45,22 +45,22 @@ def clamped_log(b: IRBuilder, x: Value) -> Value:
 def centred(b: IRBuilder, x: Value, axis: int) -> Value:
     """x minus its maximum along `axis`: softmax may subtract any number, so no gradient flows."""
     top = stop_gradient(b, reduce_max(b, x, [axis]))
-    return sub(b, x, broadcast(b, top, _dims(x).dims))
+    return sub(b, x, broadcast(b, top, _type(x).dims))
 
 
 def softmax(b: IRBuilder, x: Value, axis: int) -> Value:
     e = exp(b, centred(b, x, axis))
-    return divide(b, e, broadcast(b, reduce_sum(b, e, [axis]), _dims(x).dims))
+    return divide(b, e, broadcast(b, reduce_sum(b, e, [axis]), _type(x).dims))
 
 
 def log_softmax(b: IRBuilder, x: Value, axis: int) -> Value:
     d = centred(b, x, axis)
-    return sub(b, d, broadcast(b, log(b, reduce_sum(b, exp(b, d), [axis])), _dims(x).dims))
+    return sub(b, d, broadcast(b, log(b, reduce_sum(b, exp(b, d), [axis])), _type(x).dims))
 
 
 def argmax(b: IRBuilder, x: Value, axis: int) -> Value:
     """Index (i32) of the first maximum along `axis`; 2147483647 where the maximum is nan."""
-    type = _dims(x)
+    type = _type(x)
     positions = iota(b, axis, type.with_dtype(DType.I32))
     top = broadcast(b, reduce_max(b, x, [axis]), type.dims)
     none = full_like(b, 2**31 - 1, positions)
@@ -69,7 +69,7 @@ def argmax(b: IRBuilder, x: Value, axis: int) -> Value:
 
 def one_hot_maximum(b: IRBuilder, x: Value, axis: int) -> Value:
     """1 at the first maximum along `axis`, 0 elsewhere; all 0 where the maximum is nan."""
-    type = _dims(x)
+    type = _type(x)
     positions = iota(b, axis, type.with_dtype(DType.I32))
     first = broadcast(b, argmax(b, x, axis), type.dims)
     return cast(b, compare(b, EQUAL, positions, first), type.dtype)

@@ -16,7 +16,10 @@ from graphc.ops.rules import FLOATS, NUMBERS, require_dtype
 
 @dataclass(frozen=True)
 class ConstantParams(Params):
-    """`value` holds one number for every element, or all elements in row-major order."""
+    """`value` holds one number for every element, or all elements in row-major order.
+
+    It is never empty: where the type has no elements it holds one number, which nobody reads.
+    """
 
     type: TensorType
     value: tuple[bool | int | float, ...]
@@ -38,7 +41,8 @@ class ExtentParams(Params):
 
 def _infer_constant(_types: Sequence[Type], params: ConstantParams) -> Sequence[Type]:
     count = len(params.value)
-    if count != 1 and (params.type.symbols() or count != params.type.bound_elements):
+    per_element = count == params.type.bound_elements and not params.type.symbols()
+    if count == 0 or (count != 1 and not per_element):
         raise TypeRuleError(f"requires one value or one per element of {params.type}, got {count}")
     dtype = params.type.dtype
     wanted = (bool,) if dtype is DType.I1 else (int, float) if dtype.is_float else (int,)
@@ -125,7 +129,8 @@ EXTENT = OpDef(
 def constant(b: IRBuilder, value: bool | int | float, type: TensorType) -> Value:
     """`value` in every element of `type`."""
     if type.dtype.is_float:
-        value = float(type.dtype.numpy.type(value))
+        with np.errstate(over="ignore"):  # too large for the type is infinite
+            value = float(type.dtype.numpy.type(value))
     return b.emit_one(CONSTANT, params=ConstantParams(type, (value,)))
 
 

@@ -12,14 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from graphc.backends.base import aligned_bytes
 from graphc.backends.llvm import engine
 from graphc.backends.llvm.emit import ENTRY, emit_function
 from graphc.backends.llvm.target import Target, host_target
 from graphc.ir.core import Function
 from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import InternalError
-
-ALIGNMENT = 64
 
 
 class NativeFunction:
@@ -86,11 +85,10 @@ class _Tables:
         self.buffers = (ctypes.c_uint64 * max(count, 1))()
         self.held: list[np.ndarray | None] = [None] * len(signature.arguments)
         self.dims = (ctypes.c_int64 * max(len(signature.dims), 1))()
-        self._arena = np.empty(signature.arena_bytes + ALIGNMENT, np.uint8)
+        self._arena = aligned_bytes(signature.arena_bytes, signature.dims)
         self.buffers_at = ctypes.addressof(self.buffers)
         self.dims_at = ctypes.addressof(self.dims)
-        start: int = self._arena.ctypes.data
-        self.arena_at = -(-start // ALIGNMENT) * ALIGNMENT
+        self.arena_at: int = self._arena.ctypes.data
 
 
 def compile_function(

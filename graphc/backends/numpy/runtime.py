@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from graphc.backends.base import aligned_bytes
 from graphc.backends.numpy.emit import Emitted, emit_function
 from graphc.backends.numpy.standalone import helper_text
 from graphc.ir.core import Function
@@ -22,10 +23,11 @@ from graphc.runtime.signature import Signature
 class NumpyFunction:
     """A compiled function; `source` is its text. Each thread gets a scratch array of its own."""
 
-    def __init__(self, emitted: Emitted, dims: Sequence[str]) -> None:
+    def __init__(self, emitted: Emitted, signature: Signature) -> None:
         self.source = library_text(emitted)
         self._run = _load(self.source, emitted.name)
-        self._dims = tuple(dims)
+        self._signature = signature
+        self._dims = tuple(d.name for d in signature.dims)
         self._arena_bytes = emitted.arena_bytes
         self._threads = threading.local()
 
@@ -38,27 +40,20 @@ class NumpyFunction:
         """See `CompiledFunction`."""
         arena: np.ndarray | None = getattr(self._threads, "arena", None)
         if arena is None:
-            arena = self._threads.arena = aligned_bytes(self._arena_bytes)
+            arena = self._threads.arena = aligned_bytes(self._arena_bytes, self._signature.dims)
         self._run(*[sizes[d] for d in self._dims], arena, *arguments, *results)
 
 
 def compile_function(function: Function, signature: Signature) -> NumpyFunction:
     """The planned function as a callable."""
     dims = [d.name for d in signature.dims]
-    return NumpyFunction(emit_function(function, dims, function.name), dims)
+    return NumpyFunction(emit_function(function, dims, function.name), signature)
 
 
 def library_text(emitted: Emitted) -> str:
     """The function with its helpers and constants, as a module."""
     parts = ["import base64", "", "import numpy as np", "", *emitted.constants]
     return "\n".join(parts) + "\n" + helper_text(emitted) + "\n\n" + emitted.text
-
-
-def aligned_bytes(size: int) -> np.ndarray:
-    """`size` bytes of uninitialised memory that start at a multiple of 64."""
-    raw = np.empty(size + 63, np.uint8)
-    start = -raw.ctypes.data % 64
-    return raw[start : start + size]
 
 
 def _load(source: str, name: str) -> Callable[..., None]:
