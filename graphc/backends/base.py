@@ -20,13 +20,13 @@ ALIGNMENT = 64
 
 
 def aligned_bytes(size: int, dims: Sequence[Dimension]) -> np.ndarray:
-    """`size` bytes of uninitialised memory that start at a multiple of `ALIGNMENT`.
+    """At least `size` bytes of uninitialised memory, from a multiple of `ALIGNMENT` on.
 
-    It is the scratch memory of a function compiled for `dims`; GraphcError `limit` names their
+    They are the scratch memory of a function compiled for `dims`; GraphcError `limit` names their
     bounds where the machine has not that much.
     """
     try:
-        raw = np.empty(size + ALIGNMENT - 1, np.uint8)
+        raw = np.empty(size + ALIGNMENT, np.uint8)
     except (MemoryError, OverflowError, ValueError):  # the last two: more than numpy can count
         bounds = ", ".join(f"{d.name} up to {d.bound}" for d in dims)
         raise fail(
@@ -35,7 +35,7 @@ def aligned_bytes(size: int, dims: Sequence[Dimension]) -> np.ndarray:
             "this machine does not give them; compile for a smaller bound",
         ) from None
     start: int = -raw.ctypes.data % ALIGNMENT
-    return raw[start : start + size]
+    return raw[start : start + max(size, 1)]  # an empty array has no address
 
 
 class CompiledFunction(Protocol):

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 import graphc
-from graphc.artifacts.header import artifact_name
+from graphc.artifacts.header import artifact_name, check_name
 from graphc.cli.network import names_of, open_network
 from graphc.cli.options import (
     EXISTING_FILE,
@@ -19,10 +19,12 @@ from graphc.cli.options import (
     json_option,
     macros_option,
     precision_option,
+    refuse_overwriting,
 )
 from graphc.cli.terminal import Terminal, common_options
 from graphc.driver.artifact import ArtifactRequest, contents, emit, kind_of
 from graphc.driver.options import DEFAULT_BATCH, CompileOptions, parse_precision
+from graphc.support.diagnostics import GraphcError
 
 SCHEMA = 1
 TEXTS = ("header", "ll", "asm", "py", "ir")
@@ -44,8 +46,19 @@ Kinds, and what is added to OUT when several are made:
   asm      assembly                                   .s
   py       a Python module that needs only numpy      .py
   ir       graphc's own IR, optimised tensor level    .gir
+Without --emit the suffix of OUT says the kind. A suffix is letters only: `net-1.0` is a program.
 Programs and libraries are linked by the system's C compiler (cc, gcc, clang, or $CC).
 """
+
+
+def c_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """A name that C functions can begin with."""
+    try:
+        if value is not None:
+            check_name(value)
+    except GraphcError as error:
+        raise click.BadParameter(error.diagnostics[0].message) from error
+    return value
 
 
 @click.command(epilog=EPILOG, short_help="Compile a model to a program, library, object or source.")
@@ -84,6 +97,7 @@ Programs and libraries are linked by the system's C compiler (cc, gcc, clang, or
 )
 @click.option(
     "--name",
+    callback=c_name,
     metavar="NAME",
     help="What the C functions' names begin with; made from OUT if left out.",
 )
@@ -125,7 +139,8 @@ def command(
         version=graphc.__version__,
         name=name or (artifact_name(model) if to_stdout else ""),
     )
-    request.paths()  # an unknown kind shows before any work
+    targets = request.paths()  # an unknown kind shows before any work
+    refuse_overwriting(model, () if to_stdout else targets.values())
     network = open_network(model, terminal, defines=defines, macros=macros)
     if to_stdout:
         made, _ = contents(network.model, wanted, request, options)

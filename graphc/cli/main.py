@@ -7,6 +7,7 @@ Sub-commands live in modules of their own and are imported when they are called,
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from typing import TextIO
 import click
 
 from graphc.cli.runner import EXIT_PIPE, run_command
+from graphc.cli.streams import StandardStream
 from graphc.cli.terminal import Terminal
 from graphc.support.diagnostics import suggestion
 
@@ -96,19 +98,36 @@ def cli(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-def main(argv: Sequence[str], stdin: TextIO, stdout: TextIO, stderr: TextIO) -> int:
-    """Run one command line (without the program's name); the exit code. Never exits."""
-    return run_command(cli, "graphc", argv, Terminal(stdin, stdout, stderr))
+def main(
+    argv: Sequence[str], stdin: TextIO | None, stdout: TextIO | None, stderr: TextIO | None
+) -> int:
+    """Run one command line (without the program's name); the exit code. Never exits.
+
+    None is a stream that the caller has closed. A BrokenPipeError of stdout comes through.
+    """
+    terminal = Terminal(
+        StandardStream("standard input", stdin),
+        StandardStream("standard output", stdout),
+        stderr if stderr is not None else io.StringIO(),  # nobody is there to be told
+    )
+    return run_command(cli, "graphc", argv, terminal)
 
 
 def console() -> None:
     """The console script `graphc`."""
     try:
         code = main(sys.argv[1:], sys.stdin, sys.stdout, sys.stderr)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader went away, as `head` does. Python would complain again when it flushes
-        # stdout on the way out, so stdout is pointed at nothing first.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader went away, as `head` does
         code = EXIT_PIPE
+    _drop_unwritten(sys.stdout)
     sys.exit(code)
+
+
+def _drop_unwritten(stdout: TextIO | None) -> None:
+    """Python would try to write again on the way out what could not be written, and complain."""
+    if stdout is None:
+        return
+    try:
+        stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stdout.fileno())

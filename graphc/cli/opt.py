@@ -62,7 +62,12 @@ Examples:
     metavar="N=K",
     help="For --run: the size of a dim; otherwise 3, or its bound.",
 )
-@click.option("--emit", metavar="BACKEND", help="Print a backend's source instead: numpy or llvm.")
+@click.option(
+    "--emit",
+    metavar="BACKEND",
+    help="Print a backend's source instead: numpy or llvm. It needs -p kernels, and the "
+    "parameters in it are zeros, since IR text has no values.",
+)
 @click.option("--function", metavar="NAME", help="For --run and --emit: which function.")
 @click.option(
     "--list",

@@ -6,8 +6,9 @@ A wrong value is a mistake of the command line (exit code 2) and is told before 
 from __future__ import annotations
 
 import functools
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -70,6 +71,25 @@ class FileValueType(click.ParamType):
         if match is None:
             self.fail("a file is required", param, ctx)
         return match[1], match[2]
+
+
+class FiniteRange(click.FloatRange):
+    """A range of floats that nan and infinity are not in."""
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number = float(super().convert(value, param, ctx))  # type: ignore[arg-type] # click's own
+        if not math.isfinite(number):
+            self.fail(f"a finite number is required, got {value!r}", param, ctx)
+        return number
+
+
+def refuse_overwriting(model: Path, outputs: Iterable[Path]) -> None:
+    """A usage error where an output is the file of the network itself, under whatever name."""
+    for output in outputs:
+        if output.exists() and output.samefile(model):
+            raise click.UsageError(f"{output} is the network; name another file to write")
 
 
 def number_or_text(text: str) -> object:

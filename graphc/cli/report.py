@@ -12,6 +12,8 @@ from rich.table import Table
 from graphc.cli.terminal import Terminal
 from graphc.learn.loop import EpochRecord
 
+NUMBER_WIDTH = 14  # the longest `number_text`, and a blank
+
 
 class TrainingReport:
     """Talks on stderr while training. `nodes`: the criterion, then everything else measured."""
@@ -31,12 +33,11 @@ class TrainingReport:
             disable=not self._console.is_terminal,
         )
         self._task = self._bar.add_task("", total=samples, epoch=1, epochs=epochs)
-        self._width = [max(10, len(name) + 1) for name in nodes]
+        self._width = [max(NUMBER_WIDTH, len(name) + 1) for name in nodes]
         self._done = 0
+        self._has_head = False
 
     def __enter__(self) -> TrainingReport:
-        head = "".join(f"{n:>{w}}" for n, w in zip(self._nodes, self._width, strict=True))
-        self._say(f"{'epoch':>{self._epoch_width}}{head}{'rate':>12}{'time':>10}")
         self._bar.start()
         return self
 
@@ -49,14 +50,18 @@ class TrainingReport:
         self._bar.stop()
 
     def minibatch(self, done: int, total: int) -> None:
-        """`done` of the epoch's `total` samples are through."""
+        """`done` of the epoch's `total` samples are through. The first call prints the head."""
+        if not self._has_head:
+            self._has_head = True
+            head = "".join(f"{n:>{w}}" for n, w in zip(self._nodes, self._width, strict=True))
+            self._say(f"{'epoch':>{self._epoch_width}}{head}{'rate':>12}{'time':>10}")
         self._bar.update(self._task, completed=done, total=total, epoch=self._done + 1)
 
     def epoch(self, record: EpochRecord) -> None:
         """An epoch is over: averages per sample, learning rate per sample, time."""
         self._done = record.epoch
         values = [record.criterion, *(record.evaluations[n] for n in self._nodes[1:])]
-        cells = "".join(f"{v:>{w}.5f}" for v, w in zip(values, self._width, strict=True))
+        cells = "".join(f"{number_text(v):>{w}}" for v, w in zip(values, self._width, strict=True))
         rate = f"{record.learning_rate_per_sample:>12.5g}"
         epoch = f"{record.epoch}/{self._epochs}"
         self._say(f"{epoch:>{self._epoch_width}}{cells}{rate}{record.seconds:>8.2f} s")
@@ -69,7 +74,7 @@ class TrainingReport:
             table.add_column(heading, justify="left" if heading == "" else "right")
         for label, r in (("first", records[0]), ("lowest", best), ("last", records[-1])):
             values = [r.criterion, *(r.evaluations[n] for n in self._nodes[1:])]
-            table.add_row(label, str(r.epoch), *(f"{value:.5f}" for value in values))
+            table.add_row(label, str(r.epoch), *map(number_text, values))
         self._console.print(table)
         samples = sum(r.samples for r in records)
         computing = sum(r.seconds for r in records)
@@ -85,3 +90,8 @@ class TrainingReport:
 
     def _say(self, text: str) -> None:
         self._console.print(text, markup=False, soft_wrap=True)
+
+
+def number_text(value: float) -> str:
+    """Five decimals, or five digits and an exponent from a million on: at most 13 characters."""
+    return f"{value:.5f}" if abs(value) < 1e6 else f"{value:.5g}"

@@ -19,6 +19,7 @@ from graphc.cli.options import (
     define_option,
     macros_option,
     precision_option,
+    refuse_overwriting,
 )
 from graphc.cli.terminal import Terminal, common_options
 from graphc.data.arrays import DASH, read_array, write_array
@@ -88,6 +89,7 @@ def command(
     names = output_names(network, names_of(nodes), outputs)
     executable = api.compile(network, names, backend=backend, precision=precision)
     targets = output_targets(list(executable_outputs(executable)), outputs)
+    refuse_overwriting(model, (Path(target) for target in targets.values() if target != DASH))
     arrays = read_inputs(executable, file, inputs, terminal)
     results = run_in_batches(executable, arrays)
     for name, target in targets.items():

@@ -33,6 +33,7 @@ def run_command(command: click.Command, name: str, argv: Sequence[str], terminal
             command.make_context(name, list(argv), obj=terminal) as context,
         ):
             result = command.invoke(context)
+            terminal.stdout.flush()  # a full disk shows here, not after the exit code is decided
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.UsageError as error:

@@ -13,8 +13,11 @@ class ScheduleType(click.ParamType):
 
     name = "schedule"
 
-    def __init__(self, *, minimum: float | None = None, whole: bool = False) -> None:
+    def __init__(
+        self, *, minimum: float | None = None, below: float | None = None, whole: bool = False
+    ) -> None:
         self.minimum = minimum
+        self.below = below
         self.whole = whole
 
     def convert(
@@ -24,8 +27,17 @@ class ScheduleType(click.ParamType):
             return value
         option = param.opts[0] if param is not None and param.opts else "schedule"
         try:
-            return Schedule.parse(str(value), option=option, minimum=self.minimum, whole=self.whole)
+            schedule = Schedule.parse(
+                str(value), option=option, minimum=self.minimum, whole=self.whole
+            )
         except GraphcError as error:
             problem = error.diagnostics[0]
             place = f" at column {problem.span.column}" if problem.span is not None else ""
             self.fail(f"{problem.message}{place} of {str(value)!r}", param, ctx)
+        if self.below is not None:
+            for number, _ in schedule.values:
+                if number >= self.below:
+                    self.fail(
+                        f"a value below {self.below:g} is required, got {number:g}", param, ctx
+                    )
+        return schedule

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+from graphc.cli.streams import StandardStream
 from graphc.support.diagnostics import fail
 from graphc.support.files import read_regular_file
 
@@ -32,7 +33,7 @@ class Section:
         return COMMENTS[self.suffix]
 
 
-def read_sections(file: str, stdin: TextIO, *, split: bool) -> list[Section]:
+def read_sections(file: str, stdin: TextIO | StandardStream, *, split: bool) -> list[Section]:
     """The sections of a file, or of stdin for `-`; one unless `split`. Stdin holds IR text.
 
     GraphcError `file` if it cannot be read, `limit` if it is too large, `bad-option` for a suffix

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, Literal, TextIO, TypeVar
 
 import click
 
+from graphc.cli.streams import StandardStream
 from graphc.support.diagnostics import Diagnostic, render
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ class Terminal:
     verbosity: -1 for `-q` (errors only), 0, 1 for `-v`, 2 for `-vv`.
     """
 
-    stdin: TextIO
-    stdout: TextIO
+    stdin: TextIO | StandardStream
+    stdout: TextIO | StandardStream
     stderr: TextIO
     color: Color = "auto"
     verbosity: int = 0
@@ -100,7 +101,7 @@ class Terminal:
         )
 
 
-def _bytes_of(stream: TextIO, name: str) -> BinaryIO:
+def _bytes_of(stream: TextIO | StandardStream, name: str) -> BinaryIO:
     buffer: BinaryIO | None = getattr(stream, "buffer", None)
     if buffer is None:
         raise click.UsageError(f"{name} carries text here; name a file instead of `-`")

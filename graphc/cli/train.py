@@ -18,6 +18,7 @@ from graphc.cli.network import open_network, read_data
 from graphc.cli.options import (
     EXISTING_FILE,
     Block,
+    FiniteRange,
     backend_option,
     data_options,
     define_option,
@@ -36,6 +37,7 @@ from graphc.model.model import Model
 from graphc.support.diagnostics import GraphcError, fail
 
 SCHEMA = 1
+MODEL_SUFFIX = ".safetensors"
 
 EPILOG = """\b
 Example:
@@ -46,6 +48,13 @@ Rates and sizes are one value or a list over epochs: 0.5:0.2*20:0.1 is 0.5 in th
 0.2 in the next twenty, then 0.1. Ctrl-C finishes the minibatch, saves and leaves with exit code
 130; a second Ctrl-C leaves at once.
 """
+
+
+def model_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
+    """The file to write, whose suffix is what it will be read by."""
+    if value.suffix.lower() != MODEL_SUFFIX:
+        raise click.BadParameter(f"a name that ends in {MODEL_SUFFIX} is required, got {value}")
+    return value
 
 
 @click.command(epilog=EPILOG, short_help="Train a network on data and save the model.")
@@ -71,19 +80,19 @@ Rates and sizes are one value or a list over epochs: 0.5:0.2*20:0.1 is 0.5 in th
 )
 @click.option(
     "--momentum",
-    type=ScheduleType(minimum=0),
+    type=ScheduleType(minimum=0, below=1),
     metavar="M",
     help="Momentum from one minibatch to the next, from 0 to below 1.",
 )
 @click.option(
     "--momentum-per-sample",
-    type=ScheduleType(minimum=0),
+    type=ScheduleType(minimum=0, below=1),
     metavar="M",
     help="Momentum from one sample to the next, in place of --momentum.",
 )
 @click.option(
     "--l2",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=0.0,
     show_default=True,
     metavar="W",
@@ -106,6 +115,7 @@ Rates and sizes are one value or a list over epochs: 0.5:0.2*20:0.1 is 0.5 in th
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
     required=True,
+    callback=model_file,
     metavar="FILE",
     help="The model file to write (.safetensors).",
 )

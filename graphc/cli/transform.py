@@ -29,7 +29,9 @@ from graphc.ir.verifier import verify_module
 from graphc.model.model import Model
 from graphc.ops import default_context
 from graphc.passes import pipeline
+from graphc.passes.invariants import CHECKERS, Invariant
 from graphc.passes.manager import Pass, PassManager, PassRecord
+from graphc.runtime.signature import NUMPY_DTYPES, concrete_shape
 from graphc.support.diagnostics import fail, suggestion
 from graphc.support.randomness import Purpose, random_words, unit_interval
 
@@ -194,18 +196,26 @@ def array_text(array: np.ndarray) -> str:
 
 
 def emit_text(module: Module, request: Request) -> str:
-    """The source that a backend makes of the function, without values of parameters."""
+    """The source that a backend makes of the planned function; parameters are zeros."""
     assert request.emit is not None
     kind = SOURCE_KINDS.get(request.emit)
     if kind is None:
         known = ", ".join(SOURCE_KINDS)
         raise fail("bad-option", f"--emit requires one of {known}, got `{request.emit}`")
     function = pick_function(module, request.function)
-    backend = BACKENDS[request.emit]()
-    emitted = backend.emit[kind](
-        function, make_signature(module, function), EmitRequest(function.name, {}, "{}")
-    )
-    return emitted.decode("utf-8")
+    if problems := CHECKERS[Invariant.PLANNED](module):
+        required = Invariant.PLANNED.value
+        raise fail(
+            "invariant", f"--emit requires {required}: {problems[0]}; run `-p kernels` first"
+        )
+    signature = make_signature(module, function)
+    bounds = {d.name: d.bound for d in module.dims}
+    zeros = {
+        a.name: np.zeros(concrete_shape(a.shape, bounds), NUMPY_DTYPES[a.dtype])
+        for a in signature.with_role("parameter")
+    }
+    emission = EmitRequest(function.name, zeros, "{}")
+    return BACKENDS[request.emit]().emit[kind](function, signature, emission).decode("utf-8")
 
 
 # ------------------------------------------------------------------------------- arguments

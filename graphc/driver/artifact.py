@@ -8,13 +8,14 @@ give the same bytes, whatever the folder.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from graphc.artifacts.header import artifact_name, exported_symbols, header_text
+from graphc.artifacts.header import artifact_name, check_name, exported_symbols, header_text
 from graphc.artifacts.link import Compiler, build_folder, link_shared, require_compiler
 from graphc.artifacts.program import build_program
 from graphc.backends import BACKENDS
@@ -62,7 +63,9 @@ class ArtifactRequest:
     name: str = ""
 
     def paths(self) -> dict[str, Path]:
-        """The file of each kind, in order."""
+        """The file of each kind, in order. GraphcError for an unknown kind or a name not of C."""
+        if self.name:
+            check_name(self.name)
         kinds = list(dict.fromkeys(self.kinds))
         for kind in kinds:
             if kind not in SUFFIXES:
@@ -77,9 +80,17 @@ class ArtifactRequest:
 
 
 def kind_of(out: Path) -> str:
-    """The kind that a file's name asks for: by its suffix, an executable without one."""
-    for kind, suffix in SUFFIXES.items():
-        if out.suffix == suffix:
+    """The kind that a file's name asks for: by its suffix, an executable without one.
+
+    What follows the last dot is a suffix only if it is all letters, so that `net-1.0` and `net.v2`
+    are executables; `libnet.so.1` is a library. GraphcError for another suffix.
+    """
+    name = re.sub(r"\.so(\.[0-9]+)+$", ".so", out.name)
+    suffix = re.search(r"(?<=.)\.[A-Za-z]+$", name)
+    if suffix is None:
+        return "exe"
+    for kind, known in SUFFIXES.items():
+        if suffix[0] == known:
             return kind
     raise fail("bad-option", f"what to emit cannot be told from the name `{out}`; use --emit")
 

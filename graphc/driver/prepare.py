@@ -30,4 +30,6 @@ def prepare(model: Model) -> None:
     try:
         model.initialise()
     except MemoryError:
-        raise fail("limit", "the parameters' initial values take more memory than there is") from None
+        raise fail(
+            "limit", "the parameters' initial values take more memory than there is"
+        ) from None

@@ -14,7 +14,8 @@ Algorithm: one walk in program order with a list of free ranges; each buffer tak
 range that holds it (best fit), and is given back after its last reader (`analysis/liveness.py`;
 views count as readers). A kernel without reductions may write its result over an operand that dies
 there, if it reads that operand element by element at the result's dims. Buffers are aligned to 64
-bytes. O(n log n) for n operations, besides moving list entries.
+bytes. A plan of more than `MAX_BYTES`, which no machine could address, is an error. O(n log n) for
+n operations, besides moving list entries.
 """
 
 from __future__ import annotations
@@ -34,8 +35,13 @@ from graphc.passes.analysis.liveness import Liveness, live_ranges
 from graphc.passes.analysis.memory import ALIGNMENT, memory_report, peak_formula
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
+from graphc.support.diagnostics import DiagnosticSink
+from graphc.support.source import Location
 
-__all__ = ["PlanMemory", "peak_formula", "plan"]
+__all__ = ["MAX_BYTES", "PlanMemory", "peak_formula", "plan"]
+
+MAX_BYTES = 2**46
+"""Of the arena, and of each argument and result: half of what a process can address."""
 
 
 def can_write_over(op: Operation, result: Value, root: Value, liveness: Liveness) -> bool:
@@ -247,12 +253,35 @@ class PlanMemory(Pass):
         before = [_plan_of(f) for f in module.functions]
         for function in module.functions:
             plan(function)
+            _require_addressable(function, context.sink)
         reports = [memory_report(f) for f in module.functions]
         counters = {
             "arena bytes": sum(r.arena_bytes for r in reports),
             "lower bound bytes": sum(r.lower_bound_bytes for r in reports),
         }
         return PassOutcome(before != [_plan_of(f) for f in module.functions], counters)
+
+
+def _require_addressable(function: Function, sink: DiagnosticSink) -> None:
+    values = [*function.arguments, *(v for op in function.block for v in op.results)]
+    largest = max(values, key=lambda v: _type(v).bound_bytes, default=None)
+    if largest is None:
+        return
+    required = max(function.arena or 0, _type(largest).bound_bytes)
+    if required > MAX_BYTES:
+        bounds = "".join(f", {d.name} up to {d.bound}" for d in _type(largest).symbols())
+        sink.error(
+            "limit",
+            f"at most {MAX_BYTES} bytes can be planned for, @{function.name} requires {required}",
+            _place_of(largest, function),
+            label=f"the largest array is {largest.type}{bounds}",
+        )
+
+
+def _place_of(value: Value, function: Function) -> Location:
+    """Where the value is made, or where an argument is first read."""
+    op = value.op or next(iter(value.users()), None)
+    return op.location if op is not None else function.location
 
 
 def _plan_of(function: Function) -> tuple[object, ...]:

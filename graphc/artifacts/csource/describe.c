@@ -2,9 +2,32 @@
 #include "program.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 static const char *type_name(ElementType type) { return type == GCP_F32 ? "f32" : "f64"; }
+
+/* Names come from outside: a control character, in ASCII or (C2 80 to C2 9F) beyond it, must not
+ * reach a terminal. */
+static int is_control(unsigned char before, unsigned char c, unsigned char after) {
+  return c < 32 || c == 127 || (c == 0xC2 && after >= 0x80 && after < 0xA0) ||
+         (before == 0xC2 && c >= 0x80 && c < 0xA0);
+}
+
+/* Writes the name with control characters as \xHH, unless `out` is NULL; its length so written. */
+static size_t put_name(FILE *out, const char *name) {
+  const unsigned char *c = (const unsigned char *)name;
+  unsigned char before = 0;
+  size_t length = 0;
+  for (; *c != 0; before = *c, c++) {
+    int escaped = is_control(before, c[0], c[1]);
+    if (out != NULL && escaped) {
+      fprintf(out, "\\x%02X", (unsigned)*c);
+    } else if (out != NULL) {
+      putc(*c, out);
+    }
+    length += escaped ? 4 : 1;
+  }
+  return length;
+}
 
 static int longest_name(void) {
   size_t longest = 0;
@@ -12,14 +35,18 @@ static int longest_name(void) {
   for (i = 0; i < gcp_model.input_count + gcp_model.output_count; i++) {
     const Port *port = i < gcp_model.input_count ? &gcp_model.inputs[i]
                                                  : &gcp_model.outputs[i - gcp_model.input_count];
-    size_t length = strlen(port->name);
+    size_t length = put_name(NULL, port->name);
     longest = length > longest ? length : longest;
   }
   return longest > 60 ? 60 : (int)longest;
 }
 
 static void print_port(FILE *out, const char *role, const Port *port, int width) {
-  fprintf(out, "  %-7s %-*s  %s  ", role, width, port->name, type_name(port->type));
+  size_t length;
+  fprintf(out, "  %-7s ", role);
+  length = put_name(out, port->name);
+  fprintf(out, "%*s  %s  ", length < (size_t)width ? width - (int)length : 0, "",
+          type_name(port->type));
   if (port->samples) {
     fprintf(out, "%" PRId64 " numbers a sample\n", port->columns);
   } else {

@@ -30,10 +30,17 @@ from graphc.support.diagnostics import InternalError
 RESERVED = {
     *HELPERS,
     *("np", "argparse", "base64", "json", "sys", "arena", "start", "stop", "new_arena"),
-    *("run", "info", "main", "checked", "read", "run_blocks", "write", "min", "range"),
+    *("run", "info", "main", "checked", "read", "run_blocks", "write"),
+    *("array", "arrays", "d", "dim", "dtype", "name", "outputs", "shape", "sizes"),  # in `run`
     *("ARENA_BYTES", "BOUNDS", "INFO", "INPUTS", "OUTPUTS", "PARAMETERS"),
+    *("OSError", "ValueError", "float", "isinstance", "iter", "len"),
+    *("list", "map", "max", "min", "next", "open", "range", "str", "zip"),
 }
-"""Names that emitted modules use for themselves."""
+"""Names that emitted modules use for themselves, Python's own among them.
+
+Of Python's only what is used: an input called `input` or `sum` keeps its name in `run`, and the
+text is the same under every version of Python.
+"""
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,11 @@ def shape_text(dims: Dims, extent: ExtentText) -> str:
     return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
 
 
+def _is_number(item: Item) -> bool:
+    """Whether the item's text is a number, without axes to fold along."""
+    return isinstance(item, Size) or (isinstance(item, Constant) and len(item.values) == 1)
+
+
 class KernelText:
     """Writes one kernel. Loop-local names are `start` and `stop`; blocks of `x` are `x_block`."""
 
@@ -254,7 +259,7 @@ class KernelText:
 
     def _fold(self, fold: Fold) -> None:
         source = self._text(fold.source)
-        if fold.source.dims != fold.over:
+        if fold.source.dims != fold.over or _is_number(fold.source):
             blocked = self._plan.axis is not None and fold.over[self._plan.axis] != 1
             shape = (
                 self._block_shape(fold.over, "stop - start")

@@ -196,7 +196,7 @@ def _check(signature: Signature) -> None:
 
 def _head(signature: Signature, request: EmitRequest, emitted: Emitted) -> str:
     inputs = signature.with_role("input")
-    names = _input_names(signature)
+    names = _input_names(signature, emitted.name)
     return _HEAD.format(
         title=request.name,
         module=request.name,
@@ -224,9 +224,9 @@ def _table(ports: Sequence[Argument | Result]) -> str:
     return repr({p.name: (_NUMPY_NAMES[p.dtype], p.shape) for p in ports})
 
 
-def _input_names(signature: Signature) -> list[str]:
-    """The parameter names of `run`."""
-    names = Names(RESERVED | {"sizes", "outputs", "arrays", "name", "array", "checked"})
+def _input_names(signature: Signature, function: str) -> list[str]:
+    """The parameter names of `run`, which calls `function`."""
+    names = Names(RESERVED | {function})
     return [names.fresh(a.name) for a in signature.with_role("input")]
 
 
@@ -240,7 +240,7 @@ def _calls(signature: Signature, emitted: Emitted) -> str:
             arguments.append(f"PARAMETERS[{argument.name!r}]")
     results = [f"outputs[{r.name!r}]" for r in signature.fresh_results]
     sizes = [f"sizes[{d.name!r}]" for d in signature.dims]
-    names = _input_names(signature)
+    names = _input_names(signature, emitted.name)
     return _TAIL.format(
         parameters=", ".join(names),
         tuple_of_inputs="".join(f"{n}, " for n in names).rstrip(),

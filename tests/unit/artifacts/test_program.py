@@ -590,6 +590,25 @@ def test_info_shows_a_table_and_the_json_of_the_object(run: Run) -> None:
     assert json.loads(run("--info=json").stdout)["name"] == "fake"
 
 
+@pytest.mark.parametrize("option", ["--info", "--help"])
+def test_control_characters_of_names_do_not_reach_the_terminal(
+    option: str, workshop: Workshop, tmp_path: Path
+) -> None:
+    fake = network(
+        "rude",
+        [("a\x1b[2J\nb", "f32", ("N", 1))],
+        [("\x9bz\x7f", "f32", ("N", 1)), ("größe", "f32", ("N", 1))],
+        "for (i = 0; i < n; i++) { out__z_[i] = 0; out_gr__e[i] = 0; }",
+    )
+    shown = run_in(tmp_path, workshop.program(fake))(option).stdout
+    lines = [line.split() for line in shown.split(b"\n")]
+    assert [b"input", rb"a\x1B[2J\x0Ab", b"f32", b"1", b"numbers", b"a", b"sample"] in lines
+    assert [b"output", rb"\xC2\x9Bz\x7F", b"f32", b"1", b"numbers", b"a", b"sample"] in lines
+    assert "größe".encode() in shown
+    ports = [line for line in shown.split(b"\n") if b"numbers a sample" in line]
+    assert len({line.index(b"f32") for line in ports}) == 1
+
+
 def test_help_and_version_name_network_and_compiler(run: Run) -> None:
     shown = run("--help").stdout.decode()
     assert shown.startswith("usage: fake [OPTIONS] [FILE]")

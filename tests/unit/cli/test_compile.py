@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import graphc, write_network
+from tests.support.commands import NETWORK, graphc, write_network
 
 
 def test_the_kind_is_told_from_the_name(tmp_path: Path) -> None:
@@ -82,3 +82,23 @@ def test_a_network_whose_statistics_have_no_value_is_refused(tmp_path: Path) -> 
     assert done.code == 3
     assert "error[not-precomputed]" in done.err
     assert not (tmp_path / "net.gir").exists()
+
+
+@pytest.mark.parametrize("name", ["1x", "a b", ""])
+def test_a_name_that_c_cannot_have_is_a_usage_error(tmp_path: Path, name: str) -> None:
+    out = tmp_path / "net.o"
+    done = graphc("compile", write_network(tmp_path), "-o", out, "--name", name)
+    assert done.code == 2
+    assert "'--name'" in done.err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("out", ["net.ndl", "folder/../net.ndl", "link"])
+def test_the_network_itself_is_not_overwritten(tmp_path: Path, out: str) -> None:
+    network = write_network(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(network)
+    done = graphc("compile", network, "-o", tmp_path / out, "--emit", "ir")
+    assert done.code == 2
+    assert "is the network" in done.err
+    assert network.read_text() == NETWORK

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from graphc.ir.parser import parse_module
+from graphc.ir.printer import print_module
 from graphc.ops import default_context
 from tests.support.commands import NETWORK, graphc, train, write_network
 
@@ -106,3 +107,33 @@ def test_a_network_without_outputs_says_what_to_do(tmp_path: Path) -> None:
     assert done.code == 3
     assert "--nodes" in done.err
     assert graphc("dump", network, "--stage", "tensor", "--nodes", "h").code == 0
+
+
+HUGE = """
+x = Input(2000000000)
+W = LearnableParameter(2000000000, 2000000000)
+m = Mean(x)
+z = Times(W, Minus(x, m))
+OutputNodes = (z)
+"""
+
+
+@pytest.mark.parametrize("stage", ["nodes", "tensor"])
+def test_a_network_too_large_for_any_memory_is_shown(tmp_path: Path, stage: str) -> None:
+    done = graphc("dump", write_network(tmp_path, HUGE), "--stage", stage)
+    assert (done.code, done.err) == (0, "")
+    assert "2000000000" in done.out
+
+
+def test_kernels_that_no_machine_holds_are_a_limit(tmp_path: Path) -> None:
+    done = graphc("dump", write_network(tmp_path, HUGE), "--stage", "kernels")
+    assert done.code == 3
+    assert "error[limit]" in done.err
+
+
+def test_locations_read_back_to_the_same_text(tmp_path: Path) -> None:
+    options = ("--stage", "kernels", "--print-locations")
+    shown = graphc("dump", write_network(tmp_path), *options).out
+    assert "yield" in shown
+    again = parse_module(shown, default_context())
+    assert print_module(again, locations=True) == shown

@@ -178,3 +178,28 @@ def test_lists_are_json_when_asked_for(kind: str) -> None:
     record = json.loads(opt("", "--list", kind, "--json").out)
     assert record["schema"] == 1
     assert all(row["name"] and row["summary"] for row in record[kind])
+
+
+WEIGHTS = """dim N <= 8
+
+func @main(%x: tensor<Nx2xf32> input, %w: tensor<2x3xf32> parameter) -> (z: tensor<Nx3xf32>) {
+  %z = matmul %x, %w : tensor<Nx3xf32>
+  return %z
+}
+"""
+
+
+@pytest.mark.parametrize("backend", ["numpy", pytest.param("llvm", marks=pytest.mark.llvm)])
+def test_the_source_of_a_function_with_parameters_can_be_seen(backend: str) -> None:
+    done = opt(WEIGHTS, "-p", "kernels", "--emit", backend)
+    assert (done.code, done.err) == (0, "")
+    assert "main" in done.out
+
+
+@pytest.mark.parametrize("backend", ["numpy", pytest.param("llvm", marks=pytest.mark.llvm)])
+@pytest.mark.parametrize("passes", ["", "fuse-kernels"])
+def test_source_of_what_has_no_memory_plan_is_refused(backend: str, passes: str) -> None:
+    done = opt(WEIGHTS, "-p", passes, "--emit", backend)
+    assert done.code == 3
+    assert "error[invariant]" in done.err
+    assert "`-p kernels`" in done.err

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import graphc as gc
-from tests.support.commands import Done, graphc, write_network
+from tests.support.commands import NETWORK, Done, graphc, write_network
 
 SAMPLES = np.array([[0.5, -1.0], [2.0, 0.25], [0.0, 0.0]])
 
@@ -139,3 +139,11 @@ def test_a_missing_file_is_named(model: Path, tmp_path: Path) -> None:
     done = run(model, tmp_path / "missing.npy")
     assert done.code == 3
     assert "missing.npy" in done.err
+
+
+def test_the_network_itself_is_not_overwritten(tmp_path: Path) -> None:
+    network = write_network(tmp_path)
+    done = graphc("run", network, "--backend", "reference", "-o", network, stdin=b"1 2\n")
+    assert done.code == 2
+    assert "is the network" in done.err
+    assert network.read_text() == NETWORK

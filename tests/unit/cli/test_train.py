@@ -106,6 +106,11 @@ def test_statistics_are_computed_before_training(tmp_path: Path) -> None:
         ("--minibatch", "0"),
         ("--minibatch", "2.5"),
         ("--learning-rate", "fast"),
+        ("--momentum", "1"),
+        ("--momentum", "0.5:1.5"),
+        ("--momentum-per-sample", "1"),
+        ("--l2", "nan"),
+        ("--l2", "inf"),
         ("--learning-rate", "0.5:x"),
         ("--features", "zero"),
         ("--epochs", "0"),
@@ -114,6 +119,7 @@ def test_statistics_are_computed_before_training(tmp_path: Path) -> None:
 def test_wrong_options_are_usage_errors(tmp_path: Path, more: tuple[str, ...]) -> None:
     done = train(tmp_path, *more)
     assert done.code == 2
+    assert more[0] in done.err
     assert not (tmp_path / "net.safetensors").exists()
 
 
@@ -223,3 +229,22 @@ def test_the_handlers_of_before_are_back_afterwards(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     train(tmp_path)
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+@pytest.mark.parametrize("name", ["x.txt", "net", "net.ndl"])
+def test_a_name_that_could_not_be_read_back_is_refused(tmp_path: Path, name: str) -> None:
+    done = train(tmp_path, "-o", tmp_path / name)
+    assert done.code == 2
+    assert ".safetensors is required" in done.err
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["data.txt", "net.ndl"]
+
+
+def test_a_training_that_cannot_start_prints_no_head(tmp_path: Path) -> None:
+    text = NETWORK.replace("(2, Dim)", "(2, Dim, needGradient=false)")
+    text = text.replace("value=0)", "value=0, needGradient=false)")
+    done = graphc(
+        *("train", write_network(tmp_path, text), "--data", write_data(tmp_path), *COLUMNS),
+        *("--learning-rate", "1", "-o", tmp_path / "net.safetensors"),
+    )
+    assert done.code == 3
+    assert done.err.startswith("error[missing-node]")

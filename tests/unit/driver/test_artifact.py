@@ -198,3 +198,20 @@ def test_the_hash_changes_with_the_parameters(model: Model, tmp_path: Path) -> N
         hashes.append((tmp_path / "net.h").read_text().split('"hash":"')[1][:64])
     assert hashes[0] == hashes[1]
     assert hashes[0] != hashes[2]
+
+
+@pytest.mark.parametrize("name", ["1x", "a-b", "ä", "malloc"])
+def test_a_name_that_c_cannot_have_is_refused_for_every_kind(name: str, tmp_path: Path) -> None:
+    for kind in SUFFIXES:
+        with pytest.raises(GraphcError, match="C identifier"):
+            request(tmp_path / "net", kind, name=name).paths()
+
+
+@pytest.mark.parametrize("name", ["net-1.0", "net.v2", "net.1", ".net", "net."])
+def test_what_is_no_suffix_belongs_to_the_name_of_a_program(name: str) -> None:
+    assert kind_of(Path(name)) == "exe"
+
+
+@pytest.mark.parametrize("name", ["libnet.so.1", "libnet.so.1.2.3"])
+def test_a_library_may_have_a_version(name: str) -> None:
+    assert kind_of(Path(name)) == "so"

@@ -14,6 +14,7 @@ from graphc.ir.types import DType, Symbol, TensorType
 from graphc.ops import default_context
 from graphc.ops.constant import ConstantParams
 from graphc.support.diagnostics import DiagnosticSink, GraphcError
+from graphc.support.source import UNKNOWN
 from tests.support.text_form import broken_rules, legal, parse_problems, parsed
 
 HEAD = "func @f(%x: tensor<2xf32> input) -> (y: tensor<2xf32>) {\n"
@@ -415,3 +416,8 @@ def test_an_unknown_pass_option_value_is_placed_in_the_options() -> None:
 def test_the_empty_text_is_the_empty_module() -> None:
     assert broken_rules(parsed("")) == []
     assert isinstance(parsed(""), Module)
+
+
+def test_an_unknown_location_is_not_that_of_the_line() -> None:
+    module = parsed(HEAD + "  %y = neg %x : tensor<2xf32> loc(unknown)\n  return %y\n}\n")
+    assert next(iter(module.functions[0].block)).location == UNKNOWN

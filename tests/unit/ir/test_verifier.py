@@ -297,3 +297,10 @@ def test_every_broken_rule_is_reported_not_only_the_first() -> None:
 def test_many_broken_operations_are_reported_in_time() -> None:
     lines = [f"%v{i} = neg %x : tensor<3xf32>" for i in range(20_000)]
     assert len(in_function(*lines, "return %x")) == 20_000
+
+
+@pytest.mark.parametrize("type", ["tensor<0xf32>", "tensor<2x0xf32>", "tensor<f32>"])
+def test_v4_a_constant_holds_a_number_also_where_it_has_no_elements(type: str) -> None:
+    (problem,) = in_function(f"%c = constant {{type = {type}, value = []}} : {type}", "return %x")
+    assert "requires one value or one per element" in problem
+    assert not in_function(f"%c = constant {{type = {type}, value = [1.0]}} : {type}", "return %x")

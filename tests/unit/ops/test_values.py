@@ -7,11 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from graphc.ir.core import OpDef
+from graphc.ir.core import Function, IRBuilder, OpDef, RegionKind
 from graphc.ir.params import NoParams, Params
-from graphc.ir.types import DType
+from graphc.ir.types import DType, TensorType
 from graphc.ops import contraction, movement, reduction
 from graphc.ops import elementwise as e
+from graphc.ops.constant import ConstantParams, constant
 
 INF, NAN = math.inf, math.nan
 I32 = np.iinfo(np.int32)
@@ -157,3 +158,10 @@ def test_products(ta: bool, tb: bool, wanted: list) -> None:
     assert (
         reference(contraction.MATMUL, [[1, 2], [3, 4]], [[5, 6], [7, 8]], params=params) == wanted
     )
+
+
+def test_a_constant_beyond_its_type_is_infinite() -> None:
+    builder = IRBuilder(Function("f", RegionKind.SSA).block)
+    made = constant(builder, 1e300, TensorType((1,), DType.F32))
+    assert made.op is not None
+    assert made.op.params == ConstantParams(TensorType((1,), DType.F32), (INF,))

@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+import pytest
+
 from graphc.ir.core import Function
 from graphc.ir.parser import parse_module
 from graphc.ops import default_context
 from graphc.ops.kernel import places
+from graphc.passes import pipeline
 from graphc.passes.analysis.memory import check_plan, memory_report
 from graphc.passes.fuse_kernels import fuse
-from graphc.passes.plan_memory import peak_formula, plan
+from graphc.passes.manager import PassManager
+from graphc.passes.plan_memory import MAX_BYTES, peak_formula, plan
+from graphc.support.diagnostics import GraphcError
+from tests.support.compiling import KERNEL_PIPELINE, parse
 
 
 def planned(text: str) -> Function:
@@ -117,3 +123,20 @@ def test_planning_twice_gives_the_same_plan() -> None:
 def test_the_lower_bound_counts_what_lives_together() -> None:
     report = memory_report(planned(chain(10)))
     assert report.lower_bound_bytes == report.arena_bytes == 3200
+
+
+def test_more_memory_than_can_be_addressed_is_an_error_at_the_largest_array() -> None:
+    text = chain(3).replace("N <= 100", "N <= 9000000000000")
+    module = parse(text)
+    with pytest.raises(GraphcError, match=f"at most {MAX_BYTES} bytes") as caught:
+        PassManager(pipeline(KERNEL_PIPELINE)).run(module, default_context())
+    (problem,) = caught.value.diagnostics
+    assert problem.slug == "limit"
+    assert problem.span is not None
+    assert "N up to 9000000000000" in problem.label
+
+
+def test_an_argument_that_no_machine_holds_is_an_error_too() -> None:
+    text = "func @f(%x: tensor<4000000000x4000000000xf32> input) -> () {\nreturn\n}"
+    with pytest.raises(GraphcError, match="requires 64000000000000000000"):
+        PassManager(pipeline(KERNEL_PIPELINE)).run(parse(text), default_context())

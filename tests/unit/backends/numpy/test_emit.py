@@ -264,3 +264,18 @@ def test_the_source_of_a_compiled_function_can_be_read() -> None:
     assert isinstance(compiled, NumpyFunction)
     assert compiled.source.startswith("import base64\n\nimport numpy as np\n")
     assert DType.F32.value in compiled.source
+
+
+def test_sizes_and_constants_are_reduced_like_any_array() -> None:
+    text = """\
+dim N <= 4
+
+func @f(%x: tensor<Nx1xf32> input) -> (y: tensor<1x1xf32>, z: tensor<1x1xf32>) {
+  %e = extent {dim = N, type = tensor<1x1xf32>} : tensor<1x1xf32>
+  %y = reduce_min %e {axes = [1]} : tensor<1x1xf32>
+  %k = constant {type = tensor<1x1xf32>, value = [3.0]} : tensor<1x1xf32>
+  %z = reduce_sum %k {axes = [0, 1]} : tensor<1x1xf32>
+  return %y, %z
+}
+"""
+    agree(text, {"x": np.zeros((3, 1), np.float32)}, N=3)

@@ -4,18 +4,22 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import importlib.util
 import json
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
 
 from graphc.backends.base import EmitRequest
 from graphc.backends.numpy import BACKEND
+from graphc.backends.numpy.emit import RESERVED
 from graphc.backends.signature import make_signature
 from graphc.support.diagnostics import GraphcError
 from tests.support.compiling import parse
@@ -38,10 +42,11 @@ WEIGHTS = np.array([[1, 2, 3], [0.5, -1, 0.1]], np.float32)
 INFO = '{"abi":1,"name":"small"}'
 
 
-def emit(text: str = TEXT) -> bytes:
+def emit(text: str = TEXT, name: str = "small") -> bytes:
     module = parse(text)
     (function,) = module.functions
-    request = EmitRequest("small", {"W.0": WEIGHTS}, INFO)
+    parameters = {a.name or "": WEIGHTS for a in function.arguments[1:]}
+    request = EmitRequest(name, parameters, INFO)
     return BACKEND.emit["py"](function, make_signature(module, function), request)
 
 
@@ -146,3 +151,43 @@ def test_a_training_step_is_refused() -> None:
     text = TEXT.replace('%"W.0": tensor<2x3xf32> parameter', '%"W.0": tensor<2x3xf32> state')
     with pytest.raises(GraphcError, match="not its training"):
         emit(text)
+
+
+def names_in(text: bytes) -> list[str]:
+    """Every identifier of the text: what it reads, writes, defines and imports."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Name(id=name) | ast.arg(arg=name) | ast.FunctionDef(name=name):
+                found.add(name)
+            case ast.alias(name=name, asname=other):
+                found.add(other or name)
+            case _:
+                pass
+    return sorted(found)
+
+
+@pytest.mark.parametrize("name", [n for n in names_in(emit()) if n != "s"])  # a result has it
+def test_nodes_may_be_called_like_anything_in_the_file(name: str) -> None:
+    for role in ("features", '"W.0"', "h", "z"):
+        text = emit(TEXT.replace(f"%{role}", f'%"{name}"').replace(f"({role}:", f'("{name}":'))
+        file: dict[str, Any] = {"__name__": "emitted"}
+        exec(compile(text, "emitted", "exec"), file)  # noqa: S102  # as an import of it does
+        outputs = file["run"](np.array([[1, 0, 0]]))
+        np.testing.assert_array_equal(outputs[name if role == "z" else "z"], [[1, 0.5]])
+
+
+@pytest.mark.parametrize("name", names_in(emit()))
+def test_the_file_may_be_called_like_anything_in_it(name: str) -> None:
+    file: dict[str, Any] = {"__name__": "emitted"}
+    exec(compile(emit(name=name), "emitted", "exec"), file)  # noqa: S102
+    np.testing.assert_array_equal(file["run"](np.eye(3))["z"], WEIGHTS.T)
+
+
+def test_every_name_of_python_that_the_file_uses_is_reserved() -> None:
+    used = {name for name in names_in(emit()) if hasattr(builtins, name)} - {"__name__"}
+    assert used <= RESERVED
+
+
+def test_an_input_keeps_a_name_of_python_that_the_file_does_not_use() -> None:
+    assert b"def run(input):" in emit(TEXT.replace("%features", "%input"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import re
+from collections.abc import Callable
 
 import pytest
 
@@ -10,6 +12,7 @@ from frontends.network import Network, NetworkNode
 from graphc.ir.core import OpDef
 from graphc.ops.nodes import OPS
 from graphc.support.diagnostics import GraphcError
+from graphc.support.source import Location, Span
 
 LEAVES = ("node.input", "node.parameter", "node.constant")
 FUNCTIONS = [op for op in OPS if op.name not in LEAVES]
@@ -70,3 +73,82 @@ def test_a_number_in_place_of_a_node_is_refused() -> None:
     with pytest.raises(GraphcError, match="transpose requires nodes of this network") as caught:
         Network().transpose(2.0)  # type: ignore[arg-type]
     assert caught.value.diagnostics[0].slug == "argument-type"
+
+
+Call = Callable[[Network, NetworkNode, NetworkNode], object]
+
+
+@pytest.mark.parametrize(
+    ("call", "slug", "message"),
+    [
+        (lambda n, a, s: n.input(3, 3), "argument-type", "a name in text, got 3"),
+        (lambda n, a, s: n.input("", 3), "bad-value", "at least one character"),
+        (lambda n, a, s: n.input("c", 0), "bad-value", "rows from 1 to 2147483647, got 0"),
+        (lambda n, a, s: n.input("c", -1), "bad-value", "got -1"),
+        (lambda n, a, s: n.input("c", 10**12), "bad-value", "got 1000000000000"),
+        (lambda n, a, s: n.input("c", 2.5), "bad-value", "requires an integer, got 2.5"),
+        (lambda n, a, s: n.parameter("p", 2, -2), "bad-value", "cols from 0"),
+        (lambda n, a, s: n.parameter("p", 2, init=3), "bad-value", "`init` requires"),
+        (lambda n, a, s: n.row_repeat(a, 0), "bad-value", "at least 1 repeat"),
+        (lambda n, a, s: n.sigmoid(a, name=3), "argument-type", "a name in text, got 3"),
+        (lambda n, a, s: n.sigmoid(a, tag=3), "argument-type", "a list of tags, got 3"),
+        (lambda n, a, s: n.rename(s, "A"), "duplicate-name", "`A` is taken"),
+        (lambda n, a, s: n.rename(s, ""), "bad-value", "at least one character"),
+        (lambda n, a, s: n.rename("s", "t"), "argument-type", "rename requires nodes"),
+        (lambda n, a, s: n.add_tag(s, "ouput"), "unknown-tag", "did you mean `output`"),
+        (lambda n, a, s: n.add_tag(s, 3), "argument-type", "a list of tags"),
+        (lambda n, a, s: n.set_operand(s, 1, a), "bad-value", "has 1 operands"),
+        (lambda n, a, s: n.set_operand(s, 0, 2.0), "argument-type", "set_operand requires"),
+        (lambda n, a, s: n.remove(a), "bad-value", "`a` is read by `s`"),
+    ],
+)
+def test_a_mistake_is_raised_at_once_and_changes_nothing(
+    call: Call, slug: str, message: str
+) -> None:
+    net = Network()
+    a = net.input("a", 3)
+    s = net.sigmoid(a, name="s")
+    before = str(net)
+    with pytest.raises(GraphcError, match=re.escape(message)) as caught:
+        call(net, a, s)
+    (problem,) = caught.value.diagnostics
+    assert problem.slug == slug
+    assert problem.span is not None
+    assert problem.span.file == __file__
+    assert str(net) == before
+    net.input("next", 2)  # and no later call hears of it
+
+
+def test_edits_without_a_mistake_are_done() -> None:
+    net = Network()
+    s = net.sigmoid(net.input("a", 3), name="s")
+    net.rename(s, "t")
+    net.add_tag(s, "output")
+    net.set_operand(s, 0, net.input("b", 4))
+    assert (s.name, s.tags) == ("t", ("output",))
+    assert s.operation.operands[0].name == "b"
+    net.remove(s)
+    assert net.find("t") is None
+
+
+def test_a_removed_node_is_none_of_the_network_s() -> None:
+    net = Network()
+    a = net.input("a", 3)
+    net.remove(a)
+    with pytest.raises(GraphcError, match="sigmoid requires nodes of this network"):
+        net.sigmoid(a)
+
+
+def test_a_node_that_waits_for_its_operand_can_be_removed() -> None:
+    net = Network()
+    net.remove(net.past_value(rows=2, name="p"))
+    assert net.find("p") is None
+
+
+def test_a_front_end_finds_its_mistakes_in_the_sink() -> None:
+    net = Network()
+    a, b = net.input("a", 3), net.input("b", 3)
+    where = Location(Span("net.ndl", 1, 1, 2))
+    net.rename(b, "a", where)
+    net.add_tag(a, "ouput", where)
+    assert [d.slug for d in net.sink.diagnostics] == ["duplicate-name", "unknown-tag"]
