@@ -23,6 +23,7 @@ from graphc.ir.core import Function, Operation, Trait, Value
 from graphc.ir.evaluate import evaluate_graph
 from graphc.ir.params import resolve_sizes
 from graphc.ir.types import DType
+from graphc.model.model import Model
 from graphc.ops import contraction, default_context, elementwise, reduction
 from graphc.passes.expand_nodes import ExpandNodes
 from graphc.passes.infer_shapes import InferShapes
@@ -97,13 +98,12 @@ def expectations(network: RandomNetwork, dtype: DType) -> dict[str, Expected] | 
 
 def computed(network: RandomNetwork, backend: str, dtype: DType) -> dict[str, Array]:
     """What the backend computes, by result name; matrices as it hands them out."""
-    model = network.builder.model
     options = CompileOptions(backend, dtype, network.batch)
 
-    def passes(_batch: int) -> list[Pass]:
-        return evaluation_passes(model, network.outputs, network.wrt, options)
+    def passes(model: Model, wider: CompileOptions) -> list[Pass]:
+        return evaluation_passes(model, network.outputs, network.wrt, wider)
 
-    executable = bind(model, passes, options)
+    executable = bind(network.builder.model, passes, options)
     names = [a.name for a in executable.signature.with_role("input")]
     results = executable(**network.inputs(names, dtype.numpy))
     return {name: np.atleast_2d(results[name]) for name in results}
