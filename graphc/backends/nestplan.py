@@ -335,6 +335,7 @@ def _weight(work: Work, args: tuple[int, ...]) -> int:
     if not isinstance(work, Apply):
         return 1
     weigher = _Weigher()
+    # The weigher only counts the words that the rule says; it has no values to say them of.
     work.rule(weigher, work.params, *([None] * len(args)))  # type: ignore[arg-type]
     return weigher.total
 

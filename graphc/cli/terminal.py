@@ -143,16 +143,23 @@ def common_options(function: F) -> F:
     return function
 
 
+def _terminal(ctx: click.Context) -> Terminal:
+    """The terminal that `main` hands to every command."""
+    terminal = ctx.find_object(Terminal)
+    assert terminal is not None
+    return terminal
+
+
 def _set_color(ctx: click.Context, _: click.Parameter, value: Color | None) -> None:
     if value is not None:
-        ctx.find_object(Terminal).color = value  # type: ignore[union-attr]
+        _terminal(ctx).color = value
 
 
 def _set_quiet(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if value:
-        ctx.find_object(Terminal).verbosity = -1  # type: ignore[union-attr]
+        _terminal(ctx).verbosity = -1
 
 
 def _set_verbose(ctx: click.Context, _: click.Parameter, value: int) -> None:
     if value:
-        ctx.find_object(Terminal).verbosity = value  # type: ignore[union-attr]
+        _terminal(ctx).verbosity = value

@@ -70,6 +70,7 @@ def _address(array: np.ndarray) -> int:
 
 
 _addressof = ctypes.addressof
+# The stubs ask for a writable buffer; a numpy array is one, but they do not know it.
 _char_at: Callable[[object], ctypes.c_char] = ctypes.c_char.from_buffer  # type: ignore[assignment]
 
 
