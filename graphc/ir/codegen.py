@@ -6,10 +6,12 @@ so `Elementwise`, `Broadcast`, `Reduction`, `Fill`, `Position` and `Extent` need
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from graphc.ir.scalar import ScalarRule
+from graphc.ir.types import Dim, TensorType
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,47 @@ class View:
 
 
 @dataclass(frozen=True)
-class Permutation:
-    """Dims reordered by `params.permutation`; data moves."""
+class Along:
+    """An index along one axis, as the index of a box decides it: start + Σ step · i[dim].
+
+    terms     (dim of the box, step) pairs
+    backward  counted from the axis's end: extent - 1 - (start + Σ step · i[dim])
+    """
+
+    start: int = 0
+    terms: tuple[tuple[int, int], ...] = ()
+    backward: bool = False
+
+
+@dataclass(frozen=True)
+class AffineCopy:
+    """Elements of one operand to places of the result, over all indices of a box.
+
+    box     the box's extents
+    source  one `Along` per axis of the operand, target one per axis of the result
+    """
+
+    operand: int
+    box: tuple[Dim, ...]
+    source: tuple[Along, ...]
+    target: tuple[Along, ...]
+
+
+CopyRule = Callable[[Any, Sequence[TensorType], TensorType], Sequence[AffineCopy]]
+
+
+@dataclass(frozen=True)
+class Rearrangement:
+    """Elements at other places, by affine copies.
+
+    copies  (params, operand types, result type) -> the copies
+    fill    params -> what elements have that no copy writes; None where all are written
+    adds    elements that meet at one place are added, starting from 0, in the order of the box
+    """
+
+    copies: CopyRule
+    fill: Callable[[Any], float] | None = None
+    adds: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,7 +105,21 @@ class Copy:
 
 @dataclass(frozen=True)
 class Contraction:
-    """Matrix product of two rank-2 operands with `params.transpose_a` and `transpose_b`."""
+    """A product of matrices; `params` is a `MatmulParams` (ops/contraction.py)."""
+
+
+@dataclass(frozen=True)
+class IndexedSum:
+    """Sums of products in which one axis is looked up; the last operand is the index, [N, K] i32.
+
+    subscripts  params -> one text per operand (without the index), then the result's. `n`, `k`
+                and `d` are walked; `i` is index[n, k]. An index outside its axis contributes 0
+                (as a factor) or nothing (as a place).
+
+    For each n, k, d in this order: result[…] += product of operands[…], starting from 0.
+    """
+
+    subscripts: Callable[[Any], tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -90,9 +145,10 @@ Category = (
     | Position
     | Extent
     | View
-    | Permutation
+    | Rearrangement
     | Copy
     | Contraction
+    | IndexedSum
     | Structured
     | Terminator
     | NodeLevel

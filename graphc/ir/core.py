@@ -44,6 +44,7 @@ class Level(Enum):
 InferRule = Callable[[Sequence[Type], Any], Sequence[Type]]
 Reference = Callable[..., Array | tuple[Array, ...]]
 VjpRule = Callable[["IRBuilder", "Operation", "Value"], "Sequence[Value | None]"]
+JvpRule = Callable[["IRBuilder", "Operation", "Sequence[Value | None]"], "Value | None"]
 ExpandRule = Callable[..., "Value"]
 RefineRule = Callable[[Sequence[Any], Any], Sequence[Any]]
 RegionTypes = Callable[[Sequence["Region"]], Sequence[Type]]
@@ -69,8 +70,12 @@ class OpDef:
     reference    numpy meaning: (params, *arrays) -> array (or tuple); never shared with `codegen`
     codegen      category and its rule, what backends implement
     vjp          (builder, op, cotangent of the result) -> cotangent per operand (None: no gradient)
+    jvp          (builder, op, tangent per operand (None: zero)) -> tangent of the result; required
+                 of every operation that has a vjp
     traits       facts for passes
     expand       node ops: emits the tensor ops that compute it
+    expand_training  node ops that compute something else while they are trained: as `expand`, with
+                 the training call in place of the element type (ops/nodes/training.py)
     refine       node ops: operand types -> what they say about each operand's unknown sizes
     region_types structured ops: regions -> result types, in place of what `infer` returns
     check        rules beyond types (regions); yields messages
@@ -87,9 +92,11 @@ class OpDef:
     vjp: VjpRule | NotDifferentiable
     params: type[Params] = NoParams
     reference: Reference | None = None
+    jvp: JvpRule | None = None
     traits: frozenset[Trait] = frozenset({Trait.PURE})
     level: Level = Level.TENSOR
     expand: ExpandRule | None = None
+    expand_training: ExpandRule | None = None
     refine: RefineRule | None = None
     region_types: RegionTypes | None = None
     check: CheckRule | None = None

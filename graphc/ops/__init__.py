@@ -8,10 +8,12 @@ from graphc.ops import (
     contraction,
     control,
     elementwise,
+    indexed,
     kernel,
     movement,
     nodes,
     reduction,
+    windows,
 )
 
 ALL_OPS = (
@@ -20,6 +22,8 @@ ALL_OPS = (
     *elementwise.OPS,
     *reduction.OPS,
     *movement.OPS,
+    *windows.OPS,
+    *indexed.OPS,
     *contraction.OPS,
     *control.OPS,
     *kernel.OPS,

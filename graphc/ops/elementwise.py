@@ -19,7 +19,14 @@ from graphc.ir.params import NoParams, Params
 from graphc.ir.scalar import Scalars, word
 from graphc.ir.types import DType, TensorType, Type, TypeRuleError
 from graphc.ops.constant import full_like
-from graphc.ops.rules import FLOATS, NUMBERS, comparison, same_types, tensor
+from graphc.ops.rules import (
+    FLOATS,
+    NUMBERS,
+    comparison,
+    diagonal_jvp,
+    same_types,
+    tensor,
+)
 
 S = TypeVar("S")
 Cotangents = Sequence[Value | None]
@@ -143,6 +150,7 @@ ADD = OpDef(
     reference=lambda _p, x, y: x + y,
     codegen=Elementwise(word("add")),
     vjp=_add_vjp,
+    jvp=diagonal_jvp,
     traits=_COMMUTATIVE,
     equation="z = x + y",
 )
@@ -154,6 +162,7 @@ SUB = OpDef(
     reference=lambda _p, x, y: x - y,
     codegen=Elementwise(word("sub")),
     vjp=_sub_vjp,
+    jvp=diagonal_jvp,
     equation="z = x - y",
 )
 MUL = OpDef(
@@ -164,6 +173,7 @@ MUL = OpDef(
     reference=lambda _p, x, y: x * y,
     codegen=Elementwise(word("mul")),
     vjp=_mul_vjp,
+    jvp=diagonal_jvp,
     traits=_COMMUTATIVE,
     equation="z = x y",
 )
@@ -175,6 +185,7 @@ DIV = OpDef(
     reference=_div_reference,
     codegen=Elementwise(word("div")),
     vjp=_div_vjp,
+    jvp=diagonal_jvp,
     equation="z = x / y",
 )
 NEG = OpDef(
@@ -185,6 +196,7 @@ NEG = OpDef(
     reference=lambda _p, x: -x,
     codegen=Elementwise(word("neg")),
     vjp=_neg_vjp,
+    jvp=diagonal_jvp,
     equation="y = -x",
 )
 ABS = OpDef(
@@ -195,6 +207,7 @@ ABS = OpDef(
     reference=lambda _p, x: np.abs(x),
     codegen=Elementwise(word("abs")),
     vjp=_abs_vjp,
+    jvp=diagonal_jvp,
     equation="y = |x|",
 )
 
@@ -237,6 +250,7 @@ EXP = OpDef(
     reference=lambda _p, x: np.exp(x),
     codegen=Elementwise(word("exp")),
     vjp=_exp_vjp,
+    jvp=diagonal_jvp,
     equation="y = e^x",
 )
 LOG = OpDef(
@@ -247,6 +261,7 @@ LOG = OpDef(
     reference=lambda _p, x: np.log(x),
     codegen=Elementwise(word("log")),
     vjp=_log_vjp,
+    jvp=diagonal_jvp,
     equation="y = ln x",
 )
 SQRT = OpDef(
@@ -257,6 +272,7 @@ SQRT = OpDef(
     reference=lambda _p, x: np.sqrt(x),
     codegen=Elementwise(word("sqrt")),
     vjp=_sqrt_vjp,
+    jvp=diagonal_jvp,
     equation="y = √x",
 )
 TANH = OpDef(
@@ -267,6 +283,7 @@ TANH = OpDef(
     reference=lambda _p, x: np.tanh(x),
     codegen=Elementwise(word("tanh")),
     vjp=_tanh_vjp,
+    jvp=diagonal_jvp,
     equation="y = tanh x",
 )
 SIGMOID = OpDef(
@@ -277,6 +294,7 @@ SIGMOID = OpDef(
     reference=_sigmoid_reference,
     codegen=Elementwise(word("sigmoid")),
     vjp=_sigmoid_vjp,
+    jvp=diagonal_jvp,
     equation="y = 1 / (1 + e^-x)",
 )
 
@@ -324,6 +342,7 @@ MAXIMUM = OpDef(
     reference=lambda _p, x, y: np.maximum(x, y),
     codegen=Elementwise(word("maximum")),
     vjp=_maximum_vjp,
+    jvp=diagonal_jvp,
     equation="z = max(x, y)",
 )
 MINIMUM = OpDef(
@@ -334,6 +353,7 @@ MINIMUM = OpDef(
     reference=lambda _p, x, y: np.minimum(x, y),
     codegen=Elementwise(word("minimum")),
     vjp=_minimum_vjp,
+    jvp=diagonal_jvp,
     equation="z = min(x, y)",
 )
 SELECT = OpDef(
@@ -344,6 +364,7 @@ SELECT = OpDef(
     reference=lambda _p, c, x, y: np.where(c, x, y),
     codegen=Elementwise(word("select")),
     vjp=_select_vjp,
+    jvp=diagonal_jvp,
     equation="z = c ? x : y",
 )
 
@@ -465,6 +486,7 @@ CAST = OpDef(
     reference=_cast_reference,
     codegen=Elementwise(_cast_rule),
     vjp=_cast_vjp,
+    jvp=diagonal_jvp,
 )
 
 OPS = (

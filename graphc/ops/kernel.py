@@ -10,7 +10,8 @@
 `kernel`  one fused loop nest. Its body holds tensor operations of one rank whose categories may
           stand in a kernel (`codegen.FUSABLE`) and reads nothing but its arguments.
 `gemm`    a matrix product into a buffer.
-`move`    a transposition into a buffer.
+`move.*`  a rearrangement of elements into a buffer, one operation for each of the tensor level.
+`index.*` a sum of looked up products into a buffer, likewise.
 `copy`    the same elements in another buffer.
 `reshape` stays as it is: a view of its operand's memory.
 
@@ -23,18 +24,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 import numpy as np
 
-from graphc.ir.codegen import FUSABLE, Contraction, Copy, Permutation, Structured
+from graphc.ir.codegen import FUSABLE, Copy, Structured
 from graphc.ir.core import Level, NotDifferentiable, OpDef, Operation, Region, Trait
 from graphc.ir.params import Params
 from graphc.ir.types import TensorType, Type
-from graphc.ops.contraction import MatmulParams, infer_matmul, matmul_reference
+from graphc.ops import indexed, movement, windows
+from graphc.ops.contraction import MATMUL, MatmulParams
 from graphc.ops.control import YIELD
-from graphc.ops.movement import TRANSPOSE, TransposeParams
 from graphc.ops.rules import tensor
 
 PlaceKind = Literal["arena", "result", "argument"]
@@ -70,12 +71,69 @@ class GemmParams(MatmulParams):
 
 
 @dataclass(frozen=True)
-class MoveParams(Params):
-    permutation: tuple[int, ...]
+class PlacedTranspose(movement.TransposeParams):
     at: tuple[str, ...] = ()
 
 
-PlacedParams = KernelParams | GemmParams | MoveParams
+@dataclass(frozen=True)
+class PlacedSlice(movement.SliceParams):
+    at: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PlacedPad(movement.PadParams):
+    at: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PlacedConcat(movement.ConcatParams):
+    at: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PlacedReverse(movement.ReverseParams):
+    at: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PlacedWindows(windows.WindowsParams):
+    at: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PlacedOverlapAdd(windows.OverlapAddParams):
+    at: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PlacedPut(indexed.PutParams):
+    at: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PlacedLookup(indexed.LookupParams):
+    at: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PlacedOuter(indexed.OuterParams):
+    at: tuple[str, ...] = ()
+
+
+PlacedParams = (
+    KernelParams
+    | GemmParams
+    | PlacedTranspose
+    | PlacedSlice
+    | PlacedPad
+    | PlacedConcat
+    | PlacedReverse
+    | PlacedWindows
+    | PlacedOverlapAdd
+    | PlacedPut
+    | PlacedLookup
+    | PlacedOuter
+)
 
 
 def places(op: Operation) -> tuple[Place, ...] | None:
@@ -125,10 +183,6 @@ def _list(types: Sequence[Type]) -> str:
     return f"({', '.join(map(str, types))})"
 
 
-def _infer_move(types: Sequence[Type], params: MoveParams) -> Sequence[Type]:
-    return TRANSPOSE.infer(types, TransposeParams(params.permutation))
-
-
 KERNEL = OpDef(
     name="kernel",
     summary="one fused loop nest",
@@ -138,30 +192,6 @@ KERNEL = OpDef(
     region_types=_kernel_types,
     check=_check_kernel,
     codegen=Structured(),
-    vjp=NotDifferentiable.NONE,
-    level=Level.KERNEL,
-)
-GEMM = OpDef(
-    name="gemm",
-    summary="matrix product into a buffer",
-    operands=("a", "b"),
-    params=GemmParams,
-    infer=infer_matmul,
-    reference=matmul_reference,
-    check=_check_places,
-    codegen=Contraction(),
-    vjp=NotDifferentiable.NONE,
-    level=Level.KERNEL,
-)
-MOVE = OpDef(
-    name="move",
-    summary="transposition into a buffer",
-    operands=("x",),
-    params=MoveParams,
-    infer=_infer_move,
-    reference=lambda p, x: np.array(np.transpose(x, p.permutation), order="C"),
-    check=_check_places,
-    codegen=Permutation(),
     vjp=NotDifferentiable.NONE,
     level=Level.KERNEL,
 )
@@ -179,4 +209,47 @@ COPY = OpDef(
     traits=frozenset({Trait.PURE}),
 )
 
-OPS = (KERNEL, GEMM, MOVE, COPY)
+
+def _placed(op: OpDef, name: str, params: type[Params], summary: str = "") -> OpDef:
+    """The kernel-level form of a tensor operation: the same, into a buffer."""
+    return OpDef(
+        name=name,
+        summary=f"{summary or op.name} into a buffer",
+        operands=op.operands,
+        params=params,
+        infer=op.infer,
+        reference=op.reference,
+        check=_check_places,
+        codegen=op.codegen,
+        vjp=NotDifferentiable.NONE,
+        level=Level.KERNEL,
+    )
+
+
+GEMM = _placed(MATMUL, "gemm", GemmParams, "matrix product")
+
+FORMS: dict[OpDef, OpDef] = {
+    MATMUL: GEMM,
+    movement.TRANSPOSE: _placed(movement.TRANSPOSE, "move.transpose", PlacedTranspose),
+    movement.SLICE: _placed(movement.SLICE, "move.slice", PlacedSlice),
+    movement.PAD: _placed(movement.PAD, "move.pad", PlacedPad),
+    movement.CONCAT: _placed(movement.CONCAT, "move.concat", PlacedConcat),
+    movement.REVERSE: _placed(movement.REVERSE, "move.reverse", PlacedReverse),
+    windows.WINDOWS: _placed(windows.WINDOWS, "move.windows", PlacedWindows),
+    windows.OVERLAP_ADD: _placed(windows.OVERLAP_ADD, "move.overlap_add", PlacedOverlapAdd),
+    indexed.TAKE: _placed(indexed.TAKE, "index.take", KernelParams),
+    indexed.PUT_ADD: _placed(indexed.PUT_ADD, "index.put_add", PlacedPut),
+    indexed.LOOKUP_SUM: _placed(indexed.LOOKUP_SUM, "index.lookup_sum", PlacedLookup),
+    indexed.LOOKUP_DOT: _placed(indexed.LOOKUP_DOT, "index.lookup_dot", PlacedLookup),
+    indexed.LOOKUP_OUTER: _placed(indexed.LOOKUP_OUTER, "index.lookup_outer", PlacedOuter),
+}
+"""The kernel-level form of each tensor operation that stands alone, outside kernels."""
+
+
+def kernel_params(op: Operation) -> Params:
+    """The settings of `op`, a key of FORMS, for its kernel-level form."""
+    given = {f.name: getattr(op.params, f.name) for f in fields(op.params)}  # type: ignore[arg-type]
+    return FORMS[op.opdef].params(**given)
+
+
+OPS = (KERNEL, *FORMS.values(), COPY)

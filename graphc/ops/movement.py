@@ -1,4 +1,8 @@
-"""Operations that only move or rename elements."""
+"""Operations that only move or rename elements.
+
+All that move are affine copies (`codegen.Rearrangement`). Dims of symbols are moved whole: they are
+never cut, padded or joined.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphc.ir.codegen import Permutation, View
+from graphc.ir.codegen import AffineCopy, Along, Rearrangement, View
 from graphc.ir.core import Array, IRBuilder, OpDef, Operation, Value
 from graphc.ir.params import Params
 from graphc.ir.types import Dim, Symbol, TensorType, Type, TypeRuleError
-from graphc.ops.rules import dims_text, tensor
+from graphc.ops.constant import full_like
+from graphc.ops.rules import Tangents, dims_text, multilinear_jvp, require_axes, tensor
 
 
 @dataclass(frozen=True)
@@ -27,10 +32,41 @@ class TransposeParams(Params):
     permutation: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class SliceParams(Params):
+    """Along each axis the elements start, start + step, … before stop; all of a symbol's."""
+
+    starts: tuple[int, ...]
+    stops: tuple[int | Symbol, ...]
+    steps: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class PadParams(Params):
+    """`low` and `high` elements of `value` at the ends of each axis, `inner` between neighbours."""
+
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    inner: tuple[int, ...]
+    value: float = 0.0
+
+
+@dataclass(frozen=True)
+class ConcatParams(Params):
+    axis: int
+
+
+@dataclass(frozen=True)
+class ReverseParams(Params):
+    axes: tuple[int, ...]
+
+
+# --- emitters ----------------------------------------------------------------------------------
+
+
 def reshape(b: IRBuilder, x: Value, dims: Sequence[Dim]) -> Value:
     """The elements of `x` in row-major order under `dims`; `x` itself when it has them."""
-    assert isinstance(x.type, TensorType)
-    if x.type.dims == tuple(dims):
+    if _dims(x) == tuple(dims):
         return x
     return b.emit_one(RESHAPE, x, params=ReshapeParams(tuple(dims)))
 
@@ -40,6 +76,59 @@ def transpose(b: IRBuilder, x: Value, permutation: Sequence[int]) -> Value:
     if tuple(permutation) == tuple(range(len(permutation))):
         return x
     return b.emit_one(TRANSPOSE, x, params=TransposeParams(tuple(permutation)))
+
+
+def slice_axis(b: IRBuilder, x: Value, axis: int, start: int, stop: int, step: int = 1) -> Value:
+    """The elements start, start + step, … before stop along one axis; `x` itself for all."""
+    dims = _dims(x)
+    starts, stops, steps = [0] * len(dims), list(dims), [1] * len(dims)
+    starts[axis], stops[axis], steps[axis] = start, stop, step
+    return slice_box(b, x, starts, stops, steps)
+
+
+def slice_box(
+    b: IRBuilder, x: Value, starts: Sequence[int], stops: Sequence[Dim], steps: Sequence[int]
+) -> Value:
+    """The elements starts, starts + steps, … before stops along every axis; `x` itself for all."""
+    if not any(starts) and tuple(stops) == _dims(x) and all(s == 1 for s in steps):
+        return x
+    params = SliceParams(tuple(starts), tuple(stops), tuple(steps))
+    return b.emit_one(SLICE, x, params=params)
+
+
+def pad(
+    b: IRBuilder,
+    x: Value,
+    low: Sequence[int],
+    high: Sequence[int],
+    inner: Sequence[int] | None = None,
+    value: float = 0.0,
+) -> Value:
+    """`x` with elements of `value` around and between its own; `x` itself when there are none."""
+    inner = tuple(inner) if inner is not None else (0,) * len(low)
+    if not any((*low, *high, *inner)):
+        return x
+    return b.emit_one(PAD, x, params=PadParams(tuple(low), tuple(high), inner, value))
+
+
+def concat(b: IRBuilder, values: Sequence[Value], axis: int) -> Value:
+    """The operands one after the other along `axis`; the operand itself when there is one."""
+    if len(values) == 1:
+        return values[0]
+    return b.emit_one(CONCAT, *values, params=ConcatParams(axis))
+
+
+def reverse(b: IRBuilder, x: Value, axes: Sequence[int]) -> Value:
+    """`x` backwards along `axes`; `x` itself when there are none."""
+    return b.emit_one(REVERSE, x, params=ReverseParams(tuple(axes))) if axes else x
+
+
+def _dims(x: Value) -> tuple[Dim, ...]:
+    assert isinstance(x.type, TensorType)
+    return x.type.dims
+
+
+# --- reshape, transpose --------------------------------------------------------------------------
 
 
 def _infer_reshape(types: Sequence[Type], params: ReshapeParams) -> Sequence[Type]:
@@ -59,8 +148,7 @@ def _count(dims: Sequence[Dim]) -> tuple[int, list[str]]:
 
 
 def _reshape_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
-    assert isinstance(op.operands[0].type, TensorType)
-    return [reshape(b, dy, op.operands[0].type.dims)]
+    return [reshape(b, dy, _dims(op.operands[0]))]
 
 
 def _infer_transpose(types: Sequence[Type], params: TransposeParams) -> Sequence[Type]:
@@ -76,10 +164,219 @@ def _transpose_reference(params: TransposeParams, x: Array) -> Array:
     return np.array(np.transpose(x, params.permutation), order="C")
 
 
+def _transpose_copies(
+    params: TransposeParams, _types: Sequence[TensorType], result: TensorType
+) -> Sequence[AffineCopy]:
+    place = {axis: i for i, axis in enumerate(params.permutation)}
+    source = tuple(_walked(place[axis]) for axis in range(result.rank))
+    return [AffineCopy(0, result.dims, source, _identity(result.rank))]
+
+
 def _transpose_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
     assert isinstance(op.params, TransposeParams)
     order = op.params.permutation
     return [transpose(b, dy, sorted(range(len(order)), key=order.__getitem__))]
+
+
+def _walked(dim: int, start: int = 0, step: int = 1) -> Along:
+    return Along(start, ((dim, step),))
+
+
+def _identity(rank: int) -> tuple[Along, ...]:
+    return tuple(_walked(i) for i in range(rank))
+
+
+# --- slice, pad ----------------------------------------------------------------------------------
+
+
+def _infer_slice(types: Sequence[Type], params: SliceParams) -> Sequence[Type]:
+    type = tensor(types[0])
+    if not len(params.starts) == len(params.stops) == len(params.steps) == type.rank:
+        raise TypeRuleError(f"requires start, stop and step of {type.rank} axes, for {type}")
+    dims: list[Dim] = []
+    for dim, start, stop, step in zip(
+        type.dims, params.starts, params.stops, params.steps, strict=True
+    ):
+        if isinstance(dim, Symbol) or isinstance(stop, Symbol):
+            if (start, stop, step) != (0, dim, 1):
+                raise TypeRuleError(f"requires all of the dimension {dim}, got {start}:{stop}")
+            dims.append(dim)
+            continue
+        if not 0 <= start <= stop <= dim or step < 1:
+            raise TypeRuleError(
+                f"requires 0 <= start <= stop <= {dim} and a step of at least 1, "
+                f"got {start}:{stop}:{step} of {type}",
+                slug="bad-value",
+            )
+        dims.append(-(-(stop - start) // step))
+    return [type.with_dims(dims)]
+
+
+def _slice_reference(params: SliceParams, x: Array) -> Array:
+    # A symbol's stop is its whole axis.
+    cuts = zip(params.starts, params.stops, params.steps, strict=True)
+    index = tuple(slice(a, z if isinstance(z, int) else None, s) for a, z, s in cuts)
+    return np.array(x[index], order="C")
+
+
+def _slice_copies(
+    params: SliceParams, _types: Sequence[TensorType], result: TensorType
+) -> Sequence[AffineCopy]:
+    cuts = enumerate(zip(params.starts, params.steps, strict=True))
+    source = tuple(_walked(i, start, step) for i, (start, step) in cuts)
+    return [AffineCopy(0, result.dims, source, _identity(result.rank))]
+
+
+def _slice_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
+    assert isinstance(op.params, SliceParams)
+    low, high, inner = list(op.params.starts), [0] * len(op.params.starts), []
+    empty = any(d == 0 for d in _dims(dy))
+    if empty:  # nothing was taken, so there is nothing to put back between paddings
+        return [full_like(b, 0.0, op.operands[0])]
+    for axis, (dim, taken) in enumerate(zip(_dims(op.operands[0]), _dims(dy), strict=True)):
+        step = op.params.steps[axis]
+        inner.append(step - 1)
+        if isinstance(dim, int) and isinstance(taken, int):
+            high[axis] = dim - low[axis] - ((taken - 1) * step + 1)
+    return [pad(b, dy, low, high, inner)]
+
+
+def _infer_pad(types: Sequence[Type], params: PadParams) -> Sequence[Type]:
+    type = tensor(types[0])
+    if not len(params.low) == len(params.high) == len(params.inner) == type.rank:
+        raise TypeRuleError(f"requires low, high and inner of {type.rank} axes, for {type}")
+    dims: list[Dim] = []
+    for dim, *amounts in zip(type.dims, params.low, params.high, params.inner, strict=True):
+        if min(amounts) < 0:
+            raise TypeRuleError(f"requires amounts of at least 0, got {amounts}", slug="bad-value")
+        if isinstance(dim, Symbol):
+            if any(amounts):
+                raise TypeRuleError(f"requires the dimension {dim} to stay whole, got {amounts}")
+            dims.append(dim)
+            continue
+        low, high, inner = amounts
+        dims.append(low + dim + max(dim - 1, 0) * inner + high)
+    return [type.with_dims(dims)]
+
+
+def _pad_reference(params: PadParams, x: Array) -> Array:
+    amounts = list(zip(x.shape, params.low, params.high, params.inner, strict=True))
+    shape = [low + d + max(d - 1, 0) * inner + high for d, low, high, inner in amounts]
+    result = np.full(shape, params.value, x.dtype)
+    places = [slice(low, low + d + max(d - 1, 0) * s, s + 1) for d, low, _, s in amounts]
+    result[tuple(places)] = x
+    return result
+
+
+def _pad_copies(
+    params: PadParams, types: Sequence[TensorType], _result: TensorType
+) -> Sequence[AffineCopy]:
+    (type,) = types
+    amounts = enumerate(zip(params.low, params.inner, strict=True))
+    target = tuple(_walked(i, low, inner + 1) for i, (low, inner) in amounts)
+    return [AffineCopy(0, type.dims, _identity(type.rank), target)]
+
+
+def _pad_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
+    assert isinstance(op.params, PadParams)
+    dims = _dims(op.operands[0])
+    if 0 in dims:
+        return [full_like(b, 0.0, op.operands[0])]
+    steps = [inner + 1 for inner in op.params.inner]
+    stops = [
+        low + (dim - 1) * step + 1 if isinstance(dim, int) else dim
+        for low, dim, step in zip(op.params.low, dims, steps, strict=True)
+    ]
+    return [slice_box(b, dy, op.params.low, stops, steps)]
+
+
+def _pad_jvp(b: IRBuilder, op: Operation, tangents: Tangents) -> Value | None:
+    assert isinstance(op.params, PadParams)
+    (tangent,) = tangents
+    p = op.params
+    return None if tangent is None else pad(b, tangent, p.low, p.high, p.inner)
+
+
+# --- concat, reverse -----------------------------------------------------------------------------
+
+
+def _infer_concat(types: Sequence[Type], params: ConcatParams) -> Sequence[Type]:
+    if not types:
+        raise TypeRuleError("requires at least one operand")
+    first = tensor(types[0])
+    if not 0 <= params.axis < first.rank:
+        raise TypeRuleError(f"requires an axis below the rank {first.rank}, got {params.axis}")
+    total = 0
+    for index, type in enumerate(tensor(t, i) for i, t in enumerate(types)):
+        rest = [d for i, d in enumerate(type.dims) if i != params.axis]
+        wanted = [d for i, d in enumerate(first.dims) if i != params.axis]
+        if type.dtype != first.dtype or rest != wanted or type.rank != first.rank:
+            raise TypeRuleError(
+                f"requires operands that agree but for axis {params.axis}, got {first} and {type}",
+                operand=index,
+                slug="shape-mismatch",
+            )
+        size = type.dims[params.axis]
+        if isinstance(size, Symbol):
+            raise TypeRuleError(
+                f"requires a fixed size along axis {params.axis}, got {type}", operand=index
+            )
+        total += size
+    return [first.with_dims(total if i == params.axis else d for i, d in enumerate(first.dims))]
+
+
+def _concat_copies(
+    params: ConcatParams, types: Sequence[TensorType], result: TensorType
+) -> Sequence[AffineCopy]:
+    copies: list[AffineCopy] = []
+    start = 0
+    for index, type in enumerate(types):
+        target = [_walked(i, start if i == params.axis else 0) for i in range(result.rank)]
+        copies.append(AffineCopy(index, type.dims, _identity(type.rank), tuple(target)))
+        size = type.dims[params.axis]
+        assert isinstance(size, int)
+        start += size
+    return copies
+
+
+def _concat_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
+    assert isinstance(op.params, ConcatParams)
+    parts: list[Value | None] = []
+    start = 0
+    for value in op.operands:
+        size = _dims(value)[op.params.axis]
+        assert isinstance(size, int)
+        parts.append(slice_axis(b, dy, op.params.axis, start, start + size))
+        start += size
+    return parts
+
+
+def _concat_jvp(b: IRBuilder, op: Operation, tangents: Tangents) -> Value | None:
+    assert isinstance(op.params, ConcatParams)
+    if all(t is None for t in tangents):
+        return None
+    parts = [
+        full_like(b, 0.0, v) if t is None else t for v, t in zip(op.operands, tangents, strict=True)
+    ]
+    return concat(b, parts, op.params.axis)
+
+
+def _infer_reverse(types: Sequence[Type], params: ReverseParams) -> Sequence[Type]:
+    type = tensor(types[0])
+    require_axes(params.axes, type.rank)
+    return [type]
+
+
+def _reverse_copies(
+    params: ReverseParams, _types: Sequence[TensorType], result: TensorType
+) -> Sequence[AffineCopy]:
+    source = tuple(Along(0, ((i, 1),), i in params.axes) for i in range(result.rank))
+    return [AffineCopy(0, result.dims, source, _identity(result.rank))]
+
+
+def _reverse_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
+    assert isinstance(op.params, ReverseParams)
+    return [reverse(b, dy, op.params.axes)]
 
 
 RESHAPE = OpDef(
@@ -91,6 +388,7 @@ RESHAPE = OpDef(
     reference=lambda p, x: np.ascontiguousarray(x).reshape(p.dims),
     codegen=View(),
     vjp=_reshape_vjp,
+    jvp=multilinear_jvp,
 )
 TRANSPOSE = OpDef(
     name="transpose",
@@ -99,8 +397,56 @@ TRANSPOSE = OpDef(
     params=TransposeParams,
     infer=_infer_transpose,
     reference=_transpose_reference,
-    codegen=Permutation(),
+    codegen=Rearrangement(_transpose_copies),
     vjp=_transpose_vjp,
+    jvp=multilinear_jvp,
+)
+SLICE = OpDef(
+    name="slice",
+    summary="every step-th element of a range along each axis",
+    operands=("x",),
+    params=SliceParams,
+    infer=_infer_slice,
+    reference=_slice_reference,
+    codegen=Rearrangement(_slice_copies),
+    vjp=_slice_vjp,
+    jvp=multilinear_jvp,
+    equation="y[i] = x[start + step i]",
+)
+PAD = OpDef(
+    name="pad",
+    summary="a value around and between the elements",
+    operands=("x",),
+    params=PadParams,
+    infer=_infer_pad,
+    reference=_pad_reference,
+    codegen=Rearrangement(_pad_copies, fill=lambda p: p.value),
+    vjp=_pad_vjp,
+    jvp=_pad_jvp,
+    equation="y[low + (inner + 1) i] = x[i], value elsewhere",
+)
+CONCAT = OpDef(
+    name="concat",
+    summary="operands one after the other along an axis",
+    operands=("x*",),
+    params=ConcatParams,
+    infer=_infer_concat,
+    reference=lambda p, *xs: np.concatenate(xs, axis=p.axis),
+    codegen=Rearrangement(_concat_copies),
+    vjp=_concat_vjp,
+    jvp=_concat_jvp,
+)
+REVERSE = OpDef(
+    name="reverse",
+    summary="backwards along axes",
+    operands=("x",),
+    params=ReverseParams,
+    infer=_infer_reverse,
+    reference=lambda p, x: np.array(np.flip(x, p.axes), order="C"),
+    codegen=Rearrangement(_reverse_copies),
+    vjp=_reverse_vjp,
+    jvp=multilinear_jvp,
+    equation="y[i] = x[size - 1 - i]",
 )
 
-OPS = (RESHAPE, TRANSPOSE)
+OPS = (RESHAPE, TRANSPOSE, SLICE, PAD, CONCAT, REVERSE)

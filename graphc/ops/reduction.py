@@ -15,12 +15,20 @@ from typing import Literal
 import numpy as np
 
 from graphc.ir.codegen import Broadcast, Reduction
-from graphc.ir.core import Array, IRBuilder, NotDifferentiable, OpDef, Operation, Value, VjpRule
+from graphc.ir.core import Array, IRBuilder, JvpRule, OpDef, Operation, Value, VjpRule
 from graphc.ir.params import Params
 from graphc.ir.types import Dim, DType, Symbol, TensorType, Type, TypeRuleError
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import EQUAL, compare, select
-from graphc.ops.rules import NUMBERS, dims_text, require_axes, require_dtype, tensor
+from graphc.ops.rules import (
+    NUMBERS,
+    Tangents,
+    dims_text,
+    multilinear_jvp,
+    require_axes,
+    require_dtype,
+    tensor,
+)
 
 
 @dataclass(frozen=True)
@@ -103,6 +111,15 @@ def _extremum_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | No
     return [select(b, attained, spread, full_like(b, 0.0, spread))]
 
 
+def _extremum_jvp(b: IRBuilder, op: Operation, tangents: Tangents) -> Value | None:
+    (x,), (dx,) = op.operands, tangents
+    assert isinstance(x.type, TensorType) and isinstance(op.params, ReduceParams)
+    if dx is None:
+        return None
+    attained = compare(b, EQUAL, x, broadcast(b, op.result, x.type.dims))
+    return reduce_sum(b, select(b, attained, dx, full_like(b, 0.0, dx)), op.params.axes)
+
+
 BROADCAST = OpDef(
     name="broadcast",
     summary="extents of 1 repeated",
@@ -112,6 +129,7 @@ BROADCAST = OpDef(
     reference=_broadcast_reference,
     codegen=Broadcast(),
     vjp=_broadcast_vjp,
+    jvp=multilinear_jvp,
 )
 
 
@@ -120,7 +138,8 @@ def _reduction(
     summary: str,
     word: Literal["add", "maximum", "minimum"],
     identity: float,
-    vjp: VjpRule | NotDifferentiable,
+    vjp: VjpRule,
+    jvp: JvpRule,
 ) -> OpDef:
     ufunc = {"add": np.add, "maximum": np.maximum, "minimum": np.minimum}[word]
 
@@ -137,6 +156,7 @@ def _reduction(
         reference=reference,
         codegen=Reduction(word, identity),
         vjp=vjp,
+        jvp=jvp,
     )
 
 
@@ -147,12 +167,22 @@ def _identity_of(identity: float, dtype: np.dtype) -> float | int:
     return info.max if identity > 0 else info.min
 
 
-REDUCE_SUM = _reduction("sum", "sum over axes", "add", 0.0, _reduce_sum_vjp)
+REDUCE_SUM = _reduction("sum", "sum over axes", "add", 0.0, _reduce_sum_vjp, multilinear_jvp)
 REDUCE_MAX = _reduction(
-    "max", "maximum over axes; nan if any element is nan", "maximum", -np.inf, _extremum_vjp
+    "max",
+    "maximum over axes; nan if any element is nan",
+    "maximum",
+    -np.inf,
+    _extremum_vjp,
+    _extremum_jvp,
 )
 REDUCE_MIN = _reduction(
-    "min", "minimum over axes; nan if any element is nan", "minimum", np.inf, _extremum_vjp
+    "min",
+    "minimum over axes; nan if any element is nan",
+    "minimum",
+    np.inf,
+    _extremum_vjp,
+    _extremum_jvp,
 )
 
 

@@ -1,10 +1,10 @@
-"""Type rules shared by the op families, and the checks they are made of."""
+"""Type rules and forward-mode rules that op families share, and the checks they are made of."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphc.ir.core import InferRule
+from graphc.ir.core import InferRule, IRBuilder, NotDifferentiable, Operation, Value
 from graphc.ir.params import Params
 from graphc.ir.types import Dim, DType, TensorType, Type, TypeRuleError
 
@@ -55,3 +55,32 @@ def comparison(types: Sequence[Type], _params: Params) -> Sequence[Type]:
 
 def dims_text(dims: Sequence[Dim]) -> str:
     return f"[{', '.join(map(str, dims))}]"
+
+
+Tangents = Sequence[Value | None]
+
+
+def diagonal_jvp(b: IRBuilder, op: Operation, tangents: Tangents) -> Value | None:
+    """Of element-wise operations: the Jacobian is diagonal, so the vjp's factors are the jvp's."""
+    total: Value | None = None
+    for index, tangent in enumerate(tangents):
+        if tangent is None or isinstance(op.opdef.vjp, NotDifferentiable):
+            continue
+        total = _plus(b, total, op.opdef.vjp(b, op, tangent)[index])
+    return total
+
+
+def multilinear_jvp(b: IRBuilder, op: Operation, tangents: Tangents) -> Value | None:
+    """Of operations linear in each operand alone: the product rule."""
+    total: Value | None = None
+    for index, tangent in enumerate(tangents):
+        if tangent is not None:
+            operands = [tangent if i == index else v for i, v in enumerate(op.operands)]
+            total = _plus(b, total, b.emit_one(op.opdef, *operands, params=op.params))
+    return total
+
+
+def _plus(b: IRBuilder, x: Value | None, y: Value | None) -> Value | None:
+    from graphc.ops.elementwise import add  # elementwise.py uses these rules
+
+    return (x or y) if x is None or y is None else add(b, x, y)

@@ -23,7 +23,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from graphc.ir.codegen import Broadcast, Elementwise, Extent, Permutation, View
+from graphc.ir.codegen import Broadcast, Category, Elementwise, Extent, Rearrangement, View
 from graphc.ir.context import Context
 from graphc.ir.core import Array, Function, IRBuilder, Module, Operation, RegionKind, Trait, Value
 from graphc.ir.evaluate import evaluate_operation
@@ -68,7 +68,7 @@ def _fold_one(op: Operation, max_elements: int) -> tuple[bool | int | float, ...
     constants = [c for v in op.operands if (c := constant_of(v)) is not None]
     category = op.opdef.codegen
     if all(len(c.value) == 1 for c in constants):
-        if isinstance(category, Broadcast | View | Permutation):
+        if isinstance(category, Broadcast | View) or _only_moves(category, constants):
             return constants[0].value
         if isinstance(category, Elementwise | Extent):
             return _elements(_on_one_element(op, constants), _type(op.result).dtype)
@@ -79,6 +79,13 @@ def _fold_one(op: Operation, max_elements: int) -> tuple[bool | int | float, ...
     with np.errstate(all="ignore"):
         (result,) = evaluate_operation(op, arrays, {})
     return _elements(np.asarray(result), _type(op.result).dtype)
+
+
+def _only_moves(category: Category, constants: Sequence[ConstantParams]) -> bool:
+    """Whether every element of the result is the one number that all operands hold."""
+    if not isinstance(category, Rearrangement) or category.fill is not None:
+        return False
+    return len({print_value(c.value[0]) for c in constants}) == 1
 
 
 def _on_one_element(op: Operation, constants: Sequence[ConstantParams]) -> Array:

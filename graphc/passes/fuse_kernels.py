@@ -13,8 +13,8 @@
     }
 
 Every element-wise operation, reduction, broadcast and constant ends up in a `kernel`; `matmul`
-becomes `gemm`, `transpose` becomes `move`. Leaves alone: `reshape` (a view), operations that are at
-kernel level already, functions with a memory plan.
+becomes `gemm`, `transpose` becomes `move.transpose`, and so on (`ops/kernel.py`, FORMS). Leaves
+alone: `reshape` (a view), operations at kernel level, functions with a memory plan.
 
 Which operations share a kernel is decided in `analysis/fusion_groups.py`, by bytes not written and
 read again; nothing but constants, positions, extents and broadcasts is computed twice. A reshape
@@ -27,13 +27,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from graphc.ir.codegen import FUSABLE, Contraction, Permutation
+from graphc.ir.codegen import FUSABLE
 from graphc.ir.context import Context
 from graphc.ir.core import Block, Function, Level, Module, Operation, Region, Trait, Value
-from graphc.ops.contraction import MatmulParams
 from graphc.ops.control import YIELD
-from graphc.ops.kernel import GEMM, KERNEL, MOVE, GemmParams, KernelParams, MoveParams
-from graphc.ops.movement import TransposeParams
+from graphc.ops.kernel import FORMS, KERNEL, KernelParams, kernel_params
 from graphc.passes.analysis.fusion_groups import FusionGroups, fusion_groups
 from graphc.passes.eliminate_dead_code import remove_dead_in_block
 from graphc.passes.invariants import Invariant
@@ -67,7 +65,7 @@ def fuse(function: Function, limit: int = 256) -> int:
 def _stays(op: Operation) -> bool:
     if op.opdef.level is Level.KERNEL:
         return True
-    return not isinstance(op.opdef.codegen, (*FUSABLE, Contraction, Permutation))
+    return not isinstance(op.opdef.codegen, FUSABLE) and op.opdef not in FORMS
 
 
 def _single(op: Operation, new: dict[Value, Value]) -> Operation:
@@ -79,14 +77,11 @@ def _single(op: Operation, new: dict[Value, Value]) -> Operation:
         if op.block is not None and not op.opdef.has(Trait.TERMINATOR):
             op.block.unlink(op)
         return op
-    if isinstance(op.params, MatmulParams):
-        opdef, params = GEMM, GemmParams(op.params.transpose_a, op.params.transpose_b)
-    else:
-        assert isinstance(op.params, TransposeParams)
-        opdef, params = MOVE, MoveParams(op.params.permutation)
     types = [v.type for v in op.results]
     names = [v.name for v in op.results]
-    made = Operation(opdef, operands, types, params, location=op.location, names=names)
+    made = Operation(
+        FORMS[op.opdef], operands, types, kernel_params(op), location=op.location, names=names
+    )
     new.update(zip(op.results, made.results, strict=True))
     return made
 

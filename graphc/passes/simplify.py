@@ -347,6 +347,8 @@ def _permutation(op: Operation) -> tuple[int, ...]:
 
 def _matmul_of_transpose(b: IRBuilder, op: Operation) -> Result:
     assert isinstance(op.params, MatmulParams)
+    if (op.params.contract, op.params.batch) != (1, 0):
+        return None
     x, y = op.operands
     a, c = _operand_of(x, TRANSPOSE), _operand_of(y, TRANSPOSE)
     # A transposition of rank 2 that survived the patterns above exchanges the two dims.

@@ -21,12 +21,12 @@ from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import I64, PTR, Code, LaneType, Module, Val
 from graphc.backends.loopnest import Nest, Size, constants_of, copy_nest
 from graphc.backends.nestplan import nests_of
-from graphc.ir.codegen import Contraction, Copy, Permutation, Structured, Terminator, View
+from graphc.ir.codegen import Contraction, Copy, Rearrangement, Structured, Terminator, View
 from graphc.ir.core import Function, Operation, Value
 from graphc.ir.types import DType, TensorType
 from graphc.ops.constant import ConstantParams
 from graphc.ops.contraction import MatmulParams
-from graphc.ops.kernel import MoveParams, Place, places
+from graphc.ops.kernel import Place, PlacedTranspose, places
 from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import InternalError
 
@@ -89,7 +89,7 @@ class _EntryEmitter:
                 self._kernel(op)
             case Contraction():
                 self._gemm(op)
-            case Permutation():
+            case Rearrangement():
                 self._move(op)
             case Copy():
                 nest = copy_nest(_tensor(op.operands[0]))
@@ -162,7 +162,7 @@ class _EntryEmitter:
         self._call(name, pointers, product.symbols())
 
     def _move(self, op: Operation) -> None:
-        assert isinstance(op.params, MoveParams)
+        assert isinstance(op.params, PlacedTranspose)
         type = _tensor(op.operands[0])
         name = emit_move(self.module, type, op.params.permutation)
         pointers = [self.where[op.operands[0]], self.where[op.result]]

@@ -19,12 +19,12 @@ from graphc.backends.numpy.kernel_text import KernelText, Place, shape_text
 from graphc.backends.numpy.names import Names
 from graphc.backends.numpy.scalars import HELPERS
 from graphc.backends.numpy.text import Constants, Lines, dtype_text
-from graphc.ir.codegen import Contraction, Copy, Permutation, Structured, View
+from graphc.ir.codegen import Contraction, Copy, Rearrangement, Structured, View
 from graphc.ir.core import Function, Operation, Trait, Value
 from graphc.ir.types import Dim, Symbol, TensorType
 from graphc.ops.contraction import MatmulParams
-from graphc.ops.kernel import MoveParams, places
 from graphc.ops.kernel import Place as PlaceAt
+from graphc.ops.kernel import PlacedTranspose, places
 from graphc.support.diagnostics import InternalError
 
 RESERVED = {
@@ -149,8 +149,8 @@ class _FunctionText:
                 b = self._name_of(op.operands[1]) + (".T" if op.params.transpose_b else "")
                 (out,) = self._targets(op)
                 self._lines.add(f"np.matmul({a}, {b}, out={out})")
-            case Permutation():
-                assert isinstance(op.params, MoveParams)
+            case Rearrangement():
+                assert isinstance(op.params, PlacedTranspose)
                 (out,) = self._targets(op)
                 axes = ", ".join(map(str, op.params.permutation))
                 self._lines.add(

@@ -1,0 +1,203 @@
+"""Sliding windows over neighbouring axes, and their adjoint.
+
+    windows      [.., E.., ..] -> [.., O.., S.., ..]    O = (E - S) // stride + 1 of size S
+    overlap_add  [.., O.., S.., ..] -> [.., E.., ..]    elements that meet are added
+
+A convolution is the product of windows with weights, a pooling their maximum or mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from graphc.ir.codegen import AffineCopy, Along, Rearrangement
+from graphc.ir.core import Array, IRBuilder, OpDef, Operation, Value
+from graphc.ir.params import Params
+from graphc.ir.types import Dim, TensorType, Type, TypeRuleError
+from graphc.ops.rules import multilinear_jvp, tensor
+
+
+@dataclass(frozen=True)
+class WindowsParams(Params):
+    """`axis`: the first of the axes that are walked; one size and one stride for each."""
+
+    axis: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class OverlapAddParams(Params):
+    """`extents`: those of the walked axes in the result, from axis `axis` on."""
+
+    axis: int
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+def windows(
+    b: IRBuilder, x: Value, axis: int, sizes: Sequence[int], strides: Sequence[int]
+) -> Value:
+    """Every window of `sizes`, `strides` apart, over the axes from `axis` on."""
+    return b.emit_one(WINDOWS, x, params=WindowsParams(axis, tuple(sizes), tuple(strides)))
+
+
+def overlap_add(
+    b: IRBuilder, y: Value, axis: int, extents: Sequence[int], strides: Sequence[int]
+) -> Value:
+    """Windows put back where they came from, and added."""
+    params = OverlapAddParams(axis, tuple(extents), tuple(strides))
+    return b.emit_one(OVERLAP_ADD, y, params=params)
+
+
+def positions(extent: int, size: int, stride: int) -> int:
+    """How many windows of `size` fit into `extent`, `stride` apart."""
+    return (extent - size) // stride + 1 if extent >= size else 0
+
+
+def _infer_windows(types: Sequence[Type], params: WindowsParams) -> Sequence[Type]:
+    type = tensor(types[0])
+    count = len(params.sizes)
+    _require_walk(params.axis, count, len(params.strides), type.rank, params.strides)
+    extents = type.dims[params.axis : params.axis + count]
+    places: list[Dim] = []
+    for extent, size, stride in zip(extents, params.sizes, params.strides, strict=True):
+        if not isinstance(extent, int) or not 1 <= size <= extent:
+            raise TypeRuleError(
+                f"requires a window of 1 to {extent}, got {size} (over {type})", slug="bad-value"
+            )
+        places.append(positions(extent, size, stride))
+    before, after = type.dims[: params.axis], type.dims[params.axis + count :]
+    return [type.with_dims((*before, *places, *params.sizes, *after))]
+
+
+def _require_walk(axis: int, count: int, strides: int, rank: int, steps: Sequence[int]) -> None:
+    if count < 1 or strides != count or not 0 <= axis <= rank - count:
+        raise TypeRuleError(
+            f"requires one size and one stride for each of the axes from {axis} on, within the "
+            f"rank {rank}, got {count} and {strides}"
+        )
+    if min(steps) < 1:
+        raise TypeRuleError(f"requires strides of at least 1, got {list(steps)}", slug="bad-value")
+
+
+def _infer_overlap_add(types: Sequence[Type], params: OverlapAddParams) -> Sequence[Type]:
+    type = tensor(types[0])
+    count = len(params.extents)
+    _require_walk(params.axis, count, len(params.strides), type.rank - count, params.strides)
+    first = params.axis
+    places = type.dims[first : first + count]
+    sizes = type.dims[first + count : first + 2 * count]
+    for place, size, extent, stride in zip(
+        places, sizes, params.extents, params.strides, strict=True
+    ):
+        if not isinstance(size, int) or size < 1 or place != positions(extent, size, stride):
+            raise TypeRuleError(
+                f"requires the windows of extents {list(params.extents)}, got {type}",
+                slug="shape-mismatch",
+            )
+    before, after = type.dims[:first], type.dims[first + 2 * count :]
+    return [type.with_dims((*before, *params.extents, *after))]
+
+
+def _window_view(x: Array, params: WindowsParams) -> Array:
+    axes = tuple(range(params.axis, params.axis + len(params.sizes)))
+    view = np.lib.stride_tricks.sliding_window_view(x, params.sizes, axes)  # sizes come last
+    steps = [slice(None)] * x.ndim
+    for axis, stride in zip(axes, params.strides, strict=True):
+        steps[axis] = slice(None, None, stride)
+    last = range(x.ndim, x.ndim + len(axes))
+    return np.moveaxis(view[tuple(steps)], tuple(last), tuple(a + len(axes) for a in axes))
+
+
+def _windows_reference(params: WindowsParams, x: Array) -> Array:
+    return np.array(_window_view(x, params), order="C")
+
+
+def _overlap_add_reference(params: OverlapAddParams, y: Array) -> Array:
+    count = len(params.extents)
+    after = params.axis + count
+    sizes = y.shape[after : after + count]
+    shape = (*y.shape[: params.axis], *params.extents, *y.shape[after + count :])
+    result = np.zeros(shape, y.dtype)
+    for offset in np.ndindex(*sizes):
+        place = tuple(
+            slice(o, o + n * s, s)
+            for o, n, s in zip(offset, y.shape[params.axis : after], params.strides, strict=True)
+        )
+        lead = (slice(None),) * params.axis
+        result[(*lead, *place)] += y[(*lead, *(slice(None),) * count, *offset)]
+    return result
+
+
+def _copy(narrow: TensorType, wide: TensorType, axis: int, strides: Sequence[int]) -> AffineCopy:
+    """Every element of the windows `wide`, and where it lies in `narrow`."""
+    count = len(strides)
+    at = [Along(0, ((i, 1),)) for i in range(axis)]
+    at += [Along(0, ((axis + j, s), (axis + count + j, 1))) for j, s in enumerate(strides)]
+    at += [Along(0, ((i + count, 1),)) for i in range(axis + count, narrow.rank)]
+    all_of_it = tuple(Along(0, ((i, 1),)) for i in range(wide.rank))
+    return AffineCopy(0, wide.dims, tuple(at), all_of_it)
+
+
+def _windows_copies(
+    params: WindowsParams, types: Sequence[TensorType], result: TensorType
+) -> Sequence[AffineCopy]:
+    return [_copy(types[0], result, params.axis, params.strides)]
+
+
+def _overlap_add_copies(
+    params: OverlapAddParams, types: Sequence[TensorType], result: TensorType
+) -> Sequence[AffineCopy]:
+    there = _copy(result, types[0], params.axis, params.strides)
+    return [AffineCopy(0, there.box, there.target, there.source)]
+
+
+def _windows_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
+    assert isinstance(op.params, WindowsParams)
+    (x,) = op.operands
+    assert isinstance(x.type, TensorType)
+    p = op.params
+    extents = [d for d in x.type.dims[p.axis : p.axis + len(p.sizes)] if isinstance(d, int)]
+    return [overlap_add(b, dy, p.axis, extents, p.strides)]
+
+
+def _overlap_add_vjp(b: IRBuilder, op: Operation, dx: Value) -> Sequence[Value | None]:
+    assert isinstance(op.params, OverlapAddParams)
+    (y,) = op.operands
+    assert isinstance(y.type, TensorType)
+    p = op.params
+    first = p.axis + len(p.extents)
+    sizes = [d for d in y.type.dims[first : first + len(p.extents)] if isinstance(d, int)]
+    return [windows(b, dx, p.axis, sizes, p.strides)]
+
+
+WINDOWS = OpDef(
+    name="windows",
+    summary="every window of a size, strides apart, over neighbouring axes",
+    operands=("x",),
+    params=WindowsParams,
+    infer=_infer_windows,
+    reference=_windows_reference,
+    codegen=Rearrangement(_windows_copies),
+    vjp=_windows_vjp,
+    jvp=multilinear_jvp,
+    equation="y[.., o, s, ..] = x[.., stride o + s, ..]",
+)
+OVERLAP_ADD = OpDef(
+    name="overlap_add",
+    summary="windows put back where they came from; elements that meet are added",
+    operands=("y",),
+    params=OverlapAddParams,
+    infer=_infer_overlap_add,
+    reference=_overlap_add_reference,
+    codegen=Rearrangement(_overlap_add_copies, fill=lambda _p: 0.0, adds=True),
+    vjp=_overlap_add_vjp,
+    jvp=multilinear_jvp,
+    equation="x[.., e, ..] = Σ y[.., o, s, ..] over stride o + s = e",
+)
+
+OPS = (WINDOWS, OVERLAP_ADD)
