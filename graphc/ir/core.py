@@ -44,7 +44,7 @@ class Level(Enum):
 InferRule = Callable[[Sequence[Type], Any], Sequence[Type]]
 Reference = Callable[..., Array | tuple[Array, ...]]
 VjpRule = Callable[["IRBuilder", "Operation", "Value"], "Sequence[Value | None]"]
-JvpRule = Callable[["IRBuilder", "Operation", "Sequence[Value | None]"], "Value | None"]
+JvpRule = Callable[["IRBuilder", "Operation", "Sequence[Value | None]"], "Sequence[Value]"]
 ExpandRule = Callable[..., "Value"]
 RefineRule = Callable[[Sequence[Any], Any], Sequence[Any]]
 RegionTypes = Callable[[Sequence["Region"]], Sequence[Type]]
@@ -70,8 +70,8 @@ class OpDef:
     reference    numpy meaning: (params, *arrays) -> array (or tuple); never shared with `codegen`
     codegen      category and its rule, what backends implement
     vjp          (builder, op, cotangent of the result) -> cotangent per operand (None: no gradient)
-    jvp          (builder, op, tangent per operand (None: zero)) -> tangent of the result; required
-                 of every operation that has a vjp
+    jvp          (builder, op, tangent per operand (None: zero)) -> terms of the result's tangent;
+                 required of every operation that has a vjp
     traits       facts for passes
     expand       node ops: emits the tensor ops that compute it
     expand_training  node ops that compute something else while they are trained: as `expand`, with

@@ -290,11 +290,11 @@ def _pad_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
     return [slice_box(b, dy, op.params.low, stops, steps)]
 
 
-def _pad_jvp(b: IRBuilder, op: Operation, tangents: Tangents) -> Value | None:
+def _pad_jvp(b: IRBuilder, op: Operation, tangents: Tangents) -> Sequence[Value]:
     assert isinstance(op.params, PadParams)
     (tangent,) = tangents
     p = op.params
-    return None if tangent is None else pad(b, tangent, p.low, p.high, p.inner)
+    return [] if tangent is None else [pad(b, tangent, p.low, p.high, p.inner)]
 
 
 # --- concat, reverse -----------------------------------------------------------------------------
@@ -351,14 +351,14 @@ def _concat_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None
     return parts
 
 
-def _concat_jvp(b: IRBuilder, op: Operation, tangents: Tangents) -> Value | None:
+def _concat_jvp(b: IRBuilder, op: Operation, tangents: Tangents) -> Sequence[Value]:
     assert isinstance(op.params, ConcatParams)
     if all(t is None for t in tangents):
-        return None
+        return []
     parts = [
         full_like(b, 0.0, v) if t is None else t for v, t in zip(op.operands, tangents, strict=True)
     ]
-    return concat(b, parts, op.params.axis)
+    return [concat(b, parts, op.params.axis)]
 
 
 def _infer_reverse(types: Sequence[Type], params: ReverseParams) -> Sequence[Type]:

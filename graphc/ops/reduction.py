@@ -111,13 +111,13 @@ def _extremum_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | No
     return [select(b, attained, spread, full_like(b, 0.0, spread))]
 
 
-def _extremum_jvp(b: IRBuilder, op: Operation, tangents: Tangents) -> Value | None:
+def _extremum_jvp(b: IRBuilder, op: Operation, tangents: Tangents) -> Sequence[Value]:
     (x,), (dx,) = op.operands, tangents
     assert isinstance(x.type, TensorType) and isinstance(op.params, ReduceParams)
     if dx is None:
-        return None
+        return []
     attained = compare(b, EQUAL, x, broadcast(b, op.result, x.type.dims))
-    return reduce_sum(b, select(b, attained, dx, full_like(b, 0.0, dx)), op.params.axes)
+    return [reduce_sum(b, select(b, attained, dx, full_like(b, 0.0, dx)), op.params.axes)]
 
 
 BROADCAST = OpDef(

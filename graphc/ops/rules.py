@@ -60,27 +60,22 @@ def dims_text(dims: Sequence[Dim]) -> str:
 Tangents = Sequence[Value | None]
 
 
-def diagonal_jvp(b: IRBuilder, op: Operation, tangents: Tangents) -> Value | None:
+def diagonal_jvp(b: IRBuilder, op: Operation, tangents: Tangents) -> Sequence[Value]:
     """Of element-wise operations: the Jacobian is diagonal, so the vjp's factors are the jvp's."""
-    total: Value | None = None
-    for index, tangent in enumerate(tangents):
-        if tangent is None or isinstance(op.opdef.vjp, NotDifferentiable):
-            continue
-        total = _plus(b, total, op.opdef.vjp(b, op, tangent)[index])
-    return total
+    assert not isinstance(op.opdef.vjp, NotDifferentiable)
+    terms = [
+        op.opdef.vjp(b, op, tangent)[index]
+        for index, tangent in enumerate(tangents)
+        if tangent is not None
+    ]
+    return [term for term in terms if term is not None]
 
 
-def multilinear_jvp(b: IRBuilder, op: Operation, tangents: Tangents) -> Value | None:
+def multilinear_jvp(b: IRBuilder, op: Operation, tangents: Tangents) -> Sequence[Value]:
     """Of operations linear in each operand alone: the product rule."""
-    total: Value | None = None
+    terms: list[Value] = []
     for index, tangent in enumerate(tangents):
         if tangent is not None:
             operands = [tangent if i == index else v for i, v in enumerate(op.operands)]
-            total = _plus(b, total, b.emit_one(op.opdef, *operands, params=op.params))
-    return total
-
-
-def _plus(b: IRBuilder, x: Value | None, y: Value | None) -> Value | None:
-    from graphc.ops.elementwise import add  # elementwise.py uses these rules
-
-    return (x or y) if x is None or y is None else add(b, x, y)
+            terms.append(b.emit_one(op.opdef, *operands, params=op.params))
+    return terms
