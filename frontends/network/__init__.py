@@ -8,6 +8,7 @@ Macros are Python functions. The network is the same as NDL would build, node fo
 also what `graphc.load` returns, whatever the model was written in.
 """
 
-from frontends.network.network import Network, NetworkNode
+from frontends.network.network import Network
+from frontends.network.node import NetworkNode
 
 __all__ = ["Network", "NetworkNode"]

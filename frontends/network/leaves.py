@@ -1,0 +1,64 @@
+"""Methods that make leaves: inputs, parameters, constants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from frontends.network.base import NetworkBase
+from frontends.network.node import NetworkNode
+
+
+class Leaves(NetworkBase):
+    """Nodes without operands."""
+
+    def input(self, name: str, rows: int, *, tag: str | Sequence[str] = ()) -> NetworkNode:
+        """Data with `rows` numbers a sample, given at every call under this name."""
+        return self._add("input", (), {"rows": rows}, name, tag)
+
+    def parameter(
+        self,
+        name: str,
+        rows: int,
+        cols: int = 1,
+        *,
+        init: str = "uniform",
+        init_value_scale: float = 1.0,
+        value: float = 0.0,
+        init_from_file_path: str = "",
+        need_gradient: bool = True,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
+        """A matrix rows x cols that training changes; a size of 0 is taken from what it meets.
+
+        init  uniform (±0.05·scale), gaussian (deviation 0.2·scale/√cols), fixedValue (`value`),
+              fromFile (text file, one row a line); case and underscores do not matter
+        """
+        settings = {
+            "rows": rows,
+            "cols": cols,
+            "init": _init(init),
+            "init_value_scale": init_value_scale,
+            "value": value,
+            "init_from_file_path": init_from_file_path,
+            "need_gradient": need_gradient,
+        }
+        return self._add("parameter", (), settings, name, tag)
+
+    def constant(
+        self, value: float, rows: int = 1, cols: int = 1, *, name: str | None = None
+    ) -> NetworkNode:
+        """A matrix with `value` everywhere."""
+        return self._add("constant", (), {"value": value, "rows": rows, "cols": cols}, name, ())
+
+    def as_node(self, value: NetworkNode | float) -> NetworkNode:
+        """The node itself, or a constant for a number."""
+        return value if isinstance(value, NetworkNode) else self.constant(value)
+
+
+def _init(text: object) -> object:
+    """NDL's spelling (`fixedValue`) as the node's (`fixed_value`)."""
+    if not isinstance(text, str):
+        return text  # the builder says what is required
+    plain = text.lower().replace("_", "")
+    spellings = {"fixedvalue": "fixed_value", "fromfile": "from_file"}
+    return spellings.get(plain, plain)

@@ -1,0 +1,62 @@
+"""`NetworkNode`, a node with Python's operators."""
+
+from __future__ import annotations
+
+from typing import Protocol, cast
+
+from graphc.builder import Node
+
+
+class _Arithmetic(Protocol):
+    """What the operators need of a network."""
+
+    def times(self, a: NetworkNode, b: NetworkNode, /) -> NetworkNode: ...
+    def plus(self, a: NetworkNode, b: NetworkNode, /) -> NetworkNode: ...
+    def minus(self, a: NetworkNode, b: NetworkNode, /) -> NetworkNode: ...
+    def element_times(self, a: NetworkNode, b: NetworkNode, /) -> NetworkNode: ...
+    def scale(self, a: NetworkNode, b: NetworkNode, /) -> NetworkNode: ...
+    def negate(self, a: NetworkNode, /) -> NetworkNode: ...
+    def as_node(self, value: NetworkNode | float, /) -> NetworkNode: ...
+
+
+class NetworkNode(Node):
+    """A node of a `Network`: `@` is Times, `+` Plus, `-` Minus or Negate, `*` ElementTimes.
+
+    A number in an expression is a Constant; a number or 1x1 constant times a node is a Scale.
+    """
+
+    @property
+    def _network(self) -> _Arithmetic:
+        return cast(_Arithmetic, self.builder)
+
+    def __matmul__(self, other: NetworkNode) -> NetworkNode:
+        return self._network.times(self, other)
+
+    def __add__(self, other: NetworkNode | float) -> NetworkNode:
+        return self._network.plus(self, self._network.as_node(other))
+
+    def __radd__(self, other: float) -> NetworkNode:
+        return self._network.plus(self._network.as_node(other), self)
+
+    def __sub__(self, other: NetworkNode | float) -> NetworkNode:
+        return self._network.minus(self, self._network.as_node(other))
+
+    def __rsub__(self, other: float) -> NetworkNode:
+        return self._network.minus(self._network.as_node(other), self)
+
+    def __mul__(self, other: NetworkNode | float) -> NetworkNode:
+        if isinstance(other, NetworkNode):
+            return self._network.element_times(self, other)
+        return self._network.scale(self._network.as_node(other), self)
+
+    def __rmul__(self, other: float) -> NetworkNode:
+        return self._network.scale(self._network.as_node(other), self)
+
+    def __neg__(self) -> NetworkNode:
+        return self._network.negate(self)
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            f"node `{self.name}` has no value while the network is built: a Python `if` or `while` "
+            "cannot depend on it"
+        )
