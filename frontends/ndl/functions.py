@@ -293,7 +293,7 @@ FUNCTIONS: tuple[Function, ...] = (
     _simple(None, "unnormedPrior means logStdDev featureValues", "GMMLogLikelihood", "GMMLL"),
     # Embedding and experiments of the toolkit
     _simple(None, "w x", "LookupTable", in_book=False),
-    _simple(None, "label score transition", "CRF", in_book=False),
+    _simple("crf", "label score transition", "CRF", in_book=False),
     _simple(None, "m1 m2 m3", "DummyCriterion", in_book=False),
     _simple(None, "m1 m2", "Parallel", in_book=False),
     _simple(None, "obs inputGate forgetGate outputGate memoryCell", "LSTM", in_book=False),

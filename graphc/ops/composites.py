@@ -9,6 +9,7 @@ from graphc.ir.types import DType, TensorType
 from graphc.ops.constant import full_like, iota
 from graphc.ops.elementwise import (
     EQUAL,
+    add,
     cast,
     compare,
     exp,
@@ -56,6 +57,13 @@ def softmax(b: IRBuilder, x: Value, axis: int) -> Value:
 def log_softmax(b: IRBuilder, x: Value, axis: int) -> Value:
     d = centred(b, x, axis)
     return sub(b, d, broadcast(b, log(b, reduce_sum(b, exp(b, d), [axis])), _type(x).dims))
+
+
+def log_sum_exp(b: IRBuilder, x: Value, axes: Sequence[int]) -> Value:
+    """log Σ exp(x) over `axes`, without overflow."""
+    top = stop_gradient(b, reduce_max(b, x, axes))
+    terms = exp(b, sub(b, x, broadcast(b, top, _type(x).dims)))
+    return add(b, top, log(b, reduce_sum(b, terms, axes)))
 
 
 def argmax(b: IRBuilder, x: Value, axis: int) -> Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from graphc.ops.nodes import (
+    chains,
     columns,
     criteria,
     delays,
@@ -20,6 +21,7 @@ OPS = (
     *shapes.OPS,
     *columns.OPS,
     *criteria.OPS,
+    *chains.OPS,
     *statistics.OPS,
     *delays.OPS,
 )

@@ -62,6 +62,7 @@ SIMPLE = [
     ("Diagonal", "diagonal", 1),
     ("CosDistance", "cos_distance", 2),
     ("CosDist", "cos_distance", 2),
+    ("CRF", "crf", 3),
     ("MatrixL1Reg", "matrix_l1_reg", 1),
     ("L1Reg", "matrix_l1_reg", 1),
     ("MatrixL2Reg", "matrix_l2_reg", 1),
