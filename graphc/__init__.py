@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from frontends.network import Network as Network
     from graphc.api import compile as compile
     from graphc.api import compile_training as compile_training
+    from graphc.api import evaluate as evaluate
     from graphc.api import load as load
     from graphc.api import loads as loads
     from graphc.api import train as train
+    from graphc.learn.loop import EpochRecord as EpochRecord
+    from graphc.learn.loop import Progress as Progress
     from graphc.learn.sgd import SGD as SGD
     from graphc.support.diagnostics import BackendUnavailable as BackendUnavailable
     from graphc.support.diagnostics import GraphcError as GraphcError
@@ -31,9 +34,12 @@ if TYPE_CHECKING:
 _HOMES = {
     "compile": "graphc.api",
     "compile_training": "graphc.api",
+    "evaluate": "graphc.api",
     "load": "graphc.api",
     "loads": "graphc.api",
     "train": "graphc.api",
+    "EpochRecord": "graphc.learn.loop",
+    "Progress": "graphc.learn.loop",
     "SGD": "graphc.learn.sgd",
     "BackendUnavailable": "graphc.support.diagnostics",
     "GraphcError": "graphc.support.diagnostics",
@@ -43,12 +49,15 @@ _HOMES = {
 __all__ = [
     "SGD",
     "BackendUnavailable",
+    "EpochRecord",
     "GraphcError",
     "InternalError",
     "Network",
+    "Progress",
     "__version__",
     "compile",
     "compile_training",
+    "evaluate",
     "load",
     "loads",
     "train",

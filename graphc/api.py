@@ -1,4 +1,4 @@
-"""The functions that users call: load, loads, compile, compile_training, train."""
+"""The functions that users call: load, loads, compile, compile_training, train, evaluate."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from graphc.driver.options import (
     parse_precision,
 )
 from graphc.frontend import frontend_for, network_class
+from graphc.learn.evaluate import evaluate_dataset
 from graphc.learn.loop import EpochRecord, Progress, TrainingPlan, run_training
 from graphc.learn.schedule import Schedule
 from graphc.learn.sgd import SGD
@@ -196,6 +197,23 @@ def train(
     )
     options = CompileOptions(backend=backend, precision=parse_precision(precision))
     return run_training(model, data, plan, options, progress or Progress())
+
+
+def evaluate(
+    network: GraphBuilder | Model,
+    data: Mapping[str, np.ndarray],
+    names: str | Sequence[str] = (),
+    *,
+    backend: str = DEFAULT_BACKEND,
+    precision: str = "f32",
+    batch: int = DEFAULT_BATCH,
+) -> Mapping[str, float]:
+    """Averages per sample over `data` of criteria and evaluation nodes, by default all of them.
+
+    Each has to be a sum over the samples (1x1). Raises GraphcError as `compile`, and for bad data.
+    """
+    options = CompileOptions(backend, parse_precision(precision), batch)
+    return evaluate_dataset(_model_of(network), data, options, _names(names)).averages
 
 
 def _check_training(data: object, epochs: object) -> None:
