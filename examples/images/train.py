@@ -72,7 +72,7 @@ def width_and_height(images: Images) -> Mapping[str, int]:
 EXAMPLES = {
     "one-hidden": Example(whole, pixels),
     "convolution": Example(whole, width_and_height, "0.05*6:0.01"),
-    "autoencoder": Example(features_only, pixels, "0.02"),
+    "autoencoder": Example(features_only, pixels, "0.1"),
     "two-inputs": Example(halves, half_pixels, "0.5"),
     "two-criteria": Example(with_parity, pixels),
 }
