@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import graphc as gc
+from graphc.builder import GraphBuilder
 
 HERE = Path(__file__).parent
 SYMBOLS, STATES, STEPS = 6, 3, 40
@@ -40,7 +41,7 @@ def sample(rng: np.random.Generator) -> Sequence:
     return {"observed": np.eye(SYMBOLS)[symbols], "states": np.eye(STATES)[states]}
 
 
-def average_loss(network: gc.Network, sequences: list[Sequence]) -> float:
+def average_loss(network: GraphBuilder, sequences: list[Sequence]) -> float:
     """Minus the log likelihood of a state, averaged."""
     loss = gc.compile(network, outputs=["NLL"], batch=STEPS, precision="f64")
     return float(np.mean([loss(**s)["NLL"] for s in sequences])) / STEPS

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import graphc as gc
+from graphc.builder import GraphBuilder
 
 HERE = Path(__file__).parent
 
@@ -56,12 +57,12 @@ def main(samples: int = 4000, epochs: int = 60) -> int:
     return 0
 
 
-def average_loss(network: gc.Network, points: np.ndarray) -> float:
+def average_loss(network: GraphBuilder, points: np.ndarray) -> float:
     """Minus the log likelihood of a point, averaged."""
     return gc.evaluate(network, {"features": points}, precision="f64")["NLL"]
 
 
-def show(network: gc.Network) -> None:
+def show(network: GraphBuilder) -> None:
     """Each component next to the nearest of the true ones."""
     found = {name: np.asarray(network.parameters[name]) for name in ("Prior", "Means", "LogDev")}
     weights = np.exp(found["Prior"][:, 0])
