@@ -45,7 +45,19 @@ MAX_ROW_BYTES = 16384
 MAX_KEPT_BYTES = 32768
 """All such buffers of one nest together: they lie on the stack."""
 
-_WEIGHTS = {"exp": 16, "log": 16, "tanh": 20, "sigmoid": 20, "div": 4, "sqrt": 4}
+_WEIGHTS = {
+    "exp": 16,
+    "log": 16,
+    "tanh": 20,
+    "sigmoid": 20,
+    "sin": 32,
+    "cos": 32,
+    "power": 64,
+    "random_uniform": 64,
+    "floor": 8,
+    "div": 4,
+    "sqrt": 4,
+}
 
 
 def nests_of(kernel: Operation) -> tuple[Nest, ...]:

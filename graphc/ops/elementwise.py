@@ -1,8 +1,9 @@
 """Operations on one element of each operand. Operand types are equal: broadcasting is its own op.
 
-The gradient rules call one another, so arithmetic, comparisons and functions share this file. At a
-kink the rules take one side: `maximum(a, b)` gives the cotangent to `a` where a > b and to `b`
-elsewhere, so that ReLU, `maximum(x, 0)`, has slope 0 at 0; `abs` has slope 0 at 0.
+The gradient rules call one another, so arithmetic, comparisons and choices share this file;
+`functions.py` has the mathematical functions. At a kink the rules take one side: `maximum(a, b)`
+gives the cotangent to `a` where a > b and to `b` elsewhere, so that ReLU, `maximum(x, 0)`, has
+slope 0 at 0; `abs` has slope 0 at 0.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from graphc.ir.scalar import Scalars, word
 from graphc.ir.types import DType, TensorType, Type, TypeRuleError
 from graphc.ops.constant import full_like
 from graphc.ops.rules import (
-    FLOATS,
     NUMBERS,
     comparison,
     diagonal_jvp,
@@ -60,26 +60,6 @@ def neg(b: IRBuilder, x: Value) -> Value:
 
 def absolute(b: IRBuilder, x: Value) -> Value:
     return b.emit_one(ABS, x)
-
-
-def exp(b: IRBuilder, x: Value) -> Value:
-    return b.emit_one(EXP, x)
-
-
-def log(b: IRBuilder, x: Value) -> Value:
-    return b.emit_one(LOG, x)
-
-
-def sqrt(b: IRBuilder, x: Value) -> Value:
-    return b.emit_one(SQRT, x)
-
-
-def tanh(b: IRBuilder, x: Value) -> Value:
-    return b.emit_one(TANH, x)
-
-
-def sigmoid(b: IRBuilder, x: Value) -> Value:
-    return b.emit_one(SIGMOID, x)
 
 
 def maximum(b: IRBuilder, x: Value, y: Value) -> Value:
@@ -209,93 +189,6 @@ ABS = OpDef(
     vjp=_abs_vjp,
     jvp=diagonal_jvp,
     equation="y = |x|",
-)
-
-
-# --- functions ---------------------------------------------------------------------------------
-
-
-def _exp_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
-    return [mul(b, dy, op.result)]
-
-
-def _log_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
-    return [div(b, dy, op.operands[0])]
-
-
-def _sqrt_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
-    return [div(b, mul(b, dy, full_like(b, 0.5, dy)), op.result)]
-
-
-def _tanh_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
-    y = op.result
-    return [mul(b, dy, sub(b, full_like(b, 1.0, y), mul(b, y, y)))]
-
-
-def _sigmoid_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
-    y = op.result
-    return [mul(b, dy, mul(b, y, sub(b, full_like(b, 1.0, y), y)))]
-
-
-def _sigmoid_reference(_p: NoParams, x: Array) -> Array:
-    e = np.exp(-np.abs(x))
-    return (np.where(x < 0, e, np.ones_like(x)) / (1 + e)).astype(x.dtype)
-
-
-EXP = OpDef(
-    name="exp",
-    summary="exponential function",
-    operands=("x",),
-    infer=same_types(FLOATS),
-    reference=lambda _p, x: np.exp(x),
-    codegen=Elementwise(word("exp")),
-    vjp=_exp_vjp,
-    jvp=diagonal_jvp,
-    equation="y = e^x",
-)
-LOG = OpDef(
-    name="log",
-    summary="natural logarithm",
-    operands=("x",),
-    infer=same_types(FLOATS),
-    reference=lambda _p, x: np.log(x),
-    codegen=Elementwise(word("log")),
-    vjp=_log_vjp,
-    jvp=diagonal_jvp,
-    equation="y = ln x",
-)
-SQRT = OpDef(
-    name="sqrt",
-    summary="square root",
-    operands=("x",),
-    infer=same_types(FLOATS),
-    reference=lambda _p, x: np.sqrt(x),
-    codegen=Elementwise(word("sqrt")),
-    vjp=_sqrt_vjp,
-    jvp=diagonal_jvp,
-    equation="y = √x",
-)
-TANH = OpDef(
-    name="tanh",
-    summary="hyperbolic tangent",
-    operands=("x",),
-    infer=same_types(FLOATS),
-    reference=lambda _p, x: np.tanh(x),
-    codegen=Elementwise(word("tanh")),
-    vjp=_tanh_vjp,
-    jvp=diagonal_jvp,
-    equation="y = tanh x",
-)
-SIGMOID = OpDef(
-    name="sigmoid",
-    summary="logistic sigmoid",
-    operands=("x",),
-    infer=same_types(FLOATS),
-    reference=_sigmoid_reference,
-    codegen=Elementwise(word("sigmoid")),
-    vjp=_sigmoid_vjp,
-    jvp=diagonal_jvp,
-    equation="y = 1 / (1 + e^-x)",
 )
 
 
@@ -496,11 +389,6 @@ OPS = (
     DIV,
     NEG,
     ABS,
-    EXP,
-    LOG,
-    SQRT,
-    TANH,
-    SIGMOID,
     MAXIMUM,
     MINIMUM,
     SELECT,

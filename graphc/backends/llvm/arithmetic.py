@@ -56,6 +56,17 @@ class Arithmetic:
     def sqrt(self, a: Val) -> Val:
         return self.intrinsic("sqrt", a)
 
+    def floor(self, a: Val) -> Val:
+        """Without the instruction for it, which the oldest targets lack."""
+        whole = self.const(2.0**23 if a.type.element == "float" else 2.0**52, a)
+        size = self.abs(a)
+        nearest = self.sub(self.add(size, whole), whole)
+        rounded = self.intrinsic("copysign", nearest, a)
+        below = self.select(
+            self.greater(rounded, a), self.sub(rounded, self.const(1.0, a)), rounded
+        )
+        return self.select(self.less(size, whole), below, a)
+
     def fma(self, a: Val, b: Val, c: Val) -> Val:
         """a * b + c, rounded once where the target can and twice where it cannot."""
         if self.has_fma:

@@ -15,18 +15,27 @@ import struct
 from collections.abc import Sequence
 
 from graphc.backends.llvm.gemm import Product, emit_gemm
+from graphc.backends.llvm.indexed import LookedUp, emit_indexed
 from graphc.backends.llvm.kernels import NestFunction, emit_nest
-from graphc.backends.llvm.moves import emit_move, move_symbols
+from graphc.backends.llvm.moves import emit_move, move_of
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import I64, PTR, Code, LaneType, Module, Val
 from graphc.backends.loopnest import Nest, Size, constants_of, copy_nest
 from graphc.backends.nestplan import nests_of
-from graphc.ir.codegen import Contraction, Copy, Rearrangement, Structured, Terminator, View
+from graphc.ir.codegen import (
+    Contraction,
+    Copy,
+    IndexedSum,
+    Rearrangement,
+    Structured,
+    Terminator,
+    View,
+)
 from graphc.ir.core import Function, Operation, Value
 from graphc.ir.types import DType, TensorType
 from graphc.ops.constant import ConstantParams
-from graphc.ops.contraction import MatmulParams
-from graphc.ops.kernel import Place, PlacedTranspose, places
+from graphc.ops.contraction import MatmulParams, groups
+from graphc.ops.kernel import Place, places
 from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import InternalError
 
@@ -89,8 +98,10 @@ class _EntryEmitter:
                 self._kernel(op)
             case Contraction():
                 self._gemm(op)
-            case Rearrangement():
-                self._move(op)
+            case IndexedSum(subscripts):
+                self._indexed(op, subscripts(op.params))
+            case Rearrangement() as how:
+                self._move(op, how)
             case Copy():
                 nest = copy_nest(_tensor(op.operands[0]))
                 self._nest_call(op, nest, {})
@@ -146,27 +157,32 @@ class _EntryEmitter:
 
     def _gemm(self, op: Operation) -> None:
         assert isinstance(op.params, MatmulParams)
-        a, result = _tensor(op.operands[0]), _tensor(op.result)
-        m, n = result.dims
-        k = a.dims[0 if op.params.transpose_a else 1]
+        a, b = map(_tensor, op.operands)
+        roles = groups(op.params, a, b)
         product = Product(
-            Size.of((m,)),
-            Size.of((n,)),
-            Size.of((k,)),
-            result.dtype,
+            Size.of(roles.rows),
+            Size.of(roles.cols),
+            Size.of(roles.inner),
+            a.dtype,
             op.params.transpose_a,
             op.params.transpose_b,
+            Size.of(roles.batch),
         )
         name = emit_gemm(self.module, self.target, product)
         pointers = [self.where[v] for v in (*op.operands, op.result)]
         self._call(name, pointers, product.symbols())
 
-    def _move(self, op: Operation) -> None:
-        assert isinstance(op.params, PlacedTranspose)
-        type = _tensor(op.operands[0])
-        name = emit_move(self.module, type, op.params.permutation)
-        pointers = [self.where[op.operands[0]], self.where[op.result]]
-        self._call(name, pointers, move_symbols(type))
+    def _indexed(self, op: Operation, texts: tuple[str, ...]) -> None:
+        types = [_tensor(v) for v in (*op.operands, op.result)]
+        sums = LookedUp(texts, (*types[:-2], types[-1]), types[-2])
+        name = emit_indexed(self.module, self.target, sums)
+        pointers = [self.where[v] for v in (*op.operands, op.result)]
+        self._call(name, pointers, sums.symbols())
+
+    def _move(self, op: Operation, how: Rearrangement) -> None:
+        move = move_of(how, op.params, [_tensor(v) for v in op.operands], _tensor(op.result))
+        name = emit_move(self.module, self.target, move)
+        self._call(name, [self.where[v] for v in (*op.operands, op.result)], move.symbols())
 
 
 def _result_slots(signature: Signature) -> dict[int, int]:

@@ -4,13 +4,15 @@ C is cut into panels as wide as a tile, vectors along n. The last panel is moved
 the matrix, so whole panels need no masks: its columns are computed again, with the same bits.
 A matrix narrower than a tile goes through a padded block. B is read in place, or packed in blocks
 of k when it is stored transposed or its rows are long and there are enough rows of C to pay for it.
+
+A product over a batch is the same function, called once for each matrix.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphc.backends.llvm import memory, tiles
 from graphc.backends.llvm.loops import (
@@ -26,7 +28,17 @@ from graphc.backends.llvm.loops import (
 )
 from graphc.backends.llvm.scalars import LlvmScalars
 from graphc.backends.llvm.target import Target
-from graphc.backends.llvm.text import I1, I64, PTR, Code, Module, Val, constant, index
+from graphc.backends.llvm.text import (
+    I1,
+    I64,
+    PTR,
+    Code,
+    Module,
+    Val,
+    constant,
+    element_of,
+    index,
+)
 from graphc.backends.llvm.tiles import Tile
 from graphc.backends.loopnest import Size
 from graphc.ir.types import DType
@@ -37,7 +49,10 @@ NEAR_BYTES = 512
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """C[m, n] = op(A) op(B) over k, op transposing where asked."""
+    """C[m, n] = op(A) op(B) over k, op transposing where asked.
+
+    batch   how many such products, the matrices of each operand one after the other
+    """
 
     m: Size
     n: Size
@@ -45,19 +60,50 @@ class Product:
     dtype: DType
     transpose_a: bool
     transpose_b: bool
+    batch: Size = Size()  # noqa: RUF009  # frozen
 
     def symbols(self) -> tuple[str, ...]:
-        return tuple(sorted({*self.m.symbols, *self.n.symbols, *self.k.symbols}))
+        sizes = (self.m, self.n, self.k, self.batch)
+        return tuple(sorted({name for size in sizes for name in size.symbols}))
 
 
 def emit_gemm(module: Module, target: Target, product: Product) -> str:
     """`@name` of `void (a, b, c, sizes of product.symbols()…)`."""
-    code = Code(module)
-    sizes = {name: Val(f"%d{i}", I64) for i, name in enumerate(product.symbols())}
+    if product.batch != Size():
+        return _emit_batch(module, target, product)
+    code, sizes = Code(module), _sizes(product)
     _GemmEmitter(code, target, product, sizes).emit()
+    return _finished(module, "gemm", code, sizes)
+
+
+def _emit_batch(module: Module, target: Target, product: Product) -> str:
+    """The loop over the matrices of a batch."""
+    one = replace(product, batch=Size())
+    function = emit_gemm(module, target, one)
+    code, sizes = Code(module), _sizes(product)
+    m, n, k, batch = (
+        size_value(code, size, sizes) for size in (one.m, one.n, one.k, product.batch)
+    )
+    lengths = {"%a": mul(code, m, k), "%b": mul(code, k, n), "%c": mul(code, m, n)}
+    with loop_if_any(code, index(0), batch, 1, []) as state:
+        if state:
+            places = [
+                offset(code, Val(name, PTR), element_of(one.dtype), mul(code, state.index, length))
+                for name, length in lengths.items()
+            ]
+            arguments = [*places, *(sizes[name] for name in one.symbols())]
+            code.do(f"call void {function}({', '.join(map(str, arguments))})")
+    return _finished(module, "batch", code, sizes)
+
+
+def _sizes(product: Product) -> dict[str, Val]:
+    return {name: Val(f"%d{i}", I64) for i, name in enumerate(product.symbols())}
+
+
+def _finished(module: Module, hint: str, code: Code, sizes: Mapping[str, Val]) -> str:
     code.do("ret void")
     parameters = ["ptr %a", "ptr %b", "ptr %c", *(f"i64 {v.ref}" for v in sizes.values())]
-    return module.add_internal("gemm", ", ".join(parameters), code)
+    return module.add_internal(hint, ", ".join(parameters), code)
 
 
 class _GemmEmitter:

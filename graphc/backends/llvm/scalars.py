@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphc.backends.llvm import mathfunctions
+from graphc.backends.llvm import mathfunctions, philox
 from graphc.backends.llvm.arithmetic import Arithmetic
 from graphc.backends.llvm.text import Val
 
@@ -21,3 +21,15 @@ class LlvmScalars(Arithmetic):
 
     def sigmoid(self, a: Val) -> Val:
         return mathfunctions.sigmoid(self, a)
+
+    def sin(self, a: Val) -> Val:
+        return mathfunctions.sin(self, a)
+
+    def cos(self, a: Val) -> Val:
+        return mathfunctions.cos(self, a)
+
+    def power(self, a: Val, b: Val) -> Val:
+        return mathfunctions.power(self, a, b)
+
+    def random_uniform(self, counter: Val, key: Val) -> Val:
+        return philox.uniform(self, counter, key)

@@ -127,13 +127,13 @@ class Module:
         """`header` is everything before the opening brace."""
         self._functions.append(f"{header} {{\n{code.text()}\n}}\n")
 
-    def add_internal(self, hint: str, parameters: str, code: Code) -> str:
-        """`@name` of a void function seen only in this module; equal bodies share one function."""
+    def add_internal(self, hint: str, parameters: str, code: Code, result: str = "void") -> str:
+        """`@name` of a function seen only in this module; equal bodies share one function."""
         body = f"({parameters}) nounwind {{\n{code.text()}\n}}\n"
         if body not in self._internal:
             name = f"graphc.{hint}{len(self._internal)}"
             self._internal[body] = name
-            self._functions.append(f"define internal void @{name}{body}")
+            self._functions.append(f"define internal {result} @{name}{body}")
         return f"@{self._internal[body]}"
 
     def text(self) -> str:

@@ -7,25 +7,29 @@
             ...
 
 Buffers are views into one array by the offsets in `at`; every call writes with `out=`. Kernels are
-written by `kernel_text.py`.
+written by `kernel_text.py`, rearrangements by `moves.py`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphc.backends.numpy.kernel_text import KernelText, Place, shape_text
+from graphc.backends.numpy.moves import MoveText
 from graphc.backends.numpy.names import Names
 from graphc.backends.numpy.scalars import HELPERS
 from graphc.backends.numpy.text import Constants, Lines, dtype_text
-from graphc.ir.codegen import Contraction, Copy, Rearrangement, Structured, View
+from graphc.ir.codegen import Contraction, Copy, IndexedSum, Rearrangement, Structured, View
 from graphc.ir.core import Function, Operation, Trait, Value
 from graphc.ir.types import Dim, Symbol, TensorType
-from graphc.ops.contraction import MatmulParams
+from graphc.ops.contraction import MatmulParams, groups
 from graphc.ops.kernel import Place as PlaceAt
-from graphc.ops.kernel import PlacedTranspose, places
+from graphc.ops.kernel import places
 from graphc.support.diagnostics import InternalError
+
+Dims = tuple[Dim, ...]
 
 RESERVED = {
     *HELPERS,
@@ -34,7 +38,7 @@ RESERVED = {
     *("array", "arrays", "d", "dim", "dtype", "name", "outputs", "shape", "sizes"),  # in `run`
     *("ARENA_BYTES", "BOUNDS", "INFO", "INPUTS", "OUTPUTS", "PARAMETERS"),
     *("OSError", "ValueError", "float", "isinstance", "iter", "len"),
-    *("list", "map", "max", "min", "next", "open", "range", "str", "zip"),
+    *("list", "map", "max", "min", "next", "open", "range", "str", "tuple", "zip"),
 }
 """Names that emitted modules use for themselves, Python's own among them.
 
@@ -144,18 +148,14 @@ class _FunctionText:
             case Structured():
                 self._kernel(op)
             case Contraction():
-                assert isinstance(op.params, MatmulParams)
-                a = self._name_of(op.operands[0]) + (".T" if op.params.transpose_a else "")
-                b = self._name_of(op.operands[1]) + (".T" if op.params.transpose_b else "")
+                self._product(op)
+            case IndexedSum(subscripts):
+                self._indexed(op, subscripts(op.params))
+            case Rearrangement() as how:
                 (out,) = self._targets(op)
-                self._lines.add(f"np.matmul({a}, {b}, out={out})")
-            case Rearrangement():
-                assert isinstance(op.params, PlacedTranspose)
-                (out,) = self._targets(op)
-                axes = ", ".join(map(str, op.params.permutation))
-                self._lines.add(
-                    f"np.copyto({out}, {self._name_of(op.operands[0])}.transpose({axes}))"
-                )
+                operands = [(self._name_of(v), _tensor(v)) for v in op.operands]
+                text = MoveText(self._extent, self._names, self._constants, self._lines)
+                text.write(how, op.params, operands, (out, _tensor(op.result)))
             case Copy():
                 (out,) = self._targets(op)
                 self._lines.add(f"np.copyto({out}, {self._name_of(op.operands[0])})")
@@ -183,6 +183,41 @@ class _FunctionText:
         used = text.write(scratch=self._arena)
         self._helpers.update(dict.fromkeys(text.helpers))
         self._scratch = max(self._scratch, used)
+
+    def _product(self, op: Operation) -> None:
+        assert isinstance(op.params, MatmulParams)
+        ta, tb = op.params.transpose_a, op.params.transpose_b
+        x, y = op.operands
+        roles = groups(op.params, _tensor(x), _tensor(y))
+        rows, inner, cols = roles.rows, roles.inner, roles.cols
+        (out,) = self._targets(op)
+        left, right = (inner, rows) if ta else (rows, inner), (cols, inner) if tb else (inner, cols)
+        a = self._as_matrices(self._name_of(x), roles.batch, *left)
+        b = self._as_matrices(self._name_of(y), roles.batch, *right)
+        out = self._as_matrices(out, roles.batch, rows, cols)
+        exchanged = ".swapaxes(1, 2)" if roles.batch else ".T"
+        a, b = a + exchanged * ta, b + exchanged * tb
+        self._lines.add(f"np.matmul({a}, {b}, out={out})")
+
+    def _indexed(self, op: Operation, texts: tuple[str, ...]) -> None:
+        *operands, index = map(self._name_of, op.operands)
+        (out,) = self._targets(op)
+        listed = f"({', '.join(operands)}{',' * (len(operands) == 1)})"
+        self._helpers["indexed_sum"] = None
+        self._lines.add(f'indexed_sum("{" ".join(texts)}", {listed}, {index}, {out})')
+
+    def _as_matrices(self, name: str, batch: Dims, rows: Dims, cols: Dims) -> str:
+        """The array as a matrix, or as one after the other where there is a batch."""
+        parts = [rows, cols] if not batch else [batch, rows, cols]
+        if all(len(part) == 1 for part in parts):
+            return name
+        return f"{name}.reshape({', '.join(self._count(part) for part in parts)})"
+
+    def _count(self, dims: Dims) -> str:
+        """How many elements these dims have together, as text."""
+        number = math.prod(d for d in dims if isinstance(d, int))
+        symbols = [self._extent(d) for d in dims if isinstance(d, Symbol)]
+        return " * ".join(symbols if symbols and number == 1 else [str(number), *symbols])
 
     def _targets(self, op: Operation) -> list[str]:
         """The names of the arrays that the results go to; buffers in the arena get a view."""

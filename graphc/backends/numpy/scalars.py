@@ -24,6 +24,10 @@ UFUNCS = {
     "exp": "np.exp",
     "log": "np.log",
     "tanh": "np.tanh",
+    "sin": "np.sin",
+    "cos": "np.cos",
+    "power": "np.power",
+    "floor": "np.floor",
     "maximum": "np.maximum",
     "minimum": "np.minimum",
     "equal": "np.equal",
@@ -72,6 +76,61 @@ def to_integer(x, out):
     np.copyto(out, np.where(inside, x, 0), casting="unsafe")
     np.copyto(out, limits.min, where=x <= low)
     np.copyto(out, limits.max, where=x >= high)
+''',
+    "random_uniform": '''
+def random_uniform(counter, key, out):
+    """The upper 24 bits of Philox2x32-10 as k / 2^24 in [0, 1)."""
+    low, key = np.asarray(counter).astype(np.uint64), np.asarray(key).astype(np.uint64)
+    half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
+    low, high, key = low & mask, low >> half, key & mask
+    for _ in range(10):
+        product = low * np.uint64(0xD256D193)
+        low = (product >> half) ^ key ^ high
+        high = product & mask
+        key = (key + np.uint64(0x9E3779B9)) & mask
+    np.multiply(high >> np.uint64(8), 2.0**-24, out=out, casting="unsafe")
+''',
+    "indexed_sum": '''
+def indexed_sum(subscripts, operands, index, out):
+    """out[...] = sums over n, k, d of the operands' products, by subscripts; i is index[n, k].
+
+    An index outside its axis is left out. What meets at one place is added in rounds, in the order
+    of n and k: every place takes part once in each.
+    """
+    texts = subscripts.split()
+    extents = {c: e for t, x in zip(texts, (*operands, out)) for c, e in zip(t, x.shape)}
+    made = texts.pop()
+    target = out.T if made[0] == "d" else out
+    sources = [(t.replace("d", ""), x.T if t[0] == "d" else x) for t, x in zip(texts, operands)]
+    out.fill(0)
+    n, k = np.nonzero((index >= 0) & (index < extents["i"]))
+    if len(n) == 0:
+        return
+    at = {"n": n, "k": k, "i": index[n, k].astype(np.int64)}
+    letters = made.replace("d", "")
+    place = at[letters[0]]
+    if len(letters) == 2:
+        place = place * extents[letters[1]] + at[letters[1]]
+    order = np.argsort(place, kind="stable")
+    first = np.flatnonzero(np.append(True, np.diff(place[order]) != 0))
+    turn = np.arange(len(n)) - np.repeat(first, np.diff(np.append(first, len(n))))
+    order = order[np.argsort(turn, kind="stable")]
+    step = max(1, 1048576 // max(1, extents.get("d", 1)))
+    end = 0
+    for count in np.bincount(turn):
+        start, end = end, end + count
+        for begin in range(start, end, step):
+            some = order[begin : min(begin + step, end)]
+            here = {c: p[some] for c, p in at.items()}
+            factors = [x[tuple(here[c] for c in t)] for t, x in sources]
+            if "d" in made:
+                factors = [f[:, None] if f.ndim == 1 else f for f in factors]
+                product = np.multiply(*factors)
+            elif "d" in extents:
+                product = np.einsum("hd,hd->h", *factors)
+            else:
+                (product,) = factors
+            target[tuple(here[c] for c in letters)] += product
 ''',
     "convert": '''
 def convert(x, out):
@@ -147,6 +206,18 @@ class Recorder:
     def sigmoid(self, a: Item, /) -> Item:
         return self._word("sigmoid", a.dtype, a)
 
+    def sin(self, a: Item, /) -> Item:
+        return self._word("sin", a.dtype, a)
+
+    def cos(self, a: Item, /) -> Item:
+        return self._word("cos", a.dtype, a)
+
+    def power(self, a: Item, b: Item, /) -> Item:
+        return self._word("power", a.dtype, a, b)
+
+    def floor(self, a: Item, /) -> Item:
+        return self._word("floor", a.dtype, a)
+
     def maximum(self, a: Item, b: Item, /) -> Item:
         return self._word("maximum", a.dtype, a, b)
 
@@ -185,3 +256,6 @@ class Recorder:
 
     def cast(self, a: Item, dtype: DType, /) -> Item:
         return a if a.dtype is dtype else self._word("cast", dtype, a)
+
+    def random_uniform(self, counter: Item, key: Item, /) -> Item:
+        return self._word("random_uniform", DType.F32, counter, key)

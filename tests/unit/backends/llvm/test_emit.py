@@ -40,16 +40,32 @@ func @step(%x: tensor<Nx13xf32> input, %t: tensor<Nx5xf32> input,
 }
 """
 
+MOVES = """
+dim N <= 40
+func @moves(%x: tensor<Nx7x9xf32> input)
+    -> (a: tensor<9x7xNxf32>, b: tensor<Nx3x9xf32>, c: tensor<Nx9x13xf32>, d: tensor<Nx7x9xf32>,
+        e: tensor<Nx5x6x3x4xf32>, f: tensor<Nx7x9xf32>, g: tensor<Nx14x9xf32>) {
+  %a = transpose %x {permutation = [2, 1, 0]} : tensor<9x7xNxf32>
+  %b = slice %x {starts = [0, 1, 0], stops = [N, 7, 9], steps = [1, 2, 1]} : tensor<Nx3x9xf32>
+  %c = pad %x {low = [0, 1, 4], high = [0, 1, 0], inner = [0, 0, 0]} : tensor<Nx9x13xf32>
+  %d = reverse %x {axes = [0, 2]} : tensor<Nx7x9xf32>
+  %e = windows %x {axis = 1, sizes = [3, 4], strides = [1, 1]} : tensor<Nx5x6x3x4xf32>
+  %f = overlap_add %e {axis = 1, extents = [7, 9], strides = [1, 1]} : tensor<Nx7x9xf32>
+  %g = concat %x, %d {axis = 1} : tensor<Nx14x9xf32>
+  return %a, %b, %c, %d, %e, %f, %g
+}
+"""
+
 
 @pytest.mark.parametrize("permutation", list(itertools.permutations(range(3))), ids=str)
 @pytest.mark.parametrize("dtype", ["f32", "f64", "i64", "i1"])
 def test_transpositions_of_any_axes(permutation: tuple[int, ...], dtype: str) -> None:
     names = ["N", "3", "5"]
-    result = "x".join(names[i] for i in permutation)
+    result = f"tensor<{'x'.join(names[i] for i in permutation)}x{dtype}>"
     text = f"""
 dim N <= 9
-func @f(%x: tensor<Nx3x5x{dtype}> input) -> (y: tensor<{result}x{dtype}>) arena 0 {{
-  %y = move %x {{permutation = {list(permutation)}, at = ["result:0"]}} : tensor<{result}x{dtype}>
+func @f(%x: tensor<Nx3x5x{dtype}> input) -> (y: {result}) arena 0 {{
+  %y = move.transpose %x {{permutation = {list(permutation)}, at = ["result:0"]}} : {result}
   return %y
 }}
 """
@@ -176,9 +192,10 @@ class Guarded:
 
 @pytest.mark.parametrize("at_end", [True, False], ids=["end", "start"])
 @pytest.mark.parametrize("count", [1, 6, 39])
-def test_nothing_is_touched_outside_the_arrays(count: int, at_end: bool) -> None:
+@pytest.mark.parametrize("text", [TRAINING, MOVES], ids=["training", "moves"])
+def test_nothing_is_touched_outside_the_arrays(text: str, count: int, at_end: bool) -> None:
     """Runs in a forked child: a stray access is a signal there, a wrong number an exit code."""
-    module = parse(fused(TRAINING))
+    module = parse(fused(text))
     function = module.functions[0]
     signature = make_signature(module, function)
     sizes = {"N": count}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 
@@ -116,6 +117,20 @@ def test_sqrt_is_correctly_rounded(dtype: DType) -> None:
     np.testing.assert_array_equal(got, quietly(np.sqrt, a))
 
 
+@pytest.mark.parametrize("target", RUNNABLE, ids=TARGET_IDS)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_floor_is_exact_and_keeps_the_sign_of_zero(dtype: DType, target: Target) -> None:
+    digits = np.finfo(dtype.numpy).nmant
+    ends = 2.0**digits + np.array([-1.5, -1, -0.5, 0, 1, 2])
+    near = np.array([-0.3, 0.7, -1.0, 2.5, -2.5, 1e-30, -1e-30, 0.5, -0.5, 1 - 2.0**-digits])
+    a = np.concatenate([values(dtype), ends, -ends, near]).astype(dtype.numpy)
+    got = probe(target, word("floor"), [dtype], dtype)(a)
+    expected = quietly(np.floor, a)
+    np.testing.assert_array_equal(got, expected)
+    number = expected == expected
+    assert (np.signbit(got) == np.signbit(expected))[number].all()
+
+
 @pytest.mark.parametrize("bound", [0.0, 2.5, float("inf"), float("nan")])
 @pytest.mark.parametrize("name", ["maximum", "minimum"])
 @pytest.mark.parametrize("constant_first", [False, True])
@@ -213,7 +228,8 @@ def test_one_lane_and_many_lanes_give_the_same_bits(dtype: DType) -> None:
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_every_target_compiles_the_vocabulary(target: Target, dtype: DType) -> None:
     def formula(s: LlvmScalars, x: Val) -> Val:
-        return s.maximum(s.add(s.tanh(x), s.log(x)), s.mul(s.sigmoid(x), s.exp(x)))
+        y = s.maximum(s.add(s.tanh(x), s.log(x)), s.mul(s.sigmoid(x), s.exp(x)))
+        return s.power(s.floor(y), s.add(s.sin(y), s.cos(y)))
 
     text = probe_text(target, formula, [dtype], dtype, target.lanes(dtype))
     assert len(engine.object_code(text, target)) > 0
@@ -227,13 +243,16 @@ def test_targets_with_fused_multiply_add_use_it_and_others_do_not() -> None:
     assert "fma" not in formula_text(X86_64)
 
 
-def test_no_library_call_is_left_in_the_object() -> None:
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_no_library_call_is_left_in_the_object(lanes: int) -> None:
     def formula(s: LlvmScalars, x: Val) -> Val:
-        return s.add(s.exp(s.tanh(x)), s.add(s.log(x), s.sigmoid(s.sqrt(x))))
+        y = s.add(s.exp(s.tanh(x)), s.add(s.log(x), s.sigmoid(s.sqrt(x))))
+        return s.power(s.floor(y), s.add(s.sin(y), s.cos(y)))
 
     for dtype in FLOATS:
-        text = probe_text(X86_64, formula, [dtype], dtype, 1)
-        assert "call" not in engine.assembly(text, X86_64)
+        text = probe_text(X86_64, formula, [dtype], dtype, lanes)
+        called = re.findall(r"\bcallq?\s+(\S+)", engine.assembly(text, X86_64))
+        assert called and all(name.startswith("graphc.angle") for name in called)
 
 
 def test_the_emitter_has_every_word_of_the_vocabulary() -> None:

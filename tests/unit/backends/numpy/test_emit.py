@@ -217,7 +217,7 @@ dim N <= 16
 
 func @f(%x: tensor<Nx6xf64> input, %W: tensor<3x6xf64> parameter) -> (z: tensor<3xNxf64>, v: tensor<Nx2x3xf64>) arena 1024 {
   %h = gemm %x, %W {transpose_b = true, at = ["arena:0"]} : tensor<Nx3xf64>
-  %t = move %h {permutation = [1, 0], at = ["result:0"]} : tensor<3xNxf64>
+  %t = move.transpose %h {permutation = [1, 0], at = ["result:0"]} : tensor<3xNxf64>
   %r = reshape %x {dims = [N, 2, 3]} : tensor<Nx2x3xf64>
   %c = copy %r {at = ["result:1"]} : tensor<Nx2x3xf64>
   return %t, %c

@@ -1,0 +1,13 @@
+"""Mathematical functions from arithmetic alone, for f32 and f64, one lane or many.
+
+`docs/numerics.md` says how the coefficients were found and what error was measured. Special values
+(zeros, infinities, nan, denormals, both ends of the range) follow IEEE 754's recommendations.
+"""
+
+from __future__ import annotations
+
+from graphc.backends.llvm.mathfunctions.exponential import exp, log, sigmoid, tanh
+from graphc.backends.llvm.mathfunctions.powers import power
+from graphc.backends.llvm.mathfunctions.trigonometric import cos, sin
+
+__all__ = ["cos", "exp", "log", "power", "sigmoid", "sin", "tanh"]

@@ -1,0 +1,161 @@
+"""exp, log, tanh and sigmoid: each is written once for both types, `Format` holds what differs."""
+
+from __future__ import annotations
+
+from graphc.backends.llvm.arithmetic import Arithmetic
+from graphc.backends.llvm.mathfunctions.formats import (
+    F32,
+    Format,
+    at_least,
+    at_most,
+    bit_pattern,
+    constants,
+    format_of,
+    horner,
+    wrapped,
+)
+from graphc.backends.llvm.text import Val
+
+
+def exp(s: Arithmetic, x: Val) -> Val:
+    """e^x = 2^n (1 + r + r^2 P(r)) with n the integer nearest x / ln 2."""
+    f = format_of(x)
+    low, high = f.exp_range
+    return exp_in_range(s, at_least(s, low, at_most(s, high, x)))
+
+
+def log(s: Arithmetic, x: Val) -> Val:
+    """log x = e ln 2 + log m with m between sqrt(1/2) and sqrt(2); nan below zero."""
+    f = format_of(x)
+    c = constants(s, x)
+    smallest = c(2.0 ** (1 - f.bias))
+    is_denormal = s.less(x, smallest)
+    scaled = s.mul(x, s.select(is_denormal, c(2.0**f.fraction_bits), c(1.0)))
+    m, e = split(s, scaled)
+    e = s.sub(e, s.select(is_denormal, c(float(f.fraction_bits)), c(0.0)))
+    fraction = s.sub(m, c(1.0))
+    y = _log1p(s, fraction, e)
+    y = s.select(s.equal(x, c(0.0)), c(float("-inf")), y)
+    y = s.select(s.compare("oge", x, c(0.0)), y, c(float("nan")))
+    return s.select(s.equal(x, c(float("inf"))), x, y)
+
+
+def tanh(s: Arithmetic, x: Val) -> Val:
+    """From e^2a, a = abs x, with the sign of x put back; small a apart (see the two helpers)."""
+    f = format_of(x)
+    c = constants(s, x)
+    a = s.abs(x)
+    twice = at_most(s, 2.0 * f.tanh_one, s.add(a, a))
+    y = _tanh_by_polynomial(s, a, twice) if f.tanh_terms else _tanh_by_expm1(s, twice)
+    # A tiny a is its own tanh; e^2a - 1 would lose the bits of a denormal.
+    if not f.tanh_terms:
+        y = s.select(s.less(a, c(2.0**-28)), a, y)
+    return s.intrinsic("copysign", y, x)
+
+
+def sigmoid(s: Arithmetic, x: Val) -> Val:
+    """1 / (1 + t) or t / (1 + t) with t = e^-abs(x): never overflows, keeps small results."""
+    f = format_of(x)
+    c = constants(s, x)
+    t = exp_in_range(s, at_least(s, f.exp_range[0], s.neg(s.abs(x))))
+    top = s.select(s.less(x, c(0.0)), t, c(1.0))
+    return s.div(top, s.add(t, c(1.0)))
+
+
+def exp_in_range(s: Arithmetic, x: Val) -> Val:
+    """exp where 2^n may be too big or small for one factor: it is applied in two halves."""
+    shifted, r = _reduce(s, x)
+    y = s.add(exp_polynomial(s, r), s.const(1.0, x))
+    return times_power(s, y, shifted)
+
+
+def times_power(s: Arithmetic, y: Val, shifted: Val) -> Val:
+    """y 2^n, rounded once, with `shifted` = magic + n; 2^n itself may not be a number."""
+    f = format_of(y)
+    bits = s.bits(shifted)
+    # bits = magic + n; u = n + offset is never negative, so a logical shift halves it.
+    offset = 4 * f.bias + 4
+    u = s.add(bits, s.const(offset - bit_pattern(f, f.magic), bits))
+    half = s.code.binary("lshr", u, s.const(1, bits))
+    first = _power(s, f, half, -offset // 2)
+    second = _power(s, f, s.sub(u, half), -offset // 2)
+    return s.mul(s.mul(y, s.bits(first)), s.bits(second))
+
+
+def _reduce(s: Arithmetic, x: Val) -> tuple[Val, Val]:
+    """(magic + n, r) with x = n ln 2 + r."""
+    f = format_of(x)
+    c = constants(s, x)
+    shifted = s.fma(x, c(1.4426950408889634), c(f.magic))
+    n = s.sub(shifted, c(f.magic))
+    r = s.fma(n, c(-f.ln2_high), x)
+    return shifted, s.fma(n, c(-f.ln2_low), r)
+
+
+def exp_polynomial(s: Arithmetic, r: Val) -> Val:
+    """e^r - 1 for small r."""
+    return s.fma(s.mul(r, r), horner(s, format_of(r).exp_terms, r), r)
+
+
+def _power(s: Arithmetic, f: Format, n: Val, add: int) -> Val:
+    """The bits of 2^(n + add)."""
+    exponent = s.code.binary("shl", n, s.const(f.fraction_bits, n))
+    return s.add(exponent, s.const(wrapped(f, (f.bias + add) << f.fraction_bits), n))
+
+
+def split(s: Arithmetic, x: Val) -> tuple[Val, Val]:
+    """(m, e), both floats, with x = m 2^e and m in [sqrt(1/2), sqrt(2)); x positive and normal."""
+    f = format_of(x)
+    bits = s.bits(x)
+    one = f.bias << f.fraction_bits
+    root = bit_pattern(f, 0.5**0.5)
+    biased = s.code.binary(
+        "lshr", s.add(bits, s.const(one - root, bits)), s.const(f.fraction_bits, bits)
+    )
+    exponent = s.code.binary("shl", biased, s.const(f.fraction_bits, bits))
+    m = s.bits(s.add(s.sub(bits, exponent), s.const(one, bits)))
+    # A small integer written into the low bits of 2^fraction_bits is a float conversion.
+    whole = 2.0**f.fraction_bits
+    placed = s.bits(s.code.binary("or", biased, s.const(bit_pattern(f, whole), bits)))
+    return m, s.sub(placed, s.const(whole + f.bias, x))
+
+
+def _log1p(s: Arithmetic, fraction: Val, e: Val) -> Val:
+    """e ln 2 + log(1 + fraction)."""
+    f = format_of(fraction)
+    c = constants(s, fraction)
+    square = s.mul(fraction, fraction)
+    half = s.mul(square, c(0.5))
+    if f is F32:
+        series = s.mul(s.mul(square, fraction), horner(s, f.log_terms, fraction))
+        correction = s.sub(s.fma(e, c(f.ln2_low), series), half)
+    else:
+        t = s.div(fraction, s.add(fraction, c(2.0)))
+        z = s.mul(t, t)
+        series = s.mul(z, horner(s, f.log_terms, z))
+        tail = s.fma(t, s.add(half, series), s.mul(e, c(f.ln2_low)))
+        correction = s.sub(tail, half)
+    return s.fma(e, c(f.ln2_high), s.add(fraction, correction))
+
+
+def _tanh_by_polynomial(s: Arithmetic, a: Val, twice: Val) -> Val:
+    """a + a^3 P(a^2) for small a, else 1 - 2 / (e^2a + 1)."""
+    f = format_of(a)
+    c = constants(s, a)
+    shifted, r = _reduce(s, twice)
+    power = s.bits(_power(s, f, s.bits(shifted), 0))
+    e = s.fma(exp_polynomial(s, r), power, power)
+    large = s.sub(c(1.0), s.div(c(2.0), s.add(e, c(1.0))))
+    z = s.mul(a, a)
+    small = s.fma(s.mul(a, z), horner(s, f.tanh_terms, z), a)
+    return s.select(s.less(a, c(f.tanh_small)), small, large)
+
+
+def _tanh_by_expm1(s: Arithmetic, twice: Val) -> Val:
+    """m / (m + 2) with m = e^2a - 1."""
+    f = format_of(twice)
+    c = constants(s, twice)
+    shifted, r = _reduce(s, twice)
+    power = s.bits(_power(s, f, s.bits(shifted), 0))
+    m = s.fma(exp_polynomial(s, r), power, s.sub(power, c(1.0)))
+    return s.div(m, s.add(m, c(2.0)))

@@ -1,0 +1,232 @@
+"""Mathematical functions of one element, and the power x^y.
+
+Backends compute them to a few units in the last place (docs/numerics.md), each in its own way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from graphc.ir.codegen import Elementwise
+from graphc.ir.core import Array, IRBuilder, NotDifferentiable, OpDef, Operation, Value
+from graphc.ir.params import NoParams
+from graphc.ir.scalar import word
+from graphc.ops.constant import full_like
+from graphc.ops.elementwise import (
+    EQUAL,
+    GREATER_EQUAL,
+    LOGICAL_AND,
+    compare,
+    div,
+    mul,
+    neg,
+    select,
+    sub,
+)
+from graphc.ops.rules import FLOATS, diagonal_jvp, same_types
+
+Cotangents = Sequence[Value | None]
+
+
+# --- emitters ----------------------------------------------------------------------------------
+
+
+def exp(b: IRBuilder, x: Value) -> Value:
+    return b.emit_one(EXP, x)
+
+
+def log(b: IRBuilder, x: Value) -> Value:
+    return b.emit_one(LOG, x)
+
+
+def sqrt(b: IRBuilder, x: Value) -> Value:
+    return b.emit_one(SQRT, x)
+
+
+def tanh(b: IRBuilder, x: Value) -> Value:
+    return b.emit_one(TANH, x)
+
+
+def sigmoid(b: IRBuilder, x: Value) -> Value:
+    return b.emit_one(SIGMOID, x)
+
+
+def sin(b: IRBuilder, x: Value) -> Value:
+    return b.emit_one(SIN, x)
+
+
+def cos(b: IRBuilder, x: Value) -> Value:
+    return b.emit_one(COS, x)
+
+
+def power(b: IRBuilder, x: Value, y: Value) -> Value:
+    return b.emit_one(POWER, x, y)
+
+
+def floor(b: IRBuilder, x: Value) -> Value:
+    return b.emit_one(FLOOR, x)
+
+
+# --- gradients and references --------------------------------------------------------------------
+
+
+def _exp_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
+    return [mul(b, dy, op.result)]
+
+
+def _log_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
+    return [div(b, dy, op.operands[0])]
+
+
+def _sqrt_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
+    return [div(b, mul(b, dy, full_like(b, 0.5, dy)), op.result)]
+
+
+def _tanh_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
+    y = op.result
+    return [mul(b, dy, sub(b, full_like(b, 1.0, y), mul(b, y, y)))]
+
+
+def _sigmoid_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
+    y = op.result
+    return [mul(b, dy, mul(b, y, sub(b, full_like(b, 1.0, y), y)))]
+
+
+def _sigmoid_reference(_p: NoParams, x: Array) -> Array:
+    e = np.exp(-np.abs(x))
+    return (np.where(x < 0, e, np.ones_like(x)) / (1 + e)).astype(x.dtype)
+
+
+def _sin_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
+    return [mul(b, dy, cos(b, op.operands[0]))]
+
+
+def _cos_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
+    return [neg(b, mul(b, dy, sin(b, op.operands[0])))]
+
+
+def _power_vjp(b: IRBuilder, op: Operation, dz: Value) -> Cotangents:
+    """y x^(y - 1) and x^y ln x; 0 in place of 0 * infinity at y = 0 and at x = 0 <= y.
+
+    The operands are chosen, not the products, so that no nan comes back through a choice when the
+    rule itself is differentiated.
+    """
+    x, y = op.operands
+    zero, one = full_like(b, 0.0, x), full_like(b, 1.0, x)
+    reduced = select(b, compare(b, EQUAL, y, zero), zero, sub(b, y, one))
+    dx = mul(b, dz, mul(b, y, power(b, x, reduced)))
+    is_flat = b.emit_one(
+        LOGICAL_AND, compare(b, EQUAL, x, zero), compare(b, GREATER_EQUAL, y, zero)
+    )
+    return [dx, mul(b, dz, mul(b, op.result, log(b, select(b, is_flat, one, x))))]
+
+
+def _power_reference(_p: NoParams, x: Array, y: Array) -> Array:
+    # A square and a reciprocal are rounded once, as the multiplication and division that
+    # `simplify` puts in their place.
+    z = np.where(y == 2, x * x, np.power(x, y))
+    return np.where(y == -1, 1 / x, z).astype(x.dtype)
+
+
+EXP = OpDef(
+    name="exp",
+    summary="exponential function",
+    operands=("x",),
+    infer=same_types(FLOATS),
+    reference=lambda _p, x: np.exp(x),
+    codegen=Elementwise(word("exp")),
+    vjp=_exp_vjp,
+    jvp=diagonal_jvp,
+    equation="y = e^x",
+)
+LOG = OpDef(
+    name="log",
+    summary="natural logarithm",
+    operands=("x",),
+    infer=same_types(FLOATS),
+    reference=lambda _p, x: np.log(x),
+    codegen=Elementwise(word("log")),
+    vjp=_log_vjp,
+    jvp=diagonal_jvp,
+    equation="y = ln x",
+)
+SQRT = OpDef(
+    name="sqrt",
+    summary="square root",
+    operands=("x",),
+    infer=same_types(FLOATS),
+    reference=lambda _p, x: np.sqrt(x),
+    codegen=Elementwise(word("sqrt")),
+    vjp=_sqrt_vjp,
+    jvp=diagonal_jvp,
+    equation="y = √x",
+)
+TANH = OpDef(
+    name="tanh",
+    summary="hyperbolic tangent",
+    operands=("x",),
+    infer=same_types(FLOATS),
+    reference=lambda _p, x: np.tanh(x),
+    codegen=Elementwise(word("tanh")),
+    vjp=_tanh_vjp,
+    jvp=diagonal_jvp,
+    equation="y = tanh x",
+)
+SIGMOID = OpDef(
+    name="sigmoid",
+    summary="logistic sigmoid",
+    operands=("x",),
+    infer=same_types(FLOATS),
+    reference=_sigmoid_reference,
+    codegen=Elementwise(word("sigmoid")),
+    vjp=_sigmoid_vjp,
+    jvp=diagonal_jvp,
+    equation="y = 1 / (1 + e^-x)",
+)
+SIN = OpDef(
+    name="sin",
+    summary="sine of an angle in radians",
+    operands=("x",),
+    infer=same_types(FLOATS),
+    reference=lambda _p, x: np.sin(x),
+    codegen=Elementwise(word("sin")),
+    vjp=_sin_vjp,
+    jvp=diagonal_jvp,
+    equation="y = sin x",
+)
+COS = OpDef(
+    name="cos",
+    summary="cosine of an angle in radians",
+    operands=("x",),
+    infer=same_types(FLOATS),
+    reference=lambda _p, x: np.cos(x),
+    codegen=Elementwise(word("cos")),
+    vjp=_cos_vjp,
+    jvp=diagonal_jvp,
+    equation="y = cos x",
+)
+POWER = OpDef(
+    name="power",
+    summary="x to the power y; nan for a negative x with a y that is not whole; x^0 and 1^y are 1",
+    operands=("x", "y"),
+    infer=same_types(FLOATS),
+    reference=_power_reference,
+    codegen=Elementwise(word("power")),
+    vjp=_power_vjp,
+    jvp=diagonal_jvp,
+    equation="z = x^y",
+)
+FLOOR = OpDef(
+    name="floor",
+    summary="the largest whole number that is not above x",
+    operands=("x",),
+    infer=same_types(FLOATS),
+    reference=lambda _p, x: np.floor(x),
+    codegen=Elementwise(word("floor")),
+    vjp=NotDifferentiable.ZERO,
+    equation="y = ⌊x⌋",
+)
+
+OPS = (EXP, LOG, SQRT, TANH, SIGMOID, SIN, COS, POWER, FLOOR)

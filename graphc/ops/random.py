@@ -1,0 +1,135 @@
+"""Random numbers as a pure function of a place and a key, and the masks made of them.
+
+Nothing is drawn from a state: the number of an element follows from its index in the tensor, the
+step and the key alone. So a mask is the same on every backend, in f32 and f64, fused or not, for
+any number of threads, and after a resume. The generator is Philox2x32-10; `support/randomness.py`
+has the wider one that initial values and shuffles take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from graphc.ir.codegen import Elementwise
+from graphc.ir.core import Array, IRBuilder, NotDifferentiable, OpDef, Value
+from graphc.ir.params import NoParams, Params
+from graphc.ir.scalar import word
+from graphc.ir.types import Dim, DType, TensorType, Type
+from graphc.ops.constant import constant, extent, iota
+from graphc.ops.elementwise import GREATER_EQUAL, add, cast, compare, mul
+from graphc.ops.movement import reshape
+from graphc.ops.reduction import broadcast
+from graphc.ops.rules import same_types, tensor
+from graphc.support.randomness import Purpose, random_words
+
+MULTIPLIER = 0xD256D193
+KEY_STEP = 0x9E3779B9
+ROUNDS = 10
+UNIT_BITS = 24
+
+_LOW = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+
+
+def philox(counter: Array, key: Array) -> Array:
+    """The 64 bits (u64) of Philox2x32-10 for 64-bit counters and the low 32 bits of the keys."""
+    counter, key = counter.astype(np.uint64), key.astype(np.uint64) & _LOW
+    low, high = counter & _LOW, counter >> _HALF
+    for _ in range(ROUNDS):
+        product = low * np.uint64(MULTIPLIER)
+        low, high = (product >> _HALF) ^ key ^ high, product & _LOW
+        key = (key + np.uint64(KEY_STEP)) & _LOW
+    return high << _HALF | low
+
+
+def _infer_uniform(types: Sequence[Type], params: Params) -> Sequence[Type]:
+    (type,) = same_types((DType.I64,))(types, params)
+    return [tensor(type).with_dtype(DType.F32)]
+
+
+def _uniform_reference(_p: NoParams, counter: Array, key: Array) -> Array:
+    upper = philox(counter, key) >> np.uint64(64 - UNIT_BITS)
+    return upper.astype(np.float32) * np.float32(2.0**-UNIT_BITS)
+
+
+RANDOM_UNIFORM = OpDef(
+    name="random_uniform",
+    summary="a random number k / 2^24 in [0, 1), decided by the counter and the key alone",
+    operands=("counter", "key"),
+    infer=_infer_uniform,
+    reference=_uniform_reference,
+    codegen=Elementwise(word("random_uniform")),
+    vjp=NotDifferentiable.ZERO,
+    equation="u = (the upper 24 bits of Philox2x32-10(counter, key mod 2^32)) / 2^24",
+    source="Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (2011)",
+)
+
+
+def random_uniform(b: IRBuilder, counter: Value, key: Value) -> Value:
+    """f32 numbers in [0, 1) of i64 counters and keys of one type."""
+    return b.emit_one(RANDOM_UNIFORM, counter, key)
+
+
+def uniform(b: IRBuilder, dims: Sequence[Dim], *, seed: int, stream: int, step: Value) -> Value:
+    """tensor<dims x f32> of random numbers k / 2^24 in [0, 1).
+
+    seed    of the whole program, 0 to 2^64 - 1
+    stream  tells the uses of one seed apart, 0 to 2^64 - 1
+    step    i64, one element of any rank: each step has numbers of its own
+
+    The counter is the row-major index of the element plus 2^32 times the step, so numbers repeat
+    only where a tensor has over 2^32 elements or a run over 2^32 steps.
+    """
+    type = TensorType(tuple(dims), DType.I64)
+    far = mul(b, step, constant(b, 2**32, _tensor(step)))
+    counter = add(b, _element_index(b, type), _spread(b, far, type))
+    words = random_words(seed, Purpose.MASK, stream, 1)
+    return random_uniform(b, counter, constant(b, int(words[0] & _LOW), type))
+
+
+def keep_mask(
+    b: IRBuilder, dims: Sequence[Dim], rate: Value, *, seed: int, stream: int, step: Value
+) -> Value:
+    """tensor<dims x i1>, true with probability 1 - rate: where the uniform number is >= rate.
+
+    `rate` is one float of any rank and type. It is compared in f32, so that the mask does not
+    depend on its type. Rate 0 keeps every element, rate 1 none. The rest is as in `uniform`.
+    """
+    numbers = uniform(b, dims, seed=seed, stream=stream, step=step)
+    threshold = _spread(b, cast(b, rate, DType.F32), _tensor(numbers))
+    return compare(b, GREATER_EQUAL, numbers, threshold)
+
+
+def _element_index(b: IRBuilder, type: TensorType) -> Value:
+    """Each element is its own place in row-major order (i64)."""
+    total = constant(b, 0, type)
+    stride: Value | None = None  # none yet: 1
+    for axis in reversed(range(type.rank)):
+        places = iota(b, axis, type)
+        total = add(b, total, places if stride is None else mul(b, places, stride))
+        size = _size(b, type.dims[axis], type)
+        stride = size if stride is None else mul(b, stride, size)
+    return total
+
+
+def _size(b: IRBuilder, dim: Dim, type: TensorType) -> Value:
+    """The extent of a dimension in every element of an i64 type."""
+    if isinstance(dim, int):
+        return constant(b, dim, type)
+    one = TensorType((1,) * type.rank, DType.F64)  # exact for any number of samples
+    return broadcast(b, cast(b, extent(b, dim, one), DType.I64), type.dims)
+
+
+def _spread(b: IRBuilder, x: Value, type: TensorType) -> Value:
+    """One element in every place of `type`'s dims."""
+    return broadcast(b, reshape(b, x, (1,) * type.rank), type.dims)
+
+
+def _tensor(x: Value) -> TensorType:
+    assert isinstance(x.type, TensorType)
+    return x.type
+
+
+OPS = (RANDOM_UNIFORM,)
