@@ -27,11 +27,93 @@ if TYPE_CHECKING:
     from graphc.learn.loop import EpochRecord as EpochRecord
     from graphc.learn.loop import Progress as Progress
     from graphc.learn.sgd import SGD as SGD
+    from graphc.learn.stepping import SteppingHeuristic as SteppingHeuristic
     from graphc.support.diagnostics import BackendUnavailable as BackendUnavailable
     from graphc.support.diagnostics import GraphcError as GraphcError
     from graphc.support.diagnostics import InternalError as InternalError
+    from graphc.tensor.function import ArrayFunction as ArrayFunction
+    from graphc.tensor.function import function as function
+    from graphc.tensor.functions import abs as abs
+    from graphc.tensor.functions import absolute as absolute
+    from graphc.tensor.functions import add as add
+    from graphc.tensor.functions import arange as arange
+    from graphc.tensor.functions import broadcast_to as broadcast_to
+    from graphc.tensor.functions import cast as cast
+    from graphc.tensor.functions import concatenate as concatenate
+    from graphc.tensor.functions import cos as cos
+    from graphc.tensor.functions import cross_correlate as cross_correlate
+    from graphc.tensor.functions import divide as divide
+    from graphc.tensor.functions import equal as equal
+    from graphc.tensor.functions import exp as exp
+    from graphc.tensor.functions import expand_dims as expand_dims
+    from graphc.tensor.functions import eye as eye
+    from graphc.tensor.functions import flip as flip
+    from graphc.tensor.functions import floor as floor
+    from graphc.tensor.functions import full as full
+    from graphc.tensor.functions import greater as greater
+    from graphc.tensor.functions import greater_equal as greater_equal
+    from graphc.tensor.functions import less as less
+    from graphc.tensor.functions import less_equal as less_equal
+    from graphc.tensor.functions import log as log
+    from graphc.tensor.functions import log_softmax as log_softmax
+    from graphc.tensor.functions import logical_and as logical_and
+    from graphc.tensor.functions import logical_not as logical_not
+    from graphc.tensor.functions import logical_or as logical_or
+    from graphc.tensor.functions import matmul as matmul
+    from graphc.tensor.functions import max as max
+    from graphc.tensor.functions import maximum as maximum
+    from graphc.tensor.functions import maxpool as maxpool
+    from graphc.tensor.functions import mean as mean
+    from graphc.tensor.functions import min as min
+    from graphc.tensor.functions import minimum as minimum
+    from graphc.tensor.functions import multiply as multiply
+    from graphc.tensor.functions import negative as negative
+    from graphc.tensor.functions import not_equal as not_equal
+    from graphc.tensor.functions import ones as ones
+    from graphc.tensor.functions import pad as pad
+    from graphc.tensor.functions import power as power
+    from graphc.tensor.functions import relu as relu
+    from graphc.tensor.functions import reshape as reshape
+    from graphc.tensor.functions import sigmoid as sigmoid
+    from graphc.tensor.functions import sin as sin
+    from graphc.tensor.functions import softmax as softmax
+    from graphc.tensor.functions import sqrt as sqrt
+    from graphc.tensor.functions import square as square
+    from graphc.tensor.functions import squeeze as squeeze
+    from graphc.tensor.functions import stack as stack
+    from graphc.tensor.functions import stop_gradient as stop_gradient
+    from graphc.tensor.functions import subtract as subtract
+    from graphc.tensor.functions import sum as sum
+    from graphc.tensor.functions import tanh as tanh
+    from graphc.tensor.functions import transpose as transpose
+    from graphc.tensor.functions import where as where
+    from graphc.tensor.functions import zeros as zeros
+    from graphc.tensor.gradient_check import GradientReport as GradientReport
+    from graphc.tensor.gradient_check import check_gradient as check_gradient
+    from graphc.tensor.tensor import Tensor as Tensor
+    from graphc.tensor.transforms import grad as grad
+    from graphc.tensor.transforms import hessian as hessian
+    from graphc.tensor.transforms import jacobian as jacobian
+    from graphc.tensor.transforms import jvp as jvp
+    from graphc.tensor.transforms import value_and_grad as value_and_grad
+    from graphc.tensor.transforms import vjp as vjp
+
+_OF_ARRAYS = """
+    abs absolute add arange broadcast_to cast concatenate cos cross_correlate divide equal
+    exp expand_dims eye flip floor full greater greater_equal less less_equal log
+    log_softmax logical_and logical_not logical_or matmul max maximum maxpool mean min
+    minimum multiply negative not_equal ones pad power relu reshape sigmoid sin softmax sqrt
+    square squeeze stack stop_gradient subtract sum tanh transpose where zeros
+"""
 
 _HOMES = {
+    **dict.fromkeys(_OF_ARRAYS.split(), "graphc.tensor.functions"),
+    **dict.fromkeys(("ArrayFunction", "function"), "graphc.tensor.function"),
+    **dict.fromkeys(("GradientReport", "check_gradient"), "graphc.tensor.gradient_check"),
+    **dict.fromkeys(
+        ("grad", "hessian", "jacobian", "jvp", "value_and_grad", "vjp"), "graphc.tensor.transforms"
+    ),
+    "Tensor": "graphc.tensor.tensor",
     "compile": "graphc.api",
     "compile_training": "graphc.api",
     "evaluate": "graphc.api",
@@ -41,6 +123,7 @@ _HOMES = {
     "EpochRecord": "graphc.learn.loop",
     "Progress": "graphc.learn.loop",
     "SGD": "graphc.learn.sgd",
+    "SteppingHeuristic": "graphc.learn.stepping",
     "BackendUnavailable": "graphc.support.diagnostics",
     "GraphcError": "graphc.support.diagnostics",
     "InternalError": "graphc.support.diagnostics",
@@ -48,19 +131,86 @@ _HOMES = {
 
 __all__ = [
     "SGD",
+    "ArrayFunction",
     "BackendUnavailable",
     "EpochRecord",
+    "GradientReport",
     "GraphcError",
     "InternalError",
     "Network",
     "Progress",
+    "SteppingHeuristic",
+    "Tensor",
     "__version__",
+    "abs",
+    "absolute",
+    "add",
+    "arange",
+    "broadcast_to",
+    "cast",
+    "check_gradient",
     "compile",
     "compile_training",
+    "concatenate",
+    "cos",
+    "cross_correlate",
+    "divide",
+    "equal",
     "evaluate",
+    "exp",
+    "expand_dims",
+    "eye",
+    "flip",
+    "floor",
+    "full",
+    "function",
+    "grad",
+    "greater",
+    "greater_equal",
+    "hessian",
+    "jacobian",
+    "jvp",
+    "less",
+    "less_equal",
     "load",
     "loads",
+    "log",
+    "log_softmax",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "matmul",
+    "max",
+    "maximum",
+    "maxpool",
+    "mean",
+    "min",
+    "minimum",
+    "multiply",
+    "negative",
+    "not_equal",
+    "ones",
+    "pad",
+    "power",
+    "relu",
+    "reshape",
+    "sigmoid",
+    "sin",
+    "softmax",
+    "sqrt",
+    "square",
+    "squeeze",
+    "stack",
+    "stop_gradient",
+    "subtract",
+    "sum",
+    "tanh",
     "train",
+    "transpose",
+    "value_and_grad",
+    "vjp",
+    "where",
+    "zeros",
 ]
 
 

@@ -1,0 +1,36 @@
+"""Where user code stands: the first frame outside graphc, with columns."""
+
+from __future__ import annotations
+
+import os
+import sys
+from itertools import islice
+from pathlib import Path
+from types import FrameType
+
+from graphc.support.source import UNKNOWN, Location, Span
+
+_OWN = str(Path(sys.modules["graphc.support"].__path__[0]).parent) + os.sep
+
+
+def caller_location() -> Location:
+    """The expression in user code that led here; unknown if there is no such frame."""
+    frame: FrameType | None = sys._getframe(1)  # the public inspect.stack() reads every source file
+    while frame is not None and frame.f_code.co_filename.startswith(_OWN):
+        frame = frame.f_back
+    if frame is None:
+        return UNKNOWN
+    code = frame.f_code
+    position = next(islice(code.co_positions(), frame.f_lasti // 2, None), None)
+    line, end_line, column, end_column = position or (None, None, None, None)
+    start = (column or 0) + 1
+    end = end_column + 1 if end_line == line and end_column is not None else start + 1
+    return Location(Span(code.co_filename, line or frame.f_lineno, start, max(end, start + 1)))
+
+
+def definition_location(function: object) -> Location:
+    """The first line of a Python function; unknown for other callables."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return UNKNOWN
+    return Location(Span(code.co_filename, code.co_firstlineno, 1, 2))

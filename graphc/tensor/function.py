@@ -1,0 +1,349 @@
+"""`ArrayFunction`: a Python function of arrays, traced and compiled for each kind of arguments.
+
+Called with arrays it compiles for their shapes and element types, or finds what it compiled before,
+and computes. Called with traced values it puts its own trace into theirs, so functions of arrays
+call each other, and derivatives of derivatives are functions like any other.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.backends import BACKENDS
+from graphc.backends.base import CompiledFunction
+from graphc.backends.signature import make_signature
+from graphc.driver.compile import run_passes
+from graphc.driver.options import DEFAULT_BACKEND, CompileOptions, parse_precision
+from graphc.driver.pipelines import KERNELS, OPTIMISE
+from graphc.ir.clone import clone_function
+from graphc.ir.core import Function, Module
+from graphc.ir.printer import print_module
+from graphc.ir.types import DType, TensorType, TypeRuleError
+from graphc.ops import default_context
+from graphc.passes import pipeline
+from graphc.support.diagnostics import fail
+from graphc.tensor.caller import caller_location, definition_location
+from graphc.tensor.promotion import Array, PlainArray, element_type, is_number
+from graphc.tensor.tensor import Tensor
+from graphc.tensor.tracing import Held, Trace, Traced, innermost
+from graphc.tensor.trees import Structure, flatten, unflatten
+
+FUNCTION = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """An argument that is no array: an int, a bool, a text, None. Another value traces again."""
+
+    value: object
+    kind: type  # 1, 1.0 and True are equal
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What a function is traced for: its arguments' structure, their types, the default type."""
+
+    structure: Structure
+    leaves: tuple[TensorType | Static, ...]
+    default: DType
+
+
+@dataclass(frozen=True, eq=False)
+class TracedFunction:
+    """A function in the IR: arguments `x0`, `x1`, … by leaf, then `held0`, …
+
+    outputs  the structure of the results; `places` has the result of each leaf, None for None
+    """
+
+    function: Function
+    held: tuple[Held, ...]
+    outputs: Structure
+    places: tuple[int | None, ...]
+
+    @property
+    def result_types(self) -> list[TensorType]:
+        return [v.type for v in self.function.returned if isinstance(v.type, TensorType)]
+
+
+class ArrayFunction:
+    """A function of arrays; `gc.function` and the transforms make it.
+
+    backend    `reference`, `numpy` or `llvm`
+    precision  "f32" or "f64": all floating-point arrays are converted to it; None: as they come
+    """
+
+    def __init__(self, python: Callable[..., object], backend: str, precision: str | None) -> None:
+        if not callable(python):
+            raise fail(
+                "argument-type",
+                f"requires a function, got {type(python).__name__}",
+                caller_location(),
+            )
+        functools.update_wrapper(self, python)
+        self.python = python
+        self.backend = backend
+        self.precision = None if precision is None else parse_precision(precision)
+        self._options = CompileOptions(backend)
+        self._traced: dict[Arguments, TracedFunction] = {}
+        self._compiled: dict[object, Call] = {}
+        self._derived: dict[object, ArrayFunction] = {}
+        self.location = definition_location(python)
+
+    def __repr__(self) -> str:
+        return f"<gc.function {getattr(self.python, '__name__', 'function')}>"
+
+    def __call__(self, *arguments: object) -> Any:
+        """The results for these arguments: arrays, plain floats, and containers of them."""
+        key = _quick_key(arguments)
+        if key is not None:
+            call = self._compiled.get(key)
+            if call is None:
+                call = self._compiled[key] = self._compile(*self._described(arguments))
+            return call(arguments)
+        leaves, structure = flatten(arguments)
+        trace = innermost(leaves)
+        if trace is None:
+            found, arrays = self._described(arguments)
+            call = self._compiled.get(found)
+            if call is None:
+                call = self._compile(found, arrays)
+                self._compiled[found] = call
+            return call(arrays)
+        return self._inlined(leaves, structure, trace)
+
+    def ir(self, *arguments: object) -> str:
+        """The text of the function in the IR, as it is traced for these arguments."""
+        found, _ = self._described(arguments)
+        return print_module(Module([self.traced(found).function]))
+
+    def derive(self, key: object, make: Callable[[ArrayFunction], Callable[..., object]]) -> Any:
+        """Another function made of this one, with its options; the same one for the same key."""
+        if key not in self._derived:
+            precision = None if self.precision is None else self.precision.value
+            made = ArrayFunction(make(self), self.backend, precision)
+            made.location = self.location
+            self._derived[key] = made
+        return self._derived[key]
+
+    def with_precision(self, precision: str) -> ArrayFunction:
+        """This function in another precision."""
+        return ArrayFunction(self.python, self.backend, precision)
+
+    # --- tracing ---------------------------------------------------------------------------------
+
+    def describe(self, leaves: Sequence[object], structure: Structure, default: DType) -> Arguments:
+        """What to trace for."""
+        try:
+            found = tuple(self._leaf(x, default) for x in leaves)
+        except TypeRuleError as problem:
+            raise fail(problem.slug, problem.message, caller_location()) from None
+        return Arguments(structure, found, default)
+
+    def traced(self, arguments: Arguments) -> TracedFunction:
+        """The function in the IR, from the cache if nothing of another trace is held by it."""
+        made = self._traced.get(arguments)
+        if made is None:
+            made = self._trace(arguments)
+            if not any(isinstance(h, Traced) for h in made.held):
+                self._traced[arguments] = made
+        return made
+
+    def _leaf(self, given: object, default: DType) -> TensorType | Static:
+        if isinstance(given, Traced):
+            assert isinstance(given.value.type, TensorType)
+            return self._in_precision(given.value.type)
+        if isinstance(given, PlainArray) and given.dtype.kind == "f":
+            return TensorType(given.shape, default)
+        if isinstance(given, np.ndarray):
+            return self._in_precision(TensorType(given.shape, element_type(given.dtype)))
+        if isinstance(given, float | np.floating):
+            return TensorType((), default)
+        if given is None or isinstance(given, bool | int | str | np.integer | np.bool_):
+            return Static(given, type(given))
+        raise TypeRuleError(
+            "requires arrays, numbers, texts, and tuples, lists and dicts of them, "
+            f"got {type(given).__name__}",
+            slug="argument-type",
+        )
+
+    def _in_precision(self, type: TensorType) -> TensorType:
+        convert = type.dtype.is_float and self.precision is not None
+        return type.with_dtype(self.precision) if convert and self.precision else type
+
+    def _trace(self, arguments: Arguments) -> TracedFunction:
+        trace = Trace(FUNCTION, arguments.default, self.precision, self.location)
+        leaves = [
+            given.value
+            if isinstance(given, Static)
+            else Tensor(trace, trace.argument(f"x{i}", given))
+            for i, given in enumerate(arguments.leaves)
+        ]
+        given = unflatten(arguments.structure, leaves)
+        assert isinstance(given, tuple)
+        try:
+            results, outputs = flatten(self.python(*given))
+            values = [self._result(r, trace) for r in results if r is not None]
+        finally:
+            trace.is_open = False
+        if not values:
+            raise fail("argument-type", "a function of arrays requires a result", self.location)
+        count = iter(range(len(results)))
+        places = tuple(None if r is None else next(count) for r in results)
+        return TracedFunction(trace.finish(values), tuple(trace.held), outputs, places)
+
+    def _result(self, result: object, trace: Trace) -> Any:
+        if isinstance(result, Traced | np.ndarray) or is_number(result):
+            with trace.builder.at(self.location):
+                try:
+                    return trace.lift_one(result)  # type: ignore[arg-type]  # one of the three
+                except TypeRuleError as problem:
+                    raise fail(problem.slug, problem.message, self.location) from None
+        raise fail(
+            "argument-type",
+            f"a function of arrays requires arrays and numbers as results, alone or in tuples, "
+            f"lists and dicts, got {type(result).__name__}",
+            self.location,
+        )
+
+    def _inlined(self, leaves: Sequence[object], structure: Structure, trace: Trace) -> Any:
+        found = self.describe(leaves, structure, trace.default)
+        made = self.traced(found)
+        given = [x for x, t in zip(leaves, found.leaves, strict=True) if isinstance(t, TensorType)]
+        with trace.builder.at(caller_location()):
+            values = trace.inline(made.function, [*given, *made.held])  # type: ignore[list-item]
+        results = [None if p is None else Tensor(trace, values[p]) for p in made.places]
+        return unflatten(made.outputs, results)
+
+    # --- compiling -------------------------------------------------------------------------------
+
+    def _described(self, arguments: Sequence[object]) -> tuple[Arguments, list[Array]]:
+        """What to compile for, and the arrays among the leaves."""
+        leaves, structure = flatten(tuple(arguments))
+        found = self.describe(leaves, structure, self.precision or _default_type(leaves))
+        chosen = zip(leaves, found.leaves, strict=True)
+        return found, [np.asarray(x) for x, t in chosen if isinstance(t, TensorType)]
+
+    def _compile(self, arguments: Arguments, _arrays: object = None) -> Call:
+        made = self.traced(arguments)
+        for held in made.held:
+            if isinstance(held, Traced):
+                raise fail(
+                    "input",
+                    "the function uses a traced value of another function that is not being "
+                    "traced now; give it as an argument",
+                    self.location,
+                )
+        backend = BACKENDS[self.backend]()
+        passes = pipeline(OPTIMISE + ("," + KERNELS if backend.stage == "kernels" else ""))
+        module = Module([clone_function(made.function)])
+        run_passes(module, passes, default_context(), self._options)
+        (function,) = module.functions
+        compiled = backend.compile(function, make_signature(module, function))
+        types = [t for t in arguments.leaves if isinstance(t, TensorType)]
+        return Call(
+            compiled,
+            [t.dtype.numpy for t in types],
+            [h for h in made.held if isinstance(h, np.ndarray)],
+            [(t.shape({}), t.dtype.numpy) for t in made.result_types],
+            made.outputs,
+            made.places,
+        )
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Call:
+    """A compiled function with all that a call needs to know."""
+
+    compiled: CompiledFunction
+    dtypes: list[np.dtype]
+    held: list[Array]
+    results: list[tuple[tuple[int, ...], np.dtype]]
+    outputs: Structure
+    places: tuple[int | None, ...]
+
+    def __call__(self, leaves: Sequence[object]) -> Any:
+        """Run on the leaves that are arrays or plain floats."""
+        arguments = [_ready(x, dtype) for x, dtype in zip(leaves, self.dtypes, strict=True)]
+        results = [np.empty(shape, dtype) for shape, dtype in self.results]
+        self.compiled([*arguments, *self.held], results, {})
+        if len(self.places) == 1 and self.outputs == _ONE:
+            return _number_or_array(results[0])
+        made = [None if p is None else _number_or_array(results[p]) for p in self.places]
+        return unflatten(self.outputs, made)
+
+
+def _ready(given: object, dtype: np.dtype) -> Array:
+    """`given` as the contiguous array that compiled code reads; itself if it is one."""
+    if type(given) is np.ndarray and given.dtype == dtype:
+        flags = given.flags
+        if flags.c_contiguous and flags.aligned:
+            return given
+    with np.errstate(over="ignore"):  # too large for f32 is infinite
+        return np.array(given, dtype, order="C")
+
+
+def _number_or_array(array: Array) -> Any:
+    """numpy's scalar in place of an array without axes."""
+    return array if array.ndim else array[()]
+
+
+_ONE = flatten(0)[1]
+_FLOATS = (float, np.float64, np.float32)
+
+
+def _quick_key(arguments: Sequence[object]) -> object:
+    """What tells calls apart whose arguments are arrays and plain floats; None for others."""
+    key: list[object] = []
+    for x in arguments:
+        kind = type(x)
+        if kind is np.ndarray:
+            key.append((x.shape, x.dtype))  # type: ignore[attr-defined]  # an array, see above
+        elif kind in _FLOATS:
+            key.append(float)
+        else:
+            return None
+    return tuple(key)
+
+
+def _default_type(leaves: Sequence[object]) -> DType:
+    """The type of plain floats: f32 where all floating-point arrays are of it, else f64."""
+    found = {
+        x.dtype.itemsize
+        for x in leaves
+        if isinstance(x, np.ndarray) and x.dtype.kind == "f" and not isinstance(x, PlainArray)
+    }
+    return DType.F32 if found and max(found) <= 4 else DType.F64
+
+
+def function(
+    python: Callable[..., object] | None = None,
+    *,
+    backend: str = DEFAULT_BACKEND,
+    precision: str | None = None,
+) -> Any:
+    """Make a compiled function of arrays out of a Python function; a decorator, also with options.
+
+    Arguments are numpy arrays, plain floats (numbers without axes), and tuples, lists and dicts of
+    them; ints, bools and texts are known while it is traced, so another value compiles again. It
+    is compiled once for every combination of shapes and element types. Raises GraphcError at the
+    user's line for what cannot be traced.
+    """
+    if python is None:
+        return lambda f: ArrayFunction(f, backend, precision)
+    return ArrayFunction(python, backend, precision)
+
+
+def as_function(given: object) -> ArrayFunction:
+    """`given`, or the function of arrays that it makes."""
+    if isinstance(given, ArrayFunction):
+        return given
+    if not callable(given):
+        raise fail(
+            "argument-type", f"requires a function, got {type(given).__name__}", caller_location()
+        )
+    return ArrayFunction(given, DEFAULT_BACKEND, None)

@@ -1,0 +1,458 @@
+"""What numpy's operations on arrays mean in the IR: rules that emit tensor operations.
+
+Every rule takes a builder and values whose element types agree already, and raises TypeRuleError
+for shapes that do not fit. Shapes are integers here: a traced function is one for its shapes.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+
+from graphc.ir.core import IRBuilder, OpDef, Value
+from graphc.ir.types import DType, TensorType, TypeRuleError
+from graphc.ops import composites
+from graphc.ops.constant import full_like
+from graphc.ops.contraction import matmul as emit_matmul
+from graphc.ops.elementwise import cast, div, mul, select
+from graphc.ops.functions import POWER
+from graphc.ops.movement import concat, pad, reshape, reverse, slice_box, transpose
+from graphc.ops.reduction import broadcast, reduce_max, reduce_min, reduce_sum
+from graphc.ops.windows import windows
+
+Shape = tuple[int, ...]
+Axes = int | Sequence[int] | None
+MAX_PRODUCTS = 64
+"""The largest constant exponent that becomes products instead of a general power."""
+
+
+def type_of(value: Value) -> TensorType:
+    assert isinstance(value.type, TensorType)
+    return value.type
+
+
+def shape_of(value: Value) -> Shape:
+    dims = tuple(d for d in type_of(value).dims if isinstance(d, int))
+    assert len(dims) == type_of(value).rank
+    return dims
+
+
+# --- axes and shapes -----------------------------------------------------------------------------
+
+
+def whole(number: object, what: str) -> int:
+    """`number` as an integer, whatever integer type it has."""
+    try:
+        return operator.index(number)  # type: ignore[arg-type]  # that is the question
+    except TypeError:
+        raise TypeRuleError(
+            f"requires {what} to be a whole number, got {number!r}", slug="argument-type"
+        ) from None
+
+
+def one_axis(axis: object, rank: int) -> int:
+    """`axis` counted from the front."""
+    index = whole(axis, "an axis")
+    if not -rank <= index < rank:
+        raise TypeRuleError(
+            f"requires an axis from {-rank} to {rank - 1}, got {index}"
+            if rank
+            else f"requires an array with axes, got axis {index} of a single number",
+            slug="bad-value",
+        )
+    return index % rank
+
+
+def some_axes(axes: Axes, rank: int) -> tuple[int, ...]:
+    """`axes` counted from the front and ascending; all of them for None."""
+    if axes is None:
+        return tuple(range(rank))
+    given = axes if isinstance(axes, tuple | list) else (axes,)
+    found = [one_axis(a, rank) for a in given]
+    if len(set(found)) != len(found):
+        raise TypeRuleError(f"requires every axis once, got {given}", slug="bad-value")
+    return tuple(sorted(found))
+
+
+def common_shape(shapes: Sequence[Shape]) -> Shape:
+    """The shape that numpy's broadcasting gives."""
+    rank = max((len(s) for s in shapes), default=0)
+    padded = [(1,) * (rank - len(s)) + s for s in shapes]
+    result: list[int] = []
+    for sizes in zip(*padded, strict=True):
+        larger = {n for n in sizes if n != 1}
+        if len(larger) > 1:
+            listed = " and ".join(map(str, shapes))
+            raise TypeRuleError(
+                f"requires shapes that broadcast: sizes equal or 1, counted from the last axis; "
+                f"got {listed}",
+                slug="shape-mismatch",
+            )
+        result.append(larger.pop() if larger else 1)
+    return tuple(result)
+
+
+def broadcast_to(b: IRBuilder, x: Value, shape: Shape) -> Value:
+    """`x` with leading axes added and sizes of 1 repeated."""
+    if common_shape([shape_of(x), shape]) != shape:
+        raise TypeRuleError(
+            f"requires a shape that broadcasts to {shape}, got {shape_of(x)}", slug="shape-mismatch"
+        )
+    missing = len(shape) - type_of(x).rank
+    return broadcast(b, reshape(b, x, (1,) * missing + shape_of(x)), shape)
+
+
+def broadcast_all(b: IRBuilder, values: Sequence[Value]) -> list[Value]:
+    """The values at their common shape."""
+    shape = common_shape([shape_of(v) for v in values])
+    return [broadcast_to(b, v, shape) for v in values]
+
+
+def full_shape(given: object, size: int) -> Shape:
+    """A shape for `size` elements; one entry of -1 is what is left over."""
+    sizes = given if isinstance(given, tuple | list) else (given,)
+    shape = [whole(s, "a size") for s in sizes]
+    known = math.prod(s for s in shape if s != -1)
+    if shape.count(-1) == 1 and known > 0 and size % known == 0:
+        shape[shape.index(-1)] = size // known
+    if min(shape, default=0) < 0 or math.prod(shape) != size:
+        raise TypeRuleError(
+            f"requires a shape of {size} elements, got {tuple(sizes)}", slug="shape-mismatch"
+        )
+    return tuple(shape)
+
+
+# --- elements ------------------------------------------------------------------------------------
+
+
+def elementwise(op: OpDef) -> Callable[..., Value]:
+    """A rule that broadcasts its operands and applies `op`."""
+
+    def rule(b: IRBuilder, *values: Value) -> Value:
+        return b.emit_one(op, *broadcast_all(b, values))
+
+    return rule
+
+
+def convert(b: IRBuilder, x: Value, dtype: DType) -> Value:
+    """`x` with elements of `dtype`; `x` itself when it has them."""
+    return x if type_of(x).dtype is dtype else cast(b, x, dtype)
+
+
+def choose(b: IRBuilder, condition: Value, x: Value, y: Value) -> Value:
+    """x where the condition is not 0, y elsewhere."""
+    test = convert(b, condition, DType.I1)
+    return select(b, *broadcast_all(b, [test, x, y]))
+
+
+def whole_power(b: IRBuilder, x: Value, exponent: int) -> Value:
+    """x to a constant whole power, by squaring."""
+    if exponent < 0:
+        return div(b, full_like(b, 1.0, x), whole_power(b, x, -exponent))
+    result: Value | None = None
+    square = x
+    while exponent:
+        if exponent & 1:
+            result = square if result is None else mul(b, result, square)
+        exponent >>= 1
+        if exponent:
+            square = mul(b, square, square)
+    return full_like(b, 1.0 if type_of(x).dtype.is_float else 1, x) if result is None else result
+
+
+general_power = elementwise(POWER)
+
+
+# --- reductions ----------------------------------------------------------------------------------
+
+
+def _dropped(b: IRBuilder, reduced: Value, axes: Sequence[int], keepdims: bool) -> Value:
+    """`reduced`, whose `axes` have size 1, without them unless they are to be kept."""
+    if keepdims:
+        return reduced
+    return reshape(b, reduced, [n for i, n in enumerate(shape_of(reduced)) if i not in axes])
+
+
+def total(b: IRBuilder, x: Value, axis: Axes, keepdims: bool) -> Value:
+    axes = some_axes(axis, type_of(x).rank)
+    return _dropped(b, reduce_sum(b, x, axes), axes, keepdims)
+
+
+def average(b: IRBuilder, x: Value, axis: Axes, keepdims: bool) -> Value:
+    axes = some_axes(axis, type_of(x).rank)
+    count = math.prod(shape_of(x)[a] for a in axes)
+    added = _dropped(b, reduce_sum(b, x, axes), axes, keepdims)
+    return div(b, added, full_like(b, float(count), added))
+
+
+def extremum(b: IRBuilder, x: Value, axis: Axes, keepdims: bool, *, largest: bool) -> Value:
+    axes = some_axes(axis, type_of(x).rank)
+    if any(shape_of(x)[a] == 0 for a in axes):
+        raise TypeRuleError(
+            f"requires elements to compare, got shape {shape_of(x)} over axes {list(axes)}",
+            slug="bad-value",
+        )
+    if not axes:
+        return x
+    reduced = reduce_max(b, x, axes) if largest else reduce_min(b, x, axes)
+    return _dropped(b, reduced, axes, keepdims)
+
+
+def softmax(b: IRBuilder, x: Value, axis: int) -> Value:
+    return composites.softmax(b, x, one_axis(axis, type_of(x).rank))
+
+
+def log_softmax(b: IRBuilder, x: Value, axis: int) -> Value:
+    return composites.log_softmax(b, x, one_axis(axis, type_of(x).rank))
+
+
+# --- products ------------------------------------------------------------------------------------
+
+
+def matmul(b: IRBuilder, x: Value, y: Value) -> Value:
+    """numpy's `@`: vectors count as one row or one column, leading axes broadcast."""
+    left, right = shape_of(x), shape_of(y)
+    if not left or not right:
+        raise TypeRuleError(
+            f"@ requires arrays with axes, got shapes {left} and {right}; use * for a number",
+            slug="shape-mismatch",
+        )
+    if left[-1] != right[-2 if len(right) > 1 else 0]:
+        which = "second last size" if len(right) > 1 else "size"
+        raise TypeRuleError(
+            f"@ requires the last size of the left to be the {which} of the right, "
+            f"got {left} and {right}",
+            slug="shape-mismatch",
+        )
+    a = reshape(b, x, (1, *left)) if len(left) == 1 else x
+    c = reshape(b, y, (*right, 1)) if len(right) == 1 else y
+    product = _product(b, a, c)
+    shape = list(shape_of(product))
+    if len(right) == 1:
+        del shape[-1]
+    if len(left) == 1:
+        del shape[len(shape) - (1 if len(right) == 1 else 2)]
+    return reshape(b, product, shape)
+
+
+def _product(b: IRBuilder, x: Value, y: Value) -> Value:
+    left, right = shape_of(x), shape_of(y)
+    if len(right) == 2:  # one matrix for all: the leading axes are more rows
+        return emit_matmul(b, x, y)
+    lead = common_shape([left[:-2], right[:-2]])
+    return emit_matmul(
+        b,
+        broadcast_to(b, x, (*lead, *left[-2:])),
+        broadcast_to(b, y, (*lead, *right[-2:])),
+        batch=len(lead),
+    )
+
+
+def correlate(b: IRBuilder, signal: Value, kernel: Value) -> Value:
+    """c[i..] = Σ k[j..] s[i.. + j..] over the last axes, as many as the kernel has."""
+    long, short = shape_of(signal), shape_of(kernel)
+    count = len(short)
+    inner = long[len(long) - count :]
+    if (
+        not count
+        or count > len(long)
+        or any(k > s or not k for k, s in zip(short, inner, strict=True))
+    ):
+        raise TypeRuleError(
+            f"cross_correlate requires a kernel no larger than the signal's last axes, "
+            f"got {short} for {long}",
+            slug="shape-mismatch",
+        )
+    seen = windows(b, signal, len(long) - count, short, (1,) * count)
+    lead = shape_of(seen)[: len(long)]
+    size = math.prod(short)
+    flat = reshape(b, seen, (math.prod(lead), size))
+    return reshape(b, emit_matmul(b, flat, reshape(b, kernel, (size, 1))), lead)
+
+
+def pool_maximum(b: IRBuilder, x: Value, n: int) -> Value:
+    """The largest of every n neighbours along the last axis, which n divides."""
+    shape = shape_of(x)
+    if not shape or n < 1 or shape[-1] % n:
+        raise TypeRuleError(
+            f"maxpool requires a last axis that {n} divides, got shape {shape}",
+            slug="shape-mismatch",
+        )
+    cells = reshape(b, x, (*shape[:-1], shape[-1] // n, n))
+    return extremum(b, cells, -1, False, largest=True)
+
+
+# --- movement ------------------------------------------------------------------------------------
+
+
+def permuted(b: IRBuilder, x: Value, axes: Sequence[int] | None) -> Value:
+    rank = type_of(x).rank
+    order = list(range(rank))[::-1] if axes is None else [one_axis(a, rank) for a in axes]
+    if sorted(order) != list(range(rank)):
+        raise TypeRuleError(
+            f"transpose requires each of the {rank} axes once, got {axes}", slug="bad-value"
+        )
+    return transpose(b, x, order)
+
+
+def joined(b: IRBuilder, values: Sequence[Value], axis: int) -> Value:
+    """The values one after the other along an axis."""
+    shapes = [shape_of(v) for v in values]
+    place = one_axis(axis, len(shapes[0]))
+    rests = {(*s[:place], *s[place + 1 :]) if len(s) == len(shapes[0]) else None for s in shapes}
+    if len(rests) > 1:
+        raise TypeRuleError(
+            f"concatenate requires shapes that agree but for axis {place}, "
+            f"got {' and '.join(map(str, shapes))}",
+            slug="shape-mismatch",
+        )
+    return concat(b, values, place)
+
+
+def stacked(b: IRBuilder, values: Sequence[Value], axis: int) -> Value:
+    """The values, all of one shape, along a new axis."""
+    shapes = [shape_of(v) for v in values]
+    if len(set(shapes)) > 1:
+        raise TypeRuleError(
+            f"stack requires arrays of one shape, got {' and '.join(map(str, shapes))}",
+            slug="shape-mismatch",
+        )
+    return concat(b, [expanded(b, v, axis) for v in values], one_axis(axis, len(shapes[0]) + 1))
+
+
+def expanded(b: IRBuilder, x: Value, axis: Axes) -> Value:
+    """New axes of size 1 at these places of the result."""
+    given = axis if isinstance(axis, tuple | list) else (axis,)
+    rank = type_of(x).rank + len(given)
+    places = some_axes([whole(a, "an axis") for a in given], rank)
+    old = iter(shape_of(x))
+    return reshape(b, x, [1 if i in places else next(old) for i in range(rank)])
+
+
+def squeezed(b: IRBuilder, x: Value, axis: Axes) -> Value:
+    """Axes of size 1 taken away; all of them for None."""
+    shape = shape_of(x)
+    ones = [i for i, n in enumerate(shape) if n == 1]
+    axes = ones if axis is None else some_axes(axis, len(shape))
+    if not set(axes) <= set(ones):
+        raise TypeRuleError(
+            f"squeeze requires axes of size 1, got {list(axes)} of shape {shape}", slug="bad-value"
+        )
+    return reshape(b, x, [n for i, n in enumerate(shape) if i not in axes])
+
+
+def flipped(b: IRBuilder, x: Value, axis: Axes) -> Value:
+    return reverse(b, x, some_axes(axis, type_of(x).rank))
+
+
+def padded(b: IRBuilder, x: Value, widths: object, value: float) -> Value:
+    """`value` around the elements: one width, one (before, after), or one such pair per axis."""
+    rank = type_of(x).rank
+    pairs = _pad_widths(widths, rank)
+    if any(min(pair) < 0 for pair in pairs):
+        raise TypeRuleError(f"pad requires widths of at least 0, got {widths}", slug="bad-value")
+    return pad(b, x, [p[0] for p in pairs], [p[1] for p in pairs], value=float(value))
+
+
+def _pad_widths(widths: object, rank: int) -> list[tuple[int, int]]:
+    if isinstance(widths, tuple | list):
+        entries = list(widths)
+        if len(entries) == 2 and not any(isinstance(e, tuple | list) for e in entries):
+            entries = [entries]
+        if len(entries) == 1:
+            entries = entries * rank
+        if len(entries) == rank:
+            return [_pair(e) for e in entries]
+    else:
+        return [_pair(widths)] * rank
+    raise TypeRuleError(
+        f"pad requires one width, one pair, or a pair for each of {rank} axes, got {widths}",
+        slug="bad-value",
+    )
+
+
+def _pair(entry: object) -> tuple[int, int]:
+    parts = list(entry) if isinstance(entry, tuple | list) else [entry, entry]
+    if len(parts) == 1:
+        parts = parts * 2
+    if len(parts) != 2:
+        raise TypeRuleError(f"pad requires pairs (before, after), got {entry}", slug="bad-value")
+    return whole(parts[0], "a width"), whole(parts[1], "a width")
+
+
+# --- indexing ------------------------------------------------------------------------------------
+
+
+def indexed(b: IRBuilder, x: Value, index: object) -> Value:
+    """Basic indexing: integers, slices with any step, None and `...`."""
+    entries = _with_ellipsis(index if isinstance(index, tuple) else (index,), shape_of(x))
+    starts: list[int] = []
+    stops: list[int] = []
+    steps: list[int] = []
+    backward: list[int] = []
+    result: list[int] = []
+    for entry in entries:
+        if entry is None:
+            result.append(1)
+            continue
+        axis = len(starts)
+        size = shape_of(x)[axis]
+        taken = _range(entry, size, axis)
+        low, high = (taken[0], taken[-1]) if len(taken) else (0, -1)
+        if low > high and len(taken):
+            low, high = high, low
+            backward.append(axis)
+        starts.append(low)
+        stops.append(high + 1)
+        steps.append(abs(taken.step))
+        if isinstance(entry, slice):
+            result.append(len(taken))
+    cut = slice_box(b, x, starts, stops, steps)
+    return reshape(b, reverse(b, cut, backward), result)
+
+
+def _with_ellipsis(entries: tuple[object, ...], shape: Shape) -> list[object]:
+    """The entries with one for every axis."""
+    dots = [i for i, e in enumerate(entries) if e is Ellipsis]
+    used = sum(1 for e in entries if e is not None and e is not Ellipsis)
+    if len(dots) > 1:
+        raise TypeRuleError("an index requires at most one `...`", slug="bad-value")
+    if used > len(shape):
+        raise TypeRuleError(
+            f"requires at most {len(shape)} indices for shape {shape}, got {used}", slug="bad-value"
+        )
+    at = dots[0] if dots else len(entries)
+    rest = [slice(None)] * (len(shape) - used)
+    return [*entries[:at], *rest, *entries[at + 1 :]]
+
+
+def _range(entry: object, size: int, axis: int) -> range:
+    """The positions along an axis that an integer or a slice takes."""
+    if isinstance(entry, slice):
+        parts = [entry.start, entry.stop, entry.step]
+        start, stop, step = (
+            None if p is None else whole(p, "a slice's end or step") for p in parts
+        )
+        if step == 0:
+            raise TypeRuleError("a slice requires a step other than 0", slug="bad-value")
+        return range(size)[slice(start, stop, step)]
+    if isinstance(entry, bool) or not hasattr(entry, "__index__"):
+        raise TypeRuleError(
+            f"requires indices that are integers, slices, None or `...`, got {_kind(entry)}; "
+            "use gc.where to choose elements, gc.stack or gc.concatenate to join some",
+            slug="argument-type",
+        )
+    place = whole(entry, "an index")
+    if not -size <= place < size:
+        raise TypeRuleError(
+            f"requires an index from {-size} to {size - 1} for axis {axis}, got {place}"
+            if size
+            else f"requires an axis with elements, got index {place} of axis {axis} of size 0",
+            slug="bad-value",
+        )
+    return range(place % size, place % size + 1)
+
+
+def _kind(entry: object) -> str:
+    return "an array" if hasattr(entry, "shape") else f"{type(entry).__name__}"

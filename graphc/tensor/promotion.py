@@ -1,0 +1,95 @@
+"""Element types: which arrays are taken, and what type two operands meet in.
+
+Truth values < integers < floating-point numbers. An operand of a lower kind is converted to the
+other's type, i32 and i64 meet in i64, and a plain Python number takes the array's type: f32 times
+0.5 stays f32. f32 and f64 arrays do not mix: one has to be cast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeGuard
+
+import numpy as np
+
+from graphc.ir.types import DType, TypeRuleError
+
+Array = np.ndarray
+Number = bool | int | float | np.generic
+
+
+class PlainArray(np.ndarray):
+    """Numbers whose floating-point type is that of what they meet, as with a plain number."""
+
+
+_EXACT = {d.numpy: d for d in DType}
+_WIDER = {
+    np.dtype(np.float16): DType.F32,
+    np.dtype(np.int8): DType.I32,
+    np.dtype(np.uint8): DType.I32,
+    np.dtype(np.int16): DType.I32,
+    np.dtype(np.uint16): DType.I32,
+    np.dtype(np.uint32): DType.I64,
+}
+_NAMES = {"f32": DType.F32, "f64": DType.F64, "i32": DType.I32, "i64": DType.I64, "i1": DType.I1}
+
+
+def element_type(dtype: np.dtype) -> DType:
+    """The type that elements of a numpy type have here. Raises TypeRuleError for other types."""
+    found = _EXACT.get(dtype) or _WIDER.get(dtype) or _EXACT.get(dtype.newbyteorder("="))
+    if found is None:
+        raise TypeRuleError(
+            f"requires an array of floats, integers or truth values, got one of {dtype}",
+            slug="argument-type",
+        )
+    return found
+
+
+def named_type(given: object) -> DType:
+    """The type that a user names: "f32", np.float32, "float64", float, …"""
+    if isinstance(given, DType):
+        return given
+    if isinstance(given, str) and given in _NAMES:
+        return _NAMES[given]
+    try:
+        return element_type(np.dtype(given))  # type: ignore[arg-type]  # whatever numpy accepts
+    except TypeError:
+        raise TypeRuleError(f"requires an element type, got {given!r}", slug="bad-value") from None
+
+
+def is_number(given: object) -> TypeGuard[Number]:
+    """Whether `given` is a plain number: it takes the element type of what it meets."""
+    return isinstance(given, bool | int | float | np.bool_ | np.integer | np.floating)
+
+
+def common_type(types: Sequence[DType], numbers: Sequence[Number], default: DType) -> DType:
+    """What operands of these types and these plain numbers meet in; `default`: of plain floats."""
+    floats = sorted({t.value for t in types if t.is_float})
+    if len(floats) > 1:
+        raise TypeRuleError(
+            "requires one floating-point type, got f32 and f64; convert one of them with gc.cast",
+            slug="ill-typed",
+        )
+    if floats:
+        return DType(floats[0])
+    if any(isinstance(n, float | np.floating) for n in numbers):
+        return default
+    for type in (DType.I64, DType.I32):
+        if type in types:
+            return type
+    if any(not isinstance(n, bool | np.bool_) for n in numbers):
+        return DType.I64
+    return DType.I1
+
+
+def number_as(number: Number, type: DType) -> bool | int | float:
+    """`number` as a constant's element of this type."""
+    if type is DType.I1:
+        return bool(number)
+    if type.is_float:
+        return float(number)
+    whole = int(number)
+    info = np.iinfo(type.numpy)
+    if not info.min <= whole <= info.max:
+        raise TypeRuleError(f"requires a number that fits {type}, got {whole}", slug="bad-value")
+    return whole

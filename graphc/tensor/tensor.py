@@ -1,0 +1,408 @@
+"""`Tensor`: a value of the function that is being traced, with numpy's operators and methods.
+
+An operation on tensors appends to the function. Without any tensor among its operands it computes
+at once, by the operations' references, and gives a numpy array. What needs a number (an `if`, a
+loop over a tensor, `int(x)`) is an error that says what to use instead, at the user's line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from graphc.ir.core import IRBuilder, OpDef, Value
+from graphc.ir.types import DType, TypeRuleError
+from graphc.ops import elementwise as ops
+from graphc.ops import functions
+from graphc.support.diagnostics import GraphcError, fail
+from graphc.tensor import numeric
+from graphc.tensor.caller import caller_location
+from graphc.tensor.numeric import Axes, elementwise, type_of
+from graphc.tensor.promotion import is_number, named_type
+from graphc.tensor.tracing import Trace, Traced, innermost
+
+Rule = Callable[..., Value]
+"""(builder, *values) -> value."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Tensor(Traced):
+    """A traced value; immutable. Shapes and element types are known, elements are not."""
+
+    __array_priority__ = 1000
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return numeric.shape_of(self.value)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return type_of(self.value).dtype.numpy
+
+    @property
+    def ndim(self) -> int:
+        return type_of(self.value).rank
+
+    @property
+    def size(self) -> int:
+        return type_of(self.value).bound_elements
+
+    @property
+    def T(self) -> Any:
+        """The axes in reverse order."""
+        return self.transpose()
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise _refused("a single number has no length")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"Tensor({type_of(self.value)})"
+
+    # --- operators -------------------------------------------------------------------------------
+
+    def __add__(self, other: object) -> Any:
+        return binary(add, self, other)
+
+    def __radd__(self, other: object) -> Any:
+        return binary(add, other, self)
+
+    def __sub__(self, other: object) -> Any:
+        return binary(subtract, self, other)
+
+    def __rsub__(self, other: object) -> Any:
+        return binary(subtract, other, self)
+
+    def __mul__(self, other: object) -> Any:
+        return binary(multiply, self, other)
+
+    def __rmul__(self, other: object) -> Any:
+        return binary(multiply, other, self)
+
+    def __truediv__(self, other: object) -> Any:
+        return binary(divide, self, other)
+
+    def __rtruediv__(self, other: object) -> Any:
+        return binary(divide, other, self)
+
+    def __pow__(self, other: object) -> Any:
+        return binary(power, self, other)
+
+    def __rpow__(self, other: object) -> Any:
+        return binary(power, other, self)
+
+    def __matmul__(self, other: object) -> Any:
+        return binary(matmul, self, other)
+
+    def __rmatmul__(self, other: object) -> Any:
+        return binary(matmul, other, self)
+
+    def __neg__(self) -> Any:
+        return numbers(elementwise(ops.NEG), self)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return numbers(elementwise(ops.ABS), self)
+
+    def __and__(self, other: object) -> Any:
+        return binary(logical(ops.LOGICAL_AND), self, other)
+
+    __rand__ = __and__
+
+    def __or__(self, other: object) -> Any:
+        return binary(logical(ops.LOGICAL_OR), self, other)
+
+    __ror__ = __or__
+
+    def __invert__(self) -> Any:
+        return logical(ops.LOGICAL_NOT)(self)
+
+    def __lt__(self, other: object) -> Any:
+        return binary(comparison(ops.LESS), self, other)
+
+    def __le__(self, other: object) -> Any:
+        return binary(comparison(ops.LESS_EQUAL), self, other)
+
+    def __gt__(self, other: object) -> Any:
+        return binary(comparison(ops.GREATER), self, other)
+
+    def __ge__(self, other: object) -> Any:
+        return binary(comparison(ops.GREATER_EQUAL), self, other)
+
+    def __eq__(self, other: object) -> Any:
+        return binary(comparison(ops.EQUAL), self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return binary(comparison(ops.NOT_EQUAL), self, other)
+
+    __hash__ = None  # type: ignore[assignment]  # `==` gives a tensor
+
+    def __getitem__(self, index: object) -> Any:
+        return apply(lambda b, x: numeric.indexed(b, x, index), self)
+
+    # --- methods ---------------------------------------------------------------------------------
+
+    def sum(self, axis: Axes = None, keepdims: bool = False) -> Any:
+        return total(self, axis, keepdims)
+
+    def mean(self, axis: Axes = None, keepdims: bool = False) -> Any:
+        return floats(lambda b, x: numeric.average(b, x, axis, keepdims), self)
+
+    def max(self, axis: Axes = None, keepdims: bool = False) -> Any:
+        return numbers(lambda b, x: numeric.extremum(b, x, axis, keepdims, largest=True), self)
+
+    def min(self, axis: Axes = None, keepdims: bool = False) -> Any:
+        return numbers(lambda b, x: numeric.extremum(b, x, axis, keepdims, largest=False), self)
+
+    def reshape(self, *shape: Any) -> Any:
+        """`reshape(2, 3)` or `reshape((2, 3))`; one size may be -1."""
+        return reshaped(self, shape[0] if len(shape) == 1 else shape)
+
+    def ravel(self) -> Any:
+        return self.reshape(-1)
+
+    def transpose(self, *axes: Any) -> Any:
+        """Without axes: all of them reversed."""
+        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
+        return apply(lambda b, x: numeric.permuted(b, x, order), self)
+
+    def astype(self, dtype: object) -> Any:
+        """Elements of another type."""
+        return apply(lambda b, x: numeric.convert(b, x, named_type(dtype)), self)
+
+    # --- what a traced value cannot do -----------------------------------------------------------
+
+    def __bool__(self) -> NoReturn:
+        raise _refused(
+            "a traced value is neither true nor false while the function is traced: use "
+            "gc.where(condition, x, y) in place of `if`, and & | ~ in place of and, or, not; a "
+            "`while` needs a number of steps that is known"
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        raise _refused(
+            "a traced value cannot be looped over or unpacked: loop over range(len(x)) and index "
+            "x[i], or compute on the whole array"
+        )
+
+    def __contains__(self, item: object) -> NoReturn:
+        raise _refused("`in` needs the elements of a traced value: use gc.sum(x == item) > 0")
+
+    def __float__(self) -> NoReturn:
+        raise _no_number("float")
+
+    def __int__(self) -> NoReturn:
+        raise _no_number("int")
+
+    def __index__(self) -> NoReturn:
+        raise _refused(
+            "a traced value cannot be an index, a size or a count: these have to be known while "
+            "the function is traced; pass an int, or choose elements with gc.where"
+        )
+
+    def item(self) -> NoReturn:
+        raise _no_number("item")
+
+    def __setitem__(self, index: object, value: object) -> NoReturn:
+        raise _refused(
+            "a traced value does not change: make a new one with gc.where, gc.concatenate, "
+            "gc.stack or gc.pad"
+        )
+
+    def __array__(self, *_given: object, **_named: object) -> NoReturn:
+        raise _refused(
+            "a traced value is not a numpy array: use the function of graphc in place of numpy's "
+            "(gc.exp for np.exp, gc.stack for np.array of values)"
+        )
+
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: object, **named: object
+    ) -> Any:
+        """numpy's operators with an array on the left; its functions are an error."""
+        rule = _UFUNCS.get(ufunc.__name__) if method == "__call__" and not named else None
+        if rule is None:
+            raise _refused(f"np.{ufunc.__name__} cannot take a traced value: {_instead(ufunc)}")
+        return rule(*inputs)
+
+    def __array_function__(
+        self, function: Any, _types: object, _inputs: object, _named: object
+    ) -> NoReturn:
+        raise _refused(f"np.{function.__name__} cannot take a traced value: {_instead(function)}")
+
+
+def _instead(function: Any) -> str:
+    return f"use gc.{function.__name__}, if there is one, or what docs/tensor.md lists"
+
+
+def _refused(message: str) -> GraphcError:
+    return fail("argument-type", message, caller_location())
+
+
+def _no_number(how: str) -> GraphcError:
+    return _refused(
+        f"{how}() of a traced value: its elements are not known while the function is traced; "
+        "return it from the function, or go on with arrays"
+    )
+
+
+# --- applying rules ------------------------------------------------------------------------------
+
+
+def apply(rule: Rule, *operands: Any, to: DType | None = None) -> Any:
+    """`rule` on operands that are converted to one element type: the common one, or `to`."""
+    return emit(operands, lambda trace: rule(trace.builder, *trace.lift(operands, to)))
+
+
+def emit(operands: Sequence[Any], make: Callable[[Trace], Value]) -> Any:
+    """What `make` emits into the trace of the operands, as a tensor.
+
+    Without a tensor among them the result is computed at once. Raises GraphcError at the user's
+    line for operands that do not fit.
+    """
+    location = caller_location()
+    for operand in operands:
+        if not isinstance(operand, Traced | np.ndarray) and not is_number(operand):
+            raise fail(
+                "argument-type",
+                f"requires arrays and numbers, got {type(operand).__name__}"
+                + (
+                    "; join several values with gc.stack"
+                    if isinstance(operand, tuple | list)
+                    else ""
+                ),
+                location,
+            )
+    trace = innermost(operands)
+    target = trace or Trace("immediate", DType.F64)
+    try:
+        with target.builder.at(location):
+            value = make(target)
+    except TypeRuleError as problem:
+        raise fail(problem.slug, problem.message, location) from None
+    return target.compute(value) if trace is None else Tensor(trace, value)
+
+
+def binary(function: Callable[[Any, Any], Any], x: object, y: object) -> Any:
+    """`function`, or Python's own error where an operand is nothing to compute with."""
+    for operand in (x, y):
+        if not isinstance(operand, Traced | np.ndarray) and not is_number(operand):
+            return NotImplemented
+    return function(x, y)
+
+
+def floats(rule: Rule, *operands: Any) -> Any:
+    """`rule` on floating-point numbers: integers and truth values are converted."""
+
+    def make(trace: Trace) -> Value:
+        dtype = trace.common(operands)
+        return rule(
+            trace.builder, *trace.lift(operands, dtype if dtype.is_float else trace.default)
+        )
+
+    return emit(operands, make)
+
+
+def numbers(rule: Rule, *operands: Any) -> Any:
+    """`rule` on numbers: truth values become whole numbers."""
+
+    def make(trace: Trace) -> Value:
+        dtype = trace.common(operands)
+        return rule(trace.builder, *trace.lift(operands, DType.I64 if dtype is DType.I1 else dtype))
+
+    return emit(operands, make)
+
+
+# --- what operators share with functions ---------------------------------------------------------
+
+
+def comparison(op: OpDef) -> Callable[[Any, Any], Any]:
+    rule = elementwise(op)
+    return lambda x, y: apply(rule, x, y)
+
+
+def logical(op: OpDef) -> Callable[..., Any]:
+    """Of truth values; numbers count as whether they are not 0."""
+    rule = elementwise(op)
+    return lambda *operands: apply(rule, *operands, to=DType.I1)
+
+
+def add(x: Any, y: Any) -> Any:
+    """x + y."""
+    return numbers(elementwise(ops.ADD), x, y)
+
+
+def subtract(x: Any, y: Any) -> Any:
+    """x - y."""
+    return numbers(elementwise(ops.SUB), x, y)
+
+
+def multiply(x: Any, y: Any) -> Any:
+    """x times y, element by element."""
+    return numbers(elementwise(ops.MUL), x, y)
+
+
+def divide(x: Any, y: Any) -> Any:
+    """True division: integers are converted first."""
+    return floats(elementwise(ops.DIV), x, y)
+
+
+def power(x: Any, exponent: Any) -> Any:
+    """x to a power; whole constant exponents are products, 0.5 is a square root."""
+    if is_number(exponent) and float(exponent) == 0.5:
+        return floats(elementwise(functions.SQRT), x)
+    if is_number(exponent) and float(exponent).is_integer():
+        whole = int(exponent)
+        if abs(whole) <= numeric.MAX_PRODUCTS:
+            kind = numbers if isinstance(exponent, int | np.integer) and whole >= 0 else floats
+            return kind(lambda b, v: numeric.whole_power(b, v, whole), x)
+    return floats(numeric.general_power, x, exponent)
+
+
+def matmul(x: Any, y: Any) -> Any:
+    """numpy's `@`, of floating-point numbers."""
+    return floats(numeric.matmul, x, y)
+
+
+def total(x: Any, axis: Axes = None, keepdims: bool = False) -> Any:
+    """The sum over axes; integers add up as i64."""
+
+    def make(trace: Trace) -> Value:
+        dtype = trace.common([x])
+        (value,) = trace.lift([x], dtype if dtype.is_float else DType.I64)
+        return numeric.total(trace.builder, value, axis, keepdims)
+
+    return emit([x], make)
+
+
+def reshaped(x: Any, shape: Any) -> Any:
+    def rule(b: IRBuilder, value: Value) -> Value:
+        size = type_of(value).bound_elements
+        return numeric.reshape(b, value, numeric.full_shape(shape, size))
+
+    return apply(rule, x)
+
+
+_UFUNCS: dict[str, Callable[..., Any]] = {
+    "add": add,
+    "subtract": subtract,
+    "multiply": multiply,
+    "divide": divide,
+    "true_divide": divide,
+    "power": power,
+    "matmul": matmul,
+    "less": comparison(ops.LESS),
+    "less_equal": comparison(ops.LESS_EQUAL),
+    "greater": comparison(ops.GREATER),
+    "greater_equal": comparison(ops.GREATER_EQUAL),
+    "equal": comparison(ops.EQUAL),
+    "not_equal": comparison(ops.NOT_EQUAL),
+    "bitwise_and": logical(ops.LOGICAL_AND),
+    "bitwise_or": logical(ops.LOGICAL_OR),
+}
+"""numpy's operators, which it calls by these when an array or its number is on the left."""

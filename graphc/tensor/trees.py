@@ -1,0 +1,59 @@
+"""Nested tuples, lists and dicts taken apart into leaves and put together again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A place for one value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A container: its kind, a dict's keys in their order, and what its places hold."""
+
+    kind: type
+    keys: tuple[object, ...]
+    children: tuple[Structure, ...]
+
+
+Structure = Leaf | Node
+LEAF = Leaf()
+
+
+def flatten(tree: object) -> tuple[list[object], Structure]:
+    """The leaves of `tree`, left to right, and its structure, which can be compared and hashed."""
+    if isinstance(tree, dict):
+        keys, parts = tuple(tree), tuple(tree.values())
+    elif isinstance(tree, tuple | list):
+        keys, parts = (), tuple(tree)
+    else:
+        return [tree], LEAF
+    flat = [flatten(part) for part in parts]
+    kind = dict if isinstance(tree, dict) else tuple if isinstance(tree, tuple) else list
+    leaves = [leaf for part, _ in flat for leaf in part]
+    return leaves, Node(kind, keys, tuple(structure for _, structure in flat))
+
+
+def unflatten(structure: Structure, leaves: Sequence[object]) -> object:
+    """The tree of this structure with these leaves."""
+    return _take(structure, iter(leaves))
+
+
+def _take(structure: Structure, leaves: Iterator[object]) -> object:
+    if isinstance(structure, Leaf):
+        return next(leaves)
+    parts = [_take(child, leaves) for child in structure.children]
+    if structure.kind is dict:
+        return dict(zip(structure.keys, parts, strict=True))
+    return tuple(parts) if structure.kind is tuple else parts
+
+
+def leaf_count(structure: Structure) -> int:
+    """How many leaves a tree of this structure has."""
+    if isinstance(structure, Leaf):
+        return 1
+    return sum(leaf_count(child) for child in structure.children)

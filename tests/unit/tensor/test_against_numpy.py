@@ -1,0 +1,335 @@
+"""Every function of arrays against numpy's, for ranks 0 to 4, in f32 and f64, on every backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc as gc
+from graphc.backends import BACKENDS
+
+Array = np.ndarray
+SHAPES = [(), (1,), (7,), (3, 5), (1, 4), (2, 3, 4), (2, 1, 3, 2), (0,), (3, 0)]
+EVERYWHERE = pytest.mark.parametrize("backend", list(BACKENDS))
+DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+
+
+def numbers(shape: Sequence[int], dtype: Any, seed: int = 0, low: float = -2.0) -> Array:
+    rng = np.random.default_rng(seed + 17 * len(shape))
+    return np.asarray(rng.uniform(low, 2.0, shape), dtype)
+
+
+def agree(got: object, wanted: object, what: str) -> None:
+    got, wanted = np.asarray(got), np.asarray(wanted)
+    assert got.shape == wanted.shape, what
+    assert got.dtype == wanted.dtype, what
+    exact = got.dtype.kind != "f"
+    tolerance = 0.0 if exact else 64 * float(np.finfo(got.dtype).eps)
+    np.testing.assert_allclose(got, wanted, tolerance, tolerance, err_msg=what)
+
+
+def compare(
+    backend: str, made: Callable[..., Any], wanted: Callable[..., Any], cases: Sequence[Any]
+) -> None:
+    """`made` on all cases as one compiled function against `wanted`, one after the other."""
+
+    @gc.function(backend=backend)
+    def everything(given: list[Any]) -> list[Any]:
+        return [made(*case) for case in given]
+
+    got = everything([list(case) for case in cases])
+    for case, result in zip(cases, got, strict=True):
+        shapes = ", ".join(str(np.shape(x)) for x in case)
+        agree(result, wanted(*case), f"shapes {shapes}")
+
+
+def sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+UNARY: dict[str, tuple[Callable[..., Any], Callable[..., Any], float]] = {
+    "exp": (gc.exp, np.exp, -2.0),
+    "log": (gc.log, np.log, 0.1),
+    "sqrt": (gc.sqrt, np.sqrt, 0.1),
+    "sin": (gc.sin, np.sin, -2.0),
+    "cos": (gc.cos, np.cos, -2.0),
+    "tanh": (gc.tanh, np.tanh, -2.0),
+    "sigmoid": (gc.sigmoid, sigmoid, -2.0),
+    "floor": (gc.floor, np.floor, -2.0),
+    "relu": (gc.relu, lambda x: np.maximum(x, 0), -2.0),
+    "negative": (gc.negative, np.negative, -2.0),
+    "absolute": (gc.absolute, np.absolute, -2.0),
+    "abs": (gc.abs, np.absolute, -2.0),
+    "square": (gc.square, np.square, -2.0),
+    "stop_gradient": (gc.stop_gradient, np.array, -2.0),
+    "unary minus": (lambda x: -x, np.negative, -2.0),
+    "unary plus": (lambda x: +x, np.positive, -2.0),
+    "built-in abs": (abs, np.absolute, -2.0),
+    "squared": (lambda x: x**2, np.square, -2.0),
+    "fifth power": (lambda x: x**5, lambda x: x**5, -2.0),
+    "power -2": (lambda x: x**-2, lambda x: x**-2, 0.5),
+    "power 0": (lambda x: x**0, lambda x: x**0, -2.0),
+    "root": (lambda x: x**0.5, np.sqrt, 0.1),
+    "power 1.7": (lambda x: x**1.7, lambda x: x ** x.dtype.type(1.7), 0.1),
+    "2 to the power": (lambda x: 2**x, lambda x: x.dtype.type(2) ** x, -2.0),
+}
+
+
+@EVERYWHERE
+@DTYPES
+@pytest.mark.parametrize("name", UNARY)
+def test_functions_of_one_array(name: str, dtype: Any, backend: str) -> None:
+    made, wanted, low = UNARY[name]
+    compare(backend, made, wanted, [(numbers(s, dtype, low=low),) for s in SHAPES])
+
+
+BINARY: dict[str, tuple[Callable[..., Any], Callable[..., Any], float]] = {
+    "+": (lambda x, y: x + y, np.add, -2.0),
+    "-": (lambda x, y: x - y, np.subtract, -2.0),
+    "*": (lambda x, y: x * y, np.multiply, -2.0),
+    "/": (lambda x, y: x / y, np.divide, 0.1),
+    "**": (lambda x, y: x**y, np.power, 0.1),
+    "<": (lambda x, y: x < y, np.less, -2.0),
+    "<=": (lambda x, y: x <= y, np.less_equal, -2.0),
+    ">": (lambda x, y: x > y, np.greater, -2.0),
+    ">=": (lambda x, y: x >= y, np.greater_equal, -2.0),
+    "==": (lambda x, y: x == y, np.equal, -2.0),
+    "!=": (lambda x, y: x != y, np.not_equal, -2.0),
+    "add": (gc.add, np.add, -2.0),
+    "subtract": (gc.subtract, np.subtract, -2.0),
+    "multiply": (gc.multiply, np.multiply, -2.0),
+    "divide": (gc.divide, np.divide, 0.1),
+    "power": (gc.power, np.power, 0.1),
+    "maximum": (gc.maximum, np.maximum, -2.0),
+    "minimum": (gc.minimum, np.minimum, -2.0),
+    "less": (gc.less, np.less, -2.0),
+    "less_equal": (gc.less_equal, np.less_equal, -2.0),
+    "greater": (gc.greater, np.greater, -2.0),
+    "greater_equal": (gc.greater_equal, np.greater_equal, -2.0),
+    "equal": (gc.equal, np.equal, -2.0),
+    "not_equal": (gc.not_equal, np.not_equal, -2.0),
+    "where": (lambda x, y: gc.where(x > y, x, 2 * y), lambda x, y: np.where(x > y, x, 2 * y), -2.0),
+    "and": (lambda x, y: (x > 0) & (y > 0), lambda x, y: (x > 0) & (y > 0), -2.0),
+    "or": (lambda x, y: (x > 0) | (y > 0), lambda x, y: (x > 0) | (y > 0), -2.0),
+    "not": (lambda x, y: ~(x > y), lambda x, y: ~(x > y), -2.0),
+    "logical_and": (gc.logical_and, np.logical_and, -2.0),
+    "logical_or": (gc.logical_or, np.logical_or, -2.0),
+    "logical_not": (lambda x, y: gc.logical_not(x < y), lambda x, y: ~(x < y), -2.0),
+}
+
+PAIRS = [
+    ((), ()),
+    ((), (3,)),
+    ((3,), (1,)),
+    ((2, 3), (3,)),
+    ((2, 1), (1, 4)),
+    ((4, 1, 2), (3, 1)),
+    ((2, 3, 1, 2), (3, 1)),
+    ((0,), (1,)),
+    ((2, 0), ()),
+]
+
+
+@EVERYWHERE
+@DTYPES
+@pytest.mark.parametrize("name", BINARY)
+def test_functions_of_two_arrays_broadcast(name: str, dtype: Any, backend: str) -> None:
+    made, wanted, low = BINARY[name]
+    cases = [(numbers(a, dtype, 1, low), numbers(b, dtype, 2, low)) for a, b in PAIRS]
+    compare(backend, made, wanted, cases + [(y, x) for x, y in cases])
+
+
+def axes_of(rank: int) -> list[Any]:
+    found: list[Any] = [None, *range(-rank, rank)]
+    if rank >= 2:
+        found += [(0, 1), (-1, 0), tuple(range(rank))]
+    return found
+
+
+REDUCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "sum": (gc.sum, np.sum),
+    "mean": (gc.mean, np.mean),
+    "max": (gc.max, np.max),
+    "min": (gc.min, np.min),
+    "x.sum": (lambda x, *a: x.sum(*a), np.sum),
+    "x.mean": (lambda x, *a: x.mean(*a), np.mean),
+    "x.max": (lambda x, *a: x.max(*a), np.max),
+    "x.min": (lambda x, *a: x.min(*a), np.min),
+}
+
+
+@EVERYWHERE
+@DTYPES
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions(name: str, dtype: Any, backend: str) -> None:
+    made, wanted = REDUCTIONS[name]
+    for x in (numbers(s, dtype) for s in SHAPES if 0 not in s):
+        settings = [(axis, keep) for axis in axes_of(x.ndim) for keep in (False, True)]
+
+        @gc.function(backend=backend)
+        def all_of_them(v: Any, settings: Any = settings) -> list[Any]:
+            return [made(v, axis, keep) for axis, keep in settings]
+
+        for (axis, keep), got in zip(settings, all_of_them(x), strict=True):
+            what = f"{x.shape} over {axis}, keepdims={keep}"
+            agree(got, wanted(x, axis=axis, keepdims=keep), what)
+
+
+@EVERYWHERE
+def test_a_sum_of_nothing_is_0_and_a_mean_of_nothing_is_nan(backend: str) -> None:
+    made = gc.function(lambda x: (gc.sum(x), gc.mean(x)), backend=backend)
+    total, mean = made(np.zeros((0, 3)))
+    assert total == 0
+    assert np.isnan(mean)
+
+
+PRODUCTS = [
+    ((3,), (3,)),
+    ((2, 3), (3,)),
+    ((3,), (3, 4)),
+    ((2, 3), (3, 4)),
+    ((5, 2, 3), (3, 4)),
+    ((2, 3), (5, 3, 4)),
+    ((5, 2, 3), (5, 3, 4)),
+    ((1, 2, 3), (5, 3, 4)),
+    ((4, 1, 2, 3), (5, 3, 2)),
+    ((3,), (5, 3, 2)),
+    ((5, 2, 3), (3,)),
+    ((2, 0), (0, 3)),
+    ((0, 2), (2, 3)),
+    ((1, 1), (1, 1)),
+]
+
+
+@EVERYWHERE
+@DTYPES
+def test_products_of_matrices(dtype: Any, backend: str) -> None:
+    cases = [(numbers(a, dtype, 1), numbers(b, dtype, 2)) for a, b in PRODUCTS]
+    compare(backend, lambda x, y: x @ y, np.matmul, cases)
+    compare(backend, gc.matmul, np.matmul, cases)
+
+
+MOVEMENTS: dict[str, tuple[tuple[int, ...], Callable[..., Any], Callable[..., Any]]] = {
+    "reshape": ((2, 6), lambda x: gc.reshape(x, (3, -1)), lambda x: x.reshape(3, -1)),
+    "x.reshape": ((2, 6), lambda x: x.reshape(4, 3), lambda x: x.reshape(4, 3)),
+    "reshape to a number": ((1, 1), lambda x: gc.reshape(x, ()), lambda x: x.reshape(())),
+    "ravel": ((2, 3), lambda x: x.ravel(), np.ravel),
+    "T": ((2, 3, 4), lambda x: x.T, lambda x: x.T),
+    "transpose": ((2, 3, 4), lambda x: gc.transpose(x, (1, -1, 0)), lambda x: x.transpose(1, 2, 0)),
+    "x.transpose": ((2, 3, 4), lambda x: x.transpose(2, 0, 1), lambda x: x.transpose(2, 0, 1)),
+    "expand_dims": (
+        (2, 3),
+        lambda x: gc.expand_dims(x, (0, -1)),
+        lambda x: np.expand_dims(x, (0, -1)),
+    ),
+    "squeeze": ((1, 3, 1), gc.squeeze, np.squeeze),
+    "squeeze one": ((1, 3, 1), lambda x: gc.squeeze(x, 0), lambda x: np.squeeze(x, 0)),
+    "broadcast_to": (
+        (3, 1),
+        lambda x: gc.broadcast_to(x, (2, 3, 4)),
+        lambda x: np.broadcast_to(x, (2, 3, 4)),
+    ),
+    "flip": ((2, 3), gc.flip, np.flip),
+    "flip one": ((2, 3), lambda x: gc.flip(x, -1), lambda x: np.flip(x, -1)),
+    "pad": ((2, 3), lambda x: gc.pad(x, 1), lambda x: np.pad(x, 1)),
+    "pad with": (
+        (2, 3),
+        lambda x: gc.pad(x, ((1, 0), (2, 3)), value=7.0),
+        lambda x: np.pad(x, ((1, 0), (2, 3)), constant_values=7.0),
+    ),
+    "pad a pair": ((4,), lambda x: gc.pad(x, (1, 2)), lambda x: np.pad(x, (1, 2))),
+    "concatenate": (
+        (2, 3),
+        lambda x: gc.concatenate([x, 2 * x, x[:, :1]], axis=1),
+        lambda x: np.concatenate([x, 2 * x, x[:, :1]], axis=1),
+    ),
+    "stack": ((2, 3), lambda x: gc.stack([x, -x], axis=-1), lambda x: np.stack([x, -x], axis=-1)),
+    "stack numbers": ((), lambda x: gc.stack([x, x, x]), lambda x: np.stack([x, x, x])),
+    "rows": ((4, 3), lambda x: gc.stack([x[i] for i in range(len(x))]), np.array),
+}
+
+
+@EVERYWHERE
+@DTYPES
+@pytest.mark.parametrize("name", MOVEMENTS)
+def test_movement(name: str, dtype: Any, backend: str) -> None:
+    shape, made, wanted = MOVEMENTS[name]
+    compare(backend, made, wanted, [(numbers(shape, dtype),)])
+
+
+@EVERYWHERE
+@DTYPES
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_softmax_and_its_logarithm(axis: int, dtype: Any, backend: str) -> None:
+    x = numbers((3, 5), dtype) * 100
+    made = gc.function(lambda v: (gc.softmax(v, axis), gc.log_softmax(v, axis)), backend=backend)
+    soft, log_soft = made(x)
+    e = np.exp(x - x.max(axis, keepdims=True))
+    wanted = e / e.sum(axis, keepdims=True)
+    agree(soft, wanted, "softmax")
+    top = x.max(axis, keepdims=True)
+    agree(log_soft, x - top - np.log(e.sum(axis, keepdims=True)), "log_softmax")
+
+
+@EVERYWHERE
+@DTYPES
+def test_cross_correlation(dtype: Any, backend: str) -> None:
+    s, k = numbers((9,), dtype, 1), numbers((4,), dtype, 2)
+    image, kernel = numbers((2, 6, 5), dtype, 3), numbers((3, 2), dtype, 4)
+    made = gc.function(gc.cross_correlate, backend=backend)
+    agree(made(s, k), np.correlate(s, k, "valid"), "one axis")
+    wanted = np.zeros((2, 4, 4), dtype)
+    for i, j in np.ndindex(kernel.shape):
+        wanted += kernel[i, j] * image[:, i : i + 4, j : j + 4]
+    agree(made(image, kernel), wanted, "two axes of three")
+
+
+@EVERYWHERE
+@DTYPES
+def test_maxpool(dtype: Any, backend: str) -> None:
+    x = np.array([3, 1, -5, 0, 2, 2, 9, 5], dtype)
+    made = gc.function(lambda v: gc.maxpool(v, 2), backend=backend)
+    agree(made(x), np.array([3, 0, 2, 9], dtype), "the paper's example")
+    rows = numbers((3, 6), dtype)
+    agree(made(rows), rows.reshape(3, 3, 2).max(-1), "the last axis")
+
+
+@EVERYWHERE
+def test_casts(backend: str) -> None:
+    x = np.array([-1.7, 0.0, 2.9])
+    made = gc.function(
+        lambda v: (gc.cast(v, "i32"), v.astype("f32"), v.astype(np.int64), gc.cast(v, bool)),
+        backend=backend,
+    )
+    whole, single, long, truth = made(x)
+    agree(whole, np.array([-1, 0, 2], np.int32), "i32")
+    agree(single, x.astype(np.float32), "f32")
+    agree(long, np.array([-1, 0, 2], np.int64), "i64")
+    agree(truth, np.array([True, False, True]), "i1")
+
+
+def test_every_function_is_compared_with_numpy_here() -> None:
+    from graphc import _OF_ARRAYS
+
+    constants = {"zeros", "ones", "full", "arange", "eye"}
+    elsewhere = {"matmul", "softmax", "log_softmax", "cross_correlate", "maxpool", "cast", "where"}
+    tested = {*UNARY, *BINARY, *REDUCTIONS, *MOVEMENTS, *constants, *elsewhere}
+    assert set(_OF_ARRAYS.split()) <= tested
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i32", np.float32, bool])
+def test_constant_arrays_are_numpy_s(dtype: Any) -> None:
+    element = {"f32": np.float32, "f64": np.float64, "i32": np.int32}.get(dtype, dtype)
+    agree(gc.zeros((2, 3), dtype), np.zeros((2, 3), element), "zeros")
+    agree(gc.ones(4, dtype), np.ones(4, element), "ones")
+    agree(gc.full((2,), 1, dtype), np.full((2,), 1, element), "full")
+    agree(gc.eye(3, 2, dtype), np.eye(3, 2, dtype=element), "eye")
+
+
+def test_arange_counts() -> None:
+    agree(gc.arange(4), np.arange(4), "to")
+    agree(gc.arange(1, 4), np.arange(1, 4), "from, to")
+    agree(gc.arange(0, 1, 0.25, "f32"), np.arange(0, 1, 0.25, np.float32), "steps")
