@@ -117,7 +117,9 @@ def _options(function: Function) -> dict[str, Option]:
 def read_constant(place: Positional | Option, value: Value, word: str, where: Location) -> Constant:
     """A value as `place` asks for it. `word` is how the argument was written."""
     kind = place.kind
-    if kind in ("size", "number"):
+    if kind in ("size", "count", "number"):
+        if kind == "count" and isinstance(value.content, Made) and value.content.number is not None:
+            return _read_size(value.content.number, where, place.least)
         number = _read_number(value, word, where)
         return number.value if kind == "number" else _read_size(number, where, place.least)
     if kind == "flag":

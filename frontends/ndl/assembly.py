@@ -135,7 +135,7 @@ class Assembly:
         for index, (source, operand) in enumerate(zip(sources, operands, strict=True)):
             if source is None:
                 self._open_operands.append((node, index, operand))
-        return Value(Made(node))
+        return Value(Made(node, _number_of(op, settings)))
 
     def broken_node(self, name: str) -> Value:
         """Say that the node of this name would be there but for an error."""
@@ -245,3 +245,12 @@ class Assembly:
             case _:
                 message = f"{request.what} takes nodes, got a list in a list"
                 raise fail("argument-type", message, request.where)
+
+
+def _number_of(op: str, settings: Mapping[str, object]) -> Number | None:
+    """The number that a new node holds, if it is a constant of one element."""
+    value = settings.get("value")
+    size = (settings.get("rows", 1), settings.get("cols", 1))
+    if op != "constant" or size != (1, 1) or not isinstance(value, int | float):
+        return None
+    return Number(value, f"{value:g}")

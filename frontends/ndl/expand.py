@@ -321,7 +321,7 @@ class _Expansion:
     ) -> reading.Constant | None:
         """An argument that is no node, None if it is wrong or broken."""
         word = "" if isinstance(written, Result) else written.text
-        if place.kind not in ("size", "number"):
+        if place.kind not in ("size", "count", "number"):
             self.assembly.used_as_text(value)
         try:
             return reading.read_constant(place, value, word, scope.place(written.span))

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-Kind = Literal["node", "size", "number", "flag", "initializer", "path", "layout"]
+Kind = Literal["node", "size", "count", "number", "flag", "initializer", "path", "layout"]
 """What an argument has to be.
 
 node         a node of the network; a number becomes a constant node
 size         a whole number from 0 on; 0 asks for inference where the op can infer
+count        as size, or the name of a Constant that is one number: the toolkit takes nodes there
 number       any number
 flag         t, true, 1, f, false, 0 in any case
 initializer  one of `INITIALIZERS`
@@ -117,10 +118,6 @@ def _nodes(*names: str) -> tuple[Positional, ...]:
     return tuple(Positional(name, "node") for name in names)
 
 
-def _sizes(*names: str) -> tuple[Positional, ...]:
-    return tuple(Positional(name, "size") for name in names)
-
-
 def _simple(op: str | None, operands: str, *names: str, in_book: bool = True) -> Function:
     """A function of nodes alone, `operands` their names."""
     return Function(names, _nodes(*operands.split()), op, in_book=in_book)
@@ -129,9 +126,19 @@ def _simple(op: str | None, operands: str, *names: str, in_book: bool = True) ->
 _ROWS = Positional("rows", "size", "rows")
 _UNUSED_COLS = Positional("cols", "size", optional=True)
 _PARAMETER_SHAPE = (_ROWS, Positional("cols", "size", "cols", optional=True))
-_IMAGE_SIZE = _sizes("width", "height", "channels")
+_IMAGE_SIZE = (
+    Positional("width", "size", "width", least=1),
+    Positional("height", "size", "height", least=1),
+    Positional("channels", "size", "channels", least=1),
+)
 _IMAGES = Positional("numImages", "size", optional=True)
-_WINDOW = (*_nodes("m"), *_sizes("windowWidth", "windowHeight", "stepW", "stepH"))
+_WINDOW = (
+    *_nodes("m"),
+    Positional("windowWidth", "size", "window_width", least=1),
+    Positional("windowHeight", "size", "window_height", least=1),
+    Positional("stepW", "size", "step_width", least=1),
+    Positional("stepH", "size", "step_height", least=1),
+)
 
 _PARAMETER_OPTIONS = (
     Option("needGradient", "flag", "need_gradient", True),
@@ -151,9 +158,16 @@ _DELAYED = (_ROWS, _UNUSED_COLS, *_nodes("m"))
 FUNCTIONS: tuple[Function, ...] = (
     # Inputs, parameters, constants
     Function(("InputValue", "Input"), (_ROWS, _UNUSED_COLS), "input"),
-    Function(("SparseInputValue", "SparseInput"), (_ROWS, _UNUSED_COLS), in_book=False),
-    Function(("ImageInput", "Image"), (*_IMAGE_SIZE, _IMAGES)),
-    Function(("SparseImageInput", "SparseImage"), (*_IMAGE_SIZE, _IMAGES), in_book=False),
+    Function(
+        ("SparseInputValue", "SparseInput"), (_ROWS, _UNUSED_COLS), "sparse_input", in_book=False
+    ),
+    Function(("ImageInput", "Image"), (*_IMAGE_SIZE, _IMAGES), "input"),
+    Function(
+        ("SparseImageInput", "SparseImage"),
+        (*_IMAGE_SIZE, _IMAGES),
+        "sparse_input",
+        in_book=False,
+    ),
     Function(
         ("LearnableParameter", "Parameter"), _PARAMETER_SHAPE, "parameter", _PARAMETER_OPTIONS
     ),
@@ -192,24 +206,32 @@ FUNCTIONS: tuple[Function, ...] = (
     _simple("tanh", "m", "Tanh"),
     _simple("log", "m", "Log"),
     _simple("exp", "m", "Exp", in_book=False),
-    _simple(None, "m", "Cosine", "Cos", in_book=False),
+    _simple("cosine", "m", "Cosine", "Cos", in_book=False),
     _simple("softmax", "m", "Softmax"),
     _simple("log_softmax", "m", "LogSoftmax"),
     _simple("hardmax", "m", "Hardmax", in_book=False),
-    _simple(None, "m", "Dropout"),
+    _simple("dropout", "m", "Dropout"),
     # Shape
     Function(
         ("Reshape",),
-        (*_nodes("m"), *_sizes("numRows")),
-        None,
+        (*_nodes("m"), Positional("numRows", "size", "num_rows")),
+        "reshape",
         (
-            Option("imageWidth", "size", default=0),
-            Option("imageHeight", "size", default=0),
-            Option("imageChannels", "size", default=0),
+            Option("imageWidth", "size", "image_width", 0),
+            Option("imageHeight", "size", "image_height", 0),
+            Option("imageChannels", "size", "image_channels", 0),
         ),
     ),
-    Function(("RowSlice",), (*_sizes("startRow", "numRows"), *_nodes("m"))),
-    Function(("RowStack",), _nodes("m1", "m2"), repeats=True),
+    Function(
+        ("RowSlice",),
+        (
+            Positional("startRow", "size", "start_row"),
+            Positional("numRows", "size", "num_rows", least=1),
+            *_nodes("m"),
+        ),
+        "row_slice",
+    ),
+    Function(("RowStack",), _nodes("m1", "m2"), "row_stack", repeats=True),
     Function(
         ("RowRepeat",),
         (*_nodes("m"), Positional("numRepeats", "size", "num_repeats", least=1)),
@@ -218,7 +240,7 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     _simple("transpose", "m", "Transpose", in_book=False),
     _simple("diagonal", "m", "Diagonal", in_book=False),
-    _simple(None, "m", "TimeReverse", in_book=False),
+    _simple("time_reverse", "m", "TimeReverse", in_book=False),
     # Recurrence
     Function(("PastValue", "Delay"), _DELAYED, "past_value", _DELAY_OPTIONS),
     Function(("FutureValue",), _DELAYED, "future_value", _DELAY_OPTIONS),
@@ -227,14 +249,17 @@ FUNCTIONS: tuple[Function, ...] = (
         ("Convolution", "Convolve"),
         (
             *_nodes("w", "image"),
-            *_sizes("kernelWidth", "kernelHeight", "outputChannels"),
-            *_sizes("horizontalSubsample", "verticalSubsample"),
+            Positional("kernelWidth", "size", "kernel_width", least=1),
+            Positional("kernelHeight", "size", "kernel_height", least=1),
+            Positional("outputChannels", "size", "output_channels", least=1),
+            Positional("horizontalSubsample", "size", "horizontal_subsample", least=1),
+            Positional("verticalSubsample", "size", "vertical_subsample", least=1),
         ),
-        None,
-        (Option("zeroPadding", "flag", default=False),),
+        "convolution",
+        (Option("zeroPadding", "flag", "zero_padding", False),),
     ),
-    Function(("MaxPooling",), _WINDOW),
-    Function(("AveragePooling",), _WINDOW),
+    Function(("MaxPooling",), _WINDOW, "max_pooling"),
+    Function(("AveragePooling",), _WINDOW, "average_pooling"),
     # Statistics and normalisation
     _simple("mean", "m", "Mean"),
     _simple("inv_std_dev", "m", "InvStdDev"),
@@ -253,13 +278,13 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         ("BatchNormalization",),
         _nodes("m", "scale", "bias", "runMean", "runInvStdDev"),
-        None,
+        "batch_normalization",
         (
-            Option("eval", "flag", default=False),
-            Option("spatial", "flag", default=False),
-            Option("normalizationTimeConstant", "number", default=0.0),
-            Option("expAvgFactor", "number", default=1.0),
-            Option("epsilon", "number", default=0.00001),
+            Option("eval", "flag", "eval_mode", False),
+            Option("spatial", "flag", "spatial", False),
+            Option("normalizationTimeConstant", "number", "normalization_time_constant", 0.0),
+            Option("expAvgFactor", "number", "exp_avg_factor", 1.0),
+            Option("epsilon", "number", "epsilon", 0.00001),
             Option("useCntkEngine", "flag", default=True),
         ),
         in_book=False,
@@ -268,31 +293,40 @@ FUNCTIONS: tuple[Function, ...] = (
     _simple("square_error", "m1 m2", "SquareError", "SE"),
     _simple("cross_entropy", "labels m", "CrossEntropy", in_book=False),
     _simple("cross_entropy_with_softmax", "labels m", "CrossEntropyWithSoftmax", "CEWithSM"),
-    _simple(
-        None,
-        "labels mainInputInfo mainWeight classProbBeforeSoftmax",
-        "ClassBasedCrossEntropyWithSoftmax",
-        "CBCEWithSM",
+    Function(
+        ("ClassBasedCrossEntropyWithSoftmax", "CBCEWithSM"),
+        _nodes("labels", "mainInputInfo", "mainWeight", "classProbBeforeSoftmax"),
+        "class_based_cross_entropy_with_softmax",
+        (Option("maxClassSize", "size", "max_class_size", 0),),
     ),
     _simple(None, "labels m logLikelihood", "SequenceWithSoftmax", "SEWithSM", in_book=False),
     Function(
         ("Logistic",),
         (*_nodes("labels", "m"), Positional("weight", "node", optional=True)),
+        "logistic",
         in_book=False,
     ),
     _simple("error_prediction", "labels m", "ErrorPrediction", "ClassificationError"),
     _simple("cos_distance", "m1 m2", "CosDistance", "CosDist"),
-    _simple(
-        None,
-        "m1 m2 numShifts numNegSamples",
-        "CosDistanceWithNegativeSamples",
-        "CosWithNegSamples",
+    Function(
+        ("CosDistanceWithNegativeSamples", "CosWithNegSamples"),
+        (
+            *_nodes("m1", "m2"),
+            Positional("numShifts", "count", "shift"),
+            Positional("numNegSamples", "count", "negatives", least=1),
+        ),
+        "cos_distance_with_negative_samples",
     ),
-    _simple("matrix_l1_reg", "m", "MatrixL1Reg", "L1Reg"),
-    _simple("matrix_l2_reg", "m", "MatrixL2Reg", "L2Reg"),
-    _simple(None, "unnormedPrior means logStdDev featureValues", "GMMLogLikelihood", "GMMLL"),
+    _simple("matrix_l1_reg", "m", "MatrixL1Reg", "L1Reg", "L1Norm"),
+    _simple("matrix_l2_reg", "m", "MatrixL2Reg", "L2Reg", "L2Norm"),
+    _simple(
+        "gmm_log_likelihood",
+        "unnormedPrior means logStdDev featureValues",
+        "GMMLogLikelihood",
+        "GMMLL",
+    ),
     # Embedding and experiments of the toolkit
-    _simple(None, "w x", "LookupTable", in_book=False),
+    _simple("lookup_table", "w x", "LookupTable", in_book=False),
     _simple("crf", "label score transition", "CRF", in_book=False),
     _simple(None, "m1 m2 m3", "DummyCriterion", in_book=False),
     _simple(None, "m1 m2", "Parallel", in_book=False),

@@ -31,17 +31,18 @@ MAX_ALIASES = 100  # names that lead to names before one leads to a node
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """A node of the network."""
-
-    node: Node
-
-
-@dataclass(frozen=True, slots=True)
 class Number:
     value: float
     text: str
     span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A node of the network, and the number that it holds if it is a constant of one."""
+
+    node: Node
+    number: Number | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ class NetworkBase(GraphBuilder):
     ) -> NetworkNode:
         given = [n for n in operands if n is not None]
         location = self._checked(op, caller_location(), *given)
-        if name is not None or op in ("input", "parameter"):
+        if name is not None or op in ("input", "sparse_input", "parameter"):
             _require_name(op, name, location)
         tags = _tags_of(op, tag, location)
         node = self.apply(op, operands, settings, name=name, tags=tags, location=location)

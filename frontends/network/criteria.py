@@ -34,6 +34,21 @@ class Criteria(NetworkBase):
         """The cosine of the angle between columns, a row vector; 0 where a column is zero."""
         return self._add("cos_distance", (x, y), {}, name, tag)
 
+    def cos_distance_with_negative_samples(
+        self,
+        x: NetworkNode,
+        y: NetworkNode,
+        shift: int,
+        negatives: int,
+        *,
+        name: str | None = None,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
+        """The cosines between each column of X and `negatives` + 1 columns of Y: the same one, then
+        those from `shift` columns further on, as if the last were followed by the first."""
+        settings = {"shift": shift, "negatives": negatives}
+        return self._add("cos_distance_with_negative_samples", (x, y), settings, name, tag)
+
     def cross_entropy_with_softmax(
         self,
         label: NetworkNode,
@@ -55,6 +70,63 @@ class Criteria(NetworkBase):
     ) -> NetworkNode:
         """-Σ label · ln probability."""
         return self._add("cross_entropy", (label, probability), {}, name, tag)
+
+    def class_based_cross_entropy_with_softmax(
+        self,
+        label: NetworkNode,
+        hidden: NetworkNode,
+        weight: NetworkNode,
+        class_score: NetworkNode,
+        *,
+        max_class_size: int = 0,
+        name: str | None = None,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
+        """-Σ (ln p(class) + ln p(word | class)), by the columns of the class's words alone.
+
+        label           4 rows: word, class, first word of the class, first word after it
+        weight          hidden x words
+        class_score     a row per class, before the softmax
+        max_class_size  most words of a class, which bounds work and memory; 0: all words.
+                        Larger classes give nan
+        """
+        operands = (label, hidden, weight, class_score)
+        settings = {"max_class_size": max_class_size}
+        return self._add("class_based_cross_entropy_with_softmax", operands, settings, name, tag)
+
+    def logistic(
+        self,
+        label: NetworkNode,
+        probability: NetworkNode,
+        weight: NetworkNode | None = None,
+        *,
+        name: str | None = None,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
+        """-Σ w (label · ln p + (1 - label) · ln(1 - p)), w a weight per column or element."""
+        operands = (label, probability) if weight is None else (label, probability, weight)
+        return self._add("logistic", operands, {}, name, tag)
+
+    def gmm_log_likelihood(
+        self,
+        unnormed_prior: NetworkNode,
+        mean: NetworkNode,
+        log_std_dev: NetworkNode,
+        feature: NetworkNode,
+        *,
+        name: str | None = None,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
+        """The log likelihood of each column under a mixture of C Gaussians, a row vector.
+
+        unnormed_prior  C rows; its softmax is the prior
+        mean            C times the feature's rows, one component after the other
+        log_std_dev     C rows; all dimensions of a component share one deviation
+
+        These three have one column, or one for each of the feature.
+        """
+        operands = (unnormed_prior, mean, log_std_dev, feature)
+        return self._add("gmm_log_likelihood", operands, {}, name, tag)
 
     def square_error(
         self,

@@ -41,6 +41,12 @@ class Elementwise(NetworkBase):
         """Exponential of each element."""
         return self._add("exp", (x,), {}, name, tag)
 
+    def cosine(
+        self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()
+    ) -> NetworkNode:
+        """Cosine of each element, in radians."""
+        return self._add("cosine", (x,), {}, name, tag)
+
     def log(
         self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()
     ) -> NetworkNode:
@@ -64,3 +70,9 @@ class Elementwise(NetworkBase):
     ) -> NetworkNode:
         """1 at the first maximum of each column, 0 elsewhere; no gradient flows."""
         return self._add("hardmax", (x,), {}, name, tag)
+
+    def dropout(
+        self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()
+    ) -> NetworkNode:
+        """X; in training with random elements set to zero, at the step's `dropout_rate`."""
+        return self._add("dropout", (x,), {}, name, tag)

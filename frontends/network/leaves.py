@@ -15,6 +15,44 @@ class Leaves(NetworkBase):
         """Data with `rows` numbers a sample, given at every call under this name."""
         return self._add("input", (), {"rows": rows}, name, tag)
 
+    def image_input(
+        self,
+        name: str,
+        width: int,
+        height: int,
+        channels: int,
+        *,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
+        """Images, one a sample, given at every call under this name: (samples, rows).
+
+        There are width · height · channels rows; channel `c` of the pixel in image row `y` and
+        image column `x` is row `c + channels · (y + height · x)`.
+        """
+        sizes = {"width": width, "height": height, "channels": channels}
+        return self._add("input", (), sizes, name, tag)
+
+    def sparse_input(self, name: str, rows: int, *, tag: str | Sequence[str] = ()) -> NetworkNode:
+        """As `input`, for data of which most numbers are zero: products with it look up rows.
+
+        A call gives a CSR matrix (samples, rows), a tuple (indices, offsets) or (indices, offsets,
+        values) where sample n has the entries from offsets[n] to offsets[n + 1], or an array.
+        """
+        return self._add("sparse_input", (), {"rows": rows}, name, tag)
+
+    def sparse_image_input(
+        self,
+        name: str,
+        width: int,
+        height: int,
+        channels: int,
+        *,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
+        """As `image_input`, for images of which most numbers are zero; see `sparse_input`."""
+        sizes = {"width": width, "height": height, "channels": channels}
+        return self._add("sparse_input", (), sizes, name, tag)
+
     def parameter(
         self,
         name: str,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from frontends.network.criteria import Criteria
 from frontends.network.elementwise import Elementwise
+from frontends.network.images import Images
 from frontends.network.leaves import Leaves
 from frontends.network.products import Products
 from frontends.network.recurrence import Recurrence
@@ -11,7 +12,7 @@ from frontends.network.shapes import Shapes
 from frontends.network.statistics import Statistics
 
 
-class Network(Leaves, Products, Elementwise, Shapes, Criteria, Statistics, Recurrence):
+class Network(Leaves, Products, Elementwise, Shapes, Images, Criteria, Statistics, Recurrence):
     """A network of nodes and the values of its parameters.
 
     A node is a matrix with one column per sample, a parameter a matrix rows x cols. Every method

@@ -120,3 +120,15 @@ class Products(NetworkBase):
     ) -> NetworkNode:
         """A 1x1 node times a matrix."""
         return self._add("scale", (factor, x), {}, name, tag)
+
+    def lookup_table(
+        self,
+        table: NetworkNode,
+        x: NetworkNode,
+        *,
+        name: str | None = None,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
+        """The table (dim x words) times each block of `words` rows of X: embeddings of one-hot
+        blocks, below each other."""
+        return self._add("lookup_table", (table, x), {}, name, tag)

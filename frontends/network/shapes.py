@@ -33,3 +33,57 @@ class Shapes(NetworkBase):
     ) -> NetworkNode:
         """All rows of X as a block, `num_repeats` times below each other."""
         return self._add("row_repeat", (x,), {"num_repeats": num_repeats}, name, tag)
+
+    def row_slice(
+        self,
+        x: NetworkNode,
+        start_row: int,
+        num_rows: int,
+        *,
+        name: str | None = None,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
+        """`num_rows` rows of X from `start_row` on, counted from 0."""
+        settings = {"start_row": start_row, "num_rows": num_rows}
+        return self._add("row_slice", (x,), settings, name, tag)
+
+    def row_stack(
+        self,
+        first: NetworkNode,
+        *others: NetworkNode,
+        name: str | None = None,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
+        """Nodes with the same columns below each other."""
+        return self._add("row_stack", (first, *others), {}, name, tag)
+
+    def reshape(
+        self,
+        x: NetworkNode,
+        num_rows: int = 0,
+        *,
+        image_width: int = 0,
+        image_height: int = 0,
+        image_channels: int = 0,
+        name: str | None = None,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
+        """The elements of X, column after column, in columns of `num_rows`; 0: as many as before.
+
+        The image sizes say what the columns are images of from here on (one of them may be 0, it
+        follows from the others); without any they are plain columns. Where the columns of X are
+        samples they stay so, and only that can change.
+        """
+        settings = {
+            "num_rows": num_rows,
+            "image_width": image_width,
+            "image_height": image_height,
+            "image_channels": image_channels,
+        }
+        return self._add("reshape", (x,), settings, name, tag)
+
+    def time_reverse(
+        self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()
+    ) -> NetworkNode:
+        """The samples of a call in reverse order."""
+        return self._add("time_reverse", (x,), {}, name, tag)

@@ -42,3 +42,40 @@ class Statistics(NetworkBase):
     ) -> NetworkNode:
         """X ⊘ invStdDev + mean: `per_dim_mean_var_normalization` undone."""
         return self._add("per_dim_mean_var_de_normalization", (x, mean, inv_std_dev), {}, name, tag)
+
+    def batch_normalization(
+        self,
+        x: NetworkNode,
+        scale: NetworkNode,
+        bias: NetworkNode,
+        run_mean: NetworkNode,
+        run_inv_std_dev: NetworkNode,
+        *,
+        eval_mode: bool = False,
+        spatial: bool = False,
+        normalization_time_constant: float = 0.0,
+        exp_avg_factor: float = 1.0,
+        epsilon: float = 1e-5,
+        name: str | None = None,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
+        """Each row to mean 0 and variance 1, times `scale`, plus `bias`.
+
+        In training by the minibatch, which also moves the parameters `run_mean` and
+        `run_inv_std_dev`; otherwise by these. The four are rows x 1 (rows 0: inferred).
+
+        eval_mode                    by the running parameters in training too
+        spatial                      by channel of an image; the four are channels x 1
+        normalization_time_constant  T > 0: N samples count 1 - e^(-N/T) in the running values
+        exp_avg_factor               what a minibatch counts in them where T is 0
+        epsilon                      added to the variance
+        """
+        settings = {
+            "eval_mode": eval_mode,
+            "spatial": spatial,
+            "normalization_time_constant": normalization_time_constant,
+            "exp_avg_factor": exp_avg_factor,
+            "epsilon": epsilon,
+        }
+        operands = (x, scale, bias, run_mean, run_inv_std_dev)
+        return self._add("batch_normalization", operands, settings, name, tag)

@@ -17,7 +17,7 @@ from graphc.data.labels import read_label_mapping
 from graphc.data.uci import Columns, FeatureBlock, LabelBlock, read_uci
 from graphc.ir.types import DType
 from graphc.model.model import Model
-from graphc.ops.nodes.leaves import InputParams
+from graphc.ops.nodes.leaves import InputParams, input_type
 from graphc.support.diagnostics import DiagnosticSink, fail
 
 
@@ -96,4 +96,6 @@ def _rows(model: Model, name: str) -> int:
     op = model.find(name)
     assert op is not None
     assert isinstance(op.params, InputParams)
-    return op.params.rows
+    rows = input_type(op.params).rows
+    assert rows is not None
+    return rows

@@ -136,7 +136,7 @@ def read_inputs(
     executable: Executable, file: str | None, inputs: Sequence[Named], terminal: Terminal
 ) -> dict[str, np.ndarray]:
     """The arrays of all inputs: named ones from their files, the one left over from FILE."""
-    expected = [a.name for a in executable.signature.with_role("input")]
+    expected = executable.signature.input_names
     by_lower = {name.lower(): name for name in expected}
     sources: dict[str, str] = {}
     for given, source in inputs:
@@ -167,13 +167,13 @@ def run_in_batches(
     executable: Executable, arrays: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """The outputs for all samples. Values that sum over samples need them all in one call."""
-    arrays, samples = check_inputs(executable.signature, arrays)
+    checked, samples = check_inputs(executable.signature, arrays)
     per_sample = all(isinstance(r.shape[0], str) for r in executable.signature.fresh_results)
     size = DEFAULT_BATCH if per_sample else max(samples, 1)
     parts = [
-        executable(**{name: array[part] for name, array in arrays.items()})
+        executable(**{name: array[part] for name, array in checked.items()})
         for part in minibatches(samples, size)
-    ] or [executable(**arrays)]
+    ] or [executable(**checked)]
     names = executable_outputs(executable)
     if len(parts) == 1:
         return {name: parts[0][name] for name in names}

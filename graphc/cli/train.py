@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
@@ -33,11 +33,13 @@ from graphc.driver.options import DEFAULT_BACKEND, CompileOptions, parse_precisi
 from graphc.learn.loop import EpochRecord, Progress, TrainingPlan, run_training
 from graphc.learn.schedule import Schedule
 from graphc.learn.step import training_outputs
+from graphc.learn.stepping import BETA, HISTORY, SteppingHeuristic
 from graphc.model.model import Model
 from graphc.support.diagnostics import GraphcError, fail
 
 SCHEMA = 1
 MODEL_SUFFIX = ".safetensors"
+LEARNERS = ("sgd", "stepping-heuristic")
 
 EPILOG = """\b
 Example:
@@ -98,6 +100,33 @@ def model_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
     metavar="W",
     help="Weight of L2 regularisation, for each sample.",
 )
+@click.option(
+    "--learner",
+    type=click.Choice(LEARNERS),
+    default=LEARNERS[0],
+    show_default=True,
+    help="sgd, or steps whose size follows the losses, the first of --learning-rate.",
+)
+@click.option(
+    "--beta",
+    type=FiniteRange(min=0, min_open=True, max=1),
+    metavar="W",
+    help=f"Weight of a gradient in the direction of stepping-heuristic.  [default: {BETA}]",
+)
+@click.option(
+    "--history",
+    type=click.IntRange(min=1),
+    metavar="M",
+    help=f"Minibatches whose losses stepping-heuristic averages.  [default: {HISTORY}]",
+)
+@click.option(
+    "--dropout",
+    type=ScheduleType(minimum=0, below=1),
+    default="0",
+    show_default=True,
+    metavar="P",
+    help="Share of elements that Dropout nodes set to zero.",
+)
 @click.option("--criterion", metavar="NODE", help="What to minimise, if not the first criterion.")
 @click.option(
     "--seed",
@@ -105,7 +134,7 @@ def model_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
     default=0,
     show_default=True,
     metavar="N",
-    help="Decides initial values and the order of samples.",
+    help="Decides initial values, the order of samples, and what Dropout sets to zero.",
 )
 @click.option(
     "--shuffle/--no-shuffle", default=True, help="Visit samples in a new order each epoch."
@@ -142,6 +171,10 @@ def command(
     momentum: Schedule | None,
     momentum_per_sample: Schedule | None,
     l2: float,
+    learner: str,
+    beta: float | None,
+    history: int | None,
+    dropout: Schedule,
     criterion: str | None,
     seed: int,
     shuffle: bool,
@@ -157,22 +190,27 @@ def command(
     Mean and variance nodes are computed over the data first. Loss and error are printed for each
     epoch on stderr; with --json the record of all epochs goes to stdout.
     """
-    if (learning_rate is None) == (learning_rate_per_sample is None):
-        raise click.UsageError("one of --learning-rate and --learning-rate-per-sample is required")
-    if momentum is not None and momentum_per_sample is not None:
-        raise click.UsageError("--momentum and --momentum-per-sample exclude each other")
     plan = TrainingPlan(
         epochs=epochs,
         minibatch=minibatch,
-        learning_rate=learning_rate,
-        learning_rate_per_sample=learning_rate_per_sample,
-        momentum=momentum,
-        momentum_per_sample=momentum_per_sample,
-        l2=l2,
         seed=seed,
         shuffle=shuffle,
         criterion=criterion,
+        dropout=dropout,
     )
+    if learner == "sgd":
+        if beta is not None or history is not None:
+            raise click.UsageError("--beta and --history are for --learner stepping-heuristic")
+        plan = sgd_plan(
+            plan, learning_rate, learning_rate_per_sample, momentum, momentum_per_sample, l2
+        )
+    else:
+        if learning_rate_per_sample or momentum or momentum_per_sample:
+            raise click.UsageError(
+                "--learner stepping-heuristic takes --learning-rate, its first step size, --beta "
+                "and --history, and no other rates"
+            )
+        plan = replace(plan, learner=stepping_heuristic(learning_rate, beta, history, l2))
     options = CompileOptions(backend=backend, precision=parse_precision(precision))
     require_writable(output)
     network = open_network(model, terminal, defines=defines, macros=macros, seed=seed)
@@ -196,6 +234,45 @@ def command(
     if as_json:
         terminal.write(records_json(records, output, interrupted=bool(stop)))
     return stop.exit_code
+
+
+def sgd_plan(
+    plan: TrainingPlan,
+    learning_rate: Schedule | None,
+    learning_rate_per_sample: Schedule | None,
+    momentum: Schedule | None,
+    momentum_per_sample: Schedule | None,
+    l2: float,
+) -> TrainingPlan:
+    """The plan with the rates of SGD; click.UsageError where they do not go together."""
+    if (learning_rate is None) == (learning_rate_per_sample is None):
+        raise click.UsageError("one of --learning-rate and --learning-rate-per-sample is required")
+    if momentum is not None and momentum_per_sample is not None:
+        raise click.UsageError("--momentum and --momentum-per-sample exclude each other")
+    return replace(
+        plan,
+        learning_rate=learning_rate,
+        learning_rate_per_sample=learning_rate_per_sample,
+        momentum=momentum,
+        momentum_per_sample=momentum_per_sample,
+        l2=l2,
+    )
+
+
+def stepping_heuristic(
+    learning_rate: Schedule | None, beta: float | None, history: int | None, l2: float
+) -> SteppingHeuristic:
+    """The learner of these options; click.UsageError unless its first step size is one number."""
+    if learning_rate is None or len(learning_rate.values) != 1:
+        raise click.UsageError(
+            "--learner stepping-heuristic requires one --learning-rate: its first step size"
+        )
+    return SteppingHeuristic(
+        learning_rate.at(0),
+        beta=BETA if beta is None else beta,
+        history=HISTORY if history is None else history,
+        l2=l2,
+    )
 
 
 def train_and_save(

@@ -181,6 +181,12 @@ def prepare_emission(
     """Lower the network for a backend and gather what is written into every file."""
     options = replace(options, backend=backend)
     lowered = lower(model, evaluation_passes(model, request.outputs, (), options), options)
+    if lowered.signature.sparse:
+        raise fail(
+            "not-supported",
+            f"a file takes arrays of one dimension of samples, `{lowered.signature.sparse[0].name}`"
+            " is a sparse input: declare it as Input, or call the network from Python",
+        )
     name = request.name or artifact_name(request.out)
     signature = replace(lowered.signature, name=name)
     parameters = embedded_parameters(signature, model.values)

@@ -16,11 +16,12 @@ from graphc.ir.context import Context
 from graphc.ir.core import Function, Module
 from graphc.model.model import Model
 from graphc.ops import default_context
-from graphc.ops.nodes.layout import find_node
+from graphc.ops.nodes.layout import find_node, node_type
+from graphc.ops.nodes.leaves import SPARSE_INPUT
 from graphc.passes.expand_nodes import MAIN
 from graphc.passes.manager import Pass, PassManager, PassRecord
 from graphc.runtime.executable import Executable
-from graphc.runtime.signature import Signature
+from graphc.runtime.signature import Signature, SparseInput
 from graphc.support.diagnostics import InternalError, fail, suggestion
 
 
@@ -46,7 +47,16 @@ def lower(model: Model, passes: Sequence[Pass], options: CompileOptions) -> Lowe
     function = module.function(MAIN)
     if function is None:
         raise InternalError(f"the passes left no function @{MAIN}")
-    return Lowered(module, function, make_signature(module, function), records)
+    signature = make_signature(module, function)
+    signature = replace(signature, sparse=_sparse_inputs(model, function))
+    return Lowered(module, function, signature, records)
+
+
+def _sparse_inputs(model: Model, function: Function) -> tuple[SparseInput, ...]:
+    """The sparse inputs of the network that the function takes."""
+    nodes = [op for op in model.graph.block if op.opdef is SPARSE_INPUT]
+    inputs = [SparseInput(op.result.name or "", node_type(op).rows or 0) for op in nodes]
+    return tuple(s for s in inputs if function.argument(s.indices) is not None)
 
 
 def run_passes(

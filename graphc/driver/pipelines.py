@@ -45,9 +45,16 @@ def training(
     *,
     learner: str,
     l2: float,
+    seed: int = 0,
 ) -> list[Pass]:
-    """A training step: `outputs` (the criterion first), and the update of `trained`."""
-    passes = expansion(outputs, dtype, batch)
+    """A training step: `outputs` (the criterion first), and the update of `trained`.
+
+    seed  of what is random in the network while it is trained
+    """
+    passes: list[Pass] = [
+        InferShapes(),
+        ExpandNodes(tuple(outputs), dtype, batch, training=True, seed=seed),
+    ]
     passes += [SynthesizeGradient(outputs[0], tuple(trained)), ApplyLearner(learner, l2)]
     return passes + pipeline(OPTIMISE)
 

@@ -25,7 +25,7 @@ BATCH = 1024
 
 
 def precompute(
-    model: Model, inputs: Mapping[str, np.ndarray], *, backend: str = DEFAULT_BACKEND
+    model: Model, inputs: Mapping[str, object], *, backend: str = DEFAULT_BACKEND
 ) -> list[str]:
     """Give every Mean and InvStdDev node without a value its value; the names of those.
 
@@ -60,7 +60,7 @@ def _is_pending(op: Operation) -> bool:
 def _average(
     model: Model,
     name: str,
-    inputs: Mapping[str, np.ndarray],
+    inputs: Mapping[str, object],
     centre: np.ndarray | None,
     backend: str,
 ) -> np.ndarray:

@@ -68,6 +68,8 @@ class OpDef:
     infer        (operand types, params) -> result types; raises TypeRuleError; verified against
     params       the class of its settings
     reference    numpy meaning: (params, *arrays) -> array (or tuple); never shared with `codegen`
+    typed_reference  node ops that have to know what their operands are images of: as `reference`,
+                 with the operands' types between the params and the arrays
     codegen      category and its rule, what backends implement
     vjp          (builder, op, cotangent of the result) -> cotangent per operand (None: no gradient)
     jvp          (builder, op, tangent per operand (None: zero)) -> terms of the result's tangent;
@@ -92,6 +94,7 @@ class OpDef:
     vjp: VjpRule | NotDifferentiable
     params: type[Params] = NoParams
     reference: Reference | None = None
+    typed_reference: Reference | None = None
     jvp: JvpRule | None = None
     traits: frozenset[Trait] = frozenset({Trait.PURE})
     level: Level = Level.TENSOR

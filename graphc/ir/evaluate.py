@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from graphc.ir.core import Array, Block, Function, Operation, Trait, Value
-from graphc.ir.params import resolve_sizes
-from graphc.ir.types import TensorType
+from graphc.ir.core import Array, Block, Function, OpDef, Operation, Trait, Value
+from graphc.ir.params import Params, resolve_sizes
+from graphc.ir.types import TensorType, Type
 from graphc.support.diagnostics import InternalError
 from graphc.support.graphs import topological_order
 
@@ -41,11 +41,22 @@ def evaluate_graph(function: Function, leaves: Mapping[str, Array]) -> dict[str,
             if name in leaves:
                 values[name] = np.asarray(leaves[name])
                 continue
-            if op.opdef.reference is None:
+            if op.opdef.reference is None and op.opdef.typed_reference is None:
                 raise InternalError(f"{op.opdef.name} has no reference and `{name}` no value")
             operands = [values[v.name or ""] for v in op.operands]
-            values[name] = np.asarray(op.opdef.reference(op.params, *operands))
+            types = [v.type for v in op.operands]
+            values[name] = evaluate_node(op.opdef, op.params, types, operands)
     return values
+
+
+def evaluate_node(
+    opdef: OpDef, params: Params, types: Sequence[Type], operands: Sequence[Array]
+) -> Array:
+    """A node's matrix from those of its operands, which have these types."""
+    if opdef.typed_reference is not None:
+        return np.asarray(opdef.typed_reference(params, types, *operands))
+    assert opdef.reference is not None
+    return np.asarray(opdef.reference(params, *operands))
 
 
 def evaluate_block(

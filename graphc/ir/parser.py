@@ -30,6 +30,7 @@ from graphc.ir.types import (
     SAMPLES,
     Dim,
     DType,
+    Image,
     MatrixDim,
     MatrixType,
     Samples,
@@ -472,9 +473,9 @@ class _Parser:
     def _type(self) -> Type:
         token = self._expect_kind("type", "a type")
         kind, inside = token.text[:-1].split("<", 1)
-        parts = inside.split("x")
         if kind == "matrix":
-            return self._matrix_type(parts, token)
+            return self._matrix_type(inside, token)
+        parts = inside.split("x")
         try:
             dtype = DType(parts[-1])
         except ValueError:
@@ -491,9 +492,10 @@ class _Parser:
             return self._dims[text]
         raise self._error(f"`{text}` is no size and no declared dimension", token, "undefined-name")
 
-    def _matrix_type(self, parts: list[str], token: Token) -> MatrixType:
+    def _matrix_type(self, inside: str, token: Token) -> MatrixType:
+        sizes_text, is_image, image_text = inside.partition(" image ")
         sizes: list[MatrixDim] = []
-        for part in parts:
+        for part in sizes_text.split("x"):
             if part == "?":
                 sizes.append(None)
             elif part == "*":
@@ -506,7 +508,18 @@ class _Parser:
             raise self._error("a matrix type is matrix<ROWSxCOLS>", token)
         rows, cols = sizes
         assert not isinstance(rows, Samples)
-        return MatrixType(rows, cols)
+        if not is_image:
+            return MatrixType(rows, cols)
+        return MatrixType(rows, cols, self._image(image_text, rows, token))
+
+    def _image(self, text: str, rows: int | None, token: Token) -> Image:
+        parts = text.split("x")
+        if len(parts) != 3 or not all(p.isascii() and p.isdigit() and len(p) <= 19 for p in parts):
+            raise self._error("an image is WIDTHxHEIGHTxCHANNELS", token)
+        image = Image(*map(int, parts))
+        if image.rows != rows:
+            raise self._error(f"an image {image} has {image.rows} rows, got `{token.text}`", token)
+        return image
 
     def _location(self) -> Location:
         self._expect("loc")

@@ -2,6 +2,7 @@
 
 tensor<Nx64xf32>   N is a `Symbol`: bounded (`dim N <= 256` in the module), decided by each call
 matrix<64x*>       a node: 64 rows, one column per sample; `?` is a size not inferred yet
+matrix<784x* image 28x28x1>   the same with columns that are images: width, height, channels
 """
 
 from __future__ import annotations
@@ -126,11 +127,40 @@ MatrixDim = int | Samples | None  # None: not inferred yet
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """How the rows of a column are the pixels of an image; the book's [channel, row, column].
+
+    Channel `c` of the pixel in image row `y` and image column `x` is row `c + channels (y +
+    height x)`: in C order a column is a tensor [width, height, channels].
+    """
+
+    width: int
+    height: int
+    channels: int
+
+    @property
+    def rows(self) -> int:
+        return self.width * self.height * self.channels
+
+    def __str__(self) -> str:
+        return f"{self.width}x{self.height}x{self.channels}"
+
+
+@dataclass(frozen=True, slots=True)
 class MatrixType:
-    """A node's value as NDL sees it: rows and columns, no element type yet."""
+    """A node's value as NDL sees it: rows and columns, no element type yet.
+
+    `image`: what each column is an image of, if it is one; then `rows` is `image.rows`.
+    """
 
     rows: int | None
     cols: MatrixDim
+    image: Image | None = None
+
+    @property
+    def size(self) -> tuple[int | None, MatrixDim]:
+        """Rows and columns alone, for comparisons that no image takes part in."""
+        return self.rows, self.cols
 
     @property
     def is_known(self) -> bool:
@@ -141,7 +171,8 @@ class MatrixType:
         return isinstance(self.cols, Samples)
 
     def __str__(self) -> str:
-        return f"matrix<{_matrix_dim(self.rows)}x{_matrix_dim(self.cols)}>"
+        image = f" image {self.image}" if self.image is not None else ""
+        return f"matrix<{_matrix_dim(self.rows)}x{_matrix_dim(self.cols)}{image}>"
 
 
 def _matrix_dim(dim: MatrixDim) -> str:

@@ -224,11 +224,15 @@ class _Verifier:
                     first[key] = op
 
 
-def _agree(a: Type, b: Type) -> bool:
-    if isinstance(a, MatrixType) and isinstance(b, MatrixType):
-        rows = a.rows is None or b.rows is None or a.rows == b.rows
-        return rows and (a.cols is None or b.cols is None or a.cols == b.cols)
-    return a == b
+def _agree(inferred: Type, found: Type) -> bool:
+    """Equal, or nodes that differ in what is not inferred yet."""
+    if isinstance(inferred, MatrixType) and isinstance(found, MatrixType):
+        rows = inferred.rows is None or found.rows is None or inferred.rows == found.rows
+        cols = inferred.cols is None or found.cols is None or inferred.cols == found.cols
+        # A layout may be missing where it is not inferred yet, and nothing else invents one.
+        image = found.image is None or not inferred.is_known or inferred.image == found.image
+        return rows and cols and image
+    return inferred == found
 
 
 def _repeated(names: Iterable[str | None]) -> list[str]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from graphc.driver.compile import bind, evaluation_passes, node_names
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import prepare
@@ -27,7 +25,7 @@ class Evaluation:
 
 def evaluate_dataset(
     model: Model,
-    data: Mapping[str, np.ndarray],
+    data: Mapping[str, object],
     options: CompileOptions,
     names: Sequence[str] = (),
 ) -> Evaluation:

@@ -12,12 +12,14 @@ import numpy as np
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import prepare
 from graphc.driver.statistics import precompute
+from graphc.learn.learner import Learner
 from graphc.learn.schedule import Schedule
 from graphc.learn.sgd import SGD
 from graphc.learn.shuffle import minibatches, permutation
-from graphc.learn.step import TrainingStep, compile_training_step
+from graphc.learn.step import TrainingStep, checked_dropout, compile_training_step
 from graphc.model.model import Model
 from graphc.runtime.executable import check_inputs, needed_inputs
+from graphc.runtime.sparse import SparseRows, sample_count
 from graphc.support.diagnostics import GraphcError, fail
 
 
@@ -29,7 +31,10 @@ class TrainingPlan:
     learning_rate            per minibatch, or `learning_rate_per_sample`
     momentum                 per minibatch, or `momentum_per_sample`
     l2                       weight of L2 regularisation per sample
-    seed                     of the shuffling; `shuffle=False` keeps the order of the data
+    learner                  for all epochs, in place of SGD with rates, momentum and l2
+    dropout                  share of elements that Dropout nodes set to zero
+    seed                     of the shuffling and of Dropout; `shuffle=False` keeps the order of the
+                             data
     """
 
     epochs: int = 1
@@ -39,12 +44,30 @@ class TrainingPlan:
     momentum: Schedule | None = None
     momentum_per_sample: Schedule | None = None
     l2: float = 0.0
+    learner: Learner | None = None
+    dropout: Schedule = field(default_factory=lambda: Schedule.parse(0.0))
     seed: int = 0
     shuffle: bool = True
     criterion: str | None = None
 
-    def learner(self, epoch: int) -> SGD:
+    def __post_init__(self) -> None:
+        rates = (
+            self.learning_rate,
+            self.learning_rate_per_sample,
+            self.momentum,
+            self.momentum_per_sample,
+        )
+        if self.learner is not None and (self.l2 or any(r is not None for r in rates)):
+            raise fail(
+                "bad-value", "rates, momentum and l2 are those of the learner where one is given"
+            )
+        for rate, _ in self.dropout.values:
+            checked_dropout(rate)
+
+    def learner_of(self, epoch: int) -> Learner:
         """The learner of an epoch, counted from 0."""
+        if self.learner is not None:
+            return self.learner
 
         def at(schedule: Schedule | None) -> float | None:
             return schedule.at(epoch) if schedule is not None else None
@@ -85,7 +108,7 @@ class Progress:
 
 def run_training(
     model: Model,
-    data: Mapping[str, np.ndarray],
+    data: Mapping[str, object],
     plan: TrainingPlan,
     options: CompileOptions,
     progress: Progress,
@@ -96,19 +119,20 @@ def run_training(
     or a parameter is not a finite number any more, the parameters of the last whole epoch are put
     back and GraphcError `not-a-number` is raised.
     """
-    learners = [plan.learner(e) for e in range(plan.epochs)]  # a bad rate shows before any work
+    learners = [plan.learner_of(e) for e in range(plan.epochs)]  # a bad rate shows before any work
     prepare(model)
     model.convert(options.precision)  # before the statistics, which keep what digits there are
     precompute(model, data, backend=options.backend)
-    first = learners[0] if learners else plan.learner(0)
+    first = learners[0] if learners else plan.learner_of(0)
     options = replace(options, batch=_largest_batch(plan, data))
-    step = compile_training_step(model, first, options, criterion=plan.criterion)
+    step = compile_training_step(model, first, options, criterion=plan.criterion, seed=plan.seed)
     arrays, samples = check_inputs(step.signature, needed_inputs(step.signature, data))
     if samples == 0:
         raise fail("input", "training requires at least one sample, got none")
     records: list[EpochRecord] = []
     for epoch, learner in enumerate(learners):
         step.learner, step.nominal = learner, plan.size(epoch)
+        step.dropout_rate = plan.dropout.at(epoch)
         good = {name: value.copy() for name, value in model.values.items()}
         order = permutation(plan.seed, epoch, samples) if plan.shuffle else np.arange(samples)
         try:
@@ -125,9 +149,9 @@ def run_training(
     return records
 
 
-def _largest_batch(plan: TrainingPlan, data: Mapping[str, np.ndarray]) -> int:
+def _largest_batch(plan: TrainingPlan, data: Mapping[str, object]) -> int:
     """The bound for all epochs; no larger than the data set."""
-    samples = max([len(array) for array in data.values() if np.ndim(array)], default=1)
+    samples = max(map(sample_count, data.values()), default=1)
     sizes = [min(plan.size(e), samples) for e in range(plan.epochs)]
     return max([1, *sizes])
 
@@ -149,7 +173,7 @@ def _advice(what: str, epoch: int) -> str:
 
 def _run_epoch(
     step: TrainingStep,
-    arrays: Mapping[str, np.ndarray],
+    arrays: Mapping[str, np.ndarray | SparseRows],
     order: np.ndarray,
     epoch: int,
     progress: Progress,

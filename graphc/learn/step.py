@@ -11,15 +11,20 @@ from graphc.driver.compile import bind, node_names
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import prepare
 from graphc.learn.evaluate import require_sums
-from graphc.learn.sgd import SGD
+from graphc.learn.learner import Learner
 from graphc.model.model import Model
 from graphc.ops.nodes.layout import find_node
 from graphc.ops.nodes.leaves import ParameterParams
+from graphc.ops.nodes.normalisation import running_parameters
+from graphc.ops.nodes.training import DROPOUT_RATE, SEED_LIMIT, STEP
 from graphc.passes.expand_nodes import inputs_of
 from graphc.runtime.executable import Executable, Results
 from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import fail
 from graphc.support.graphs import reachable
+
+STEP_LIMIT = 2**32
+"""Training calls whose random numbers differ."""
 
 
 class TrainingStep:
@@ -28,34 +33,82 @@ class TrainingStep:
     The network's parameters are updated in place; they and the learner's state stay in the step's
     element type. `nominal` is the minibatch size that rates per minibatch refer to, by default the
     bound.
+
+    steps         calls so far. With the seed it decides what Dropout sets to zero: set it to go on
+                  where another step has stopped
+    dropout_rate  share of elements that Dropout nodes set to zero, in [0, 1)
     """
 
-    def __init__(self, executable: Executable, learner: SGD, nominal: int, criterion: str) -> None:
+    def __init__(
+        self,
+        executable: Executable,
+        learner: Learner,
+        nominal: int,
+        criterion: str,
+        dropout_rate: float = 0.0,
+    ) -> None:
         self._executable = executable
         self._learner = learner
+        self._settings_taken = {a.name for a in executable.signature.with_role("setting")}
+        self._samples = 0
         self.nominal = nominal
         self.criterion = criterion
+        self.dropout_rate = dropout_rate
+        self.steps = 0
 
     def __call__(self, /, **inputs: object) -> Results:
         """One update. Raises GraphcError `input` for a bad input, with nothing changed."""
-        return self._executable.run(inputs, self._settings)
+        results = self._executable.run(inputs, self._settings)
+        self._steps += 1
+        self._learner.observe(float(results[self.criterion]) / self._samples)
+        return results
 
     def _settings(self, samples: int) -> dict[str, float]:
+        """What the function takes of the numbers of this call."""
         if samples == 0:
             raise fail("input", "a training step requires at least one sample, got none")
-        return self._learner.settings(samples, self.nominal)
+        self._samples = samples
+        numbers = self._learner.settings(samples, self.nominal)
+        numbers |= {DROPOUT_RATE: self._dropout_rate, STEP: self._steps}
+        return {name: numbers[name] for name in self._settings_taken}
 
     @property
-    def learner(self) -> SGD:
-        """May be replaced between calls by one with other rates; `l2` is compiled in."""
+    def steps(self) -> int:
+        return self._steps
+
+    @steps.setter
+    def steps(self, steps: int) -> None:
+        if not 0 <= steps < STEP_LIMIT:
+            raise fail("bad-value", f"steps requires a number from 0 to 2^32 - 1, got {steps}")
+        self._steps = steps
+
+    @property
+    def dropout_rate(self) -> float:
+        return self._dropout_rate
+
+    @dropout_rate.setter
+    def dropout_rate(self, rate: float) -> None:
+        self._dropout_rate = checked_dropout(rate)
+
+    @property
+    def learner(self) -> Learner:
+        """May be replaced between calls by one with other rates; its rule and `l2` are compiled
+        in."""
         return self._learner
 
     @learner.setter
-    def learner(self, learner: SGD) -> None:
-        if learner.l2 != self._learner.l2:
+    def learner(self, learner: Learner) -> None:
+        compiled = self._learner
+        if learner.rule != compiled.rule:
             raise fail(
                 "bad-value",
-                f"the step was compiled for l2 = {self._learner.l2:g}, got {learner.l2:g}: "
+                f"the step was compiled for {compiled.rule}, got {learner.rule}: "
+                "compile another one",
+            )
+        if learner.l2 != compiled.l2:
+            raise fail(
+                "bad-value",
+                f"the step was compiled for l2 = {compiled.l2:g}, got {learner.l2:g}: "
                 "compile another one",
             )
         self._learner = learner
@@ -70,28 +123,59 @@ class TrainingStep:
         return self._executable.state
 
 
+def checked_dropout(rate: float) -> float:
+    """The rate; GraphcError `bad-value` unless it is in [0, 1)."""
+    if not 0 <= rate < 1:
+        raise fail("bad-value", f"dropout requires a rate from 0 to below 1, got {rate}")
+    return rate
+
+
 def training_passes(
-    model: Model, learner: SGD, options: CompileOptions, criterion: str | None = None
+    model: Model,
+    learner: Learner,
+    options: CompileOptions,
+    criterion: str | None = None,
+    seed: int = 0,
 ) -> tuple[list[str], list[pipelines.Pass]]:
     """The step's outputs, the trained criterion first, and the passes that make it."""
+    if not 0 <= seed < SEED_LIMIT:
+        raise fail("bad-value", f"a seed requires a whole number from 0 to 2^64 - 1, got {seed}")
     outputs = training_outputs(model, criterion)
     trained = trainable_parameters(model, outputs[0])
     passes = pipelines.training(
-        outputs, trained, options.precision, options.batch, learner=learner.rule, l2=learner.l2
+        outputs,
+        trained,
+        options.precision,
+        options.batch,
+        learner=learner.rule,
+        l2=learner.l2,
+        seed=seed,
     )
     return outputs, passes
 
 
 def compile_training_step(
-    model: Model, learner: SGD, options: CompileOptions, *, criterion: str | None = None
+    model: Model,
+    learner: Learner,
+    options: CompileOptions,
+    *,
+    criterion: str | None = None,
+    dropout: float = 0.0,
+    seed: int = 0,
 ) -> TrainingStep:
-    """A training step for `criterion`, by default the first criterion node."""
+    """A training step for `criterion`, by default the first criterion node.
+
+    dropout  share of elements that Dropout nodes set to zero; `seed` decides which
+    """
+    checked_dropout(dropout)
     prepare(model)
     outputs = training_outputs(model, criterion)
     require_sums(model, outputs)
     model.convert(options.precision)
-    executable = bind(model, lambda m, o: training_passes(m, learner, o, criterion)[1], options)
-    return TrainingStep(executable, learner, options.batch, outputs[0])
+    executable = bind(
+        model, lambda m, o: training_passes(m, learner, o, criterion, seed)[1], options
+    )
+    return TrainingStep(executable, learner, options.batch, outputs[0], dropout)
 
 
 def training_outputs(model: Model, criterion: str | None = None) -> list[str]:
@@ -108,14 +192,21 @@ def training_outputs(model: Model, criterion: str | None = None) -> list[str]:
 
 
 def trainable_parameters(model: Model, criterion: str) -> list[str]:
-    """Parameters with needGradient that the criterion depends on, in the network's order."""
+    """Parameters with needGradient that the criterion depends on, in the network's order.
+
+    Without those that a node moves by itself, such as the running mean of BatchNormalization.
+    """
     root = find_node(model.graph, criterion)
     assert root is not None
     used = reachable([root], inputs_of)
+    moved = {v.op for op in used for v in running_parameters(op)}
     names = [
         op.result.name or ""
         for op in model.graph.block
-        if op in used and isinstance(op.params, ParameterParams) and op.params.need_gradient
+        if op in used
+        and op not in moved
+        and isinstance(op.params, ParameterParams)
+        and op.params.need_gradient
     ]
     if not names:
         raise fail("missing-node", f"the criterion `{criterion}` depends on no trainable parameter")
@@ -123,7 +214,9 @@ def trainable_parameters(model: Model, criterion: str) -> list[str]:
 
 
 __all__: Sequence[str] = (
+    "STEP_LIMIT",
     "TrainingStep",
+    "checked_dropout",
     "compile_training_step",
     "trainable_parameters",
     "training_outputs",

@@ -9,9 +9,10 @@ from __future__ import annotations
 from graphc.ir.core import Function, Operation
 from graphc.ops.nodes.delays import DELAYS
 from graphc.ops.nodes.layout import display_name, node_params
-from graphc.ops.nodes.leaves import CONSTANT, INPUT, PARAMETER
+from graphc.ops.nodes.leaves import CONSTANT, INPUT, PARAMETER, SPARSE_INPUT
 from graphc.ops.nodes.statistics import STATISTICS
 
+LEAVES = (INPUT, SPARSE_INPUT, PARAMETER, CONSTANT)
 COLOURS = {
     "feature": "lightblue",
     "label": "khaki",
@@ -38,7 +39,7 @@ def network_picture(graph: Function) -> str:
         style = " [style=dotted, constraint=false]" if op.opdef in DELAYS else ""
         sources = dict.fromkeys(v.op for v in op.operands if v.op is not None)
         lines += [f"  {numbers[source]} -> {numbers[op]}{style};" for source in sources]
-    leaves = [numbers[op] for op in graph.block if op.opdef in (INPUT, PARAMETER, CONSTANT)]
+    leaves = [numbers[op] for op in graph.block if op.opdef in LEAVES]
     if leaves:
         lines.append(f"  {{ rank=source; {'; '.join(leaves)}; }}")
     return "\n".join([*lines, "}", ""])
@@ -46,6 +47,7 @@ def network_picture(graph: Function) -> str:
 
 def _node_attributes(op: Operation) -> str:
     size = str(op.result.type).removeprefix("matrix<").removesuffix(">")
+    size = size.replace(" image ", "\\nimage ")
     text = f"{_escaped(op.result.name or '')}\\n{display_name(op.opdef)} {size}"
     tags = node_params(op).tags
     colour = next((c for tag, c in COLOURS.items() if tag in tags), None)

@@ -12,16 +12,14 @@ from graphc.ops.elementwise import (
     add,
     cast,
     compare,
-    exp,
-    log,
     maximum,
     mul,
     select,
-    sqrt,
     stop_gradient,
     sub,
 )
 from graphc.ops.elementwise import div as divide
+from graphc.ops.functions import exp, log, sqrt
 from graphc.ops.reduction import broadcast, reduce_max, reduce_min, reduce_sum
 
 LOG_FLOOR = 1e-37
@@ -98,6 +96,14 @@ def cosine(b: IRBuilder, x: Value, y: Value, axis: int) -> Value:
         # A product and no choice of the whole result: nan in the other operand is not hidden.
         product = mul(b, product, select(b, is_zero, full_like(b, 0.0, root), inverse))
     return product
+
+
+def unit(b: IRBuilder, x: Value, axis: int) -> Value:
+    """x divided by its length along `axis`; 0, with slope 0, where that is 0."""
+    is_zero, root = _root_or_one(b, x, [axis])
+    inverse = divide(b, full_like(b, 1.0, root), root)
+    inverse = select(b, is_zero, full_like(b, 0.0, root), inverse)
+    return mul(b, x, broadcast(b, inverse, _type(x).dims))
 
 
 def _root_or_one(b: IRBuilder, x: Value, axes: Sequence[int]) -> tuple[Value, Value]:

@@ -56,6 +56,28 @@ def _sgd(
     return sub(b, parameter, new_velocity), [new_velocity]
 
 
+def _stepping(
+    b: IRBuilder,
+    parameter: Value,
+    gradient: Value,
+    states: Sequence[Value],
+    settings: Mapping[str, Value],
+) -> tuple[Value, list[Value]]:
+    """g ← β grad + (1 - β) g;  w ← w - s g."""
+    (direction,) = states
+    size, beta = settings["learning_rate"], settings["beta"]
+    assert isinstance(parameter.type, TensorType)
+    dims = parameter.type.dims
+    rest = sub(b, full_like(b, 1.0, beta), beta)
+    new_direction = add(
+        b,
+        mul(b, broadcast(b, beta, dims), gradient),
+        mul(b, broadcast(b, rest, dims), direction),
+    )
+    step = mul(b, broadcast(b, size, dims), new_direction)
+    return sub(b, parameter, step), [new_direction]
+
+
 SGD = Learner(
     name="sgd",
     summary="stochastic gradient descent with unit-gain momentum",
@@ -64,4 +86,12 @@ SGD = Learner(
     update=_sgd,
 )
 
-LEARNERS: dict[str, Learner] = {learner.name: learner for learner in (SGD,)}
+STEPPING_HEURISTIC = Learner(
+    name="stepping-heuristic",
+    summary="steps along a moving average of gradients, their size chosen from the losses",
+    states=("direction",),
+    settings=("learning_rate", "beta"),
+    update=_stepping,
+)
+
+LEARNERS: dict[str, Learner] = {learner.name: learner for learner in (SGD, STEPPING_HEURISTIC)}

@@ -123,7 +123,7 @@ def _overlap_add_reference(params: OverlapAddParams, y: Array) -> Array:
     sizes = y.shape[after : after + count]
     shape = (*y.shape[: params.axis], *params.extents, *y.shape[after + count :])
     result = np.zeros(shape, y.dtype)
-    for offset in np.ndindex(*sizes):
+    for offset in reversed(list(np.ndindex(*sizes))):  # earlier windows are added first
         place = tuple(
             slice(o, o + n * s, s)
             for o, n, s in zip(offset, y.shape[params.axis : after], params.strides, strict=True)

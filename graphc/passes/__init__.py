@@ -21,6 +21,7 @@ from graphc.passes.manager import Pass, parse_pipeline
 from graphc.passes.plan_memory import PlanMemory
 from graphc.passes.simplify import Simplify
 from graphc.passes.synthesize_gradient import SynthesizeGradient
+from graphc.passes.synthesize_tangent import SynthesizeTangent
 from graphc.support.diagnostics import DiagnosticSink
 
 PASSES: dict[str, type[Pass]] = {
@@ -31,6 +32,7 @@ PASSES: dict[str, type[Pass]] = {
         ExpandNodes,
         # tensor level
         SynthesizeGradient,
+        SynthesizeTangent,
         ApplyLearner,
         AccumulateStatistics,
         Simplify,

@@ -12,9 +12,17 @@ becomes, for `expand-nodes{outputs = ["z"], precision = f32, batch = 256}`,
       return %z
     }
 
-Only what the outputs need is expanded, inputs before their readers. Inputs, parameters and computed
+A sparse input `x` of 1000 rows becomes two arguments, the places of its numbers and the numbers,
+
+    dim K <= 1000
+    func @main(%x.indices: tensor<NxKxi32> input, %x.values: tensor<NxKxf32> input, …
+      %x = put_add %x.values, %x.indices {size = 1000} : tensor<Nx1000xf32>
+
+whose products `simplify` turns into lookups. Only what the outputs need is expanded, inputs before their readers. Inputs, parameters and computed
 statistics become arguments, in the order of the network. A cycle is an error that names its nodes.
-O(nodes + edges).
+With `training = true` the nodes that compute something else in training do so: the numbers that
+they need of a call are further arguments, and the new values of the parameters that they move are
+results with `updates`. O(nodes + edges).
 """
 
 from __future__ import annotations
@@ -25,12 +33,21 @@ from typing import ClassVar
 
 from graphc.ir.context import Context
 from graphc.ir.core import Function, IRBuilder, Module, Operation, RegionKind, ResultInfo, Value
-from graphc.ir.types import DType, Symbol
+from graphc.ir.types import DType, Symbol, TensorType
 from graphc.ops.control import RETURN
+from graphc.ops.indexed import put_add
+from graphc.ops.movement import RESHAPE, ReshapeParams
 from graphc.ops.nodes.delays import DELAYS
-from graphc.ops.nodes.layout import display_name, find_node, node_type, tensor_type
-from graphc.ops.nodes.leaves import INPUT, PARAMETER
+from graphc.ops.nodes.layout import (
+    display_name,
+    find_node,
+    node_type,
+    tensor_dims,
+    tensor_type,
+)
+from graphc.ops.nodes.leaves import INPUT, PARAMETER, SPARSE_INPUT
 from graphc.ops.nodes.statistics import STATISTICS, StatisticParams
+from graphc.ops.nodes.training import SEED_LIMIT, TrainingCall
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.support.diagnostics import DiagnosticSink, Note, suggestion
@@ -47,9 +64,17 @@ def inputs_of(op: Operation) -> list[Operation]:
 
 
 def expand_nodes(
-    graph: Function, outputs: Sequence[str], dtype: DType, samples: Symbol, sink: DiagnosticSink
+    graph: Function,
+    outputs: Sequence[str],
+    dtype: DType,
+    samples: Symbol,
+    sink: DiagnosticSink,
+    training_seed: int | None = None,
 ) -> Function | None:
-    """The function that computes the named nodes; None after errors, which are in the sink."""
+    """The function that computes the named nodes; None after errors, which are in the sink.
+
+    training_seed  compute them as in training, with this seed of all that is random
+    """
     roots = _find_outputs(graph, outputs, sink)
     needed = reachable(roots, inputs_of)
     in_order = [op for op in graph.block if op in needed]
@@ -59,18 +84,66 @@ def expand_nodes(
     assert order is not None
     function = Function(MAIN, RegionKind.SSA, location=graph.location)
     values: dict[Operation, Value] = {}
+    sparse: dict[Operation, tuple[Value, Value]] = {}
     for role in ("input", "parameter"):
         for op in in_order:
-            if _argument_role(op) == role:
-                type = tensor_type(node_type(op), samples, dtype)
+            if _argument_role(op) != role:
+                continue
+            type = tensor_type(node_type(op), samples, dtype)
+            if op.opdef is SPARSE_INPUT:
+                sparse[op] = _sparse_arguments(function, op, type, len(sparse))
+                _require_free_names(graph, op, sparse[op], sink)
+            else:
                 values[op] = function.add_argument(op.result.name or "", type, role)
+    call = None
+    if training_seed is not None:
+        call = TrainingCall(function, dtype, samples, training_seed, sink)
     builder = IRBuilder(function.block)
+    for op, (indices, numbers) in sparse.items():
+        with builder.at(op.location):
+            values[op] = put_add(builder, numbers, indices, node_type(op).rows or 0)
+        values[op].name = op.result.name
     for op in order:
         if op not in values:
-            values[op] = _expand(builder, op, values, dtype)
-    builder.emit(RETURN, [values[op] for op in roots])
+            values[op] = _expand(builder, op, values, dtype, call)
+    updates = call.updates if call is not None else {}
+    builder.emit(RETURN, [*(values[op] for op in roots), *updates.values()])
     function.results = [ResultInfo(op.result.name or "") for op in roots]
-    return function
+    function.results += [ResultInfo(p.name or "", p.name) for p in updates]
+    return None if sink.has_errors else function
+
+
+def _sparse_arguments(
+    function: Function, op: Operation, type: TensorType, place: int
+) -> tuple[Value, Value]:
+    """Indices and values [N, K] of a sparse input; K is a dim of its own, no larger than a row."""
+    samples, rows = type.dims
+    assert isinstance(rows, int)
+    entries = TensorType((samples, Symbol(f"K{place + 1}" if place else "K", rows)), type.dtype)
+    name = op.result.name or ""
+    indices = function.add_argument(f"{name}.indices", entries.with_dtype(DType.I32), "input")
+    return indices, function.add_argument(f"{name}.values", entries, "input")
+
+
+def _require_free_names(
+    graph: Function, op: Operation, arguments: Sequence[Value], sink: DiagnosticSink
+) -> None:
+    for argument in arguments:
+        taken = find_node(graph, argument.name or "")
+        if taken is not None:
+            message = (
+                f"the sparse input `{op.result.name}` is handed over as `{argument.name}`, "
+                "which another node is called"
+            )
+            notes = [Note(f"`{taken.result.name}` is defined here", taken.location.span)]
+            sink.error("duplicate-name", message, op.location, notes=notes)
+
+
+def _symbols(function: Function) -> list[Symbol]:
+    """The dims of the arguments, each once."""
+    types = [a.type for a in function.arguments]
+    found = [d for t in types if isinstance(t, TensorType) for d in t.symbols()]
+    return list(dict.fromkeys(found))
 
 
 def _find_outputs(graph: Function, names: Sequence[str], sink: DiagnosticSink) -> list[Operation]:
@@ -88,19 +161,29 @@ def _find_outputs(graph: Function, names: Sequence[str], sink: DiagnosticSink) -
 
 
 def _argument_role(op: Operation) -> str | None:
-    if op.opdef is INPUT:
+    if op.opdef in (INPUT, SPARSE_INPUT):
         return "input"
     is_statistic = op.opdef in STATISTICS and isinstance(op.params, StatisticParams)
     return "parameter" if op.opdef is PARAMETER or is_statistic else None
 
 
 def _expand(
-    builder: IRBuilder, op: Operation, values: dict[Operation, Value], dtype: DType
+    builder: IRBuilder,
+    op: Operation,
+    values: dict[Operation, Value],
+    dtype: DType,
+    call: TrainingCall | None,
 ) -> Value:
-    assert op.opdef.expand is not None
     operands = [values[v.op] for v in op.operands if v.op is not None]
     with builder.at(op.location):
-        value = op.opdef.expand(builder, op, operands, dtype)
+        if call is not None and op.opdef.expand_training is not None:
+            value = op.opdef.expand_training(builder, op, operands, call)
+        else:
+            assert op.opdef.expand is not None
+            value = op.opdef.expand(builder, op, operands, dtype)
+        if value in operands:  # a value of its own, for whoever asks for the node by its name
+            params = ReshapeParams(tensor_dims(value))
+            value = builder.emit_one(RESHAPE, value, params=params)
     if value.name is None:
         value.name = op.result.name
     return value
@@ -168,7 +251,10 @@ def _walk_cycle(component: list[Operation]) -> list[Operation]:
 
 @dataclass(frozen=True)
 class ExpandNodes(Pass):
-    """`outputs`: node names; `batch`: the bound on the number of samples in a call."""
+    """`outputs`: node names; `batch`: the bound on the number of samples in a call.
+
+    training  as the nodes are computed in training; `seed` of what is random there
+    """
 
     name: ClassVar[str] = "expand-nodes"
     summary: ClassVar[str] = "replace the network by tensor operations that compute the outputs"
@@ -178,6 +264,8 @@ class ExpandNodes(Pass):
     outputs: tuple[str, ...]
     precision: DType = DType.F32
     batch: int = 256
+    training: bool = False
+    seed: int = 0
 
     def run(self, module: Module, context: Context) -> PassOutcome:
         graphs = [f for f in module.functions if f.kind is RegionKind.GRAPH]
@@ -191,10 +279,20 @@ class ExpandNodes(Pass):
                 "bad-option", "expand-nodes requires a float precision and batch >= 1"
             )
             return PassOutcome(False)
+        if not 0 <= self.seed < SEED_LIMIT:
+            context.sink.error(
+                "bad-option", f"expand-nodes requires a seed from 0 to 2^64 - 1, got {self.seed}"
+            )
+            return PassOutcome(False)
         samples = Symbol("N", self.batch)
-        function = expand_nodes(graphs[0], self.outputs, self.precision, samples, context.sink)
+        seed = self.seed if self.training else None
+        function = expand_nodes(
+            graphs[0], self.outputs, self.precision, samples, context.sink, seed
+        )
         if function is None:
             return PassOutcome(False)
         module.functions = [f for f in module.functions if f is not graphs[0]] + [function]
-        module.dims = [d for d in module.dims if d.name != samples.name] + [samples]
+        dims = list(dict.fromkeys([samples, *_symbols(function)]))
+        names = {d.name for d in dims}
+        module.dims = [d for d in module.dims if d.name not in names] + dims
         return PassOutcome(True, {"operations": len(function.block)})

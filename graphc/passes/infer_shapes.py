@@ -6,11 +6,13 @@ becomes
     %W = node.parameter {rows = 10, cols = 64} : matrix<10x64>
     %h = node.times %W, %x : matrix<10x*>
 
+What the columns are images of, if they are, is found with the sizes: `matrix<784x* image 28x28x1>`.
+
 Sizes flow forward by the type rules, and from a node back to a parameter that feeds it by the
 `refine` rules; nothing else is inferred backwards (the toolkit's rule, book 4.1.4). Sums speak
 last, since several sizes would fit them and one of any other node does. Cycles through
 delays are fine: a worklist runs until nothing changes. O(edges) rule calls, as each of a node's two
-sizes becomes known once. Every mismatch is reported with the places of both operands.
+sizes, and its image, becomes known once. Every mismatch is reported with the places of both operands.
 """
 
 from __future__ import annotations

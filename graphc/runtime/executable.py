@@ -17,15 +17,18 @@ from graphc.runtime.signature import (
     Result,
     Shape,
     Signature,
+    SparseInput,
     concrete_shape,
 )
+from graphc.runtime.sparse import SparseRows, sparse_rows
 from graphc.support.diagnostics import GraphcError, fail, suggestion
 
 Array = np.ndarray
 Compiled = Callable[[Sequence[Array], Sequence[Array], Mapping[str, int]], None]
 """(arguments, fresh results, sizes of the dims): runs the function once."""
 Settings = Mapping[str, float] | Callable[[int], Mapping[str, float]]
-"""Numbers of a call by name, or what they are for a number of samples."""
+"""Numbers of a call by name, or what they are for a number of samples; those of an integer type
+are given as int."""
 Recompile = Callable[[int], tuple[Compiled, Signature]]
 """A function for this bound on every dim, which is a power of two."""
 
@@ -95,6 +98,37 @@ class _Port:
         return _Port(port.name, NUMPY_DTYPES[port.dtype], port.shape, known, is_number)
 
 
+@dataclass(frozen=True, slots=True)
+class _Sparse:
+    """Where an input of two arguments goes, and the most entries of a sample."""
+
+    name: str
+    rows: int
+    indices: int
+    values: int
+    bound: int
+
+    @staticmethod
+    def of(port: SparseInput, signature: Signature, places: Mapping[str, int]) -> _Sparse:
+        bounds = {d.name: d.bound for d in signature.dims}
+        indices, values = places[port.indices], places[port.values]
+        entries = signature.arguments[indices].shape[1]
+        bound = bounds[entries] if isinstance(entries, str) else entries
+        return _Sparse(port.name, port.rows, indices, values, bound)
+
+    def read(self, value: object) -> SparseRows:
+        """`value` in any of the accepted forms; GraphcError `input`."""
+        rows = sparse_rows(self.name, value, self.rows)
+        if rows.most_entries > self.bound:
+            counts = np.diff(rows.offsets)
+            raise fail(
+                "input",
+                f"input {self.name} requires at most {self.bound} entries in a sample, got "
+                f"{rows.most_entries} in sample {int(np.argmax(counts))}",
+            )
+        return rows
+
+
 @dataclass(frozen=True)
 class _Plan:
     """A compiled function and all that a call has to know of its signature."""
@@ -102,7 +136,8 @@ class _Plan:
     compiled: Compiled
     signature: Signature
     ports: tuple[_Port, ...]
-    inputs: dict[str, int]
+    inputs: dict[str, int]  # of a sparse one its indices
+    sparse: dict[int, _Sparse]
     settings: dict[str, int]
     held: tuple[tuple[int, bool], ...]  # (argument, whether it is state) of parameters and state
     results: tuple[_Port, ...]
@@ -112,11 +147,15 @@ class _Plan:
     @staticmethod
     def of(compiled: Compiled, signature: Signature) -> _Plan:
         arguments = list(enumerate(signature.arguments))
+        places = {a.name: i for i, a in arguments}
+        sparse = [_Sparse.of(s, signature, places) for s in signature.sparse]
+        places |= {s.name: s.indices for s in sparse}
         return _Plan(
             compiled,
             signature,
             tuple(_Port.of(a) for a in signature.arguments),
-            {a.name: i for i, a in arguments if a.role == "input"},
+            {name: places[name] for name in signature.input_names},
+            {places[s.name]: s for s in sparse},
             {a.name: i for i, a in arguments if a.role == "setting"},
             tuple((i, a.role == "state") for i, a in arguments if a.role in ("parameter", "state")),
             tuple(_Port.of(r) for r in signature.fresh_results),
@@ -238,21 +277,30 @@ class Executable:
 
 def check_inputs(
     signature: Signature, inputs: Mapping[str, object]
-) -> tuple[dict[str, Array], int]:
+) -> tuple[dict[str, Array | SparseRows], int]:
     """The inputs by their declared names, converted and contiguous, and the number of samples.
 
-    For callers that cut a data set into minibatches: the bound is not checked. Raises GraphcError
+    For callers that cut a data set into minibatches: the bound on samples is not checked, and
+    either kind of value may be indexed by a slice or by the numbers of samples. Raises GraphcError
     `input`.
     """
     plan = _Plan.of(lambda _arguments, _results, _sizes: None, signature)
-    arguments, sizes = _bind(plan, inputs)
-    arrays = {name: arguments[i] for name, i in plan.inputs.items()}
-    return {name: a for name, a in arrays.items() if a is not None}, _samples(sizes)
+    found: dict[str, Array | SparseRows] = {}
+    places = _places(plan, inputs)
+    sizes: dict[str, int] = {}
+    for index, value in places.items():
+        if (sparse := plan.sparse.get(index)) is not None:
+            found[sparse.name] = rows = sparse.read(value)
+            _note_samples(plan.ports[index], sparse.name, len(rows), sizes)
+        else:
+            port = plan.ports[index]
+            found[port.name] = _input(port, value, sizes)
+    return {name: found[name] for name in plan.inputs}, _samples(sizes)
 
 
-def needed_inputs(signature: Signature, data: Mapping[str, Array]) -> dict[str, Array]:
-    """The arrays of a data set that the function takes; the data set may hold more."""
-    names = {a.name.lower() for a in signature.with_role("input")}
+def needed_inputs(signature: Signature, data: Mapping[str, object]) -> dict[str, object]:
+    """What of a data set the function takes; the data set may hold more."""
+    names = {name.lower() for name in signature.input_names}
     return {name: array for name, array in data.items() if name.lower() in names}
 
 
@@ -264,16 +312,48 @@ def _bind(plan: _Plan, inputs: Mapping[str, object]) -> tuple[list[Array | None]
     """The arguments with the inputs filled in, and the sizes of the dims that they have."""
     arguments: list[Array | None] = [None] * len(plan.ports)
     sizes: dict[str, int] = {}
+    for index, value in _places(plan, inputs).items():
+        if (sparse := plan.sparse.get(index)) is not None:
+            rows = sparse.read(value)
+            port = plan.ports[sparse.values]
+            _note_samples(port, sparse.name, len(rows), sizes)
+            padded = rows.padded(port.dtype)
+            arguments[sparse.indices], arguments[sparse.values] = padded
+            sizes.update((d, n) for d, n in zip(port.shape, padded[1].shape) if isinstance(d, str))
+        else:
+            arguments[index] = _input(plan.ports[index], value, sizes)
+    return arguments, sizes
+
+
+def _places(plan: _Plan, inputs: Mapping[str, object]) -> dict[int, object]:
+    """The inputs by the argument that each is for, a sparse one by its indices; each is there."""
+    places: dict[int, object] = {}
     for name, value in inputs.items():
         index = plan.inputs.get(name)
         if index is None:
             index = _find(plan, name)
-        if arguments[index] is not None:
-            raise fail("input", f"input {plan.ports[index].name} is given twice")
-        arguments[index] = _input(plan.ports[index], value, sizes)
+        if index in places:
+            raise fail("input", f"input {_input_name(plan, index)} is given twice")
+        places[index] = value
     if len(inputs) != len(plan.inputs):
-        raise _missing(plan, inputs, arguments)
-    return arguments, sizes
+        raise _missing(plan, inputs, places)
+    return places
+
+
+def _input_name(plan: _Plan, index: int) -> str:
+    sparse = plan.sparse.get(index)
+    return plan.ports[index].name if sparse is None else sparse.name
+
+
+def _note_samples(port: _Port, name: str, samples: int, sizes: dict[str, int]) -> None:
+    """Note the samples of a sparse input, which have to be those of the others."""
+    dim = port.shape[0]
+    assert isinstance(dim, str)
+    if sizes.setdefault(dim, samples) != samples:
+        raise fail(
+            "input",
+            f"input {name} requires {sizes[dim]} samples as another input has, got {samples}",
+        )
 
 
 def _input(port: _Port, value: object, sizes: dict[str, int]) -> Array:
@@ -344,9 +424,9 @@ def _unknown(plan: _Plan, name: str) -> GraphcError:
 
 
 def _missing(
-    plan: _Plan, inputs: Mapping[str, object], arguments: Sequence[Array | None]
+    plan: _Plan, inputs: Mapping[str, object], places: Mapping[int, object]
 ) -> GraphcError:
-    absent = [name for name, index in plan.inputs.items() if arguments[index] is None]
+    absent = [name for name, index in plan.inputs.items() if index not in places]
     given = ", ".join(inputs) or "none"
     return fail(
         "input",
@@ -364,6 +444,8 @@ def _add_settings(
             near = suggestion(name, plan.settings)
             raise fail("input", f"no setting is called `{name}`; the settings are: {listed}{near}")
         port = plan.ports[index]
+        if port.dtype.kind == "i" and not isinstance(value, int):
+            raise fail("input", f"setting {name} requires a whole number, got {value}")
         arguments[index] = np.full(port.fixed or (), value, port.dtype)
     if len(settings) != len(plan.settings):
         absent = ", ".join(n for n in plan.settings if n not in settings)

@@ -62,17 +62,48 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
+class SparseInput:
+    """One input of `rows` numbers a sample that is handed over as two arguments.
+
+    `indices` i32[N, K] says where in a sample the `values` [N, K] stand.
+    """
+
+    name: str
+    rows: int
+
+    @property
+    def indices(self) -> str:
+        return f"{self.name}.indices"
+
+    @property
+    def values(self) -> str:
+        return f"{self.name}.values"
+
+
+@dataclass(frozen=True, slots=True)
 class Signature:
-    """Arguments and results in the order of the function's IR, and the arena it needs."""
+    """Arguments and results in the order of the function's IR, and the arena it needs.
+
+    sparse  the inputs that are two arguments each
+    """
 
     name: str
     dims: tuple[Dimension, ...]
     arguments: tuple[Argument, ...]
     results: tuple[Result, ...]
     arena_bytes: int
+    sparse: tuple[SparseInput, ...] = ()
 
     def with_role(self, role: Role) -> tuple[Argument, ...]:
         return tuple(a for a in self.arguments if a.role == role)
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """What a caller has to give: an input of two arguments counts as one."""
+        by_indices = {s.indices: s.name for s in self.sparse}
+        values = {s.values for s in self.sparse}
+        names = [a.name for a in self.with_role("input") if a.name not in values]
+        return tuple(by_indices.get(name, name) for name in names)
 
     @property
     def fresh_results(self) -> tuple[Result, ...]:

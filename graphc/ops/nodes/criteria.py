@@ -11,18 +11,21 @@ import numpy as np
 
 from graphc.ir.core import Array, InferRule, IRBuilder, OpDef, Operation, Value
 from graphc.ir.params import Params
-from graphc.ir.types import DType, Type
+from graphc.ir.types import DType, MatrixType, Type, TypeRuleError
 from graphc.ops import composites
 from graphc.ops.constant import full_like
-from graphc.ops.elementwise import NOT_EQUAL, absolute, cast, compare, mul, neg, sub
+from graphc.ops.elementwise import NOT_EQUAL, absolute, add, cast, compare, mul, neg, sub
 from graphc.ops.nodes.layout import (
     SCALAR,
     matrix,
+    merged,
     node_def,
     operand_types,
     refine_equal,
     require_equal_sizes,
     row_axis,
+    spread,
+    tensor_dims,
 )
 from graphc.ops.reduction import reduce_sum
 
@@ -67,6 +70,45 @@ def _expand_cross_entropy_with_softmax(
     return neg(b, _total(b, mul(b, label, log_probability)))
 
 
+def _infer_logistic(types: Sequence[Type], _params: Params) -> Sequence[Type]:
+    label, probability, *weights = (matrix(t) for t in types)
+    require_equal_sizes(label, probability, "label and probability")
+    if len(weights) > 1:
+        raise TypeRuleError(f"requires at most one weight, got {len(weights)}", operand=3)
+    both = merged(label, probability)
+    for weight in weights:
+        rows = None in (weight.rows, both.rows) or weight.rows in (1, both.rows)
+        cols = None in (weight.cols, both.cols) or weight.cols == both.cols
+        if not (rows and cols):
+            raise TypeRuleError(
+                f"requires a weight for each column or each element of {both}, got {weight}",
+                operand=2,
+                slug="shape-mismatch",
+            )
+    return [SCALAR]
+
+
+def _refine_logistic(types: Sequence[MatrixType], _params: Params) -> Sequence[MatrixType]:
+    both = merged(types[0], types[1])
+    weights = [merged(t, MatrixType(1, both.cols)) for t in types[2:]]
+    return [*(merged(t, both) for t in types[:2]), *weights]
+
+
+def _expand_logistic(
+    b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType
+) -> Value:
+    label, probability, *weights = operands
+    one = full_like(b, 1.0, label)
+    holds = mul(b, label, composites.clamped_log(b, probability))
+    fails = mul(b, sub(b, one, label), composites.clamped_log(b, sub(b, one, probability)))
+    terms = add(b, holds, fails)
+    if weights:
+        types = operand_types(op)
+        weight = spread(b, weights[0], types[2], types[0], tensor_dims(label))
+        terms = mul(b, terms, weight)
+    return neg(b, _total(b, terms))
+
+
 def _expand_error_prediction(
     b: IRBuilder, op: Operation, operands: Sequence[Value], dtype: DType
 ) -> Value:
@@ -96,6 +138,13 @@ def _cross_entropy_reference(_p: Params, label: Array, probability: Array) -> Ar
 def _cross_entropy_with_softmax_reference(_p: Params, label: Array, score: Array) -> Array:
     shifted = score - score.max(axis=0, keepdims=True, initial=-np.inf)
     return _scalar(-np.sum(label * (shifted - np.log(np.exp(shifted).sum(axis=0)))))
+
+
+def _logistic_reference(_p: Params, label: Array, probability: Array, *weights: Array) -> Array:
+    holds = np.log(np.maximum(probability, composites.LOG_FLOOR))
+    fails = np.log(np.maximum(1 - probability, composites.LOG_FLOOR))
+    terms = label * holds + (1 - label) * fails
+    return _scalar(-np.sum(terms * weights[0] if weights else terms))
 
 
 def _error_prediction_reference(_p: Params, label: Array, score: Array) -> Array:
@@ -170,6 +219,17 @@ ERROR_PREDICTION = _criterion(
     "V = Σ [argmax label ≠ argmax prediction], first maximum on ties",
     "book 2.4.3",
 )
+LOGISTIC = node_def(
+    "logistic",
+    "cross entropy of the probabilities of yes or no, weighted by column or element on request",
+    ("label", "probability", "weight*"),
+    infer=_infer_logistic,
+    refine=_refine_logistic,
+    reference=_logistic_reference,
+    expand=_expand_logistic,
+    equation="V = -Σ w (y ln max(p, 1e-37) + (1 - y) ln max(1 - p, 1e-37)), w = 1 if not given",
+    source="toolkit of January 2016, beyond the book",
+)
 MATRIX_L1_REG = _criterion(
     "matrix_l1_reg",
     "the sum of absolute values",
@@ -195,6 +255,7 @@ OPS = (
     CROSS_ENTROPY,
     CROSS_ENTROPY_WITH_SOFTMAX,
     ERROR_PREDICTION,
+    LOGISTIC,
     MATRIX_L1_REG,
     MATRIX_L2_REG,
 )

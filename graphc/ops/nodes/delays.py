@@ -39,7 +39,7 @@ def _infer_delay(types: Sequence[Type], params: DelayParams) -> Sequence[Type]:
             operand=0,
             slug="shape-mismatch",
         )
-    return [MatrixType(params.rows or x.rows, SAMPLES)]
+    return [MatrixType(params.rows or x.rows, SAMPLES, x.image)]
 
 
 def _delay(name: str, summary: str, equation: str) -> OpDef:

@@ -9,7 +9,7 @@ import numpy as np
 from graphc.ir.core import Array, InferRule, IRBuilder, OpDef, Operation, Value
 from graphc.ir.params import Params
 from graphc.ir.types import DType, MatrixDim, MatrixType, Type, TypeRuleError
-from graphc.ops import composites, elementwise
+from graphc.ops import composites, elementwise, functions
 from graphc.ops.nodes.layout import (
     equal_sizes,
     matrix,
@@ -18,6 +18,7 @@ from graphc.ops.nodes.layout import (
     node_type,
     operand_types,
     refine_equal,
+    require_equal_images,
     row_axis,
     spread,
     tensor_dims,
@@ -98,7 +99,7 @@ NEGATE = _unary("negate", "the negative", elementwise.neg, np.negative, "V = -X"
 SIGMOID = _unary(
     "sigmoid",
     "logistic sigmoid of each element",
-    elementwise.sigmoid,
+    functions.sigmoid,
     lambda x: 0.5 * (1 + np.tanh(0.5 * x)),
     "V = 1 / (1 + e^-X)",
     "book 2.4.2",
@@ -106,7 +107,7 @@ SIGMOID = _unary(
 TANH = _unary(
     "tanh",
     "hyperbolic tangent of each element",
-    elementwise.tanh,
+    functions.tanh,
     np.tanh,
     "V = tanh X",
     "book 2.4.2",
@@ -122,9 +123,17 @@ RECTIFIED_LINEAR = _unary(
 EXP = _unary(
     "exp",
     "exponential of each element",
-    elementwise.exp,
+    functions.exp,
     np.exp,
     "V = e^X",
+    "toolkit, beyond the book",
+)
+COSINE = _unary(
+    "cosine",
+    "cosine of each element, in radians",
+    functions.cos,
+    np.cos,
+    "V = cos X",
     "toolkit, beyond the book",
 )
 LOG = _unary(
@@ -172,16 +181,22 @@ def _sum_type(a: MatrixType, b: MatrixType, *, repeat_columns: bool) -> MatrixTy
         assert big.rows is not None and small.rows is not None
         row_vector = small.rows == 1 and small.cols == big.cols
         column_vector = small.cols == 1 and big.rows % small.rows == 0
-        if big == small or row_vector or column_vector:
-            return big
+        if big.size == small.size or row_vector or column_vector:
+            return _with_image(big, small)
     if repeat_columns and a.rows == b.rows and _divides(b.cols, a.cols):
-        return a
+        return _with_image(a, b)
     raise TypeRuleError(
         f"requires equal sizes, or one operand a row vector over the same columns or a column "
         f"vector whose rows divide the other's, got {a} and {b}",
         operand=1,
         slug="shape-mismatch",
     )
+
+
+def _with_image(big: MatrixType, small: MatrixType) -> MatrixType:
+    """The size of `big`; its columns are images if those of either are."""
+    require_equal_images(big, small, "operands")
+    return merged(big, MatrixType(None, None, small.image))
 
 
 def _divides(part: MatrixDim, whole: MatrixDim) -> bool:
@@ -261,7 +276,7 @@ def _expand_element_times(
 
 def _infer_scale(types: Sequence[Type], _params: Params) -> Sequence[Type]:
     factor, x = matrix(types[0]), matrix(types[1])
-    if factor.is_known and factor != MatrixType(1, 1):
+    if factor.is_known and factor.size != (1, 1):
         raise TypeRuleError(
             f"requires a 1x1 first operand, got {factor}", operand=0, slug="shape-mismatch"
         )
@@ -329,6 +344,7 @@ OPS = (
     TANH,
     RECTIFIED_LINEAR,
     EXP,
+    COSINE,
     LOG,
     SOFTMAX,
     LOG_SOFTMAX,

@@ -25,7 +25,7 @@ from graphc.ir.core import (
 )
 from graphc.ir.params import Params
 from graphc.ir.types import SAMPLES, Dim, DType, MatrixType, TensorType, Type, TypeRuleError
-from graphc.ops.movement import reshape
+from graphc.ops.movement import reshape, transpose
 from graphc.ops.reduction import broadcast
 
 TAGS = ("feature", "label", "criterion", "evaluation", "output", "multiseq")
@@ -63,8 +63,10 @@ def node_def(
     infer: InferRule,
     params: type[Params] = PlainNode,
     expand: ExpandRule | None = None,
+    expand_training: ExpandRule | None = None,
     refine: RefineRule | None = None,
     reference: Reference | None = None,
+    typed_reference: Reference | None = None,
     constraints: tuple[str, ...] = (),
     equation: str = "",
     source: str = "",
@@ -77,8 +79,10 @@ def node_def(
         params=params,
         infer=infer,
         expand=expand,
+        expand_training=expand_training,
         refine=refine,
         reference=reference,
+        typed_reference=typed_reference,
         codegen=NodeLevel(),
         vjp=NotDifferentiable.NONE,
         level=Level.NODE,
@@ -146,6 +150,7 @@ def equal_sizes(what: str) -> InferRule:
     def infer(types: Sequence[Type], _params: Params) -> Sequence[Type]:
         a, b = matrix(types[0]), matrix(types[1])
         require_equal_sizes(a, b, what)
+        require_equal_images(a, b, what)
         return [merged(a, b)]
 
     return infer
@@ -179,9 +184,22 @@ def require_equal_sizes(a: MatrixType, b: MatrixType, what: str) -> None:
         )
 
 
+def require_equal_images(a: MatrixType, b: MatrixType, what: str) -> None:
+    """Columns of one length that are images have to be images of one shape."""
+    if a.rows == b.rows and None not in (a.image, b.image) and a.image != b.image:
+        raise TypeRuleError(
+            f"requires {what} that are images of one shape, got {a} and {b}; Reshape without image "
+            "sizes makes plain columns of one",
+            operand=1,
+            slug="shape-mismatch",
+        )
+
+
 def merged(a: MatrixType, b: MatrixType) -> MatrixType:
-    """What is known of a size from two that agree."""
-    return MatrixType(b.rows if a.rows is None else a.rows, b.cols if a.cols is None else a.cols)
+    """What is known of a size, and of what its columns are images of, from two that agree."""
+    rows = b.rows if a.rows is None else a.rows
+    images = [t.image for t in (a, b) if t.image is not None and t.image.rows == rows]
+    return MatrixType(rows, b.cols if a.cols is None else a.cols, images[0] if images else None)
 
 
 def refine_equal(types: Sequence[MatrixType], _params: Params) -> Sequence[MatrixType]:
@@ -198,7 +216,7 @@ def spread(
     A row vector is repeated over the rows; a column vector whose length divides the rows is tiled
     downwards and repeated over the columns; fewer columns are repeated consecutively.
     """
-    if source == target:
+    if source.size == target.size:
         return x
     assert isinstance(source.rows, int) and isinstance(target.rows, int)
     assert source.cols is not None
@@ -218,6 +236,16 @@ def spread(
         folded = (target.rows, source.cols, target.cols // source.cols)
         return reshape(b, broadcast(b, reshape(b, x, (source.rows, source.cols, 1)), folded), dims)
     return broadcast(b, x, dims)
+
+
+def by_column(b: IRBuilder, x: Value, type: MatrixType) -> Value:
+    """A node as [columns, rows], whether its columns are samples or not."""
+    return x if type.has_samples else transpose(b, x, (1, 0))
+
+
+def from_columns(b: IRBuilder, x: Value, type: MatrixType) -> Value:
+    """A tensor [columns, rows] as it lies in memory for a node of this type."""
+    return x if type.has_samples else transpose(b, x, (1, 0))
 
 
 def tensor_dims(x: Value) -> tuple[Dim, ...]:

@@ -9,16 +9,29 @@ from typing import Literal
 import numpy as np
 
 from graphc.ir.core import Array, IRBuilder, Operation, Value
-from graphc.ir.types import DType, MatrixType, TensorType, Type, TypeRuleError
+from graphc.ir.types import (
+    SAMPLES,
+    DType,
+    Image,
+    MatrixType,
+    TensorType,
+    Type,
+    TypeRuleError,
+)
 from graphc.ops.constant import constant
-from graphc.ops.nodes.layout import NodeParams, node_def, per_sample
+from graphc.ops.nodes.layout import MAX_ROWS, NodeParams, node_def, per_sample
 
 Init = Literal["uniform", "gaussian", "fixed_value", "from_file"]
 
 
 @dataclass(frozen=True)
 class InputParams(NodeParams):
-    rows: int
+    """`rows` numbers a sample; or an image, `rows` 0: then they follow from its sizes."""
+
+    rows: int = 0
+    width: int = 0
+    height: int = 0
+    channels: int = 0
     tags: tuple[str, ...] = ()
 
 
@@ -50,8 +63,22 @@ def _require_size(name: str, value: int, least: int) -> None:
 
 
 def _infer_input(_types: Sequence[Type], params: InputParams) -> Sequence[Type]:
-    _require_size("rows", params.rows, 1)
-    return [per_sample(params.rows)]
+    return [input_type(params)]
+
+
+def input_type(params: InputParams) -> MatrixType:
+    """Columns of `rows` numbers, or of images."""
+    if not (params.width or params.height or params.channels):
+        _require_size("rows", params.rows, 1)
+        return per_sample(params.rows)
+    for name in ("width", "height", "channels"):
+        _require_size(name, getattr(params, name), 1)
+    image = Image(params.width, params.height, params.channels)
+    if image.rows > MAX_ROWS:
+        raise TypeRuleError(f"requires an image of at most {MAX_ROWS} rows, got {image}")
+    if params.rows not in (0, image.rows):
+        raise TypeRuleError(f"requires the {image.rows} rows of {image}, got {params.rows}")
+    return MatrixType(image.rows, SAMPLES, image)
 
 
 def _infer_parameter(_types: Sequence[Type], params: ParameterParams) -> Sequence[Type]:
@@ -79,11 +106,19 @@ def _constant_reference(params: ConstantParams) -> Array:
 
 INPUT = node_def(
     "input",
-    "data given at every call, one column per sample",
+    "data given at every call, one column per sample, which may be an image",
     (),
     params=InputParams,
     infer=_infer_input,
-    source="book 4.1.1.2",
+    source="book 4.1.1.2; images: book 4.1.4.2",
+)
+SPARSE_INPUT = node_def(
+    "sparse_input",
+    "data given at every call of which most numbers are zero; products with it look up rows",
+    (),
+    params=InputParams,
+    infer=_infer_input,
+    source="toolkit, beyond the book",
 )
 PARAMETER = node_def(
     "parameter",
@@ -104,4 +139,4 @@ CONSTANT = node_def(
     source="book 4.1.4",
 )
 
-OPS = (INPUT, PARAMETER, CONSTANT)
+OPS = (INPUT, SPARSE_INPUT, PARAMETER, CONSTANT)

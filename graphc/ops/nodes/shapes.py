@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,18 +10,25 @@ import numpy as np
 
 from graphc.ir.core import IRBuilder, Operation, Value
 from graphc.ir.params import Params
-from graphc.ir.types import DType, MatrixType, TensorType, Type, TypeRuleError
+from graphc.ir.types import DType, Image, MatrixType, TensorType, Type, TypeRuleError
 from graphc.ops.constant import full_like, iota
 from graphc.ops.elementwise import EQUAL, compare, select
-from graphc.ops.movement import reshape, transpose
+from graphc.ops.movement import concat, reshape, reverse, slice_axis, transpose
 from graphc.ops.nodes.layout import (
+    MAX_ROWS,
     NodeParams,
+    by_column,
     counted_rows,
+    from_columns,
     matrix,
+    merged,
     node_def,
+    node_type,
     operand_types,
     require_no_samples,
+    row_axis,
     tensor_dims,
+    unary,
 )
 from graphc.ops.reduction import broadcast, reduce_sum
 
@@ -30,6 +38,27 @@ class RowRepeatParams(NodeParams):
     """`num_repeats`: how many times the block of all rows stands there."""
 
     num_repeats: int
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RowSliceParams(NodeParams):
+    """The rows from `start_row`, counted from 0, on."""
+
+    start_row: int
+    num_rows: int
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReshapeParams(NodeParams):
+    """`num_rows` 0: as many as before. One of the image's sizes may be 0, it follows from the rest;
+    all of them 0: the columns are no images."""
+
+    num_rows: int
+    image_width: int = 0
+    image_height: int = 0
+    image_channels: int = 0
     tags: tuple[str, ...] = ()
 
 
@@ -94,6 +123,138 @@ def _expand_diagonal(
     return reduce_sum(b, select(b, on_it, x, full_like(b, 0.0, x)), [0])
 
 
+# --- RowSlice and RowStack -----------------------------------------------------------------------
+
+
+def _infer_row_slice(types: Sequence[Type], params: RowSliceParams) -> Sequence[Type]:
+    x = matrix(types[0])
+    start, count = params.start_row, params.num_rows
+    if start < 0 or count < 1:
+        raise TypeRuleError(
+            f"requires a start row from 0 on and at least 1 row, got {start} and {count}"
+        )
+    if x.rows is not None and start + count > x.rows:
+        raise TypeRuleError(
+            f"requires rows {start} to {start + count - 1}, counted from 0, got {x}",
+            operand=0,
+            slug="shape-mismatch",
+        )
+    return [MatrixType(count, x.cols)]
+
+
+def _expand_row_slice(
+    b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType
+) -> Value:
+    assert isinstance(op.params, RowSliceParams)
+    start, stop = op.params.start_row, op.params.start_row + op.params.num_rows
+    return slice_axis(b, operands[0], row_axis(node_type(op)), start, stop)
+
+
+def _infer_row_stack(types: Sequence[Type], _params: Params) -> Sequence[Type]:
+    parts = [matrix(t) for t in types]
+    if len(parts) < 2:
+        raise TypeRuleError(f"requires at least 2 nodes, got {len(parts)}")
+    cols = next((t.cols for t in parts if t.cols is not None), None)
+    for index, part in enumerate(parts):
+        if part.cols not in (None, cols):
+            raise TypeRuleError(
+                f"requires nodes with the same columns, got {parts[0]} and {part}",
+                operand=index,
+                slug="shape-mismatch",
+            )
+    rows = 0
+    for part in parts:
+        if part.rows is None:
+            return [MatrixType(None, cols)]
+        rows += part.rows
+    if rows > MAX_ROWS:
+        raise TypeRuleError(f"requires a result of at most {MAX_ROWS} rows, got {rows}")
+    return [MatrixType(rows, cols)]
+
+
+def _refine_row_stack(types: Sequence[MatrixType], _params: Params) -> Sequence[MatrixType]:
+    """All have the same columns."""
+    cols = next((t.cols for t in types if t.cols is not None), None)
+    return [merged(t, MatrixType(None, cols)) for t in types]
+
+
+def _expand_row_stack(
+    b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType
+) -> Value:
+    return concat(b, operands, row_axis(node_type(op)))
+
+
+# --- Reshape -------------------------------------------------------------------------------------
+
+
+def _infer_reshape(types: Sequence[Type], params: ReshapeParams) -> Sequence[Type]:
+    x = matrix(types[0])
+    if not 0 <= params.num_rows <= MAX_ROWS:
+        raise TypeRuleError(f"requires 0 to {MAX_ROWS} rows, got {params.num_rows}")
+    rows = params.num_rows or x.rows
+    cols = x.cols
+    if x.has_samples and None not in (rows, x.rows) and rows != x.rows:
+        raise TypeRuleError(
+            f"requires the {x.rows} rows of {x}, whose columns would be no samples with another "
+            f"number, got {rows}",
+            operand=0,
+            slug="not-supported",
+        )
+    if isinstance(x.cols, int):
+        cols = _reshaped_cols(x, rows)
+    return [MatrixType(rows, cols, _declared_image(params, rows))]
+
+
+def _reshaped_cols(x: MatrixType, rows: int | None) -> int | None:
+    if x.rows is None or rows is None:
+        return None
+    assert isinstance(x.cols, int)
+    elements = x.rows * x.cols
+    if elements % rows:
+        raise TypeRuleError(
+            f"requires a number of rows that divides the {elements} elements of {x}, got {rows}",
+            operand=0,
+            slug="shape-mismatch",
+        )
+    return elements // rows
+
+
+def _declared_image(params: ReshapeParams, rows: int | None) -> Image | None:
+    """What the settings say that a column is an image of."""
+    sizes = [params.image_width, params.image_height, params.image_channels]
+    if min(sizes) < 0 or sizes.count(0) == 2:
+        raise TypeRuleError(
+            "requires at least two of imageWidth, imageHeight and imageChannels, or none, "
+            f"got {sizes[0]}, {sizes[1]} and {sizes[2]}"
+        )
+    if not any(sizes) or rows is None:
+        return None
+    known = math.prod(size for size in sizes if size)
+    image = Image(*(size or rows // known for size in sizes))
+    if image.rows != rows or 0 in (image.width, image.height, image.channels):
+        text = "x".join(str(size or "?") for size in sizes)
+        raise TypeRuleError(f"requires an image of {rows} rows, got {text}", slug="shape-mismatch")
+    return image
+
+
+def _expand_reshape(b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType) -> Value:
+    (x,), (source,), target = operands, operand_types(op), node_type(op)
+    if source.size == target.size:
+        return x
+    assert isinstance(target.cols, int) and target.rows is not None
+    columns = reshape(b, by_column(b, x, source), (target.cols, target.rows))
+    return from_columns(b, columns, target)
+
+
+# --- TimeReverse ---------------------------------------------------------------------------------
+
+
+def _expand_time_reverse(
+    b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType
+) -> Value:
+    return reverse(b, operands[0], [1 - row_axis(node_type(op))])
+
+
 ROW_REPEAT = node_def(
     "row_repeat",
     "the rows of a matrix, as a block, several times below each other",
@@ -128,4 +289,57 @@ DIAGONAL = node_def(
     source="toolkit of January 2016, beyond the book",
 )
 
-OPS = (ROW_REPEAT, TRANSPOSE, DIAGONAL)
+ROW_SLICE = node_def(
+    "row_slice",
+    "some neighbouring rows of a matrix",
+    ("m",),
+    params=RowSliceParams,
+    infer=_infer_row_slice,
+    reference=lambda p, x: x[p.start_row : p.start_row + p.num_rows].copy(),
+    expand=_expand_row_slice,
+    constraints=("C1 the rows are there",),
+    equation="V_ij = m_(i + startRow),j for i from 0 to numRows - 1",
+    source="book 4.1.4.12",
+)
+ROW_STACK = node_def(
+    "row_stack",
+    "matrices below each other",
+    ("m*",),
+    infer=_infer_row_stack,
+    refine=_refine_row_stack,
+    reference=lambda _p, *parts: np.concatenate(parts),
+    expand=_expand_row_stack,
+    constraints=("C1 two nodes or more", "C2 all have the same columns"),
+    equation="V = [m1; m2; …]",
+    source="book 4.1.4.13",
+)
+RESHAPE = node_def(
+    "reshape",
+    "the elements, column after column, under another number of rows; what columns are images of",
+    ("m",),
+    params=ReshapeParams,
+    infer=_infer_reshape,
+    reference=lambda p, x: (
+        x.reshape((p.num_rows or x.shape[0], -1), order="F") if x.size else x.copy()
+    ),
+    expand=_expand_reshape,
+    constraints=(
+        "C1 numRows divides the number of elements",
+        "C2 numRows is the number of rows of m where its columns are samples",
+        "C3 numRows = imageWidth · imageHeight · imageChannels, where they are given",
+    ),
+    equation="V_ij = m_kl with i + numRows j = k + rows(m) l",
+    source="book 4.1.4.11",
+)
+TIME_REVERSE = node_def(
+    "time_reverse",
+    "the columns in reverse order: a minibatch is taken as one sequence",
+    ("m",),
+    infer=unary,
+    reference=lambda _p, x: x[:, ::-1].copy(),
+    expand=_expand_time_reverse,
+    equation="V_ij = m_i,(columns - 1 - j)",
+    source="book equation 2.57",
+)
+
+OPS = (ROW_REPEAT, TRANSPOSE, DIAGONAL, ROW_SLICE, ROW_STACK, RESHAPE, TIME_REVERSE)

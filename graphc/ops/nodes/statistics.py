@@ -44,7 +44,7 @@ def _infer_normalization(types: Sequence[Type], _params: Params) -> Sequence[Typ
     x = matrix(types[0])
     for index in (1, 2):
         statistic = matrix(types[index])
-        if statistic.is_known and x.rows is not None and statistic != MatrixType(x.rows, 1):
+        if statistic.is_known and x.rows is not None and statistic.size != (x.rows, 1):
             raise TypeRuleError(
                 f"requires a mean and a deviation of size {x.rows}x1 for {x}, got {statistic}",
                 operand=index,

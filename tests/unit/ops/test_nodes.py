@@ -93,6 +93,7 @@ UNARY = (
     "tanh",
     "rectified_linear",
     "exp",
+    "cosine",
     "log",
     "softmax",
     "log_softmax",
@@ -126,6 +127,7 @@ SUM_SHAPES: tuple[tuple[Shape, Shape], ...] = (
     ((1, 1), (1, 1)),
 )
 NORMALIZATIONS = ("per_dim_mean_var_normalization", "per_dim_mean_var_de_normalization")
+SLICES = ((0, 1), (0, 10), (3, 5), (9, 1), (8, 2))
 REPEATED: tuple[tuple[Shape, Shape], ...] = (((3, 4), (3, 2)), ((2, 6), (2, 3)), ((1, 6), (1, 2)))
 
 CASES = [
@@ -146,6 +148,8 @@ CASES = [
     Case("scale", ((1, 1), (1, 1))),
     *(Case(op, ((rows, "*"), (rows, 1), (rows, 1))) for op in NORMALIZATIONS for rows in ROWS),
     *(Case(op, ((3, 4), (3, 1), (3, 1))) for op in NORMALIZATIONS),
+    *(Case("dropout", ((rows, "*"),)) for rows in ROWS),
+    Case("dropout", ((3, 4),)),
     *(Case("transpose_times", ((3, rows), (3, "*"))) for rows in ROWS),
     *(Case("transpose_times", ((rows, 2), (rows, "*"))) for rows in ROWS),
     Case("transpose_times", ((3, 2), (3, 4))),
@@ -170,17 +174,39 @@ CASES = [
     Case("row_repeat", ((3, 4),), "num_repeats = 2"),
     *(Case("transpose", (shape,)) for shape in ((3, 4), (1, 4), (4, 1), (1, 1))),
     *(Case("diagonal", ((rows, rows),)) for rows in ROWS),
+    *(Case("row_slice", ((10, "*"),), f"start_row = {s}, num_rows = {n}") for s, n in SLICES),
+    *(Case("row_slice", ((10, 3),), f"start_row = {s}, num_rows = {n}") for s, n in SLICES),
+    *(Case("row_stack", ((rows, "*"), (2, "*"))) for rows in ROWS),
+    *(Case("row_stack", ((1, "*"), (rows, "*"), (3, "*"))) for rows in ROWS),
+    Case("row_stack", ((3, 4), (1, 4), (2, 4))),
+    Case("row_stack", ((3, 1), (2, 1))),
+    *(Case("reshape", ((rows, "*"),), f"num_rows = {rows}") for rows in ROWS),
+    *(Case("reshape", ((3, 4),), f"num_rows = {rows}") for rows in (0, 1, 2, 3, 4, 6, 12)),
+    Case("reshape", ((6, "*"),), "num_rows = 0, image_width = 2, image_channels = 3"),
+    *(Case("time_reverse", ((rows, "*"),)) for rows in ROWS),
+    Case("time_reverse", ((3, 4),)),
+    Case("time_reverse", ((3, 1),)),
 ]
 WITHOUT_GRADIENT = {"error_prediction", "hardmax"}
 DIFFERENTIABLE = [case for case in CASES if case.op not in WITHOUT_GRADIENT]
 WITHOUT_CASES = {
     "input",
+    "sparse_input",  # tests/e2e/test_sparse_inputs.py
     "parameter",
     "constant",
     "mean",
     "inv_std_dev",
     "past_value",
     "future_value",
+    "logistic",  # tests/unit/ops/test_logistic.py
+    "gmm_log_likelihood",  # tests/unit/ops/test_mixtures.py
+    "class_based_cross_entropy_with_softmax",  # tests/unit/ops/test_classes.py
+    "cos_distance_with_negative_samples",  # tests/unit/ops/test_negatives.py
+    "batch_normalization",  # tests/unit/ops/test_batch_normalization.py
+    "lookup_table",  # tests/unit/ops/test_lookup_table.py
+    "convolution",  # tests/unit/ops/test_images.py
+    "max_pooling",  # tests/unit/ops/test_images.py
+    "average_pooling",  # tests/unit/ops/test_images.py
 }
 
 
@@ -405,6 +431,7 @@ FORMULAS = [
     Formula("rectified_linear", X, lambda d, x: (d * (x > 0),)),
     Formula("log", X, lambda d, x: (d / x,)),
     Formula("exp", X, lambda d, x: (d * np.exp(x),)),
+    Formula("cosine", X, lambda d, x: (-d * np.sin(x),)),
     Formula("softmax", X, lambda d, x: ((d - (d * _softmax(x)).sum(axis=0)) * _softmax(x),)),
     Formula("log_softmax", X, lambda d, x: (d - _softmax(x) * d.sum(axis=0),)),
     Formula("sum_elements", X, lambda d, x: (d * np.ones_like(x),)),
@@ -905,6 +932,73 @@ def test_operands_that_do_not_fit_are_refused_with_both_sizes(
                 "v": "node.khatri_rao_product %a, %b",
             },
             "KhatriRaoProduct requires a result of at most 2147483647 rows, got 2147483648",
+        ),
+        *(
+            ({"a": X4, "v": f"node.row_slice %a {{start_row = {start}, num_rows = {rows}}}"}, said)
+            for start, rows, said in (
+                (0, 5, "shape-mismatch: RowSlice requires rows 0 to 4, counted from 0, got"),
+                (4, 1, "shape-mismatch: RowSlice requires rows 4 to 4, counted from 0, got"),
+                (2, 3, "requires rows 2 to 4, counted from 0, got matrix<4x*>"),
+                (-1, 2, "ill-typed: RowSlice requires a start row from 0 on and at least 1 row"),
+                (0, 0, "at least 1 row, got 0 and 0"),
+                (2**31, 1, "requires rows 2147483648 to 2147483648"),
+            )
+        ),
+        (
+            {"a": X4, "v": "node.row_stack %a"},
+            "ill-typed: RowStack requires at least 2 nodes, got 1",
+        ),
+        (
+            {"v": "node.row_stack"},
+            "ill-typed: RowStack requires at least 2 nodes, got 0",
+        ),
+        (
+            {"a": X4, "b": leaf((4, 1)), "v": "node.row_stack %a, %b"},
+            "shape-mismatch: RowStack requires nodes with the same columns, got matrix<4x*> and "
+            "matrix<4x1>",
+        ),
+        (
+            {"a": leaf((4, 2)), "b": leaf((4, 3)), "v": "node.row_stack %a, %a, %b"},
+            "nodes with the same columns, got matrix<4x2> and matrix<4x3>",
+        ),
+        (
+            {"a": "node.input {rows = 2147483647}", "v": "node.row_stack %a, %a"},
+            "RowStack requires a result of at most 2147483647 rows, got 4294967294",
+        ),
+        (
+            {"a": X4, "v": "node.reshape %a {num_rows = 2}"},
+            "not-supported: Reshape requires the 4 rows of matrix<4x*>, whose columns would be no "
+            "samples with another number, got 2",
+        ),
+        (
+            {"a": leaf((3, 4)), "v": "node.reshape %a {num_rows = 5}"},
+            "shape-mismatch: Reshape requires a number of rows that divides the 12 elements of "
+            "matrix<3x4>, got 5",
+        ),
+        (
+            {"a": X4, "v": "node.reshape %a {num_rows = -1}"},
+            "ill-typed: Reshape requires 0 to 2147483647 rows, got -1",
+        ),
+        (
+            {"a": X4, "v": "node.reshape %a {num_rows = 4, image_width = 2}"},
+            "requires at least two of imageWidth, imageHeight and imageChannels, or none, "
+            "got 2, 0 and 0",
+        ),
+        (
+            {"a": X4, "v": "node.reshape %a {num_rows = 4, image_width = 2, image_height = 3}"},
+            "shape-mismatch: Reshape requires an image of 4 rows, got 2x3x?",
+        ),
+        (
+            {"a": X4, "v": "node.reshape %a {num_rows = 4, image_width = 5, image_channels = 1}"},
+            "shape-mismatch: Reshape requires an image of 4 rows, got 5x?x1",
+        ),
+        (
+            {
+                "a": leaf((3, 4)),
+                "v": "node.reshape %a {num_rows = 6, image_width = 3, image_height = 2, "
+                "image_channels = 2}",
+            },
+            "Reshape requires an image of 6 rows, got 3x2x2",
         ),
         # delays
         (

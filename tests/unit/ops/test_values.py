@@ -12,10 +12,12 @@ from graphc.ir.params import NoParams, Params
 from graphc.ir.types import DType, TensorType
 from graphc.ops import contraction, movement, reduction
 from graphc.ops import elementwise as e
+from graphc.ops import functions as f
 from graphc.ops.constant import ConstantParams, constant
 
 INF, NAN = math.inf, math.nan
 I32 = np.iinfo(np.int32)
+POWERS = [1.4142135623730951, -8, NAN, INF, -INF, 1]
 
 
 def reference(
@@ -38,11 +40,15 @@ def reference(
         (e.DIV, ([1, 0, -1, 7], [4, 0, 0, INF]), [0.25, NAN, -INF, 0]),
         (e.NEG, ([0, -3, INF],), [-0.0, 3, -INF]),
         (e.ABS, ([-0.0, -3, -INF],), [0, 3, INF]),
-        (e.EXP, ([0, -INF, INF, 1],), [1, 0, INF, 2.718281828459045]),
-        (e.LOG, ([1, 0, INF, -1],), [0, -INF, INF, NAN]),
-        (e.SQRT, ([4, -0.0, 2, -1],), [2, -0.0, 1.4142135623730951, NAN]),
-        (e.TANH, ([0, INF, -INF],), [0, 1, -1]),
-        (e.SIGMOID, ([0, INF, -INF, -1000, 1000],), [0.5, 1, 0, 0, 1]),
+        (f.EXP, ([0, -INF, INF, 1],), [1, 0, INF, 2.718281828459045]),
+        (f.LOG, ([1, 0, INF, -1],), [0, -INF, INF, NAN]),
+        (f.SQRT, ([4, -0.0, 2, -1],), [2, -0.0, 1.4142135623730951, NAN]),
+        (f.TANH, ([0, INF, -INF],), [0, 1, -1]),
+        (f.SIGMOID, ([0, INF, -INF, -1000, 1000],), [0.5, 1, 0, 0, 1]),
+        (f.SIN, ([0, -0.0, 1, INF],), [0, -0.0, 0.8414709848078965, NAN]),
+        (f.COS, ([0, 1, -INF],), [1, 0.5403023058681398, NAN]),
+        (f.POWER, ([2, -2, -2, 0, -0.0, NAN], [0.5, 3, 0.5, -1, -3, 0]), POWERS),
+        (f.FLOOR, ([1.5, -1.5, -0.0, INF, -0.5],), [1, -2, -0.0, INF, -1]),
         (e.MAXIMUM, ([1, NAN, -INF], [2, 1, 0]), [2, NAN, 0]),
         (e.MINIMUM, ([1, 1, INF], [2, NAN, 0]), [1, NAN, 0]),
         (e.EQUAL, ([1, NAN, 0], [1, NAN, -0.0]), [True, False, True]),

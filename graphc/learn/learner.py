@@ -1,0 +1,36 @@
+"""What every learner is: a rule compiled into the step, and the numbers that each call is given.
+
+A learner needs no network: `settings` and `observe` are all that a loop over any compiled update
+has to call, in turn.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+
+@runtime_checkable
+class Learner(Protocol):
+    """`SGD`, `SteppingHeuristic`."""
+
+    @property
+    def rule(self) -> str:
+        """The update rule's name in `ops/learners.py`; compiled in."""
+        ...
+
+    @property
+    def l2(self) -> float:
+        """L2 regularisation per sample: l2·N·w is added to the gradient; compiled in."""
+        ...
+
+    def settings(self, samples: int, nominal: int) -> dict[str, float]:
+        """The rule's settings for a call with `samples` samples, `nominal` a whole minibatch.
+
+        One of them is `learning_rate`, what the gradient of the sum over the samples is taken
+        times.
+        """
+        ...
+
+    def observe(self, loss: float) -> None:
+        """The loss per sample that a call found, before its update."""
+        ...

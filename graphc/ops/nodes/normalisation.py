@@ -1,0 +1,230 @@
+"""BatchNormalization: each row, or each channel of an image, to mean 0 and variance 1.
+
+Training normalises with mean and variance of the minibatch and moves two running parameters
+towards them; otherwise the running parameters are what is normalised with. Channels are the fastest
+index of a column, so a column of C·P rows holds P positions of C channels each, and what belongs
+to a channel is a column of C numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from graphc.ir.core import Array, IRBuilder, Operation, Value
+from graphc.ir.types import DType, MatrixType, Symbol, TensorType, Type, TypeRuleError
+from graphc.ops.constant import extent, full_like
+from graphc.ops.elementwise import add, div, mul, sub
+from graphc.ops.functions import sqrt, tanh
+from graphc.ops.movement import reshape
+from graphc.ops.nodes.layout import (
+    NodeParams,
+    matrix,
+    merged,
+    node_def,
+    node_type,
+    operand_types,
+    spread,
+    tensor_dims,
+)
+from graphc.ops.nodes.training import TrainingCall
+from graphc.ops.reduction import broadcast, reduce_sum
+
+RUNNING = (3, 4)
+"""The operands that training moves without a gradient."""
+
+
+@dataclass(frozen=True)
+class BatchNormalizationParams(NodeParams):
+    """eval_mode                    use and keep the running parameters in training too
+    spatial                      one mean for each channel in place of each row
+    normalization_time_constant  T > 0: a minibatch of N samples counts 1 - e^(-N/T)
+    exp_avg_factor               how much a minibatch counts where T is 0; 1: it alone does
+    epsilon                      added to the variance
+    """
+
+    eval_mode: bool = False
+    spatial: bool = False
+    normalization_time_constant: float = 0.0
+    exp_avg_factor: float = 1.0
+    epsilon: float = 1e-5
+    tags: tuple[str, ...] = ()
+
+
+def running_parameters(op: Operation) -> tuple[Value, ...]:
+    """What training gives new values without a gradient; none for other nodes."""
+    return tuple(op.operands[i] for i in RUNNING) if op.opdef is BATCH_NORMALIZATION else ()
+
+
+# --- sizes ---------------------------------------------------------------------------------------
+
+
+def _infer(types: Sequence[Type], params: BatchNormalizationParams) -> Sequence[Type]:
+    _check_settings(params)
+    x, *columns = (matrix(t) for t in types)
+    if x.cols is not None and not x.has_samples:
+        raise TypeRuleError(f"requires a node with one column per sample, got {x}", operand=0)
+    channels = _channels([x, *columns], params)
+    for index, column in enumerate(columns, start=1):
+        fits = column.rows in (None, channels) and column.cols in (None, 1)
+        if channels is not None and not fits:
+            what = "channels" if params.spatial else "rows"
+            raise TypeRuleError(
+                f"requires {BATCH_NORMALIZATION.operands[index]} of size {channels}x1, as many as "
+                f"{what}, for {x}, got {column}",
+                operand=index,
+                slug="shape-mismatch",
+            )
+    if x.rows is not None and channels is not None and x.rows % channels:
+        raise TypeRuleError(
+            f"requires rows that are a multiple of the {channels} channels, got {x}",
+            operand=0,
+            slug="shape-mismatch",
+        )
+    return [x]
+
+
+def _check_settings(params: BatchNormalizationParams) -> None:
+    if not 0 <= params.exp_avg_factor <= 1:
+        raise TypeRuleError(
+            f"requires expAvgFactor from 0 to 1, got {params.exp_avg_factor:g}", slug="bad-value"
+        )
+    if not params.normalization_time_constant >= 0:
+        raise TypeRuleError(
+            "requires a normalizationTimeConstant of at least 0, got "
+            f"{params.normalization_time_constant:g}",
+            slug="bad-value",
+        )
+    if not 0 <= params.epsilon < float("inf"):
+        raise TypeRuleError(
+            f"requires a finite epsilon of at least 0, got {params.epsilon:g}", slug="bad-value"
+        )
+
+
+def _channels(types: Sequence[MatrixType], params: BatchNormalizationParams) -> int | None:
+    """How many means there are, as far as the sizes tell."""
+    x, *columns = types
+    if not params.spatial:
+        return x.rows
+    if x.image is not None:
+        return x.image.channels
+    return next((c.rows for c in columns if c.rows is not None), None)
+
+
+def _refine(types: Sequence[MatrixType], params: BatchNormalizationParams) -> Sequence[MatrixType]:
+    column = MatrixType(_channels(types, params), 1)
+    return [types[0], *(merged(t, column) for t in types[1:])]
+
+
+# --- what it computes ----------------------------------------------------------------------------
+
+
+def _reference(
+    _params: BatchNormalizationParams,
+    x: Array,
+    scale: Array,
+    bias: Array,
+    run_mean: Array,
+    run_inv_std_dev: Array,
+) -> Array:
+    positions = x.shape[0] // scale.shape[0]
+    tiled = [np.tile(v, (positions, 1)) for v in (scale, bias, run_mean, run_inv_std_dev)]
+    return tiled[0] * ((x - tiled[2]) * tiled[3]) + tiled[1]
+
+
+def _expand(b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType) -> Value:
+    """Outside training: every column of four numbers is repeated over positions and samples."""
+    x, *columns = operands
+    types = operand_types(op)
+    scale, bias, mean, inverse = (
+        spread(b, v, t, types[0], tensor_dims(x)) for v, t in zip(columns, types[1:], strict=True)
+    )
+    return add(b, mul(b, scale, mul(b, sub(b, x, mean), inverse)), bias)
+
+
+def _expand_training(
+    b: IRBuilder, op: Operation, operands: Sequence[Value], call: TrainingCall
+) -> Value:
+    assert isinstance(op.params, BatchNormalizationParams)
+    if op.params.eval_mode:
+        return _expand(b, op, operands, call.dtype)
+    x, scale, bias, run_mean, run_inverse = operands
+    shown = tensor_dims(x)
+    channels, rows = operand_types(op)[1].rows, node_type(op).rows
+    assert channels is not None and rows is not None
+    dims = (shown[0], rows // channels, channels)
+    pixels = reshape(b, x, dims)
+    mean = _average(b, pixels, call.samples)
+    centred = sub(b, pixels, broadcast(b, mean, dims))
+    variance = _average(b, mul(b, centred, centred), call.samples)
+    deviation = sqrt(b, add(b, variance, full_like(b, op.params.epsilon, variance)))
+    inverse = div(b, full_like(b, 1.0, deviation), deviation)
+    for index, run, seen in ((3, run_mean, mean), (4, run_inverse, inverse)):
+        new = _moved(b, run, reshape(b, seen, tensor_dims(run)), op.params, call)
+        if new is not run:
+            call.update(op, index, run, new)
+    factor = mul(b, reshape(b, scale, (1, 1, channels)), inverse)
+    offset = broadcast(b, reshape(b, bias, (1, 1, channels)), dims)
+    return reshape(b, add(b, mul(b, broadcast(b, factor, dims), centred), offset), shown)
+
+
+def _average(b: IRBuilder, x: Value, samples: Symbol) -> Value:
+    """The mean over samples and positions, [1, 1, channels]."""
+    total = reduce_sum(b, x, (0, 1))
+    assert isinstance(total.type, TensorType)
+    positions = tensor_dims(x)[1]
+    assert isinstance(positions, int)
+    one = TensorType((1, 1, 1), total.type.dtype)
+    count = extent(b, samples, one)
+    count = mul(b, count, full_like(b, float(positions), count))
+    return div(b, total, broadcast(b, count, total.type.dims))
+
+
+def _moved(
+    b: IRBuilder, run: Value, seen: Value, params: BatchNormalizationParams, call: TrainingCall
+) -> Value:
+    """The running value after a minibatch in which `seen` was seen."""
+    time = params.normalization_time_constant
+    if time == 0 and params.exp_avg_factor == 1:
+        return seen  # whatever the old value was, even nan
+    if time == float("inf") or (time == 0 and params.exp_avg_factor == 0):
+        return run
+    if time > 0:
+        factor = _share(b, call, time)
+    else:
+        factor = full_like(b, params.exp_avg_factor, run)
+    step = mul(b, broadcast(b, factor, tensor_dims(run)), sub(b, seen, run))
+    return add(b, run, step)
+
+
+def _share(b: IRBuilder, call: TrainingCall, time: float) -> Value:
+    """1 - e^(-N/T) = 2 h / (1 + h) with h = tanh(N / 2T), which cancels nothing for small N/T."""
+    count = extent(b, call.samples, TensorType((1, 1), call.dtype))
+    half = tanh(b, mul(b, count, full_like(b, 0.5 / time, count)))
+    return div(b, add(b, half, half), add(b, full_like(b, 1.0, half), half))
+
+
+BATCH_NORMALIZATION = node_def(
+    "batch_normalization",
+    "each row or channel to mean 0 and variance 1, then scaled and moved",
+    ("x", "scale", "bias", "run_mean", "run_inv_std_dev"),
+    params=BatchNormalizationParams,
+    infer=_infer,
+    refine=_refine,
+    reference=_reference,
+    expand=_expand,
+    expand_training=_expand_training,
+    constraints=(
+        "C1 the columns of x are samples",
+        "C2 the other operands have one row per row of x; with `spatial` one per channel, and the "
+        "rows of x are a multiple of them, channels fastest",
+        "C3 in training, run_mean and run_inv_std_dev are parameters of this node alone",
+    ),
+    equation="V = scale ∘ (X - mean) / √(var + ε) + bias in training; "
+    "V = scale ∘ (X - runMean) ∘ runInvStdDev + bias otherwise",
+    source="Ioffe and Szegedy, Batch Normalization, 2015; arguments of the toolkit's release 16",
+)
+
+OPS = (BATCH_NORMALIZATION,)

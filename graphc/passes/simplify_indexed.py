@@ -1,0 +1,128 @@
+"""Products with sparse matrices, as patterns of `simplify`.
+
+    %s = put_add %v, %i {size = 1000}
+    %z = matmul %s, %t                    =>    %z = lookup_sum %v, %t, %i
+
+A sparse matrix is `put_add` of its values: [N, K] of them, and where in the row each stands. No
+product with one is ever a product of matrices: forward it looks up rows (or, where the table is
+stored the other way round, columns), backward it adds to those that were looked up. A slice of the
+columns of a sparse matrix is a sparse matrix again, with its indices moved.
+
+Zeros that nobody put there are not multiplied: an infinity or nan in a row of the table that is
+not looked up stays there, and values at one place are multiplied before they are added. Leaves
+alone: slices with a step, or of rows; products of more than two dims.
+"""
+
+from __future__ import annotations
+
+from graphc.ir.core import IRBuilder, Operation, Value
+from graphc.ir.rewriter import Pattern
+from graphc.ops.constant import full_like
+from graphc.ops.contraction import MATMUL, MatmulParams
+from graphc.ops.elementwise import sub
+from graphc.ops.indexed import (
+    LOOKUP_DOT,
+    LOOKUP_OUTER,
+    LOOKUP_SUM,
+    PUT_ADD,
+    LookupParams,
+    OuterParams,
+    lookup_outer,
+    lookup_sum,
+    put_add,
+)
+from graphc.ops.movement import SLICE, TRANSPOSE, SliceParams, TransposeParams, transpose
+from graphc.passes.matching import Result, made_by, type_of
+
+INDEX_LIMIT = 2**31 - 1
+"""The largest index. Below it, an index that wraps when it is moved stays outside."""
+
+
+def _exchanged(b: IRBuilder, x: Value) -> Value:
+    return transpose(b, x, (1, 0))
+
+
+def _exchanges(op: Operation) -> bool:
+    return isinstance(op.params, TransposeParams) and op.params.permutation == (1, 0)
+
+
+def _product_with_sparse(b: IRBuilder, op: Operation) -> Result:
+    x, y = op.operands
+    assert isinstance(op.params, MatmulParams)
+    if (op.params.contract, op.params.batch) != (1, 0):
+        return None
+    if type_of(x).rank != 2 or type_of(y).rank != 2:
+        return None
+    ta, tb = op.params.transpose_a, op.params.transpose_b
+    if (put := made_by(x, PUT_ADD)) is not None:
+        return [_sparse_times(b, put, y, transposed=ta, other_transposed=tb)]
+    if (put := made_by(y, PUT_ADD)) is not None:
+        # A · S = (Sᵀ · Aᵀ)ᵀ
+        return [_times_sparse(b, x, put, transposed=tb, other_transposed=ta)]
+    return None
+
+
+def _sparse_times(
+    b: IRBuilder, put: Operation, y: Value, *, transposed: bool, other_transposed: bool
+) -> Value:
+    """op(S) · op(y)."""
+    values, index = put.operands
+    if not transposed:
+        return lookup_sum(b, values, y, index, columns=other_transposed)
+    rows = _exchanged(b, y) if other_transposed else y
+    return lookup_outer(b, values, rows, index, type_of(put.result).dims[1])
+
+
+def _times_sparse(
+    b: IRBuilder, x: Value, put: Operation, *, transposed: bool, other_transposed: bool
+) -> Value:
+    """op(x) · op(S)."""
+    values, index = put.operands
+    if transposed:  # (S · op(x)ᵀ)ᵀ
+        return _exchanged(b, lookup_sum(b, values, x, index, columns=not other_transposed))
+    rows = x if other_transposed else _exchanged(b, x)
+    return lookup_outer(b, values, rows, index, type_of(put.result).dims[1], columns=True)
+
+
+def _slice_of_sparse(b: IRBuilder, op: Operation) -> Result:
+    put = made_by(op.operands[0], PUT_ADD)
+    assert isinstance(op.params, SliceParams)
+    if put is None or op.params.steps != (1, 1):
+        return None
+    (first_row, start), (last_row, stop) = op.params.starts, op.params.stops
+    if first_row != 0 or last_row != type_of(put.result).dims[0] or not isinstance(stop, int):
+        return None
+    if stop > INDEX_LIMIT:
+        return None
+    values, index = put.operands
+    # An index that wraps becomes at least 2^31 - start, which lies beyond the slice's end.
+    moved = sub(b, index, full_like(b, start, index)) if start else index
+    return [put_add(b, values, moved, stop - start)]
+
+
+def _lookup_in_transposed(b: IRBuilder, op: Operation) -> Result:
+    x, table, index = op.operands
+    moved = made_by(table, TRANSPOSE)
+    assert isinstance(op.params, LookupParams)
+    if moved is None or not _exchanges(moved):
+        return None
+    params = LookupParams(not op.params.columns)
+    return [b.emit_one(op.opdef, x, moved.operands[0], index, params=params)]
+
+
+def _transpose_of_outer(b: IRBuilder, op: Operation) -> Result:
+    outer = made_by(op.operands[0], LOOKUP_OUTER)
+    if outer is None or len(outer.result.uses) != 1 or not _exchanges(op):
+        return None
+    assert isinstance(outer.params, OuterParams)
+    size, columns = outer.params.size, not outer.params.columns
+    x, y, index = outer.operands
+    return [lookup_outer(b, x, y, index, size, columns=columns)]
+
+
+INDEXED_PATTERNS: tuple[Pattern, ...] = (
+    Pattern("product-with-sparse", MATMUL, _product_with_sparse),
+    Pattern("slice-of-sparse", SLICE, _slice_of_sparse),
+    *(Pattern("lookup-in-transposed", o, _lookup_in_transposed) for o in (LOOKUP_SUM, LOOKUP_DOT)),
+    Pattern("transpose-of-outer", TRANSPOSE, _transpose_of_outer),
+)

@@ -1,0 +1,307 @@
+"""The patterns of `simplify` for operations that repeat, rename and move elements.
+
+    %1 = slice %x {starts = [2], stops = [9], steps = [1]} : tensor<7xf32>
+    %2 = slice %1 {starts = [1], stops = [4], steps = [1]} : tensor<3xf32>
+ =>
+    %2 = slice %x {starts = [3], stops = [6], steps = [1]} : tensor<3xf32>
+
+They move no element twice where once is enough, and none that is thrown away again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphc.ir.codegen import Elementwise
+from graphc.ir.core import IRBuilder, Operation, Value
+from graphc.ir.params import print_value
+from graphc.ir.rewriter import Pattern
+from graphc.ir.types import Dim
+from graphc.ops.constant import CONSTANT, ConstantParams
+from graphc.ops.contraction import MATMUL, MatmulParams, matmul
+from graphc.ops.movement import (
+    CONCAT,
+    PAD,
+    RESHAPE,
+    REVERSE,
+    SLICE,
+    TRANSPOSE,
+    ConcatParams,
+    PadParams,
+    ReverseParams,
+    SliceParams,
+    TransposeParams,
+    pad,
+    reshape,
+    reverse,
+    slice_box,
+    transpose,
+)
+from graphc.ops.reduction import BROADCAST, broadcast
+from graphc.passes.matching import Result, made_by, operand_of, splat, type_of
+
+# --- reshapes, broadcasts, transpositions --------------------------------------------------------
+
+
+def _reshape_same(_b: IRBuilder, op: Operation) -> Result:
+    (x,) = op.operands
+    return [x] if x.type == op.result.type else None
+
+
+def _reshape_of_reshape(b: IRBuilder, op: Operation) -> Result:
+    inner = operand_of(op.operands[0], RESHAPE)
+    return [reshape(b, inner, type_of(op.result).dims)] if inner is not None else None
+
+
+def _reshape_of_broadcast(b: IRBuilder, op: Operation) -> Result:
+    """Only where extents of 1 come and go, so that the broadcast can follow the reshape."""
+    inner = operand_of(op.operands[0], BROADCAST)
+    if inner is None:
+        return None
+    spread, dims = type_of(op.operands[0]).dims, type_of(op.result).dims
+    kept = [(full, own) for full, own in zip(spread, type_of(inner).dims, strict=True) if full != 1]
+    if [full for full, _ in kept] != [d for d in dims if d != 1]:
+        return None
+    own = iter([small for _, small in kept])
+    return [broadcast(b, reshape(b, inner, [1 if d == 1 else next(own) for d in dims]), dims)]
+
+
+def _broadcast_same(_b: IRBuilder, op: Operation) -> Result:
+    (x,) = op.operands
+    return [x] if x.type == op.result.type else None
+
+
+def _broadcast_of_broadcast(b: IRBuilder, op: Operation) -> Result:
+    inner = operand_of(op.operands[0], BROADCAST)
+    return [broadcast(b, inner, type_of(op.result).dims)] if inner is not None else None
+
+
+def _move_constant(b: IRBuilder, op: Operation) -> Result:
+    """A broadcast, reshape or transposition of one number repeated."""
+    constant = made_by(op.operands[0], CONSTANT)
+    if constant is None or splat(constant.result) is None:
+        return None
+    assert isinstance(constant.params, ConstantParams)
+    params = ConstantParams(type_of(op.result), constant.params.value[:1])
+    return [b.emit_one(CONSTANT, params=params)]
+
+
+def _elementwise_of_broadcast(b: IRBuilder, op: Operation) -> Result:
+    """Compute on the small operands, then broadcast; constants of one number adapt."""
+    if not isinstance(op.opdef.codegen, Elementwise):
+        return None
+    dims: tuple[Dim, ...] | None = None
+    for value in op.operands:
+        inner = operand_of(value, BROADCAST)
+        if inner is None and splat(value) is None:
+            return None
+        if inner is not None:
+            if dims is not None and type_of(inner).dims != dims:
+                return None
+            dims = type_of(inner).dims
+    if dims is None or dims == type_of(op.result).dims:
+        return None
+    small = [_without_broadcast(b, v, dims) for v in op.operands]
+    return [broadcast(b, b.emit_one(op.opdef, *small, params=op.params), type_of(op.result).dims)]
+
+
+def _without_broadcast(b: IRBuilder, value: Value, dims: tuple[Dim, ...]) -> Value:
+    inner = operand_of(value, BROADCAST)
+    if inner is not None:
+        return inner
+    constant = value.op
+    assert constant is not None and isinstance(constant.params, ConstantParams)
+    params = ConstantParams(type_of(value).with_dims(dims), constant.params.value[:1])
+    return b.emit_one(CONSTANT, params=params)
+
+
+def _transpose_of_transpose(b: IRBuilder, op: Operation) -> Result:
+    inner = made_by(op.operands[0], TRANSPOSE)
+    if inner is None:
+        return None
+    first, second = _permutation(inner), _permutation(op)
+    return [transpose(b, inner.operands[0], [first[i] for i in second])]
+
+
+def _transpose_of_units(b: IRBuilder, op: Operation) -> Result:
+    """A transposition that keeps the order of the extents above 1 is a view."""
+    (x,) = op.operands
+    dims = type_of(x).dims
+    moved = [i for i in _permutation(op) if dims[i] != 1]
+    return [reshape(b, x, type_of(op.result).dims)] if moved == sorted(moved) else None
+
+
+def _permutation(op: Operation) -> tuple[int, ...]:
+    assert isinstance(op.params, TransposeParams)
+    return op.params.permutation
+
+
+def _matmul_of_transpose(b: IRBuilder, op: Operation) -> Result:
+    assert isinstance(op.params, MatmulParams)
+    if (op.params.contract, op.params.batch) != (1, 0):
+        return None
+    x, y = op.operands
+    a, c = operand_of(x, TRANSPOSE), operand_of(y, TRANSPOSE)
+    # A transposition of rank 2 that survived the patterns above exchanges the two dims.
+    if a is None and c is None:
+        return None
+    ta = op.params.transpose_a != _is_exchange(x)
+    tb = op.params.transpose_b != _is_exchange(y)
+    return [matmul(b, a or x, c or y, transpose_a=ta, transpose_b=tb)]
+
+
+def _is_exchange(value: Value) -> bool:
+    op = made_by(value, TRANSPOSE)
+    return op is not None and _permutation(op) == (1, 0)
+
+
+# --- slices, paddings, joined parts --------------------------------------------------------------
+
+
+def _slice_same(_b: IRBuilder, op: Operation) -> Result:
+    """Nothing is cut off; all that keeps the type takes every element."""
+    (x,) = op.operands
+    return [x] if x.type == op.result.type else None
+
+
+def _slice_of_slice(b: IRBuilder, op: Operation) -> Result:
+    inner = made_by(op.operands[0], SLICE)
+    if inner is None:
+        return None
+    assert isinstance(op.params, SliceParams) and isinstance(inner.params, SliceParams)
+    p, q = inner.params, op.params
+    starts = [a + s * c for a, s, c in zip(p.starts, p.steps, q.starts, strict=True)]
+    steps = [s * t for s, t in zip(p.steps, q.steps, strict=True)]
+    return [_taken(b, inner.operands[0], starts, steps, type_of(op.result).dims)]
+
+
+def _slice_of_pad(b: IRBuilder, op: Operation) -> Result:
+    """A slice that takes elements and no padding."""
+    inner = made_by(op.operands[0], PAD)
+    dims = type_of(op.result).dims
+    if inner is None or 0 in dims:
+        return None
+    assert isinstance(op.params, SliceParams) and isinstance(inner.params, PadParams)
+    (x,) = inner.operands
+    starts: list[int] = []
+    steps: list[int] = []
+    for axis, (dim, taken) in enumerate(zip(type_of(x).dims, dims, strict=True)):
+        gap = inner.params.inner[axis] + 1
+        start, off = divmod(op.params.starts[axis] - inner.params.low[axis], gap)
+        step, off_step = divmod(op.params.steps[axis], gap)
+        if isinstance(dim, int) and isinstance(taken, int):
+            if taken == 1:
+                step, off_step = 1, 0
+            if start < 0 or off or off_step or start + (taken - 1) * step >= dim:
+                return None
+        starts.append(start)
+        steps.append(step)
+    return [_taken(b, x, starts, steps, dims)]
+
+
+def _taken(
+    b: IRBuilder, x: Value, starts: Sequence[int], steps: Sequence[int], dims: Sequence[Dim]
+) -> Value:
+    """`dims` elements of `x` from `starts` on, as a slice whose stops are just behind the last."""
+    cuts: list[tuple[int, Dim, int]] = []
+    for start, step, dim in zip(starts, steps, dims, strict=True):
+        if not isinstance(dim, int) or dim == 0:
+            cuts.append((0, dim, 1))
+        elif dim == 1:
+            cuts.append((start, start + 1, 1))
+        else:
+            cuts.append((start, start + (dim - 1) * step + 1, step))
+    return slice_box(b, x, [c[0] for c in cuts], [c[1] for c in cuts], [c[2] for c in cuts])
+
+
+def _slice_of_concat(b: IRBuilder, op: Operation) -> Result:
+    """A slice that takes elements of one part."""
+    inner = made_by(op.operands[0], CONCAT)
+    dims = type_of(op.result).dims
+    if inner is None:
+        return None
+    assert isinstance(op.params, SliceParams) and isinstance(inner.params, ConcatParams)
+    axis = inner.params.axis
+    count, first = dims[axis], op.params.starts[axis]
+    assert isinstance(count, int)  # parts are joined along an axis of fixed size
+    if count == 0:
+        return None
+    last = first + (count - 1) * op.params.steps[axis]
+    begin = 0
+    for part in inner.operands:
+        size = type_of(part).dims[axis]
+        assert isinstance(size, int)
+        if begin <= first and last < begin + size:
+            starts = list(op.params.starts)
+            starts[axis] = first - begin
+            return [_taken(b, part, starts, op.params.steps, dims)]
+        begin += size
+    return None
+
+
+def _pad_same(_b: IRBuilder, op: Operation) -> Result:
+    """Nothing is added."""
+    (x,) = op.operands
+    return [x] if x.type == op.result.type else None
+
+
+def _pad_of_pad(b: IRBuilder, op: Operation) -> Result:
+    """Around and between the same number as before."""
+    inner = made_by(op.operands[0], PAD)
+    if inner is None or 0 in type_of(inner.operands[0]).dims:
+        return None
+    assert isinstance(op.params, PadParams) and isinstance(inner.params, PadParams)
+    p, q = inner.params, op.params
+    if print_value(p.value) != print_value(q.value):
+        return None
+    gaps = [i + 1 for i in q.inner]
+    low = [a + g * c for a, c, g in zip(q.low, p.low, gaps, strict=True)]
+    high = [a + g * c for a, c, g in zip(q.high, p.high, gaps, strict=True)]
+    between = [(i + 1) * g - 1 for i, g in zip(p.inner, gaps, strict=True)]
+    return [pad(b, inner.operands[0], low, high, between, q.value)]
+
+
+def _concat_of_one(_b: IRBuilder, op: Operation) -> Result:
+    return [op.operands[0]] if len(op.operands) == 1 else None
+
+
+def _reverse_of_units(b: IRBuilder, op: Operation) -> Result:
+    """An axis of at most one element has no order."""
+    (x,) = op.operands
+    assert isinstance(op.params, ReverseParams)
+    axes = tuple(a for a in op.params.axes if type_of(x).dims[a] not in (0, 1))
+    return [reverse(b, x, axes)] if axes != op.params.axes or not axes else None
+
+
+def _reverse_of_reverse(b: IRBuilder, op: Operation) -> Result:
+    inner = made_by(op.operands[0], REVERSE)
+    if inner is None:
+        return None
+    assert isinstance(op.params, ReverseParams) and isinstance(inner.params, ReverseParams)
+    axes = sorted(set(op.params.axes) ^ set(inner.params.axes))
+    return [reverse(b, inner.operands[0], axes)]
+
+
+MOVEMENT_PATTERNS: tuple[Pattern, ...] = (
+    Pattern("reshape-same", RESHAPE, _reshape_same),
+    Pattern("reshape-of-reshape", RESHAPE, _reshape_of_reshape),
+    Pattern("reshape-of-constant", RESHAPE, _move_constant),
+    Pattern("reshape-of-broadcast", RESHAPE, _reshape_of_broadcast),
+    Pattern("broadcast-same", BROADCAST, _broadcast_same),
+    Pattern("broadcast-of-broadcast", BROADCAST, _broadcast_of_broadcast),
+    Pattern("broadcast-of-constant", BROADCAST, _move_constant),
+    Pattern("transpose-of-constant", TRANSPOSE, _move_constant),
+    Pattern("transpose-of-transpose", TRANSPOSE, _transpose_of_transpose),
+    Pattern("transpose-of-units", TRANSPOSE, _transpose_of_units),
+    Pattern("matmul-of-transpose", MATMUL, _matmul_of_transpose),
+    Pattern("slice-same", SLICE, _slice_same),
+    Pattern("slice-of-slice", SLICE, _slice_of_slice),
+    Pattern("slice-of-pad", SLICE, _slice_of_pad),
+    Pattern("slice-of-concat", SLICE, _slice_of_concat),
+    Pattern("pad-same", PAD, _pad_same),
+    Pattern("pad-of-pad", PAD, _pad_of_pad),
+    Pattern("concat-of-one", CONCAT, _concat_of_one),
+    Pattern("reverse-of-units", REVERSE, _reverse_of_units),
+    Pattern("reverse-of-reverse", REVERSE, _reverse_of_reverse),
+    Pattern("elementwise-of-broadcast", None, _elementwise_of_broadcast),
+)
