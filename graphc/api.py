@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from graphc.builder import GraphBuilder
 from graphc.driver.compile import bind, evaluation_passes
 from graphc.driver.options import (
@@ -17,9 +15,9 @@ from graphc.driver.options import (
 )
 from graphc.frontend import frontend_for, network_class
 from graphc.learn.evaluate import evaluate_dataset
+from graphc.learn.learner import Learner
 from graphc.learn.loop import EpochRecord, Progress, TrainingPlan, run_training
 from graphc.learn.schedule import Schedule
-from graphc.learn.sgd import SGD
 from graphc.learn.step import TrainingStep, compile_training_step
 from graphc.model.model import Model, load_model
 from graphc.runtime.executable import Executable
@@ -118,8 +116,8 @@ def compile(
     batch      bound on the samples of a call; a larger call recompiles for the next power of two
 
     `exe(features=x)` takes one array (N, rows) per input and gives one (N, rows) per output; a 1x1
-    output is a scalar, a parameter's gradient has its shape (rows, cols). Parameters are read at
-    every call. Raises GraphcError for a bad network or option.
+    output is a scalar, a parameter's gradient has its shape (rows, cols). A sparse input takes what
+    `train` says. Parameters are read at every call. Raises GraphcError for a bad network or option.
     """
     model = _model_of(network)
     options = CompileOptions(backend, parse_precision(precision), batch, verify)
@@ -131,24 +129,31 @@ def compile(
 def compile_training(
     network: GraphBuilder | Model,
     *,
-    learner: SGD,
+    learner: Learner,
     batch: int = DEFAULT_BATCH,
     criterion: str | None = None,
+    dropout: float = 0.0,
+    seed: int = 0,
     backend: str = DEFAULT_BACKEND,
     precision: str = "f32",
     verify: bool = False,
 ) -> TrainingStep:
     """A compiled training step: `step(features=x, labels=t)` updates the network's parameters.
 
+    learner    `SGD` or `SteppingHeuristic`
     batch      bound on the samples of a call, and the nominal minibatch that rates refer to
     criterion  the node to minimise, by default the first criterion node
+    dropout    share of elements that Dropout nodes set to zero, `step.dropout_rate` from then on;
+               `seed` decides which they are
 
     From here on the network holds its parameters in the step's precision. Statistics must have
     been computed (`net.precompute`). Raises GraphcError for a bad network or option.
     """
-    _require(learner, SGD, "a learner")
+    _require_learner(learner)
     options = CompileOptions(backend, parse_precision(precision), batch, verify)
-    return compile_training_step(_model_of(network), learner, options, criterion=criterion)
+    return compile_training_step(
+        _model_of(network), learner, options, criterion=criterion, dropout=dropout, seed=seed
+    )
 
 
 def _names(given: str | Sequence[str]) -> list[str]:
@@ -158,7 +163,7 @@ def _names(given: str | Sequence[str]) -> list[str]:
 
 def train(
     network: GraphBuilder | Model,
-    data: Mapping[str, np.ndarray],
+    data: Mapping[str, object],
     *,
     epochs: int = 1,
     minibatch: Rates = DEFAULT_BATCH,
@@ -167,6 +172,8 @@ def train(
     momentum: Rates | None = None,
     momentum_per_sample: Rates | None = None,
     l2: float = 0.0,
+    learner: Learner | None = None,
+    dropout: Rates = 0.0,
     criterion: str | None = None,
     shuffle: bool = True,
     seed: int = 0,
@@ -176,13 +183,20 @@ def train(
 ) -> list[EpochRecord]:
     """Train `network` on `data`, one array (samples, rows) per input; the record of each epoch.
 
+    A sparse input also takes a CSR matrix, or a tuple (indices, offsets) or (indices, offsets,
+    values): the entries of sample n are those from offsets[n] to offsets[n + 1].
+
     Rates and sizes are a number, one number per epoch, or text such as `0.5:0.2*20:0.1`. Rates and
-    momentum are for a minibatch or, in their other form, per sample. Statistics without a value
+    momentum are for a minibatch or, in their other form, per sample; `learner` is given in place
+    of them all. `dropout` is the share of elements that Dropout nodes set to zero; `seed` decides
+    which, and the order of the samples. Statistics without a value
     are computed over all data first. Raises GraphcError for a bad network, data or option, and
     when the criterion is not a number any more (the parameters of the last epoch are put back).
     """
     model = _model_of(network)
     _check_training(data, epochs)
+    if learner is not None:
+        _require_learner(learner)
     plan = TrainingPlan(
         epochs=epochs,
         minibatch=Schedule.parse(minibatch, option="minibatch", minimum=1, whole=True),
@@ -191,6 +205,8 @@ def train(
         momentum=_schedule(momentum, "momentum"),
         momentum_per_sample=_schedule(momentum_per_sample, "momentum_per_sample"),
         l2=l2,
+        learner=learner,
+        dropout=Schedule.parse(dropout, option="dropout", minimum=0),
         criterion=criterion,
         shuffle=shuffle,
         seed=seed,
@@ -201,7 +217,7 @@ def train(
 
 def evaluate(
     network: GraphBuilder | Model,
-    data: Mapping[str, np.ndarray],
+    data: Mapping[str, object],
     names: str | Sequence[str] = (),
     *,
     backend: str = DEFAULT_BACKEND,
@@ -222,6 +238,12 @@ def _check_training(data: object, epochs: object) -> None:
         raise fail("argument-type", f"train requires arrays by name, got {type(data).__name__}")
     if not isinstance(epochs, int) or epochs < 0:
         raise fail("bad-value", f"epochs requires a whole number of at least 0, got {epochs!r}")
+
+
+def _require_learner(learner: object) -> None:
+    """For callers without a type checker."""
+    if not isinstance(learner, Learner):
+        raise fail("argument-type", f"a learner is required, got {type(learner).__name__}")
 
 
 def _schedule(given: Rates | None, option: str) -> Schedule | None:

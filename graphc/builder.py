@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from graphc.driver.prepare import prepare
 from graphc.driver.statistics import precompute
 from graphc.ir.core import OpDef, Operation
@@ -166,10 +164,10 @@ class GraphBuilder:
         """All nodes, in the order of the network."""
         return tuple(self._handle(op) for op in self.model.graph.block)
 
-    def precompute(self, **inputs: np.ndarray) -> None:
+    def precompute(self, **inputs: object) -> None:
         """Compute every Mean and InvStdDev node over a whole data set.
 
-        Each input is (samples, rows). Nodes that have their value keep it.
+        Each input is (samples, rows), a sparse one as `train` takes it. Nodes that have their value keep it.
         """
         precompute(self.model, inputs)
 

@@ -20,6 +20,7 @@ class Purpose(IntEnum):
 
     SHUFFLE = 1
     INITIAL_VALUE = 2
+    MASK = 3
 
 
 def random_words(seed: int, purpose: Purpose, index: int, count: int) -> np.ndarray:

@@ -1,35 +1,83 @@
-"""Prints operations x backends x element types with the number of cases compared.
+"""Prints what conformance compares: operations x backends x element types, in numbers of cases.
 
     python -m tests.conformance.report [OPERATION...]
 
-The exit status is 1 if anything disagrees.
+Tensor operations by their names, node operations as `node.NAME`. The exit status is 1 if anything
+disagrees.
+
+    cases    runs of one use with one set of operands, compared element by element
+    classes  different shapes among them (of a node: sizes of operands and numbers of samples)
+    ULP      the largest error of an ordinary finite element, in units in the last place of the
+             exact result; where terms cancel in a sum it may be large and within the tolerance
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import TextIO
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TextIO, TypeVar
 
+from graphc.ir.types import DType
 from tests.conformance.check import BACKEND_NAMES, check_row
+from tests.conformance.node_check import FLOATS, check_node
+from tests.conformance.node_table import ROWS as NODE_ROWS
+from tests.conformance.node_table import NodeRow
 from tests.support.compiling import load_backend
 from tests.support.op_table import ALL, ROWS, Row
 
+_R = TypeVar("_R")
+
+
+@dataclass
+class Count:
+    """What was found so far.
+
+    cases    by (check kind, backend, element type)
+    classes  shape classes of nodes by the same
+    ulps     the largest error by (operation, backend, element type)
+    """
+
+    cases: Counter[tuple[str, str, DType]] = field(default_factory=Counter)
+    classes: Counter[tuple[str, str, DType]] = field(default_factory=Counter)
+    ulps: dict[tuple[str, str, DType], float] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+
 
 def report(wanted: Sequence[str], out: TextIO) -> int:
-    """Write the table to `out`; returns how many cases failed."""
-    failures: list[str] = []
-    head = "".join(f"{f'{b} {d}':>15}" for b in BACKEND_NAMES for d in ALL)
-    out.write(f"{'':<16}{'tolerance':<30}{head}\n")
-    for row in ROWS:
-        if not wanted or row.op.name in wanted:
-            out.write(_line(row, failures) + "\n")
-            out.flush()
-    out.writelines(f"{failure}\n" for failure in failures)
-    return len(failures)
+    """Write the tables to `out`; returns how many cases failed."""
+    count = Count()
+    rows = [row for row in ROWS if not wanted or row.op.name in wanted]
+    _table("tensor operations", rows, ALL, _tensor_line, count, out)
+    nodes = [row for row in NODE_ROWS if not wanted or f"node.{row.op}" in wanted]
+    nodes = [row for row in nodes if row.kind != "delay"]
+    _table("node operations", nodes, FLOATS, _node_line, count, out)
+    _totals(count, out)
+    _largest_errors(count, out)
+    out.writelines(f"{failure}\n" for failure in count.failures)
+    return len(count.failures)
 
 
-def _line(row: Row, failures: list[str]) -> str:
+def _table(
+    title: str,
+    rows: Sequence[_R],
+    dtypes: Sequence[DType],
+    line: Callable[[_R, Count], str],
+    count: Count,
+    out: TextIO,
+) -> None:
+    if not rows:
+        return
+    head = "".join(f"{f'{b} {d}':>15}" for b in BACKEND_NAMES for d in dtypes)
+    out.write(f"{title:<52}{'tolerance':<34}{head}\n")
+    for row in rows:
+        out.write(line(row, count) + "\n")
+        out.flush()
+    out.write("\n")
+
+
+def _tensor_line(row: Row, count: Count) -> str:
     cells: list[str] = []
     for name in BACKEND_NAMES:
         backend = load_backend(name)
@@ -40,10 +88,60 @@ def _line(row: Row, failures: list[str]) -> str:
                 cells.append("absent")
             else:
                 outcome = check_row(row, dtype, backend)
-                failed = len(outcome.failures)
-                cells.append(f"{failed} of {outcome.cases}!" if failed else str(outcome.cases))
-                failures += [f"{row.op.name} {dtype} {name}: {f}" for f in outcome.failures]
-    return f"{row.op.name:<16}{row.judge.name:<30}" + "".join(f"{c:>15}" for c in cells)
+                count.cases[("tensor", name, dtype)] += outcome.cases
+                if dtype.is_float:
+                    count.ulps[(row.op.name, name, dtype)] = outcome.max_ulp
+                cells.append(_cell(outcome.cases, outcome.failures))
+                count.failures += [f"{row.op.name} {dtype} {name}: {f}" for f in outcome.failures]
+    return _line(row.op.name, row.judge.name, cells)
+
+
+def _node_line(row: NodeRow, count: Count) -> str:
+    cells: list[str] = []
+    for name in BACKEND_NAMES:
+        for dtype in FLOATS:
+            if isinstance(load_backend(name), str):
+                cells.append("absent")
+                continue
+            outcome = check_node(row, dtype, name)
+            count.cases[("node", name, dtype)] += outcome.runs
+            count.classes[("node", name, dtype)] += outcome.classes
+            count.ulps[(f"node.{row.op}", name, dtype)] = outcome.max_ulp
+            cells.append(_cell(outcome.runs, outcome.failures))
+            count.failures += [f"node.{row.op} {dtype} {name}: {f}" for f in outcome.failures]
+    return _line(f"node.{row.op} ({row.classes} classes)", row.judge.name, cells)
+
+
+def _cell(cases: int, failures: Sequence[str]) -> str:
+    return f"{len(failures)} of {cases}!" if failures else str(cases)
+
+
+def _line(name: str, tolerance: str, cells: Sequence[str]) -> str:
+    return f"{name:<52}{tolerance:<34}" + "".join(f"{c:>15}" for c in cells)
+
+
+def _totals(count: Count, out: TextIO) -> None:
+    out.write(f"{'total':<12}{'backend':<12}{'type':<6}{'cases':>10}{'classes':>10}\n")
+    for key, cases in count.cases.items():
+        kind, backend, dtype = key
+        classes = str(count.classes[key] or "")
+        out.write(f"{kind:<12}{backend:<12}{dtype!s:<6}{cases:>10}{classes:>10}\n")
+    out.write(f"{'all':<30}{sum(count.cases.values()):>10}\n\n")
+
+
+def _largest_errors(count: Count, out: TextIO) -> None:
+    """Every operation with an error, the largest first: on each backend in each type."""
+    columns = [(b, d) for b in BACKEND_NAMES for d in FLOATS]
+    names = {op for op, _, _ in count.ulps}
+    worst = {op: max(count.ulps.get((op, b, d), 0.0) for b, d in columns) for op in names}
+    shown = [op for op in sorted(worst, key=lambda op: (-worst[op], op)) if worst[op] > 0]
+    out.write(f"{'largest errors in ULP':<42}" + "".join(f"{f'{b} {d}':>15}" for b, d in columns))
+    out.write("\n")
+    for op in shown:
+        cells = [f"{count.ulps.get((op, b, d), 0.0):.3g}" for b, d in columns]
+        out.write(f"{op:<42}" + "".join(f"{c:>15}" for c in cells) + "\n")
+    exact = len(names) - len(shown)
+    out.write(f"and {exact} operations that round exactly or not at all\n")
 
 
 if __name__ == "__main__":

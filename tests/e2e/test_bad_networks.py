@@ -146,9 +146,9 @@ MISTAKES = {
     "function of a later version": (
         """\
         x = Input(3)
-        y = Dropout(x)
+        y = PairNetwork(x)
         """,
-        "2:5 not-supported: `Dropout` is not supported yet",
+        "2:5 not-supported: `PairNetwork` is not supported yet",
     ),
 }
 

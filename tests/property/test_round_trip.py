@@ -30,6 +30,7 @@ graph @network {
   %h = node.plus %x, %p : matrix<2x*> loc("n.ndl":3:5-9 from "n.ndl":12:1-8)
   %p = node.past_value %h {time_step = 2, default_hidden_activity = -0.0} : matrix<2x*>
   %x = node.input {rows = 2, tags = ["feature"]} : matrix<2x*>
+  %i = node.input {width = 3, height = 2, channels = 1} : matrix<6x* image 3x2x1>
 }
 func @f(%x: tensor<Nx2xf32> input, %"a b": tensor<2xf32> state)
   -> (y: tensor<Nx2xf32>, s: tensor<2xf32> updates %"a b") arena 64 {
@@ -116,6 +117,7 @@ TOKENS = (
     *("dim", "graph", "func", "N", "@f", "%x", "%y", "%0", "(", ")", "{", "}", "[", "]", "^", ":"),
     *(",", "->", "<=", "=", "-", "arena", "1", "-3", "2.5", "nan", "inf", '"s"', '%"q"', "//"),
     *("tensor<Nx2xf32>", "tensor<f64>", "matrix<2x*>", "matrix<?x?>", "input", "parameter"),
+    *("matrix<6x* image 3x2x1>", " image 1x2x1>"),
     *("updates", "loc", "from", "neg", "add", "kernel", "return", "yield", "node.input", "rows"),
     *("node.plus", "true", "none", "constant", "type", "value", "dims", "axes"),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,9 +10,10 @@ from typing import Literal
 
 import numpy as np
 
+from graphc.ir.codegen import IndexedSum
 from graphc.ir.core import OpDef
 from graphc.ir.params import Params
-from graphc.ir.types import DType
+from graphc.ir.types import Dim, DType, TensorType
 from graphc.ops.contraction import MatmulParams
 from graphc.ops.reduction import ReduceParams
 from tests.support.ulp import ulp_distance
@@ -95,13 +97,49 @@ def products() -> Judge:
     def check(_op: OpDef, params: Params, operands: Sequence[Array], got: Array, _: Array) -> str:
         assert isinstance(params, MatmulParams)
         a, b = (x.astype(np.longdouble) for x in operands)
-        a, b = a.T if params.transpose_a else a, b.T if params.transpose_b else b
-        count = a.shape[1]
+        inner = a.shape[params.batch :]
+        inner = inner[: params.contract] if params.transpose_a else inner[-params.contract :]
         tiny = float(np.finfo(got.dtype).smallest_subnormal)  # what rounding a tiny product costs
-        bound = 2 * count * (_unit(got) * (np.abs(a) @ np.abs(b)) + tiny)
-        return _within(got, a @ b, bound)
+        size = _product(params, np.abs(a), np.abs(b))
+        bound = 2 * math.prod(inner) * (_unit(got) * size + tiny)
+        return _within(got, _product(params, a, b), bound)
 
     return Judge("2 k u |a||b|", "the order of additions is the backend's", check)
+
+
+def _product(params: MatmulParams, a: Array, b: Array) -> Array:
+    """The product by the letters of its dims."""
+    batch, contract = params.batch, params.contract
+    rows, cols = a.ndim - batch - contract, b.ndim - batch - contract
+    letters = iter("abcdefghijklmnopqrstuvwxyz")
+    common, inner, left, right = (
+        "".join(itertools.islice(letters, n)) for n in (batch, contract, rows, cols)
+    )
+    of_a = common + (inner + left if params.transpose_a else left + inner)
+    of_b = common + (right + inner if params.transpose_b else inner + right)
+    return np.einsum(f"{of_a},{of_b}->{common}{left}{right}", a, b)
+
+
+def lookups() -> Judge:
+    """|error| at most 2 n u sum|x| for sums of n looked up products."""
+
+    def check(op: OpDef, params: Params, operands: Sequence[Array], got: Array, _: Array) -> str:
+        *factors, index = operands
+        wide = [x.astype(np.longdouble) for x in factors]
+        exact = _reference(op, params, [*wide, index])
+        size = _reference(op, params, [*map(np.abs, wide), index])
+        count = _reference(op, params, [*map(np.ones_like, wide), index])
+        tiny = float(np.finfo(got.dtype).smallest_subnormal)
+        return _within(got, exact, 2 * count * (_unit(got) * size + tiny))
+
+    return Judge("2 n u sum|x|", "the order of additions is the backend's", check)
+
+
+def _reference(op: OpDef, params: Params, operands: Sequence[Array]) -> Array:
+    assert op.reference is not None
+    result = op.reference(params, *operands)
+    assert isinstance(result, np.ndarray)
+    return result
 
 
 def _unit(x: Array) -> float:
@@ -135,6 +173,32 @@ def make_operand(
     # A sum with many infinities is nan nearly everywhere: one corner in twenty says more.
     chosen = rng.random(shape) < (0.05 if tame else 0.6)
     return np.where(chosen, rng.choice(corners, shape), values).astype(dtype.numpy)
+
+
+def make_index(rng: np.random.Generator, shape: Sequence[int], size: int, fill: Fill) -> Array:
+    """Indices into an axis of `size`: repeated ones and, one in four, some outside of it.
+
+    "special" mixes in the ends of the axis and of the integers.
+    """
+    values = rng.integers(0, max(size, 1), shape, np.int64)
+    outside = [-1, size, size + 1, -size, -7]
+    chosen = rng.random(shape) < 0.25
+    values = np.where(chosen, rng.choice(outside, shape), values)
+    if fill == "special":
+        info = np.iinfo(np.int32)
+        corners = [info.min, info.min + 1, info.max, info.max - 1, 0, size - 1]
+        values = np.where(rng.random(shape) < 0.3, rng.choice(corners, shape), values)
+    return values.astype(np.int32)
+
+
+def index_extent(op: OpDef, params: Params, operands: Sequence[TensorType]) -> Dim | None:
+    """The extent of the axis that the last operand is an index of; None for other operations."""
+    if not isinstance(op.codegen, IndexedSum):
+        return None
+    (result,) = op.result_types(operands, params)
+    assert isinstance(result, TensorType)
+    texts, types = op.codegen.subscripts(params), [*operands[:-1], result]
+    return next(t.dims[s.index("i")] for s, t in zip(texts, types, strict=True) if "i" in s)
 
 
 def _float_corners(dtype: DType, tame: bool) -> Array:

@@ -44,7 +44,7 @@ def probe_text(
     _store(scalars, formula(scalars, *values), output, i)
     following = code.value(I64, f"add i64 {i.ref}, {lanes}")
     more = code.value(I1, f"icmp ult i64 {following.ref}, %n")
-    code.fill(hole, f"  {i.ref} = phi i64 [ 0, %entry ], [ {following.ref}, %loop ]")
+    code.fill(hole, f"  {i.ref} = phi i64 [ 0, %entry ], [ {following.ref}, %{code.block} ]")
     code.do(f"br {more}, label %loop, label %done")
     code.enter("done")
     code.do("ret void")

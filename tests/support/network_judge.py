@@ -24,7 +24,7 @@ from graphc.ir.evaluate import evaluate_graph
 from graphc.ir.params import resolve_sizes
 from graphc.ir.types import DType
 from graphc.model.model import Model
-from graphc.ops import contraction, default_context, elementwise, reduction
+from graphc.ops import contraction, default_context, elementwise, functions, reduction
 from graphc.passes.expand_nodes import ExpandNodes
 from graphc.passes.infer_shapes import InferShapes
 from graphc.passes.manager import Pass, PassManager
@@ -44,11 +44,11 @@ _ROUNDED = (
     elementwise.SUB,
     elementwise.MUL,
     elementwise.DIV,
-    elementwise.EXP,
-    elementwise.LOG,
-    elementwise.TANH,
-    elementwise.SIGMOID,
-    elementwise.SQRT,
+    functions.EXP,
+    functions.LOG,
+    functions.TANH,
+    functions.SIGMOID,
+    functions.SQRT,
 )
 _SUMS = (reduction.REDUCE_SUM, contraction.MATMUL)
 

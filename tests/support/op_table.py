@@ -12,10 +12,21 @@ from dataclasses import dataclass
 from typing import Literal
 
 from graphc.ir.core import OpDef
-from graphc.ir.params import NoParams, Params
+from graphc.ir.params import NoParams, Params, print_params
 from graphc.ir.types import Dim, DType, Symbol, TensorType
-from graphc.ops import constant, contraction, elementwise, movement, reduction
-from tests.support.judges import EXACT, SAME_NUMBERS, Judge, products, sums, ulps
+from graphc.ops import (
+    constant,
+    contraction,
+    elementwise,
+    functions,
+    indexed,
+    movement,
+    random,
+    reduction,
+    windows,
+)
+from tests.support import movement_cases
+from tests.support.judges import EXACT, SAME_NUMBERS, Judge, lookups, products, sums, ulps
 
 Dims = tuple[Dim, ...]
 
@@ -213,6 +224,16 @@ def _transposes(dtype: DType) -> Iterable[Case]:
             yield from _with_samples(Case(f"{name}, order {order}", types, params))
 
 
+def _moves(uses: movement_cases.Uses) -> MakeCases:
+    def cases(dtype: DType) -> Iterable[Case]:
+        for operands, params in uses(N):
+            name = f"{', '.join(map(_text, operands))}{print_params(params)}"
+            types = tuple(TensorType(dims, dtype) for dims in operands)
+            yield from _with_samples(Case(name, types, params))
+
+    return cases
+
+
 def _products(dtype: DType) -> Iterable[Case]:
     sizes: list[tuple[Dim, Dim, Dim]] = [
         (1, 1, 1),
@@ -238,6 +259,87 @@ def _products(dtype: DType) -> Iterable[Case]:
             name = f"{m}x{k}x{n}{', a transposed' * ta}{', b transposed' * tb}"
             params = contraction.MatmulParams(ta, tb)
             yield from _with_samples(Case(name, (a, b), params))
+    yield from _grouped_products(dtype)
+
+
+def _grouped_products(dtype: DType) -> Iterable[Case]:
+    roles: list[tuple[Dims, Dims, Dims, Dims]] = [  # batch, rows, inner, columns
+        ((3,), (4,), (5,), (6,)),
+        ((N,), (4,), (5,), (6,)),
+        ((2, N), (3,), (2,), (17,)),
+        ((), (2, 3), (4,), (5,)),
+        ((), (2,), (3, 4), (5,)),
+        ((), (N, 3), (2,), (4,)),
+        ((), (N, 2), (3, 5), (2, 3)),
+        ((), (3,), (N, 2), (4,)),
+        ((2,), (2, 3), (2, 5), (3,)),
+        ((), (N,), (2, 3, 4), (5, 7)),
+        ((0,), (2,), (3,), (4,)),
+        ((2,), (3,), (0,), (4,)),
+        ((2,), (0,), (3,), (4,)),
+        ((2,), (3,), (4,), (0,)),
+        ((), (2, 0), (3,), (4,)),
+        ((5,), (1,), (9,), (1,)),
+        ((3,), (13,), (40,), (33,)),
+    ]
+    for batch, rows, inner, cols in roles:
+        for ta, tb in itertools.product((False, True), repeat=2):
+            a = TensorType((*batch, *((*inner, *rows) if ta else (*rows, *inner))), dtype)
+            b = TensorType((*batch, *((*cols, *inner) if tb else (*inner, *cols))), dtype)
+            name = " ".join(map(_text, (batch, rows, inner, cols)))
+            name += f"{', a transposed' * ta}{', b transposed' * tb}"
+            params = contraction.MatmulParams(ta, tb, len(inner), len(batch))
+            yield from _with_samples(Case(name, (a, b), params))
+
+
+LOOKUPS: list[tuple[Dim, Dim, Dim, Dim]] = [  # n, k, the looked up axis, d
+    (1, 1, 1, 1),
+    (3, 2, 5, 4),
+    (4, 3, 7, 1),
+    (2, 5, 3, 17),
+    (7, 3, 11, 37),
+    (5, 2, 20, 64),
+    (3, 4, 9, 131),
+    (1, 300, 10, 7),
+    (3, 0, 4, 5),
+    (0, 2, 4, 5),
+    (3, 2, 0, 4),
+    (3, 2, 4, 0),
+    (N, 3, 6, 5),
+    (6, N, 4, 3),
+    (5, 2, N, 3),
+    (4, 2, 3, N),
+    (N, 2, N, 4),
+]
+
+
+def _takes(dtype: DType) -> Iterable[Case]:
+    for n, k, size, _ in LOOKUPS:
+        types = (TensorType((n, size), dtype), TensorType((n, k), DType.I32))
+        yield from _with_samples(Case(f"{n}x{k} of {size}", types))
+
+
+def _puts(dtype: DType) -> Iterable[Case]:
+    for n, k, size, _ in LOOKUPS:
+        types = (TensorType((n, k), dtype), TensorType((n, k), DType.I32))
+        yield from _with_samples(Case(f"{n}x{k} into {size}", types, indexed.PutParams(size)))
+
+
+def _lookups(op: OpDef) -> MakeCases:
+    def cases(dtype: DType) -> Iterable[Case]:
+        for (n, k, size, d), columns in itertools.product(LOOKUPS, (False, True)):
+            table: Dims = (d, size) if columns else (size, d)
+            params: Params = indexed.LookupParams(columns)
+            dims: list[Dims] = [(n, k), table]
+            if op is indexed.LOOKUP_DOT:
+                dims = [(n, d), table]
+            if op is indexed.LOOKUP_OUTER:
+                dims, params = [(n, k), (n, d)], indexed.OuterParams(size, columns)
+            types = (*(TensorType(x, dtype) for x in dims), TensorType((n, k), DType.I32))
+            name = f"{n}x{k} of {size}x{d}{', columns' * columns}"
+            yield from _with_samples(Case(name, types, params))
+
+    return cases
 
 
 def _constants(dtype: DType) -> Iterable[Case]:
@@ -288,7 +390,7 @@ def _function(op: OpDef, domain: tuple[float, float] = (-2.0, 2.0)) -> Row:
     return Row(op, FLOATS, _elementwise(op), _FUNCTION, "smooth", domain)
 
 
-_e = elementwise
+_e, _f = elementwise, functions
 ROWS: tuple[Row, ...] = (
     _arithmetic(_e.ADD, NUMBERS, "smooth"),
     _arithmetic(_e.SUB, NUMBERS, "smooth"),
@@ -296,11 +398,16 @@ ROWS: tuple[Row, ...] = (
     Row(_e.DIV, NUMBERS, _elementwise(_e.DIV), EXACT, "smooth", (0.5, 2.0)),
     _arithmetic(_e.NEG, NUMBERS, "smooth"),
     _arithmetic(_e.ABS, NUMBERS, "kinked"),
-    _function(_e.EXP),
-    _function(_e.LOG, (0.5, 3.0)),
-    Row(_e.SQRT, FLOATS, _elementwise(_e.SQRT), EXACT, "smooth", (0.5, 3.0)),
-    _function(_e.TANH),
-    _function(_e.SIGMOID),
+    _function(_f.EXP),
+    _function(_f.LOG, (0.5, 3.0)),
+    Row(_f.SQRT, FLOATS, _elementwise(_f.SQRT), EXACT, "smooth", (0.5, 3.0)),
+    _function(_f.TANH),
+    _function(_f.SIGMOID),
+    _function(_f.SIN),
+    _function(_f.COS),
+    _function(_f.POWER, (0.5, 3.0)),
+    Row(_f.FLOOR, FLOATS, _elementwise(_f.FLOOR), EXACT),
+    Row(random.RANDOM_UNIFORM, (DType.I64,), _elementwise(random.RANDOM_UNIFORM), EXACT),
     Row(_e.MAXIMUM, NUMBERS, _elementwise(_e.MAXIMUM), SAME_NUMBERS, "kinked"),
     Row(_e.MINIMUM, NUMBERS, _elementwise(_e.MINIMUM), SAME_NUMBERS, "kinked"),
     Row(_e.SELECT, ALL, _elementwise(_e.SELECT), EXACT, "smooth"),
@@ -323,5 +430,17 @@ ROWS: tuple[Row, ...] = (
     Row(reduction.REDUCE_MIN, NUMBERS, _reductions, SAME_NUMBERS, "kinked"),
     Row(movement.RESHAPE, ALL, _reshapes, EXACT, "smooth"),
     Row(movement.TRANSPOSE, ALL, _transposes, EXACT, "smooth"),
+    Row(movement.SLICE, ALL, _moves(movement_cases.slices), EXACT, "smooth"),
+    Row(movement.PAD, ALL, _moves(movement_cases.pads), EXACT, "smooth"),
+    Row(movement.CONCAT, ALL, _moves(movement_cases.concats), EXACT, "smooth"),
+    Row(movement.REVERSE, ALL, _moves(movement_cases.reverses), EXACT, "smooth"),
+    Row(windows.WINDOWS, ALL, _moves(movement_cases.windows), EXACT, "smooth"),
+    Row(windows.OVERLAP_ADD, NUMBERS, _moves(movement_cases.overlap_adds), EXACT, "smooth"),
     Row(contraction.MATMUL, FLOATS, _products, products(), "smooth"),
+    Row(indexed.TAKE, FLOATS, _takes, SAME_NUMBERS, "smooth"),
+    Row(indexed.PUT_ADD, FLOATS, _puts, lookups(), "smooth"),
+    *(
+        Row(op, FLOATS, _lookups(op), lookups(), "smooth")
+        for op in (indexed.LOOKUP_SUM, indexed.LOOKUP_DOT, indexed.LOOKUP_OUTER)
+    ),
 )

@@ -7,6 +7,7 @@ pass means something. The same seed gives the same function.
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -33,8 +34,31 @@ from graphc.ops.constant import CONSTANT, EXTENT, IOTA, ConstantParams, ExtentPa
 from graphc.ops.contraction import MATMUL, MatmulParams
 from graphc.ops.control import RETURN
 from graphc.ops.elementwise import CAST, CastParams
-from graphc.ops.movement import RESHAPE, TRANSPOSE, ReshapeParams, TransposeParams
+from graphc.ops.indexed import (
+    LOOKUP_OUTER,
+    PUT_ADD,
+    TAKE,
+    LookupParams,
+    OuterParams,
+    PutParams,
+)
+from graphc.ops.indexed import OPS as INDEXED
+from graphc.ops.movement import (
+    CONCAT,
+    PAD,
+    RESHAPE,
+    REVERSE,
+    SLICE,
+    TRANSPOSE,
+    ConcatParams,
+    PadParams,
+    ReshapeParams,
+    ReverseParams,
+    SliceParams,
+    TransposeParams,
+)
 from graphc.ops.reduction import BROADCAST, BroadcastParams, ReduceParams
+from graphc.ops.windows import OVERLAP_ADD, WINDOWS, OverlapAddParams, WindowsParams
 
 LARGEST = 1e3
 """Results beyond this are dropped, so that nothing overflows and rounding errors stay small."""
@@ -45,6 +69,9 @@ SIMPLE_OPS = tuple(
     if op.level is Level.TENSOR and isinstance(op.codegen, Elementwise) and op.params is NoParams
 )
 REDUCTIONS = tuple(op for op in ALL_OPS if isinstance(op.codegen, Reduction))
+INEXACT = ("cos", "exp", "log", "power", "sigmoid", "sin", "tanh", "reduce_sum")
+"""Operations whose last bits are a backend's own choice, as are those of products."""
+
 FLOATS = (DType.F32, DType.F64)
 NUMBERS = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, 0.1)
 
@@ -61,16 +88,24 @@ class RandomFunction(NamedTuple):
         return self.module.functions[0]
 
 
-def make_function(seed: int, *, operations: int = 30, products: bool = True) -> RandomFunction:
-    """A function of about `operations` operations; without matrix products on request."""
-    maker = _Maker(random.Random(seed), products)
+def make_function(
+    seed: int, *, operations: int = 30, products: bool = True, exact: bool = False
+) -> RandomFunction:
+    """A function of about `operations` operations.
+
+    products  whether there are matrix products
+    exact     only operations whose every bit is defined; no products then
+    """
+    maker = _Maker(random.Random(seed), products and not exact, INEXACT if exact else ())
     return maker.make(operations)
 
 
 class _Maker:
-    def __init__(self, choose: random.Random, products: bool) -> None:
+    def __init__(self, choose: random.Random, products: bool, without: Sequence[str]) -> None:
         self._choose = choose
         self._products = products
+        self._simple_ops = [op for op in SIMPLE_OPS if op.name not in without]
+        self._reductions = [op for op in REDUCTIONS if op.name not in without]
         self._dims = (Symbol("N", 6), Symbol("M", 4))
         self.sizes = {
             d.name: choose.choice((0, 1, d.bound, choose.randint(2, d.bound))) for d in self._dims
@@ -132,7 +167,10 @@ class _Maker:
         """Append one operation if the choice turns out to be possible; whether it was."""
         kinds = [self._simple] * 8 + [self._broadcast] * 3 + [self._reduce] * 2
         kinds += [self._reshape, self._transpose, self._cast, self._constant, self._constant]
-        kinds += [self._iota, self._extent, *([self._matmul] * 2 if self._products else [])]
+        kinds += [self._slice, self._pad, self._concat, self._reverse]
+        kinds += [self._windows, self._overlap_add]
+        kinds += [self._iota, self._extent]
+        kinds += [self._matmul, self._matmul, self._look_up] if self._products else []
         made = self._choose.choice(kinds)()
         return made is not None
 
@@ -172,7 +210,7 @@ class _Maker:
         return self._constant(type)
 
     def _simple(self) -> Value | None:
-        opdef = self._choose.choice(SIMPLE_OPS)
+        opdef = self._choose.choice(self._simple_ops)
         count = len(opdef.operands)
         first = self._any()
         if count == 3:  # a condition and two choices
@@ -210,7 +248,7 @@ class _Maker:
         axes = [i for i in range(rank) if self._choose.random() < 0.5]
         if rank and self._choose.random() < 0.4:
             axes = [rank - 1]
-        return self._emit(self._choose.choice(REDUCTIONS), [x], ReduceParams(tuple(axes)))
+        return self._emit(self._choose.choice(self._reductions), [x], ReduceParams(tuple(axes)))
 
     def _reshape(self) -> Value | None:
         x = self._any()
@@ -227,6 +265,75 @@ class _Maker:
         self._choose.shuffle(order)
         return self._emit(TRANSPOSE, [x], TransposeParams(tuple(order)))
 
+    def _slice(self) -> Value | None:
+        x = self._any()
+        cuts: list[tuple[int, Dim, int]] = []
+        for dim in _type(x).dims:
+            if isinstance(dim, Symbol) or self._choose.random() < 0.3:
+                cuts.append((0, dim, 1))
+            else:
+                start = self._choose.randint(0, dim)
+                stop = self._choose.randint(start, dim)
+                cuts.append((start, stop, self._choose.choice((1, 1, 2, 3))))
+        starts, stops = tuple(c[0] for c in cuts), tuple(c[1] for c in cuts)
+        return self._emit(SLICE, [x], SliceParams(starts, stops, tuple(c[2] for c in cuts)))
+
+    def _pad(self) -> Value | None:
+        x = self._any()
+        low, high, inner = (
+            tuple(
+                0 if isinstance(dim, Symbol) else self._choose.choice((0, 0, 1, 2))
+                for dim in _type(x).dims
+            )
+            for _ in range(3)
+        )
+        value = float(self._number(DType.F32))
+        return self._emit(PAD, [x], PadParams(low, high, inner, value))
+
+    def _concat(self) -> Value | None:
+        x = self._any()
+        if not _type(x).rank:
+            return None
+        axis = self._choose.randrange(_type(x).rank)
+        others = [v for v in self._numbers if _agree(_type(v), _type(x), axis)]
+        if not others:  # not even itself, along a dimension of samples
+            return None
+        parts = [x, *self._choose.choices(others, k=self._choose.randint(0, 2))]
+        self._choose.shuffle(parts)
+        return self._emit(CONCAT, parts, ConcatParams(axis))
+
+    def _reverse(self) -> Value | None:
+        x = self._any()
+        axes = tuple(i for i in range(_type(x).rank) if self._choose.random() < 0.5)
+        return self._emit(REVERSE, [x], ReverseParams(axes))
+
+    def _windows(self) -> Value | None:
+        x = self._any()
+        axis, extents = self._walk(x)
+        sizes = tuple(self._choose.randint(1, max(e, 1)) for e in extents)
+        strides = tuple(self._choose.randint(1, 3) for _ in extents)
+        if not extents or _type(x).rank + len(extents) > 5:
+            return None
+        return self._emit(WINDOWS, [x], WindowsParams(axis, sizes, strides))
+
+    def _overlap_add(self) -> Value | None:
+        x = self._any()
+        axis, numbers = self._walk(x)
+        count = len(numbers) // 2
+        if not count or 0 in numbers:
+            return None
+        strides = tuple(self._choose.randint(1, 3) for _ in range(count))
+        walked = zip(numbers[:count], numbers[count : 2 * count], strides, strict=True)
+        extents = tuple((o - 1) * t + s + self._choose.randrange(t) for o, s, t in walked)
+        return self._emit(OVERLAP_ADD, [x], OverlapAddParams(axis, extents, strides))
+
+    def _walk(self, x: Value) -> tuple[int, list[int]]:
+        """An axis and the fixed extents from there on, up to one of the samples."""
+        dims = _type(x).dims
+        axis = self._choose.randint(0, len(dims))
+        fixed = itertools.takewhile(lambda d: isinstance(d, int), dims[axis:])
+        return axis, [d for d in fixed if isinstance(d, int)]
+
     def _matmul(self) -> Value | None:
         matrices = [v for v in self._numbers if _type(v).rank == 2 and _type(v).dtype in FLOATS]
         if not matrices:
@@ -235,6 +342,41 @@ class _Maker:
             x, y = self._choose.choice(matrices), self._choose.choice(matrices)
             flags = MatmulParams(self._choose.random() < 0.4, self._choose.random() < 0.4)
             made = self._emit(MATMUL, [x, y], flags)
+            if made is not None:
+                return made
+        return self._grouped_matmul()
+
+    def _grouped_matmul(self) -> Value | None:
+        """A product with a batch or of more dims; of a value with itself, for their dims agree."""
+        tensors = [v for v in self._numbers if _type(v).rank > 2 and _type(v).dtype in FLOATS]
+        if not tensors:
+            return None
+        x = self._choose.choice(tensors)
+        batch = self._choose.randint(0, _type(x).rank - 2)
+        contract = self._choose.randint(1, _type(x).rank - batch - 1)
+        first = self._choose.random() < 0.5
+        return self._emit(MATMUL, [x, x], MatmulParams(first, not first, contract, batch))
+
+    def _look_up(self) -> Value | None:
+        """Any of the sums with an index, of matrices of one element type that fit it."""
+        matrices = [v for v in self._numbers if _type(v).rank == 2]
+        indices = [v for v in matrices if _type(v).dtype is DType.I32]
+        factors = [v for v in matrices if _type(v).dtype in FLOATS]
+        if not indices or not factors:
+            return None
+        for _ in range(8):
+            opdef, index = self._choose.choice(INDEXED), self._choose.choice(indices)
+            operands = [self._choose.choice(factors) for _ in opdef.operands[1:]]
+            size = self._choose.choice((3, 5, *self._dims))
+            columns = self._choose.random() < 0.5
+            params: Params = NoParams()
+            if opdef is PUT_ADD:
+                params = PutParams(size)
+            elif opdef is LOOKUP_OUTER:
+                params = OuterParams(size, columns)
+            elif opdef is not TAKE:
+                params = LookupParams(columns)
+            made = self._emit(opdef, [*operands, index], params)
             if made is not None:
                 return made
         return None
@@ -287,3 +429,10 @@ class _Maker:
 def _type(value: Value) -> TensorType:
     assert isinstance(value.type, TensorType)
     return value.type
+
+
+def _agree(a: TensorType, b: TensorType, axis: int) -> bool:
+    """Whether the two can be joined along an axis of fixed size."""
+    if a.dtype is not b.dtype or a.rank != b.rank or isinstance(a.dims[axis], Symbol):
+        return False
+    return all(i == axis or d == b.dims[i] for i, d in enumerate(a.dims))

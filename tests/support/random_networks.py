@@ -450,6 +450,16 @@ def _denormalization(g: _Growth) -> None:
     g.add("per_dim_mean_var_de_normalization", x, mean, _computed_statistic(g, "inv_std_dev", x))
 
 
+def _batch_normalization(g: _Growth) -> None:
+    """The form outside training; now and then of channels in place of rows."""
+    x = g.pick(lambda e: e.has_samples)
+    spatial = bool(g.rng.random() < 0.5)
+    channels = [c for c in range(1, x.rows + 1) if x.rows % c == 0] if spatial else [x.rows]
+    rows = int(g.rng.choice(channels))
+    columns = [g.of_size(rows, 1) for _ in range(4)]
+    g.add("batch_normalization", x, *columns, spatial=spatial)
+
+
 def _new_input(g: _Growth) -> None:
     if not g.with_samples:
         raise _Unsuitable
@@ -485,6 +495,8 @@ _RULES: dict[str, Callable[[_Growth], None]] = {
     "inv_std_dev": _statistic("inv_std_dev"),
     "per_dim_mean_var_normalization": _normalization,
     "per_dim_mean_var_de_normalization": _denormalization,
+    "batch_normalization": _batch_normalization,
+    "dropout": _unary("dropout"),
     "transpose_times": _transpose_times,
     "row_element_times": _row_element_times,
     "column_element_times": _column_element_times,

@@ -24,7 +24,7 @@ from graphc.ir.core import (
     Value,
 )
 from graphc.ir.params import Params, field_types
-from graphc.ir.types import SAMPLES, Dim, DType, MatrixType, Symbol, TensorType
+from graphc.ir.types import SAMPLES, Dim, DType, Image, MatrixType, Symbol, TensorType
 from graphc.ops import ALL_OPS
 from graphc.ops.control import RETURN, YIELD
 from graphc.ops.kernel import KERNEL
@@ -41,10 +41,11 @@ names = st.one_of(plain_names, words, st.text(min_size=1, max_size=4))
 symbols = st.builds(
     Symbol, st.from_regex(r"[A-Z][A-Z0-9]{0,2}", fullmatch=True), st.integers(0, 2**63 - 1)
 )
-matrix_types = st.builds(
-    MatrixType,
-    st.one_of(st.none(), st.integers(0, 2**40)),
-    st.one_of(st.none(), st.integers(0, 2**40), st.just(SAMPLES)),
+columns = st.one_of(st.none(), st.integers(0, 2**40), st.just(SAMPLES))
+images = st.builds(Image, *[st.integers(0, 2**20)] * 3)
+matrix_types = st.one_of(
+    st.builds(MatrixType, st.one_of(st.none(), st.integers(0, 2**40)), columns),
+    st.builds(lambda image, cols: MatrixType(image.rows, cols, image), images, columns),
 )
 spans = st.builds(
     lambda file, line, column, width: Span(file, line, column, column + width),

@@ -8,13 +8,14 @@ import numpy as np
 
 from graphc.ir.types import DType
 
-FUNCTIONS = ("exp", "log", "tanh", "sigmoid")
+FUNCTIONS = ("exp", "log", "tanh", "sigmoid", "sin", "cos", "power")
 
 
-def exact(name: str, x: np.ndarray) -> np.ndarray:
+def exact(name: str, *operands: np.ndarray) -> np.ndarray:
     """The function in the next wider type: f64 for f32, the 80-bit type for f64."""
+    wide = np.float64 if operands[0].dtype == np.float32 else np.longdouble
     with np.errstate(all="ignore"):
-        return _WIDE[name](x.astype(np.float64 if x.dtype == np.float32 else np.longdouble))
+        return _WIDE[name](*(x.astype(wide) for x in operands))
 
 
 def ulp_distance(got: np.ndarray, exact_value: np.ndarray) -> np.ndarray:
@@ -30,6 +31,20 @@ def ulp_distance(got: np.ndarray, exact_value: np.ndarray) -> np.ndarray:
     return np.where(same & ~np.isfinite(rounded), 0, distance)
 
 
+def largest_ulp(got: np.ndarray, exact_value: np.ndarray) -> float:
+    """The largest distance among elements that are finite, 0 if there are none."""
+    with np.errstate(all="ignore"):
+        finite = np.isfinite(got) & np.isfinite(exact_value.astype(got.dtype))
+    return float(np.max(ulp_distance(got, exact_value), where=finite, initial=0.0))
+
+
+def samples(name: str, dtype: DType, *, stride: int = 257, seed: int = 1) -> tuple[np.ndarray, ...]:
+    """The operands on which a function is judged, an array for each."""
+    if name == "power":
+        return _power_sample(dtype, stride, seed)
+    return (sample(dtype, stride=stride, seed=seed),)
+
+
 def sample(dtype: DType, *, stride: int = 257, seed: int = 1) -> np.ndarray:
     """f32: every `stride`-th bit pattern. f64: random patterns, and where the functions bend."""
     if dtype is DType.F32:
@@ -43,17 +58,45 @@ def sample(dtype: DType, *, stride: int = 257, seed: int = 1) -> np.ndarray:
         rng.uniform(-2, 2, count),
         np.exp(rng.uniform(-40, 5, count)) * rng.choice([-1.0, 1.0], count),
         rng.uniform(0.6, 1.6, count),
+        np.rint(rng.uniform(0, 2**22, count)) * (np.pi / 2),
     ]
     return np.concatenate(parts)
+
+
+def _power_sample(dtype: DType, stride: int, seed: int) -> tuple[np.ndarray, ...]:
+    """Random patterns, results over the whole range, bases next to 1, whole exponents."""
+    rng = np.random.default_rng(seed)
+    count = 514_000_000 // stride
+    bits = np.uint32 if dtype is DType.F32 else np.uint64
+    low, high = (-104.0, 89.0) if dtype is DType.F32 else (-745.0, 710.0)
+    patterns = [
+        rng.integers(0, np.iinfo(bits).max, count, dtype=bits, endpoint=True).view(dtype.numpy)
+        for _ in range(2)
+    ]
+    spread = np.exp(rng.uniform(0.8 * low, 0.8 * high, count))
+    near_one = rng.uniform(0.9, 1.1, count)
+    plain = np.exp(rng.uniform(-3, 3, count))
+    bases = [spread, near_one, plain, -plain]
+    exponents = [
+        rng.uniform(low, high, count) / np.log(spread),
+        rng.uniform(low, high, count) / np.log(near_one),
+        rng.uniform(-20, 20, count),
+        np.rint(rng.uniform(-20, 20, count)),
+    ]
+    x, y = np.concatenate(bases).astype(dtype.numpy), np.concatenate(exponents).astype(dtype.numpy)
+    return np.concatenate([patterns[0], x]), np.concatenate([patterns[1], y])
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-x))
 
 
-_WIDE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+_WIDE: dict[str, Callable[..., np.ndarray]] = {
     "exp": np.exp,
     "log": np.log,
     "tanh": np.tanh,
     "sigmoid": _sigmoid,
+    "sin": np.sin,
+    "cos": np.cos,
+    "power": np.power,
 }

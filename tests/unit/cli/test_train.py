@@ -62,6 +62,52 @@ def test_rates_per_sample_are_used_as_they_are(tmp_path: Path) -> None:
     assert json.loads(done.out)["epochs"][0]["learning_rate_per_sample"] == 0.25
 
 
+def test_the_stepping_heuristic_chooses_its_own_rates(tmp_path: Path) -> None:
+    options = ("--learner", "stepping-heuristic", "--beta", "0.3", "--history", "3")
+    done = train(tmp_path, "--epochs", "8", *options, "--json")
+    epochs = json.loads(done.out)["epochs"]
+    assert epochs[-1]["criterion"] < 0.7 * epochs[0]["criterion"]
+    assert epochs[-1]["learning_rate_per_sample"] not in (
+        0.4,
+        epochs[0]["learning_rate_per_sample"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--learner", "adagrad"), "is not one of"),
+        (("--beta", "0.5"), "are for --learner stepping-heuristic"),
+        (("--history", "5"), "are for --learner stepping-heuristic"),
+        (("--learner", "stepping-heuristic", "--momentum", "0.9"), "and no other rates"),
+        (("--learner", "stepping-heuristic", "--learning-rate", "2:1"), "its first step size"),
+        (("--learner", "stepping-heuristic", "--beta", "0"), "--beta"),
+        (("--dropout", "1"), "a value below 1 is required, got 1"),
+        (("--dropout", "0.5:-1"), "--dropout"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(
+    tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
+    done = train(tmp_path, *options)
+    assert done.code == 2
+    assert message in " ".join(done.err.split())
+
+
+def test_dropout_follows_its_list(tmp_path: Path) -> None:
+    text = NETWORK.replace("t = Times(W, features)", "d = Dropout(features)\nt = Times(W, d)")
+    criteria: list[list[float]] = []
+    for rates in ("0", "0:0.9"):
+        done = graphc(
+            *("train", write_network(tmp_path, text), "--data", write_data(tmp_path), *COLUMNS),
+            *("--epochs", "2", "--learning-rate", "4", "--minibatch", "10", "--dropout", rates),
+            *("--backend", "reference", "--json", "-o", tmp_path / "net.safetensors"),
+        )
+        criteria.append([e["criterion"] for e in json.loads(done.out)["epochs"]])
+    assert criteria[0][0] == criteria[1][0]
+    assert criteria[1][1] > 1.5 * criteria[0][1]
+
+
 def test_a_model_file_is_trained_further(tmp_path: Path) -> None:
     first = json.loads(train(tmp_path, "--epochs", "3", "--json").out)["epochs"]
     model = tmp_path / "net.safetensors"

@@ -70,6 +70,20 @@ def test_an_undefined_value_is_reported_at_each_of_its_uses_with_a_near_name() -
         ("%y = neg %x : matrix<2>", "2:17-26 parse: a matrix type is matrix<ROWSxCOLS>"),
         ("%y = neg %x : matrix<*x2>", "2:17-28 parse: a matrix type is matrix<ROWSxCOLS>"),
         ("%y = neg %x : matrix<ax2>", "2:17-28 parse: `a` is no matrix size"),
+        ("%y = neg %x : matrix<6x2 image 3x2>", "2:17-38 parse: an image is WIDTHxHEIGHTxCHANNELS"),
+        (
+            "%y = neg %x : matrix<6x2 image 3x2x->",
+            "2:17-40 parse: an image is WIDTHxHEIGHTxCHANNELS",
+        ),
+        (
+            "%y = neg %x : matrix<6x2 image 3x1x1>",
+            "2:17-40 parse: an image 3x1x1 has 3 rows, got `matrix<6x2 image 3x1x1>`",
+        ),
+        (
+            "%y = neg %x : matrix<?x2 image 3x1x1>",
+            "2:17-40 parse: an image 3x1x1 has 3 rows, got `matrix<?x2 image 3x1x1>`",
+        ),
+        ("%y = neg %x : matrix<6x2  image 3x2x1>", "2:17-41 parse: `2 ` is no matrix size"),
         ("%x = neg %x : tensor<2xf32>", "2:3-5 duplicate-name: value %x is defined twice"),
         (
             "%y = reduce_sum %x {axis = [0]} : tensor<1xf32>",

@@ -8,6 +8,7 @@ import pytest
 from graphc.ir.types import (
     SAMPLES,
     DType,
+    Image,
     MatrixType,
     Symbol,
     TensorType,
@@ -48,6 +49,8 @@ def test_only_f32_and_f64_are_floats() -> None:
         (MatrixType(64, SAMPLES), "matrix<64x*>"),
         (MatrixType(None, None), "matrix<?x?>"),
         (MatrixType(10, 1), "matrix<10x1>"),
+        (MatrixType(24, SAMPLES, Image(4, 3, 2)), "matrix<24x* image 4x3x2>"),
+        (MatrixType(24, None, Image(24, 1, 1)), "matrix<24x? image 24x1x1>"),
     ],
 )
 def test_types_print_as_the_text_form_has_them(type: TensorType | MatrixType, text: str) -> None:
@@ -93,3 +96,13 @@ def test_symbols_of_other_bounds_make_other_types() -> None:
 )
 def test_a_matrix_is_known_when_rows_and_columns_are(type: MatrixType, known: bool) -> None:
     assert type.is_known is known
+
+
+def test_an_image_makes_another_type_of_one_size() -> None:
+    plain, image = MatrixType(6, 1), MatrixType(6, 1, Image(3, 2, 1))
+    assert plain != image != MatrixType(6, 1, Image(2, 3, 1))
+    assert plain.size == image.size == (6, 1)
+
+
+def test_an_image_has_a_row_for_each_channel_of_each_pixel() -> None:
+    assert Image(28, 27, 3).rows == 28 * 27 * 3

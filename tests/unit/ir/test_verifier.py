@@ -109,6 +109,27 @@ def test_v4_sizes_that_are_not_inferred_yet_agree_with_any() -> None:
     legal("graph @g {\n  %x = node.input {rows = 2} : matrix<?x?>\n}\n")
 
 
+IMAGE = "node.input {width = 2, height = 3, channels = 1}"
+
+
+@pytest.mark.parametrize(
+    ("node", "inferred", "marked"),
+    [
+        (IMAGE, "matrix<6x* image 2x3x1>", "matrix<6x* image 3x2x1>"),
+        ("node.input {rows = 6}", "matrix<6x*>", "matrix<6x* image 2x3x1>"),
+    ],
+)
+def test_a_node_marked_with_another_image_is_wrong(node: str, inferred: str, marked: str) -> None:
+    text = f"graph @g {{\n  %x = {node} : {marked}\n}}\n"
+    (found,) = broken_rules(parsed(text))
+    assert f"node.input: gives {inferred}, but is marked {marked}" in found
+
+
+@pytest.mark.parametrize("type", ["matrix<6x*>", "matrix<?x?>", "matrix<6x* image 2x3x1>"])
+def test_an_image_may_be_left_to_be_inferred(type: str) -> None:
+    legal(f"graph @g {{\n  %x = {IMAGE} : {type}\n}}\n")
+
+
 def test_v4_a_node_of_known_size_that_its_rule_refuses_is_reported() -> None:
     text = "graph @g {\n  %x = node.input {rows = 0} : matrix<0x*>\n}\n"
     message = "ill-typed: node.input: requires rows from 1 to 2147483647, got 0"

@@ -38,3 +38,10 @@ def test_names_cannot_leave_their_label() -> None:
     net.input('a"];\nevil\\', 2)
     (line,) = [s for s in network_picture(net.model.graph).splitlines() if "label" in s]
     assert line == '  n0 [label="a\\"];?evil\\\\\\nInput 2x*"];'
+
+
+def test_images_are_shown_with_their_sizes() -> None:
+    lines = drawn("x=ImageInput(9, 8, 2)\ny=MaxPooling(x, 3, 2, 3, 2)\nr=RowSlice(0, 1, y)\n")
+    assert '  n0 [label="x\\nInput 144x*\\nimage 9x8x2"];' in lines
+    assert '  n1 [label="y\\nMaxPooling 24x*\\nimage 3x4x2"];' in lines
+    assert '  n2 [label="r\\nRowSlice 1x*"];' in lines

@@ -8,7 +8,7 @@ from graphc.ir.types import DType, TensorType
 from graphc.ops import default_context
 from graphc.ops.contraction import MATMUL
 from graphc.ops.control import RETURN
-from graphc.ops.elementwise import TANH
+from graphc.ops.functions import TANH
 from graphc.passes import pipeline
 from graphc.passes.fuse_kernels import fuse
 from graphc.passes.manager import PassManager

@@ -11,7 +11,8 @@ from graphc.ir.parser import parse_module
 from graphc.ir.printer import print_module
 from graphc.ir.rewriter import Firing
 from graphc.ops import default_context
-from graphc.passes.simplify import PATTERNS, is_number, simplify, splat
+from graphc.passes.matching import is_number, splat
+from graphc.passes.simplify import PATTERNS, simplify
 
 GOLDEN = Path(__file__).parents[2] / "golden/passes/simplify"
 

@@ -176,6 +176,20 @@ def test_an_unknown_setting_is_refused() -> None:
         make()[0].run({"features": FEATURES, "labels": LABELS}, {"rat": 1.0})
 
 
+def test_a_setting_of_whole_numbers_is_exact_and_takes_no_other() -> None:
+    count = Argument("step", "i64", (1, 1), "setting")
+    seen: list[int] = []
+    executable = Executable(
+        lambda arguments, _results, _sizes: seen.append(int(arguments[0][0, 0])),
+        Signature("f", (), (count,), (), 0),
+        {},
+    )
+    executable.run({}, {"step": 2**62 + 1})
+    assert seen == [2**62 + 1]
+    with pytest.raises(GraphcError, match="setting step requires a whole number"):
+        executable.run({}, {"step": 0.5})
+
+
 def test_settings_may_depend_on_the_number_of_samples() -> None:
     executable, _, store = make()
     executable.run({"features": FEATURES, "labels": LABELS}, lambda n: {"rate": n / 8})

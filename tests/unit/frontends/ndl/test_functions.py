@@ -35,6 +35,8 @@ SIMPLE = [
     ("RectifiedLinear", "rectified_linear", 1),
     ("ReLU", "rectified_linear", 1),
     ("Exp", "exp", 1),
+    ("Cosine", "cosine", 1),
+    ("Cos", "cosine", 1),
     ("Log", "log", 1),
     ("Softmax", "softmax", 1),
     ("LogSoftmax", "log_softmax", 1),
@@ -58,7 +60,12 @@ SIMPLE = [
     ("ColumnwiseCrossProduct", "khatri_rao_product", 2),
     ("SumColumnElements", "sum_column_elements", 1),
     ("Hardmax", "hardmax", 1),
+    ("Dropout", "dropout", 1),
+    ("BatchNormalization", "batch_normalization", 5),
     ("Transpose", "transpose", 1),
+    ("TimeReverse", "time_reverse", 1),
+    ("RowStack", "row_stack", 2),
+    ("RowStack", "row_stack", 3),
     ("Diagonal", "diagonal", 1),
     ("CosDistance", "cos_distance", 2),
     ("CosDist", "cos_distance", 2),
@@ -67,6 +74,15 @@ SIMPLE = [
     ("L1Reg", "matrix_l1_reg", 1),
     ("MatrixL2Reg", "matrix_l2_reg", 1),
     ("L2Reg", "matrix_l2_reg", 1),
+    ("L1Norm", "matrix_l1_reg", 1),
+    ("L2Norm", "matrix_l2_reg", 1),
+    ("Logistic", "logistic", 2),
+    ("Logistic", "logistic", 3),
+    ("GMMLogLikelihood", "gmm_log_likelihood", 4),
+    ("GMMLL", "gmm_log_likelihood", 4),
+    ("ClassBasedCrossEntropyWithSoftmax", "class_based_cross_entropy_with_softmax", 4),
+    ("CBCEWithSM", "class_based_cross_entropy_with_softmax", 4),
+    ("LookupTable", "lookup_table", 2),
     ("PerDimMeanVarDeNormalization", "per_dim_mean_var_de_normalization", 3),
     ("PerDimMVDeNorm", "per_dim_mean_var_de_normalization", 3),
 ]
@@ -130,7 +146,7 @@ def test_a_wrong_count_says_what_is_taken(call: str, message: str) -> None:
 
 
 def test_row_stack_takes_any_number_of_nodes_from_two_on() -> None:
-    assert "not-supported" in problem(f"{X}y=RowStack(x, x, x, x, x)")
+    assert network(f"{X}y=RowStack(x, x, x, x, x)").endswith("y = row_stack(x, x, x, x, x)")
     found = problems(f"{X}y=RowStack(x)")
     assert any("`RowStack(m1, m2, ...)` takes 2 arguments or more, got 1" in p for p in found)
 
@@ -140,8 +156,56 @@ def test_row_repeat_has_a_number_of_repeats_from_one_on() -> None:
     assert "from 1 to 2147483647 is required, got 0" in problem(f"{X}y=RowRepeat(x, 0)")
 
 
+@pytest.mark.parametrize("name", ["ImageInput", "Image", "image"])
+def test_an_image_input_is_an_input_with_the_sizes_of_an_image(name: str) -> None:
+    expected = "x = input() width=28 height=27 channels=1"
+    assert network(f"x={name}(28, 27, 1)") == expected
+    assert network(f"x={name}(28, 27, 1, 5)") == expected  # the number of images is a placeholder
+    assert "from 1 to 2147483647 is required, got 0" in problem(f"x={name}(28, 0, 1)")
+
+
+IMAGE = "x = ImageInput(9, 8, 1)\nw = Parameter(0, 0)\n"
+
+
+@pytest.mark.parametrize("name", ["Convolution", "Convolve"])
+def test_a_convolution_has_seven_places_and_two_options(name: str) -> None:
+    sizes = (
+        "kernel_width=3 kernel_height=2 output_channels=5 horizontal_subsample=2 "
+        "vertical_subsample=1"
+    )
+    plain = network(f"{IMAGE}y={name}(w, x, 3, 2, 5, 2, 1)")
+    assert plain.endswith(f"y = convolution(w, x) {sizes}")
+    padded = f"{IMAGE}y={name}(w, x, 3, 2, 5, 2, 1, maxTempMemSizeInSamples=7, zeroPadding=true)"
+    assert network(padded).endswith(f"y = convolution(w, x) {sizes} zero_padding=True")
+    assert "takes 7 arguments, got 8" in problem(f"{IMAGE}y={name}(w, x, 3, 2, 5, 2, 1, 0)")
+    assert "from 1 to 2147483647 is required, got 0" in problem(f"{IMAGE}y={name}(w,x,3,0,5,2,1)")
+
+
+@pytest.mark.parametrize(
+    ("name", "op"), [("MaxPooling", "max_pooling"), ("AveragePooling", "average_pooling")]
+)
+def test_pooling_has_a_window_and_steps(name: str, op: str) -> None:
+    assert network(f"{IMAGE}y={name}(x, 3, 2, 4, 5)").endswith(
+        f"y = {op}(x) window_width=3 window_height=2 step_width=4 step_height=5"
+    )
+    assert "from 1 to 2147483647 is required, got 0" in problem(f"{IMAGE}y={name}(x, 3, 2, 0, 5)")
+
+
+def test_a_row_slice_has_its_node_last() -> None:
+    assert network(f"{X}y=RowSlice(0, 2, x)").endswith("y = row_slice(x) start_row=0 num_rows=2")
+    assert "from 1 to 2147483647 is required, got 0" in problem(f"{X}y=RowSlice(1, 0, x)")
+
+
+def test_a_reshape_may_say_what_the_columns_are_images_of() -> None:
+    assert network(f"{X}y=Reshape(x, 3)").endswith("y = reshape(x) num_rows=3")
+    text = f"{X}y=Reshape(x, 3, imageChannels=1, imageWidth=3, imageHeight=1)"
+    assert network(text).endswith(
+        "y = reshape(x) num_rows=3 image_width=3 image_height=1 image_channels=1"
+    )
+
+
 def test_a_function_that_is_not_supported_yet_does_not_hide_other_mistakes() -> None:
-    text = f"{X}y=Dropout(x, rate=2)\nz=Sigmod(x)"
+    text = f"{X}y=PairNetwork(x, rate=2)\nz=Sigmod(x)"
     assert [p.split(" ")[1] for p in problems(text)] == [
         "not-supported:",
         "bad-option:",
@@ -409,3 +473,39 @@ def test_a_special_list_is_given_once() -> None:
 
 def test_a_tag_on_what_is_no_node_is_refused() -> None:
     assert "argument-type: tag= takes nodes, got `3`" in problem("F()=3\nn=F(tag=output)")
+
+
+def test_the_largest_class_is_an_option_of_class_based_cross_entropy() -> None:
+    found = network(f"{X}y=CBCEWithSM(x, x, x, x, maxClassSize=7)")
+    assert found.endswith(
+        "y = class_based_cross_entropy_with_softmax(x, x, x, x) max_class_size=7"
+    )
+
+
+SHIFTED = "y = cos_distance_with_negative_samples(x, x) shift=1 negatives=5"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "s = 1; y = CosWithNegSamples(x, x, s, 5)",
+        "y = CosDistanceWithNegativeSamples(x, x, Constant(1), Constant(5))",
+        "s = Const(1, rows=1); y = CosWithNegSamples(x, x, s, 5)",
+    ],
+)
+def test_shifts_and_samples_are_numbers_or_constants(call: str) -> None:
+    assert network(X + call).splitlines()[-1] == SHIFTED
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("CosWithNegSamples(x, x, x, 5)", "a number is required, got the node `x`"),
+        ("CosWithNegSamples(x, x, Constant(1, rows=2), 5)", "a number is required, got the node"),
+        ("CosWithNegSamples(x, x, Constant(0.5), 5)", "a whole number from 0 to 2147483647 is req"),
+        ("CosWithNegSamples(x, x, 1, 0)", "a whole number from 1 to 2147483647 is required, got 0"),
+        ("CosWithNegSamples(x, x, 1, Constant(-2))", "from 1 to 2147483647 is required, got -2"),
+    ],
+)
+def test_a_wrong_shift_or_number_of_samples_is_refused(call: str, message: str) -> None:
+    assert message in problem(f"{X}y={call}")

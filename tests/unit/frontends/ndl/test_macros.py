@@ -324,12 +324,12 @@ def test_a_mistake_in_a_macro_is_reported_once_with_the_way_to_it() -> None:
 
 
 def test_a_macro_that_is_never_called_may_use_what_is_not_supported() -> None:
-    assert network(f"{X}F(a) = Dropout(a)") == "x = input() rows=3"
+    assert network(f"{X}F(a) = PairNetwork(a)") == "x = input() rows=3"
 
 
 def test_what_a_broken_call_gives_is_not_complained_about() -> None:
-    text = f"{X}F(a) {{ t=Dropout(a); z=Tanh(t) }}\nL=F(x)\ny=Plus(L, L.t)\nOutputNodes=(y, L.z)"
-    assert [p.split(":")[1] for p in problems(text)] == ["10-20 not-supported"]
+    text = f"{X}F(a) {{ t=PairNetwork(a); z=Tanh(t) }}\nL=F(x)\ny=Plus(L, L.t)\nOutputNodes=(y, L.z)"
+    assert [p.split(":")[1] for p in problems(text)] == ["10-24 not-supported"]
 
 
 def test_a_node_of_a_macro_knows_the_calls_that_led_to_it() -> None:

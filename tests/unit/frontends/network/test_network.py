@@ -14,7 +14,7 @@ from graphc.ops.nodes import OPS
 from graphc.support.diagnostics import GraphcError
 from graphc.support.source import Location, Span
 
-LEAVES = ("node.input", "node.parameter", "node.constant")
+LEAVES = ("node.input", "node.sparse_input", "node.parameter", "node.constant")
 FUNCTIONS = [op for op in OPS if op.name not in LEAVES]
 # Two operands of one size do for most; these nodes want others.
 SIZES = {
@@ -24,11 +24,25 @@ SIZES = {
     "row_element_times": ((3, 4), (1, 4)),
     "column_element_times": ((3, 4), (3, 1)),
     "diagonal": ((3, 3),),
+    "row_stack": ((3, 4), (1, 4), (2, 4)),
+    "gmm_log_likelihood": ((2, 1), (6, 1), (2, 1), (3, 4)),
+    "class_based_cross_entropy_with_softmax": ((4, 4), (3, 4), (3, 9), (2, 4)),
+    "lookup_table": ((2, 3), (6, 4)),
+    "batch_normalization": ((3, 0), (3, 1), (3, 1), (3, 1), (3, 1)),
     "per_dim_mean_var_normalization": ((3, 4), (3, 1), (3, 1)),
     "per_dim_mean_var_de_normalization": ((3, 4), (3, 1), (3, 1)),
 }
 OF_SAMPLES = ("mean", "inv_std_dev", "past_value", "future_value")
-SETTINGS = {"row_repeat": {"num_repeats": 2}}
+IMAGES = {"convolution": 1, "max_pooling": 0, "average_pooling": 0}  # the operand that is one
+WINDOW = {"window_width": 2, "window_height": 1, "step_width": 1, "step_height": 2}
+SETTINGS = {
+    "row_repeat": {"num_repeats": 2},
+    "row_slice": {"start_row": 1, "num_rows": 2},
+    "convolution": {"kernel_width": 2, "kernel_height": 1, "output_channels": 3},
+    "max_pooling": WINDOW,
+    "average_pooling": WINDOW,
+    "cos_distance_with_negative_samples": {"shift": 1, "negatives": 2},
+}
 
 
 def made(op: OpDef) -> NetworkNode:
@@ -37,9 +51,13 @@ def made(op: OpDef) -> NetworkNode:
     name = op.name.removeprefix("node.")
     sizes = SIZES.get(name, ((3, 4),) * len(op.operands))
     operands = [
-        net.input(f"x{i}", 3) if name in OF_SAMPLES else net.parameter(f"p{i}", *size)
-        for i, size in enumerate(sizes)
+        net.input(f"x{i}", 3)
+        if name in OF_SAMPLES or not cols
+        else net.parameter(f"p{i}", rows, cols)
+        for i, (rows, cols) in enumerate(sizes)
     ]
+    if name in IMAGES:
+        operands[IMAGES[name]] = net.image_input("image", 3, 2, 2)
     return getattr(net, name)(*operands, name="y", **SETTINGS.get(name, {}))
 
 
@@ -48,7 +66,7 @@ def test_every_node_has_a_method_of_its_name(op: OpDef) -> None:
     node = made(op)
     assert node.name == "y"
     assert node.operation.opdef is op
-    assert len(node.operation.operands) == len(op.operands)
+    assert len(node.operation.operands) == len(SIZES.get(node.op, op.operands))
 
 
 @pytest.mark.parametrize("op", FUNCTIONS, ids=lambda op: op.name)
@@ -61,6 +79,38 @@ def test_a_setting_of_row_repeat_reaches_the_node() -> None:
     net = Network()
     node = net.row_repeat(net.input("x", 3), 2)
     assert node.operation.params.num_repeats == 2  # type: ignore[attr-defined]
+
+
+def test_an_image_input_says_what_its_columns_are() -> None:
+    node = Network().image_input("x", 3, 2, 4)
+    assert str(node.operation.result.type) == "matrix<24x* image 3x2x4>"
+
+
+def test_the_settings_of_images_reach_their_nodes() -> None:
+    net = Network()
+    image = net.image_input("x", 6, 5, 2)
+    weight = net.parameter("w", 3, 0)
+    layer = net.convolution(weight, image, 2, 3, 3, 2, 1, zero_padding=True)
+    assert str(layer.operation.params) == (
+        "ConvolutionParams(kernel_width=2, kernel_height=3, output_channels=3, "
+        "horizontal_subsample=2, vertical_subsample=1, zero_padding=True, tags=())"
+    )
+    for pool in (net.max_pooling, net.average_pooling):
+        assert str(pool(image, 1, 2, 3, 4).operation.params) == (
+            "PoolingParams(window_width=1, window_height=2, step_width=3, step_height=4, tags=())"
+        )
+
+
+def test_the_settings_of_shapes_reach_their_nodes() -> None:
+    net = Network()
+    x = net.input("x", 12)
+    assert str(net.row_slice(x, 1, 3).operation.params) == (
+        "RowSliceParams(start_row=1, num_rows=3, tags=())"
+    )
+    image = net.reshape(x, image_width=2, image_height=3, image_channels=2)
+    assert str(image.operation.result.type) == "matrix<12x* image 2x3x2>"
+    assert str(net.reshape(image, 12).operation.result.type) == "matrix<12x*>"
+    assert str(net.row_stack(x, image).operation.result.type) == "matrix<24x*>"
 
 
 def test_a_method_takes_tags() -> None:
@@ -90,6 +140,12 @@ Call = Callable[[Network, NetworkNode, NetworkNode], object]
         (lambda n, a, s: n.parameter("p", 2, -2), "bad-value", "cols from 0"),
         (lambda n, a, s: n.parameter("p", 2, init=3), "bad-value", "`init` requires"),
         (lambda n, a, s: n.row_repeat(a, 0), "bad-value", "at least 1 repeat"),
+        (lambda n, a, s: n.row_slice(a, 0, 0), "bad-value", "at least 1 row"),
+        (lambda n, a, s: n.row_stack(a), "bad-value", "at least 2 nodes"),
+        (lambda n, a, s: n.reshape(a, image_width=3), "bad-value", "at least two of imageWidth"),
+        (lambda n, a, s: n.image_input("c", 2, 0, 1), "bad-value", "height from 1"),
+        (lambda n, a, s: n.max_pooling(a, 0, 1, 1, 1), "bad-value", "a window width from 1"),
+        (lambda n, a, s: n.convolution(a, s, 1, 1, 1, 2, 1), "bad-value", "subsampling by at most"),
         (lambda n, a, s: n.sigmoid(a, name=3), "argument-type", "a name in text, got 3"),
         (lambda n, a, s: n.sigmoid(a, tag=3), "argument-type", "a list of tags, got 3"),
         (lambda n, a, s: n.rename(s, "A"), "duplicate-name", "`A` is taken"),

@@ -1,0 +1,186 @@
+"""How near its own reference a node must be on every backend, as bounds from rounding analysis.
+
+A bound is counted in u, half the distance from 1 to the next number of the element type. It is
+computed from the exact operands and the exact result, both in the next wider type, for each
+element: the number of roundings times the size of what is rounded, doubled. Functions such as exp
+may be 4 units in the last place off, which is at most 8 u.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+Array = np.ndarray
+Bound = Callable[..., Array]
+"""(exact result, *exact operands) -> the error allowed, in u, of the result's shape."""
+
+FUNCTION_ERROR = 8.0
+
+
+@dataclass(frozen=True)
+class NodeJudge:
+    """A tolerance and its name; without a bound the numbers must be equal."""
+
+    name: str
+    bound: Bound | None = None
+
+    def check(self, got: Array, exact: Array, plain: Array, operands: Sequence[Array]) -> str:
+        """What is wrong with `got`, '' if nothing. `plain` is the reference in got's type."""
+        if got.shape != plain.shape:
+            return f"requires shape {plain.shape}, got {got.shape}"
+        if not np.isfinite(plain).all() and not np.isfinite(exact).all():
+            exact = np.where(np.isfinite(plain), exact, plain)
+        same = (got == plain) | (np.isnan(got) & np.isnan(plain))
+        if self.bound is not None:
+            info = np.finfo(got.dtype)
+            with np.errstate(all="ignore"):
+                allowed = self.bound(exact, *operands) * (float(info.eps) / 2)
+                # A tiny product loses up to the smallest number in each of its roundings.
+                tiny = (
+                    64.0 * float(info.smallest_subnormal) * max(len(x) for x in (exact, *operands))
+                )
+                same |= np.abs(got - exact) <= allowed + tiny
+        if bool(np.all(same)):
+            return ""
+        place = tuple(int(i) for i in np.argwhere(~same)[0])
+        return (
+            f"at {place} requires {plain[place]!r}, got {got[place]!r} "
+            f"({int(np.sum(~same))} of {same.size} wrong)"
+        )
+
+
+EXACT = NodeJudge("exact")
+
+
+def relative(roundings: float) -> NodeJudge:
+    """A chain of this many roundings, each relative to the result."""
+    return NodeJudge(f"{2 * roundings:g} u |V|", lambda v, *_: 2 * roundings * np.abs(v))
+
+
+FUNCTION = NodeJudge("4 ulp", lambda v, *_: FUNCTION_ERROR * np.abs(v))
+
+
+def _product(_v: Array, a: Array, b: Array) -> Array:
+    return 2 * a.shape[1] * (np.abs(a) @ np.abs(b))
+
+
+def _transposed_product(_v: Array, a: Array, b: Array) -> Array:
+    return 2 * a.shape[0] * (np.abs(a).T @ np.abs(b))
+
+
+def _total(_v: Array, x: Array) -> Array:
+    return 2.0 * x.size * np.sum(np.abs(x)).reshape(1, 1)
+
+
+def _column_total(_v: Array, x: Array) -> Array:
+    return 2.0 * x.shape[0] * np.sum(np.abs(x), axis=0, keepdims=True)
+
+
+PRODUCT = NodeJudge("2 k u |A||B|", _product)
+TRANSPOSED_PRODUCT = NodeJudge("2 k u |A|'|B|", _transposed_product)
+TOTAL = NodeJudge("2 n u sum|x|", _total)
+COLUMN_TOTAL = NodeJudge("2 rows u sum|x|", _column_total)
+
+
+def _depths(x: Array) -> tuple[Array, Array]:
+    """How far each element is below its column's maximum, and the softmax."""
+    depth = x.max(axis=0, keepdims=True, initial=-np.inf) - x
+    depth = np.where(np.isfinite(depth), depth, 0)
+    weights = np.exp(-depth)
+    return depth, weights / np.sum(weights, axis=0, keepdims=True)
+
+
+def _sum_error(x: Array) -> Array:
+    """The relative error of a column's sum of exponentials, which is the absolute one of its log:
+    the argument of each is rounded, the function has an error, and then they are added."""
+    depth, p = _depths(x)
+    return np.sum(p * (depth + FUNCTION_ERROR), axis=0, keepdims=True) + x.shape[0]
+
+
+def _softmax(v: Array, x: Array) -> Array:
+    depth, _ = _depths(x)
+    return 2 * np.abs(v) * (depth + FUNCTION_ERROR + _sum_error(x) + 2)
+
+
+def _log_error(x: Array) -> Array:
+    """Of each element of the log softmax."""
+    depth, _ = _depths(x)
+    log = np.log(np.sum(np.exp(-depth), axis=0, keepdims=True))
+    return 2 * (2 * depth + _sum_error(x) + (FUNCTION_ERROR + 1) * log)
+
+
+def _log_softmax(_v: Array, x: Array) -> Array:
+    return _log_error(x)
+
+
+SOFTMAX = NodeJudge("exp, sum and quotient", _softmax)
+LOG_SOFTMAX = NodeJudge("difference, exp, sum and log", _log_softmax)
+
+
+def _cross_entropy_with_softmax(_v: Array, label: Array, x: Array) -> Array:
+    depth, p = _depths(x)
+    size = np.sum(np.abs(label) * (depth + np.log(1 / np.max(p, axis=0, initial=1e-300))))
+    error = np.sum(np.abs(label) * _log_error(x)) + 2.0 * label.size * size
+    return np.asarray(error).reshape(1, 1)
+
+
+def _cross_entropy(_v: Array, label: Array, p: Array) -> Array:
+    terms = np.sum(np.abs(label * np.log(np.maximum(p, 1e-37))))
+    return np.asarray((2.0 * label.size + 2 * FUNCTION_ERROR) * terms).reshape(1, 1)
+
+
+def _square_error(v: Array, a: Array, _b: Array) -> Array:
+    return 2.0 * (a.size + 4) * np.abs(v)
+
+
+def _norm(v: Array, x: Array) -> Array:
+    return 2.0 * (x.size + 4) * np.abs(v)
+
+
+def _cosine(_v: Array, a: Array, b: Array) -> Array:
+    lengths = np.sqrt(np.sum(a * a, axis=0) * np.sum(b * b, axis=0))
+    part = np.sum(np.abs(a * b), axis=0) / np.where(lengths == 0, 1, lengths)
+    return (2.0 * (2 * a.shape[0] + 8) * part).reshape(1, -1)
+
+
+CROSS_ENTROPY_WITH_SOFTMAX = NodeJudge("log softmax, then 2 n u sum", _cross_entropy_with_softmax)
+CROSS_ENTROPY = NodeJudge("log, then 2 n u sum", _cross_entropy)
+SQUARE_ERROR = NodeJudge("2 (n + 4) u |V|", _square_error)
+NORM = NodeJudge("2 (n + 4) u |V|", _norm)
+COSINE = NodeJudge("2 (2 rows + 8) u |a||b| / lengths", _cosine)
+
+
+def _normalization(v: Array, *_: Array) -> Array:
+    return 4 * np.abs(v)
+
+
+def _denormalization(v: Array, x: Array, _m: Array, s: Array) -> Array:
+    return 2 * np.abs(x / s) + 2 * np.abs(v)
+
+
+NORMALIZATION = NodeJudge("4 u |V|", _normalization)
+DENORMALIZATION = NodeJudge("2 u (|x / s| + |V|)", _denormalization)
+
+
+def _batch_normalization(v: Array, x: Array, *columns: Array) -> Array:
+    """Difference, two products and a sum: 4 roundings, and what cancels in the sum."""
+    _, bias, _, _ = (np.tile(c, (x.shape[0] // c.shape[0], 1)) for c in columns)
+    return 8 * (np.abs(v) + np.abs(bias))
+
+
+BATCH_NORMALIZATION = NodeJudge("8 u (|V| + |bias|)", _batch_normalization)
+
+
+def _mean(_v: Array, x: Array) -> Array:
+    return 2.0 * (x.shape[1] + 1) * np.mean(np.abs(x), axis=1, keepdims=True)
+
+
+def _deviation(v: Array, x: Array) -> Array:
+    return 2.0 * (2 * x.shape[1] + 8) * np.abs(v)
+
+
+MEAN = NodeJudge("2 (N + 1) u mean|x|", _mean)
+DEVIATION = NodeJudge("2 (2 N + 8) u |V|", _deviation)

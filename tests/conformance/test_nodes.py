@@ -1,0 +1,54 @@
+"""Every backend computes what each node's own reference says, on all shapes and values."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphc.builder import GraphBuilder
+from graphc.driver.compile import bind, evaluation_passes
+from graphc.driver.options import CompileOptions
+from graphc.ir.types import DType
+from graphc.ops.nodes import OPS
+from graphc.support.diagnostics import GraphcError
+from tests.conformance.check import BACKEND_NAMES
+from tests.conformance.node_check import FLOATS, check_node
+from tests.conformance.node_table import ROWS, NodeRow
+from tests.support.compiling import load_backend
+
+COMPUTED = [row for row in ROWS if row.kind != "delay"]
+LEAST_CLASSES = 12
+
+
+def name(row: NodeRow) -> str:
+    return row.op
+
+
+def test_every_node_has_a_row() -> None:
+    names = [op.name.removeprefix("node.") for op in OPS]
+    assert sorted(row.op for row in ROWS) == sorted(names)
+
+
+@pytest.mark.parametrize("backend", BACKEND_NAMES)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("row", COMPUTED, ids=name)
+def test_a_backend_agrees_with_the_node_reference(row: NodeRow, dtype: DType, backend: str) -> None:
+    problem = load_backend(backend)
+    if isinstance(problem, str):
+        pytest.skip(problem)
+    outcome = check_node(row, dtype, backend)
+    assert outcome.failures == []
+    assert outcome.classes >= LEAST_CLASSES
+
+
+@pytest.mark.parametrize("backend", BACKEND_NAMES)
+@pytest.mark.parametrize("row", [row for row in ROWS if row.kind == "delay"], ids=name)
+def test_a_delay_is_refused_on_every_backend_until_it_is_computed(
+    row: NodeRow, backend: str
+) -> None:
+    builder = GraphBuilder()
+    x = builder.apply("input", settings={"rows": 2}, name="x")
+    builder.apply(row.op, [x], name="v")
+    options = CompileOptions(backend)
+    with pytest.raises(GraphcError) as caught:
+        bind(builder.model, lambda m, o: evaluation_passes(m, ["v"], (), o), options)
+    assert [d.slug for d in caught.value.diagnostics] == ["not-supported"]

@@ -1,0 +1,273 @@
+"""Wrong uses of every NDL function that makes a node: what is written, and what is said about it.
+
+One entry per node operation, at least `LEAST` uses each. A use is one statement after `PRELUDE`;
+the stretch between « and » is what the message has to mark. The slug says what kind of mistake it
+is; what the messages look like is judged by `test_wrong_uses.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+LEAST = 5
+
+PRELUDE = (
+    "x1 = Input(1); x4 = Input(4); x5 = Input(5); "
+    "w34 = Parameter(3, 4); w35 = Parameter(3, 5); w43 = Parameter(4, 3); w44 = Parameter(4, 4); "
+    "w41 = Parameter(4, 1); w14 = Parameter(1, 4); w51 = Parameter(5, 1); w12 = Parameter(1, 2); "
+    "w13 = Parameter(1, 3); one = Parameter(1, 1); number = 3"
+)
+"""Nodes that the statements read: xR are inputs of R rows, wRC parameters of R rows, C columns."""
+
+
+@dataclass(frozen=True)
+class WrongUse:
+    """`statement` with the marks; the mistake's slug."""
+
+    slug: str
+    statement: str
+
+    @property
+    def text(self) -> str:
+        """The whole network, without the marks."""
+        return f"{PRELUDE}\n{self.statement.replace('«', '').replace('»', '')}\n"
+
+    @property
+    def marked(self) -> tuple[int, int, int]:
+        """Line, first column and column behind the last of what the message marks."""
+        before, _, rest = self.statement.partition("«")
+        inside, _, _ = rest.partition("»")
+        line = 2 + before.count("\n")
+        column = len(before) - (before.rfind("\n") + 1) + 1
+        return line, column, column + len(inside)
+
+
+def _uses(*pairs: tuple[str, str]) -> tuple[WrongUse, ...]:
+    return tuple(WrongUse(slug, statement) for slug, statement in pairs)
+
+
+def _of_one_node(name: str) -> tuple[WrongUse, ...]:
+    """What can be wrong with a function of one node of any size."""
+    return _uses(
+        ("argument-count", f"y = «{name}()»"),
+        ("argument-count", f"y = «{name}(x4, x4)»"),
+        ("argument-type", f'y = {name}(«"x4"»)'),
+        ("undefined-name", f"y = {name}(«x6»)"),
+        ("bad-option", f"y = {name}(x4, «axis»=1)"),
+        ("not-supported", f"y = {name}(x4, imageLayout=«CHW»)"),
+        ("unknown-tag", f"y = {name}(x4, tag=«otput»)"),
+    )
+
+
+def _of_two_nodes(name: str) -> tuple[WrongUse, ...]:
+    """What can be wrong with a function of two nodes, whatever their sizes."""
+    return _uses(
+        ("argument-count", f"y = «{name}(x4)»"),
+        ("argument-count", f"y = «{name}(x4, x4, x4)»"),
+        ("argument-type", f'y = {name}(x4, «"x4"»)'),
+        ("undefined-name", f"y = {name}(«label», x4)"),
+        ("bad-option", f"y = {name}(x4, x4, «scale»=2)"),
+    )
+
+
+def _of_equal_sizes(name: str) -> tuple[WrongUse, ...]:
+    return _uses(
+        ("shape-mismatch", f"y = «{name}(x4, x5)»"),
+        ("shape-mismatch", f"y = «{name}(x4, w44)»"),
+        ("shape-mismatch", f"y = «{name}(w34, w43)»"),
+        ("shape-mismatch", f"y = «{name}(x4, w41)»"),
+    ) + _of_two_nodes(name)
+
+
+def _sum(name: str) -> tuple[WrongUse, ...]:
+    return _uses(
+        ("shape-mismatch", f"y = «{name}(x4, x5)»"),
+        ("shape-mismatch", f"y = «{name}(w34, w43)»"),
+        ("shape-mismatch", f"y = «{name}(x5, w41)»"),
+        ("shape-mismatch", f"y = «{name}(x4, w14)»"),  # a row vector over other columns
+        ("shape-mismatch", f"y = «{name}(x4, w44)»"),  # 4 columns are no samples
+    ) + _of_two_nodes(name)
+
+
+def _normalization(name: str) -> tuple[WrongUse, ...]:
+    return _uses(
+        ("shape-mismatch", f"y = «{name}(x4, w51, w41)»"),
+        ("shape-mismatch", f"y = «{name}(x4, w41, w51)»"),
+        ("shape-mismatch", f"y = «{name}(x4, w14, w41)»"),
+        ("shape-mismatch", f"y = «{name}(x4, x4, w41)»"),  # samples in place of a statistic
+        ("argument-count", f"y = «{name}(x4, w41)»"),
+        ("argument-type", f'y = {name}(x4, w41, «"s"»)'),
+        ("undefined-name", f"y = {name}(x4, «mean», w41)"),
+    )
+
+
+def _statistic(name: str) -> tuple[WrongUse, ...]:
+    return _uses(
+        ("ill-typed", f"y = «{name}(w34)»"),
+        ("ill-typed", f"y = «{name}(number)»"),
+    ) + _of_one_node(name)
+
+
+def _delay(name: str) -> tuple[WrongUse, ...]:
+    return _uses(
+        ("shape-mismatch", f"y = «{name}(5, x4)»"),
+        ("ill-typed", f"y = «{name}(4, w44)»"),  # no time runs along a parameter's columns
+        ("argument-count", f"y = «{name}(4)»"),
+        ("bad-value", f"y = {name}(4, x4, timeStep=«0»)"),
+        ("bad-value", f"y = {name}(4, x4, timeStep=«1.5»)"),
+        ("bad-option", f"y = {name}(4, x4, «step»=2)"),
+        ("argument-type", f'y = {name}(4, «"x4"»)'),
+        ("argument-type", f"y = {name}(«x4», x4)"),
+        ("argument-type", f"y = {name}(4, x4, defaultHiddenActivity=«x4»)"),
+    )
+
+
+WRONG_USES: Mapping[str, tuple[WrongUse, ...]] = {
+    # leaves
+    "input": _uses(
+        ("ill-typed", "y = «Input(0)»"),
+        ("bad-value", "y = Input(«-1»)"),
+        ("bad-value", "y = Input(«2.5»)"),
+        ("bad-value", "y = Input(«2147483648»)"),
+        ("argument-type", "y = Input(«x4»)"),
+        ("argument-count", "y = «Input()»"),
+        ("argument-count", "y = «Input(1, 2, 3)»"),
+        ("bad-option", "y = Input(4, «rows»=4)"),
+        ("undefined-name", "y = Input(«Dim»)"),
+    ),
+    "parameter": _uses(
+        ("bad-option", "y = Parameter(3, init=«unifrm»)"),
+        ("bad-option", "y = «Parameter(3, init=fromFile)»"),
+        ("bad-option", "y = Parameter(3, «scale»=2)"),
+        ("bad-value", "y = Parameter(«-3»)"),
+        ("bad-value", "y = Parameter(3, «0.5»)"),
+        ("bad-option", "y = Parameter(3, needGradient=«maybe»)"),
+        ("argument-type", "y = Parameter(«x4», 3)"),
+        ("argument-type", "y = Parameter(3, value=«x4»)"),
+        ("argument-count", "y = «Parameter()»"),
+        ("shape-mismatch", "y = «Parameter(0, 3)»"),  # and nothing says how many rows
+    ),
+    "constant": _uses(
+        ("argument-count", "y = «Constant()»"),
+        ("argument-type", "y = Constant(«x4»)"),
+        ("argument-type", 'y = Constant(«"1"»)'),
+        ("ill-typed", "y = «Constant(1, rows=0)»"),
+        ("bad-value", "y = Constant(1, cols=«-1»)"),
+        ("bad-option", "y = Constant(1, «columns»=2)"),
+        ("undefined-name", "y = Constant(«pi»)"),
+    ),
+    # arithmetic
+    "plus": _sum("Plus"),
+    "minus": (*_uses(("shape-mismatch", "y = «Minus(w34, w12)»")), *_sum("Minus")),
+    "negate": _of_one_node("Negate"),
+    "times": _uses(
+        ("shape-mismatch", "y = «Times(w35, x4)»"),
+        ("shape-mismatch", "y = «Times(x4, x4)»"),  # samples where a parameter is needed
+        ("shape-mismatch", "y = «Times(x4, w44)»"),
+        ("shape-mismatch", "y = «Times(w34, w34)»"),
+        ("shape-mismatch", "y = «Times(w34, number)»"),
+    )
+    + _of_two_nodes("Times"),
+    "transpose_times": _uses(
+        ("shape-mismatch", "y = «TransposeTimes(w34, x4)»"),
+        ("shape-mismatch", "y = «TransposeTimes(x4, x4)»"),
+        ("shape-mismatch", "y = «TransposeTimes(x4, w44)»"),
+        ("shape-mismatch", "y = «TransposeTimes(w34, w43)»"),
+    )
+    + _of_two_nodes("TransposeTimes"),
+    "diag_times": _uses(
+        ("shape-mismatch", "y = «DiagTimes(w51, x4)»"),
+        ("shape-mismatch", "y = «DiagTimes(w44, x4)»"),
+        ("shape-mismatch", "y = «DiagTimes(x4, x4)»"),
+        ("shape-mismatch", "y = «DiagTimes(w14, x4)»"),
+    )
+    + _of_two_nodes("DiagTimes"),
+    "scale": _uses(
+        ("shape-mismatch", "y = «Scale(w41, x4)»"),
+        ("shape-mismatch", "y = «Scale(x1, x4)»"),  # a number per sample is no number
+        ("shape-mismatch", "y = «Scale(x4, one)»"),
+    )
+    + _of_two_nodes("Scale"),
+    "element_times": _of_equal_sizes("ElementTimes"),
+    "row_element_times": _uses(
+        ("shape-mismatch", "y = «RowElementTimes(x4, x4)»"),
+        ("shape-mismatch", "y = «RowElementTimes(x4, w14)»"),
+        ("shape-mismatch", "y = «RowElementTimes(w34, w13)»"),
+        ("shape-mismatch", "y = «RowElementTimes(w34, w41)»"),
+    )
+    + _of_two_nodes("RowElementTimes"),
+    "column_element_times": _uses(
+        ("shape-mismatch", "y = «ColumnElementTimes(x4, w51)»"),
+        ("shape-mismatch", "y = «ColumnElementTimes(x4, x4)»"),
+        ("shape-mismatch", "y = «ColumnElementTimes(x4, w14)»"),
+        ("shape-mismatch", "y = «ColumnElementTimes(w34, w41)»"),
+    )
+    + _of_two_nodes("ColumnElementTimes"),
+    "khatri_rao_product": _uses(
+        ("shape-mismatch", "y = «KhatriRaoProduct(x4, w43)»"),
+        ("shape-mismatch", "y = «KhatriRaoProduct(w34, w43)»"),
+        ("shape-mismatch", "y = «KhatriRaoProduct(w34, x4)»"),
+        ("shape-mismatch", "y = «KhatriRaoProduct(number, x4)»"),
+    )
+    + _of_two_nodes("KhatriRaoProduct"),
+    "sum_elements": _of_one_node("SumElements"),
+    "sum_column_elements": _of_one_node("SumColumnElements"),
+    # functions of each element or column
+    "rectified_linear": _of_one_node("RectifiedLinear"),
+    "sigmoid": _of_one_node("Sigmoid"),
+    "tanh": _of_one_node("Tanh"),
+    "log": _of_one_node("Log"),
+    "exp": _of_one_node("Exp"),
+    "softmax": _of_one_node("Softmax"),
+    "log_softmax": _of_one_node("LogSoftmax"),
+    "hardmax": _of_one_node("Hardmax"),
+    # shape
+    "row_repeat": _uses(
+        ("bad-value", "y = RowRepeat(x4, «0»)"),
+        ("bad-value", "y = RowRepeat(x4, «1.5»)"),
+        ("argument-type", "y = RowRepeat(x4, «x4»)"),
+        ("argument-count", "y = «RowRepeat(x4)»"),
+        ("argument-type", 'y = RowRepeat(«"x4"», 2)'),
+        ("ill-typed", "y = «RowRepeat(x4, 2147483647)»"),
+        ("undefined-name", "y = RowRepeat(x4, «times»)"),
+    ),
+    "transpose": _uses(("shape-mismatch", "y = «Transpose(x4)»")) + _of_one_node("Transpose"),
+    "diagonal": _uses(
+        ("shape-mismatch", "y = «Diagonal(x4)»"),
+        ("shape-mismatch", "y = «Diagonal(w34)»"),
+    )
+    + _of_one_node("Diagonal"),
+    # recurrence
+    "past_value": _delay("PastValue"),
+    "future_value": _delay("FutureValue"),
+    # statistics
+    "mean": _statistic("Mean"),
+    "inv_std_dev": _statistic("InvStdDev"),
+    "per_dim_mean_var_normalization": _normalization("PerDimMeanVarNormalization"),
+    "per_dim_mean_var_de_normalization": _normalization("PerDimMeanVarDeNormalization"),
+    "dropout": _uses(("bad-option", "y = Dropout(x4, «rate»=0.5)")) + _of_one_node("Dropout"),
+    "batch_normalization": _uses(
+        ("ill-typed", "y = «BatchNormalization(w44, w41, w41, w41, w41)»"),
+        ("shape-mismatch", "y = «BatchNormalization(x4, w51, w41, w41, w41)»"),
+        ("shape-mismatch", "y = «BatchNormalization(x4, w41, w41, x4, w41)»"),
+        ("shape-mismatch", "y = «BatchNormalization(x4, w51, w51, w51, w51, spatial=true)»"),
+        ("bad-value", "y = «BatchNormalization(x4, w41, w41, w41, w41, expAvgFactor=2)»"),
+        ("bad-value", "y = «BatchNormalization(x4, w41, w41, w41, w41, epsilon=-1)»"),
+        (
+            "bad-value",
+            "y = «BatchNormalization(x4, w41, w41, w41, w41, normalizationTimeConstant=-1)»",
+        ),
+        ("argument-count", "y = «BatchNormalization(x4, w41, w41)»"),
+        ("argument-type", 'y = BatchNormalization(x4, w41, w41, w41, «"mean"»)'),
+        ("bad-option", "y = BatchNormalization(x4, w41, w41, w41, w41, «momentum»=0.9)"),
+    ),
+    # criteria
+    "square_error": _of_equal_sizes("SquareError"),
+    "cross_entropy": _of_equal_sizes("CrossEntropy"),
+    "cross_entropy_with_softmax": _of_equal_sizes("CrossEntropyWithSoftmax"),
+    "error_prediction": _of_equal_sizes("ErrorPrediction"),
+    "cos_distance": _of_equal_sizes("CosDistance"),
+    "matrix_l1_reg": _of_one_node("MatrixL1Reg"),
+    "matrix_l2_reg": _of_one_node("MatrixL2Reg"),
+}

@@ -1,0 +1,200 @@
+"""What each tensor operation is in PyTorch: name -> function of its parameters and operands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from graphc.ir.types import DType
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed; `make judge` installs it")
+functional = torch.nn.functional
+
+Tensor = Any
+"""A `torch.Tensor`: PyTorch may be absent where this is read."""
+Function = Callable[..., Tensor]
+"""(parameters, read by their names, *operands) -> result."""
+
+DTYPES = {
+    DType.F32: torch.float32,
+    DType.F64: torch.float64,
+    DType.I32: torch.int32,
+    DType.I64: torch.int64,
+    DType.I1: torch.bool,
+}
+
+
+def _plain(function: Callable[..., Tensor]) -> Function:
+    """A function of the operands alone."""
+    return lambda _p, *operands: function(*operands)
+
+
+def _constant(p: Any) -> Tensor:
+    dtype = DTYPES[p.type.dtype]
+    if len(p.value) == 1:
+        return torch.full(p.type.dims, p.value[0], dtype=dtype)
+    return torch.tensor(p.value, dtype=dtype).reshape(p.type.dims)
+
+
+def _iota(p: Any) -> Tensor:
+    dims = p.type.dims
+    shape = [1] * len(dims)
+    shape[p.axis] = dims[p.axis]
+    numbers = torch.arange(dims[p.axis], dtype=DTYPES[p.type.dtype])
+    return numbers.reshape(shape).expand(dims)
+
+
+def _extent(p: Any) -> Tensor:
+    return torch.full(p.type.dims, float(p.dim), dtype=DTYPES[p.type.dtype])
+
+
+def _slice(p: Any, x: Tensor) -> Tensor:
+    if not x.ndim:
+        return x
+    spans = zip(p.starts, p.stops, p.steps, strict=True)
+    return x[tuple(slice(start, stop, step) for start, stop, step in spans)]
+
+
+def _pad(p: Any, x: Tensor) -> Tensor:
+    """Between neighbours by writing into a full tensor, around by PyTorch's own padding."""
+    if not x.ndim:
+        return x
+    inner = [max(size - 1, 0) * gap + size for size, gap in zip(x.shape, p.inner, strict=True)]
+    spread = torch.full(inner, p.value, dtype=x.dtype)
+    places = tuple(slice(None, None, gap + 1) for gap in p.inner)
+    spread[places] = x
+    amounts = [n for low, high in zip(p.low[::-1], p.high[::-1], strict=True) for n in (low, high)]
+    return functional.pad(spread, amounts, value=p.value)
+
+
+def _windows(p: Any, x: Tensor) -> Tensor:
+    for i, (size, stride) in enumerate(zip(p.sizes, p.strides, strict=True)):
+        x = x.unfold(p.axis + i, size, stride)  # the window goes to the end
+    # Sizes of the windows stand behind all axes: bring them behind the walked ones.
+    count, rank = len(p.sizes), x.ndim
+    walked = [*range(p.axis + count)]
+    return x.permute(*walked, *range(rank - count, rank), *range(p.axis + count, rank - count))
+
+
+def _overlap_add(p: Any, y: Tensor) -> Tensor:
+    """The transpose of `_windows`, by PyTorch's own gradient."""
+    count = len(p.extents)
+    before, after = y.shape[: p.axis], y.shape[p.axis + 2 * count :]
+    zeros = torch.zeros((*before, *p.extents, *after), dtype=y.dtype)
+    sizes = y.shape[p.axis + count : p.axis + 2 * count]
+    walk = type("Windows", (), {"axis": p.axis, "sizes": sizes, "strides": p.strides})
+    _, transposed = torch.func.vjp(lambda x: _windows(walk, x), zeros)
+    return transposed(y)[0]
+
+
+def _place(index: Tensor, size: int) -> Tensor:
+    """Indices into an axis with one more element in front, which stands for all outside."""
+    inside = (index >= 0) & (index < size)
+    return torch.where(inside, index + 1, 0).long()
+
+
+def _with_outside(x: Tensor, axis: int) -> Tensor:
+    return torch.cat([torch.zeros_like(x.sum(axis, keepdim=True)), x], axis)
+
+
+def _take(_p: Any, x: Tensor, index: Tensor) -> Tensor:
+    return torch.gather(_with_outside(x, 1), 1, _place(index, x.shape[1]))
+
+
+def _put_add(p: Any, x: Tensor, index: Tensor) -> Tensor:
+    zeros = torch.zeros((x.shape[0], p.size + 1), dtype=x.dtype)
+    return torch.scatter_add(zeros, 1, _place(index, p.size), x)[:, 1:]
+
+
+def _rows(p: Any, table: Tensor, index: Tensor) -> Tensor:
+    """[n, k, d]: the rows that are looked up, zero outside."""
+    table = table.T if p.columns else table
+    return _with_outside(table, 0)[_place(index, table.shape[0])]
+
+
+def _lookup_sum(p: Any, x: Tensor, table: Tensor, index: Tensor) -> Tensor:
+    return torch.einsum("nk,nkd->nd", x, _rows(p, table, index))
+
+
+def _lookup_dot(p: Any, x: Tensor, table: Tensor, index: Tensor) -> Tensor:
+    return torch.einsum("nd,nkd->nk", x, _rows(p, table, index))
+
+
+def _lookup_outer(p: Any, x: Tensor, y: Tensor, index: Tensor) -> Tensor:
+    terms = (x[..., None] * y[:, None, :]).flatten(0, 1)
+    zeros = torch.zeros((p.size + 1, y.shape[1]), dtype=y.dtype)
+    made = torch.index_add(zeros, 0, _place(index, p.size).flatten(), terms)[1:]
+    return made.T if p.columns else made
+
+
+def _matmul(p: Any, a: Tensor, b: Tensor) -> Tensor:
+    """By PyTorch's product of two matrices per batch, dims brought into groups first."""
+    batch, contract = p.batch, p.contract
+    common = a.shape[:batch]
+    of_a, of_b = a.shape[batch:], b.shape[batch:]
+    inner = of_a[:contract] if p.transpose_a else of_a[len(of_a) - contract :]
+    rows = of_a[contract:] if p.transpose_a else of_a[: len(of_a) - contract]
+    cols = of_b[: len(of_b) - contract] if p.transpose_b else of_b[contract:]
+    m, k, n = math.prod(rows), math.prod(inner), math.prod(cols)
+    left = a.reshape(*common, k, m).mT if p.transpose_a else a.reshape(*common, m, k)
+    right = b.reshape(*common, n, k).mT if p.transpose_b else b.reshape(*common, k, n)
+    return torch.matmul(left, right).reshape(*common, *rows, *cols)
+
+
+FUNCTIONS: Mapping[str, Function] = {
+    "constant": _constant,
+    "iota": _iota,
+    "extent": _extent,
+    "add": _plain(torch.add),
+    "sub": _plain(torch.sub),
+    "mul": _plain(torch.mul),
+    "div": _plain(torch.div),
+    "neg": _plain(torch.neg),
+    "abs": _plain(torch.abs),
+    "exp": _plain(torch.exp),
+    "log": _plain(torch.log),
+    "sqrt": _plain(torch.sqrt),
+    "tanh": _plain(torch.tanh),
+    "sigmoid": _plain(torch.sigmoid),
+    "sin": _plain(torch.sin),
+    "cos": _plain(torch.cos),
+    "power": _plain(torch.pow),
+    "floor": _plain(torch.floor),
+    "maximum": _plain(torch.maximum),
+    "minimum": _plain(torch.minimum),
+    "select": _plain(torch.where),
+    "equal": _plain(torch.eq),
+    "not_equal": _plain(torch.ne),
+    "less": _plain(torch.lt),
+    "less_equal": _plain(torch.le),
+    "greater": _plain(torch.gt),
+    "greater_equal": _plain(torch.ge),
+    "logical_and": _plain(torch.logical_and),
+    "logical_or": _plain(torch.logical_or),
+    "logical_not": _plain(torch.logical_not),
+    "stop_gradient": _plain(torch.detach),
+    "cast": lambda p, x: x.to(DTYPES[p.dtype]),
+    "broadcast": lambda p, x: x.expand(p.dims),
+    "reduce_sum": lambda p, x: torch.sum(x, dim=p.axes, keepdim=True),
+    "reduce_max": lambda p, x: torch.amax(x, dim=p.axes, keepdim=True),
+    "reduce_min": lambda p, x: torch.amin(x, dim=p.axes, keepdim=True),
+    "reshape": lambda p, x: torch.reshape(x, p.dims),
+    "transpose": lambda p, x: torch.permute(x, p.permutation),
+    "slice": _slice,
+    "pad": _pad,
+    "concat": lambda p, *parts: torch.cat(parts, dim=p.axis),
+    "reverse": lambda p, x: torch.flip(x, p.axes),
+    "windows": _windows,
+    "overlap_add": _overlap_add,
+    "take": _take,
+    "put_add": _put_add,
+    "lookup_sum": _lookup_sum,
+    "lookup_dot": _lookup_dot,
+    "lookup_outer": _lookup_outer,
+    "matmul": _matmul,
+}
+
+NOT_IN_TORCH = {"random_uniform": "its own generator, judged by published vectors"}
