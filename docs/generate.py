@@ -15,6 +15,7 @@ from graphc.ir.params import describe_annotation, field_types, print_value
 from graphc.ops import ALL_OPS
 from graphc.ops.nodes.layout import display_name
 from graphc.support.slugs import SLUGS
+from tests.support.op_examples import example
 
 FOLDER = Path(__file__).parent
 NOTE = "<!-- Made by docs/generate.py; do not edit. -->"
@@ -41,6 +42,9 @@ OPS_HEAD = """\
 Everything that can stand in the intermediate representation ([its text form](ir.md)), by level.
 `graphc opt --list ops` prints the same list for the version at hand. An operand that ends in `*`
 stands for any number of them; a parameter without `=` has to be given.
+
+The examples are what the compiler prints: a tensor operation on small operands, with the function
+that computes its gradient by the operation's rule; a node in a network, and what it becomes.
 """
 
 LEVELS = {
@@ -93,7 +97,9 @@ def _entry(op: OpDef) -> str:
         ("source", op.source),
     ]
     lines = [f"* {what}: {text}" for what, text in facts if text]
-    return f"### `{op.name}`\n\n{_sentence(op.summary)}\n\n" + "\n".join(lines) + "\n"
+    text = f"### `{op.name}`\n\n{_sentence(op.summary)}\n\n" + "\n".join(lines) + "\n"
+    shown = example(op)
+    return f"{text}\n```gir\n{shown}\n```\n" if shown else text
 
 
 def _parameters(op: OpDef) -> Iterable[str]:
