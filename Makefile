@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 TEST_JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench clean
+.PHONY: help demo test check format bench judge clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -16,7 +16,7 @@ demo: $(VENV)/.installed ## train a digit classifier, compile it to a program, m
 	$(BIN)/python examples/digits/demo.py
 
 test: check ## every check: format, lint, types, imports, then all tests
-	$(BIN)/python -m pytest -q -n $(TEST_JOBS) $(ARGS)
+	$(BIN)/python -m pytest -q -n $(TEST_JOBS) --ignore=tests/torch $(ARGS)
 
 check: $(VENV)/.installed-dev ## what `test` does before the tests, in under a minute
 	$(BIN)/ruff format --check .
@@ -31,6 +31,9 @@ format: $(VENV)/.installed-dev ## rewrite the sources in the project's format
 bench: $(VENV)/.installed-dev ## run the benchmarks in bench/ one after the other
 	@for file in $$(find bench -name '*.py' | sort); do \
 		echo "== $$file"; $(BIN)/python "$$file" || exit 1; done
+
+judge: $(VENV)/.installed-judge ## compare values and gradients with PyTorch, and print how many
+	$(BIN)/python -m pytest -q tests/torch
 
 clean: ## remove the environment and everything made by these commands
 	rm -rf $(VENV) build dist examples/digits/out
@@ -50,3 +53,7 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-judge: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,judge]'
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-dev

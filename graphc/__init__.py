@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from graphc.api import train as train
     from graphc.learn.loop import EpochRecord as EpochRecord
     from graphc.learn.loop import Progress as Progress
+    from graphc.learn.minimize import Minimum as Minimum
+    from graphc.learn.minimize import minimize as minimize
     from graphc.learn.sgd import SGD as SGD
     from graphc.learn.stepping import SteppingHeuristic as SteppingHeuristic
     from graphc.support.diagnostics import BackendUnavailable as BackendUnavailable
@@ -122,6 +124,8 @@ _HOMES = {
     "train": "graphc.api",
     "EpochRecord": "graphc.learn.loop",
     "Progress": "graphc.learn.loop",
+    "Minimum": "graphc.learn.minimize",
+    "minimize": "graphc.learn.minimize",
     "SGD": "graphc.learn.sgd",
     "SteppingHeuristic": "graphc.learn.stepping",
     "BackendUnavailable": "graphc.support.diagnostics",
@@ -137,6 +141,7 @@ __all__ = [
     "GradientReport",
     "GraphcError",
     "InternalError",
+    "Minimum",
     "Network",
     "Progress",
     "SteppingHeuristic",
@@ -185,6 +190,7 @@ __all__ = [
     "maxpool",
     "mean",
     "min",
+    "minimize",
     "minimum",
     "multiply",
     "negative",

@@ -60,7 +60,7 @@ def measured(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--stride", type=int, default=257, help="every n-th f32 (default 257)")
     parser.add_argument("--targets", default="x86-64,native")
     parser.add_argument("--functions", default=",".join(FUNCTIONS))

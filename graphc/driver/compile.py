@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graphc.backends import BACKENDS
@@ -86,12 +86,12 @@ def bind(model: Model, passes_for: PassesFor, options: CompileOptions) -> Execut
     prepare(model)
     frozen = model.snapshot()
 
-    def compiled(batch: int) -> tuple[CompiledFunction, Signature]:
-        wider = replace(options, batch=batch)
+    def compiled(bounds: Mapping[str, int]) -> tuple[CompiledFunction, Signature]:
+        wider = options.widened(bounds)
         lowered = lower(frozen, passes_for(frozen, wider), wider)
         return compile_lowered(lowered, wider), lowered.signature
 
-    function, signature = compiled(options.batch)
+    function, signature = compiled({})
     return Executable(function, signature, model.values, recompile=compiled)
 
 
@@ -101,7 +101,7 @@ def evaluation_passes(
     """The passes for `outputs`, by default the output nodes, and for gradients of the first."""
     names = node_names(model, outputs or default_outputs(model))
     wanted = node_names(model, gradients)
-    return pipelines.evaluation(names, wanted, options.precision, options.batch)
+    return pipelines.evaluation(names, wanted, options.precision, options.batch, options.entries)
 
 
 def node_names(model: Model, names: Sequence[str]) -> list[str]:

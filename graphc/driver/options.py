@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphc.backends import BACKENDS
 from graphc.ir.core import Module
 from graphc.ir.types import DType
+from graphc.passes.expand_nodes import DEFAULT_ENTRIES, ENTRIES_DIM, SAMPLES_DIM
 from graphc.passes.manager import Pass
 from graphc.support.diagnostics import fail, suggestion
 
@@ -27,6 +28,7 @@ class CompileOptions:
     """backend    a name of `BACKENDS`
     precision  element type of all floating-point values
     batch      bound on the number of samples in a call
+    entries    bound on the numbers that a sample of a sparse input has
     verify     check the IR after every pass
     after      called after every pass (printing)
     """
@@ -34,6 +36,7 @@ class CompileOptions:
     backend: str = DEFAULT_BACKEND
     precision: DType = DType.F32
     batch: int = DEFAULT_BATCH
+    entries: int = DEFAULT_ENTRIES
     verify: bool = False
     after: Callable[[Pass, Module], None] | None = None
 
@@ -46,6 +49,15 @@ class CompileOptions:
             )
         if not _is_whole(self.batch) or not 1 <= self.batch <= 2**31 - 1:
             raise fail("bad-option", f"batch requires 1 to 2147483647 samples, got {self.batch!r}")
+
+    def widened(self, bounds: Mapping[str, int]) -> CompileOptions:
+        """For calls of up to these sizes, by the names of dims."""
+        entries = [b for name, b in bounds.items() if name.startswith(ENTRIES_DIM)]
+        return replace(
+            self,
+            batch=bounds.get(SAMPLES_DIM, self.batch),
+            entries=max(entries, default=self.entries),
+        )
 
 
 def parse_precision(text: str) -> DType:

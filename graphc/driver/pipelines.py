@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from graphc.ir.types import DType
 from graphc.passes import pipeline
 from graphc.passes.apply_learner import ApplyLearner
-from graphc.passes.expand_nodes import ExpandNodes
+from graphc.passes.expand_nodes import DEFAULT_ENTRIES, ExpandNodes
 from graphc.passes.infer_shapes import InferShapes
 from graphc.passes.manager import Pass
 from graphc.passes.synthesize_gradient import SynthesizeGradient
@@ -22,16 +22,22 @@ PIPELINES: dict[str, str] = {
 """Named pipelines, usable wherever a pass name is."""
 
 
-def expansion(outputs: Sequence[str], dtype: DType, batch: int) -> list[Pass]:
+def expansion(
+    outputs: Sequence[str], dtype: DType, batch: int, entries: int = DEFAULT_ENTRIES
+) -> list[Pass]:
     """From the network to tensor operations that compute `outputs`."""
-    return [InferShapes(), ExpandNodes(tuple(outputs), dtype, batch)]
+    return [InferShapes(), ExpandNodes(tuple(outputs), dtype, batch, entries=entries)]
 
 
 def evaluation(
-    outputs: Sequence[str], gradients: Sequence[str], dtype: DType, batch: int
+    outputs: Sequence[str],
+    gradients: Sequence[str],
+    dtype: DType,
+    batch: int,
+    entries: int = DEFAULT_ENTRIES,
 ) -> list[Pass]:
     """Compute `outputs`, and the gradients of the first one's sum."""
-    passes = expansion(outputs, dtype, batch)
+    passes = expansion(outputs, dtype, batch, entries)
     if gradients:
         passes.append(SynthesizeGradient(outputs[0], tuple(gradients)))
     return passes + pipeline(OPTIMISE)
@@ -46,6 +52,7 @@ def training(
     learner: str,
     l2: float,
     seed: int = 0,
+    entries: int = DEFAULT_ENTRIES,
 ) -> list[Pass]:
     """A training step: `outputs` (the criterion first), and the update of `trained`.
 
@@ -53,7 +60,7 @@ def training(
     """
     passes: list[Pass] = [
         InferShapes(),
-        ExpandNodes(tuple(outputs), dtype, batch, training=True, seed=seed),
+        ExpandNodes(tuple(outputs), dtype, batch, training=True, seed=seed, entries=entries),
     ]
     passes += [SynthesizeGradient(outputs[0], tuple(trained)), ApplyLearner(learner, l2)]
     return passes + pipeline(OPTIMISE)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from graphc.backends.base import CompiledFunction
 from graphc.driver import pipelines
 from graphc.driver.compile import compile_lowered, lower
 from graphc.driver.options import DEFAULT_BACKEND, CompileOptions
@@ -18,6 +19,7 @@ from graphc.passes import pipeline
 from graphc.passes.accumulate_statistics import CENTRE, TOTAL, AccumulateStatistics
 from graphc.passes.expand_nodes import inputs_of
 from graphc.runtime.executable import Executable, check_inputs, needed_inputs
+from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import fail
 from graphc.support.graphs import topological_order
 
@@ -66,15 +68,21 @@ def _average(
 ) -> np.ndarray:
     """f64[1, rows]: the mean over samples of the node's value, or of its squared deviations."""
     options = CompileOptions(backend=backend, precision=DType.F64, batch=BATCH)
-    passes = pipelines.expansion([name], options.precision, options.batch)
-    passes += [AccumulateStatistics(centred=centre is not None), *pipeline(pipelines.OPTIMISE)]
-    lowered = lower(model, passes, options)
-    signature = lowered.signature
+    frozen = model.snapshot()
+
+    def compiled(bounds: Mapping[str, int]) -> tuple[CompiledFunction, Signature]:
+        wider = options.widened(bounds)
+        passes = pipelines.expansion([name], wider.precision, wider.batch, wider.entries)
+        passes += [AccumulateStatistics(centred=centre is not None)]
+        lowered = lower(frozen, [*passes, *pipeline(pipelines.OPTIMISE)], wider)
+        return compile_lowered(lowered, wider), lowered.signature
+
+    function, signature = compiled({})
     arrays, samples = check_inputs(signature, needed_inputs(signature, inputs))
     if samples == 0:
         raise fail("input", f"the statistics of `{name}` require at least one sample, got none")
     fixed = model.values if centre is None else {**model.values, CENTRE: centre}
-    total = Executable(compile_lowered(lowered, options), signature, fixed)
+    total = Executable(function, signature, fixed, recompile=compiled)
     for part in range(0, samples, BATCH):
         total(**{n: a[part : part + BATCH] for n, a in arrays.items()})
     return total.state[TOTAL] / samples

@@ -58,7 +58,7 @@ class View:
 class Along:
     """An index along one axis, as the index of a box decides it: start + Σ step · i[dim].
 
-    terms     (dim of the box, step) pairs
+    terms     (dim of the box, step) pairs, steps above 0
     backward  counted from the axis's end: extent - 1 - (start + Σ step · i[dim])
     """
 

@@ -78,8 +78,9 @@ class TrainingStep:
 
     @steps.setter
     def steps(self, steps: int) -> None:
-        if not 0 <= steps < STEP_LIMIT:
-            raise fail("bad-value", f"steps requires a number from 0 to 2^32 - 1, got {steps}")
+        if not _is_whole(steps) or not 0 <= steps < STEP_LIMIT:
+            message = f"steps requires a whole number from 0 to 2^32 - 1, got {steps!r}"
+            raise fail("bad-value", message)
         self._steps = steps
 
     @property
@@ -125,9 +126,19 @@ class TrainingStep:
 
 def checked_dropout(rate: float) -> float:
     """The rate; GraphcError `bad-value` unless it is in [0, 1)."""
-    if not 0 <= rate < 1:
-        raise fail("bad-value", f"dropout requires a rate from 0 to below 1, got {rate}")
+    if not _is_number(rate) or not 0 <= rate < 1:
+        raise fail("bad-value", f"dropout requires a rate from 0 to below 1, got {rate!r}")
     return rate
+
+
+def _is_number(value: object) -> bool:
+    """For callers without a type checker."""
+    return isinstance(value, int | float)
+
+
+def _is_whole(value: object) -> bool:
+    """For callers without a type checker."""
+    return isinstance(value, int)
 
 
 def training_passes(
@@ -138,8 +149,8 @@ def training_passes(
     seed: int = 0,
 ) -> tuple[list[str], list[pipelines.Pass]]:
     """The step's outputs, the trained criterion first, and the passes that make it."""
-    if not 0 <= seed < SEED_LIMIT:
-        raise fail("bad-value", f"a seed requires a whole number from 0 to 2^64 - 1, got {seed}")
+    if not _is_whole(seed) or not 0 <= seed < SEED_LIMIT:
+        raise fail("bad-value", f"a seed requires a whole number from 0 to 2^64 - 1, got {seed!r}")
     outputs = training_outputs(model, criterion)
     trained = trainable_parameters(model, outputs[0])
     passes = pipelines.training(
@@ -150,6 +161,7 @@ def training_passes(
         learner=learner.rule,
         l2=learner.l2,
         seed=seed,
+        entries=options.entries,
     )
     return outputs, passes
 

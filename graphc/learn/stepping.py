@@ -101,8 +101,8 @@ class SteppingHeuristic:
                 )
         if not 0 < beta <= 1:
             raise fail("bad-value", f"beta requires a number above 0, at most 1, got {beta}")
-        if history < 1:
-            raise fail("bad-value", f"history requires at least 1 loss, got {history}")
+        if history != int(history) or history < 1:
+            raise fail("bad-value", f"history requires a whole number from 1, got {history}")
         self.beta = beta
         self.history = history
         self.stepping = Stepping(step_size)

@@ -14,7 +14,7 @@ becomes, for `expand-nodes{outputs = ["z"], precision = f32, batch = 256}`,
 
 A sparse input `x` of 1000 rows becomes two arguments, the places of its numbers and the numbers,
 
-    dim K <= 1000
+    dim K <= 256
     func @main(%x.indices: tensor<NxKxi32> input, %x.values: tensor<NxKxf32> input, …
       %x = put_add %x.values, %x.indices {size = 1000} : tensor<Nx1000xf32>
 
@@ -54,6 +54,10 @@ from graphc.support.diagnostics import DiagnosticSink, Note, suggestion
 from graphc.support.graphs import reachable, strongly_connected_components, topological_order
 
 MAIN = "main"
+SAMPLES_DIM = "N"
+ENTRIES_DIM = "K"
+"""The dim of a sparse input's entries; that of the second one is `K2`, and so on."""
+DEFAULT_ENTRIES = 256
 
 
 def inputs_of(op: Operation) -> list[Operation]:
@@ -70,9 +74,11 @@ def expand_nodes(
     samples: Symbol,
     sink: DiagnosticSink,
     training_seed: int | None = None,
+    entries: int = DEFAULT_ENTRIES,
 ) -> Function | None:
     """The function that computes the named nodes; None after errors, which are in the sink.
 
+    entries        the bound on the numbers that a sample of a sparse input has
     training_seed  compute them as in training, with this seed of all that is random
     """
     roots = _find_outputs(graph, outputs, sink)
@@ -91,7 +97,8 @@ def expand_nodes(
                 continue
             type = tensor_type(node_type(op), samples, dtype)
             if op.opdef is SPARSE_INPUT:
-                sparse[op] = _sparse_arguments(function, op, type, len(sparse))
+                dim = Symbol(_entries_dim(len(sparse)), entries)
+                sparse[op] = _sparse_arguments(function, op, type, dim)
                 _require_free_names(graph, op, sparse[op], sink)
             else:
                 values[op] = function.add_argument(op.result.name or "", type, role)
@@ -113,13 +120,15 @@ def expand_nodes(
     return None if sink.has_errors else function
 
 
+def _entries_dim(place: int) -> str:
+    return f"{ENTRIES_DIM}{place + 1}" if place else ENTRIES_DIM
+
+
 def _sparse_arguments(
-    function: Function, op: Operation, type: TensorType, place: int
+    function: Function, op: Operation, type: TensorType, dim: Symbol
 ) -> tuple[Value, Value]:
-    """Indices and values [N, K] of a sparse input; K is a dim of its own, no larger than a row."""
-    samples, rows = type.dims
-    assert isinstance(rows, int)
-    entries = TensorType((samples, Symbol(f"K{place + 1}" if place else "K", rows)), type.dtype)
+    """Indices and values [N, K] of a sparse input; K is a dim of its own."""
+    entries = TensorType((type.dims[0], dim), type.dtype)
     name = op.result.name or ""
     indices = function.add_argument(f"{name}.indices", entries.with_dtype(DType.I32), "input")
     return indices, function.add_argument(f"{name}.values", entries, "input")
@@ -254,6 +263,7 @@ class ExpandNodes(Pass):
     """`outputs`: node names; `batch`: the bound on the number of samples in a call.
 
     training  as the nodes are computed in training; `seed` of what is random there
+    entries   the bound on the numbers that a sample of a sparse input has
     """
 
     name: ClassVar[str] = "expand-nodes"
@@ -266,6 +276,7 @@ class ExpandNodes(Pass):
     batch: int = 256
     training: bool = False
     seed: int = 0
+    entries: int = DEFAULT_ENTRIES
 
     def run(self, module: Module, context: Context) -> PassOutcome:
         graphs = [f for f in module.functions if f.kind is RegionKind.GRAPH]
@@ -274,9 +285,9 @@ class ExpandNodes(Pass):
                 "empty-module", f"expand-nodes requires one graph, got {len(graphs)}"
             )
             return PassOutcome(False)
-        if not self.precision.is_float or self.batch < 1:
+        if not self.precision.is_float or self.batch < 1 or self.entries < 1:
             context.sink.error(
-                "bad-option", "expand-nodes requires a float precision and batch >= 1"
+                "bad-option", "expand-nodes requires a float precision, batch and entries >= 1"
             )
             return PassOutcome(False)
         if not 0 <= self.seed < SEED_LIMIT:
@@ -284,10 +295,10 @@ class ExpandNodes(Pass):
                 "bad-option", f"expand-nodes requires a seed from 0 to 2^64 - 1, got {self.seed}"
             )
             return PassOutcome(False)
-        samples = Symbol("N", self.batch)
+        samples = Symbol(SAMPLES_DIM, self.batch)
         seed = self.seed if self.training else None
         function = expand_nodes(
-            graphs[0], self.outputs, self.precision, samples, context.sink, seed
+            graphs[0], self.outputs, self.precision, samples, context.sink, seed, self.entries
         )
         if function is None:
             return PassOutcome(False)

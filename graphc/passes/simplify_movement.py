@@ -141,18 +141,18 @@ def _matmul_of_transpose(b: IRBuilder, op: Operation) -> Result:
     if (op.params.contract, op.params.batch) != (1, 0):
         return None
     x, y = op.operands
-    a, c = operand_of(x, TRANSPOSE), operand_of(y, TRANSPOSE)
-    # A transposition of rank 2 that survived the patterns above exchanges the two dims.
+    a, c = _exchanged(x), _exchanged(y)
     if a is None and c is None:
         return None
-    ta = op.params.transpose_a != _is_exchange(x)
-    tb = op.params.transpose_b != _is_exchange(y)
+    ta = op.params.transpose_a != (a is not None)
+    tb = op.params.transpose_b != (c is not None)
     return [matmul(b, a or x, c or y, transpose_a=ta, transpose_b=tb)]
 
 
-def _is_exchange(value: Value) -> bool:
+def _exchanged(value: Value) -> Value | None:
+    """The matrix that `value` is the transposed of; None for other transpositions."""
     op = made_by(value, TRANSPOSE)
-    return op is not None and _permutation(op) == (1, 0)
+    return op.operands[0] if op is not None and _permutation(op) == (1, 0) else None
 
 
 # --- slices, paddings, joined parts --------------------------------------------------------------

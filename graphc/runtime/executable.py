@@ -17,7 +17,6 @@ from graphc.runtime.signature import (
     Result,
     Shape,
     Signature,
-    SparseInput,
     concrete_shape,
 )
 from graphc.runtime.sparse import SparseRows, sparse_rows
@@ -29,8 +28,8 @@ Compiled = Callable[[Sequence[Array], Sequence[Array], Mapping[str, int]], None]
 Settings = Mapping[str, float] | Callable[[int], Mapping[str, float]]
 """Numbers of a call by name, or what they are for a number of samples; those of an integer type
 are given as int."""
-Recompile = Callable[[int], tuple[Compiled, Signature]]
-"""A function for this bound on every dim, which is a power of two."""
+Recompile = Callable[[Mapping[str, int]], tuple[Compiled, Signature]]
+"""A function for these bounds of its dims, by their names."""
 
 GRADIENT = "gradient."
 """Results whose name starts so are gradients of the parameter named after it."""
@@ -100,33 +99,16 @@ class _Port:
 
 @dataclass(frozen=True, slots=True)
 class _Sparse:
-    """Where an input of two arguments goes, and the most entries of a sample."""
+    """Where an input of two arguments goes."""
 
     name: str
     rows: int
     indices: int
     values: int
-    bound: int
-
-    @staticmethod
-    def of(port: SparseInput, signature: Signature, places: Mapping[str, int]) -> _Sparse:
-        bounds = {d.name: d.bound for d in signature.dims}
-        indices, values = places[port.indices], places[port.values]
-        entries = signature.arguments[indices].shape[1]
-        bound = bounds[entries] if isinstance(entries, str) else entries
-        return _Sparse(port.name, port.rows, indices, values, bound)
 
     def read(self, value: object) -> SparseRows:
         """`value` in any of the accepted forms; GraphcError `input`."""
-        rows = sparse_rows(self.name, value, self.rows)
-        if rows.most_entries > self.bound:
-            counts = np.diff(rows.offsets)
-            raise fail(
-                "input",
-                f"input {self.name} requires at most {self.bound} entries in a sample, got "
-                f"{rows.most_entries} in sample {int(np.argmax(counts))}",
-            )
-        return rows
+        return sparse_rows(self.name, value, self.rows)
 
 
 @dataclass(frozen=True)
@@ -143,12 +125,15 @@ class _Plan:
     results: tuple[_Port, ...]
     bounds: dict[str, int]
     updated: frozenset[str | None]
+    entries: frozenset[int | str]  # dims of the entries of sparse inputs
 
     @staticmethod
     def of(compiled: Compiled, signature: Signature) -> _Plan:
         arguments = list(enumerate(signature.arguments))
         places = {a.name: i for i, a in arguments}
-        sparse = [_Sparse.of(s, signature, places) for s in signature.sparse]
+        sparse = [
+            _Sparse(s.name, s.rows, places[s.indices], places[s.values]) for s in signature.sparse
+        ]
         places |= {s.name: s.indices for s in sparse}
         return _Plan(
             compiled,
@@ -161,6 +146,7 @@ class _Plan:
             tuple(_Port.of(r) for r in signature.fresh_results),
             {d.name: d.bound for d in signature.dims},
             frozenset(r.updates for r in signature.results),
+            frozenset(signature.arguments[s.indices].shape[1] for s in sparse),
         )
 
 
@@ -171,7 +157,8 @@ class Executable:
                 dtype is used where it is, and updates go into it; another dtype is converted at
                 every call, which for parameters that the function updates is refused here.
     state       arrays kept between calls; those missing are added as zeros
-    recompile   called for more samples than the bound; without it that is an error
+    recompile   called when a dim is above its bound, with the next power of two for that dim;
+                without it that is an error
 
     One call at a time where the function updates parameters or state; otherwise thread-safe.
     """
@@ -231,14 +218,14 @@ class Executable:
 
     def _with_larger_bound(self, dim: str, size: int) -> Executable:
         """This executable after it was compiled again for the next power of two."""
-        bound = self._plan.bounds[dim]
+        bounds = self._plan.bounds
+        what = "entries in a sample" if dim in self._plan.entries else "samples"
         if self._recompile is None:
-            raise fail("input", f"requires at most {bound} samples ({dim}) in a call, got {size}")
-        plan = _Plan.of(*self._recompile(1 << (size - 1).bit_length()))
+            message = f"requires at most {bounds[dim]} {what} ({dim}) in a call, got {size}"
+            raise fail("input", message)
+        plan = _Plan.of(*self._recompile({**bounds, dim: 1 << (size - 1).bit_length()}))
         if plan.bounds[dim] < size:
-            raise fail(
-                "input", f"requires at most {plan.bounds[dim]} samples in a call, got {size}"
-            )
+            raise fail("input", f"requires at most {plan.bounds[dim]} {what} in a call, got {size}")
         self._plan = plan
         return self
 

@@ -34,6 +34,7 @@ from graphc.tensor.tracing import Held, Trace, Traced, innermost
 from graphc.tensor.trees import Structure, flatten, unflatten
 
 FUNCTION = "main"
+MakePython = Callable[["ArrayFunction"], Callable[..., object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,7 @@ class ArrayFunction:
         self._traced: dict[Arguments, TracedFunction] = {}
         self._compiled: dict[object, Call] = {}
         self._derived: dict[object, ArrayFunction] = {}
+        self._made_of: tuple[ArrayFunction, object, MakePython] | None = None
         self.location = definition_location(python)
 
     def __repr__(self) -> str:
@@ -121,17 +123,21 @@ class ArrayFunction:
         found, _ = self._described(arguments)
         return print_module(Module([self.traced(found).function]))
 
-    def derive(self, key: object, make: Callable[[ArrayFunction], Callable[..., object]]) -> Any:
+    def derive(self, key: object, make: MakePython) -> ArrayFunction:
         """Another function made of this one, with its options; the same one for the same key."""
         if key not in self._derived:
             precision = None if self.precision is None else self.precision.value
             made = ArrayFunction(make(self), self.backend, precision)
             made.location = self.location
+            made._made_of = (self, key, make)
             self._derived[key] = made
         return self._derived[key]
 
     def with_precision(self, precision: str) -> ArrayFunction:
-        """This function in another precision."""
+        """This function in another precision, and with it those that it is made of."""
+        if self._made_of is not None:
+            base, key, make = self._made_of
+            return base.with_precision(precision).derive(key, make)
         return ArrayFunction(self.python, self.backend, precision)
 
     # --- tracing ---------------------------------------------------------------------------------

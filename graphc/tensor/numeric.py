@@ -10,6 +10,8 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from graphc.ir.core import IRBuilder, OpDef, Value
 from graphc.ir.types import DType, TensorType, TypeRuleError
 from graphc.ops import composites
@@ -95,6 +97,8 @@ def common_shape(shapes: Sequence[Shape]) -> Shape:
 
 def broadcast_to(b: IRBuilder, x: Value, shape: Shape) -> Value:
     """`x` with leading axes added and sizes of 1 repeated."""
+    if shape_of(x) == shape:
+        return x
     if common_shape([shape_of(x), shape]) != shape:
         raise TypeRuleError(
             f"requires a shape that broadcasts to {shape}, got {shape_of(x)}", slug="shape-mismatch"
@@ -437,7 +441,7 @@ def _range(entry: object, size: int, axis: int) -> range:
         if step == 0:
             raise TypeRuleError("a slice requires a step other than 0", slug="bad-value")
         return range(size)[slice(start, stop, step)]
-    if isinstance(entry, bool) or not hasattr(entry, "__index__"):
+    if isinstance(entry, bool) or not isinstance(entry, int | np.integer):
         raise TypeRuleError(
             f"requires indices that are integers, slices, None or `...`, got {_kind(entry)}; "
             "use gc.where to choose elements, gc.stack or gc.concatenate to join some",

@@ -52,9 +52,14 @@ def named_type(given: object) -> DType:
     if isinstance(given, str) and given in _NAMES:
         return _NAMES[given]
     try:
-        return element_type(np.dtype(given))  # type: ignore[arg-type]  # whatever numpy accepts
+        found = _EXACT.get(np.dtype(given))  # type: ignore[arg-type]  # whatever numpy accepts
     except TypeError:
-        raise TypeRuleError(f"requires an element type, got {given!r}", slug="bad-value") from None
+        found = None
+    if found is None:
+        raise TypeRuleError(
+            f"requires an element type, one of {', '.join(_NAMES)}, got {given!r}", slug="bad-value"
+        )
+    return found
 
 
 def is_number(given: object) -> TypeGuard[Number]:

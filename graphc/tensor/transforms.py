@@ -54,7 +54,9 @@ class Inside:
         leaves, structure = flatten(tuple(arguments))
         trace = innermost(leaves)
         if trace is None:
-            raise _not_differentiable(base, "it has no argument that is an array or a float")
+            raise _not_differentiable(
+                base, "it has no argument that is an array or a float (2.0 in place of 2)"
+            )
         made = base.traced(base.describe(leaves, structure, trace.default))
         return Inside(base, trace, made, leaves, structure)
 

@@ -22,22 +22,38 @@ FUNCTION_ERROR = 8.0
 
 @dataclass(frozen=True)
 class NodeJudge:
-    """A tolerance and its name; without a bound the numbers must be equal."""
+    """A tolerance and its name; without a bound the numbers must be equal.
+
+    terms  of a node that is a sum of products: how many, from the exact operands. Its bound is
+           2 terms u times the node of the operands' absolute values.
+    """
 
     name: str
     bound: Bound | None = None
+    terms: Callable[..., float] | None = None
 
-    def check(self, got: Array, exact: Array, plain: Array, operands: Sequence[Array]) -> str:
-        """What is wrong with `got`, '' if nothing. `plain` is the reference in got's type."""
+    def check(
+        self,
+        got: Array,
+        exact: Array,
+        plain: Array,
+        operands: Sequence[Array],
+        magnitude: Array | None = None,
+    ) -> str:
+        """What is wrong with `got`, '' if nothing.
+
+        plain      the node's reference in got's type
+        magnitude  the reference for the operands' absolute values, where there are `terms`
+        """
         if got.shape != plain.shape:
             return f"requires shape {plain.shape}, got {got.shape}"
         if not np.isfinite(plain).all() and not np.isfinite(exact).all():
             exact = np.where(np.isfinite(plain), exact, plain)
         same = (got == plain) | (np.isnan(got) & np.isnan(plain))
-        if self.bound is not None:
+        if self.bound is not None or self.terms is not None:
             info = np.finfo(got.dtype)
             with np.errstate(all="ignore"):
-                allowed = self.bound(exact, *operands) * (float(info.eps) / 2)
+                allowed = self._allowed(exact, operands, magnitude) * (float(info.eps) / 2)
                 # A tiny product loses up to the smallest number in each of its roundings.
                 tiny = (
                     64.0 * float(info.smallest_subnormal) * max(len(x) for x in (exact, *operands))
@@ -50,6 +66,12 @@ class NodeJudge:
             f"at {place} requires {plain[place]!r}, got {got[place]!r} "
             f"({int(np.sum(~same))} of {same.size} wrong)"
         )
+
+    def _allowed(self, exact: Array, operands: Sequence[Array], magnitude: Array | None) -> Array:
+        if self.bound is not None:
+            return self.bound(exact, *operands)
+        assert self.terms is not None and magnitude is not None
+        return 2.0 * self.terms(*operands) * magnitude
 
 
 EXACT = NodeJudge("exact")
@@ -184,3 +206,61 @@ def _deviation(v: Array, x: Array) -> Array:
 
 MEAN = NodeJudge("2 (N + 1) u mean|x|", _mean)
 DEVIATION = NodeJudge("2 (2 N + 8) u |V|", _deviation)
+
+
+# --- images, tables ------------------------------------------------------------------------------
+
+CONVOLUTION = NodeJudge("2 k u |W||Y|", terms=lambda weight, _y: weight.shape[1])
+LOOKUP = NodeJudge("2 k u |W||x|", terms=lambda table, _x: table.shape[1])
+
+
+def average(window: int) -> NodeJudge:
+    """Of a window of this many pixels."""
+    return NodeJudge("2 (k + 1) u mean|x|", terms=lambda _x: window + 1.0)
+
+
+# --- criteria of several steps -------------------------------------------------------------------
+
+
+def _logistic(_v: Array, label: Array, p: Array, *weight: Array) -> Array:
+    w = np.abs(weight[0]) if weight else np.ones_like(p)
+    terms = np.abs(label * np.log(p)) + np.abs((1 - label) * np.log(1 - p))
+    # 1 - p is rounded before its logarithm.
+    error = (2.0 * label.size + 2 * FUNCTION_ERROR) * np.sum(w * terms) + 2 * np.sum(w)
+    return np.asarray(error).reshape(1, 1)
+
+
+def _class_based(v: Array, label: Array, hidden: Array, weight: Array, score: Array) -> Array:
+    """Scores are sums of `rows of hidden` products; what comes after is a log softmax each."""
+    largest = np.max(np.abs(weight).T @ np.abs(hidden), axis=0, initial=0.0)
+    scores = np.max(np.abs(score), axis=0, initial=0.0)
+    each = 2 * (hidden.shape[0] + 4) * largest + 8 * scores + 4 * FUNCTION_ERROR + weight.shape[1]
+    return np.asarray(2 * np.sum(each) + 2.0 * label.shape[1] * np.abs(v)).reshape(1, 1)
+
+
+def _mixture(v: Array, prior: Array, mean: Array, deviation: Array, x: Array) -> Array:
+    size, components = x.shape[0], prior.shape[0]
+    means = mean.reshape(components, size, -1)
+    squares = np.sum((np.abs(means) + np.abs(x)) ** 2, axis=1) / np.exp(2 * deviation)
+    around = size * (np.abs(deviation) + 1) + np.max(np.abs(prior), axis=0) + np.log(components)
+    terms = (size + 4 * FUNCTION_ERROR + 4 * np.abs(deviation)) * squares + 8 * around
+    return 2 * (np.max(terms, axis=0, keepdims=True) + components + FUNCTION_ERROR + np.abs(v))
+
+
+def _negatives(v: Array, a: Array, _b: Array) -> Array:
+    return np.full(v.shape, 2.0 * (2 * a.shape[0] + 8))  # a cosine is at most 1
+
+
+def _field(v: Array, label: Array, score: Array, transition: Array) -> Array:
+    """log2 T rounds of logarithms of sums over labels, of numbers up to the size of a path."""
+    labels, steps = label.shape
+    path = np.sum(np.max(np.abs(score), axis=0)) + steps * (np.max(np.abs(transition)) + 1)
+    rounds = np.ceil(np.log2(steps + 1))
+    return np.full(v.shape, 2 * (path * (2 * rounds + 4) + rounds * (labels + FUNCTION_ERROR)))
+
+
+LOGISTIC = NodeJudge("log, then 2 n u sum", _logistic)
+CLASS_BASED = NodeJudge("scores, log softmax, 2 N u sum", _class_based)
+MIXTURE = NodeJudge("squares, log of sum of exp", _mixture)
+NEGATIVES = NodeJudge("2 (2 rows + 8) u", _negatives)
+FIELD = NodeJudge("log2 N rounds of log of sum of exp", _field)

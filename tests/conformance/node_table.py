@@ -47,6 +47,35 @@ def probabilities(rng: np.random.Generator, rows: int, cols: int) -> Array:
     return x / np.sum(x, axis=0, keepdims=True)
 
 
+def mostly_zero(rng: np.random.Generator, rows: int, cols: int) -> Array:
+    return np.where(rng.random((rows, cols)) < 0.2, rng.uniform(-3, 3, (rows, cols)), 0.0)
+
+
+def yes_or_no(rng: np.random.Generator, rows: int, cols: int) -> Array:
+    return rng.integers(0, 2, (rows, cols)).astype(float)
+
+
+def chances(rng: np.random.Generator, rows: int, cols: int) -> Array:
+    """Probabilities, each for itself."""
+    return rng.uniform(0.05, 0.95, (rows, cols))
+
+
+def small(rng: np.random.Generator, rows: int, cols: int) -> Array:
+    return rng.uniform(-0.5, 0.5, (rows, cols))
+
+
+CLASSES = (0, 2, 3, 7, 10)
+"""First words of the classes of `class_labels`, and the number of words."""
+
+
+def class_labels(rng: np.random.Generator, _rows: int, cols: int) -> Array:
+    """Word, class, first word of the class, first word after it."""
+    chosen = rng.integers(0, len(CLASSES) - 1, cols)
+    starts, ends = np.array(CLASSES[:-1])[chosen], np.array(CLASSES[1:])[chosen]
+    words = rng.integers(starts, ends) if cols else starts
+    return np.stack([words, chosen, starts, ends]).astype(float)
+
+
 def one_hot(rng: np.random.Generator, rows: int, cols: int) -> Array:
     return np.eye(rows)[:, rng.integers(0, rows, cols)]
 
@@ -82,6 +111,12 @@ def matrix(rows: int, cols: int) -> Leaf:
     return Leaf(rows, cols, "parameter")
 
 
+def image(width: int, height: int, channels: int) -> Leaf:
+    """An input whose columns are images."""
+    size = {"width": width, "height": height, "channels": channels}
+    return Leaf(width * height * channels, None, "input", size)
+
+
 @dataclass(frozen=True)
 class Use:
     """The node over these leaves."""
@@ -92,6 +127,11 @@ class Use:
     @property
     def has_samples(self) -> bool:
         return any(leaf.cols is None for leaf in self.leaves)
+
+    @property
+    def skips_zeros(self) -> bool:
+        """An infinite weight times a zero that is not there is not computed, so it is no nan."""
+        return any(leaf.op == "sparse_input" for leaf in self.leaves)
 
     def __str__(self) -> str:
         sizes = ", ".join(map(str, self.leaves))
@@ -181,6 +221,44 @@ def _criterion(op: str, judge: NodeJudge, *fills: Numbers, specials: Specials = 
     return NodeRow(op, _TWO, judge, fills, specials)
 
 
+def _convolution(
+    size: tuple[int, int, int],
+    kernel: tuple[int, int],
+    outputs: int,
+    steps: tuple[int, int],
+    padded: bool,
+) -> Use:
+    weight = matrix(outputs, kernel[0] * kernel[1] * size[2])
+    settings = {
+        "kernel_width": kernel[0],
+        "kernel_height": kernel[1],
+        "output_channels": outputs,
+        "horizontal_subsample": steps[0],
+        "vertical_subsample": steps[1],
+        "zero_padding": padded,
+    }
+    return Use((weight, image(*size)), settings)
+
+
+def _pooling(size: tuple[int, int, int], window: tuple[int, int], steps: tuple[int, int]) -> Use:
+    settings = {
+        "window_width": window[0],
+        "window_height": window[1],
+        "step_width": steps[0],
+        "step_height": steps[1],
+    }
+    return Use((image(*size),), settings)
+
+
+_POOLINGS = (
+    _pooling((1, 1, 1), (1, 1), (1, 1)),
+    _pooling((6, 4, 3), (2, 2), (2, 2)),
+    _pooling((7, 5, 2), (3, 2), (1, 2)),
+    _pooling((9, 2, 5), (2, 1), (4, 1)),
+    _pooling((3, 3, WIDE), (3, 3), (1, 1)),
+)
+_LARGEST_WINDOW = 9
+
 _COLUMNS = tuple((samples(r), matrix(r, 1), matrix(r, 1)) for r in _ROWS)
 _BATCHES = _uses(*((samples(r), *(matrix(r, 1),) * 4) for r in _ROWS))
 _STATISTICS = _uses(*((samples(r),) for r in (1, 2, 5, 64, WIDE)))
@@ -188,6 +266,13 @@ _STATISTICS = _uses(*((samples(r),) for r in (1, 2, 5, 64, WIDE)))
 ROWS: tuple[NodeRow, ...] = (
     # leaves
     _plain("input", _uses(*((samples(r),) for r in _ROWS))),
+    NodeRow(
+        "sparse_input",
+        _uses(*((Leaf(r, None, "sparse_input"),) for r in _ROWS)),
+        judges.EXACT,
+        (mostly_zero,),
+        "all",
+    ),
     _plain("parameter", _uses(*((matrix(r, c),) for r, c in _SIZES))),
     NodeRow(
         "constant",
@@ -229,8 +314,17 @@ ROWS: tuple[NodeRow, ...] = (
             (matrix(2, 4), matrix(3, 4)),
         ),
     ),
-    NodeRow("times", _PRODUCTS, judges.PRODUCT),
-    NodeRow("transpose_times", _TRANSPOSED_PRODUCTS, judges.TRANSPOSED_PRODUCT),
+    NodeRow(
+        "times",
+        _PRODUCTS
+        + _uses(*((matrix(m, k), Leaf(k, None, "sparse_input")) for m, k in ((5, 3), (WIDE, 64)))),
+        judges.PRODUCT,
+    ),
+    NodeRow(
+        "transpose_times",
+        _TRANSPOSED_PRODUCTS + _uses((matrix(5, 3), Leaf(5, None, "sparse_input"))),
+        judges.TRANSPOSED_PRODUCT,
+    ),
     NodeRow("sum_elements", _ONE, judges.TOTAL),
     NodeRow("sum_column_elements", _ONE, judges.COLUMN_TOTAL),
     # functions of each element or column
@@ -243,13 +337,64 @@ ROWS: tuple[NodeRow, ...] = (
     NodeRow("softmax", _ONE, judges.SOFTMAX),
     NodeRow("log_softmax", _ONE, judges.LOG_SOFTMAX),
     _plain("hardmax"),
+    _function("cosine"),
     # shape
+    _plain(
+        "row_slice",
+        tuple(
+            Use((leaf,), {"start_row": start, "num_rows": count})
+            for leaf, start, count in (
+                *((samples(1), 0, 1), (samples(5), 1, 3), (samples(5), 4, 1)),
+                *((samples(WIDE), 3, 61), (matrix(5, 7), 2, 3)),
+            )
+        ),
+    ),
+    _plain(
+        "row_stack",
+        _uses(
+            *((samples(a), samples(b)) for a, b in ((1, 1), (3, 5), (WIDE, 2))),
+            (samples(2), samples(1), samples(5), samples(3)),
+            (matrix(2, 4), matrix(3, 4), matrix(1, 4)),
+        ),
+    ),
+    _plain(
+        "reshape",
+        (
+            *(
+                Use((matrix(r, c),), {"num_rows": rows})
+                for r, c, rows in (
+                    *((1, 1, 1), (1, 19, 19), (19, 1, 1), (3, 4, 2), (4, 3, 6), (7, 7, 49)),
+                    *((16, 16, 8), (16, 17, 34), (37, 5, 5), (WIDE, 64, 64), (2, WIDE, 2)),
+                    *((64, 128, 0),),
+                )
+            ),
+            Use((samples(12),), {"num_rows": 12, "image_width": 3, "image_height": 2}),
+        ),
+    ),
+    _plain("time_reverse"),
     _plain("row_repeat", _uses(*((samples(r),) for r in _ROWS), (matrix(3, 4),), num_repeats=3)),
     _plain("transpose", _uses(*((matrix(r, c),) for r, c in _SIZES))),
     _plain(
         "diagonal",
         _uses(*((matrix(r, r),) for r in _SQUARES)),
     ),
+    # images
+    NodeRow(
+        "convolution",
+        tuple(
+            _convolution(size, kernel, outputs, steps, padded)
+            for size, kernel, outputs, steps, padded in (
+                ((1, 1, 1), (1, 1), 1, (1, 1), False),
+                ((5, 4, 3), (2, 3), 4, (1, 1), False),
+                ((5, 4, 3), (3, 2), 2, (2, 1), True),
+                ((7, 3, 1), (3, 3), 5, (2, 2), True),
+                ((4, 4, 9), (4, 4), WIDE, (1, 1), False),
+            )
+        ),
+        judges.CONVOLUTION,
+    ),
+    _plain("max_pooling", _POOLINGS),
+    NodeRow("average_pooling", _POOLINGS, judges.average(_LARGEST_WINDOW)),
     # statistics
     NodeRow("mean", _STATISTICS, judges.MEAN, kind="statistic", specials="none"),
     NodeRow("inv_std_dev", _STATISTICS, judges.DEVIATION, kind="statistic", specials="none"),
@@ -265,13 +410,14 @@ ROWS: tuple[NodeRow, ...] = (
         judges.DENORMALIZATION,
         (numbers, numbers, positive),
     ),
-    _plain("dropout"),
+    _plain("dropout"),  # which does nothing outside training
     NodeRow(
         "batch_normalization",
         _BATCHES
         + _uses(
             (samples(6), *(matrix(2, 1),) * 4),
             (samples(WIDE), *(matrix(1, 1),) * 4),
+            (image(3, 2, 4), *(matrix(4, 1),) * 4),
             spatial=True,
         ),
         judges.BATCH_NORMALIZATION,
@@ -285,6 +431,65 @@ ROWS: tuple[NodeRow, ...] = (
     ),
     _criterion("error_prediction", judges.EXACT, one_hot, numbers),
     _criterion("cos_distance", judges.COSINE, numbers),
+    NodeRow(
+        "logistic",
+        _TWO
+        + _uses(
+            (samples(5), samples(5), samples(1)),
+            (samples(5), samples(5), samples(5)),
+            (matrix(5, 7), matrix(5, 7), matrix(1, 7)),
+        ),
+        judges.LOGISTIC,
+        (yes_or_no, chances, positive),
+        "none",
+    ),
+    NodeRow(
+        "class_based_cross_entropy_with_softmax",
+        _uses(*((samples(4), samples(h), matrix(h, 10), samples(4)) for h in (1, 3, WIDE)))
+        + _uses((samples(4), samples(3), matrix(3, 10), samples(4)), max_class_size=4),
+        judges.CLASS_BASED,
+        (class_labels, numbers),
+        "none",
+    ),
+    NodeRow(
+        "gmm_log_likelihood",
+        _uses(
+            *(
+                (matrix(c, 1), matrix(c * r, 1), matrix(c, 1), samples(r))
+                for c, r in ((1, 1), (3, 2), (5, WIDE))
+            ),
+            (samples(3), samples(6), samples(3), samples(2)),
+            (matrix(3, 4), matrix(6, 4), matrix(3, 4), matrix(2, 4)),
+        ),
+        judges.MIXTURE,
+        (numbers, numbers, small, numbers),
+        "none",
+    ),
+    NodeRow(
+        "cos_distance_with_negative_samples",
+        _uses(*((samples(r), samples(r)) for r in _ROWS), shift=1, negatives=3)
+        + _uses((samples(5), samples(5)), (matrix(5, 7), matrix(5, 7)), shift=4, negatives=2),
+        judges.NEGATIVES,
+        specials="none",
+    ),
+    NodeRow(
+        "lookup_table",
+        _uses(
+            *((matrix(d, v), samples(k * v)) for d, v, k in ((1, 1, 1), (3, 5, 2), (WIDE, 4, 3))),
+            (matrix(3, 5), matrix(10, 4)),
+        ),
+        judges.LOOKUP,
+    ),
+    NodeRow(
+        "crf",
+        _uses(
+            *((samples(r), samples(r), matrix(r, r)) for r in (1, 3, 17)),
+            (matrix(3, 7), matrix(3, 7), matrix(3, 3)),
+        ),
+        judges.FIELD,
+        (one_hot, numbers),
+        "none",
+    ),
     NodeRow("matrix_l1_reg", _ONE, judges.TOTAL),
     NodeRow("matrix_l2_reg", _ONE, judges.NORM),
     # recurrence

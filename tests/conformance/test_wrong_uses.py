@@ -28,6 +28,7 @@ SHAPES = (
     r"has no option .+",
     r"`.+` is not defined",
     r"`.+` has to be .+",
+    r".+=.+ requires .+",
     r".+ (is|are) not supported yet",
     r"the size of `.+` cannot be inferred, it is .+",
 )

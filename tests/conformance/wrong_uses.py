@@ -16,9 +16,11 @@ PRELUDE = (
     "x1 = Input(1); x4 = Input(4); x5 = Input(5); "
     "w34 = Parameter(3, 4); w35 = Parameter(3, 5); w43 = Parameter(4, 3); w44 = Parameter(4, 4); "
     "w41 = Parameter(4, 1); w14 = Parameter(1, 4); w51 = Parameter(5, 1); w12 = Parameter(1, 2); "
-    "w13 = Parameter(1, 3); one = Parameter(1, 1); number = 3"
+    "w13 = Parameter(1, 3); one = Parameter(1, 1); number = 3; "
+    "picture = ImageInput(6, 5, 2); kernel = Parameter(3, 12)"
 )
-"""Nodes that the statements read: xR are inputs of R rows, wRC parameters of R rows, C columns."""
+"""Nodes that the statements read: xR are inputs of R rows, wRC parameters of R rows, C columns. The
+kernel is one of 3x2 pixels and 3 output channels for the picture."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,22 @@ def _delay(name: str) -> tuple[WrongUse, ...]:
     )
 
 
+def _pooling(name: str) -> tuple[WrongUse, ...]:
+    return _uses(
+        ("shape-mismatch", f"y = «{name}(x4, 2, 2, 2, 2)»"),  # no image
+        ("shape-mismatch", f"y = «{name}(picture, 7, 2, 1, 1)»"),
+        ("shape-mismatch", f"y = «{name}(picture, 2, 6, 1, 1)»"),
+        ("bad-value", f"y = {name}(picture, «0», 2, 1, 1)"),
+        ("bad-value", f"y = {name}(picture, 2, 2, 1, «0»)"),
+        ("argument-type", f"y = {name}(picture, «x4», 2, 1, 1)"),
+        ("argument-count", f"y = «{name}(picture, 2, 2)»"),
+        ("bad-option", f"y = {name}(picture, 2, 2, 2, 2, «zeroPadding»=true)"),
+    )
+
+
+_CLASSES = "ClassBasedCrossEntropyWithSoftmax"
+_NEGATIVES = "CosDistanceWithNegativeSamples"
+
 WRONG_USES: Mapping[str, tuple[WrongUse, ...]] = {
     # leaves
     "input": _uses(
@@ -135,6 +153,15 @@ WRONG_USES: Mapping[str, tuple[WrongUse, ...]] = {
         ("argument-count", "y = «Input(1, 2, 3)»"),
         ("bad-option", "y = Input(4, «rows»=4)"),
         ("undefined-name", "y = Input(«Dim»)"),
+    ),
+    "sparse_input": _uses(
+        ("ill-typed", "y = «SparseInput(0)»"),
+        ("bad-value", "y = SparseInput(«-1»)"),
+        ("bad-value", "y = SparseInput(«2.5»)"),
+        ("argument-type", "y = SparseInput(«x4»)"),
+        ("argument-count", "y = «SparseInput()»"),
+        ("argument-count", "y = «SparseImageInput(3, 2)»"),
+        ("bad-option", "y = SparseInput(4, «nonzeros»=2)"),
     ),
     "parameter": _uses(
         ("bad-option", "y = Parameter(3, init=«unifrm»)"),
@@ -219,10 +246,58 @@ WRONG_USES: Mapping[str, tuple[WrongUse, ...]] = {
     "tanh": _of_one_node("Tanh"),
     "log": _of_one_node("Log"),
     "exp": _of_one_node("Exp"),
+    "cosine": _of_one_node("Cosine"),
     "softmax": _of_one_node("Softmax"),
     "log_softmax": _of_one_node("LogSoftmax"),
     "hardmax": _of_one_node("Hardmax"),
     # shape
+    "row_slice": _uses(
+        ("shape-mismatch", "y = «RowSlice(2, 3, x4)»"),
+        ("shape-mismatch", "y = «RowSlice(4, 1, w44)»"),
+        ("bad-value", "y = RowSlice(0, «0», x4)"),
+        ("bad-value", "y = RowSlice(«-1», 2, x4)"),
+        ("bad-value", "y = RowSlice(«0.5», 2, x4)"),
+        ("argument-count", "y = «RowSlice(0, x4)»"),
+        ("argument-type", "y = RowSlice(«x4», 2, x4)"),
+        ("undefined-name", "y = RowSlice(0, 2, «x6»)"),
+    ),
+    "row_stack": _uses(
+        ("shape-mismatch", "y = «RowStack(x4, w44)»"),
+        ("shape-mismatch", "y = «RowStack(w34, w35)»"),
+        ("shape-mismatch", "y = «RowStack(x4, x5, w51)»"),
+        ("argument-count", "y = «RowStack(x4)»"),
+        ("argument-type", 'y = RowStack(x4, «"x5"»)'),
+        ("undefined-name", "y = RowStack(x4, x5, «x6»)"),
+        ("bad-option", "y = RowStack(x4, x5, «axis»=1)"),
+    ),
+    "reshape": _uses(
+        ("not-supported", "y = «Reshape(x4, 2)»"),  # columns would be no samples
+        ("shape-mismatch", "y = «Reshape(w34, 5)»"),
+        ("shape-mismatch", "y = «Reshape(x4, 4, imageWidth=3, imageHeight=2)»"),
+        ("ill-typed", "y = «Reshape(x4, 4, imageWidth=2)»"),
+        ("shape-mismatch", "y = «Reshape(x4, 4, imageWidth=2, imageHeight=2, imageChannels=2)»"),
+        ("bad-value", "y = Reshape(x4, «-4»)"),
+        ("argument-count", "y = «Reshape(x4)»"),
+        ("argument-type", "y = Reshape(x4, «x4»)"),
+        ("bad-option", "y = Reshape(x4, 4, «width»=2)"),
+    ),
+    "time_reverse": _of_one_node("TimeReverse"),
+    # images
+    "convolution": _uses(
+        ("shape-mismatch", "y = «Convolution(kernel, x4, 3, 2, 3, 1, 1)»"),  # no image
+        ("shape-mismatch", "y = «Convolution(w34, picture, 3, 2, 3, 1, 1)»"),
+        ("shape-mismatch", "y = «Convolution(kernel, picture, 3, 2, 4, 1, 1)»"),
+        ("shape-mismatch", "y = «Convolution(kernel, picture, 7, 2, 3, 1, 1)»"),
+        ("shape-mismatch", "y = «Convolution(picture, picture, 3, 2, 3, 1, 1)»"),
+        ("ill-typed", "y = «Convolution(kernel, picture, 3, 2, 3, 4, 1)»"),
+        ("bad-value", "y = Convolution(kernel, picture, «0», 2, 3, 1, 1)"),
+        ("bad-value", "y = Convolution(kernel, picture, 3, 2, 3, 1, «0»)"),
+        ("argument-count", "y = «Convolution(kernel, picture, 3, 2)»"),
+        ("argument-type", "y = Convolution(kernel, picture, 3, 2, «x4», 1, 1)"),
+        ("bad-option", "y = Convolution(kernel, picture, 3, 2, 3, 1, 1, zeroPadding=«half»)"),
+    ),
+    "max_pooling": _pooling("MaxPooling"),
+    "average_pooling": _pooling("AveragePooling"),
     "row_repeat": _uses(
         ("bad-value", "y = RowRepeat(x4, «0»)"),
         ("bad-value", "y = RowRepeat(x4, «1.5»)"),
@@ -268,6 +343,60 @@ WRONG_USES: Mapping[str, tuple[WrongUse, ...]] = {
     "cross_entropy_with_softmax": _of_equal_sizes("CrossEntropyWithSoftmax"),
     "error_prediction": _of_equal_sizes("ErrorPrediction"),
     "cos_distance": _of_equal_sizes("CosDistance"),
+    "logistic": _uses(
+        ("shape-mismatch", "y = «Logistic(x4, x5)»"),
+        ("shape-mismatch", "y = «Logistic(x4, w44)»"),
+        ("shape-mismatch", "y = «Logistic(x4, x4, x5)»"),
+        ("shape-mismatch", "y = «Logistic(x4, x4, w41)»"),
+        ("argument-count", "y = «Logistic(x4)»"),
+        ("argument-count", "y = «Logistic(x4, x4, x1, x1)»"),
+        ("undefined-name", "y = Logistic(x4, x4, «weight»)"),
+        ("bad-option", "y = Logistic(x4, x4, «weight»=2)"),
+    ),
+    "class_based_cross_entropy_with_softmax": _uses(
+        ("shape-mismatch", f"y = «{_CLASSES}(x5, x4, w43, x1)»"),  # a label has 4 rows
+        ("shape-mismatch", f"y = «{_CLASSES}(x4, x4, w35, x1)»"),
+        ("shape-mismatch", f"y = «{_CLASSES}(x4, x4, x4, x1)»"),
+        ("shape-mismatch", f"y = «{_CLASSES}(x4, w44, w43, x1)»"),
+        ("shape-mismatch", f"y = «{_CLASSES}(x4, x4, w43, w14)»"),
+        ("argument-count", f"y = «{_CLASSES}(x4, x4, w43)»"),
+        ("bad-value", f"y = {_CLASSES}(x4, x4, w43, x1, maxClassSize=«-1»)"),
+        ("bad-option", f"y = {_CLASSES}(x4, x4, w43, x1, «classes»=2)"),
+    ),
+    "gmm_log_likelihood": _uses(
+        ("shape-mismatch", "y = «GMMLogLikelihood(w41, w51, w41, x1)»"),
+        ("shape-mismatch", "y = «GMMLogLikelihood(w41, w41, w51, x1)»"),
+        ("shape-mismatch", "y = «GMMLogLikelihood(w41, w41, w41, x4)»"),
+        ("shape-mismatch", "y = «GMMLogLikelihood(x4, w41, w41, x1)»"),
+        ("shape-mismatch", "y = «GMMLogLikelihood(w44, w44, w44, x1)»"),
+        ("argument-count", "y = «GMMLogLikelihood(w41, w41, w41)»"),
+        ("undefined-name", "y = GMMLogLikelihood(w41, «means», w41, x1)"),
+    ),
+    "cos_distance_with_negative_samples": _uses(
+        ("shape-mismatch", f"y = «{_NEGATIVES}(x4, x5, 1, 2)»"),
+        ("shape-mismatch", f"y = «{_NEGATIVES}(x4, w44, 1, 2)»"),
+        ("bad-value", f"y = {_NEGATIVES}(x4, x4, 1, «0»)"),
+        ("bad-value", f"y = {_NEGATIVES}(x4, x4, «-1», 2)"),
+        ("argument-type", f"y = {_NEGATIVES}(x4, x4, «x4», 2)"),
+        ("argument-count", f"y = «{_NEGATIVES}(x4, x4, 1)»"),
+        ("bad-option", f"y = {_NEGATIVES}(x4, x4, 1, 2, «shift»=2)"),
+    ),
+    "lookup_table": (
+        *_uses(
+            ("shape-mismatch", "y = «LookupTable(w34, x5)»"),
+            ("shape-mismatch", "y = «LookupTable(x4, x4)»"),
+            ("shape-mismatch", "y = «LookupTable(w34, w34)»"),
+        ),
+        *_of_two_nodes("LookupTable"),
+    ),
+    "crf": _uses(
+        ("shape-mismatch", "y = «CRF(x4, x5, w44)»"),
+        ("shape-mismatch", "y = «CRF(x4, x4, w34)»"),
+        ("shape-mismatch", "y = «CRF(x4, x4, x4)»"),
+        ("shape-mismatch", "y = «CRF(x5, x5, w44)»"),
+        ("argument-count", "y = «CRF(x4, x4)»"),
+        ("undefined-name", "y = CRF(x4, x4, «transition»)"),
+    ),
     "matrix_l1_reg": _of_one_node("MatrixL1Reg"),
     "matrix_l2_reg": _of_one_node("MatrixL2Reg"),
 }

@@ -22,13 +22,14 @@ from graphc.ir.clone import clone_module
 from graphc.ir.core import Function, Operation, Trait, Value
 from graphc.ir.evaluate import evaluate_graph
 from graphc.ir.params import resolve_sizes
-from graphc.ir.types import DType
+from graphc.ir.types import DType, TensorType
 from graphc.model.model import Model
-from graphc.ops import contraction, default_context, elementwise, functions, reduction
+from graphc.ops import contraction, default_context, elementwise, functions, indexed, reduction
 from graphc.passes.expand_nodes import ExpandNodes
 from graphc.passes.infer_shapes import InferShapes
 from graphc.passes.manager import Pass, PassManager
 from graphc.passes.synthesize_gradient import PREFIX, SynthesizeGradient
+from graphc.runtime.sparse import sparse_rows
 from tests.support.random_networks import RandomNetwork
 
 Array = np.ndarray
@@ -45,12 +46,21 @@ _ROUNDED = (
     elementwise.MUL,
     elementwise.DIV,
     functions.EXP,
+    functions.SIN,
+    functions.COS,
     functions.LOG,
     functions.TANH,
     functions.SIGMOID,
     functions.SQRT,
 )
-_SUMS = (reduction.REDUCE_SUM, contraction.MATMUL)
+_SUMS = (
+    reduction.REDUCE_SUM,
+    contraction.MATMUL,
+    indexed.PUT_ADD,
+    indexed.LOOKUP_SUM,
+    indexed.LOOKUP_DOT,
+    indexed.LOOKUP_OUTER,
+)
 
 
 @dataclass(frozen=True)
@@ -78,13 +88,15 @@ def expectations(network: RandomNetwork, dtype: DType) -> dict[str, Expected] | 
     """Every result by name as `Results` has them; None if the network is too sensitive."""
     function = _expanded(network, dtype)
     exact = _values(network, WIDER[dtype]) | _gradients(
-        evaluate_in(function, _arguments(network, function, WIDER[dtype]), _sizes(network))
+        evaluate_in(
+            function, _arguments(network, function, WIDER[dtype]), _sizes(network, function)
+        )
     )
     arguments = _arguments(network, function, dtype.numpy.type)
     plain = [_values(network, dtype.numpy.type)]
     for move in range(1 + MOVED):
         rng = np.random.default_rng(move) if move else None
-        plain.append(evaluate_in(function, arguments, _sizes(network), rng))
+        plain.append(evaluate_in(function, arguments, _sizes(network, function), rng))
     expected: dict[str, Expected] = {}
     for name, value in exact.items():
         error = max(_distance(p[name], value) for p in plain if name in p)
@@ -104,7 +116,7 @@ def computed(network: RandomNetwork, backend: str, dtype: DType) -> dict[str, Ar
         return evaluation_passes(model, network.outputs, network.wrt, wider)
 
     executable = bind(network.builder.model, passes, options)
-    names = [a.name for a in executable.signature.with_role("input")]
+    names = executable.signature.input_names
     results = executable(**network.inputs(names, dtype.numpy))
     return {name: np.atleast_2d(results[name]) for name in results}
 
@@ -113,8 +125,25 @@ def _distance(a: Array, b: Array) -> float:
     return float(np.max(np.abs(a - b), initial=0.0))
 
 
-def _sizes(network: RandomNetwork) -> dict[str, int]:
-    return {"N": network.samples}
+def _sizes(network: RandomNetwork, function: Function) -> dict[str, int]:
+    sizes = {"N": network.samples}
+    arguments = _sparse_arguments(network)
+    for argument in function.arguments:
+        if argument.name in arguments and isinstance(argument.type, TensorType):
+            sizes[str(argument.type.dims[1])] = arguments[argument.name].shape[1]
+    return sizes
+
+
+def _sparse_arguments(network: RandomNetwork) -> dict[str, Array]:
+    """What the sparse inputs are handed over as."""
+    found: dict[str, Array] = {}
+    for node in network.builder.nodes:
+        if node.op == "sparse_input":
+            matrix = network.leaves[node.name]
+            rows = sparse_rows(node.name, matrix.T, len(matrix))
+            indices, values = rows.padded(np.dtype(np.float64))
+            found |= {f"{node.name}.indices": indices, f"{node.name}.values": values}
+    return found
 
 
 def _gradients(results: Mapping[str, Array]) -> dict[str, Array]:
@@ -144,9 +173,15 @@ def _expanded(network: RandomNetwork, dtype: DType) -> Function:
 def _arguments(
     network: RandomNetwork, function: Function, number: type[np.floating]
 ) -> dict[str, Array]:
-    names = [a.name or "" for a in function.arguments]
-    given = {n: network.leaves[n].astype(number) for n in names}
-    return {n: x.T if n in network.with_samples else x for n, x in given.items()}
+    sparse = _sparse_arguments(network)
+    given = {
+        n: x.astype(number) if x.dtype.kind == "f" else x
+        for n, x in sparse.items()
+        if function.argument(n) is not None
+    }
+    names = [a.name or "" for a in function.arguments if a.name not in given]
+    plain = {n: network.leaves[n].astype(number) for n in names}
+    return given | {n: x.T if n in network.with_samples else x for n, x in plain.items()}
 
 
 def evaluate_in(

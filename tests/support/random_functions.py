@@ -36,6 +36,7 @@ from graphc.ops.control import RETURN
 from graphc.ops.elementwise import CAST, CastParams
 from graphc.ops.indexed import (
     LOOKUP_OUTER,
+    LOOKUP_SUM,
     PUT_ADD,
     TAKE,
     LookupParams,
@@ -360,13 +361,18 @@ class _Maker:
     def _look_up(self) -> Value | None:
         """Any of the sums with an index, of matrices of one element type that fit it."""
         matrices = [v for v in self._numbers if _type(v).rank == 2]
-        indices = [v for v in matrices if _type(v).dtype is DType.I32]
         factors = [v for v in matrices if _type(v).dtype in FLOATS]
-        if not indices or not factors:
+        if not factors:
+            return None
+        index = self._emit(CAST, [self._choose.choice(matrices)], CastParams(DType.I32))
+        if index is None:
             return None
         for _ in range(8):
-            opdef, index = self._choose.choice(INDEXED), self._choose.choice(indices)
+            opdef = self._choose.choice(INDEXED)
             operands = [self._choose.choice(factors) for _ in opdef.operands[1:]]
+            if opdef in (PUT_ADD, LOOKUP_SUM, LOOKUP_OUTER):
+                wanted = _type(index).with_dtype(_type(operands[-1]).dtype)
+                operands[0] = self._like(wanted) or operands[0]
             size = self._choose.choice((3, 5, *self._dims))
             columns = self._choose.random() < 0.5
             params: Params = NoParams()

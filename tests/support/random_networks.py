@@ -15,6 +15,8 @@ import numpy as np
 
 from graphc.builder import GraphBuilder, Node
 from graphc.driver.prepare import prepare
+from graphc.ir.evaluate import evaluate_node
+from graphc.ir.types import SAMPLES, Image, MatrixType
 from graphc.ops.nodes.layout import node_type
 from graphc.passes.expand_nodes import inputs_of
 from graphc.support.graphs import reachable
@@ -25,6 +27,7 @@ SAMPLE_COUNTS = (0, 1, 2, 5, 33)
 ROWS = (1, 2, 3, 4, 5, 6, 8, 12, 17)
 COLS = (1, 2, 3, 4, 6)
 MAX_VALUE = 30.0
+MOST_ROWS = 40  # rows of what is stacked or convolved
 MOST_FACTORS = 6  # rows of what is multiplied or repeated: every product stays small
 MARGIN = 0.02  # distance from kinks and ties, far above any rounding error of f32
 ATTEMPTS = 40  # draws for one node before the network is given up
@@ -67,6 +70,7 @@ class _Entry:
     value: Array
     has_samples: bool
     depth: int = 1
+    image: Image | None = None
 
     @property
     def rows(self) -> int:
@@ -76,6 +80,10 @@ class _Entry:
     def cols(self) -> int | None:
         """Columns, None for one per sample."""
         return None if self.has_samples else self.value.shape[1]
+
+    @property
+    def type(self) -> MatrixType:
+        return MatrixType(self.rows, SAMPLES if self.has_samples else self.cols, self.image)
 
     def is_size(self, rows: int, cols: int | None) -> bool:
         return self.rows == rows and self.cols == cols
@@ -185,7 +193,7 @@ class _Growth:
     ) -> _Entry:
         name = f"{op}{len(self.entries)}"
         node = self.builder.apply(op, operands, settings, name=name)
-        entry = _Entry(node, value, op == "input")
+        entry = _Entry(node, value, op in ("input", "sparse_input"))
         self.leaves[name] = value
         self.entries.append(entry)
         return entry
@@ -227,18 +235,22 @@ class _Growth:
 
     def add(self, op: str, *operands: _Entry, **settings: object) -> None:
         """Keep the node if its value is tame."""
+        if len({e.image for e in operands if e.image is not None}) > 1:
+            raise _Unsuitable
         opdef = self.builder._context.ops[f"node.{op}"]
-        assert opdef.reference is not None
+        types = [e.type for e in operands]
+        params = opdef.params(**settings)
         with np.errstate(all="ignore"):
-            value = opdef.reference(opdef.params(**settings), *[e.value for e in operands])
-        assert isinstance(value, np.ndarray)
+            value = evaluate_node(opdef, params, types, [e.value for e in operands])
+        (type,) = opdef.infer(types, params)
+        assert isinstance(type, MatrixType)
         if not np.all(np.isfinite(value)) or np.any(np.abs(value) > MAX_VALUE):
             raise _Unsuitable
         name = f"{op}{len(self.entries)}"
         node = self.builder.apply(op, [e.node for e in operands], settings, name=name)
         has_samples = op not in _NUMBERS and any(e.has_samples for e in operands)
         depth = 1 + max(e.depth for e in operands)
-        self.entries.append(_Entry(node, value, has_samples, depth))
+        self.entries.append(_Entry(node, value, has_samples, depth, type.image))
 
 
 def _appeal(entry: _Entry) -> float:
@@ -455,6 +467,8 @@ def _batch_normalization(g: _Growth) -> None:
     x = g.pick(lambda e: e.has_samples)
     spatial = bool(g.rng.random() < 0.5)
     channels = [c for c in range(1, x.rows + 1) if x.rows % c == 0] if spatial else [x.rows]
+    if spatial and x.image is not None:
+        channels = [x.image.channels]
     rows = int(g.rng.choice(channels))
     columns = [g.of_size(rows, 1) for _ in range(4)]
     g.add("batch_normalization", x, *columns, spatial=spatial)
@@ -466,8 +480,180 @@ def _new_input(g: _Growth) -> None:
     g.input(int(g.rng.choice(ROWS)))
 
 
+# --- rows and images -----------------------------------------------------------------------------
+
+
+def _row_slice(g: _Growth) -> None:
+    x = g.pick()
+    start = int(g.rng.integers(0, x.rows))
+    count = int(g.rng.integers(1, x.rows - start + 1))
+    g.add("row_slice", x, start_row=start, num_rows=count)
+
+
+def _row_stack(g: _Growth) -> None:
+    x = g.pick(lambda e: e.rows <= MOST_ROWS)
+    others = [g.of_size(int(g.rng.choice(ROWS)), x.cols) for _ in range(int(g.rng.integers(1, 3)))]
+    parts = [x, *others]
+    order = g.rng.permutation(len(parts))
+    g.add("row_stack", *[parts[i] for i in order])
+
+
+def _new_image(g: _Growth) -> None:
+    """An input of images."""
+    if not g.with_samples:
+        raise _Unsuitable
+    width, height, channels = (int(g.rng.integers(1, most)) for most in (6, 6, 4))
+    value = g.numbers(width * height * channels, g.samples)
+    entry = g.add_leaf("input", value, {"width": width, "height": height, "channels": channels})
+    entry.image = Image(width, height, channels)
+
+
+def _reshape(g: _Growth) -> None:
+    """Columns become images of a random shape, or plain; without samples there may be others."""
+    x = g.pick()
+    rows = x.rows if x.has_samples else _divisor(g, x.value.size)
+    width = _divisor(g, rows)
+    height = _divisor(g, rows // width)
+    sizes = {
+        "image_width": width,
+        "image_height": height,
+        "image_channels": rows // width // height,
+    }
+    if g.rng.random() < 0.3:
+        sizes = {}
+    elif g.rng.random() < 0.3:
+        sizes.pop(str(g.rng.choice(list(sizes))))  # follows from the other two
+    g.add("reshape", x, num_rows=rows, **sizes)
+
+
+def _divisor(g: _Growth, number: int) -> int:
+    return int(g.rng.choice([d for d in range(1, number + 1) if number % d == 0]))
+
+
+def _image_of(entry: _Entry) -> Image:
+    assert entry.image is not None
+    return entry.image
+
+
+def _is_image(entry: _Entry) -> bool:
+    return entry.image is not None and entry.rows <= MOST_ROWS
+
+
+def _convolution(g: _Growth) -> None:
+    x = g.pick(_is_image)
+    image = _image_of(x)
+    width, height = (int(g.rng.integers(1, 1 + min(3, n))) for n in (image.width, image.height))
+    outputs = int(g.rng.integers(1, 4))
+    cols = width * height * image.channels
+    if g.rng.random() < 0.3:  # a parameter whose size is left to be inferred
+        weight = g.parameter(outputs, cols, {"rows": 0, "cols": 0})
+        g.inferred.add(weight)
+    else:
+        weight = g.of_size(outputs, cols)
+    if weight.has_samples:
+        raise _Unsuitable
+    g.add(
+        "convolution",
+        weight,
+        x,
+        kernel_width=width,
+        kernel_height=height,
+        output_channels=outputs,
+        horizontal_subsample=int(g.rng.integers(1, width + 1)),
+        vertical_subsample=int(g.rng.integers(1, height + 1)),
+        zero_padding=bool(g.rng.random() < 0.5),
+    )
+
+
+def _pooling(op: str) -> Callable[[_Growth], None]:
+    def rule(g: _Growth) -> None:
+        x = g.pick(_is_image)
+        image = _image_of(x)
+        width, height = (int(g.rng.integers(1, 1 + min(3, n))) for n in (image.width, image.height))
+        if op == "max_pooling" and not _has_clear_maxima(x, width, height):
+            raise _Unsuitable
+        steps = {f"step_{axis}": int(g.rng.integers(1, 4)) for axis in ("width", "height")}
+        g.add(op, x, window_width=width, window_height=height, **steps)
+
+    return rule
+
+
+def _has_clear_maxima(x: _Entry, width: int, height: int) -> bool:
+    """Whether no window of this size has two largest pixels that nearly tie."""
+    image = _image_of(x)
+    pixels = x.value.reshape(image.width, image.height, image.channels, x.value.shape[1])
+    columns = [
+        pixels[i : i + width, j : j + height].reshape(width * height, -1)
+        for i in range(image.width - width + 1)
+        for j in range(image.height - height + 1)
+    ]
+    return all(map(_has_clear_maximum, columns))
+
+
+def _new_sparse_input(g: _Growth) -> None:
+    if not g.with_samples:
+        raise _Unsuitable
+    rows = int(g.rng.choice(ROWS))
+    numbers = g.numbers(rows, g.samples)
+    kept = g.rng.random(numbers.shape) < 0.3
+    g.add_leaf("sparse_input", np.where(kept, numbers, 0.0), {"rows": rows})
+
+
+def _logistic(g: _Growth) -> None:
+    p = g.pick(lambda e: bool(np.all((e.value > MARGIN) & (e.value < 1 - MARGIN))))
+    operands = [g.of_size(p.rows, p.cols), p]
+    if g.rng.random() < 0.5:
+        operands.append(g.of_size(1 if g.rng.random() < 0.5 else p.rows, p.cols))
+    g.add("logistic", *operands)
+
+
+def _class_based(g: _Growth) -> None:
+    """Words of 2 to 4 classes of 1 to 4 words."""
+    hidden = g.pick(lambda e: e.has_samples)
+    sizes = g.rng.integers(1, 5, int(g.rng.integers(2, 5)))
+    ends = np.cumsum(sizes)
+    chosen = g.rng.integers(0, len(sizes), g.samples)
+    starts = ends - sizes
+    words = starts[chosen] + (g.rng.random(g.samples) * sizes[chosen]).astype(int)
+    label = np.stack([words, chosen, starts[chosen], ends[chosen]]).astype(np.float64)
+    most = int(g.rng.choice([0, sizes.max()]))
+    weight, score = g.of_size(hidden.rows, int(ends[-1])), g.of_size(len(sizes), None)
+    label_leaf = g.add_leaf("input", label, {"rows": 4})
+    operands = (label_leaf, hidden, weight, score)
+    g.add("class_based_cross_entropy_with_softmax", *operands, max_class_size=most)
+
+
+def _mixture(g: _Growth) -> None:
+    x = g.pick(lambda e: e.rows <= MOST_FACTORS)
+    components, cols = int(g.rng.integers(1, 4)), x.cols if g.rng.random() < 0.3 else 1
+    prior, deviation = g.of_size(components, cols), g.of_size(components, cols)
+    g.add("gmm_log_likelihood", prior, g.of_size(components * x.rows, cols), deviation, x)
+
+
+def _negatives(g: _Growth) -> None:
+    x = g.pick(lambda e: _has_long_columns(e.value))
+    y = g.of_size(x.rows, x.cols)
+    if not _has_long_columns(y.value):
+        raise _Unsuitable
+    settings = {"shift": int(g.rng.integers(0, 5)), "negatives": int(g.rng.integers(1, 4))}
+    g.add("cos_distance_with_negative_samples", x, y, **settings)
+
+
+def _lookup_table(g: _Growth) -> None:
+    x = g.pick()
+    words = int(g.rng.choice([d for d in range(1, x.rows + 1) if x.rows % d == 0]))
+    g.add("lookup_table", g.of_size(int(g.rng.integers(1, MOST_FACTORS)), words), x)
+
+
 _RULES: dict[str, Callable[[_Growth], None]] = {
     "input": _new_input,
+    "sparse_input": _new_sparse_input,
+    "cosine": _unary("cosine"),
+    "logistic": _logistic,
+    "class_based_cross_entropy_with_softmax": _class_based,
+    "gmm_log_likelihood": _mixture,
+    "cos_distance_with_negative_samples": _negatives,
+    "lookup_table": _lookup_table,
     "times": _times,
     "plus equal": _equal("plus"),
     "plus row": _row_vector("plus"),
@@ -497,6 +683,14 @@ _RULES: dict[str, Callable[[_Growth], None]] = {
     "per_dim_mean_var_de_normalization": _denormalization,
     "batch_normalization": _batch_normalization,
     "dropout": _unary("dropout"),
+    "new image": _new_image,
+    "reshape": _reshape,
+    "convolution": _convolution,
+    "max_pooling": _pooling("max_pooling"),
+    "average_pooling": _pooling("average_pooling"),
+    "row_slice": _row_slice,
+    "row_stack": _row_stack,
+    "time_reverse": _unary("time_reverse"),
     "transpose_times": _transpose_times,
     "row_element_times": _row_element_times,
     "column_element_times": _column_element_times,
@@ -517,6 +711,8 @@ _NUMBERS = frozenset(
         "cross_entropy",
         "cross_entropy_with_softmax",
         "error_prediction",
+        "logistic",
+        "class_based_cross_entropy_with_softmax",
         "sum_elements",
         "matrix_l1_reg",
         "matrix_l2_reg",
@@ -528,6 +724,8 @@ _CRITERIA = (
     "square_error",
     "cross_entropy",
     "cross_entropy_with_softmax",
+    "logistic",
+    "class_based_cross_entropy_with_softmax",
     "matrix_l1_reg",
     "matrix_l2_reg",
 )
@@ -535,6 +733,11 @@ _WEIGHTS = {
     "times": 3.0,
     "plus column": 2.0,
     "input": 0.3,
+    "sparse_input": 0.3,
+    "reshape": 1.5,
+    "convolution": 5.0,  # only where there are images
+    "max_pooling": 3.0,
+    "average_pooling": 3.0,
     "mean": 0.3,
     "inv_std_dev": 0.3,
 } | dict.fromkeys(_NUMBERS, 0.5)

@@ -110,6 +110,7 @@ def test_the_step_size_is_that_of_a_whole_minibatch() -> None:
         {"beta": 1.1},
         {"beta": math.nan},
         {"history": 0},
+        {"history": 2.5},
         {"l2": -1.0},
     ],
     ids=str,

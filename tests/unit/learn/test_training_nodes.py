@@ -39,9 +39,8 @@ def network() -> gc.Network:
     return made
 
 
-def steps_of(step: object, count: int, first: int = 0) -> list[float]:
+def steps_of(step: TrainingStep, count: int, first: int = 0) -> list[float]:
     """The criterion of calls on minibatches of changing size."""
-    assert callable(step)
     return [float(step(**classes(12 + k % 5, seed=k))["ce"]) for k in range(first, first + count)]
 
 
@@ -57,6 +56,41 @@ def test_every_backend_trains_alike(backend: str) -> None:
             net, learner=LEARNER, batch=16, backend=each, precision="f64", dropout=0.4
         )
         found.append((steps_of(step, 12), dict(net.parameters)))
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-9)
+    for name, value in found[0][1].items():
+        np.testing.assert_allclose(value, found[1][1][name], rtol=1e-8, atol=1e-9)
+
+
+IMAGES = """
+    features = ImageInput(6, 5, 2)
+    labels = Input(3)
+    W = Parameter(4, 0, initValueScale=10)
+    c = Convolution(W, features, 3, 3, 4, 1, 1)
+    scale = Parameter(0, init=fixedValue, value=1)
+    bias  = Parameter(0, init=fixedValue, value=0)
+    mean    = Parameter(0, init=fixedValue, value=0)
+    inverse = Parameter(0, init=fixedValue, value=1)
+    n = BatchNormalization(c, scale, bias, mean, inverse, spatial=true, expAvgFactor=0.1)
+    h = RectifiedLinear(n)
+    d = Dropout(h)
+    U = Parameter(3, 0)
+    z = Times(U, d)
+    ce = CrossEntropyWithSoftmax(labels, z, tag=criteria)
+"""
+
+
+@pytest.mark.parametrize("backend", BACKENDS[1:])
+def test_every_backend_trains_images_by_channel_alike(backend: str) -> None:
+    found: list[tuple[list[float], dict[str, Array]]] = []
+    for each in ("reference", backend):
+        net = gc.loads(IMAGES)
+        assert isinstance(net, gc.Network)
+        step = gc.compile_training(
+            net, learner=LEARNER, batch=8, backend=each, precision="f64", dropout=0.3
+        )
+        losses = [float(step(**classes(8 - k, 60, seed=k))["ce"]) for k in range(5)]
+        assert net.parameters["mean"].shape == (4, 1)
+        found.append((losses, dict(net.parameters)))
     np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-9)
     for name, value in found[0][1].items():
         np.testing.assert_allclose(value, found[1][1][name], rtol=1e-8, atol=1e-9)
@@ -168,7 +202,7 @@ def test_a_rate_can_be_changed_between_calls() -> None:
     assert steps_of(step, 2) == steps_of(without, 2)
 
 
-@pytest.mark.parametrize("rate", [-0.1, 1.0, 1.5, float("nan")])
+@pytest.mark.parametrize("rate", [-0.1, 1.0, 1.5, float("nan"), "0.5"])
 def test_a_rate_is_from_zero_to_below_one(rate: float) -> None:
     _, step = dropping()
     with pytest.raises(GraphcError, match="dropout requires a rate from 0 to below 1"):
@@ -177,10 +211,10 @@ def test_a_rate_is_from_zero_to_below_one(rate: float) -> None:
         gc.compile_training(network(), learner=LEARNER, backend="numpy", dropout=rate)
 
 
-@pytest.mark.parametrize("steps", [-1, 2**32])
-def test_a_count_is_from_zero_to_its_limit(steps: int) -> None:
+@pytest.mark.parametrize("steps", [-1, 2**32, 1.5])
+def test_a_count_is_a_whole_number_from_zero_to_its_limit(steps: int) -> None:
     _, step = dropping()
-    with pytest.raises(GraphcError, match="steps requires a number from 0"):
+    with pytest.raises(GraphcError, match="steps requires a whole number from 0"):
         step.steps = steps
 
 

@@ -134,10 +134,14 @@ def test_numbers_are_spread_over_the_unit_interval() -> None:
 
 
 def test_steps_streams_and_seeds_have_numbers_of_their_own() -> None:
-    draws = [
-        run((10, 10), **kind)["numbers"]
-        for kind in ({}, {"step": 1}, {"step": 2**31}, {"stream": 1}, {"seed": 2})
+    kinds = [
+        run((10, 10)),
+        run((10, 10), step=1),
+        run((10, 10), step=2**31),
+        run((10, 10), stream=1),
+        run((10, 10), seed=2),
     ]
+    draws = [made["numbers"] for made in kinds]
     for i, first in enumerate(draws):
         for second in draws[:i]:
             assert (first != second).mean() > 0.9

@@ -237,14 +237,14 @@ def test_more_samples_than_the_bound_are_refused() -> None:
 
 
 def test_more_samples_than_the_bound_compile_for_the_next_power_of_two() -> None:
-    bounds: list[int] = []
+    asked: list[dict[str, int]] = []
 
-    def recompile(bound: int) -> tuple[Recorded, Signature]:
-        bounds.append(bound)
-        return Recorded(), signature(bound)
+    def recompile(bounds: Mapping[str, int]) -> tuple[Recorded, Signature]:
+        asked.append(dict(bounds))
+        return Recorded(), signature(bounds["N"])
 
     executable, _, _ = make(recompile=recompile)
     for samples in (9, 16, 3):
         results = run(executable, features=np.zeros((samples, 3)), labels=np.zeros((samples, 1)))
         assert results["total"] == samples
-    assert bounds == [16]
+    assert asked == [{"N": 16}]

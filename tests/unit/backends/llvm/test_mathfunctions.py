@@ -24,8 +24,8 @@ BUDGET = {
     (DType.F64, "log"): 0.9,
     (DType.F64, "tanh"): 2.6,
     (DType.F64, "sigmoid"): 2.4,
-    (DType.F64, "sin"): 0.8,
-    (DType.F64, "cos"): 0.8,
+    (DType.F64, "sin"): 0.85,
+    (DType.F64, "cos"): 0.85,
     (DType.F64, "power"): 1.15,
 }
 INF, NAN = math.inf, math.nan

@@ -117,3 +117,13 @@ def test_a_power_of_one_is_its_base(dtype: DType) -> None:
     x = np.exp(np.random.default_rng(6).uniform(-80, 80, 5000)).astype(dtype.numpy)
     got = own(host_target(), dtype, x, np.ones_like(x))
     assert ulp_distance(got, x.astype(np.longdouble)).max() <= 1
+
+
+@pytest.mark.parametrize("target", RUNNABLE, ids=["baseline", "host"])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_whole_powers_that_the_type_holds_are_exact(dtype: DType, target: Target) -> None:
+    limit = 2 ** (np.finfo(dtype.numpy).nmant + 1)
+    pairs = [(x, y) for x in range(2, 300) for y in range(1, 53) if x**y < limit]
+    x, y = (np.array(column, dtype.numpy) for column in zip(*pairs, strict=True))
+    wanted = np.array([base**exponent for base, exponent in pairs], dtype.numpy)
+    np.testing.assert_array_equal(own(target, dtype, x, y), wanted)

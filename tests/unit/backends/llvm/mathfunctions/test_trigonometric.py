@@ -49,7 +49,7 @@ def test_angles_next_to_a_multiple_of_a_quarter_turn_keep_their_places(
     name: str, dtype: DType, largest: int, target: Target
 ) -> None:
     x = near_multiples(dtype, largest)
-    assert worst_error(name, x, own(target, name, dtype, x)) < 0.8
+    assert worst_error(name, x, own(target, name, dtype, x)) < 0.85
 
 
 @pytest.mark.parametrize("target", RUNNABLE, ids=["baseline", "host"])
@@ -59,7 +59,7 @@ def test_huge_angles_are_reduced_exactly(name: str, target: Target) -> None:
     # The f64 that comes nearest to a multiple of pi/2, and both ends of the slow path.
     known = [6381956970095103 * 2.0**797, np.finfo(np.float64).max, 2.0**20, 1e22]
     x = np.concatenate([known, np.exp2(rng.uniform(20, 1023, 400))])
-    assert worst_error(name, x, own(target, name, DType.F64, x)) < 0.8
+    assert worst_error(name, x, own(target, name, DType.F64, x)) < 0.85
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -76,7 +76,7 @@ def test_both_reductions_meet_at_the_limit(dtype: DType, limit: float) -> None:
     type_ = dtype.numpy.type
     x = np.array([np.nextafter(type_(limit), type_(0)), limit, limit + 1], dtype.numpy)
     for name in FUNCTIONS:
-        assert worst_error(name, x, own(host_target(), name, dtype, x)) < 0.8
+        assert worst_error(name, x, own(host_target(), name, dtype, x)) < 0.85
 
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64], ids=str)

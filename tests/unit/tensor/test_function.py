@@ -1,0 +1,194 @@
+"""`gc.function`: arguments and results, what is compiled when, what is held from outside."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc as gc
+from graphc.backends import BACKENDS
+
+EVERYWHERE = pytest.mark.parametrize("backend", list(BACKENDS))
+
+
+def counted(**options: Any) -> tuple[Any, list[int]]:
+    """A function of two arguments, and a list that grows whenever it is traced."""
+    traced: list[int] = []
+
+    def python(x: Any, y: Any) -> Any:
+        traced.append(1)
+        return x * y
+
+    return gc.function(python, **{"backend": "numpy", **options}), traced
+
+
+def test_it_is_traced_once_for_each_kind_of_arguments() -> None:
+    f, traced = counted()
+    for x in (np.ones(3), np.zeros(3), np.ones((2, 3)), np.ones(3, np.float32), np.ones(3)):
+        f(x, 2.0)
+        f(x, 3.0)
+    assert len(traced) == 3
+
+
+def test_whole_numbers_are_known_while_it_is_traced() -> None:
+    f, traced = counted()
+    assert f(np.ones(3), 2).tolist() == [2, 2, 2]
+    assert f(np.ones(3), 3).tolist() == [3, 3, 3]
+    assert f(np.ones(3), True).tolist() == [1, 1, 1]
+    assert f(np.ones(3), 1).tolist() == [1, 1, 1]
+    assert len(traced) == 4
+
+    power = gc.function(lambda x, n: sum((x**i for i in range(n)), 0.0), backend="numpy")
+    assert power(np.array(2.0), 4) == 15
+
+
+@EVERYWHERE
+def test_arguments_and_results_may_be_nested(backend: str) -> None:
+    @gc.function(backend=backend)
+    def f(pair: tuple[Any, Any], table: dict[str, Any]) -> Any:
+        x, y = pair
+        return {"sum": x + y, "parts": [x, (table["w"] * y,)], "none": None}
+
+    got = f((np.arange(2.0), 3.0), {"w": np.ones(2)})
+    assert list(got) == ["sum", "parts", "none"]
+    assert got["sum"].tolist() == [3, 4]
+    assert isinstance(got["parts"], list)
+    assert got["parts"][0].tolist() == [0, 1]
+    assert isinstance(got["parts"][1], tuple)
+    assert got["parts"][1][0].tolist() == [3, 3]
+    assert got["none"] is None
+
+
+@EVERYWHERE
+def test_results_do_not_share_memory_with_arguments(backend: str) -> None:
+    x = np.arange(4.0)
+    same, again = gc.function(lambda v: (v, v), backend=backend)(x)
+    same[:] = 7
+    assert x.tolist() == [0, 1, 2, 3]
+    assert again.tolist() == [0, 1, 2, 3]
+
+
+@EVERYWHERE
+def test_arrays_need_not_be_contiguous_or_writable(backend: str) -> None:
+    whole = np.arange(24.0).reshape(4, 6)
+    f = gc.function(lambda v: v + 1, backend=backend)
+    for x in (whole.T, whole[::-2, 1::2], np.broadcast_to(whole[0], (3, 6))):
+        np.testing.assert_array_equal(f(x), x + 1)
+    swapped = whole.astype(">f8")
+    np.testing.assert_array_equal(f(swapped), whole + 1)
+
+
+@EVERYWHERE
+def test_a_result_may_be_a_constant(backend: str) -> None:
+    number, array = gc.function(lambda x: (3, gc.eye(2)), backend=backend)(1.0)
+    assert number == 3
+    np.testing.assert_array_equal(array, np.eye(2))
+
+
+@EVERYWHERE
+def test_arrays_from_outside_are_held_as_they_were(backend: str) -> None:
+    large, small = np.arange(200.0), np.arange(3.0)
+    f = gc.function(lambda x: gc.sum(x * large) + gc.sum(x * small[2]), backend=backend)
+    assert f(1.0) == 19900 + 2
+    large[:], small[:] = 0, 0
+    assert f(1.0) == 19900 + 2
+    assert "parameter" in f.ir(1.0)
+
+
+def test_functions_call_each_other() -> None:
+    square = gc.function(lambda x: x * x, backend="numpy")
+    f = gc.function(lambda x: square(x) + square((lambda y: 2 * y)(x)), backend="llvm")
+    assert f(3.0) == 45
+
+
+def test_a_function_inside_may_use_values_of_the_function_around_it() -> None:
+    @gc.function(backend="numpy")
+    def outer(w: Any, x: Any) -> Any:
+        inner = gc.function(lambda t: gc.sum(w * t) + gc.sum(gc.function(lambda s: s * w)(x)))
+        return inner(x) + inner(2 * x)
+
+    w, x = np.arange(3.0), np.ones(3)
+    assert outer(w, x) == pytest.approx(5 * w.sum())
+
+
+def test_without_traced_values_functions_compute_at_once() -> None:
+    assert isinstance(gc.exp(np.zeros(2)), np.ndarray)
+    assert gc.exp(0.0) == 1
+    assert gc.sum([1, 2][0]) == 1
+    np.testing.assert_array_equal(gc.concatenate([np.ones(2), np.zeros(1)]), [1, 1, 0])
+    np.testing.assert_array_equal(gc.sum(np.ones((100, 2)), 0), [100, 100])
+
+
+def test_numpy_on_the_left_is_as_good_as_on_the_right() -> None:
+    a = np.arange(6.0).reshape(2, 3)
+    f = gc.function(
+        lambda x: (a + x, a - x, a * x, a / x, a**x, a @ x, a < x, np.float64(2) * x, a[0] == x),
+        backend="reference",
+    )
+    x = np.array([1.0, 2.0, 4.0])
+    wanted = (a + x, a - x, a * x, a / x, a**x, a @ x, a < x, 2 * x, a[0] == x)
+    for got, right in zip(f(x), wanted, strict=True):
+        np.testing.assert_allclose(got, right)
+
+
+def test_a_traced_value_says_what_it_is() -> None:
+    seen: list[Any] = []
+
+    def look(x: Any) -> Any:
+        seen.extend([x.shape, x.dtype, x.ndim, x.size, len(x), repr(x), isinstance(x, gc.Tensor)])
+        return x
+
+    gc.function(look, backend="reference")(np.zeros((2, 3), np.float32))
+    assert seen == [(2, 3), np.float32, 2, 6, 2, "Tensor(tensor<2x3xf32>)", True]
+
+
+def test_it_keeps_the_name_and_the_text_of_the_python_function() -> None:
+    @gc.function
+    def half(x: Any) -> Any:
+        """Half of it."""
+        return x / 2
+
+    assert half.__name__ == "half"
+    assert half.__doc__ == "Half of it."
+    assert repr(half) == "<gc.function half>"
+
+
+def test_a_loop_of_known_length_is_unrolled() -> None:
+    @gc.function(backend="numpy")
+    def newton(a: Any, steps: int) -> Any:
+        x = a
+        for _ in range(steps):
+            x = (x + a / x) / 2
+        return x
+
+    assert newton(2.0, 6) == pytest.approx(np.sqrt(2))
+
+
+def test_the_ir_of_a_function_can_be_looked_at() -> None:
+    text = gc.function(lambda x: gc.exp(x) + 1).ir(np.zeros(3))
+    assert "func @main(%x0: tensor<3xf64> input) -> (result0: tensor<3xf64>)" in text
+    assert "exp %x0" in text
+
+
+def test_every_public_name_leads_somewhere() -> None:
+    for name in gc.__all__:
+        assert getattr(gc, name) is not None
+    assert sorted(gc.__all__) == dir(gc)
+
+
+def test_compiled_functions_may_be_called_from_several_threads() -> None:
+    f = gc.function(lambda x, y: gc.sum(x * y), backend="llvm")
+    x = np.arange(50.0)
+    with ThreadPoolExecutor(4) as pool:
+        got = list(pool.map(lambda i: f(x, float(i)), range(200)))
+    assert got == [i * x.sum() for i in range(200)]
+
+
+@EVERYWHERE
+def test_many_operands_are_joined(backend: str) -> None:
+    f = gc.function(lambda x: gc.stack([x[i] * i for i in range(len(x))][::-1]), backend=backend)
+    x = np.arange(40.0)
+    np.testing.assert_array_equal(f(x), (x * x)[::-1])

@@ -1,0 +1,300 @@
+"""Derivatives of functions of arrays against closed forms, alone and of one another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc as gc
+from graphc.backends import BACKENDS
+
+Array = np.ndarray
+EVERYWHERE = pytest.mark.parametrize("backend", list(BACKENDS))
+DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+RNG = np.random.default_rng(5)
+A = RNG.standard_normal((4, 4))
+A.setflags(write=False)
+X = RNG.standard_normal(4)
+
+
+def on(backend: str, python: Callable[..., Any], **options: Any) -> Any:
+    return gc.function(python, backend=backend, **options)
+
+
+def close(got: Any, wanted: Any) -> None:
+    got, wanted = np.asarray(got), np.asarray(wanted)
+    assert got.shape == wanted.shape
+    tolerance = 1e-4 if got.dtype == np.float32 else 1e-11
+    np.testing.assert_allclose(got, wanted, tolerance, tolerance)
+
+
+# --- grad, value_and_grad ----------------------------------------------------------------------
+
+
+@EVERYWHERE
+@DTYPES
+def test_the_gradient_of_a_quadratic_form(dtype: Any, backend: str) -> None:
+    a, x = A.astype(dtype), X.astype(dtype)
+    f = on(backend, lambda v, m: v @ m @ v / 2)
+    got = gc.grad(f)(x, a)
+    assert got.dtype == dtype
+    close(got, (a + a.T) @ x / 2)
+    value, both = gc.value_and_grad(f, (0, 1))(x, a)
+    close(value, x @ a @ x / 2)
+    close(both[0], got)
+    close(both[1], np.outer(x, x) / 2)
+
+
+@EVERYWHERE
+def test_a_gradient_has_the_structure_of_its_argument(backend: str) -> None:
+    f = on(backend, lambda p: gc.sum(p["w"] * p["b"][0]) + p["b"][1])
+    got = gc.grad(f)({"w": X, "b": [2.0, 3.0]})
+    assert list(got) == ["w", "b"]
+    close(got["w"], np.full(4, 2.0))
+    close(got["b"][0], X.sum())
+    close(got["b"][1], 1.0)
+
+
+def test_negative_argnums_count_from_the_end() -> None:
+    f = on("numpy", lambda x, y: x * y**2)
+    close(gc.grad(f, -1)(3.0, 2.0), 12.0)
+
+
+def test_what_does_not_matter_has_a_gradient_of_zeros() -> None:
+    f = on("numpy", lambda x, y: gc.sum(gc.stop_gradient(x) * y) + gc.sum(gc.floor(x)))
+    close(gc.grad(f)(X, X), np.zeros(4))
+
+
+def test_a_gradient_goes_through_a_conversion_of_type() -> None:
+    f = on("numpy", lambda x: gc.sum(gc.cast(x, "f64") ** 2))
+    got = gc.grad(f)(X.astype(np.float32))
+    assert got.dtype == np.float32
+    close(got, 2 * X.astype(np.float32))
+
+
+@EVERYWHERE
+def test_higher_derivatives_of_a_function_of_one_number(backend: str) -> None:
+    f = on(backend, lambda x: gc.sin(x) * x**3)
+    x = 0.7
+    s, c = np.sin(x), np.cos(x)
+    first, second = gc.grad(f), gc.grad(gc.grad(f))
+    close(f(x), s * x**3)
+    close(first(x), c * x**3 + 3 * x**2 * s)
+    close(second(x), -s * x**3 + 6 * x**2 * c + 6 * x * s)
+    close(gc.grad(second)(x), -c * x**3 - 9 * x**2 * s + 18 * x * c + 6 * s)
+
+
+def test_transforms_of_one_function_are_made_once() -> None:
+    f = on("numpy", lambda x: gc.sum(x))
+    assert gc.grad(f) is gc.grad(f)
+    assert gc.grad(f) is not gc.grad(f, (0,))
+    assert isinstance(gc.grad(f, (0,))(X), tuple)
+
+
+@EVERYWHERE
+def test_a_gradient_may_be_taken_inside_a_function(backend: str) -> None:
+    @gc.function(backend=backend)
+    def step(w: Any, rate: float) -> Any:
+        return w - rate * gc.grad(lambda v: gc.sum((A @ v - w) ** 2))(w)
+
+    wanted = X - 0.1 * (2 * A.T @ (A @ X - X))
+    close(step(X, 0.1), wanted)
+
+
+def test_the_gradient_of_a_function_with_a_gradient_inside() -> None:
+    def inner(x: Any, w: Any) -> Any:
+        return gc.sum(gc.grad(lambda v: gc.sum(gc.exp(v * w)))(x) ** 2)
+
+    # inner = Σ (w e^(xw))², so d/dw = Σ 2 w e^(2xw) + 2 w² x e^(2xw)
+    f = on("numpy", inner)
+    x, w = X, np.array([0.5, -1.0, 2.0, 1.0])
+    e = np.exp(2 * x * w)
+    close(gc.grad(f, 1)(x, w), 2 * w * e + 2 * w**2 * x * e)
+    close(gc.grad(f, 0)(x, w), 2 * w**3 * e)
+
+
+# --- vjp, jvp ------------------------------------------------------------------------------------
+
+
+@EVERYWHERE
+@DTYPES
+def test_vjp_and_jvp_of_a_linear_map(dtype: Any, backend: str) -> None:
+    a, x = A.astype(dtype), X.astype(dtype)
+    f = on(backend, lambda m, v: m @ v)
+    y, pullback = gc.vjp(f, a, x)
+    close(y, a @ x)
+    u = np.arange(4).astype(dtype)
+    to_a, to_x = pullback(u)
+    close(to_a, np.outer(u, x))
+    close(to_x, a.T @ u)
+    y, tangent = gc.jvp(f, (a, x), (np.zeros_like(a), u))
+    close(tangent, a @ u)
+    _, tangent = gc.jvp(f, (a, x), (a, None))
+    close(tangent, a @ x)
+
+
+def test_results_and_arguments_without_floats_are_left_out() -> None:
+    def f(x: Any, n: int) -> Any:
+        return {"power": x**n, "positive": x > 0}
+
+    y, pullback = gc.vjp(on("numpy", f), X, 3)
+    assert y["positive"].dtype == bool
+    to_x, to_n = pullback({"power": np.ones(4), "positive": None})
+    close(to_x, 3 * X**2)
+    assert to_n is None
+    _, tangent = gc.jvp(on("numpy", f), (X, 3), (np.ones(4), None))
+    close(tangent["power"], 3 * X**2)
+    assert tangent["positive"] is None
+
+
+def test_a_cotangent_may_be_a_plain_number() -> None:
+    y, pullback = gc.vjp(on("numpy", lambda x: gc.sum(x**2)), X)
+    close(y, np.sum(X**2))
+    close(pullback(1)[0], 2 * X)
+
+
+def test_a_derivative_along_a_direction_of_a_gradient() -> None:
+    f = on("numpy", lambda x: gc.sum(gc.exp(x)))
+    gradient, product = gc.jvp(gc.grad(f), (X,), (np.ones(4),))
+    close(gradient, np.exp(X))
+    close(product, np.exp(X))
+    along = on("numpy", lambda x: gc.jvp(f, (x,), (x,))[1])
+    close(gc.grad(along)(X), np.exp(X) * (1 + X))
+
+
+def test_vjp_inside_a_function() -> None:
+    @gc.function(backend="numpy")
+    def f(x: Any) -> Any:
+        y, pullback = gc.vjp(gc.tanh, x)
+        return pullback(y)[0]
+
+    t = np.tanh(X)
+    close(f(X), t * (1 - t * t))
+
+
+# --- jacobian, hessian ---------------------------------------------------------------------------
+
+
+@EVERYWHERE
+@DTYPES
+@pytest.mark.parametrize("mode", ["auto", "forward", "reverse"])
+def test_the_jacobian_of_a_map(mode: Any, dtype: Any, backend: str) -> None:
+    a, x = A[:3].astype(dtype), X.astype(dtype)
+    f = on(backend, lambda v: gc.stack([gc.sin(a @ v), (a @ v) ** 2]))
+    z = a @ x
+    wanted = np.stack([np.cos(z)[:, None] * a, 2 * z[:, None] * a])
+    close(gc.jacobian(f, mode=mode)(x), wanted)
+
+
+MAPS: dict[str, Callable[..., Any]] = {
+    "reductions": lambda x: gc.stack([gc.sum(x, 0), gc.max(x, 1)[:2], gc.min(x, 0), x.mean(0)]),
+    "movement": lambda x: gc.concatenate([x[::-1, None, 1:], gc.flip(x, 0)[:, None, :1]], -1) ** 2,
+    "padding": lambda x: gc.pad(x.T, ((1, 0), (0, 2)), 3.0) ** 3,
+    "products": lambda x: (x @ x.T) @ x,
+    "product with a constant": lambda x: (np.arange(6.0).reshape(2, 3) @ x) @ x.T,
+    "batches": lambda x: gc.stack([x, x * 2]) @ gc.stack([x.T, x.T]),
+    "windows": lambda x: gc.cross_correlate(x, x[:2, :1]),
+    "choices": lambda x: gc.where(x > 0.1, x**2, gc.exp(x)),
+    "softmax": lambda x: gc.softmax(x) * gc.log_softmax(x, 0),
+    "vectors": lambda x: x[0] @ x[1] * (x[:, 0] @ x),
+}
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_both_modes_give_the_same_jacobian_and_that_of_differences(name: str) -> None:
+    f = on("numpy", MAPS[name])
+    x = RNG.standard_normal((3, 2))
+    forward, reverse = (gc.jacobian(f, mode=mode)(x) for mode in ("forward", "reverse"))
+    assert forward.shape == (*f(x).shape, 3, 2)
+    close(forward, reverse)
+    for index in np.ndindex(x.shape):
+        moved = np.zeros_like(x)
+        moved[index] = 1e-6
+        difference = (f(x + moved) - f(x - moved)) / 2e-6
+        np.testing.assert_allclose(forward[(..., *index)], difference, 1e-5, 1e-6)
+
+
+def test_the_jacobian_of_a_structure() -> None:
+    f = on("numpy", lambda p, s: {"y": p[0] * s, "z": gc.sum(p[1])})
+    got = gc.jacobian(f, (0, 1))((X, X[:2]), 3.0)
+    (by_x, by_part), by_s = got["y"]
+    close(by_x, 3 * np.eye(4))
+    close(by_part, np.zeros((4, 2)))
+    close(by_s, X)
+    (by_x, by_part), by_s = got["z"]
+    close(by_x, np.zeros(4))
+    close(by_part, np.ones(2))
+    close(by_s, 0.0)
+
+
+@EVERYWHERE
+@DTYPES
+def test_the_hessian_of_a_quadratic_form(dtype: Any, backend: str) -> None:
+    a, x = A.astype(dtype), X.astype(dtype)
+    close(gc.hessian(on(backend, lambda v: v @ a @ v))(x), a + a.T)
+
+
+@EVERYWHERE
+def test_the_hessian_of_rosenbrock_s_function(backend: str) -> None:
+    f = on(backend, lambda x: gc.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2))
+    x = np.array([-1.2, 1.0, 0.7])
+    wanted = np.diag([2 + 1200 * x[0] ** 2 - 400 * x[1], 202 + 1200 * x[1] ** 2 - 400 * x[2], 200])
+    wanted[0, 1] = wanted[1, 0] = -400 * x[0]
+    wanted[1, 2] = wanted[2, 1] = -400 * x[1]
+    close(gc.hessian(f)(x), wanted)
+
+
+def test_the_hessian_with_respect_to_a_matrix() -> None:
+    f = on("numpy", lambda w: gc.sum(gc.log(gc.sum(gc.exp(w), axis=0))))
+    w = RNG.standard_normal((3, 2))
+    p = np.exp(w) / np.exp(w).sum(0)
+    wanted = np.zeros((3, 2, 3, 2))
+    for j in range(2):
+        wanted[:, j, :, j] = np.diag(p[:, j]) - np.outer(p[:, j], p[:, j])
+    close(gc.hessian(f)(w), wanted)
+
+
+def test_a_jacobian_over_nothing_is_empty() -> None:
+    f = on("numpy", lambda x: x * 2)
+    assert gc.jacobian(f)(np.zeros((0, 2))).shape == (0, 2, 0, 2)
+
+
+# --- errors --------------------------------------------------------------------------------------
+
+
+def test_a_gradient_is_of_one_number() -> None:
+    for f in (lambda x: x, lambda x: (gc.sum(x), gc.sum(x)), lambda x: gc.sum(x) > 0):
+        with pytest.raises(gc.GraphcError, match=r"not-differentiable.*gc\.jacobian"):
+            gc.grad(f)(X)
+
+
+def test_a_gradient_is_with_respect_to_floats() -> None:
+    with pytest.raises(gc.GraphcError, match=r"2\.0 in place of 2"):
+        gc.grad(lambda x: gc.sum(x * X))(2)
+    with pytest.raises(gc.GraphcError, match="an array of i64"):
+        gc.grad(lambda x, y: gc.sum(x * y))(np.arange(3), X[:3])
+
+
+def test_argnums_have_to_exist() -> None:
+    with pytest.raises(gc.GraphcError, match=r"bad-value.*argnums"):
+        gc.grad(lambda x: gc.sum(x), 1)(X)
+
+
+def test_the_mode_of_a_jacobian_has_to_be_known() -> None:
+    with pytest.raises(gc.GraphcError, match=r"bad-option.*backward"):
+        gc.jacobian(lambda x: x, mode="backward")  # type: ignore[arg-type]  # the mistake
+
+
+def test_cotangents_and_tangents_fit_what_they_belong_to() -> None:
+    _, pullback = gc.vjp(on("numpy", lambda x: (x, x)), X)
+    with pytest.raises(gc.GraphcError, match="structure"):
+        pullback(X)
+    with pytest.raises(gc.GraphcError, match=r"shape-mismatch.*\(4,\), got \(2,\)"):
+        pullback((X, X[:2]))
+    with pytest.raises(gc.GraphcError, match="tuple of tangents"):
+        gc.jvp(lambda x: x, X, X)
+    with pytest.raises(gc.GraphcError, match=r"shape-mismatch.*\(4,\), got \(\)"):
+        gc.jvp(lambda x: x, (X,), (1.0,))
