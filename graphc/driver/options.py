@@ -28,17 +28,17 @@ class CompileOptions:
     """backend    a name of `BACKENDS`
     precision  element type of all floating-point values
     batch      bound on the number of samples in a call
-    entries    bound on the numbers that a sample of a sparse input has
     verify     check the IR after every pass
     after      called after every pass (printing)
+    entries    bound on the numbers that a sample of a sparse input has
     """
 
     backend: str = DEFAULT_BACKEND
     precision: DType = DType.F32
     batch: int = DEFAULT_BATCH
-    entries: int = DEFAULT_ENTRIES
     verify: bool = False
     after: Callable[[Pass, Module], None] | None = None
+    entries: int = DEFAULT_ENTRIES
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:

@@ -8,8 +8,9 @@ the stepping heuristic is exactly its Algorithm 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice, repeat
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,10 @@ from graphc.ops.learners import Learner as Rule
 from graphc.ops.movement import reshape
 from graphc.support.diagnostics import fail
 from graphc.tensor.function import ArrayFunction, as_function
-from graphc.tensor.numeric import convert
+from graphc.tensor.numeric import choose, convert
 from graphc.tensor.tensor import Tensor
 from graphc.tensor.transforms import value_and_grad
-from graphc.tensor.trees import flatten, unflatten
+from graphc.tensor.trees import Structure, flatten, unflatten
 
 Array = np.ndarray
 
@@ -37,7 +38,7 @@ class Minimum:
     """Where the steps ended.
 
     x       as `x0`: an array, or containers of arrays
-    loss    the function's value there
+    loss    the function's value there, for the last of the batches
     losses  its value before each step, f64[steps]
     """
 
@@ -58,7 +59,9 @@ def minimize(
     steps: int = 1000,
     tolerance: float = 0.0,
     arguments: Sequence[object] = (),
-    progress: Callable[[int, float], None] = lambda step, loss: None,
+    batches: Iterable[Sequence[object]] | None = None,
+    mask: object = None,
+    progress: Callable[[int, float], object] = lambda step, loss: None,
 ) -> Minimum:
     """Go from `x0` downhill on `f(x, *arguments)`, a function of arrays whose value is one number.
 
@@ -66,7 +69,12 @@ def minimize(
     learner    `SGD` or `SteppingHeuristic`; its rates are per call
     steps      how many are taken
     tolerance  no more steps are taken once none has moved an element by more than this; 0: all are
-    progress   called with the number of each step, from 0, and the loss before it
+    batches    further arguments of `f`, other ones for each step: `f(x, *arguments, *batch)`; the
+               steps end with the last batch
+    mask       which elements move: as `x0`, with arrays of truth values that broadcast to its own;
+               None in the place of an array, or of them all, lets all its elements move
+    progress   called with the number of each step, from 0, and the loss before it; True ends the
+               steps before this one
 
     `f` may be a plain function or a `gc.function`, whose backend and precision are then used. A
     loss that is no number ends the steps: GraphcError `not-a-number`.
@@ -76,27 +84,31 @@ def minimize(
     slope = value_and_grad(base)
     leaves, structure = flatten(x0)
     x: list[Any] = [leaf.copy() if isinstance(leaf, np.ndarray) else leaf for leaf in leaves]
+    masks = _masks(mask, leaves, structure)
     rule = LEARNERS[learner.rule]
     states: list[Any] = []
     step_of = _step_function(base, rule, learner.l2, len(x))
     losses: list[float] = []
-    for step in range(steps):
-        loss, gradient = slope(unflatten(structure, x), *arguments)
+    given = tuple(arguments)
+    for step, batch in zip(range(steps), repeat(()) if batches is None else batches):  # noqa: B905
+        given = (*arguments, *batch)
+        loss, gradient = slope(unflatten(structure, x), *given)
         _require_number(float(loss), step)
+        if progress(step, float(loss)) is True:
+            break
         losses.append(float(loss))
-        progress(step, float(loss))
         learner.observe(float(loss))
         slopes, _ = flatten(gradient)
         if not states:
             states = [np.zeros_like(g)[()] for _ in rule.states for g in slopes]
         numbers = learner.settings(1, 1)
         settings = [float(numbers[name]) for name in rule.settings]
-        moved = step_of(*x, *slopes, *states, *settings)
+        moved = step_of(*x, *slopes, *states, *settings, *masks)
         old, x, states = x, list(moved[: len(x)]), list(moved[len(x) :])
         if tolerance and _largest_move(old, x) <= tolerance:
             break
     found = unflatten(structure, x)
-    loss = float(base(found, *arguments))
+    loss = float(base(found, *given))
     _require_number(loss, len(losses))
     return Minimum(found, loss, np.array(losses))
 
@@ -121,6 +133,26 @@ def _require_number(loss: float, step: int) -> None:
         )
 
 
+def _masks(mask: object, leaves: Sequence[object], structure: Structure) -> list[Array]:
+    """An array of truth values for each leaf; none at all without a mask."""
+    if mask is None:
+        return []
+    flat, found = flatten(mask)
+    if found != structure:
+        raise fail("argument-type", "a mask requires the structure of x0")
+    return [_one_mask(m, np.shape(leaf)) for m, leaf in zip(flat, leaves, strict=True)]  # type: ignore[arg-type]
+
+
+def _one_mask(mask: object, shape: tuple[int, ...]) -> Array:
+    array = np.asarray(True if mask is None else mask)
+    if array.dtype != np.bool_:
+        raise fail("argument-type", f"a mask requires truth values, got {array.dtype}")
+    try:
+        return np.broadcast_to(array, shape).copy()
+    except ValueError:
+        raise fail("shape-mismatch", f"a mask of {shape} is required, got {array.shape}") from None
+
+
 def _largest_move(old: Sequence[Any], new: Sequence[Any]) -> float:
     moves = [np.abs(np.subtract(b, a)) for a, b in zip(old, new, strict=True)]
     return max((float(np.max(m, initial=0.0)) for m in moves), default=0.0)
@@ -130,27 +162,31 @@ def _largest_move(old: Sequence[Any], new: Sequence[Any]) -> float:
 
 
 def _step_function(base: ArrayFunction, rule: Rule, l2: float, count: int) -> ArrayFunction:
-    """(arrays, gradients, states, settings) to (arrays, states), in the options of `base`.
+    """(arrays, gradients, states, settings[, masks]) to (arrays, states), in the options of `base`.
 
     All are laid out one after the other, states kind by kind: calls with arrays alone are quick.
     """
 
     def step(*given: Any) -> tuple[Tensor, ...]:
-        tensors = [t for t in given if isinstance(t, Tensor)]
-        kinds = len(rule.states)
-        x, slopes = tensors[:count], tensors[count : 2 * count]
-        states = tensors[2 * count : (2 + kinds) * count]
-        settings = dict(zip(rule.settings, tensors[(2 + kinds) * count :], strict=True))
+        rest = iter(given)
+        x, slopes = _taken(rest, count), _taken(rest, count)
+        states = [_taken(rest, count) for _ in rule.states]
+        settings = dict(zip(rule.settings, _taken(rest, len(rule.settings)), strict=True))
+        masks = list(rest) or [None] * count
         new: list[list[Tensor]] = []
         for i in range(count):
-            own = [states[k * count + i] for k in range(kinds)]
-            new.append(_updated(rule, l2, x[i], slopes[i], own, settings))
-        return tuple(parts[k] for k in range(1 + kinds) for parts in new)
+            own = [kind[i] for kind in states]
+            new.append(_updated(rule, l2, x[i], slopes[i], own, settings, masks[i]))
+        return tuple(parts[k] for k in range(1 + len(rule.states)) for parts in new)
 
     def make(_base: ArrayFunction) -> Callable[..., object]:
         return step
 
     return base.derive(("minimize", rule.name, l2, count), make)
+
+
+def _taken(given: Iterator[Tensor], count: int) -> list[Tensor]:
+    return list(islice(given, count))
 
 
 def _updated(
@@ -160,6 +196,7 @@ def _updated(
     slope: Tensor,
     states: Sequence[Tensor],
     settings: dict[str, Tensor],
+    mask: Tensor | None,
 ) -> list[Tensor]:
     """The new array, then its new states."""
     trace, b = x.trace, x.trace.builder
@@ -172,6 +209,8 @@ def _updated(
     gradient = slope.value
     if l2:
         gradient = add(b, gradient, mul(b, full_like(b, l2, gradient), x.value))
+    if mask is not None:  # not a product: what does not move may have a gradient that is no number
+        gradient = choose(b, mask.value, gradient, full_like(b, 0.0, gradient))
     new, new_states = rule.update(b, x.value, gradient, [s.value for s in states], numbers)
     return [Tensor(trace, value) for value in (new, *new_states)]
 

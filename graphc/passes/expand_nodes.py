@@ -18,11 +18,11 @@ A sparse input `x` of 1000 rows becomes two arguments, the places of its numbers
     func @main(%x.indices: tensor<NxKxi32> input, %x.values: tensor<NxKxf32> input, …
       %x = put_add %x.values, %x.indices {size = 1000} : tensor<Nx1000xf32>
 
-whose products `simplify` turns into lookups. Only what the outputs need is expanded, inputs before their readers. Inputs, parameters and computed
-statistics become arguments, in the order of the network. A cycle is an error that names its nodes.
-With `training = true` the nodes that compute something else in training do so: the numbers that
-they need of a call are further arguments, and the new values of the parameters that they move are
-results with `updates`. O(nodes + edges).
+whose products `simplify` turns into lookups. Only what the outputs need is expanded, inputs before
+their readers. Inputs, parameters and computed statistics become arguments, in the order of the
+network. A cycle is an error that names its nodes. With `training = true` the nodes that compute
+something else in training do so: the numbers that they need of a call are further arguments, and
+the new values of the parameters that they move are results with `updates`. O(nodes + edges).
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ What the columns are images of, if they are, is found with the sizes: `matrix<78
 
 Sizes flow forward by the type rules, and from a node back to a parameter that feeds it by the
 `refine` rules; nothing else is inferred backwards (the toolkit's rule, book 4.1.4). Sums speak
-last, since several sizes would fit them and one of any other node does. Cycles through
-delays are fine: a worklist runs until nothing changes. O(edges) rule calls, as each of a node's two
-sizes, and its image, becomes known once. Every mismatch is reported with the places of both operands.
+last, since several sizes would fit them and one of any other node does. Cycles through delays are
+fine: a worklist runs until nothing changes. O(edges) rule calls, as each of a node's two sizes, and
+its image, becomes known once. Every mismatch is reported with the places of both operands.
 """
 
 from __future__ import annotations

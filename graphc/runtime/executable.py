@@ -306,7 +306,9 @@ def _bind(plan: _Plan, inputs: Mapping[str, object]) -> tuple[list[Array | None]
             _note_samples(port, sparse.name, len(rows), sizes)
             padded = rows.padded(port.dtype)
             arguments[sparse.indices], arguments[sparse.values] = padded
-            sizes.update((d, n) for d, n in zip(port.shape, padded[1].shape) if isinstance(d, str))
+            entries = port.shape[1]
+            if isinstance(entries, str):
+                sizes[entries] = padded[1].shape[1]
         else:
             arguments[index] = _input(plan.ports[index], value, sizes)
     return arguments, sizes

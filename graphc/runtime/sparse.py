@@ -90,7 +90,7 @@ def sample_count(value: object) -> int:
 
 
 def _shape(value: Any) -> tuple[int, ...]:
-    """Of an array, of lists, or of a matrix of scipy, which has no length; () where there is none."""
+    """Of an array, of lists, or of a matrix of scipy, which has no length; () for other values."""
     try:
         return tuple(value.shape) if hasattr(value, "shape") else np.shape(value)
     except ValueError:  # lists of several lengths, which the checks of the input complain of

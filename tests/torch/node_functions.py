@@ -243,7 +243,8 @@ NOT_IN_TORCH = {
 }
 WITHOUT_GRADIENT = frozenset({"hardmax", "error_prediction"})
 NOT_DIFFERENTIATED: Mapping[str, frozenset[int]] = {
-    # Operands of which PyTorch takes no gradient: word numbers, and its labels of yes or no.
+    # Operands of which PyTorch takes no gradient: running statistics, word numbers, labels.
+    "batch_normalization": frozenset({3, 4}),
     "class_based_cross_entropy_with_softmax": frozenset({0}),
     "logistic": frozenset({0, 2}),
 }

@@ -477,9 +477,7 @@ def test_a_tag_on_what_is_no_node_is_refused() -> None:
 
 def test_the_largest_class_is_an_option_of_class_based_cross_entropy() -> None:
     found = network(f"{X}y=CBCEWithSM(x, x, x, x, maxClassSize=7)")
-    assert found.endswith(
-        "y = class_based_cross_entropy_with_softmax(x, x, x, x) max_class_size=7"
-    )
+    assert found.endswith("y = class_based_cross_entropy_with_softmax(x, x, x, x) max_class_size=7")
 
 
 SHIFTED = "y = cos_distance_with_negative_samples(x, x) shift=1 negatives=5"

@@ -328,7 +328,9 @@ def test_a_macro_that_is_never_called_may_use_what_is_not_supported() -> None:
 
 
 def test_what_a_broken_call_gives_is_not_complained_about() -> None:
-    text = f"{X}F(a) {{ t=PairNetwork(a); z=Tanh(t) }}\nL=F(x)\ny=Plus(L, L.t)\nOutputNodes=(y, L.z)"
+    text = (
+        f"{X}F(a) {{ t=PairNetwork(a); z=Tanh(t) }}\nL=F(x)\ny=Plus(L, L.t)\nOutputNodes=(y, L.z)"
+    )
     assert [p.split(":")[1] for p in problems(text)] == ["10-24 not-supported"]
 
 
