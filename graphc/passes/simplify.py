@@ -8,11 +8,11 @@
 Each rule is a named pattern in `PATTERNS`: those of movements are in `simplify_movement.py`, of
 powers in `simplify_powers.py`, of sparse products in `simplify_indexed.py`, which alone do not
 promise the same bits and say what differs. `--trace-patterns` shows which fired where. Leaves
-alone: whatever is not exact in IEEE arithmetic. `x + 0` turns -0 into 0, `x * 0` loses nan, `-(a - b)` and `b - a` differ in the sign of zero, a
-float sum over one element starts from 0 and so turns -0 into 0, and float sums of sums change their
-order: none of them is here. (nan counts as one value, whatever its sign and payload. Reading an
-operand of a product transposed leaves the order of its sums to the backend, which is free to choose
-it anyway.)
+alone: whatever is not exact in IEEE arithmetic. `x + 0` turns -0 into 0, `x * 0` loses nan,
+`-(a - b)` and `b - a` differ in the sign of zero, a float sum over one element starts from 0 and so
+turns -0 into 0, and float sums of sums change their order: none of them is here. (nan counts as one
+value, whatever its sign and payload. Reading an operand of a product transposed leaves the order of
+its sums to the backend, which is free to choose it anyway.)
 
 Algorithm: the greedy driver of `ir/rewriter.py` with a worklist; every rule removes an operation,
 makes its operands smaller, or moves constants to the right and broadcasts towards the results, so

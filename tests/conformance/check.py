@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from graphc.backends import BACKENDS
-from graphc.backends.base import Backend
+from graphc.backends.base import Backend, CompiledFunction
+from graphc.ir.core import Function
 from graphc.ir.evaluate import evaluate
 from graphc.ir.params import resolve_sizes
 from graphc.ir.types import DType, size_of
+from graphc.runtime.executable import Executable
+from graphc.runtime.signature import Signature
 from tests.support.compiling import call, compile_for, one_op_module
 from tests.support.judges import (
     EXACT,
@@ -32,39 +36,92 @@ _TAME = (
     *("reduce_sum", "matmul"),
     *("take", "put_add", "lookup_sum", "lookup_dot", "lookup_outer"),
 )
+_Made = tuple[Function, CompiledFunction, Signature]
 
 
 @dataclass
 class Outcome:
     """How many cases were compared, a sentence for each that failed, and the largest error of an
-    ordinary element in units in the last place."""
+    ordinary element in units in the last place.
 
-    cases: int = 0
+    kinds  the cases by what was tried: a fill, or `views`, the same numbers not contiguous
+    """
+
+    kinds: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
     max_ulp: float = 0.0
 
+    @property
+    def cases(self) -> int:
+        return self.kinds.total()
+
 
 def check_row(row: Row, dtype: DType, backend: Backend) -> Outcome:
-    """Every case of the row with ordinary and special operands."""
+    """Every case of the row with ordinary and special operands, and with views of both."""
     outcome = Outcome()
+    made: tuple[Case, _Made] | None = None
     for case in row.cases(dtype):
-        module = one_op_module(row.op, case.params, case.types, case.argument_types, [N])
-        reference = one_op_module(row.op, case.params, case.types, case.argument_types, [N])
-        compiled, signature = compile_for(backend, module)
+        # Numbers of samples stand behind each other and share one function.
+        if made is None or replace(made[0], name=case.name, samples=case.samples) != case:
+            made = case, _make(row, case, backend)
+        reference, compiled, signature = made[1]
+        executable = Executable(compiled, signature, {})
         sizes = {N.name: case.samples}
         for fill in FILLS if case.types else FILLS[:1]:
             seed = zlib.crc32(f"{row.op.name} {dtype} {case.name} {fill}".encode())
             operands = _operands(row, case, fill, seed)
             arguments = {f"x{i}": x for i, x in enumerate(operands)}
-            expected = evaluate(reference.functions[0], arguments, sizes)["y"]
+            expected = evaluate(reference, arguments, sizes)["y"]
             got = call(compiled, signature, arguments, sizes)["y"]
-            outcome.cases += 1
+            outcome.kinds[fill] += 1
             problem = _compare(row, case, operands, got, expected)
             if problem:
                 outcome.failures.append(f"{case.name} ({fill}, seed {seed}): {problem}")
             elif fill == "ordinary":
                 outcome.max_ulp = max(outcome.max_ulp, _error(row, case, operands, got))
+            if any(x.size > 1 for x in operands) and _sizes_are_seen(signature):
+                outcome.kinds["views"] += 1
+                viewed = {name: not_contiguous(x, seed) for name, x in arguments.items()}
+                if not same_bits(np.asarray(executable(**viewed)["y"]), got):
+                    outcome.failures.append(f"{case.name} ({fill}): another result of a view")
     return outcome
+
+
+def _make(row: Row, case: Case, backend: Backend) -> _Made:
+    """The operation alone: as it stands for the reference, and compiled."""
+    module, reference = (
+        one_op_module(row.op, case.params, case.types, case.argument_types, [N]) for _ in range(2)
+    )
+    return reference.functions[0], *compile_for(backend, module)
+
+
+def _sizes_are_seen(signature: Signature) -> bool:
+    """Whether a call by names can tell every dim of the results from its arguments."""
+    given = {d for a in signature.arguments for d in a.shape}
+    return all(isinstance(d, int) or d in given for r in signature.results for d in r.shape)
+
+
+def not_contiguous(array: Array, choice: int) -> Array:
+    """The same numbers lying otherwise in memory: transposed, backwards or with gaps between them.
+
+    One number or none lies in one piece however it is held.
+    """
+    if array.size < 2:
+        return array
+    view = np.asfortranarray(array)
+    if choice % 3 == 0:
+        backwards = (slice(None, None, -1),) * array.ndim
+        view = np.ascontiguousarray(array[backwards])[backwards]
+    if choice % 3 == 1 or view.flags.c_contiguous:  # a vector transposed is what it was
+        view = np.ones((*array.shape, 2), array.dtype)[..., 1]
+        view[...] = array
+    assert not view.flags.c_contiguous
+    return view
+
+
+def same_bits(a: Array, b: Array) -> bool:
+    """Whether both are the same, zeros by sign and nan by payload included."""
+    return a.dtype == b.dtype and a.size == b.size and a.tobytes() == b.tobytes()
 
 
 def _operands(row: Row, case: Case, fill: Fill, seed: int) -> list[Array]:
