@@ -47,7 +47,7 @@ VjpRule = Callable[["IRBuilder", "Operation", "Value"], "Sequence[Value | None]"
 JvpRule = Callable[["IRBuilder", "Operation", "Sequence[Value | None]"], "Sequence[Value]"]
 ExpandRule = Callable[..., "Value"]
 RefineRule = Callable[[Sequence[Any], Any], Sequence[Any]]
-RegionTypes = Callable[[Sequence["Region"]], Sequence[Type]]
+RegionTypes = Callable[[Sequence["Region"], Any], Sequence[Type]]
 CheckRule = Callable[["Operation"], "Iterable[str]"]
 
 
@@ -67,7 +67,9 @@ class OpDef:
     operands     operand names for messages; a last name ending in `*` takes any number
     infer        (operand types, params) -> result types; raises TypeRuleError; verified against
     params       the class of its settings
-    reference    numpy meaning: (params, *arrays) -> array (or tuple); never shared with `codegen`
+    reference    numpy meaning: (params, *arrays) -> array (or tuple); never shared with `codegen`;
+                 structured ops: (params, body, results, *arrays) -> tuple, where `body` runs the
+                 region on arrays and `results` are zeros of the results' types
     typed_reference  node ops that have to know what their operands are images of: as `reference`,
                  with the operands' types between the params and the arrays
     codegen      category and its rule, what backends implement
@@ -79,7 +81,7 @@ class OpDef:
     expand_training  node ops that compute something else while they are trained: as `expand`, with
                  the training call in place of the element type (ops/nodes/training.py)
     refine       node ops: operand types -> what they say about each operand's unknown sizes
-    region_types structured ops: regions -> result types, in place of what `infer` returns
+    region_types structured ops: (regions, params) -> result types, in place of what `infer` returns
     check        rules beyond types (regions); yields messages
     constraints  numbered sentences that `infer` enforces
     equation     the mathematics, for docs
@@ -130,7 +132,7 @@ class OpDef:
     ) -> tuple[Type, ...]:
         """What the results must be; raises TypeRuleError when the operands do not fit."""
         inferred = self.infer(operands, params)
-        return tuple(inferred if self.region_types is None else self.region_types(regions))
+        return tuple(inferred if self.region_types is None else self.region_types(regions, params))
 
     def __repr__(self) -> str:
         return f"<OpDef {self.name}>"

@@ -77,20 +77,28 @@ def evaluate_operation(
     op: Operation, operands: list[Array], sizes: Mapping[str, int]
 ) -> tuple[Array, ...]:
     """The results of one operation, checked against their types."""
+    if op.opdef.reference is None:
+        raise InternalError(f"{op.opdef.name} has no reference")
+    params = resolve_sizes(op.params, sizes)
     if op.regions:
-        # Operations with one straight-line region (`kernel`): loops will bring their own rule.
-        results = evaluate_block(op.regions[0].block, operands, sizes)
+        body = op.regions[0].block
+        empty = [np.zeros(_type(v).shape(sizes), _type(v).dtype.numpy) for v in op.results]
+        out = op.opdef.reference(
+            params, lambda *inputs: evaluate_block(body, list(inputs), sizes), empty, *operands
+        )
     else:
-        if op.opdef.reference is None:
-            raise InternalError(f"{op.opdef.name} has no reference")
-        out = op.opdef.reference(resolve_sizes(op.params, sizes), *operands)
-        results = out if isinstance(out, tuple) else (out,)
+        out = op.opdef.reference(params, *operands)
+    results = out if isinstance(out, tuple) else (out,)
     for value, array in zip(op.results, results, strict=True):
-        assert isinstance(value.type, TensorType)
-        expected = value.type.shape(sizes)
-        if array.shape != expected or array.dtype != value.type.dtype.numpy:
+        expected = _type(value).shape(sizes)
+        if array.shape != expected or array.dtype != _type(value).dtype.numpy:
             raise InternalError(
                 f"the reference of {op.opdef.name} gave {array.dtype}{list(array.shape)}, "
                 f"its type is {value.type}"
             )
     return results
+
+
+def _type(value: Value) -> TensorType:
+    assert isinstance(value.type, TensorType)
+    return value.type

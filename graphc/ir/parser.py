@@ -37,6 +37,7 @@ from graphc.ir.types import (
     Symbol,
     TensorType,
     Type,
+    product_of,
 )
 from graphc.support.diagnostics import DiagnosticSink, suggestion
 from graphc.support.source import NOT_AT_HAND, UNKNOWN, Location, SourceFile, Span
@@ -162,21 +163,36 @@ class _Parser:
 
     def _starts_top_level(self) -> bool:
         if self._is("dim"):  # and no parameter of that name
-            return [t.text for t in self._tokens[self._at + 2 : self._at + 3]] == ["<="]
+            return [t.text for t in self._tokens[self._at + 2 : self._at + 3]] in (["<="], ["="])
         return self._is("graph") or self._is("func")
 
     def _dim(self) -> Symbol:
         self._expect("dim")
         name = self._expect_kind("name", "a dimension name")
-        self._expect("<=")
-        bound = self._integer("a bound")
+        factors = self._factors() if self._accept("=") else None
+        if factors is None:
+            self._expect("<=")
+            symbol = Symbol(name.text, self._integer("a bound"))
+        else:
+            symbol = product_of(name.text, factors)
         if not DIM_NAME.fullmatch(name.text):
             raise self._error("a dimension name is capital letters and digits", name)
         if name.text in self._dims:
             raise self._error(f"dimension {name.text} is declared twice", name, "duplicate-name")
-        symbol = Symbol(name.text, bound)
         self._dims[name.text] = symbol
         return symbol
+
+    def _factors(self) -> list[Symbol]:
+        """`T * S`: dims that were declared before."""
+        tokens = [self._expect_kind("name", "a dimension name")]
+        while self._accept("*"):
+            tokens.append(self._expect_kind("name", "a dimension name"))
+        for token in tokens:
+            known = self._dims.get(token.text)
+            if known is None or known.factors:
+                message = f"`{token.text}` is no dimension with a bound declared before"
+                raise self._error(message, token, "undefined-name")
+        return [self._dims[token.text] for token in tokens]
 
     def _integer(self, what: str) -> int:
         token = self._expect_kind("number", what)

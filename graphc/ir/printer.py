@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 from graphc.ir.core import Block, Function, Module, Operation, Value
 from graphc.ir.params import print_params, quote
+from graphc.ir.types import Symbol
 from graphc.support.source import Location, Span
 
 _BARE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*\Z")
@@ -21,9 +22,16 @@ def print_module(module: Module, *, locations: bool = False) -> str:
     """The whole module, ending in a newline."""
     parts: list[str] = []
     if module.dims:
-        parts.append("".join(f"dim {d.name} <= {d.bound}\n" for d in module.dims))
+        parts.append("".join(f"{_dim_text(d)}\n" for d in module.dims))
     parts.extend(print_function(f, locations=locations) for f in module.functions)
     return "\n".join(parts)
+
+
+def _dim_text(dim: Symbol) -> str:
+    """`dim N <= 256`, or `dim N = T * S`."""
+    if dim.factors:
+        return f"dim {dim.name} = {' * '.join(f.name for f in dim.factors)}"
+    return f"dim {dim.name} <= {dim.bound}"
 
 
 def print_function(function: Function, *, locations: bool = False) -> str:

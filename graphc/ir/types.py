@@ -1,6 +1,7 @@
 """Types of values: element types, dimensions with bounds, tensors, and node-level matrices.
 
-tensor<Nx64xf32>   N is a `Symbol`: bounded (`dim N <= 256` in the module), decided by each call
+tensor<Nx64xf32>   N is a `Symbol`: bounded (`dim N <= 256` in the module), decided by each call,
+                   or the product of others (`dim N = T * S`)
 matrix<64x*>       a node: 64 rows, one column per sample; `?` is a size not inferred yet
 matrix<784x* image 28x28x1>   the same with columns that are images: width, height, channels
 """
@@ -52,13 +53,33 @@ _NUMPY = {
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A dimension known at the call, at most `bound`. Memory is planned for the bound."""
+    """A dimension known at the call, at most `bound`. Memory is planned for the bound.
+
+    factors  the dims that it is the product of, as the columns of a minibatch of sequences are;
+             none for one that the call decides
+    """
 
     name: str
     bound: int
+    factors: tuple[Symbol, ...] = ()
 
     def __str__(self) -> str:
         return self.name
+
+
+def product_of(name: str, factors: Iterable[Symbol]) -> Symbol:
+    """The dim whose size is always the product of theirs."""
+    parts = tuple(factors)
+    return Symbol(name, math.prod(f.bound for f in parts), parts)
+
+
+def sizes_with_products(sizes: Mapping[str, int], dims: Iterable[Symbol]) -> dict[str, int]:
+    """`sizes` and those of the products among `dims`, which follow from them."""
+    found = dict(sizes)
+    for dim in dims:
+        if dim.factors:
+            found[dim.name] = math.prod(found[f.name] for f in dim.factors)
+    return found
 
 
 DIM_NAME = re.compile(r"[A-Z][A-Z0-9]*")

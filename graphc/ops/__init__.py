@@ -11,6 +11,7 @@ from graphc.ops import (
     functions,
     indexed,
     kernel,
+    loop,
     movement,
     nodes,
     random,
@@ -31,6 +32,7 @@ ALL_OPS = (
     *random.OPS,
     *control.OPS,
     *kernel.OPS,
+    *loop.OPS,
 )
 
 

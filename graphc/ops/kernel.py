@@ -153,7 +153,7 @@ def _check_places(op: Operation) -> Iterable[str]:
             yield f'a place is "arena:BYTES", "result:I" or "argument:I", got "{text}"'
 
 
-def _kernel_types(regions: Sequence[Region]) -> Sequence[Type]:
+def _kernel_types(regions: Sequence[Region], _params: Params) -> Sequence[Type]:
     terminator = regions[0].block.terminator if regions and regions[0].blocks else None
     return [v.type for v in terminator.operands] if terminator is not None else []
 
@@ -190,6 +190,7 @@ KERNEL = OpDef(
     params=KernelParams,
     infer=lambda _types, _params: [],
     region_types=_kernel_types,
+    reference=lambda _params, body, _results, *inputs: body(*inputs),
     check=_check_kernel,
     codegen=Structured(),
     vjp=NotDifferentiable.NONE,

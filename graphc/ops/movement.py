@@ -144,7 +144,8 @@ def _infer_reshape(types: Sequence[Type], params: ReshapeParams) -> Sequence[Typ
 def _count(dims: Sequence[Dim]) -> tuple[int, list[str]]:
     """Number of elements: the product of the integers, and the symbols that multiply it."""
     size = math.prod(d for d in dims if isinstance(d, int))
-    return size, sorted(d.name for d in dims if isinstance(d, Symbol)) if size else []
+    symbols = [s for d in dims if isinstance(d, Symbol) for s in d.factors or (d,)]
+    return size, sorted(s.name for s in symbols) if size else []
 
 
 def _reshape_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:

@@ -20,19 +20,32 @@ A sparse input `x` of 1000 rows becomes two arguments, the places of its numbers
 
 whose products `simplify` turns into lookups. Only what the outputs need is expanded, inputs before
 their readers. Inputs, parameters and computed statistics become arguments, in the order of the
-network. A cycle is an error that names its nodes. With `training = true` the nodes that compute
-something else in training do so: the numbers that they need of a call are further arguments, and
-the new values of the parameters that they move are results with `updates`. O(nodes + edges).
+network. With `training = true` the nodes that compute something else in training do so: the numbers
+that they need of a call are further arguments, and the new values of the parameters that they move
+are results with `updates`. O(nodes + edges).
+
+With `time` the samples are the steps of sequences (`sequence_columns.py`): N = T * S columns, of
+which inputs and results are [T, S, rows]; cycles become loops (`form_loops.py`), and what folds
+columns leaves out gaps. Without it, a node that looks along time is an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from graphc.ir.context import Context
-from graphc.ir.core import Function, IRBuilder, Module, Operation, RegionKind, ResultInfo, Value
+from graphc.ir.core import (
+    Block,
+    Function,
+    IRBuilder,
+    Module,
+    Operation,
+    RegionKind,
+    ResultInfo,
+    Value,
+)
 from graphc.ir.types import DType, Symbol, TensorType
 from graphc.ops.control import RETURN
 from graphc.ops.indexed import put_add
@@ -48,16 +61,21 @@ from graphc.ops.nodes.layout import (
 from graphc.ops.nodes.leaves import INPUT, PARAMETER, SPARSE_INPUT
 from graphc.ops.nodes.statistics import STATISTICS, StatisticParams
 from graphc.ops.nodes.training import SEED_LIMIT, TrainingCall
+from graphc.passes.form_loops import Cycle, expand_cycle, find_cycle, is_cycle
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
+from graphc.passes.sequence_columns import SequenceColumns
 from graphc.support.diagnostics import DiagnosticSink, Note, suggestion
-from graphc.support.graphs import reachable, strongly_connected_components, topological_order
+from graphc.support.graphs import reachable, strongly_connected_components
 
 MAIN = "main"
 SAMPLES_DIM = "N"
 ENTRIES_DIM = "K"
 """The dim of a sparse input's entries; that of the second one is `K2`, and so on."""
 DEFAULT_ENTRIES = 256
+
+Minibatch = tuple[int, int]
+"""Bounds on the steps of a sequence, and on the number of sequences side by side."""
 
 
 def inputs_of(op: Operation) -> list[Operation]:
@@ -75,49 +93,176 @@ def expand_nodes(
     sink: DiagnosticSink,
     training_seed: int | None = None,
     entries: int = DEFAULT_ENTRIES,
+    sequences: Minibatch | None = None,
 ) -> Function | None:
     """The function that computes the named nodes; None after errors, which are in the sink.
 
     entries        the bound on the numbers that a sample of a sparse input has
     training_seed  compute them as in training, with this seed of all that is random
+    sequences      the samples are the columns of such minibatches of sequences, not `samples`
     """
     roots = _find_outputs(graph, outputs, sink)
     needed = reachable(roots, inputs_of)
-    in_order = [op for op in graph.block if op in needed]
-    if not _is_computable(in_order, sink) or sink.has_errors:
+    nodes = [op for op in graph.block if op in needed]
+    components = strongly_connected_components(nodes, inputs_of)
+    steps = [_computed_together(c, sequences is not None, sink) for c in components]
+    if not _is_computable(nodes, sink) or sink.has_errors:
         return None
-    order = topological_order(in_order, inputs_of)
-    assert order is not None
-    function = Function(MAIN, RegionKind.SSA, location=graph.location)
-    values: dict[Operation, Value] = {}
-    sparse: dict[Operation, tuple[Value, Value]] = {}
-    for role in ("input", "parameter"):
-        for op in in_order:
-            if _argument_role(op) != role:
-                continue
-            type = tensor_type(node_type(op), samples, dtype)
-            if op.opdef is SPARSE_INPUT:
-                dim = Symbol(_entries_dim(len(sparse)), entries)
-                sparse[op] = _sparse_arguments(function, op, type, dim)
-                _require_free_names(graph, op, sparse[op], sink)
-            else:
-                values[op] = function.add_argument(op.result.name or "", type, role)
-    call = None
-    if training_seed is not None:
-        call = TrainingCall(function, dtype, samples, training_seed, sink)
-    builder = IRBuilder(function.block)
-    for op, (indices, numbers) in sparse.items():
-        with builder.at(op.location):
-            values[op] = put_add(builder, numbers, indices, node_type(op).rows or 0)
-        values[op].name = op.result.name
-    for op in order:
-        if op not in values:
-            values[op] = _expand(builder, op, values, dtype, call)
-    updates = call.updates if call is not None else {}
-    builder.emit(RETURN, [*(values[op] for op in roots), *updates.values()])
-    function.results = [ResultInfo(op.result.name or "") for op in roots]
-    function.results += [ResultInfo(p.name or "", p.name) for p in updates]
-    return None if sink.has_errors else function
+    expansion = _Expansion(graph, dtype, samples, entries, sequences, training_seed, sink)
+    expansion.add_leaves(nodes)
+    outside = _read_outside(components, roots)
+    for step in steps:
+        assert step is not None
+        expansion.expand(step, outside)
+    return None if sink.has_errors else expansion.finish(roots)
+
+
+def _computed_together(
+    component: list[Operation], has_time: bool, sink: DiagnosticSink
+) -> Operation | Cycle | None:
+    """A component as a node or a cycle; None after an error."""
+    if not is_cycle(component, inputs_of) and component[0].opdef not in DELAYS:
+        return component[0]
+    cycle = find_cycle(component, inputs_of, sink)
+    if cycle is not None and not has_time:
+        op = cycle.delays[0]
+        message = (
+            f"{display_name(op.opdef)} looks along time, which this function does not have: "
+            "compile it for sequences (`time=`)"
+        )
+        sink.error("bad-option", message, op.location)
+    return cycle
+
+
+def _read_outside(
+    components: Sequence[list[Operation]], roots: Sequence[Operation]
+) -> set[Operation]:
+    """The nodes that are asked for, or read by a node of another component."""
+    component_of = {op: i for i, c in enumerate(components) for op in c}
+    found = set(roots)
+    for op, index in component_of.items():
+        found.update(i for i in inputs_of(op) if component_of[i] != index)
+    return found
+
+
+class _Expansion:
+    """One function in the making, and where the value of each node is in it."""
+
+    def __init__(
+        self,
+        graph: Function,
+        dtype: DType,
+        samples: Symbol,
+        entries: int,
+        sequences: Minibatch | None,
+        training_seed: int | None,
+        sink: DiagnosticSink,
+    ) -> None:
+        self._graph = graph
+        self._dtype = dtype
+        self._entries = entries
+        self._sink = sink
+        self._function = Function(MAIN, RegionKind.SSA, location=graph.location)
+        self._builder = IRBuilder(self._function.block)
+        self._values: dict[Operation, Value] = {}
+        self._columns = SequenceColumns(self._function, *sequences) if sequences else None
+        self._samples = self._columns.columns if self._columns is not None else samples
+        self._call = None
+        if training_seed is not None:
+            self._call = TrainingCall(self._function, dtype, self._samples, training_seed, sink)
+
+    def add_leaves(self, nodes: Sequence[Operation]) -> None:
+        """Make arguments of the inputs, then of the parameters."""
+        sparse: dict[Operation, tuple[Value, Value]] = {}
+        dense: dict[Operation, Value] = {}
+        for role in ("input", "parameter"):
+            for op in nodes:
+                if _argument_role(op) != role:
+                    continue
+                if op.opdef is SPARSE_INPUT:
+                    type = tensor_type(node_type(op), self._samples, self._dtype)
+                    dim = Symbol(_entries_dim(len(sparse)), self._entries)
+                    sparse[op] = _sparse_arguments(self._function, op, type, dim)
+                    _require_free_names(self._graph, op, sparse[op], self._sink)
+                else:
+                    name = op.result.name or ""
+                    dense[op] = self._function.add_argument(name, self._outer_type(op), role)
+        for op, value in dense.items():
+            self._values[op] = self._inside(value) if node_type(op).has_samples else value
+        for op, (indices, numbers) in sparse.items():
+            with self._builder.at(op.location):
+                rows = node_type(op).rows or 0
+                self._values[op] = put_add(self._builder, numbers, indices, rows)
+            self._values[op].name = op.result.name
+
+    def expand(self, step: Operation | Cycle, outside: set[Operation]) -> None:
+        """Emit a node, or a cycle of them, of which those in `outside` are read elsewhere."""
+        if isinstance(step, Cycle):
+            assert self._columns is not None
+            wanted = [op for op in step.order if op in outside]
+            expand_cycle(
+                self._builder,
+                step,
+                inputs_of,
+                self._values,
+                wanted,
+                self._columns,
+                self._dtype,
+                self._expand,
+            )
+        elif step not in self._values:
+            last = self._function.block.last
+            operands = [self._values[i] for i in inputs_of(step)]
+            with self._builder.at(step.location):
+                self._values[step] = self._expand(self._builder, step, operands)
+            if self._columns is not None:
+                made = list(_behind(last, self._function.block))
+                self._columns.mask_reductions(made)
+            value = self._values[step]
+            value.name = value.name or step.result.name
+
+    def _expand(self, b: IRBuilder, op: Operation, operands: Sequence[Value]) -> Value:
+        if self._call is not None and op.opdef.expand_training is not None:
+            value = op.opdef.expand_training(b, op, operands, self._call)
+        else:
+            assert op.opdef.expand is not None
+            value = op.opdef.expand(b, op, operands, self._dtype)
+        if value in operands:  # a value of its own, for whoever asks for the node by its name
+            params = ReshapeParams(tensor_dims(value))
+            value = b.emit_one(RESHAPE, value, params=params)
+        return value
+
+    def finish(self, roots: Sequence[Operation]) -> Function:
+        """The function, which returns the values of `roots` and what training updates."""
+        function, updates = self._function, self._call.updates if self._call is not None else {}
+        results = [self._outside(self._values[op], op) for op in roots]
+        self._builder.emit(RETURN, [*results, *updates.values()])
+        function.results = [ResultInfo(op.result.name or "") for op in roots]
+        function.results += [ResultInfo(p.name or "", p.name) for p in updates]
+        return function
+
+    def _outer_type(self, op: Operation) -> TensorType:
+        """The type that callers see: of a node with a column per step, [T, S, rows]."""
+        type = tensor_type(node_type(op), self._samples, self._dtype)
+        if self._columns is None or not node_type(op).has_samples:
+            return type
+        return type.with_dims((self._columns.time, self._columns.sequences, *type.dims[1:]))
+
+    def _inside(self, value: Value) -> Value:
+        return value if self._columns is None else self._columns.as_columns(self._builder, value)
+
+    def _outside(self, value: Value, op: Operation) -> Value:
+        if self._columns is None or not node_type(op).has_samples:
+            return value
+        return self._columns.over_time(self._builder, value)
+
+
+def _behind(op: Operation | None, block: Block) -> Iterator[Operation]:
+    """The operations after `op`, all of the block for None."""
+    current = block.first if op is None else op.next
+    while current is not None:
+        yield current
+        current = current.next
 
 
 def _entries_dim(place: int) -> str:
@@ -151,8 +296,10 @@ def _require_free_names(
 def _symbols(function: Function) -> list[Symbol]:
     """The dims of the arguments, each once."""
     types = [a.type for a in function.arguments]
+    types += [v.type for op in function.block for v in op.results]
     found = [d for t in types if isinstance(t, TensorType) for d in t.symbols()]
-    return list(dict.fromkeys(found))
+    parts = [f for d in found for f in d.factors]
+    return list(dict.fromkeys([*parts, *found]))
 
 
 def _find_outputs(graph: Function, names: Sequence[str], sink: DiagnosticSink) -> list[Operation]:
@@ -176,86 +323,17 @@ def _argument_role(op: Operation) -> str | None:
     return "parameter" if op.opdef is PARAMETER or is_statistic else None
 
 
-def _expand(
-    builder: IRBuilder,
-    op: Operation,
-    values: dict[Operation, Value],
-    dtype: DType,
-    call: TrainingCall | None,
-) -> Value:
-    operands = [values[v.op] for v in op.operands if v.op is not None]
-    with builder.at(op.location):
-        if call is not None and op.opdef.expand_training is not None:
-            value = op.opdef.expand_training(builder, op, operands, call)
-        else:
-            assert op.opdef.expand is not None
-            value = op.opdef.expand(builder, op, operands, dtype)
-        if value in operands:  # a value of its own, for whoever asks for the node by its name
-            params = ReshapeParams(tensor_dims(value))
-            value = builder.emit_one(RESHAPE, value, params=params)
-    if value.name is None:
-        value.name = op.result.name
-    return value
-
-
 def _is_computable(nodes: Sequence[Operation], sink: DiagnosticSink) -> bool:
-    """Whether every node can be expanded; says what stands in the way."""
-    fine = True
-    in_cycle: set[Operation] = set()
-    for component in strongly_connected_components(nodes, inputs_of):
-        if len(component) > 1 or component[0] in inputs_of(component[0]):
-            in_cycle.update(component)
-            _report_cycle(component, sink)
-            fine = False
-    for op in nodes:
-        if op.opdef in DELAYS and op not in in_cycle:
-            fine = False
-            name = display_name(op.opdef)
-            sink.error(
-                "not-supported",
-                f"{name} cannot be compiled yet: loops are not lowered",
-                op.location,
-            )
-        elif _argument_role(op) == "parameter" and op.opdef in STATISTICS and inputs_of(op):
-            fine = False
-            message = f"`{op.result.name}` has no value yet; run precompute over the data set first"
-            sink.error("not-precomputed", message, op.location)
-    return fine
-
-
-def _report_cycle(component: list[Operation], sink: DiagnosticSink) -> None:
-    path = _walk_cycle(component)
-    names = " -> ".join(f"`{op.result.name}`" for op in [*path, path[0]])
-    notes = [
-        Note(f"`{op.result.name}` is a {display_name(op.opdef)}", op.location.span) for op in path
+    """Whether every statistic that is needed has its value; says which do not."""
+    missing = [
+        op
+        for op in nodes
+        if op.opdef in STATISTICS and _argument_role(op) == "parameter" and inputs_of(op)
     ]
-    delay = next((op for op in path if op.opdef in DELAYS), None)
-    if delay is None and not any(op.opdef in DELAYS for op in component):
-        message = f"a cycle needs a PastValue or FutureValue: {names}"
-        sink.error("cycle", message, path[0].location, notes=notes)
-        return
-    message = f"loops are not lowered yet, so this cycle cannot be compiled: {names}"
-    sink.error("not-supported", message, (delay or path[0]).location, notes=notes)
-
-
-def _walk_cycle(component: list[Operation]) -> list[Operation]:
-    """A cycle through the component's first node, following inputs."""
-    members = set(component)
-    start = component[0]
-    parent: dict[Operation, Operation] = {}
-    work = [start]
-    while work:
-        op = work.pop(0)
-        for source in inputs_of(op):
-            if source is start:
-                path = [op]
-                while path[-1] is not start:
-                    path.append(parent[path[-1]])
-                return path
-            if source in members and source not in parent:
-                parent[source] = op
-                work.append(source)
-    return [start]
+    for op in missing:
+        message = f"`{op.result.name}` has no value yet; run precompute over the data set first"
+        sink.error("not-precomputed", message, op.location)
+    return not missing
 
 
 @dataclass(frozen=True)
@@ -264,6 +342,8 @@ class ExpandNodes(Pass):
 
     training  as the nodes are computed in training; `seed` of what is random there
     entries   the bound on the numbers that a sample of a sparse input has
+    time      the bound on the steps of a sequence, 0 where samples are not steps of sequences
+    sequences the bound on the number of sequences side by side
     """
 
     name: ClassVar[str] = "expand-nodes"
@@ -277,6 +357,8 @@ class ExpandNodes(Pass):
     training: bool = False
     seed: int = 0
     entries: int = DEFAULT_ENTRIES
+    time: int = 0
+    sequences: int = 1
 
     def run(self, module: Module, context: Context) -> PassOutcome:
         graphs = [f for f in module.functions if f.kind is RegionKind.GRAPH]
@@ -285,9 +367,12 @@ class ExpandNodes(Pass):
                 "empty-module", f"expand-nodes requires one graph, got {len(graphs)}"
             )
             return PassOutcome(False)
-        if not self.precision.is_float or self.batch < 1 or self.entries < 1:
+        counts = (self.batch, self.entries, self.time + 1, self.sequences)
+        if not self.precision.is_float or min(counts) < 1:
             context.sink.error(
-                "bad-option", "expand-nodes requires a float precision, batch and entries >= 1"
+                "bad-option",
+                "expand-nodes requires a float precision, batch, entries and sequences >= 1, "
+                "and time >= 0",
             )
             return PassOutcome(False)
         if not 0 <= self.seed < SEED_LIMIT:
@@ -297,13 +382,17 @@ class ExpandNodes(Pass):
             return PassOutcome(False)
         samples = Symbol(SAMPLES_DIM, self.batch)
         seed = self.seed if self.training else None
+        sequences = (self.time, self.sequences) if self.time else None
         function = expand_nodes(
-            graphs[0], self.outputs, self.precision, samples, context.sink, seed, self.entries
+            *(graphs[0], self.outputs, self.precision, samples, context.sink, seed),
+            *(self.entries, sequences),
         )
         if function is None:
             return PassOutcome(False)
         module.functions = [f for f in module.functions if f is not graphs[0]] + [function]
-        dims = list(dict.fromkeys([samples, *_symbols(function)]))
+        dims = _symbols(function)
+        if sequences is None:
+            dims = list(dict.fromkeys([samples, *dims]))
         names = {d.name for d in dims}
         module.dims = [d for d in module.dims if d.name not in names] + dims
         return PassOutcome(True, {"operations": len(function.block)})

@@ -29,10 +29,11 @@ ABI_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """A size that the call decides, between 0 and `bound`."""
+    """A size between 0 and `bound`: decided by the call, or the product of the `factors`."""
 
     name: str
     bound: int
+    factors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,122 @@
+"""Which columns of a minibatch of sequences are real, and which of them belong together.
+
+A minibatch of S sequences side by side has T * S columns; column t S + s is step t of slot s. Two
+tables [T, S] say where the sequence of each column begins and ends: its steps are begin, …,
+end - 1. In a gap, a column without a sequence, begin is past the end. Sequences of any lengths may
+follow each other in a slot, and one that begins before 0 goes on from the previous call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphc.ir.codegen import Extent, Reduction
+from graphc.ir.core import Function, IRBuilder, Operation, Value
+from graphc.ir.types import Dim, DType, Symbol, TensorType, product_of
+from graphc.ops.constant import constant, iota
+from graphc.ops.elementwise import (
+    GREATER_EQUAL,
+    LESS,
+    LOGICAL_AND,
+    add,
+    cast,
+    compare,
+    select,
+    sub,
+)
+from graphc.ops.movement import reshape
+from graphc.ops.reduction import broadcast, identity_of, reduce_sum
+
+TIME_DIM = "T"
+SEQUENCES_DIM = "S"
+COLUMNS_DIM = "N"
+BEGIN = "sequence.begin"
+END = "sequence.end"
+
+
+class SequenceColumns:
+    """The layout of one function's minibatch; its tables are arguments of the function."""
+
+    def __init__(self, function: Function, time: int, sequences: int) -> None:
+        self.time = Symbol(TIME_DIM, time)
+        self.sequences = Symbol(SEQUENCES_DIM, sequences)
+        self.columns = product_of(COLUMNS_DIM, (self.time, self.sequences))
+        table = TensorType((self.time, self.sequences), DType.I32)
+        self._begin = function.add_argument(BEGIN, table, "input")
+        self._end = function.add_argument(END, table, "input")
+        self._masks: dict[int, Value] = {}
+
+    @property
+    def dims(self) -> tuple[Symbol, Symbol, Symbol]:
+        return self.time, self.sequences, self.columns
+
+    def over_time(self, b: IRBuilder, x: Value) -> Value:
+        """`x` [N, …] as [T, S, …]."""
+        return reshape(b, x, (self.time, self.sequences, *_dims(x)[1:]))
+
+    def as_columns(self, b: IRBuilder, x: Value) -> Value:
+        """`x` [T, S, …] as [N, …]."""
+        return reshape(b, x, (self.columns, *_dims(x)[2:]))
+
+    def neighbour(self, b: IRBuilder, steps: int) -> Value:
+        """i1[T, S, 1]: whether step t + `steps` is a step of the same sequence; 0: whether t is."""
+        if steps not in self._masks:
+            table = self._begin.type
+            assert isinstance(table, TensorType)
+            t = iota(b, 0, table)
+            if steps < 0:
+                t = sub(b, t, constant(b, -steps, table))
+            elif steps > 0:
+                t = add(b, t, constant(b, steps, table))
+            after = compare(b, GREATER_EQUAL, t, self._begin) if steps <= 0 else None
+            before = compare(b, LESS, t, self._end) if steps >= 0 else None
+            if after is not None and before is not None:
+                inside = b.emit_one(LOGICAL_AND, after, before)
+            else:
+                inside = after if after is not None else before
+            assert inside is not None
+            self._masks[steps] = reshape(b, inside, (self.time, self.sequences, 1))
+        return self._masks[steps]
+
+    def mask_reductions(self, made: Sequence[Operation]) -> None:
+        """Let the operations `made`, in order, see only real columns where they fold columns.
+
+        Sums take gaps as 0, a maximum as -inf, and so on; the number of columns is that of the
+        real ones.
+        """
+        for op in made:
+            match op.opdef.codegen:
+                case Reduction() as how if self._folds_columns(op):
+                    x = op.operands[0]
+                    at = IRBuilder.before(op)
+                    type = x.type
+                    assert isinstance(type, TensorType)
+                    real = self._real(at, type.dims)
+                    rest = constant(at, identity_of(how, type.dtype), type)
+                    op.set_operand(0, select(at, real, x, rest))
+                case Extent() if getattr(op.params, "dim", None) == self.columns:
+                    op.replace_with([self._count(IRBuilder.before(op), op)])
+                case _:
+                    pass
+
+    def _folds_columns(self, op: Operation) -> bool:
+        dims = _dims(op.operands[0])
+        return any(dims[axis] == self.columns for axis in op.params.axes)  # type: ignore[attr-defined]
+
+    def _real(self, b: IRBuilder, dims: Sequence[Dim]) -> Value:
+        """i1 of `dims`, one of which is N: whether the column is real."""
+        axis = list(dims).index(self.columns)
+        shape: list[Dim] = [1] * len(dims)
+        shape[axis] = self.columns
+        return broadcast(b, reshape(b, self.neighbour(b, 0), shape), dims)
+
+    def _count(self, b: IRBuilder, op: Operation) -> Value:
+        type = op.result.type
+        assert isinstance(type, TensorType)
+        real = cast(b, reshape(b, self.neighbour(b, 0), (self.columns, 1)), type.dtype)
+        return reshape(b, reduce_sum(b, real, (0, 1)), type.dims)
+
+
+def _dims(x: Value) -> tuple[Dim, ...]:
+    assert isinstance(x.type, TensorType)
+    return x.type.dims
