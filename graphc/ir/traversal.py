@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphc.ir.core import Block, Function, Module, Operation, Region
+from graphc.ir.core import Block, Function, Level, Module, Operation, Region
 
 
 def walk(root: Module | Function | Region | Block | Operation) -> Iterator[Operation]:
@@ -38,3 +38,12 @@ def blocks(root: Function | Region) -> Iterator[Block]:
     for op in walk(region):
         for inner in op.regions:
             yield from inner.blocks
+
+
+def straight_blocks(function: Function) -> Iterator[Block]:
+    """The function's block and those of loops, outer before inner; not the bodies of kernels."""
+    yield from function.body.blocks
+    for op in walk(function.body):
+        if op.opdef.level is not Level.KERNEL:
+            for inner in op.regions:
+                yield from inner.blocks

@@ -5,10 +5,12 @@
     return %1
 
 Leaves alone: graphs (their nodes are what the user wrote), operations marked ROOT, operations that
-are not pure, unused arguments, and an operation of several results as long as one of them is read.
+are not pure, unused arguments, and an operation of several results as long as one of them is read,
+but for loops, which lose what is not needed of them (`trim_loops.py`).
 
 Algorithm: one walk backwards over each block; readers come after what they read, so a chain of
-dead operations falls in the same walk. O(operations + operands).
+dead operations falls in the same walk. What loops no longer read may die in turn, so this goes on
+until none is trimmed. O(operations + operands) each time.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from graphc.ir.core import Block, Function, Module, Operation, RegionKind, Trait
 from graphc.ir.traversal import blocks
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
+from graphc.passes.trim_loops import trim_loops
 
 
 def is_dead(op: Operation) -> bool:
@@ -33,6 +36,13 @@ def remove_dead_operations(function: Function) -> int:
     """Remove dead operations from every block of `function`; how many there were."""
     if function.kind is not RegionKind.SSA:
         return 0
+    removed = _remove_everywhere(function)
+    while function.arena is None and (trimmed := trim_loops(function)):
+        removed += trimmed + _remove_everywhere(function)
+    return removed
+
+
+def _remove_everywhere(function: Function) -> int:
     removed = remove_dead_in_block(function.block)
     return removed + sum(
         remove_dead_in_block(b) for b in blocks(function) if b is not function.block

@@ -28,6 +28,7 @@ from graphc.ir.context import Context
 from graphc.ir.core import Array, Function, IRBuilder, Module, Operation, RegionKind, Trait, Value
 from graphc.ir.evaluate import evaluate_operation
 from graphc.ir.params import print_value
+from graphc.ir.traversal import straight_blocks
 from graphc.ir.types import DType, Symbol, TensorType
 from graphc.ops.constant import CONSTANT, ConstantParams, ExtentParams
 from graphc.passes.invariants import Invariant
@@ -54,7 +55,7 @@ def fold(function: Function, max_elements: int = 4096) -> int:
     if function.kind is not RegionKind.SSA or function.arena is not None:
         return 0
     folded = 0
-    for op in function.block:
+    for op in [op for block in straight_blocks(function) for op in block]:
         elements = _fold_one(op, max_elements) if is_foldable(op) else None
         if elements is not None:
             params = ConstantParams(_type(op.result), elements)

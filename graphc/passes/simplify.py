@@ -28,6 +28,7 @@ from typing import ClassVar
 from graphc.ir.context import Context
 from graphc.ir.core import Function, IRBuilder, Module, OpDef, Operation, RegionKind, Trait, Value
 from graphc.ir.rewriter import Firing, Pattern, apply_patterns
+from graphc.ir.traversal import straight_blocks
 from graphc.ir.types import DType
 from graphc.ops.constant import CONSTANT, ConstantParams
 from graphc.ops.elementwise import (
@@ -305,7 +306,8 @@ def simplify(function: Function, trace: list[Firing] | None = None) -> int:
     """Apply `PATTERNS` to `function` until none fires; how often one did."""
     if function.kind is not RegionKind.SSA or function.arena is not None:
         return 0
-    return apply_patterns(function.block, PATTERNS, trace=trace)
+    blocks = list(straight_blocks(function))
+    return sum(apply_patterns(block, PATTERNS, trace=trace) for block in blocks)
 
 
 @dataclass(frozen=True)
@@ -315,8 +317,10 @@ class Simplify(Pass):
     requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.SSA})
 
     def run(self, module: Module, context: Context) -> PassOutcome:
-        before = [len(f.block) for f in module.functions]
+        before = [len(b) for f in module.functions for b in straight_blocks(f)]
         fired = sum(simplify(f, context.trace) for f in module.functions)
         # The driver also drops dead operations on its way, which counts as a change.
-        changed = fired > 0 or before != [len(f.block) for f in module.functions]
+        changed = fired > 0 or before != [
+            len(b) for f in module.functions for b in straight_blocks(f)
+        ]
         return PassOutcome(changed, {"fired": fired})

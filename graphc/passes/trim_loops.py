@@ -1,0 +1,64 @@
+"""Takes out of loops what nobody needs: stacks, carried values and operands.
+
+A stack is needed if it is read. A carried value is needed if its last one is read, or if a step
+computes something needed from it; one that only feeds itself goes. Operands that no step reads go.
+"""
+
+from __future__ import annotations
+
+from graphc.ir.core import Function, Operation, Value
+from graphc.ir.traversal import walk
+from graphc.ops.loop import LOOP, Loop, loop_parts
+from graphc.passes.loop_editing import close_loop, open_loop
+from graphc.support.graphs import reachable
+
+
+def trim_loops(function: Function) -> int:
+    """Trim every loop of `function`; how many operands and results were removed."""
+    loops = [op for op in walk(function) if op.opdef is LOOP]
+    return sum(map(trim_loop, reversed(loops)))
+
+
+def trim_loop(op: Operation) -> int:
+    """Trim one loop; how many operands and results were removed."""
+    parts = loop_parts(op)
+    needed = _needed_values(parts)
+    draft = open_loop(op)
+    draft.carried = [c for c in draft.carried if c.before in needed or c.final in needed]
+    draft.stacks = [s for s in draft.stacks if s.stack is not None and s.stack.has_uses]
+    draft.invariants = [r for r in draft.invariants if r.inner in needed]
+    draft.sequences = [r for r in draft.sequences if r.inner in needed]
+    kept = len(draft.carried) * 2 + len(draft.stacks) + len(draft.invariants) + len(draft.sequences)
+    removed = len(op.operands) + len(op.results) - kept
+    if removed:
+        terminator = parts.block.terminator
+        assert terminator is not None
+        yields = [*(c.after for c in draft.carried), *(s.inner for s in draft.stacks)]
+        terminator.set_operands(yields)
+        _erase_unneeded(parts, needed)
+        close_loop(draft)
+    return removed
+
+
+def _needed_values(parts: Loop) -> dict[Value, None]:
+    """Everything in the body that something read outside depends on, and results that are read."""
+    after = dict(zip(parts.before, parts.after, strict=True))
+
+    def inputs(value: Value) -> list[Value]:
+        if value in after:
+            return [after[value]]
+        return list(value.op.operands) if value.op is not None else []
+
+    finals = [(f, a) for f, a in zip(parts.final, parts.after, strict=True) if f.has_uses]
+    roots = [a for _, a in finals]
+    roots += [k for s, k in zip(parts.stacks, parts.kept, strict=True) if s.has_uses]
+    needed = reachable(roots, inputs)
+    needed.update(dict.fromkeys(f for f, _ in finals))
+    return needed
+
+
+def _erase_unneeded(parts: Loop, needed: dict[Value, None]) -> None:
+    terminator = parts.block.terminator
+    for op in reversed(list(parts.block)):
+        if op is not terminator and not any(v in needed for v in op.results):
+            op.erase()
