@@ -15,17 +15,13 @@
 `copy`    the same elements in another buffer.
 `reshape` stays as it is: a view of its operand's memory.
 
-`at` says where each result lives: "arena:BYTES" (offset in the function's scratch memory),
-"result:I" (the caller's buffer of result I), "argument:I" (overwrites argument I, an update).
-Before `plan-memory` it is empty.
+`at` says where each result lives (`places.py`). Before `plan-memory` it is empty.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Literal
 
 import numpy as np
 
@@ -36,28 +32,9 @@ from graphc.ir.types import TensorType, Type
 from graphc.ops import indexed, movement, windows
 from graphc.ops.contraction import MATMUL, MatmulParams
 from graphc.ops.control import YIELD
+from graphc.ops.loop import LoopParams
+from graphc.ops.places import check_places
 from graphc.ops.rules import tensor
-
-PlaceKind = Literal["arena", "result", "argument"]
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a result lives: an arena offset in bytes, or the index of a result or argument."""
-
-    kind: PlaceKind
-    index: int
-
-    def __str__(self) -> str:
-        return f"{self.kind}:{self.index}"
-
-
-_PLACE = re.compile(r"(arena|result|argument):([0-9]{1,18})\Z")
-
-
-def parse_place(text: str) -> Place | None:
-    match = _PLACE.match(text)
-    return Place(match[1], int(match[2])) if match else None  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -133,24 +110,8 @@ PlacedParams = (
     | PlacedPut
     | PlacedLookup
     | PlacedOuter
+    | LoopParams
 )
-
-
-def places(op: Operation) -> tuple[Place, ...] | None:
-    """Where the results live; None for an operation without places or not planned yet."""
-    if not isinstance(op.params, PlacedParams) or not op.params.at:
-        return None
-    return tuple(p for text in op.params.at if (p := parse_place(text)) is not None)
-
-
-def _check_places(op: Operation) -> Iterable[str]:
-    assert isinstance(op.params, PlacedParams)
-    at = op.params.at
-    if at and len(at) != len(op.results):
-        yield f"has {len(op.results)} results but {len(at)} places"
-    for text in at:
-        if parse_place(text) is None:
-            yield f'a place is "arena:BYTES", "result:I" or "argument:I", got "{text}"'
 
 
 def _kernel_types(regions: Sequence[Region], _params: Params) -> Sequence[Type]:
@@ -159,7 +120,7 @@ def _kernel_types(regions: Sequence[Region], _params: Params) -> Sequence[Type]:
 
 
 def _check_kernel(op: Operation) -> Iterable[str]:
-    yield from _check_places(op)
+    yield from check_places(op)
     if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:
         yield "requires one region with one block"
         return
@@ -203,7 +164,7 @@ COPY = OpDef(
     params=KernelParams,
     infer=lambda types, _params: [tensor(types[0])],
     reference=lambda _p, x: np.array(x),
-    check=_check_places,
+    check=check_places,
     codegen=Copy(),
     vjp=NotDifferentiable.NONE,
     level=Level.KERNEL,
@@ -220,7 +181,7 @@ def _placed(op: OpDef, name: str, params: type[Params], summary: str = "") -> Op
         params=params,
         infer=op.infer,
         reference=op.reference,
-        check=_check_places,
+        check=check_places,
         codegen=op.codegen,
         vjp=NotDifferentiable.NONE,
         level=Level.KERNEL,

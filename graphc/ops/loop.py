@@ -17,7 +17,7 @@ Results    what the last step carried on (the operand itself for a count of 0), 
            stacked along a first dim of time
 
 The steps go from 0 to count - 1, with `backward` the other way round; element t of a stack always
-belongs to step t. `at` is where the results live, as for kernels (ops/kernel.py).
+belongs to step t. `at` is where the results live (`places.py`).
 """
 
 from __future__ import annotations
@@ -41,18 +41,24 @@ from graphc.ir.core import (
 from graphc.ir.params import Params
 from graphc.ir.types import Dim, Symbol, TensorType, Type, TypeRuleError
 from graphc.ops.control import YIELD
+from graphc.ops.places import check_places
 from graphc.ops.rules import tensor
 
 
 @dataclass(frozen=True)
 class LoopParams(Params):
-    """`count` of steps; how many operands are `sequences`, and how many `carried`."""
+    """`count` of steps; how many operands are `sequences`, and how many `carried`.
+
+    history  once memory is planned: for each carried value the stack in which it is found too, so
+             that a step reads it there, or -1
+    """
 
     count: int | Symbol
     sequences: int
     carried: int
     backward: bool = False
     at: tuple[str, ...] = ()
+    history: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -177,6 +183,7 @@ def _types(regions: Sequence[Region], params: LoopParams) -> Sequence[Type]:
 
 
 def _check(op: Operation) -> Iterable[str]:
+    yield from check_places(op)
     if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:
         yield "requires one region with one block"
         return
@@ -196,6 +203,11 @@ def _check(op: Operation) -> Iterable[str]:
     for index, (value, type) in enumerate(zip(block.arguments, wanted, strict=True)):
         if value.type != type:
             yield f"passes {type} as operand {index} but its block takes {value.type}"
+    for index, stack in enumerate(op.params.history):
+        same = stack < len(parts.kept) and (stack < 0 or parts.kept[stack] is parts.after[index])
+        if len(op.params.history) != op.params.carried or not same:
+            yield f"carried value {index} is not what stack {stack} keeps"
+            return
     for before, after in zip(parts.before, parts.after, strict=True):
         if before.type != after.type:
             yield f"carries {before.type} but yields {after.type}"

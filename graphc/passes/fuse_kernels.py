@@ -14,7 +14,8 @@
 
 Every element-wise operation, reduction, broadcast and constant ends up in a `kernel`; `matmul`
 becomes `gemm`, `transpose` becomes `move.transpose`, and so on (`ops/kernel.py`, FORMS). Leaves
-alone: `reshape` (a view), operations at kernel level, functions with a memory plan.
+alone: `reshape` (a view), operations at kernel level, functions with a memory plan. The body of a
+loop is fused for itself.
 
 Which operations share a kernel is decided in `analysis/fusion_groups.py`, by bytes not written and
 read again; nothing but constants, positions, extents and broadcasts is computed twice. A reshape
@@ -30,6 +31,7 @@ from typing import ClassVar
 from graphc.ir.codegen import FUSABLE
 from graphc.ir.context import Context
 from graphc.ir.core import Block, Function, Level, Module, Operation, Region, Trait, Value
+from graphc.ir.traversal import straight_blocks
 from graphc.ops.control import YIELD
 from graphc.ops.kernel import FORMS, KERNEL, KernelParams, kernel_params
 from graphc.passes.analysis.fusion_groups import FusionGroups, fusion_groups
@@ -41,12 +43,15 @@ from graphc.support.source import merge_locations
 
 def is_fused(function: Function) -> bool:
     """Whether nothing is left to do: no operation of the tensor level but views."""
-    return all(_stays(op) for op in function.block)
+    return all(_stays(op) for block in straight_blocks(function) for op in block)
 
 
 def fuse(function: Function, limit: int = 256) -> int:
     """Rewrite `function` to kernel level, at most `limit` operations a kernel; the kernel count."""
-    block = function.block
+    return sum(_fuse_block(block, limit) for block in reversed(list(straight_blocks(function))))
+
+
+def _fuse_block(block: Block, limit: int) -> int:
     remove_dead_in_block(block)
     groups = fusion_groups(block, limit)
     replaced = [op for op in block if not _stays(op)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
-from graphc.ir.codegen import View
+from graphc.ir.codegen import Structured, View
 from graphc.ir.core import Level, Module, RegionKind, Trait
-from graphc.ir.traversal import walk
+from graphc.ir.traversal import straight_blocks, walk
 from graphc.ir.types import MatrixType
 from graphc.ops.kernel import PlacedParams
 from graphc.passes.analysis.memory import check_plan
@@ -52,8 +52,9 @@ def check_ssa(module: Module) -> list[str]:
 def check_fused(module: Module) -> list[str]:
     problems = check_ssa(module)
     for function in module.functions:
-        for op in function.block:
-            allowed = op.opdef.level is Level.KERNEL or isinstance(op.opdef.codegen, View)
+        for op in (op for block in straight_blocks(function) for op in block):
+            known = (View, Structured)
+            allowed = op.opdef.level is Level.KERNEL or isinstance(op.opdef.codegen, known)
             if not allowed and not op.opdef.has(Trait.TERMINATOR):
                 problems.append(f"`{op.opdef.name}` in @{function.name} is in no kernel")
     return problems
@@ -64,7 +65,7 @@ def check_planned(module: Module) -> list[str]:
     for function in module.functions:
         if function.arena is None:
             problems.append(f"@{function.name} has no arena")
-        for op in function.block:
+        for op in (op for block in straight_blocks(function) for op in block):
             if isinstance(op.params, PlacedParams) and len(op.params.at) != len(op.results):
                 problems.append(f"a `{op.opdef.name}` in @{function.name} has no place")
         if not problems:

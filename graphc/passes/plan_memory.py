@@ -27,10 +27,13 @@ from typing import ClassVar
 
 from graphc.ir.codegen import Reduction
 from graphc.ir.context import Context
-from graphc.ir.core import Function, IRBuilder, Module, Operation, Value
+from graphc.ir.core import Block, Function, IRBuilder, Module, Operation, Value
+from graphc.ir.traversal import straight_blocks, walk
 from graphc.ir.types import TensorType
-from graphc.ops.kernel import COPY, KERNEL, KernelParams, Place, PlacedParams, places
+from graphc.ops.kernel import COPY, KERNEL, KernelParams, PlacedParams
+from graphc.ops.loop import LOOP, loop_parts
 from graphc.ops.movement import reshape
+from graphc.ops.places import Place, places
 from graphc.passes.analysis.liveness import Liveness, live_ranges
 from graphc.passes.analysis.memory import ALIGNMENT, memory_report, peak_formula
 from graphc.passes.invariants import Invariant
@@ -63,8 +66,14 @@ def plan(function: Function) -> None:
     """Place every result of a fused function; adds copies where results need them."""
     _save_updated_arguments(function)
     outside = _place_results(function)
-    offsets, function.arena = _plan_arena(function, outside)
-    for op in function.block:
+    for op in walk(function):
+        if op.opdef is LOOP:
+            outside |= _place_yields(op)
+    free = _FreeList()
+    offsets: dict[Value, int] = {}
+    _plan_block(function.block, outside, free, offsets)
+    function.arena = free.end
+    for op in (op for block in straight_blocks(function) for op in block):
         if isinstance(op.params, PlacedParams):
             at = (outside.get(v) or Place("arena", offsets[v]) for v in op.results)
             op.params = replace(op.params, at=tuple(map(str, at)))
@@ -76,7 +85,7 @@ def plan(function: Function) -> None:
 def _save_updated_arguments(function: Function) -> None:
     """Let `return` hand out copies of arguments that are updated, made before anything runs."""
     updated = {r.updates for r in function.results}
-    roots = live_ranges(function).roots
+    roots = live_ranges(function.block).roots
     saved: dict[Value, Value] = {}
     terminator = function.block.terminator
     assert terminator is not None
@@ -92,7 +101,7 @@ def _save_updated_arguments(function: Function) -> None:
 
 def _place_results(function: Function) -> dict[Value, Place]:
     """The places of results of the function; inserts copies for those that cannot be direct."""
-    liveness = live_ranges(function)
+    liveness = live_ranges(function.block)
     names = [a.name for a in function.arguments]
     terminator = function.block.terminator
     assert terminator is not None
@@ -112,6 +121,49 @@ def _place_results(function: Function) -> dict[Value, Place]:
             root = _copy(value, terminator)
             terminator.set_operand(index, root)
         outside[root] = place
+    return outside
+
+
+def _place_yields(loop: Operation) -> dict[Value, Place]:
+    """The places of what the body of a loop hands on, with copies where it cannot be direct.
+
+    What is carried and kept is written once, and the next step finds it in the stack. Otherwise a
+    carried value is written where the next step reads it, unless this step still has to.
+    """
+    parts = loop_parts(loop)
+    liveness = live_ranges(parts.block)
+    position = {op: i for i, op in enumerate(liveness.operations)}
+    terminator = parts.block.terminator
+    assert terminator is not None
+    outside: dict[Value, Place] = {}
+    carried = len(parts.after)
+    for index, value in enumerate(parts.kept):
+        root = liveness.roots[value]
+        if root.op is None or root in outside:
+            root = _copy(value, terminator)
+            terminator.set_operand(carried + index, root)
+        outside[root] = Place("stack", index)
+    kept = loop_parts(loop).kept
+    history = tuple(kept.index(v) if v in kept else -1 for v in parts.after)
+    loop.params = replace(parts.params, history=history)
+    # What another carried value was before is saved first: its place may be written by then.
+    saved = {v for v, stack in zip(parts.before, history, strict=True) if stack < 0}
+    after = [
+        _copy(value, terminator)
+        if (root := liveness.roots[value]) in saved and root is not parts.before[index]
+        else value
+        for index, value in enumerate(parts.after)
+    ]
+    for index, (value, stack) in enumerate(zip(after, history, strict=True)):
+        before = parts.before[index]
+        root = liveness.roots.get(value, value)
+        if stack >= 0 or root is before:
+            continue
+        direct = root.op in position and root not in outside
+        if not direct or not _is_read_before(before, root, position, liveness):
+            root = _copy(value, terminator)
+            terminator.set_operand(index, root)
+        outside[root] = Place("carried", index)
     return outside
 
 
@@ -187,15 +239,18 @@ class _FreeList:
         return size
 
 
-def _plan_arena(function: Function, outside: Mapping[Value, Place]) -> tuple[dict[Value, int], int]:
-    """The arena offset of every result without a place outside, and the arena's size."""
-    liveness = live_ranges(function)
+def _plan_block(
+    block: Block, outside: Mapping[Value, Place], free: _FreeList, offsets: dict[Value, int]
+) -> None:
+    """Note the arena offset of every result without a place outside, in loops' bodies too.
+
+    What the body of a loop needs is taken while the loop runs and given back behind it.
+    """
+    liveness = live_ranges(block)
     dying: dict[int, list[Value]] = {}
     for root, live in liveness.ranges.items():
         if root.op is not None and root not in outside:
             dying.setdefault(live.end, []).append(root)
-    free = _FreeList()
-    offsets: dict[Value, int] = {}
     for position, op in enumerate(liveness.operations):
         ends_here = dying.get(position, [])
         taken_over: set[Value] = set()
@@ -209,11 +264,12 @@ def _plan_arena(function: Function, outside: Mapping[Value, Place]) -> tuple[dic
             else:
                 size = _aligned_size(value)
                 offsets[value] = free.take(size) if size else 0
+        if op.opdef is LOOP:
+            _plan_block(op.regions[0].block, outside, free, offsets)
         for root in ends_here:
             size = _aligned_size(root)
             if size and root not in taken_over:
                 free.give_back(offsets[root], size)
-    return offsets, free.end
 
 
 def _operand_to_overwrite(
@@ -263,7 +319,7 @@ class PlanMemory(Pass):
 
 
 def _require_addressable(function: Function, sink: DiagnosticSink) -> None:
-    values = [*function.arguments, *(v for op in function.block for v in op.results)]
+    values = [*function.arguments, *(v for op in walk(function) for v in op.results)]
     largest = max(values, key=lambda v: _type(v).bound_bytes, default=None)
     if largest is None:
         return
@@ -285,4 +341,5 @@ def _place_of(value: Value, function: Function) -> Location:
 
 
 def _plan_of(function: Function) -> tuple[object, ...]:
-    return (function.arena, *(places(op) for op in function.block))
+    placed = (op for block in straight_blocks(function) for op in block)
+    return (function.arena, *(places(op) for op in placed))

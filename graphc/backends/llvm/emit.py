@@ -13,13 +13,26 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from graphc.backends.llvm.gemm import Product, emit_gemm
 from graphc.backends.llvm.indexed import LookedUp, emit_indexed
 from graphc.backends.llvm.kernels import NestFunction, emit_nest
+from graphc.backends.llvm.loops import add, loop, mul, offset, size_value, sub
 from graphc.backends.llvm.moves import emit_move, move_of
 from graphc.backends.llvm.target import Target
-from graphc.backends.llvm.text import I64, PTR, Code, LaneType, Module, Val
+from graphc.backends.llvm.text import (
+    I1,
+    I64,
+    PTR,
+    Code,
+    LaneType,
+    Module,
+    Val,
+    element_of,
+    index,
+    memory_element,
+)
 from graphc.backends.loopnest import Nest, Size, constants_of, copy_nest
 from graphc.backends.nestplan import nests_of
 from graphc.ir.codegen import (
@@ -35,7 +48,8 @@ from graphc.ir.core import Function, Operation, Value
 from graphc.ir.types import DType, TensorType
 from graphc.ops.constant import ConstantParams
 from graphc.ops.contraction import MatmulParams, groups
-from graphc.ops.kernel import Place, places
+from graphc.ops.loop import LOOP, Loop, loop_parts
+from graphc.ops.places import Place, places
 from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import InternalError
 
@@ -64,6 +78,13 @@ def add_entry(
     module.add_function(f"define {linkage}i32 @{ENTRY}({parameters}) nounwind", emitter.code)
 
 
+class _Frame(NamedTuple):
+    """Where the results of a loop are in the step that is being written."""
+
+    carried: list[Val]
+    stacks: list[Val]
+
+
 class _EntryEmitter:
     """Where every value lives, and the calls that compute them."""
 
@@ -77,6 +98,7 @@ class _EntryEmitter:
         self.where: dict[Value, Val] = {}
         self.slots: dict[int, Val] = {}
         self.arena: dict[int, Val] = {}
+        self.frames: list[_Frame] = []
         self.sizes: dict[str, Val] = {}
         for i, dim in enumerate(signature.dims):
             self.sizes[dim.name] = self._loaded(I64, "%dims", i)
@@ -84,7 +106,7 @@ class _EntryEmitter:
             self.where[argument] = self._slot(i)
 
     def operation(self, op: Operation) -> None:
-        """Writes the calls of one top-level operation."""
+        """Writes the calls of one operation, of a loop those of its steps."""
         match op.opdef.codegen:
             case View():
                 self.where[op.result] = self.where[op.operands[0]]
@@ -95,7 +117,7 @@ class _EntryEmitter:
                 self._place_results(op)
         match op.opdef.codegen:
             case Structured():
-                self._kernel(op)
+                self._loop(op) if op.opdef is LOOP else self._kernel(op)
             case Contraction():
                 self._gemm(op)
             case IndexedSum(subscripts):
@@ -117,6 +139,10 @@ class _EntryEmitter:
     def _address(self, place: Place) -> Val:
         if place.kind == "argument":
             return self._slot(place.index)
+        if place.kind == "carried":
+            return self.frames[-1].carried[place.index]
+        if place.kind == "stack":
+            return self.frames[-1].stacks[place.index]
         if place.kind == "result":
             return self._slot(self.results[place.index])
         if place.index not in self.arena:
@@ -132,6 +158,69 @@ class _EntryEmitter:
     def _loaded(self, type_: LaneType, base: str, index: int) -> Val:
         pointer = self.code.value(PTR, f"getelementptr inbounds i64, ptr {base}, i64 {index}")
         return self.code.value(type_, f"load {type_.text}, ptr {pointer.ref}, align 8")
+
+    # --- loops
+
+    def _loop(self, op: Operation) -> None:
+        parts = loop_parts(op)
+        history = parts.params.history
+        count = size_value(self.code, Size.of((parts.params.count,)), self.sizes)
+        for stack, initial, final in zip(history, parts.initial, parts.final, strict=True):
+            if stack < 0:
+                self._copy(self.where[initial], self.where[final], _tensor(final))
+        outside = dict(self.arena), dict(self.slots)
+        with loop(self.code, index(0), count, 1) as state:
+            step = state.index
+            if parts.params.backward:
+                step = sub(self.code, sub(self.code, count, index(1)), state.index)
+            self._enter_step(parts, state.index, step)
+            for inner in parts.block:
+                self.operation(inner)
+            self.frames.pop()
+        # Addresses that were computed in the steps are not known behind them.
+        self.arena, self.slots = outside
+        for stack, initial, final in zip(history, parts.initial, parts.final, strict=True):
+            if stack >= 0 and final.has_uses:
+                last = index(0) if parts.params.backward else sub(self.code, count, index(1))
+                source = self._element(parts.stacks[stack], last)
+                chosen = self._select(count, source, self.where[initial])
+                self._copy(chosen, self.where[final], _tensor(final))
+
+    def _enter_step(self, parts: Loop, turn: Val, step: Val) -> None:
+        """Where the arguments of the body are in the step that runs as number `turn`."""
+        self.where.update(
+            (i, self.where[o]) for i, o in zip(parts.shared, parts.invariants, strict=True)
+        )
+        for inner, outer in zip(parts.elements, parts.sequences, strict=True):
+            self.where[inner] = self._element(outer, step)
+        carried = [self.where[v] for v in parts.final]
+        back = 1 if parts.params.backward else -1
+        for i, stack in enumerate(parts.params.history):
+            before = carried[i]
+            if stack >= 0:
+                earlier = add(self.code, step, index(back))
+                kept = self._element(parts.stacks[stack], earlier)
+                before = self._select(turn, kept, self.where[parts.initial[i]])
+            self.where[parts.before[i]] = before
+        stacks = [self._element(v, step) for v in parts.stacks]
+        self.frames.append(_Frame(carried, stacks))
+
+    def _element(self, sequence: Value, step: Val) -> Val:
+        """The address of what a step reads of a sequence or keeps in a stack."""
+        type = _tensor(sequence)
+        size = size_value(self.code, Size.of(type.dims[1:]), self.sizes)
+        element = memory_element(element_of(type.dtype))
+        return offset(self.code, self.where[sequence], element, mul(self.code, step, size))
+
+    def _select(self, number: Val, some: Val, none: Val) -> Val:
+        """`some` where the number is above 0, else `none`."""
+        above = self.code.value(I1, f"icmp sgt i64 {number.ref}, 0")
+        return self.code.value(PTR, f"select i1 {above.ref}, ptr {some.ref}, ptr {none.ref}")
+
+    def _copy(self, source: Val, target: Val, type: TensorType) -> None:
+        made = emit_nest(self.module, self.target, copy_nest(type), {})
+        places = {"operand": source, "result": target}
+        self._call(made.name, [places[kind] for kind, _ in made.ports], made.symbols)
 
     # --- calls
 

@@ -25,8 +25,9 @@ from graphc.ir.codegen import Contraction, Copy, IndexedSum, Rearrangement, Stru
 from graphc.ir.core import Function, Operation, Trait, Value
 from graphc.ir.types import Dim, Symbol, TensorType
 from graphc.ops.contraction import MatmulParams, groups
-from graphc.ops.kernel import Place as PlaceAt
-from graphc.ops.kernel import places
+from graphc.ops.loop import LOOP, Loop, loop_parts
+from graphc.ops.places import Place as PlaceAt
+from graphc.ops.places import places
 from graphc.support.diagnostics import InternalError
 
 Dims = tuple[Dim, ...]
@@ -69,6 +70,14 @@ def emit_function(function: Function, dims: Sequence[str], name: str) -> Emitted
     return _FunctionText(function, dims, name).emit()
 
 
+@dataclass(frozen=True)
+class _Frame:
+    """Where the results of a loop are in the step that is being written."""
+
+    carried: list[Place]
+    stacks: list[Place]
+
+
 class _FunctionText:
     def __init__(self, function: Function, dims: Sequence[str], name: str) -> None:
         if function.arena is None:
@@ -84,6 +93,8 @@ class _FunctionText:
         self._lines = Lines()
         self._arena = _align(function.arena)
         self._scratch = 0
+        self._frames: list[_Frame] = []
+        self._step_count = 0
 
     def emit(self) -> Emitted:
         function = self._function
@@ -146,7 +157,7 @@ class _FunctionText:
             case View():
                 self._view(op)
             case Structured():
-                self._kernel(op)
+                self._loop(op) if op.opdef is LOOP else self._kernel(op)
             case Contraction():
                 self._product(op)
             case IndexedSum(subscripts):
@@ -172,6 +183,70 @@ class _FunctionText:
         shape = shape_text(_tensor(op.result).dims, self._extent)
         self._lines.add(f"{name} = {source.name}.reshape({shape})")
         self._places[op.result] = Place(name, source.kind, source.index, source.type)
+
+    def _loop(self, op: Operation) -> None:
+        parts = loop_parts(op)
+        history = parts.params.history
+        finals = self._targets(op)[: len(history)]
+        for stack, final, initial in zip(history, finals, parts.initial, strict=True):
+            if stack < 0:
+                self._lines.add(f"np.copyto({final}, {self._name_of(initial)})")
+        backward, count = parts.params.backward, self._extent(parts.params.count)
+        t = self._names.fresh("t")
+        steps = f"range({count} - 1, -1, -1)" if backward else f"range({count})"
+        self._lines.add(f"for {t} in {steps}:")
+        self._lines.indent()
+        before = len(self._lines)
+        self._enter_step(parts, t, finals)
+        for inner in parts.block:
+            self._operation(inner)
+        self._frames.pop()
+        if len(self._lines) == before:
+            self._lines.add("pass")
+        self._lines.dedent()
+        for stack, final, value, initial in zip(
+            history, finals, parts.final, parts.initial, strict=True
+        ):
+            if stack >= 0 and value.has_uses:
+                last = "0" if backward else f"{count} - 1"
+                kept = f"{self._name_of(parts.stacks[stack])}[{last}, ...]"
+                self._lines.add(
+                    f"np.copyto({final}, {kept} if {count} else {self._name_of(initial)})"
+                )
+
+    def _enter_step(self, parts: Loop, t: str, finals: Sequence[str]) -> None:
+        """Name the arguments of the body and what it writes in step `t`."""
+        backward, count = parts.params.backward, self._extent(parts.params.count)
+        for inner, outer in zip(parts.shared, parts.invariants, strict=True):
+            self._places[inner] = self._places[outer]
+        for inner, outer in zip(parts.elements, parts.sequences, strict=True):
+            place = self._places[outer]
+            name = self._element(inner, f"{place.name}[{t}, ...]")
+            self._places[inner] = Place(name, place.kind, place.index, place.type)
+        self._step_count += 1
+        stacks: list[Place] = []
+        for kept, stack in zip(parts.kept, parts.stacks, strict=True):
+            name = self._element(kept, f"{self._name_of(stack)}[{t}, ...]")
+            index = len(stacks) + 1000 * self._step_count  # no two overlap
+            stacks.append(Place(name, "stack", index, _tensor(kept)))
+        carried = [self._places[v] for v in parts.final]
+        for i, stack in enumerate(parts.params.history):
+            place = carried[i]
+            if stack >= 0:
+                kept = self._name_of(parts.stacks[stack])
+                earlier = f"{kept}[{t} + 1, ...]" if backward else f"{kept}[{t} - 1, ...]"
+                later = f"{t} < {count} - 1" if backward else f"{t} > 0"
+                first = self._name_of(parts.initial[i])
+                name = self._element(parts.before[i], f"{earlier} if {later} else {first}")
+                place = Place(name, "stack", -1 - i, _tensor(parts.before[i]))
+            self._places[parts.before[i]] = place
+        self._frames.append(_Frame(carried, stacks))
+
+    def _element(self, value: Value, text: str) -> str:
+        """A name for a part of an array in one step."""
+        name = self._names.fresh(value.name or "v1")
+        self._lines.add(f"{name} = {text}")
+        return name
 
     def _kernel(self, op: Operation) -> None:
         inputs = [self._places[v] for v in op.operands]
@@ -227,6 +302,7 @@ class _FunctionText:
         names: list[str] = []
         for value, at in zip(op.results, found, strict=True):
             t = _tensor(value)
+            kind, index = at.kind, at.index
             if at.kind == "arena":
                 name = self._names.fresh(value.name or "v1")
                 shape = shape_text(t.dims, self._extent)
@@ -234,13 +310,18 @@ class _FunctionText:
                     f"{name} = np.ndarray({shape}, {dtype_text(t.dtype)}, arena, {at.index})"
                 )
             else:
-                name, array = self._array_at(at)
+                if at.kind in ("carried", "stack"):
+                    frame = self._frames[-1]
+                    place = (frame.carried if at.kind == "carried" else frame.stacks)[at.index]
+                    name, array, kind, index = place.name, place.type, place.kind, place.index
+                else:
+                    name, array = self._array_at(at)
                 if array.dims != t.dims:  # the result is a reshape of what is written into it
                     shape = shape_text(t.dims, self._extent)
                     view = self._names.fresh(value.name or f"{name}_view")
                     self._lines.add(f"{view} = {name}.reshape({shape})")
                     name = view
-            self._places[value] = Place(name, at.kind, at.index, t)
+            self._places[value] = Place(name, kind, index, t)
             names.append(name)
         return names
 

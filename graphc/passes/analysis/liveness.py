@@ -1,4 +1,4 @@
-"""Live ranges of the buffers of a kernel-level function.
+"""Live ranges of the buffers of a kernel-level block: a function's, or the body of a loop.
 
 A view (`reshape`) shares its operand's memory, so the unit is the root: the argument or the result
 of an operation that views lead back to. Positions count the operations of the block from 0.
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from graphc.ir.codegen import View
-from graphc.ir.core import Function, Operation, Value
+from graphc.ir.core import Block, Operation, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,13 @@ def is_view(op: Operation) -> bool:
     return isinstance(op.opdef.codegen, View)
 
 
-def live_ranges(function: Function) -> Liveness:
-    """One walk forwards. `return` counts as a reader of what it hands out."""
-    operations = tuple(function.block)
-    roots: dict[Value, Value] = {a: a for a in function.arguments}
-    start: dict[Value, int] = dict.fromkeys(function.arguments, -1)
+def live_ranges(block: Block) -> Liveness:
+    """One walk forwards. The terminator counts as a reader of what it hands out, and a loop as one
+    of all that its steps read.
+    """
+    operations = tuple(block)
+    roots: dict[Value, Value] = {a: a for a in block.arguments}
+    start: dict[Value, int] = dict.fromkeys(block.arguments, -1)
     end: dict[Value, int] = dict(start)
     for position, op in enumerate(operations):
         if is_view(op):

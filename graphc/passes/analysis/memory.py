@@ -13,9 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from graphc.ir.codegen import Reduction
-from graphc.ir.core import Function, Operation, Trait, Value
+from graphc.ir.core import Block, Function, Operation, Trait, Value
 from graphc.ir.types import Symbol, TensorType
-from graphc.ops.kernel import KERNEL, Place, parse_place, places
+from graphc.ops.kernel import KERNEL
+from graphc.ops.loop import LOOP, loop_parts
+from graphc.ops.places import Place, parse_place, places
 from graphc.passes.analysis.liveness import Liveness, is_view, live_ranges
 
 ALIGNMENT = 64
@@ -42,8 +44,7 @@ def check_plan(function: Function) -> list[str]:
 
 def memory_report(function: Function) -> MemoryReport:
     """The numbers of a planned function."""
-    liveness = live_ranges(function)
-    live = _at_peak(liveness)
+    live = _at_peak(live_ranges(function.block))
     return MemoryReport(
         function.arena or 0,
         sum(_aligned(_type(v).bound_bytes) for v in live),
@@ -64,7 +65,10 @@ def peak_formula(function: Function) -> str:
 
 
 def _at_peak(liveness: Liveness) -> list[Value]:
-    """The arena values that live at the operation where they are biggest together."""
+    """The arena values that live at the operation where they are biggest together.
+
+    Those of a loop's body live while the loop does.
+    """
     size: dict[Value, int] = {}
     starts: dict[int, list[Value]] = {}
     ends: dict[int, list[Value]] = {}
@@ -78,15 +82,19 @@ def _at_peak(liveness: Liveness) -> list[Value]:
         # A value whose memory is taken over in place leaves before the new one comes.
         ends.setdefault(live.end if root in taken_over else live.end + 1, []).append(root)
     now, peak, at = 0, 0, -1
+    inside: list[Value] = []
     for position in range(len(liveness.operations)):
         now -= sum(size[v] for v in ends.get(position, ()))
         now += sum(size[v] for v in starts.get(position, ()))
-        if now > peak:
-            peak, at = now, position
+        op = liveness.operations[position]
+        steps = _at_peak(live_ranges(op.regions[0].block)) if op.opdef is LOOP else []
+        with_steps = now + sum(_aligned(_type(v).bound_bytes) for v in steps)
+        if with_steps > peak:
+            peak, at, inside = with_steps, position, steps
     if at < 0:
         return []
     gone = {v for p, values in ends.items() if p <= at for v in values}
-    return [v for p, values in starts.items() if p <= at for v in values if v not in gone]
+    return [v for p, values in starts.items() if p <= at for v in values if v not in gone] + inside
 
 
 def _taken_over(liveness: Liveness) -> set[Value]:
@@ -172,18 +180,62 @@ class _Checker:
         # What is in the memory of arguments and results now.
         self._outside: dict[Place, Value] = {p: v for v, p in self._place.items()}
         self._writes: dict[Place, int] = {}
+        self._loops: list[Operation] = []
 
     def run(self) -> None:
-        for op in self._function.block:
+        self._block(self._function.block)
+        terminator = self._function.block.terminator
+        if terminator is not None:
+            self._results(terminator)
+
+    def _block(self, block: Block) -> None:
+        for op in block:
             if is_view(op):
                 self._root[op.result] = self._root[op.operands[0]]
                 continue
             for value in op.operands:
                 self._read(op, self._root[value])
-            if op.opdef.has(Trait.TERMINATOR):
-                self._results(op)
-                continue
-            self._operation(op)
+            if not op.opdef.has(Trait.TERMINATOR):
+                self._operation(op)
+
+    def _loop(self, op: Operation) -> None:
+        """Run two steps: the second one reads what the first one left behind."""
+        parts = loop_parts(op)
+        history = parts.params.history or (-1,) * len(parts.after)
+        outer = [*parts.invariants, *parts.sequences]
+        for value, inner in zip(outer, (*parts.shared, *parts.elements), strict=True):
+            self._root[inner] = self._root[value]
+        for initial, before, final, stack in zip(
+            parts.initial, parts.before, parts.final, history, strict=True
+        ):
+            self._root[before] = self._root[initial] if stack >= 0 else final
+        self._loops.append(op)
+        for _ in range(2):
+            self._block(parts.block)
+            for index, stack in enumerate(history):
+                if stack >= 0:
+                    self._root[parts.before[index]] = parts.stacks[stack]
+                else:
+                    self._hand_on(op, parts.before[index], parts.after[index], index)
+            for index, value in enumerate(parts.kept):
+                if self._place.get(self._root[value]) != Place("stack", index):
+                    self._say(op, f"stack {index} is not what the steps keep")
+        self._loops.pop()
+        for value in op.results:
+            self._write(op, value)
+
+    def _hand_on(self, loop: Operation, before: Value, after: Value, index: int) -> None:
+        """What a step yields as carried value `index` has to lie where the next one reads it."""
+        root = self._root[after]
+        if root is self._root[before]:
+            self._read(loop, root)
+            return
+        if self._place.get(root) != self._place[loop.results[index]] or not self._is_intact(root):
+            self._say(loop, f"carried value {index} is not what the steps hand on")
+        handed_on = Value(before.type, loop, index, before.name)
+        self._place[handed_on] = self._place[loop.results[index]]
+        self._root[before] = handed_on
+        self._write(loop, handed_on)
 
     def _operation(self, op: Operation) -> None:
         at = [parse_place(text) for text in getattr(op.params, "at", ())]
@@ -194,9 +246,11 @@ class _Checker:
         before = {root: self._place[root] for root in read if root in self._place}
         for value, place in zip(op.results, at, strict=True):
             assert place is not None
+            self._check_place(op, value, place)
+            if place.kind == "carried" and self._loops:
+                place = self._place[self._loops[-1].results[place.index]]
             self._root[value] = value
             self._place[value] = place
-            self._check_place(op, value, place)
             for root, old in before.items():
                 if self._overlap(place, value, old, root) and not _is_in_place(
                     op, value, [v for v in op.operands if self._root[v] is root], place == old
@@ -207,6 +261,8 @@ class _Checker:
         for value in op.results:
             if not self._is_intact(value):
                 self._say(op, f"writes two results to {self._place[value]}")
+        if op.opdef is LOOP:
+            self._loop(op)
 
     def _check_place(self, op: Operation, value: Value, place: Place) -> None:
         if place.kind == "arena":
@@ -214,6 +270,10 @@ class _Checker:
                 self._say(op, f"{place} is not a multiple of {ALIGNMENT}")
             if place.index + _type(value).bound_bytes > self._arena_bytes:
                 self._say(op, f"{place} ends past the arena's {self._arena_bytes} bytes")
+            return
+        if place.kind in ("carried", "stack"):
+            if not self._loops:
+                self._say(op, f"writes {place} outside every loop")
             return
         self._writes[place] = self._writes.get(place, 0) + 1
         if place not in self._wanted():
@@ -231,7 +291,8 @@ class _Checker:
 
     @staticmethod
     def _overlap(a: Place, x: Value, b: Place, y: Value) -> bool:
-        if a.kind != b.kind:
+        """Elements of a stack overlap with nothing: each step has its own."""
+        if a.kind != b.kind or a.kind == "stack":
             return False
         if a.kind != "arena":
             return a.index == b.index
@@ -250,7 +311,7 @@ class _Checker:
         place = self._place.get(root)
         if place is None:
             return False
-        if _type(root).bound_bytes == 0:
+        if _type(root).bound_bytes == 0 or place.kind == "stack":
             return True
         if place.kind == "arena":
             return self._arena.holds(place.index, root)

@@ -5,7 +5,7 @@ import pytest
 from graphc.ir.core import Function
 from graphc.ir.parser import parse_module
 from graphc.ops import default_context
-from graphc.ops.kernel import places
+from graphc.ops.places import places
 from graphc.passes import pipeline
 from graphc.passes.analysis.memory import check_plan, memory_report
 from graphc.passes.fuse_kernels import fuse

@@ -19,7 +19,7 @@ def ranges() -> tuple[Liveness, dict[str, tuple[int, int]]]:
     context = default_context()
     module = parse_module(TEXT, context)
     context.sink.raise_if_errors()
-    liveness = live_ranges(module.functions[0])
+    liveness = live_ranges(module.functions[0].block)
     return liveness, {v.name or "": (r.start, r.end) for v, r in liveness.ranges.items()}
 
 
