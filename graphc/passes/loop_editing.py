@@ -6,12 +6,13 @@ operation where the old one stood. The body's operations stay the same objects.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from graphc.ir.core import Block, Operation, Region, Value
+from graphc.ir.core import Block, IRBuilder, Operation, Region, Value
 from graphc.ir.types import TensorType
 from graphc.ops.control import YIELD
-from graphc.ops.loop import LOOP, LoopParams, element_type, loop_parts
+from graphc.ops.loop import LOOP, LoopParams, element_type, loop_parts, stack_type
 
 
 @dataclass(eq=False)
@@ -102,34 +103,74 @@ def close_loop(draft: OpenLoop) -> Operation:
 
     A result that is left out must have no readers.
     """
-    old, source = draft.op, draft.block
-    reads = [*draft.invariants, *draft.sequences]
-    inner = [*(r.inner for r in reads), *(c.before for c in draft.carried)]
-    body = Block([v.type for v in inner], [v.name for v in inner])
-    for before, now in zip(inner, body.arguments, strict=True):
-        before.replace_all_uses(now)
-    new = dict(zip(inner, body.arguments, strict=True))
-    yields = [*(c.after for c in draft.carried), *(s.inner for s in draft.stacks)]
-    terminator = source.terminator
-    assert terminator is not None and old.block is not None
-    location = terminator.location
+    old, terminator = draft.op, draft.block.terminator
+    assert terminator is not None
     terminator.erase()
-    for op in source:
-        body.append(source.unlink(op))
-    yields = [new.get(v, v) for v in yields]
-    body.append(Operation(YIELD, yields, (), location=location))
-    params = replace(draft.params, sequences=len(draft.sequences), carried=len(draft.carried))
-    operands = [*(r.outer for r in reads), *(c.initial for c in draft.carried)]
-    regions = [Region([body])]
-    types = LOOP.result_types([v.type for v in operands], params, regions)
-    had = [*(c.final for c in draft.carried), *(s.stack for s in draft.stacks)]
-    names = [v.name if v is not None else None for v in had]
-    made = Operation(
-        LOOP, operands, types, params, regions=regions, location=old.location, names=names
+    b = IRBuilder.before(old)
+    made = make_loop(
+        b,
+        draft.params,
+        draft.block,
+        invariants=[(r.outer, r.inner) for r in draft.invariants],
+        sequences=[(r.outer, r.inner) for r in draft.sequences],
+        carried=[(c.initial, c.before) for c in draft.carried],
+        after=[c.after for c in draft.carried],
+        kept=[s.inner for s in draft.stacks],
     )
-    old.block.insert_before(old, made)
+    had = [*(c.final for c in draft.carried), *(s.stack for s in draft.stacks)]
     for was, now in zip(had, made.results, strict=True):
         if was is not None:
+            now.name = was.name
             was.replace_all_uses(now)
     old.erase()
     return made
+
+
+def append_stack(op: Operation, inner: Value) -> Value:
+    """Let the loop `op` keep `inner` of every step; the new result, or the one that has it."""
+    parts = loop_parts(op)
+    for kept, stack in zip(parts.kept, parts.stacks, strict=True):
+        if kept is inner:
+            return stack
+    terminator = parts.block.terminator
+    assert terminator is not None and isinstance(inner.type, TensorType)
+    terminator.set_operands([*terminator.operands, inner])
+    type = stack_type(inner.type, parts.params.count)
+    stack = Value(type, op, len(op.results), inner.name)
+    op.results.append(stack)
+    return stack
+
+
+Reads = Sequence[tuple[Value, Value]]
+"""(value outside, what the body reads it as) pairs."""
+
+
+def make_loop(
+    b: IRBuilder,
+    params: LoopParams,
+    source: Block,
+    *,
+    invariants: Reads,
+    sequences: Reads,
+    carried: Reads,
+    after: Sequence[Value],
+    kept: Sequence[Value],
+) -> Operation:
+    """A loop whose body are the operations of `source`, which has no terminator.
+
+    The arguments of `source` may stand in any order; those named in the pairs are taken. `params`
+    without the numbers of sequences and carried values, which follow from the pairs.
+    """
+    pairs = [*invariants, *sequences, *carried]
+    body = Block([i.type for _, i in pairs], [i.name for _, i in pairs])
+    new = {i: now for (_, i), now in zip(pairs, body.arguments, strict=True)}
+    for before, now in new.items():
+        before.replace_all_uses(now)
+    for op in source:
+        body.append(source.unlink(op))
+    yields = [new.get(v, v) for v in (*after, *kept)]
+    inner = IRBuilder(body)
+    inner.location = b.location
+    inner.emit(YIELD, yields)
+    params = replace(params, sequences=len(sequences), carried=len(carried))
+    return b.emit(LOOP, [o for o, _ in pairs], params, regions=[Region([body])])

@@ -13,8 +13,9 @@ Source: reverse accumulation, Griewank and Walther, "Evaluating Derivatives", ch
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from graphc.ir.context import Context
@@ -31,7 +32,9 @@ from graphc.ir.core import (
 from graphc.ir.printer import print_operation
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import add
+from graphc.ops.loop import LOOP
 from graphc.passes.invariants import Invariant
+from graphc.passes.loop_gradient import loop_vjp
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.support.diagnostics import DiagnosticSink, suggestion
 from graphc.support.graphs import reachable
@@ -98,24 +101,34 @@ def _backward(
     forward = [op for op in function.block if op is not function.block.terminator]
     if target in dependent:
         cotangents[target] = full_like(b, 1.0, target)
-    for op in reversed(forward):
-        for result in op.results:
-            if result in cotangents and result in dependent:
-                _propagate(b, op, cotangents, dependent, sink)
+    _send_back(b, forward, cotangents, dependent, sink)
     return [cotangents.get(s) or full_like(b, 0.0, s) for s in sources]
+
+
+def _send_back(
+    b: IRBuilder,
+    forward: Sequence[Operation],
+    cotangents: dict[Value, Value],
+    dependent: Mapping[Value, None],
+    sink: DiagnosticSink,
+) -> None:
+    """Walk back through a block's operations; `cotangents` is extended."""
+    for op in reversed(forward):
+        if any(r in cotangents and r in dependent for r in op.results):
+            _propagate(b, op, cotangents, dependent, sink)
 
 
 def _propagate(
     b: IRBuilder,
     op: Operation,
     cotangents: dict[Value, Value],
-    dependent: dict[Value, None],
+    dependent: Mapping[Value, None],
     sink: DiagnosticSink,
 ) -> None:
-    """Send the cotangent of `op`'s result on to the operands that need one."""
+    """Send the cotangents of `op`'s results on to the operands that need one."""
     if not any(v in dependent for v in op.operands) or op.opdef.vjp is NotDifferentiable.ZERO:
         return
-    if isinstance(op.opdef.vjp, NotDifferentiable):
+    if isinstance(op.opdef.vjp, NotDifferentiable) and op.opdef is not LOOP:
         sink.error(
             "not-differentiable",
             f"{op.opdef.name} is not differentiable: {print_operation(op)}",
@@ -123,7 +136,12 @@ def _propagate(
         )
         return
     with b.at(op.location):
-        contributions = op.opdef.vjp(b, op, cotangents[op.result])
+        if op.opdef is LOOP:
+            back = partial(_send_back, sink=sink)
+            contributions = loop_vjp(b, op, cotangents, dependent, back)
+        else:
+            assert not isinstance(op.opdef.vjp, NotDifferentiable)
+            contributions = op.opdef.vjp(b, op, cotangents[op.result])
         for operand, contribution in zip(op.operands, contributions, strict=True):
             if contribution is None or operand not in dependent:
                 continue

@@ -1,0 +1,206 @@
+"""The gradient of a `loop`: a loop over the same steps the other way round.
+
+    %h, %y = loop %w, %x, %h0 { … yield %h, %h }
+has for the cotangents %dy of the stack and %dh of the last carried value the loop
+    %dh0, %dw, %dx = loop %w, %saved, %dy, %dh, %zero {count = T, …, backward = true} {
+    ^(%w, %saved, %dy, %dh, %acc):
+      …                            the cotangents of what the step yields, sent back through it
+      yield %dh_before, %acc_after, %dx
+    }
+
+What a step's operations need of the step itself is saved: the forward loop keeps it in further
+stacks, which the reverse loop reads. Constants, positions and broadcasts of what is at hand are
+made again. Cotangents of invariants are added up over the steps. The reverse loop is an operation
+like any other, so a gradient of a gradient needs nothing more.
+
+Only values that depend on what is differentiated by, and that lead to something with a cotangent,
+take part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from graphc.ir.codegen import Broadcast, Extent, Fill, Position, View
+from graphc.ir.core import Block, IRBuilder, Operation, Value
+from graphc.ir.types import TensorType
+from graphc.ops.constant import full_like
+from graphc.ops.elementwise import add
+from graphc.ops.loop import Loop, LoopParams, loop_parts
+from graphc.passes.loop_editing import append_stack, make_loop
+from graphc.support.graphs import reachable
+
+SendBack = Callable[
+    [IRBuilder, Sequence[Operation], dict[Value, Value], Mapping[Value, None]], None
+]
+"""(builder, forward operations, cotangents, dependent values): the walk through a block."""
+
+_REPEATED = (Fill, Position, Extent, Broadcast, View)
+"""Operations that are made again from what is at hand and never saved."""
+
+
+def loop_vjp(
+    b: IRBuilder,
+    op: Operation,
+    cotangents: Mapping[Value, Value],
+    dependent: Mapping[Value, None],
+    send_back: SendBack,
+) -> list[Value | None]:
+    """The cotangent of each operand of the loop `op`; None where there is none.
+
+    cotangents  those of its results, as far as they have any
+    dependent   values outside the loop through which the gradient flows
+    """
+    parts = loop_parts(op)
+    inner_dependent = dependent_values(parts, dependent)
+    leading = _leading_values(parts, cotangents)
+    flowing = [_is_float(v) and v in inner_dependent and v in leading for v in parts.before]
+    reverse = Block()
+    inner = IRBuilder(reverse)
+    inner.location = b.location
+    carried = [(i, reverse.add_argument(v.type)) for i, v in enumerate(parts.before) if flowing[i]]
+    kept = [(i, s) for i, s in enumerate(parts.stacks) if s in cotangents]
+    elements = [(i, reverse.add_argument(parts.kept[i].type)) for i, _ in kept]
+    found: dict[Value, Value] = {}
+    for value, cotangent in (
+        *((parts.after[i], d) for i, d in carried),
+        *((parts.kept[i], d) for i, d in elements),
+    ):
+        if value in inner_dependent:
+            found[value] = add(inner, found[value], cotangent) if value in found else cotangent
+    forward = [o for o in parts.block if o is not parts.block.terminator]
+    send_back(inner, forward, found, inner_dependent)
+    handed_on = [found.get(v) or full_like(inner, 0.0, v) for v in _at(parts.before, carried)]
+    sums = [(i, found[v]) for i, v in enumerate(parts.shared) if v in found]
+    totals = [(i, d, reverse.add_argument(d.type)) for i, d in sums]
+    handed_on += [add(inner, total, d) for _, d, total in totals]
+    streams = [(i, found[v]) for i, v in enumerate(parts.elements) if v in found]
+    invariants, sequences = _bring_in(reverse, op)
+    given = [(cotangents[s], e) for (_, s), (_, e) in zip(kept, elements, strict=True)]
+    made = make_loop(
+        b,
+        LoopParams(parts.params.count, 0, 0, not parts.params.backward),
+        reverse,
+        invariants=invariants,
+        sequences=[*sequences, *given],
+        carried=[
+            *((_initial(b, parts.final[i], cotangents), d) for i, d in carried),
+            *((full_like(b, 0.0, parts.invariants[i]), total) for i, _, total in totals),
+        ],
+        after=handed_on,
+        kept=[d for _, d in streams],
+    )
+    results = iter(made.results)
+    of_initial = {i: next(results) for i, _ in carried}
+    of_invariant = {i: next(results) for i, _, _ in totals}
+    of_sequence = {i: next(results) for i, _ in streams}
+    return [
+        *(of_invariant.get(i) for i in range(len(parts.shared))),
+        *(of_sequence.get(i) for i in range(len(parts.elements))),
+        *(of_initial.get(i) for i in range(len(parts.before))),
+    ]
+
+
+def dependent_values(parts: Loop, dependent: Mapping[Value, None]) -> dict[Value, None]:
+    """The values of the body that depend on an operand in `dependent`, in this step or earlier."""
+    arguments = [*parts.shared, *parts.elements, *parts.before]
+    roots = [a for a, o in zip(arguments, parts.op.operands, strict=True) if o in dependent]
+    by_after: dict[Value, list[Value]] = {}
+    for after, argument in zip(parts.after, parts.before, strict=True):
+        by_after.setdefault(after, []).append(argument)
+
+    def readers(value: Value) -> Iterable[Value]:
+        yield from by_after.get(value, ())
+        for user in value.users():
+            yield from user.results
+
+    return reachable(roots, readers)
+
+
+def _leading_values(parts: Loop, cotangents: Mapping[Value, Value]) -> dict[Value, None]:
+    """The values of the body that something with a cotangent depends on, now or in a later step."""
+    after = dict(zip(parts.before, parts.after, strict=True))
+    roots = [a for f, a in zip(parts.final, parts.after, strict=True) if f in cotangents]
+    roots += [k for s, k in zip(parts.stacks, parts.kept, strict=True) if s in cotangents]
+
+    def inputs(value: Value) -> Iterable[Value]:
+        if value in after:
+            return [after[value]]
+        return value.op.operands if value.op is not None else ()
+
+    return reachable(roots, inputs)
+
+
+def _initial(b: IRBuilder, final: Value, cotangents: Mapping[Value, Value]) -> Value:
+    return cotangents.get(final) or full_like(b, 0.0, final)
+
+
+def _at(values: Sequence[Value], places: Sequence[tuple[int, Value]]) -> list[Value]:
+    return [values[i] for i, _ in places]
+
+
+def _is_float(value: Value) -> bool:
+    return isinstance(value.type, TensorType) and value.type.dtype.is_float
+
+
+Reads = list[tuple[Value, Value]]
+"""(value outside, argument of the body) pairs."""
+
+
+def _bring_in(reverse: Block, forward: Operation) -> tuple[Reads, Reads]:
+    """Make what `reverse` reads of the forward step its own: (invariants, sequences)."""
+    parts = loop_parts(forward)
+    outside = dict(zip(parts.shared, parts.invariants, strict=True))
+    streams = dict(zip(parts.elements, parts.sequences, strict=True))
+    own: dict[Value, Value] = {}
+    invariants: Reads = []
+    sequences: Reads = []
+
+    def argument(value: Value) -> Value:
+        inner = reverse.add_argument(value.type, value.name)
+        if value in outside:
+            invariants.append((outside[value], inner))
+        else:
+            stack = streams.get(value) or append_stack(forward, value)
+            sequences.append((stack, inner))
+        return inner
+
+    for op in list(reverse):
+        for index, value in enumerate(op.operands):
+            if _is_of(value, reverse):
+                continue
+            for needed in _to_repeat(value, own):
+                op_of = needed.op
+                if op_of is not None and isinstance(op_of.opdef.codegen, _REPEATED):
+                    copy = Operation(
+                        op_of.opdef,
+                        [own[v] for v in op_of.operands],
+                        [v.type for v in op_of.results],
+                        op_of.params,
+                        location=op_of.location,
+                    )
+                    own[needed] = reverse.insert_before(op, copy).result
+                else:
+                    own[needed] = argument(needed)
+            op.set_operand(index, own[value])
+    return invariants, sequences
+
+
+def _is_of(value: Value, block: Block) -> bool:
+    owner = value.owner
+    return owner is block or (isinstance(owner, Operation) and owner.block is block)
+
+
+def _to_repeat(value: Value, own: Mapping[Value, Value]) -> list[Value]:
+    """`value` and what it is repeated from, inputs first, without what is there already."""
+    order: list[Value] = []
+    work = [value]
+    while work:
+        current = work.pop()
+        if current in own:
+            continue
+        order.append(current)
+        op = current.op
+        if op is not None and isinstance(op.opdef.codegen, _REPEATED):
+            work.extend(op.operands)
+    return list(dict.fromkeys(reversed(order)))
