@@ -82,7 +82,7 @@ def check_row(row: Row, dtype: DType, backend: Backend) -> Outcome:
             if any(x.size > 1 for x in operands) and _sizes_are_seen(signature):
                 outcome.kinds["views"] += 1
                 viewed = {name: not_contiguous(x, seed) for name, x in arguments.items()}
-                if not same_bits(np.asarray(executable(**viewed)["y"]), got):
+                if not same_bits(executable(**viewed)["y"], got):
                     outcome.failures.append(f"{case.name} ({fill}): another result of a view")
     return outcome
 
@@ -120,7 +120,10 @@ def not_contiguous(array: Array, choice: int) -> Array:
 
 
 def same_bits(a: Array, b: Array) -> bool:
-    """Whether both are the same, zeros by sign and nan by payload included."""
+    """Whether both are the same, zeros by sign and nan by payload included.
+
+    Only the elements count: a call by names hands out a number for a matrix of one.
+    """
     return a.dtype == b.dtype and a.size == b.size and a.tobytes() == b.tobytes()
 
 
