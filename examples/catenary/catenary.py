@@ -7,11 +7,10 @@ The rope hangs from (0, 0) and (1, 0). Its n segments have the lengths s, and th
 Equation 79 of that paper has s = √(1/n + Δy²); a segment is 1/n wide, so this is
 √((1/n)² + Δy²), as equations 75 and 76 have it.
 
-The loss holds L near L0, not at it: where it is least, the rope has stretched until its tension
-2(L - L0) carries it. That shape is a catenary too, y = a cosh((x - 1/2)/a) - a cosh(1/2a) with
+The loss holds L near L0, not at it: where it is least, the rope has stretched until the tension at
+its ends, 2(L - L0), carries it. That is a catenary too, y = a cosh((x - 1/2)/a) - a cosh(1/2a) with
     L = 2a sinh(1/2a)   and   2(L - L0) = a cosh(1/2a),
-so L0 is chosen such that the rope ends at depth 1/2, as in the paper's figure, and the answer is
-exact for n → ∞.
+the exact answer for n → ∞. L0 is such that the lowest point is at depth 1/2, as in the paper.
 """
 
 from __future__ import annotations
@@ -70,6 +69,8 @@ def solve(segments: int, natural: float) -> gc.Minimum:
     inner = np.ones(segments + 1, bool)
     inner[[0, -1]] = False  # the ends are fixed
     start = np.where(inner, np.random.default_rng(0).uniform(-0.1, 0.1, segments + 1), 0.0)
+    # A long average of gradients: with a short one (beta 0.3) the step size, which grows as long as
+    # the loss falls, outgrows what the stiffest bend of the rope can take.
     learner = gc.SteppingHeuristic(0.01, beta=0.05)
     return gc.minimize(loss, start, learner=learner, steps=40_000, tolerance=1e-8, mask=inner)
 

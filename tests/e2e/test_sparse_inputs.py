@@ -349,6 +349,9 @@ def test_a_file_with_a_sparse_input_is_refused_by_name(name: str, tmp_path: Path
         emit(network("SparseInput").model, request, CompileOptions())
     assert caught.value.diagnostics[0].slug == "not-supported"
     assert "`x` is a sparse input" in caught.value.diagnostics[0].message
+    span = caught.value.diagnostics[0].span
+    assert span is not None
+    assert (span.line, span.column) == (2, 5)
     assert not list(tmp_path.iterdir())
 
 
