@@ -8,8 +8,8 @@ things differ from the paper. The centred second derivative (equation 124) has +
 sides, its -4/3 being a slip; and the rate and momentum are not found by trial: the loss is
 quadratic, so its Hessian, which `gc.hessian` gives, is the same everywhere and says which are best.
 Its condition number grows like the fourth power of the number of points, which is what makes this
-an inefficient way to solve an equation. With such rates f32 is good for 30 points and more; the
-paper needed f64 from 20 on.
+an inefficient way to solve an equation. With such rates f32 is as good as f64 at 20, 30 and 40
+points; the paper needed f64 above 20.
 
 The Hessian alone gives the answer in one step too (Newton's). What remains then is the error of
 the finite differences, which no descent can get below but by chance.

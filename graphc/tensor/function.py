@@ -102,21 +102,23 @@ class ArrayFunction:
     def __call__(self, *arguments: object) -> Any:
         """The results for these arguments: arrays, plain floats, and containers of them."""
         quick = _quick_key(arguments)
-        if quick is not None:
-            key, arrays = quick
-            call = self._compiled.get(key)
-            if call is None:
-                call = self._compiled[key] = self._compile(self._described(arguments)[0])
-            return call(arrays)
+        call = quick and self._compiled.get(quick[0])
+        if quick and call:
+            return call(quick[1])
         leaves, structure = flatten(arguments)
         trace = innermost(leaves)
-        if trace is None:
-            found, arrays = self._described(arguments)
-            call = self._compiled.get(found)
-            if call is None:
-                call = self._compiled[found] = self._compile(found)
-            return call(arrays)
-        return self._inlined(leaves, structure, trace)
+        if trace is not None:
+            return self._inlined(leaves, structure, trace)
+        found, arrays = self._described(arguments)
+        key = quick[0] if quick else found
+        call = self._compiled.get(key)
+        if call is None:
+            made = self.traced(found)
+            around = innermost(made.held)
+            if around is not None:  # it uses values of a function that is being traced
+                return self._inlined(leaves, structure, around)
+            call = self._compiled[key] = self._compile(found, made)
+        return call(arrays)
 
     def ir(self, *arguments: object) -> str:
         """The text of the function in the IR, as it is traced for these arguments."""
@@ -242,16 +244,7 @@ class ArrayFunction:
         chosen = zip(leaves, found.leaves, strict=True)
         return found, [np.asarray(x) for x, t in chosen if isinstance(t, TensorType)]
 
-    def _compile(self, arguments: Arguments) -> Call:
-        made = self.traced(arguments)
-        for held in made.held:
-            if isinstance(held, Traced):
-                raise fail(
-                    "input",
-                    "the function uses a traced value of another function that is not being "
-                    "traced now; give it as an argument",
-                    self.location,
-                )
+    def _compile(self, arguments: Arguments, made: TracedFunction) -> Call:
         backend = BACKENDS[self.backend]()
         passes = pipeline(OPTIMISE + ("," + KERNELS if backend.stage == "kernels" else ""))
         module = Module([clone_function(made.function)])

@@ -150,7 +150,7 @@ def _compare(row: Row, case: Case, operands: Sequence[Array], got: Array, expect
 
 
 def _error(row: Row, case: Case, operands: Sequence[Array], got: Array) -> float:
-    """The distance from the reference in the next wider type."""
+    """The distance from the reference in the next wider type, in units in the last place."""
     if got.dtype.kind != "f" or row.judge in (EXACT, SAME_NUMBERS):
         return 0.0
     assert row.op.reference is not None
@@ -161,4 +161,8 @@ def _error(row: Row, case: Case, operands: Sequence[Array], got: Array) -> float
     with np.errstate(all="ignore"):
         params = resolve_sizes(case.params, sizes)
         operands = [x.astype(wide) if x.dtype.kind == "f" else x for x in seen]
-        return largest_ulp(got, np.asarray(row.op.reference(params, *operands)))
+        exact = np.asarray(row.op.reference(params, *operands))
+        if not row.judge.adds:
+            return largest_ulp(got, exact)
+        positive = [np.abs(x) if x.dtype.kind == "f" else x for x in operands]
+        return largest_ulp(got, exact, np.asarray(row.op.reference(params, *positive)))

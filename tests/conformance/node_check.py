@@ -25,7 +25,6 @@ from graphc.runtime.executable import Executable
 from graphc.support.diagnostics import render
 from tests.conformance.check import not_contiguous, same_bits
 from tests.conformance.node_table import BOUND, SAMPLES, Leaf, NodeRow, Use
-from tests.support.ulp import largest_ulp
 
 Array = np.ndarray
 
@@ -113,7 +112,8 @@ def _compare(
             wanted = row.exact(*operands)
             plainly = wanted.astype(dtype.numpy)
     problem = row.judge.check(found, wanted, plainly, operands, magnitude.get(node))
-    return problem, 0.0 if problem else largest_ulp(found, wanted)
+    error = row.judge.error(found, wanted, operands, magnitude.get(node))
+    return problem, 0.0 if problem else error
 
 
 def _network(row: NodeRow) -> tuple[GraphBuilder, list[_Part]]:
@@ -234,7 +234,7 @@ def _check_statistic(row: NodeRow, dtype: DType, backend: str) -> NodeOutcome:
             if problem:
                 outcome.failures.append(f"{part.use}, N = {count}: {problem}")
             else:
-                outcome.max_ulp = max(outcome.max_ulp, largest_ulp(found, exact))
+                outcome.max_ulp = max(outcome.max_ulp, row.judge.error(found, exact, [x]))
     return outcome
 
 

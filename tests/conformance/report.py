@@ -10,7 +10,7 @@ disagrees.
              uses of the operation, each with every operand in its turn
     classes  different shapes among them (of a node: sizes of operands and numbers of samples)
     ULP      the largest error of an ordinary finite element, in units in the last place of the
-             exact result; where terms cancel in a sum it may be large and within the tolerance
+             exact result; of a sum, of the absolute values of its terms, added
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 import graphc as gc
@@ -91,9 +93,8 @@ class PlainClassifier:
         return criterion
 
 
-def central_difference(f: object, x: Array, step: float = 1e-6) -> Array:
+def central_difference(f: Callable[[], float], x: Array, step: float = 1e-6) -> Array:
     """The gradient of `f()` with respect to `x`, which is changed in place and put back."""
-    assert callable(f)
     gradient = np.empty_like(x)
     for index in np.ndindex(x.shape):
         kept = x[index]

@@ -136,6 +136,12 @@ def test_a_function_inside_may_use_values_of_the_function_around_it() -> None:
     assert outer(w, x) == pytest.approx(5 * w.sum())
 
 
+def test_it_may_do_so_when_its_arguments_are_plain_numbers() -> None:
+    outer = gc.function(lambda w: gc.function(lambda s: w * s)(3.0) + w, backend="numpy")
+    for _ in range(2):
+        assert outer(np.arange(3.0)).tolist() == [0, 4, 8]
+
+
 def test_without_traced_values_functions_compute_at_once() -> None:
     assert isinstance(gc.exp(np.zeros(2)), np.ndarray)
     assert gc.exp(0.0) == 1

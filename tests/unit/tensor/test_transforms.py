@@ -116,6 +116,13 @@ def test_the_gradient_of_a_function_with_a_gradient_inside() -> None:
     close(gc.grad(f, 0)(x, w), 2 * w**3 * e)
 
 
+def test_a_derivative_inside_does_not_take_the_variable_around_it_for_its_own() -> None:
+    # d/dx (x · d/dy (x + y)) = 1, and not 2; likewise forward
+    assert gc.grad(lambda x: x * gc.grad(lambda y: x + y)(1.0))(2.0) == 1
+    inner = gc.jvp(lambda x: x * gc.jvp(lambda y: x * y, (1.0,), (1.0,))[1], (3.0,), (1.0,))
+    assert inner == (9, 6)
+
+
 # --- vjp, jvp ------------------------------------------------------------------------------------
 
 
