@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from graphc.support.version import VERSION as __version__
+from graphc.tensor.names import FUNCTIONS
 
 if TYPE_CHECKING:
     from frontends.network import Network as Network
@@ -92,29 +93,20 @@ if TYPE_CHECKING:
     from graphc.tensor.functions import zeros as zeros
     from graphc.tensor.gradient_check import GradientReport as GradientReport
     from graphc.tensor.gradient_check import check_gradient as check_gradient
+    from graphc.tensor.jacobian import hessian as hessian
+    from graphc.tensor.jacobian import jacobian as jacobian
     from graphc.tensor.tensor import Tensor as Tensor
     from graphc.tensor.transforms import grad as grad
-    from graphc.tensor.transforms import hessian as hessian
-    from graphc.tensor.transforms import jacobian as jacobian
     from graphc.tensor.transforms import jvp as jvp
     from graphc.tensor.transforms import value_and_grad as value_and_grad
     from graphc.tensor.transforms import vjp as vjp
 
-_OF_ARRAYS = """
-    abs absolute add arange broadcast_to cast concatenate cos cross_correlate divide equal
-    exp expand_dims eye flip floor full greater greater_equal less less_equal log
-    log_softmax logical_and logical_not logical_or matmul max maximum maxpool mean min
-    minimum multiply negative not_equal ones pad power relu reshape sigmoid sin softmax sqrt
-    square squeeze stack stop_gradient subtract sum tanh transpose where zeros
-"""
-
 _HOMES = {
-    **dict.fromkeys(_OF_ARRAYS.split(), "graphc.tensor.functions"),
+    **dict.fromkeys(FUNCTIONS, "graphc.tensor.functions"),
     **dict.fromkeys(("ArrayFunction", "function"), "graphc.tensor.function"),
     **dict.fromkeys(("GradientReport", "check_gradient"), "graphc.tensor.gradient_check"),
-    **dict.fromkeys(
-        ("grad", "hessian", "jacobian", "jvp", "value_and_grad", "vjp"), "graphc.tensor.transforms"
-    ),
+    **dict.fromkeys(("grad", "jvp", "value_and_grad", "vjp"), "graphc.tensor.transforms"),
+    **dict.fromkeys(("hessian", "jacobian"), "graphc.tensor.jacobian"),
     "Tensor": "graphc.tensor.tensor",
     "compile": "graphc.api",
     "compile_training": "graphc.api",

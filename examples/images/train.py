@@ -1,4 +1,4 @@
-"""Trains one of the networks of this folder and says what it reached, epoch by epoch.
+"""Trains one of the networks of this folder and says what it reached on the way.
 
     python examples/images/train.py one-hidden                     # on the digits shipped
     python examples/images/train.py convolution --mnist FOLDER     # on MNIST's four files
@@ -91,20 +91,30 @@ def main() -> int:
 
 
 def run(
-    name: str, training: Images, test: Images, backend: str, precision: str, epochs: int
+    name: str,
+    training: Images,
+    test: Images,
+    backend: str,
+    precision: str,
+    epochs: int,
+    lines: int = 10,
 ) -> Mapping[str, float]:
-    """Train one example and print a line per epoch; the last measures on the test images."""
+    """Train one example and print about this many lines; the last measures on the test images."""
     example = EXAMPLES[name]
     network = gc.load(HERE / f"{name}.ndl", defines=example.sizes(training), seed=1)
     draw(name)
     measured: dict[str, float] = {}
+    between = max(1, epochs // lines)  # to measure takes longer than an epoch of the small digits
 
     def report(record: gc.EpochRecord) -> None:
+        if record.epoch % between and record.epoch != epochs:
+            return
         averages = {"criterion": record.criterion, **record.evaluations}
+        first = not measured
         measured.update(
             gc.evaluate(network, example.inputs(test), backend=backend, precision=precision)
         )
-        if record.epoch == 1:
+        if first:
             titles = [*(f"train {n}" for n in averages), *(f"test {n}" for n in measured)]
             print("epoch  seconds  " + "  ".join(f"{t:>14}" for t in titles), flush=True)
         numbers = "  ".join(f"{v:14.5f}" for v in (*averages.values(), *measured.values()))

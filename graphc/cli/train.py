@@ -105,19 +105,20 @@ def model_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
     type=click.Choice(LEARNERS),
     default=LEARNERS[0],
     show_default=True,
-    help="sgd, or steps whose size follows the losses, the first of --learning-rate.",
+    help="What updates the parameters: sgd, or stepping-heuristic, whose step size starts at "
+    "--learning-rate and follows the losses.",
 )
 @click.option(
     "--beta",
     type=FiniteRange(min=0, min_open=True, max=1),
     metavar="W",
-    help=f"Weight of a gradient in the direction of stepping-heuristic.  [default: {BETA}]",
+    help=f"stepping-heuristic: weight of a new gradient in its direction.  [default: {BETA}]",
 )
 @click.option(
     "--history",
     type=click.IntRange(min=1),
     metavar="M",
-    help=f"Minibatches whose losses stepping-heuristic averages.  [default: {HISTORY}]",
+    help=f"stepping-heuristic: minibatches whose losses it averages.  [default: {HISTORY}]",
 )
 @click.option(
     "--dropout",

@@ -175,18 +175,25 @@ class Prepared:
         return made
 
 
+def _require_dense(model: Model, signature: Signature) -> None:
+    """GraphcError `not-supported` for a sparse input: its entries are a dim besides the samples."""
+    for name in (s.name for s in signature.sparse):
+        op = model.find(name)
+        raise fail(
+            "not-supported",
+            f"a file takes arrays of one dimension of samples, `{name}` is a sparse input: "
+            "declare it as Input, or call the network from Python",
+            op.location.span if op is not None else None,
+        )
+
+
 def prepare_emission(
     model: Model, backend: str, request: ArtifactRequest, options: CompileOptions
 ) -> Prepared:
     """Lower the network for a backend and gather what is written into every file."""
     options = replace(options, backend=backend)
     lowered = lower(model, evaluation_passes(model, request.outputs, (), options), options)
-    if lowered.signature.sparse:
-        raise fail(
-            "not-supported",
-            f"a file takes arrays of one dimension of samples, `{lowered.signature.sparse[0].name}`"
-            " is a sparse input: declare it as Input, or call the network from Python",
-        )
+    _require_dense(model, lowered.signature)
     name = request.name or artifact_name(request.out)
     signature = replace(lowered.signature, name=name)
     parameters = embedded_parameters(signature, model.values)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
+import numpy as np
+
 
 @runtime_checkable
 class Learner(Protocol):
@@ -34,3 +36,10 @@ class Learner(Protocol):
     def observe(self, loss: float) -> None:
         """The loss per sample that a call found, before its update."""
         ...
+
+
+def is_number(value: object, least: float, below: float) -> bool:
+    """Whether it is a number (Python's or numpy's), least <= value < below."""
+    if not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    return bool(least <= value < below)

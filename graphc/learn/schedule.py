@@ -11,6 +11,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from graphc.support.diagnostics import GraphcError, fail
 from graphc.support.source import SourceFile
 
@@ -51,13 +53,13 @@ class Schedule:
         """
         if isinstance(given, str):
             return _Text(SourceFile(option, given), minimum, whole).schedule()
-        numbers = [given] if isinstance(given, int | float) else given
+        numbers = _numbers(given, option)
         if not numbers:
             raise fail("bad-value", f"{option}: at least one value is required, got none")
         for number in numbers:
-            if problem := _problem(float(number), minimum, whole):
+            if problem := _problem(number, minimum, whole):
                 raise fail("bad-value", f"{option}: {problem}")
-        return Schedule(tuple((float(number), 1) for number in numbers))
+        return Schedule(tuple((number, 1) for number in numbers))
 
     def at(self, epoch: int) -> float:
         """The value in an epoch, counted from 0. ValueError if `epoch` is negative."""
@@ -122,6 +124,18 @@ class _Text:
         start = offset + len(text) - len(text.lstrip())
         span = self.source.span(start, start + len(text.strip()))
         return fail(slug, message, span)
+
+
+def _numbers(given: object, option: str) -> list[float]:
+    """One number or several; GraphcError `bad-value` for what is neither."""
+    array = np.asarray(given, dtype=object)
+    try:
+        if array.ndim < 2 and not any(isinstance(n, str) for n in array.flat):
+            return [float(n) for n in array.flat]
+    except (TypeError, ValueError, OverflowError):
+        pass
+    message = f"{option}: a number, one number per epoch, or text is required, got {given!r}"
+    raise fail("bad-value", message)
 
 
 def _problem(value: float, minimum: float | None, whole: bool) -> str:

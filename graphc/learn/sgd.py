@@ -8,8 +8,10 @@ holds rate times gradient, with unit gain:  v ← (1 - μ) r g + μ v,  w ← w 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+from graphc.learn.learner import is_number
 from graphc.support.diagnostics import fail
 
 
@@ -39,13 +41,13 @@ class SGD:
             raise fail("bad-value", "SGD takes one of momentum and momentum_per_sample")
         for name in ("learning_rate", "learning_rate_per_sample", "l2"):
             value = getattr(self, name)
-            if value is not None and not 0 <= value < float("inf"):
+            if value is not None and not is_number(value, 0, math.inf):
                 raise fail(
                     "bad-value", f"{name} requires a finite number of at least 0, got {value}"
                 )
         for name in ("momentum", "momentum_per_sample"):
             value = getattr(self, name)
-            if value is not None and not 0 <= value < 1:
+            if value is not None and not is_number(value, 0, 1):
                 raise fail("bad-value", f"{name} requires a number from 0 to below 1, got {value}")
 
     @property

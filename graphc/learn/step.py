@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from graphc.driver.compile import bind, node_names
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import prepare
 from graphc.learn.evaluate import require_sums
-from graphc.learn.learner import Learner
+from graphc.learn.learner import Learner, is_number
 from graphc.model.model import Model
 from graphc.ops.nodes.layout import find_node
 from graphc.ops.nodes.leaves import ParameterParams
@@ -81,7 +82,7 @@ class TrainingStep:
         if not _is_whole(steps) or not 0 <= steps < STEP_LIMIT:
             message = f"steps requires a whole number from 0 to 2^32 - 1, got {steps!r}"
             raise fail("bad-value", message)
-        self._steps = steps
+        self._steps = int(steps)
 
     @property
     def dropout_rate(self) -> float:
@@ -126,19 +127,14 @@ class TrainingStep:
 
 def checked_dropout(rate: float) -> float:
     """The rate; GraphcError `bad-value` unless it is in [0, 1)."""
-    if not _is_number(rate) or not 0 <= rate < 1:
+    if not is_number(rate, 0, 1):
         raise fail("bad-value", f"dropout requires a rate from 0 to below 1, got {rate!r}")
     return rate
 
 
-def _is_number(value: object) -> bool:
-    """For callers without a type checker."""
-    return isinstance(value, int | float)
-
-
 def _is_whole(value: object) -> bool:
     """For callers without a type checker."""
-    return isinstance(value, int)
+    return isinstance(value, Integral)
 
 
 def training_passes(
@@ -160,7 +156,7 @@ def training_passes(
         options.batch,
         learner=learner.rule,
         l2=learner.l2,
-        seed=seed,
+        seed=int(seed),
         entries=options.entries,
     )
     return outputs, passes

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from graphc.learn.learner import is_number
 from graphc.support.diagnostics import fail
 
 BETA = 0.5
@@ -95,16 +96,16 @@ class SteppingHeuristic:
         l2: float = 0.0,
     ) -> None:
         for name, value in (("step_size", step_size), ("l2", l2)):
-            if not 0 <= value < math.inf:
+            if not is_number(value, 0, math.inf):
                 raise fail(
                     "bad-value", f"{name} requires a finite number of at least 0, got {value}"
                 )
-        if not 0 < beta <= 1:
+        if not is_number(beta, 0, math.inf) or not 0 < beta <= 1:
             raise fail("bad-value", f"beta requires a number above 0, at most 1, got {beta}")
-        if history != int(history) or history < 1:
+        if not is_number(history, 1, math.inf) or history != int(history):
             raise fail("bad-value", f"history requires a whole number from 1, got {history}")
         self.beta = beta
-        self.history = history
+        self.history = int(history)
         self.stepping = Stepping(step_size)
         self._l2 = l2
 

@@ -22,8 +22,10 @@ from graphc.ir.types import DType, TensorType, Type, TypeRuleError
 from graphc.ops.constant import full_like
 from graphc.ops.rules import (
     NUMBERS,
+    Tangents,
     comparison,
     diagonal_jvp,
+    multilinear_jvp,
     same_types,
     tensor,
 )
@@ -370,6 +372,13 @@ def _cast_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
     return [cast(b, dy, source.dtype)]
 
 
+def _cast_jvp(b: IRBuilder, op: Operation, tangents: Tangents) -> Sequence[Value]:
+    """Linear between floats; nothing moves along a whole number."""
+    target = op.result.type
+    assert isinstance(target, TensorType)
+    return multilinear_jvp(b, op, tangents) if target.dtype.is_float else []
+
+
 CAST = OpDef(
     name="cast",
     summary="another element type; float to integer saturates and takes nan to 0",
@@ -379,7 +388,7 @@ CAST = OpDef(
     reference=_cast_reference,
     codegen=Elementwise(_cast_rule),
     vjp=_cast_vjp,
-    jvp=diagonal_jvp,
+    jvp=_cast_jvp,
 )
 
 OPS = (

@@ -362,6 +362,12 @@ def _input(port: _Port, value: object, sizes: dict[str, int]) -> Array:
 
 
 def _as_array(port: _Port, value: object) -> Array:
+    if hasattr(value, "tocsr"):  # numpy would make an array of one object out of it
+        raise fail(
+            "input",
+            f"input {port.name} requires {_wanted(port)}, got a sparse matrix: give its toarray(), "
+            "or declare the input as SparseInput",
+        )
     try:
         return np.asarray(value)
     except (ValueError, TypeError) as problem:

@@ -7,6 +7,7 @@ indices and values of its samples as arrays [N, K], K the most entries that one 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -84,7 +85,7 @@ def sample_count(value: object) -> int:
     if isinstance(value, SparseRows):
         return len(value)
     if isinstance(value, tuple) and len(value) in (2, 3):
-        return max(np.size(value[1]) - 1, 0)
+        return max(math.prod(_shape(value[1])) - 1, 0)
     shape = _shape(value)
     return shape[0] if shape else 0
 
@@ -140,10 +141,7 @@ def _csr_parts(value: Any) -> tuple[tuple[int, ...], object, object, object]:
 
 
 def _from_dense(name: str, value: object, width: int) -> SparseRows:
-    try:
-        array = np.asarray(value)
-    except (ValueError, TypeError) as problem:
-        _wrong(name, width, f"no array: {problem}")
+    array = _as_array(name, value, width)
     if array.ndim != 2 or array.shape[1] != width:
         _wrong(name, width, f"shape {array.shape}")
     _require_numbers(name, array)
@@ -152,11 +150,17 @@ def _from_dense(name: str, value: object, width: int) -> SparseRows:
     return SparseRows(indices.astype(np.int32), offsets, array[rows, indices], width)
 
 
+def _as_array(name: str, value: object, width: int) -> Array:
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError) as problem:
+        _wrong(name, width, f"no array: {problem}")
+
+
 def _checked(name: str, indices: object, offsets: object, values: object, width: int) -> SparseRows:
     """Rows out of three arrays that may be anything; without values every entry is 1."""
-    index = np.asarray(indices)
-    data = np.ones(index.shape, np.float32) if values is None else np.asarray(values)
-    starts = np.asarray(offsets)
+    index, starts = (_as_array(name, value, width) for value in (indices, offsets))
+    data = np.ones(index.shape, np.float32) if values is None else _as_array(name, values, width)
     for what, array in zip(_ARRAYS, (index, starts, data), strict=True):
         kinds = "fiub" if what == "values" else "iu"
         if array.ndim != 1 or (array.dtype.kind not in kinds and array.size):

@@ -1,4 +1,5 @@
 """Functions of arrays: Python functions traced into the IR, their derivatives, and calls of both.
 
-value -> numeric -> tracing -> tensor -> functions -> function -> transforms -> gradient_check
+shapes -> numeric -> indexing -> tracing -> tensor -> functions, and
+tensor -> function -> derivatives -> transforms -> jacobian, gradient_check
 """

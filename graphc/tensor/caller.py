@@ -1,4 +1,4 @@
-"""Where user code stands: the first frame outside graphc, with columns."""
+"""Where user code stands: the first frame outside graphc and numpy, with columns."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ from itertools import islice
 from pathlib import Path
 from types import FrameType
 
+import numpy as np
+
 from graphc.support.source import UNKNOWN, Location, Span
 
-_OWN = str(Path(sys.modules["graphc.support"].__path__[0]).parent) + os.sep
+_NOT_USERS = tuple(
+    str(folder) + os.sep
+    for folder in (Path(sys.modules["graphc.support"].__path__[0]).parent, *map(Path, np.__path__))
+)
 
 
 def caller_location() -> Location:
     """The expression in user code that led here; unknown if there is no such frame."""
     frame: FrameType | None = sys._getframe(1)  # the public inspect.stack() reads every source file
-    while frame is not None and frame.f_code.co_filename.startswith(_OWN):
+    while frame is not None and frame.f_code.co_filename.startswith(_NOT_USERS):
         frame = frame.f_back
     if frame is None:
         return UNKNOWN

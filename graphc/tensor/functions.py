@@ -13,31 +13,38 @@ import numpy as np
 
 from graphc.ir.core import OpDef, Value
 from graphc.ir.types import TypeRuleError
-from graphc.ops import composites
 from graphc.ops import elementwise as ops
 from graphc.ops import functions as mathematics
 from graphc.support.diagnostics import fail
 from graphc.tensor import numeric
 from graphc.tensor.caller import caller_location
-from graphc.tensor.numeric import Axes, elementwise
+from graphc.tensor.numeric import elementwise
 from graphc.tensor.promotion import PlainArray, named_type
+from graphc.tensor.shapes import Axes, a_shape, whole
+from graphc.tensor.tensor import absolute as absolute
 from graphc.tensor.tensor import add as add
 from graphc.tensor.tensor import (
     apply,
+    average,
     comparison,
     emit,
     floats,
+    largest,
     logical,
     multiply,
     numbers,
-    reshaped,
+    smallest,
     total,
 )
+from graphc.tensor.tensor import cast as cast
 from graphc.tensor.tensor import divide as divide
 from graphc.tensor.tensor import matmul as matmul
+from graphc.tensor.tensor import negative as negative
 from graphc.tensor.tensor import power as power
+from graphc.tensor.tensor import reshape as reshape
 from graphc.tensor.tensor import subtract as subtract
-from graphc.tensor.tracing import Trace
+from graphc.tensor.tensor import transpose as transpose
+from graphc.tensor.tracing import Trace, Traced
 
 # --- elements ------------------------------------------------------------------------------------
 
@@ -88,17 +95,7 @@ def floor(x: Any) -> Any:
 
 def relu(x: Any) -> Any:
     """max(x, 0), with slope 0 at 0."""
-    return numbers(composites.relu, x)
-
-
-def negative(x: Any) -> Any:
-    """-x."""
-    return numbers(elementwise(ops.NEG), x)
-
-
-def absolute(x: Any) -> Any:
-    """|x|, with slope 0 at 0."""
-    return numbers(elementwise(ops.ABS), x)
+    return maximum(x, 0)
 
 
 def square(x: Any) -> Any:
@@ -166,14 +163,6 @@ def stop_gradient(x: Any) -> Any:
     return apply(elementwise(ops.STOP_GRADIENT), x)
 
 
-def cast(x: Any, dtype: Any) -> Any:
-    """Elements of another type: "f32", "f64", "i32", "i64", "i1", or a numpy type.
-
-    A float becomes an integer by cutting off, within the integer's range; nan becomes 0.
-    """
-    return apply(lambda b, v: numeric.convert(b, v, named_type(dtype)), x)
-
-
 # --- over axes -----------------------------------------------------------------------------------
 
 
@@ -184,17 +173,17 @@ def sum(x: Any, axis: Axes = None, keepdims: bool = False) -> Any:
 
 def mean(x: Any, axis: Axes = None, keepdims: bool = False) -> Any:
     """The average over `axis`, all axes for None; nan of nothing."""
-    return floats(lambda b, v: numeric.average(b, v, axis, keepdims), x)
+    return average(x, axis, keepdims)
 
 
 def max(x: Any, axis: Axes = None, keepdims: bool = False) -> Any:
     """The largest element over `axis`. Every element that attains it gets the gradient."""
-    return numbers(lambda b, v: numeric.extremum(b, v, axis, keepdims, largest=True), x)
+    return largest(x, axis, keepdims)
 
 
 def min(x: Any, axis: Axes = None, keepdims: bool = False) -> Any:
     """The smallest element over `axis`. Every element that attains it gets the gradient."""
-    return numbers(lambda b, v: numeric.extremum(b, v, axis, keepdims, largest=False), x)
+    return smallest(x, axis, keepdims)
 
 
 def softmax(x: Any, axis: int = -1) -> Any:
@@ -217,20 +206,10 @@ def cross_correlate(signal: Any, kernel: Any) -> Any:
 
 def maxpool(x: Any, n: int) -> Any:
     """The largest of every n neighbours along the last axis, whose size n divides."""
-    return numbers(lambda b, v: numeric.pool_maximum(b, v, numeric.whole(n, "n")), x)
+    return numbers(lambda b, v: numeric.pool_maximum(b, v, whole(n, "n")), x)
 
 
 # --- shapes --------------------------------------------------------------------------------------
-
-
-def reshape(x: Any, shape: Any) -> Any:
-    """The elements in row-major order under another shape; one size may be -1."""
-    return reshaped(x, shape)
-
-
-def transpose(x: Any, axes: Sequence[int] | None = None) -> Any:
-    """The axes in this order; reversed for None."""
-    return apply(lambda b, v: numeric.permuted(b, v, axes), x)
 
 
 def expand_dims(x: Any, axis: Axes) -> Any:
@@ -243,9 +222,9 @@ def squeeze(x: Any, axis: Axes = None) -> Any:
     return apply(lambda b, v: numeric.squeezed(b, v, axis), x)
 
 
-def broadcast_to(x: Any, shape: Sequence[int]) -> Any:
+def broadcast_to(x: Any, shape: int | Sequence[int]) -> Any:
     """Repeated to a larger shape by numpy's rules."""
-    return apply(lambda b, v: numeric.broadcast_to(b, v, tuple(shape)), x)
+    return apply(lambda b, v: numeric.broadcast_to(b, v, a_shape(shape)), x)
 
 
 def concatenate(arrays: Sequence[Any], axis: int = 0) -> Any:
@@ -295,8 +274,11 @@ def ones(shape: Any, dtype: Any = None) -> np.ndarray:
     return _constant(np.ones(shape), dtype)
 
 
-def full(shape: Any, value: float, dtype: Any = None) -> np.ndarray:
-    """An array of one number."""
+def full(shape: Any, value: Any, dtype: Any = None) -> Any:
+    """An array of one number, which may be a traced one."""
+    if isinstance(value, Traced):
+        repeated = broadcast_to(value, shape)
+        return repeated if dtype is None else cast(repeated, dtype)
     return _constant(np.full(shape, value), dtype)
 
 

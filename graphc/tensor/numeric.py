@@ -7,10 +7,7 @@ for shapes that do not fit. Shapes are integers here: a traced function is one f
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
-
-import numpy as np
 
 from graphc.ir.core import IRBuilder, OpDef, Value
 from graphc.ir.types import DType, TensorType, TypeRuleError
@@ -19,12 +16,11 @@ from graphc.ops.constant import full_like
 from graphc.ops.contraction import matmul as emit_matmul
 from graphc.ops.elementwise import cast, div, mul, select
 from graphc.ops.functions import POWER
-from graphc.ops.movement import concat, pad, reshape, reverse, slice_box, transpose
+from graphc.ops.movement import concat, pad, reshape, reverse, transpose
 from graphc.ops.reduction import broadcast, reduce_max, reduce_min, reduce_sum
 from graphc.ops.windows import windows
+from graphc.tensor.shapes import Axes, Shape, common_shape, one_axis, some_axes, whole
 
-Shape = tuple[int, ...]
-Axes = int | Sequence[int] | None
 MAX_PRODUCTS = 64
 """The largest constant exponent that becomes products instead of a general power."""
 
@@ -40,59 +36,7 @@ def shape_of(value: Value) -> Shape:
     return dims
 
 
-# --- axes and shapes -----------------------------------------------------------------------------
-
-
-def whole(number: object, what: str) -> int:
-    """`number` as an integer, whatever integer type it has."""
-    try:
-        return operator.index(number)  # type: ignore[arg-type]  # that is the question
-    except TypeError:
-        raise TypeRuleError(
-            f"requires {what} to be a whole number, got {number!r}", slug="argument-type"
-        ) from None
-
-
-def one_axis(axis: object, rank: int) -> int:
-    """`axis` counted from the front."""
-    index = whole(axis, "an axis")
-    if not -rank <= index < rank:
-        raise TypeRuleError(
-            f"requires an axis from {-rank} to {rank - 1}, got {index}"
-            if rank
-            else f"requires an array with axes, got axis {index} of a single number",
-            slug="bad-value",
-        )
-    return index % rank
-
-
-def some_axes(axes: Axes, rank: int) -> tuple[int, ...]:
-    """`axes` counted from the front and ascending; all of them for None."""
-    if axes is None:
-        return tuple(range(rank))
-    given = axes if isinstance(axes, tuple | list) else (axes,)
-    found = [one_axis(a, rank) for a in given]
-    if len(set(found)) != len(found):
-        raise TypeRuleError(f"requires every axis once, got {given}", slug="bad-value")
-    return tuple(sorted(found))
-
-
-def common_shape(shapes: Sequence[Shape]) -> Shape:
-    """The shape that numpy's broadcasting gives."""
-    rank = max((len(s) for s in shapes), default=0)
-    padded = [(1,) * (rank - len(s)) + s for s in shapes]
-    result: list[int] = []
-    for sizes in zip(*padded, strict=True):
-        larger = {n for n in sizes if n != 1}
-        if len(larger) > 1:
-            listed = " and ".join(map(str, shapes))
-            raise TypeRuleError(
-                f"requires shapes that broadcast: sizes equal or 1, counted from the last axis; "
-                f"got {listed}",
-                slug="shape-mismatch",
-            )
-        result.append(larger.pop() if larger else 1)
-    return tuple(result)
+# --- elements ------------------------------------------------------------------------------------
 
 
 def broadcast_to(b: IRBuilder, x: Value, shape: Shape) -> Value:
@@ -111,23 +55,6 @@ def broadcast_all(b: IRBuilder, values: Sequence[Value]) -> list[Value]:
     """The values at their common shape."""
     shape = common_shape([shape_of(v) for v in values])
     return [broadcast_to(b, v, shape) for v in values]
-
-
-def full_shape(given: object, size: int) -> Shape:
-    """A shape for `size` elements; one entry of -1 is what is left over."""
-    sizes = given if isinstance(given, tuple | list) else (given,)
-    shape = [whole(s, "a size") for s in sizes]
-    known = math.prod(s for s in shape if s != -1)
-    if shape.count(-1) == 1 and known > 0 and size % known == 0:
-        shape[shape.index(-1)] = size // known
-    if min(shape, default=0) < 0 or math.prod(shape) != size:
-        raise TypeRuleError(
-            f"requires a shape of {size} elements, got {tuple(sizes)}", slug="shape-mismatch"
-        )
-    return tuple(shape)
-
-
-# --- elements ------------------------------------------------------------------------------------
 
 
 def elementwise(op: OpDef) -> Callable[..., Value]:
@@ -383,80 +310,3 @@ def _pair(entry: object) -> tuple[int, int]:
     if len(parts) != 2:
         raise TypeRuleError(f"pad requires pairs (before, after), got {entry}", slug="bad-value")
     return whole(parts[0], "a width"), whole(parts[1], "a width")
-
-
-# --- indexing ------------------------------------------------------------------------------------
-
-
-def indexed(b: IRBuilder, x: Value, index: object) -> Value:
-    """Basic indexing: integers, slices with any step, None and `...`."""
-    entries = _with_ellipsis(index if isinstance(index, tuple) else (index,), shape_of(x))
-    starts: list[int] = []
-    stops: list[int] = []
-    steps: list[int] = []
-    backward: list[int] = []
-    result: list[int] = []
-    for entry in entries:
-        if entry is None:
-            result.append(1)
-            continue
-        axis = len(starts)
-        size = shape_of(x)[axis]
-        taken = _range(entry, size, axis)
-        low, high = (taken[0], taken[-1]) if len(taken) else (0, -1)
-        if low > high and len(taken):
-            low, high = high, low
-            backward.append(axis)
-        starts.append(low)
-        stops.append(high + 1)
-        steps.append(abs(taken.step))
-        if isinstance(entry, slice):
-            result.append(len(taken))
-    cut = slice_box(b, x, starts, stops, steps)
-    return reshape(b, reverse(b, cut, backward), result)
-
-
-def _with_ellipsis(entries: tuple[object, ...], shape: Shape) -> list[object]:
-    """The entries with one for every axis."""
-    dots = [i for i, e in enumerate(entries) if e is Ellipsis]
-    used = sum(1 for e in entries if e is not None and e is not Ellipsis)
-    if len(dots) > 1:
-        raise TypeRuleError("an index requires at most one `...`", slug="bad-value")
-    if used > len(shape):
-        raise TypeRuleError(
-            f"requires at most {len(shape)} indices for shape {shape}, got {used}", slug="bad-value"
-        )
-    at = dots[0] if dots else len(entries)
-    rest = [slice(None)] * (len(shape) - used)
-    return [*entries[:at], *rest, *entries[at + 1 :]]
-
-
-def _range(entry: object, size: int, axis: int) -> range:
-    """The positions along an axis that an integer or a slice takes."""
-    if isinstance(entry, slice):
-        parts = [entry.start, entry.stop, entry.step]
-        start, stop, step = (
-            None if p is None else whole(p, "a slice's end or step") for p in parts
-        )
-        if step == 0:
-            raise TypeRuleError("a slice requires a step other than 0", slug="bad-value")
-        return range(size)[slice(start, stop, step)]
-    if isinstance(entry, bool) or not isinstance(entry, int | np.integer):
-        raise TypeRuleError(
-            f"requires indices that are integers, slices, None or `...`, got {_kind(entry)}; "
-            "use gc.where to choose elements, gc.stack or gc.concatenate to join some",
-            slug="argument-type",
-        )
-    place = whole(entry, "an index")
-    if not -size <= place < size:
-        raise TypeRuleError(
-            f"requires an index from {-size} to {size - 1} for axis {axis}, got {place}"
-            if size
-            else f"requires an axis with elements, got index {place} of axis {axis} of size 0",
-            slug="bad-value",
-        )
-    return range(place % size, place % size + 1)
-
-
-def _kind(entry: object) -> str:
-    return "an array" if hasattr(entry, "shape") else f"{type(entry).__name__}"

@@ -20,8 +20,11 @@ from graphc.ops import functions
 from graphc.support.diagnostics import GraphcError, fail
 from graphc.tensor import numeric
 from graphc.tensor.caller import caller_location
-from graphc.tensor.numeric import Axes, elementwise, type_of
+from graphc.tensor.indexing import indexed
+from graphc.tensor.names import in_place_of, numpy_name
+from graphc.tensor.numeric import elementwise, type_of
 from graphc.tensor.promotion import is_number, named_type
+from graphc.tensor.shapes import Axes, full_shape
 from graphc.tensor.tracing import Trace, Traced, innermost
 
 Rule = Callable[..., Value]
@@ -102,13 +105,13 @@ class Tensor(Traced):
         return binary(matmul, other, self)
 
     def __neg__(self) -> Any:
-        return numbers(elementwise(ops.NEG), self)
+        return negative(self)
 
     def __pos__(self) -> Any:
         return self
 
     def __abs__(self) -> Any:
-        return numbers(elementwise(ops.ABS), self)
+        return absolute(self)
 
     def __and__(self, other: object) -> Any:
         return binary(logical(ops.LOGICAL_AND), self, other)
@@ -144,7 +147,7 @@ class Tensor(Traced):
     __hash__ = None  # type: ignore[assignment]  # `==` gives a tensor
 
     def __getitem__(self, index: object) -> Any:
-        return apply(lambda b, x: numeric.indexed(b, x, index), self)
+        return apply(lambda b, x: indexed(b, x, index), self)
 
     # --- methods ---------------------------------------------------------------------------------
 
@@ -152,17 +155,17 @@ class Tensor(Traced):
         return total(self, axis, keepdims)
 
     def mean(self, axis: Axes = None, keepdims: bool = False) -> Any:
-        return floats(lambda b, x: numeric.average(b, x, axis, keepdims), self)
+        return average(self, axis, keepdims)
 
     def max(self, axis: Axes = None, keepdims: bool = False) -> Any:
-        return numbers(lambda b, x: numeric.extremum(b, x, axis, keepdims, largest=True), self)
+        return largest(self, axis, keepdims)
 
     def min(self, axis: Axes = None, keepdims: bool = False) -> Any:
-        return numbers(lambda b, x: numeric.extremum(b, x, axis, keepdims, largest=False), self)
+        return smallest(self, axis, keepdims)
 
     def reshape(self, *shape: Any) -> Any:
         """`reshape(2, 3)` or `reshape((2, 3))`; one size may be -1."""
-        return reshaped(self, shape[0] if len(shape) == 1 else shape)
+        return reshape(self, shape[0] if len(shape) == 1 else shape)
 
     def ravel(self) -> Any:
         return self.reshape(-1)
@@ -170,11 +173,11 @@ class Tensor(Traced):
     def transpose(self, *axes: Any) -> Any:
         """Without axes: all of them reversed."""
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
-        return apply(lambda b, x: numeric.permuted(b, x, order), self)
+        return transpose(self, order)
 
     def astype(self, dtype: object) -> Any:
         """Elements of another type."""
-        return apply(lambda b, x: numeric.convert(b, x, named_type(dtype)), self)
+        return cast(self, dtype)
 
     # --- what a traced value cannot do -----------------------------------------------------------
 
@@ -210,10 +213,10 @@ class Tensor(Traced):
         raise _no_number("item")
 
     def __setitem__(self, index: object, value: object) -> NoReturn:
-        raise _refused(
-            "a traced value does not change: make a new one with gc.where, gc.concatenate, "
-            "gc.stack or gc.pad"
-        )
+        raise _unchanging()
+
+    def __delitem__(self, index: object) -> NoReturn:
+        raise _unchanging()
 
     def __array__(self, *_given: object, **_named: object) -> NoReturn:
         raise _refused(
@@ -225,19 +228,23 @@ class Tensor(Traced):
         self, ufunc: np.ufunc, method: str, *inputs: object, **named: object
     ) -> Any:
         """numpy's operators with an array on the left; its functions are an error."""
+        if named.get("out") is not None:
+            raise _refused(
+                "numpy cannot write a traced value into an array: in place of `a += x` and out=a "
+                "use a = a + x"
+            )
         rule = _UFUNCS.get(ufunc.__name__) if method == "__call__" and not named else None
         if rule is None:
-            raise _refused(f"np.{ufunc.__name__} cannot take a traced value: {_instead(ufunc)}")
+            name = ufunc.__name__
+            called = name if method == "__call__" else f"{name}.{method}"
+            raise _refused(f"np.{called} cannot take a traced value: {in_place_of(name, method)}")
         return rule(*inputs)
 
     def __array_function__(
-        self, function: Any, _types: object, _inputs: object, _named: object
+        self, function: object, _types: object, _inputs: object, _named: object
     ) -> NoReturn:
-        raise _refused(f"np.{function.__name__} cannot take a traced value: {_instead(function)}")
-
-
-def _instead(function: Any) -> str:
-    return f"use gc.{function.__name__}, if there is one, or what docs/tensor.md lists"
+        name = numpy_name(function)
+        raise _refused(f"np.{name} cannot take a traced value: {in_place_of(name)}")
 
 
 def _refused(message: str) -> GraphcError:
@@ -247,7 +254,14 @@ def _refused(message: str) -> GraphcError:
 def _no_number(how: str) -> GraphcError:
     return _refused(
         f"{how}() of a traced value: its elements are not known while the function is traced; "
-        "return it from the function, or go on with arrays"
+        "return it from the function, or go on with arrays (to fill one by elements: gc.stack)"
+    )
+
+
+def _unchanging() -> GraphcError:
+    return _refused(
+        "a traced value does not change: make a new one with gc.where, gc.concatenate, "
+        "gc.stack or gc.pad"
     )
 
 
@@ -272,7 +286,7 @@ def emit(operands: Sequence[Any], make: Callable[[Trace], Value]) -> Any:
                 "argument-type",
                 f"requires arrays and numbers, got {type(operand).__name__}"
                 + (
-                    "; join several values with gc.stack"
+                    "; make one of it with np.array, of traced values with gc.stack"
                     if isinstance(operand, tuple | list)
                     else ""
                 ),
@@ -291,7 +305,8 @@ def emit(operands: Sequence[Any], make: Callable[[Trace], Value]) -> Any:
 def binary(function: Callable[[Any, Any], Any], x: object, y: object) -> Any:
     """`function`, or Python's own error where an operand is nothing to compute with."""
     for operand in (x, y):
-        if not isinstance(operand, Traced | np.ndarray) and not is_number(operand):
+        # A list is refused by `function`, with what to write: Python would try to repeat it.
+        if not isinstance(operand, Traced | np.ndarray | tuple | list) and not is_number(operand):
             return NotImplemented
     return function(x, y)
 
@@ -364,6 +379,24 @@ def power(x: Any, exponent: Any) -> Any:
     return floats(numeric.general_power, x, exponent)
 
 
+def negative(x: Any) -> Any:
+    """-x."""
+    return numbers(elementwise(ops.NEG), x)
+
+
+def absolute(x: Any) -> Any:
+    """|x|, with slope 0 at 0."""
+    return numbers(elementwise(ops.ABS), x)
+
+
+def cast(x: Any, dtype: Any) -> Any:
+    """Elements of another type: "f32", "f64", "i32", "i64", "i1", or a numpy type.
+
+    A float becomes an integer by cutting off, within the integer's range; nan becomes 0.
+    """
+    return apply(lambda b, v: numeric.convert(b, v, named_type(dtype)), x)
+
+
 def matmul(x: Any, y: Any) -> Any:
     """numpy's `@`, of floating-point numbers."""
     return floats(numeric.matmul, x, y)
@@ -380,10 +413,29 @@ def total(x: Any, axis: Axes = None, keepdims: bool = False) -> Any:
     return emit([x], make)
 
 
-def reshaped(x: Any, shape: Any) -> Any:
+def average(x: Any, axis: Axes = None, keepdims: bool = False) -> Any:
+    return floats(lambda b, v: numeric.average(b, v, axis, keepdims), x)
+
+
+def largest(x: Any, axis: Axes = None, keepdims: bool = False) -> Any:
+    return numbers(lambda b, v: numeric.extremum(b, v, axis, keepdims, largest=True), x)
+
+
+def smallest(x: Any, axis: Axes = None, keepdims: bool = False) -> Any:
+    return numbers(lambda b, v: numeric.extremum(b, v, axis, keepdims, largest=False), x)
+
+
+def transpose(x: Any, axes: Sequence[int] | None = None) -> Any:
+    """The axes in this order; reversed for None."""
+    return apply(lambda b, v: numeric.permuted(b, v, axes), x)
+
+
+def reshape(x: Any, shape: Any) -> Any:
+    """The elements in row-major order under another shape; one size may be -1."""
+
     def rule(b: IRBuilder, value: Value) -> Value:
         size = type_of(value).bound_elements
-        return numeric.reshape(b, value, numeric.full_shape(shape, size))
+        return numeric.reshape(b, value, full_shape(shape, size))
 
     return apply(rule, x)
 

@@ -6,8 +6,10 @@ All uses of a row stand in one network, so that one compilation serves every sha
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -21,8 +23,8 @@ from graphc.ir.types import DType
 from graphc.ops.nodes.layout import node_type
 from graphc.runtime.executable import Executable
 from graphc.support.diagnostics import render
+from tests.conformance.check import not_contiguous, same_bits
 from tests.conformance.node_table import BOUND, SAMPLES, Leaf, NodeRow, Use
-from tests.support.ulp import largest_ulp
 
 Array = np.ndarray
 
@@ -34,12 +36,19 @@ _LEAVES = ("input", "sparse_input", "parameter")  # operands and the node under 
 
 @dataclass
 class NodeOutcome:
-    """What was compared: shape classes, runs of them, a sentence per failure, the largest error."""
+    """What was compared: shape classes, a sentence for each run that failed, the largest error.
+
+    kinds  the runs by what was tried: a fill, or `views`, the same numbers not contiguous
+    """
 
     classes: int = 0
-    runs: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
     max_ulp: float = 0.0
+
+    @property
+    def runs(self) -> int:
+        return self.kinds.total()
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,7 @@ class _Part:
 
 
 def check_node(row: NodeRow, dtype: DType, backend: str) -> NodeOutcome:
-    """Every use of the row with every number of samples, ordinary and special numbers."""
+    """Every use of the row with every number of samples, ordinary, special and as views."""
     if row.kind == "statistic":
         return _check_statistic(row, dtype, backend)
     builder, parts = _network(row)
@@ -62,28 +71,49 @@ def check_node(row: NodeRow, dtype: DType, backend: str) -> NodeOutcome:
         for count in SAMPLES:
             seed = zlib.crc32(f"{row.op} {dtype} {fill} {count}".encode())
             leaves = _values(row, parts, dtype, fill, count, np.random.default_rng(seed))
-            got = _run(executable, builder, leaves)
-            exact, plain, magnitude = _references(row, builder, leaves, dtype)
+            got = _run(executable, builder, leaves, np.ascontiguousarray)
+            views = partial(not_contiguous, choice=seed)
+            viewed = _run(executable, builder, leaves, views)
+            references = _references(row, builder, leaves, dtype)
             for part in parts:
                 if not part.use.has_samples and count != SAMPLES[0]:
                     continue
                 if fill == "special" and part.use.skips_zeros and row.op not in _LEAVES:
                     continue
-                outcome.runs += 1
+                outcome.kinds[fill] += 1
                 found = _shown(got[part.node], builder, part.node)
                 operands = [leaves[n].astype(WIDER[dtype]) for n in part.leaves]
-                wanted, plainly = exact[part.node], plain[part.node].astype(dtype.numpy)
-                if row.exact is not None:
-                    with np.errstate(all="ignore"):
-                        wanted = row.exact(*operands)
-                        plainly = wanted.astype(dtype.numpy)
-                size = magnitude.get(part.node)
-                problem = row.judge.check(found, wanted, plainly, operands, size)
+                problem, error = _compare(row, part.node, dtype, found, operands, references)
                 if problem:
                     outcome.failures.append(f"{part.use}, N = {count}, {fill}: {problem}")
                 elif fill == "ordinary":
-                    outcome.max_ulp = max(outcome.max_ulp, largest_ulp(found, wanted))
+                    outcome.max_ulp = max(outcome.max_ulp, error)
+                if any(x.size > 1 for x in operands):
+                    outcome.kinds["views"] += 1
+                    if not same_bits(viewed[part.node], got[part.node]):
+                        here = f"{part.use}, N = {count}, {fill}"
+                        outcome.failures.append(f"{here}: another result of views")
     return outcome
+
+
+def _compare(
+    row: NodeRow,
+    node: str,
+    dtype: DType,
+    found: Array,
+    operands: list[Array],
+    references: tuple[dict[str, Array], dict[str, Array], dict[str, Array]],
+) -> tuple[str, float]:
+    """What is wrong with a node's value, and its largest error; operands in the wider type."""
+    exact, plain, magnitude = references
+    wanted, plainly = exact[node], plain[node].astype(dtype.numpy)
+    if row.exact is not None:
+        with np.errstate(all="ignore"):
+            wanted = row.exact(*operands)
+            plainly = wanted.astype(dtype.numpy)
+    problem = row.judge.check(found, wanted, plainly, operands, magnitude.get(node))
+    error = row.judge.error(found, wanted, operands, magnitude.get(node))
+    return problem, 0.0 if problem else error
 
 
 def _network(row: NodeRow) -> tuple[GraphBuilder, list[_Part]]:
@@ -147,13 +177,17 @@ def _with_corners(rng: np.random.Generator, x: Array, dtype: DType, *, tame: boo
 
 
 def _run(
-    executable: Executable, builder: GraphBuilder, leaves: Mapping[str, Array]
+    executable: Executable,
+    builder: GraphBuilder,
+    leaves: Mapping[str, Array],
+    arranged: Callable[[Array], Array],
 ) -> Mapping[str, Array]:
+    """A call with every array as `arranged` lays it out in memory."""
     for name in builder.model.values:
-        builder.model.values[name] = np.ascontiguousarray(leaves[name])
+        builder.model.values[name] = arranged(leaves[name])
     # A sparse input is two arguments, NAME.indices and NAME.values, and is given as one array.
     names = {a.name.partition(".")[0] for a in executable.signature.with_role("input")}
-    return executable(**{n: np.ascontiguousarray(leaves[n].T) for n in names})
+    return executable(**{n: arranged(leaves[n].T) for n in names})
 
 
 def _references(
@@ -191,7 +225,7 @@ def _check_statistic(row: NodeRow, dtype: DType, backend: str) -> NodeOutcome:
         builder.model.convert(dtype)  # a network holds its values in one element type
         precompute(builder.model, {n: x.T for n, x in leaves.items()}, backend=backend)
         for part in parts:
-            outcome.runs += 1
+            outcome.kinds["ordinary"] += 1
             (x,) = (leaves[n].astype(np.longdouble) for n in part.leaves)
             exact = _statistic(row.op, x)
             found = builder.model.values[part.node]
@@ -200,7 +234,7 @@ def _check_statistic(row: NodeRow, dtype: DType, backend: str) -> NodeOutcome:
             if problem:
                 outcome.failures.append(f"{part.use}, N = {count}: {problem}")
             else:
-                outcome.max_ulp = max(outcome.max_ulp, largest_ulp(found, exact))
+                outcome.max_ulp = max(outcome.max_ulp, row.judge.error(found, exact, [x]))
     return outcome
 
 

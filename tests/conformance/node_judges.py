@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tests.support.ulp import largest_ulp
+
 Array = np.ndarray
 Bound = Callable[..., Array]
 """(exact result, *exact operands) -> the error allowed, in u, of the result's shape."""
@@ -26,11 +28,14 @@ class NodeJudge:
 
     terms  of a node that is a sum of products: how many, from the exact operands. Its bound is
            2 terms u times the node of the operands' absolute values.
+    size   of a node whose terms may cancel and that has no `terms`: the absolute values of each
+           element's terms, added; with the arguments of `bound`
     """
 
     name: str
     bound: Bound | None = None
     terms: Callable[..., float] | None = None
+    size: Bound | None = None
 
     def check(
         self,
@@ -67,6 +72,18 @@ class NodeJudge:
             f"({int(np.sum(~same))} of {same.size} wrong)"
         )
 
+    def error(
+        self,
+        got: Array,
+        exact: Array,
+        operands: Sequence[Array],
+        magnitude: Array | None = None,
+    ) -> float:
+        """The largest error in units in the last place of what is added (see `largest_ulp`)."""
+        with np.errstate(all="ignore"):
+            size = magnitude if self.size is None else self.size(exact, *operands)
+        return largest_ulp(got, exact, size)
+
     def _allowed(self, exact: Array, operands: Sequence[Array], magnitude: Array | None) -> Array:
         if self.bound is not None:
             return self.bound(exact, *operands)
@@ -85,26 +102,10 @@ def relative(roundings: float) -> NodeJudge:
 FUNCTION = NodeJudge("4 ulp", lambda v, *_: FUNCTION_ERROR * np.abs(v))
 
 
-def _product(_v: Array, a: Array, b: Array) -> Array:
-    return 2 * a.shape[1] * (np.abs(a) @ np.abs(b))
-
-
-def _transposed_product(_v: Array, a: Array, b: Array) -> Array:
-    return 2 * a.shape[0] * (np.abs(a).T @ np.abs(b))
-
-
-def _total(_v: Array, x: Array) -> Array:
-    return 2.0 * x.size * np.sum(np.abs(x)).reshape(1, 1)
-
-
-def _column_total(_v: Array, x: Array) -> Array:
-    return 2.0 * x.shape[0] * np.sum(np.abs(x), axis=0, keepdims=True)
-
-
-PRODUCT = NodeJudge("2 k u |A||B|", _product)
-TRANSPOSED_PRODUCT = NodeJudge("2 k u |A|'|B|", _transposed_product)
-TOTAL = NodeJudge("2 n u sum|x|", _total)
-COLUMN_TOTAL = NodeJudge("2 rows u sum|x|", _column_total)
+PRODUCT = NodeJudge("2 k u |A||B|", terms=lambda a, _b: a.shape[1])
+TRANSPOSED_PRODUCT = NodeJudge("2 k u |A|'|B|", terms=lambda a, _b: a.shape[0])
+TOTAL = NodeJudge("2 n u sum|x|", terms=lambda x: x.size)
+COLUMN_TOTAL = NodeJudge("2 rows u sum|x|", terms=lambda x: x.shape[0])
 
 
 def _depths(x: Array) -> tuple[Array, Array]:
@@ -162,17 +163,21 @@ def _norm(v: Array, x: Array) -> Array:
     return 2.0 * (x.size + 4) * np.abs(v)
 
 
-def _cosine(_v: Array, a: Array, b: Array) -> Array:
+def _cosine_size(_v: Array, a: Array, b: Array) -> Array:
     lengths = np.sqrt(np.sum(a * a, axis=0) * np.sum(b * b, axis=0))
     part = np.sum(np.abs(a * b), axis=0) / np.where(lengths == 0, 1, lengths)
-    return (2.0 * (2 * a.shape[0] + 8) * part).reshape(1, -1)
+    return part.reshape(1, -1)
+
+
+def _cosine(v: Array, a: Array, b: Array) -> Array:
+    return 2.0 * (2 * a.shape[0] + 8) * _cosine_size(v, a, b)
 
 
 CROSS_ENTROPY_WITH_SOFTMAX = NodeJudge("log softmax, then 2 n u sum", _cross_entropy_with_softmax)
 CROSS_ENTROPY = NodeJudge("log, then 2 n u sum", _cross_entropy)
 SQUARE_ERROR = NodeJudge("2 (n + 4) u |V|", _square_error)
 NORM = NodeJudge("2 (n + 4) u |V|", _norm)
-COSINE = NodeJudge("2 (2 rows + 8) u |a||b| / lengths", _cosine)
+COSINE = NodeJudge("2 (2 rows + 8) u |a||b| / lengths", _cosine, size=_cosine_size)
 
 
 def _normalization(v: Array, *_: Array) -> Array:
@@ -184,27 +189,37 @@ def _denormalization(v: Array, x: Array, _m: Array, s: Array) -> Array:
 
 
 NORMALIZATION = NodeJudge("4 u |V|", _normalization)
-DENORMALIZATION = NodeJudge("2 u (|x / s| + |V|)", _denormalization)
+DENORMALIZATION = NodeJudge(
+    "2 u (|x / s| + |V|)", _denormalization, size=lambda v, x, _m, s: np.abs(v) + np.abs(x / s)
+)
 
 
 def _batch_normalization(v: Array, x: Array, *columns: Array) -> Array:
     """Difference, two products and a sum: 4 roundings, and what cancels in the sum."""
+    return 8 * _batch_size(v, x, *columns)
+
+
+def _batch_size(v: Array, x: Array, *columns: Array) -> Array:
     _, bias, _, _ = (np.tile(c, (x.shape[0] // c.shape[0], 1)) for c in columns)
-    return 8 * (np.abs(v) + np.abs(bias))
+    return np.abs(v) + np.abs(bias)
 
 
-BATCH_NORMALIZATION = NodeJudge("8 u (|V| + |bias|)", _batch_normalization)
+BATCH_NORMALIZATION = NodeJudge("8 u (|V| + |bias|)", _batch_normalization, size=_batch_size)
 
 
-def _mean(_v: Array, x: Array) -> Array:
-    return 2.0 * (x.shape[1] + 1) * np.mean(np.abs(x), axis=1, keepdims=True)
+def _mean_size(_v: Array, x: Array) -> Array:
+    return np.mean(np.abs(x), axis=1, keepdims=True)
+
+
+def _mean(v: Array, x: Array) -> Array:
+    return 2.0 * (x.shape[1] + 1) * _mean_size(v, x)
 
 
 def _deviation(v: Array, x: Array) -> Array:
     return 2.0 * (2 * x.shape[1] + 8) * np.abs(v)
 
 
-MEAN = NodeJudge("2 (N + 1) u mean|x|", _mean)
+MEAN = NodeJudge("2 (N + 1) u mean|x|", _mean, size=_mean_size)
 DEVIATION = NodeJudge("2 (2 N + 8) u |V|", _deviation)
 
 
@@ -251,10 +266,16 @@ def _negatives(v: Array, a: Array, _b: Array) -> Array:
     return np.full(v.shape, 2.0 * (2 * a.shape[0] + 8))  # a cosine is at most 1
 
 
+def _path(_v: Array, label: Array, score: Array, transition: Array) -> Array:
+    """No path of labels scores more."""
+    steps = np.max(np.abs(transition)) + 1
+    return np.sum(np.max(np.abs(score), axis=0)) + label.shape[1] * steps
+
+
 def _field(v: Array, label: Array, score: Array, transition: Array) -> Array:
     """log2 T rounds of logarithms of sums over labels, of numbers up to the size of a path."""
     labels, steps = label.shape
-    path = np.sum(np.max(np.abs(score), axis=0)) + steps * (np.max(np.abs(transition)) + 1)
+    path = _path(v, label, score, transition)
     rounds = np.ceil(np.log2(steps + 1))
     return np.full(v.shape, 2 * (path * (2 * rounds + 4) + rounds * (labels + FUNCTION_ERROR)))
 
@@ -262,5 +283,5 @@ def _field(v: Array, label: Array, score: Array, transition: Array) -> Array:
 LOGISTIC = NodeJudge("log, then 2 n u sum", _logistic)
 CLASS_BASED = NodeJudge("scores, log softmax, 2 N u sum", _class_based)
 MIXTURE = NodeJudge("squares, log of sum of exp", _mixture)
-NEGATIVES = NodeJudge("2 (2 rows + 8) u", _negatives)
-FIELD = NodeJudge("log2 N rounds of log of sum of exp", _field)
+NEGATIVES = NodeJudge("2 (2 rows + 8) u", _negatives, size=lambda v, *_: np.ones_like(v))
+FIELD = NodeJudge("log2 N rounds of log of sum of exp", _field, size=_path)

@@ -5,10 +5,12 @@
 Tensor operations by their names, node operations as `node.NAME`. The exit status is 1 if anything
 disagrees.
 
-    cases    runs of one use with one set of operands, compared element by element
+    cases    runs of one use with one set of operands, compared element by element: `ordinary`
+             numbers, `special` values, `views` of both that are not contiguous; for a derivative,
+             uses of the operation, each with every operand in its turn
     classes  different shapes among them (of a node: sizes of operands and numbers of samples)
     ULP      the largest error of an ordinary finite element, in units in the last place of the
-             exact result; where terms cancel in a sum it may be large and within the tolerance
+             exact result; of a sum, of the absolute values of its terms, added
 """
 
 from __future__ import annotations
@@ -24,23 +26,43 @@ from tests.conformance.check import BACKEND_NAMES, check_row
 from tests.conformance.node_check import FLOATS, check_node
 from tests.conformance.node_table import ROWS as NODE_ROWS
 from tests.conformance.node_table import NodeRow
+from tests.conformance.test_gradients import (
+    DIFFERENTIABLE,
+    SMOOTH,
+    compare_second_order,
+    compare_vjp,
+)
+from tests.conformance.test_tangents import (
+    compare_directions,
+    compare_tangent,
+    compare_tangent_of_vjp,
+)
 from tests.support.compiling import load_backend
 from tests.support.op_table import ALL, ROWS, Row
 
 _R = TypeVar("_R")
+
+DERIVATIVES: tuple[tuple[str, Sequence[Row], Callable[[Row], int]], ...] = (
+    ("vjp against differences", DIFFERENTIABLE, compare_vjp),
+    ("vjp of vjp against differences", SMOOTH, compare_second_order),
+    ("jvp against differences", DIFFERENTIABLE, compare_tangent),
+    ("jvp against vjp", DIFFERENTIABLE, compare_directions),
+    ("jvp of vjp against differences", SMOOTH, compare_tangent_of_vjp),
+)
+"""What is checked, of which rows, and by what."""
 
 
 @dataclass
 class Count:
     """What was found so far.
 
-    cases    by (check kind, backend, element type)
-    classes  shape classes of nodes by the same
+    cases    by (level, check, backend, element type)
+    classes  shape classes of ordinary numbers by the same
     ulps     the largest error by (operation, backend, element type)
     """
 
-    cases: Counter[tuple[str, str, DType]] = field(default_factory=Counter)
-    classes: Counter[tuple[str, str, DType]] = field(default_factory=Counter)
+    cases: Counter[tuple[str, str, str, DType]] = field(default_factory=Counter)
+    classes: Counter[tuple[str, str, str, DType]] = field(default_factory=Counter)
     ulps: dict[tuple[str, str, DType], float] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
 
@@ -53,6 +75,7 @@ def report(wanted: Sequence[str], out: TextIO) -> int:
     nodes = [row for row in NODE_ROWS if not wanted or f"node.{row.op}" in wanted]
     nodes = [row for row in nodes if row.kind != "delay"]
     _table("node operations", nodes, FLOATS, _node_line, count, out)
+    _derivatives(rows, count)
     _totals(count, out)
     _largest_errors(count, out)
     out.writelines(f"{failure}\n" for failure in count.failures)
@@ -88,7 +111,9 @@ def _tensor_line(row: Row, count: Count) -> str:
                 cells.append("absent")
             else:
                 outcome = check_row(row, dtype, backend)
-                count.cases[("tensor", name, dtype)] += outcome.cases
+                for kind, cases in outcome.kinds.items():
+                    count.cases[("tensor", kind, name, dtype)] += cases
+                count.classes[("tensor", "ordinary", name, dtype)] += outcome.kinds["ordinary"]
                 if dtype.is_float:
                     count.ulps[(row.op.name, name, dtype)] = outcome.max_ulp
                 cells.append(_cell(outcome.cases, outcome.failures))
@@ -104,8 +129,9 @@ def _node_line(row: NodeRow, count: Count) -> str:
                 cells.append("absent")
                 continue
             outcome = check_node(row, dtype, name)
-            count.cases[("node", name, dtype)] += outcome.runs
-            count.classes[("node", name, dtype)] += outcome.classes
+            for kind, cases in outcome.kinds.items():
+                count.cases[("node", kind, name, dtype)] += cases
+            count.classes[("node", "ordinary", name, dtype)] += outcome.classes
             count.ulps[(f"node.{row.op}", name, dtype)] = outcome.max_ulp
             cells.append(_cell(outcome.runs, outcome.failures))
             count.failures += [f"node.{row.op} {dtype} {name}: {f}" for f in outcome.failures]
@@ -120,13 +146,29 @@ def _line(name: str, tolerance: str, cells: Sequence[str]) -> str:
     return f"{name:<52}{tolerance:<34}" + "".join(f"{c:>15}" for c in cells)
 
 
+def _derivatives(rows: Sequence[Row], count: Count) -> None:
+    wanted = {row.op.name for row in rows}
+    for check, tried, compare in DERIVATIVES:
+        for row in tried:
+            if row.op.name not in wanted:
+                continue
+            try:
+                count.cases[("tensor", check, "reference", DType.F64)] += compare(row)
+            except AssertionError as problem:
+                count.failures.append(f"{row.op.name} {check}: {problem}")
+
+
 def _totals(count: Count, out: TextIO) -> None:
-    out.write(f"{'total':<12}{'backend':<12}{'type':<6}{'cases':>10}{'classes':>10}\n")
-    for key, cases in count.cases.items():
-        kind, backend, dtype = key
+    head = f"{'total':<8}{'check':<32}{'backend':<12}{'type':<6}{'cases':>10}{'classes':>10}"
+    out.write(f"{head}\n")
+    for key, cases in sorted(count.cases.items(), key=lambda item: item[0][:3]):
+        level, check, backend, dtype = key
         classes = str(count.classes[key] or "")
-        out.write(f"{kind:<12}{backend:<12}{dtype!s:<6}{cases:>10}{classes:>10}\n")
-    out.write(f"{'all':<30}{sum(count.cases.values()):>10}\n\n")
+        out.write(
+            f"{level:<8}{check:<32}{backend:<12}{dtype!s:<6}{cases:>10}{classes:>10}".rstrip()
+            + "\n"
+        )
+    out.write(f"{'all':<58}{sum(count.cases.values()):>10}\n\n")
 
 
 def _largest_errors(count: Count, out: TextIO) -> None:

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from graphc.ir.core import Function, IRBuilder, RegionKind, ResultInfo
+from graphc.ir.core import Function, IRBuilder, Module, RegionKind, ResultInfo
 from graphc.ir.evaluate import evaluate
-from graphc.ir.types import TensorType
+from graphc.ir.types import DType, TensorType
+from graphc.ir.verifier import verify_module
+from graphc.ops import elementwise
 from graphc.ops.control import RETURN
 from graphc.passes.synthesize_tangent import synthesize_tangent
 from graphc.support.diagnostics import DiagnosticSink
@@ -25,7 +27,7 @@ from tests.conformance.test_gradients import (
     small_cases,
 )
 from tests.support.differentiate import vjp_function
-from tests.support.op_table import Case, N, Row
+from tests.support.op_table import ROWS, Case, N, Row
 
 Array = np.ndarray
 STEP = 1e-6
@@ -74,7 +76,13 @@ def difference(after: Array, before: Array) -> Array:
 
 @pytest.mark.parametrize("row", DIFFERENTIABLE, ids=names)
 def test_the_tangent_is_the_difference_along_the_direction(row: Row) -> None:
-    for case in small_cases(row):
+    assert compare_tangent(row) >= 10
+
+
+def compare_tangent(row: Row) -> int:
+    """How many cases were compared; an AssertionError for one that is wrong."""
+    cases = small_cases(row)
+    for case in cases:
         operands, which = operands_of(row, case), moving(case.types)
         for chosen in [which, *([i] for i in which)]:
             function = with_tangents(one_operation(row, case), [f"x{i}" for i in chosen])
@@ -83,11 +91,18 @@ def test_the_tangent_is_the_difference_along_the_direction(row: Row) -> None:
             sides = [forward(row.op, case, along(operands, vectors, s * STEP)) for s in (1.0, -1.0)]
             wanted = difference(*sides)
             np.testing.assert_allclose(got["tangent.y"], wanted, RTOL, ATOL, err_msg=case.name)
+    return len(cases)
 
 
 @pytest.mark.parametrize("row", DIFFERENTIABLE, ids=names)
 def test_forward_mode_is_the_transpose_of_reverse_mode(row: Row) -> None:
-    for case in small_cases(row):
+    assert compare_directions(row) >= 10
+
+
+def compare_directions(row: Row) -> int:
+    """How many cases were compared; an AssertionError for one that is wrong."""
+    cases = small_cases(row)
+    for case in cases:
         operands, which = operands_of(row, case), moving(case.types)
         function = with_tangents(one_operation(row, case), [f"x{i}" for i in which])
         vectors = directions(operands, which)
@@ -99,11 +114,18 @@ def test_forward_mode_is_the_transpose_of_reverse_mode(row: Row) -> None:
         terms = [np.sum(gradients[f"dx{i}"] * vectors[f"tangent.x{i}"]) for i in which]
         scale = max(1.0, *(abs(t) for t in terms))
         assert abs(np.sum(u * tangent) - sum(terms)) <= 1e-10 * scale, case.name
+    return len(cases)
 
 
 @pytest.mark.parametrize("row", SMOOTH, ids=names)
 def test_the_vjp_has_a_tangent(row: Row) -> None:
-    for case in small_cases(row):
+    assert compare_tangent_of_vjp(row) >= 10
+
+
+def compare_tangent_of_vjp(row: Row) -> int:
+    """How many cases were compared; an AssertionError for one that is wrong."""
+    cases = small_cases(row)
+    for case in cases:
         operands, which = operands_of(row, case), moving(case.types)
         plain = vjp_function(row.op, case.params, case.types)
         function = vjp_function(row.op, case.params, case.types)
@@ -120,3 +142,29 @@ def test_the_vjp_has_a_tangent(row: Row) -> None:
             wanted = difference(sides[0][name], sides[1][name])
             found = got[f"tangent.{name}"]
             np.testing.assert_allclose(found, wanted, RTOL, ATOL, err_msg=f"{case.name}, {name}")
+    return len(cases)
+
+
+@pytest.mark.parametrize("target", [DType.F32, DType.F64])
+@pytest.mark.parametrize("source", [DType.F32, DType.F64])
+def test_the_tangent_of_a_cast_has_the_element_type_of_its_result(
+    source: DType, target: DType
+) -> None:
+    row = next(r for r in ROWS if r.op is elementwise.CAST)
+    case = next(c for c in row.cases(source) if c.name == f"prime, to {target}")
+    function = with_tangents(one_operation(row, case), ["x0"])
+    sink = DiagnosticSink()
+    verify_module(Module([function], []), sink)
+    assert sink.diagnostics == []
+    x, direction = np.linspace(-3, 3, 7), np.linspace(0.1, 0.7, 7)
+    given = {"x0": x.astype(source.numpy), "tangent.x0": direction.astype(source.numpy)}
+    found = evaluate(function, given, {})["tangent.y"]
+    assert found.dtype == target.numpy
+    np.testing.assert_allclose(found, direction, rtol=1e-6)
+
+
+def test_a_whole_number_has_no_tangent() -> None:
+    row = next(r for r in ROWS if r.op is elementwise.CAST)
+    case = next(c for c in row.cases(DType.F64) if c.name == "prime, to i32")
+    function = with_tangents(one_operation(row, case), ["x0"])
+    assert [r.name for r in function.results] == ["y"]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import graphc as gc
+from tests.support.networks import step_operations
 
 Array = np.ndarray
 BACKENDS = ("reference", "numpy", "llvm")
@@ -55,7 +56,7 @@ def data() -> tuple[dict[str, object], dict[str, Array]]:
     starts, ends = np.array(STARTS)[classes], np.array(ENDS)[classes]
     every = np.arange(WORDS)
     inside = (every >= starts[:, None]) & (every < ends[:, None])
-    by_classes = {
+    by_classes: dict[str, object] = {
         "x": (before, np.arange(SAMPLES + 1)),
         "label": np.stack([after, classes, starts, ends], axis=1),
     }
@@ -107,6 +108,23 @@ def test_it_trains_as_the_softmax_over_all_words_does(backend: str) -> None:
     for name in ("E", "W", "C"):
         np.testing.assert_allclose(one.parameters[name], two.parameters[name], rtol=1e-8)
     assert found[-1].criterion < found[0].criterion
+
+
+def test_a_training_step_has_nothing_as_wide_as_the_vocabulary_but_the_weights() -> None:
+    """No product, and nothing with samples: forward, backward or in the update."""
+    words, largest = 12345, 50
+    text = BY_CLASSES.replace("maxClassSize=5", f"maxClassSize={largest}")
+    net = gc.loads(text.format(words=words, hidden=HIDDEN, classes=CLASSES))
+    operations = step_operations(net)
+    products = [op for op in operations if op.opdef.name == "matmul"]
+    assert products
+    assert not any(
+        str(words) in str(v.type) for op in products for v in (*op.operands, *op.results)
+    )
+    types = {str(v.type) for op in operations for v in (*op.operands, *op.results)}
+    wide = {t for t in types if str(words) in t}
+    assert wide == {f"tensor<{HIDDEN}x{words}xf32>"}
+    assert f"tensor<Nx{largest}xf32>" in types
 
 
 def test_a_class_larger_than_declared_stops_the_training() -> None:

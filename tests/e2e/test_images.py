@@ -112,8 +112,9 @@ def test_dump_shows_what_columns_are_images_of(tmp_path: Path) -> None:
     path.write_text(NETWORK, encoding="utf-8")
     text = graphc("dump", str(path)).out
     assert ": matrix<120x* image 6x5x4>" in text
-    assert ": matrix<90x* image 6x6x5>" not in text  # an even kernel is one row higher: 6x6 before
-    assert "image 6x6x5" in text
+    # With padding an even kernel gives one row more: 6x5 pixels become 6x6, and are then halved.
+    assert text.count(": matrix<180x* image 6x6x5>") == 3  # convolution, bias added, rectified
+    assert ": matrix<30x* image 2x3x5>" in text
     drawing = graphc("dump", str(path), "--format", "dot").out
     assert "MaxPooling 120x*\\nimage 6x5x4" in drawing
 

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 import graphc as gc
-from graphc.driver.compile import lower
 from graphc.driver.options import CompileOptions
-from graphc.ir.core import Operation
 from graphc.ir.types import TensorType
-from graphc.learn.step import training_passes
+from tests.support.commands import COLUMNS, NETWORK, graphc, write_data, write_network
+from tests.support.networks import step_operations
 
 Array = np.ndarray
 BACKENDS = ("reference", "numpy", "llvm")
@@ -239,18 +238,50 @@ def test_sparse_images_have_the_rows_of_the_image() -> None:
     np.testing.assert_allclose(found, 2.0 * net.parameters["W"][None, :, 23])
 
 
+def test_matrices_of_scipy_train_and_are_measured_as_their_dense_twins() -> None:
+    csr_matrix = pytest.importorskip("scipy.sparse").csr_matrix
+    (indices, offsets, values), dense = bags()
+    x, t = csr_matrix((values, indices, offsets), shape=dense.shape), labels(dense)
+    net, twin = network("SparseInput"), network("Input")
+    options = {"epochs": 2, "minibatch": 7, "learning_rate": 0.5, "precision": "f64"}
+    found = gc.train(net, {"x": x, "t": t}, **options)  # type: ignore[arg-type]
+    wanted = gc.train(twin, {"x": dense, "t": t}, **options)  # type: ignore[arg-type]
+    assert found[-1].criterion == pytest.approx(wanted[-1].criterion, rel=1e-11)
+    averages = gc.evaluate(net, {"x": x, "t": t}, precision="f64")
+    assert dict(averages) == pytest.approx(
+        dict(gc.evaluate(twin, {"x": dense, "t": t}, precision="f64"))
+    )
+    scores = gc.compile(net, "z", precision="f64")(x=x.tocsc()[:1])["z"]
+    np.testing.assert_allclose(scores, gc.compile(net, "z", precision="f64")(x=dense[:1])["z"])
+
+
+def test_commands_take_columns_for_a_sparse_input(tmp_path: Path) -> None:
+    """Each of them gives what it gives for the network's dense twin."""
+    printed: list[list[str]] = []
+    for input in ("SparseInput", "Input"):
+        text = NETWORK.replace("features = Input", f"features = {input}")
+        data, model = write_data(tmp_path), tmp_path / f"{input}.safetensors"
+        columns = ("--data", data, *COLUMNS, "--precision", "double")
+        rates = ("--learning-rate", "4", "--minibatch", "10", "--epochs", "3")
+        trained = graphc("train", write_network(tmp_path, text), *columns, *rates, "-o", model)
+        samples = "\n".join(" ".join(line.split()[:2]) for line in data.read_text().splitlines())
+        measured = graphc("eval", model, *columns)
+        computed = graphc("run", model, "--precision", "double", stdin=samples.encode())
+        assert (trained.code, measured.code, computed.code) == (0, 0, 0)
+        printed.append([*measured.out.split(), *computed.out.split()])
+    assert len(printed[0]) == 4 + 2 * 60
+    assert printed[0][::2][:2] == ["CE", "Err"]
+    for one, two in zip(printed[0][1:4:2], printed[1][1:4:2], strict=True):
+        assert float(one) == pytest.approx(float(two), rel=1e-6)
+    scores = [np.array(row[4:], float) for row in printed]
+    np.testing.assert_allclose(scores[0], scores[1], rtol=1e-9)
+
+
 # --- how it is computed ---
 
 
-def step_operations(text: str, words: int) -> list[Operation]:
-    net = network("SparseInput", text, words)
-    options = CompileOptions(backend="reference", batch=16)
-    _, passes = training_passes(net.model, gc.SGD(learning_rate=0.1), options)
-    return list(lower(net.model, passes, options).function.block)
-
-
 def test_a_training_step_has_no_product_and_no_array_as_wide_as_a_sparse_input() -> None:
-    operations = step_operations(BAG_OF_WORDS, 12345)
+    operations = step_operations(network("SparseInput", BAG_OF_WORDS, 12345))
     names = [op.opdef.name for op in operations]
     assert "put_add" not in names
     assert names.count("lookup_sum") == 1
@@ -269,7 +300,7 @@ def test_a_training_step_has_no_product_and_no_array_as_wide_as_a_sparse_input()
 def test_a_step_through_a_lookup_table_looks_up_each_block() -> None:
     text = EMBEDDINGS.replace("z = ", "y = ").replace("tag=output", "")
     text += "z = SumElements(y, tag=criterion)\n"
-    names = [op.opdef.name for op in step_operations(text, WORDS)]
+    names = [op.opdef.name for op in step_operations(network("SparseInput", text))]
     assert "put_add" not in names
     assert names.count("lookup_sum") == 3
     assert names.count("lookup_outer") == 3
@@ -318,6 +349,9 @@ def test_a_file_with_a_sparse_input_is_refused_by_name(name: str, tmp_path: Path
         emit(network("SparseInput").model, request, CompileOptions())
     assert caught.value.diagnostics[0].slug == "not-supported"
     assert "`x` is a sparse input" in caught.value.diagnostics[0].message
+    span = caught.value.diagnostics[0].span
+    assert span is not None
+    assert (span.line, span.column) == (2, 5)
     assert not list(tmp_path.iterdir())
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import graphc as gc
+from tests.support.commands import COLUMNS, NETWORK, graphc, write_data, write_network
 
 Array = np.ndarray
 
@@ -89,3 +91,34 @@ def test_a_row_that_is_constant_in_the_minibatch_trains_to_numbers(backend: str)
     for _ in range(3):
         step(**data)
     assert all(np.all(np.isfinite(v)) for v in net.parameters.values())
+
+
+NORMALISED = """
+scale = Parameter(0, init=fixedValue, value=1)
+bias = Parameter(0, init=fixedValue, value=0)
+mean = Parameter(0, init=fixedValue, value=0, needGradient=false)
+inverse = Parameter(0, init=fixedValue, value=1, needGradient=false)
+n = BatchNormalization(features, scale, bias, mean, inverse, expAvgFactor=0.2)
+d = Dropout(n)
+"""
+
+
+def test_a_model_of_the_command_line_is_measured_by_its_running_values(tmp_path: Path) -> None:
+    text = NETWORK.replace("Times(W, features)", "Times(W, d)") + NORMALISED
+    data, model = write_data(tmp_path), tmp_path / "net.safetensors"
+    trained = graphc(
+        *("train", write_network(tmp_path, text), "--data", data, *COLUMNS, "--epochs", "6"),
+        *("--minibatch", "10", "--learning-rate", "0.5", "--dropout", "0.3*3:0", "-o", model),
+    )
+    measured = graphc("eval", model, "--data", data, *COLUMNS, "--json")
+    assert (trained.code, measured.code) == (0, 0)
+    found = json.loads(measured.out)["averages"]
+    assert found["Err"] < 0.1
+    p = gc.load(model).parameters
+    rows = np.loadtxt(data)
+    normal = (rows[:, :2] - p["mean"].T) * p["inverse"].T * p["scale"].T + p["bias"].T
+    scores = normal @ p["W"].T + p["b"].T
+    own = scores[np.arange(len(rows)), rows[:, 2].astype(int)]
+    expected = np.mean(np.log(np.exp(scores).sum(axis=1)) - own)
+    assert found["CE"] == pytest.approx(expected, rel=1e-5)
+    np.testing.assert_allclose(p["inverse"][:, 0], 1 / rows[:, :2].std(axis=0), rtol=0.2)

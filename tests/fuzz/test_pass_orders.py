@@ -16,7 +16,7 @@ from graphc.passes.expand_nodes import ExpandNodes
 from graphc.passes.infer_shapes import InferShapes
 from graphc.passes.manager import PassManager
 from graphc.passes.synthesize_gradient import SynthesizeGradient
-from tests.support.network_judge import expectations
+from tests.support.network_judge import arguments_of, expectations, sizes_of
 from tests.support.random_networks import RandomNetwork, random_network
 
 ORDERS = 300
@@ -48,12 +48,9 @@ def judge(seed: int) -> str | None:
     module = expanded(network, dtype)
     PassManager(pipeline(text), verify=True, check_claim=True).run(module, default_context())
     (function,) = module.functions
-    given = {a.name or "": network.leaves[a.name or ""] for a in function.arguments}
-    arguments = {
-        n: np.ascontiguousarray(x.T if n in network.with_samples else x, dtype.numpy)
-        for n, x in given.items()
-    }
-    results = evaluate(function, arguments, {"N": network.samples})
+    given = arguments_of(network, function, dtype.numpy.type)
+    arguments = {n: np.ascontiguousarray(x) for n, x in given.items()}
+    results = evaluate(function, arguments, sizes_of(network, function))
     problems = [f"`{n}`: {p}" for n, x in results.items() if (p := expected[n].problem(x))]
     if not problems and results.keys() == expected.keys():
         return ""

@@ -27,11 +27,16 @@ Fill = Literal["ordinary", "special"]
 
 @dataclass(frozen=True)
 class Judge:
-    """A tolerance, why it is that large, and the check."""
+    """A tolerance, why it is that large, and the check.
+
+    adds  whether each element is a sum of products of the operands, so that the operation of their
+          absolute values gives the size of what is added
+    """
 
     name: str
     reason: str
     check: Check
+    adds: bool = False
 
 
 def _exact(_op: OpDef, _params: Params, _operands: Sequence[Array], got: Array, want: Array) -> str:
@@ -88,7 +93,7 @@ def sums() -> Judge:
         size = np.sum(np.abs(wide), axis=params.axes, keepdims=True)
         return _within(got, exact, 2 * count * _unit(got) * size)
 
-    return Judge("2 n u sum|x|", "the order of additions is the backend's", check)
+    return Judge("2 n u sum|x|", "the order of additions is the backend's", check, adds=True)
 
 
 def products() -> Judge:
@@ -104,7 +109,7 @@ def products() -> Judge:
         bound = 2 * math.prod(inner) * (_unit(got) * size + tiny)
         return _within(got, _product(params, a, b), bound)
 
-    return Judge("2 k u |a||b|", "the order of additions is the backend's", check)
+    return Judge("2 k u |a||b|", "the order of additions is the backend's", check, adds=True)
 
 
 def _product(params: MatmulParams, a: Array, b: Array) -> Array:
@@ -132,7 +137,7 @@ def lookups() -> Judge:
         tiny = float(np.finfo(got.dtype).smallest_subnormal)
         return _within(got, exact, 2 * count * (_unit(got) * size + tiny))
 
-    return Judge("2 n u sum|x|", "the order of additions is the backend's", check)
+    return Judge("2 n u sum|x|", "the order of additions is the backend's", check, adds=True)
 
 
 def _reference(op: OpDef, params: Params, operands: Sequence[Array]) -> Array:

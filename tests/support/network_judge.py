@@ -89,14 +89,14 @@ def expectations(network: RandomNetwork, dtype: DType) -> dict[str, Expected] | 
     function = _expanded(network, dtype)
     exact = _values(network, WIDER[dtype]) | _gradients(
         evaluate_in(
-            function, _arguments(network, function, WIDER[dtype]), _sizes(network, function)
+            function, arguments_of(network, function, WIDER[dtype]), sizes_of(network, function)
         )
     )
-    arguments = _arguments(network, function, dtype.numpy.type)
+    arguments = arguments_of(network, function, dtype.numpy.type)
     plain = [_values(network, dtype.numpy.type)]
     for move in range(1 + MOVED):
         rng = np.random.default_rng(move) if move else None
-        plain.append(evaluate_in(function, arguments, _sizes(network, function), rng))
+        plain.append(evaluate_in(function, arguments, sizes_of(network, function), rng))
     expected: dict[str, Expected] = {}
     for name, value in exact.items():
         error = max(_distance(p[name], value) for p in plain if name in p)
@@ -125,7 +125,8 @@ def _distance(a: Array, b: Array) -> float:
     return float(np.max(np.abs(a - b), initial=0.0))
 
 
-def _sizes(network: RandomNetwork, function: Function) -> dict[str, int]:
+def sizes_of(network: RandomNetwork, function: Function) -> dict[str, int]:
+    """The size of every dim of the function."""
     sizes = {"N": network.samples}
     arguments = _sparse_arguments(network)
     for argument in function.arguments:
@@ -170,9 +171,10 @@ def _expanded(network: RandomNetwork, dtype: DType) -> Function:
     return function
 
 
-def _arguments(
+def arguments_of(
     network: RandomNetwork, function: Function, number: type[np.floating]
 ) -> dict[str, Array]:
+    """What the function takes, in its layout."""
     sparse = _sparse_arguments(network)
     given = {
         n: x.astype(number) if x.dtype.kind == "f" else x

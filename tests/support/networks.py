@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 import graphc as gc
+from graphc.builder import GraphBuilder
+from graphc.driver.compile import lower
+from graphc.driver.options import CompileOptions
+from graphc.ir.core import Operation
+from graphc.learn.step import training_passes
 
 Array = np.ndarray
 
@@ -32,6 +39,13 @@ def classifier(features: int = 6, hidden: int = 5, labels: int = 3, seed: int = 
     network = gc.loads(CLASSIFIER, defines=sizes, seed=seed)
     assert isinstance(network, gc.Network)
     return network
+
+
+def step_operations(network: GraphBuilder) -> list[Operation]:
+    """What a training step computes, optimised, before operations become kernels."""
+    options = CompileOptions(backend="reference", batch=16)
+    _, passes = training_passes(network.model, gc.SGD(learning_rate=0.1), options)
+    return list(lower(network.model, passes, options).function.block)
 
 
 def classes(samples: int, features: int = 6, labels: int = 3, seed: int = 0) -> dict[str, Array]:
@@ -79,9 +93,8 @@ class PlainClassifier:
         return criterion
 
 
-def central_difference(f: object, x: Array, step: float = 1e-6) -> Array:
+def central_difference(f: Callable[[], float], x: Array, step: float = 1e-6) -> Array:
     """The gradient of `f()` with respect to `x`, which is changed in place and put back."""
-    assert callable(f)
     gradient = np.empty_like(x)
     for index in np.ndindex(x.shape):
         kept = x[index]

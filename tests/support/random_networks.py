@@ -152,7 +152,7 @@ class _Growth:
     def finish(self) -> RandomNetwork:
         """Choose the criterion, other outputs and what to differentiate by."""
         self.is_full = True
-        self._force(_RULES[str(self.rng.choice(_CRITERIA))])
+        self._force_one_of(_CRITERIA)
         criterion = self.entries[-1]
         self.builder.add_tag(criterion.node, "criterion")
         count = int(self.rng.integers(0, 4))
@@ -170,9 +170,9 @@ class _Growth:
             self.seed, self.builder, self.samples, batch, self.leaves, outputs, wrt
         )
 
-    def _force(self, rule: Callable[[_Growth], None]) -> None:
+    def _force_one_of(self, names: Sequence[str]) -> None:
         for _ in range(ATTEMPTS):
-            if self._draw(rule):
+            if self._draw(_RULES[str(self.rng.choice(names))]):
                 return
         raise _Unsuitable
 
@@ -639,6 +639,16 @@ def _negatives(g: _Growth) -> None:
     g.add("cos_distance_with_negative_samples", x, y, **settings)
 
 
+def _crf(g: _Growth) -> None:
+    labels = int(g.rng.integers(1, 4))
+    chosen = np.eye(labels)[:, g.rng.integers(0, labels, g.samples)]
+    label = g.add_leaf("input", chosen, {"rows": labels})
+    scores = g.of_size(labels, None)
+    if not scores.has_samples:
+        raise _Unsuitable
+    g.add("crf", label, scores, g.of_size(labels, labels))
+
+
 def _lookup_table(g: _Growth) -> None:
     x = g.pick()
     words = int(g.rng.choice([d for d in range(1, x.rows + 1) if x.rows % d == 0]))
@@ -654,6 +664,7 @@ _RULES: dict[str, Callable[[_Growth], None]] = {
     "gmm_log_likelihood": _mixture,
     "cos_distance_with_negative_samples": _negatives,
     "lookup_table": _lookup_table,
+    "crf": _crf,
     "times": _times,
     "plus equal": _equal("plus"),
     "plus row": _row_vector("plus"),
@@ -713,6 +724,7 @@ _NUMBERS = frozenset(
         "error_prediction",
         "logistic",
         "class_based_cross_entropy_with_softmax",
+        "crf",
         "sum_elements",
         "matrix_l1_reg",
         "matrix_l2_reg",

@@ -31,11 +31,21 @@ def ulp_distance(got: np.ndarray, exact_value: np.ndarray) -> np.ndarray:
     return np.where(same & ~np.isfinite(rounded), 0, distance)
 
 
-def largest_ulp(got: np.ndarray, exact_value: np.ndarray) -> float:
-    """The largest distance among elements that are finite, 0 if there are none."""
+def largest_ulp(got: np.ndarray, exact_value: np.ndarray, size: np.ndarray | None = None) -> float:
+    """The largest distance among elements that are finite, 0 if there are none.
+
+    size  of each element, the sum of the absolute values of its terms: where terms cancel, the
+          distance is counted in units in the last place of that, since no order of additions could
+          be nearer to what is left
+    """
     with np.errstate(all="ignore"):
         finite = np.isfinite(got) & np.isfinite(exact_value.astype(got.dtype))
-    return float(np.max(ulp_distance(got, exact_value), where=finite, initial=0.0))
+        distance = ulp_distance(got, exact_value)
+        if size is not None:
+            scale = np.maximum(np.abs(exact_value), np.abs(size))
+            unit = np.spacing(scale.astype(got.dtype)).astype(exact_value.dtype)
+            distance = np.abs(got.astype(exact_value.dtype) - exact_value) / unit
+    return float(np.max(distance, where=finite, initial=0.0))
 
 
 def samples(name: str, dtype: DType, *, stride: int = 257, seed: int = 1) -> tuple[np.ndarray, ...]:

@@ -134,3 +134,74 @@ def test_what_makes_no_sense_is_refused(change: dict[str, object], message: str)
 def test_a_function_of_several_numbers_is_refused() -> None:
     with pytest.raises(GraphcError, match="a gradient is of one floating-point number"):
         gc.minimize(lambda x: x * 2.0, np.zeros(3), learner=gc.SGD(learning_rate=1))
+
+
+def test_what_the_mask_holds_back_stays_bit_by_bit() -> None:
+    start = np.full((2, 3), 0.3)
+    mask = np.array([True, False, True])  # one for both rows
+    learner = gc.SGD(learning_rate=0.25, l2=0.1)
+    found = gc.minimize(bowl, start, learner=learner, steps=60, mask=mask)
+    np.testing.assert_array_equal(found.x[:, 1], 0.3)
+    np.testing.assert_allclose(found.x[:, mask], TARGET[:, mask] / 1.05, rtol=1e-9)
+
+
+def test_no_mask_for_one_of_several_arrays_lets_it_move() -> None:
+    def f(x: Any) -> Any:
+        return gc.sum((x["a"] - 1.0) ** 2) + gc.sum((x["b"] - 1.0) ** 2)
+
+    start = {"a": np.zeros(2), "b": np.zeros(2)}
+    mask = {"a": None, "b": np.zeros(2, bool)}
+    found = gc.minimize(f, start, learner=gc.SGD(learning_rate=0.4), steps=40, mask=mask)
+    np.testing.assert_allclose(found.x["a"], 1.0, rtol=1e-9)
+    np.testing.assert_array_equal(found.x["b"], 0.0)
+
+
+def test_a_masked_gradient_that_is_no_number_does_no_harm() -> None:
+    def f(x: Any) -> Any:
+        return gc.sum(gc.sqrt(x))
+
+    start = np.array([0.0, 1.0])
+    mask = np.array([False, True])
+    found = gc.minimize(f, start, learner=gc.SGD(learning_rate=0.1), steps=1, mask=mask)
+    np.testing.assert_allclose(found.x, [0.0, 0.95])
+
+
+@pytest.mark.parametrize(
+    ("mask", "message"),
+    [
+        (np.ones((2, 3)), "a mask requires truth values, got float64"),
+        (np.ones((3, 2), bool), r"a mask of \(2, 3\) is required, got \(3, 2\)"),
+        ((np.ones((2, 3), bool),), "a mask requires the structure of x0"),
+    ],
+)
+def test_a_mask_that_does_not_fit_is_refused(mask: object, message: str) -> None:
+    with pytest.raises(GraphcError, match=message):
+        gc.minimize(bowl, np.zeros((2, 3)), learner=gc.SGD(learning_rate=0.1), mask=mask)
+
+
+def test_each_step_has_its_batch_and_they_end_with_the_last() -> None:
+    def f(x: Any, scale: Any, target: Any) -> Any:
+        return scale * gc.sum((x - target) ** 2)
+
+    targets = [np.full(2, float(t)) for t in (1, 2, 3)]
+    found = gc.minimize(
+        f,
+        np.zeros(2),
+        learner=gc.SGD(learning_rate=0.25),
+        arguments=[2.0],
+        batches=([t] for t in targets),
+    )
+    np.testing.assert_allclose(found.x, 3.0)  # such a step ends at its batch's target
+    np.testing.assert_allclose(found.losses, [4.0, 4.0, 4.0])
+    assert found.loss == pytest.approx(0.0)
+
+
+def test_progress_ends_the_steps() -> None:
+    found = gc.minimize(
+        bowl,
+        np.zeros((2, 3)),
+        learner=gc.SGD(learning_rate=0.1),
+        steps=100,
+        progress=lambda step, loss: step == 4,
+    )
+    assert found.steps == 4

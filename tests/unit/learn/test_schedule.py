@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,10 +55,12 @@ def test_these_all_mean_one_then_two(text: str) -> None:
 def test_a_number_is_a_schedule() -> None:
     assert Schedule.parse(256) == Schedule(((256.0, 1),))
     assert Schedule.parse(0.25) == Schedule(((0.25, 1),))
+    assert Schedule.parse(np.float32(0.25)) == Schedule(((0.25, 1),))  # type: ignore[arg-type]
 
 
 def test_a_sequence_has_one_value_for_each_epoch() -> None:
     assert Schedule.parse([0.5, 0.25]) == Schedule.parse("0.5:0.25")
+    assert Schedule.parse(np.array([0.5, 0.25])) == Schedule.parse("0.5:0.25")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -135,6 +138,14 @@ def test_numbers_are_judged_like_text(given: float | list[float]) -> None:
     with pytest.raises(GraphcError, match="rate: ") as error:
         Schedule.parse(given, option="rate", minimum=0)
     assert error.value.diagnostics[0].slug == "bad-value"
+
+
+@pytest.mark.parametrize(
+    "given", [None, ["1"], [1.0, None], {}, [[1.0]], [1.0, [2.0]], 10**400, 1j]
+)
+def test_what_is_no_number_is_refused(given: float) -> None:
+    with pytest.raises(GraphcError, match="rate: a number, one number per epoch, or text is req"):
+        Schedule.parse(given, option="rate")
 
 
 @pytest.mark.parametrize("runs", [(), ((1.0, 0),), ((math.nan, 1),)])

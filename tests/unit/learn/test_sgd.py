@@ -60,6 +60,8 @@ def test_a_call_without_samples_leaves_the_momentum_at_one() -> None:
         {"learning_rate": 0.1, "momentum_per_sample": 1.5},
         {"learning_rate": 0.1, "l2": -1.0},
         {"learning_rate": 0.1, "l2": math.inf},
+        {"learning_rate": "0.1"},
+        {"learning_rate": 0.1, "momentum": "0.9"},
     ],
     ids=str,
 )

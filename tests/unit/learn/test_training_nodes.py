@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import graphc as gc
+from graphc.builder import GraphBuilder
 from graphc.learn.step import TrainingStep
 from graphc.support.diagnostics import GraphcError
 from tests.support.networks import classes, classifier
@@ -172,6 +175,35 @@ def test_a_step_that_goes_on_where_another_stopped_does_the_same() -> None:
         new.parameters[name][...] = value
     second.steps = first.steps
     assert before + steps_of(second, 3, first=5) == wanted
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", ["sgd", "stepping-heuristic"])
+def test_a_saved_network_goes_on_exactly_where_its_training_stopped(
+    kind: str, backend: str, tmp_path: Path
+) -> None:
+    """All that has to be kept besides the model file: state, count, what a learner remembers."""
+
+    def started(net: GraphBuilder) -> tuple[TrainingStep, gc.SteppingHeuristic | gc.SGD]:
+        if kind == "sgd":
+            learner = gc.SGD(learning_rate=0.5, momentum=0.9, l2=0.001)
+        else:
+            learner = gc.SteppingHeuristic(0.3, history=3, l2=0.001)
+        options = {"learner": learner, "backend": backend, "batch": 16, "dropout": 0.4}
+        return gc.compile_training(net, **options), learner  # type: ignore[arg-type]
+
+    wanted = steps_of(started(network())[0], 12)
+    old = network()
+    first, remembered = started(old)
+    before = steps_of(first, 5)
+    old.save(tmp_path / "net.safetensors")
+    second, learner = started(gc.load(tmp_path / "net.safetensors"))
+    for name, value in first.state.items():
+        second.state[name][...] = value
+    second.steps = first.steps
+    if isinstance(learner, gc.SteppingHeuristic) and isinstance(remembered, gc.SteppingHeuristic):
+        learner.stepping = remembered.stepping
+    assert before + steps_of(second, 7, first=5) == wanted
 
 
 def test_a_count_that_is_not_set_again_gives_other_masks() -> None:

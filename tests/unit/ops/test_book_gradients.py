@@ -398,8 +398,8 @@ def test_pooling_has_the_gradients_of_2_171_and_2_173(op: str) -> None:
     or the pixel's at the window's; what is meant is from the window (i, j) to its pixels."""
     width, height, channels = 5, 4, 2
     settings = "window_width = 3, window_height = 2, step_width = 2, step_height = 1"
-    formula = Formula(op, "2.171", ((image(width, height, channels), 40),), lambda d, v, x: (x,))
-    formula = Formula(formula.op, "2.171", formula.leaves, formula.rule, settings)
+    leaves_of = ((image(width, height, channels), 40),)
+    formula = Formula(op, "2.171, 2.173", leaves_of, lambda d, v, x: (x,), settings)
     net = formula.network()
     leaves = formula.values(net)
     x, d = leaves["x"], leaves["d"]

@@ -137,6 +137,13 @@ def test_names_of_inputs_do_not_distinguish_case() -> None:
     assert results["total"] == 2
 
 
+class SparseMatrix:
+    """What tells a matrix of scipy from an array."""
+
+    def tocsr(self) -> object:
+        return self
+
+
 REFUSED: list[tuple[dict[str, object], str]] = [
     ({"features": np.zeros(3, np.float32)}, r"for one sample x pass x\[None, :\]"),
     ({"features": np.zeros((2, 4), np.float32)}, r"requires shape \(N, 3\).*got shape \(2, 4\)"),
@@ -147,6 +154,7 @@ REFUSED: list[tuple[dict[str, object], str]] = [
     ({"features": np.zeros((2, 3), object)}, "got elements of object"),
     ({"features": np.zeros((2, 3), complex)}, "got elements of complex128"),
     ({"features": [[1, 2, 3], [4]]}, "got no array"),
+    ({"features": SparseMatrix()}, r"got a sparse matrix: give its toarray\(\), or declare"),
     ({"featurs": FEATURES}, "did you mean `features`"),
     ({"Features": FEATURES}, "given twice"),
 ]

@@ -151,6 +151,9 @@ def test_rows_of_rows_are_rows() -> None:
         (np.zeros((2, 3)), "or an array (N, 4); got shape (2, 3)"),
         (np.zeros(4), "got shape (4,)"),
         ([[1], [2, 3]], "got no array"),
+        (([[1], [2, 3]], [0, 1]), "got no array"),
+        (([1], [0, [1]]), "got no array"),
+        (([1], [0, 1], [[1.0], [2, 3]]), "got no array"),
         (np.array([["a", "b", "c", "d"]]), "requires numbers, got elements of <U1"),
         (Csr(OFFSETS, INDICES, VALUES, (4, 5)), "requires 4 columns, got 5"),
         (Csr(OFFSETS, INDICES, VALUES, (3, 4)), "got 4 rows of a matrix of 3"),
@@ -170,7 +173,14 @@ def test_what_is_none_of_the_forms_is_refused(value: object, message: str) -> No
 
 @pytest.mark.parametrize(
     ("value", "count"),
-    [(np.zeros((3, 2)), 3), (np.float32(1), 0), (2.0, 0), ([[1], [2, 3]], 0), (([], []), 0)],
+    [
+        (np.zeros((3, 2)), 3),
+        (np.float32(1), 0),
+        (2.0, 0),
+        ([[1], [2, 3]], 0),
+        (([], []), 0),
+        (([], [0, [1]]), 0),
+    ],
 )
 def test_samples_can_be_counted_before_anything_is_checked(value: object, count: int) -> None:
     assert sample_count(value) == count

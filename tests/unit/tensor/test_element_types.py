@@ -58,6 +58,12 @@ def test_division_and_functions_give_floats(x: Any, wanted: Any) -> None:
     assert dtype_of(gc.mean, x) == wanted
 
 
+@pytest.mark.parametrize("python", [gc.relu, gc.square, abs, lambda a: -a, gc.max, lambda a: a**2])
+def test_what_needs_no_fractions_keeps_integers(python: Any) -> None:
+    assert dtype_of(python, INTS) == np.int32
+    assert dtype_of(python, LONGS) == np.int64
+
+
 @pytest.mark.parametrize(
     ("x", "wanted"), [(INTS, np.int64), (TRUTHS, np.int64), (TWO32, F32), (TWO64, F64)]
 )

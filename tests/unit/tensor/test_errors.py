@@ -71,6 +71,51 @@ def numpy_function(x: Any) -> Any:
     return np.exp(x)  # HERE
 
 
+def numpy_sine(x: Any) -> Any:
+    return np.sin(x)  # HERE
+
+
+def numpy_name_of_a_product(x: Any) -> Any:
+    return np.dot(x, x)  # HERE
+
+
+def numpy_inside_a_namespace(x: Any) -> Any:
+    return np.linalg.norm(x)  # HERE
+
+
+def numpy_without_counterpart(x: Any) -> Any:
+    return np.cumsum(x)  # HERE
+
+
+def numpy_method_of_a_function(x: Any) -> Any:
+    return np.add.reduce(x)  # HERE
+
+
+def numpy_constructor(x: Any) -> Any:
+    return np.full((2,), x[0, 0])  # HERE
+
+
+def addition_in_place(x: Any) -> Any:
+    a = np.zeros((2, 3))
+    a += x  # HERE
+    return a
+
+
+def an_element_of_an_array(x: Any) -> Any:
+    a = np.zeros(3)
+    a[0] = x[0, 0]  # HERE
+    return a
+
+
+def a_deletion(x: Any) -> Any:
+    del x[0]  # HERE
+    return x
+
+
+def list_as_operand(x: Any) -> Any:
+    return x * [1.0, 2.0, 3.0]  # HERE
+
+
 def numpy_reduction(x: Any) -> Any:
     return np.sum(x)  # HERE
 
@@ -155,6 +200,10 @@ def bad_width(x: Any) -> Any:
     return gc.pad(x, ((1, 1),) * 3)  # HERE
 
 
+def negative_size(x: Any) -> Any:
+    return gc.broadcast_to(x, (-1, 2, 3))  # HERE
+
+
 def negative_width(x: Any) -> Any:
     return gc.pad(x, -1)  # HERE
 
@@ -185,6 +234,16 @@ CASES: list[tuple[Callable[..., Any], str, str]] = [
     (an_assignment, "argument-type", "gc.where, gc.concatenate"),
     (membership, "argument-type", "gc.sum(x == item)"),
     (numpy_function, "argument-type", "gc.exp"),
+    (numpy_sine, "argument-type", "np.sin cannot take a traced value: use gc.sin"),
+    (numpy_name_of_a_product, "argument-type", "use x @ y"),
+    (numpy_inside_a_namespace, "argument-type", "np.linalg.norm cannot take"),
+    (numpy_without_counterpart, "argument-type", "docs/tensor.md"),
+    (numpy_method_of_a_function, "argument-type", "np.add.reduce cannot take"),
+    (numpy_constructor, "argument-type", "not a numpy array"),
+    (addition_in_place, "argument-type", "a = a + x"),
+    (an_element_of_an_array, "argument-type", "gc.stack"),
+    (a_deletion, "argument-type", "gc.concatenate"),
+    (list_as_operand, "argument-type", "np.array"),
     (numpy_reduction, "argument-type", "gc.sum"),
     (numpy_array, "argument-type", "gc.stack"),
     (a_math_function, "argument-type", "float()"),
@@ -206,6 +265,7 @@ CASES: list[tuple[Callable[..., Any], str, str]] = [
     (maximum_of_nothing, "bad-value", "elements to compare"),
     (bad_permutation, "bad-value", "each of the 2 axes once"),
     (bad_width, "bad-value", "a pair for each of 2 axes"),
+    (negative_size, "bad-value", "sizes of at least 0"),
     (negative_width, "bad-value", "at least 0"),
     (bad_type, "bad-value", "an element type, one of f32, f64"),
     (pool_apart, "shape-mismatch", "that 2 divides"),
@@ -252,9 +312,17 @@ def test_a_value_that_leaves_its_function_is_an_error() -> None:
 
     gc.function(leak, backend="reference")(X)
     with pytest.raises(gc.GraphcError, match="has returned"):
-        kept[0] + 1
+        _ = kept[0] + 1
     with pytest.raises(gc.GraphcError, match="has returned"):
         gc.function(lambda y: y + kept[0])(X)
+
+
+def test_an_error_of_the_function_itself_stays_what_it_is() -> None:
+    def broken(x: Any) -> Any:
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        gc.function(broken)(X)
 
 
 @pytest.mark.parametrize("result", ["text", object(), ()])

@@ -45,6 +45,28 @@ def test_whole_numbers_are_known_while_it_is_traced() -> None:
     assert power(np.array(2.0), 4) == 15
 
 
+def test_containers_of_arguments_are_told_apart() -> None:
+    traced: list[object] = []
+
+    def total(given: Any, more: Any = 0.0) -> Any:
+        traced.append(given)
+        parts = given.values() if isinstance(given, dict) else given
+        return sum(parts, 0.0) + more
+
+    f = gc.function(total, backend="numpy")
+    for _ in range(2):
+        assert f((1.0, 2.0)) == 3
+        assert f([1.0, 2.0]) == 3
+        assert f((1.0,), 2.0) == 3
+        assert f({"a": 1.0, "b": 2.0}) == 3
+        assert f({"b": 1.0, "a": 2.0}) == 3
+        assert f((), 3.0) == 3
+        assert f((1, 2.0)) == 3
+        assert f((True, 2.0)) == 3
+        assert f((np.int64(1), 2.0)) == 3
+    assert len(traced) == 9
+
+
 @EVERYWHERE
 def test_arguments_and_results_may_be_nested(backend: str) -> None:
     @gc.function(backend=backend)
@@ -114,12 +136,30 @@ def test_a_function_inside_may_use_values_of_the_function_around_it() -> None:
     assert outer(w, x) == pytest.approx(5 * w.sum())
 
 
+def test_it_may_do_so_when_its_arguments_are_plain_numbers() -> None:
+    outer = gc.function(lambda w: gc.function(lambda s: w * s)(3.0) + w, backend="numpy")
+    for _ in range(2):
+        assert outer(np.arange(3.0)).tolist() == [0, 4, 8]
+
+
 def test_without_traced_values_functions_compute_at_once() -> None:
     assert isinstance(gc.exp(np.zeros(2)), np.ndarray)
     assert gc.exp(0.0) == 1
     assert gc.sum([1, 2][0]) == 1
     np.testing.assert_array_equal(gc.concatenate([np.ones(2), np.zeros(1)]), [1, 1, 0])
     np.testing.assert_array_equal(gc.sum(np.ones((100, 2)), 0), [100, 100])
+
+
+@EVERYWHERE
+def test_an_array_may_be_filled_with_a_traced_number(backend: str) -> None:
+    made = gc.function(
+        lambda t: (gc.full((2, 3), t), gc.full(2, t, "i32"), gc.broadcast_to(t, 4)), backend=backend
+    )
+    filled, whole, repeated = made(1.5)
+    np.testing.assert_array_equal(filled, np.full((2, 3), 1.5), strict=True)
+    np.testing.assert_array_equal(whole, np.ones(2, np.int32), strict=True)
+    np.testing.assert_array_equal(repeated, np.full(4, 1.5), strict=True)
+    assert gc.grad(lambda t: gc.sum(gc.full((2, 3), t)))(1.0) == 6
 
 
 def test_numpy_on_the_left_is_as_good_as_on_the_right() -> None:

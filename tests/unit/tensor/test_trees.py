@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphc.tensor.trees import flatten, leaf_count, unflatten
+from graphc.tensor.trees import assembler, flatten, leaf_count, unflatten
 
 TREES: st.SearchStrategy[Any] = st.recursive(
     st.integers() | st.none() | st.text(max_size=2),
@@ -24,6 +24,8 @@ def test_flatten_and_unflatten_are_inverse(tree: Any) -> None:
     leaves, structure = flatten(tree)
     assert unflatten(structure, leaves) == tree
     assert type(unflatten(structure, leaves)) is type(tree)
+    assert assembler(structure)(leaves) == tree
+    assert type(assembler(structure)(leaves)) is type(tree)
     assert leaf_count(structure) == len(leaves)
     assert hash(structure) == hash(flatten(tree)[1])
 

@@ -1,0 +1,93 @@
+"""Shapes and axes of arrays by numpy's rules; nothing is emitted here.
+
+Every function raises TypeRuleError for what does not fit.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+
+from graphc.ir.types import TypeRuleError
+
+Shape = tuple[int, ...]
+Axes = int | Sequence[int] | None
+
+
+def whole(number: object, what: str) -> int:
+    """`number` as an integer, whatever integer type it has."""
+    try:
+        return operator.index(number)  # type: ignore[arg-type]  # that is the question
+    except TypeError:
+        raise TypeRuleError(
+            f"requires {what} to be a whole number, got {number!r}", slug="argument-type"
+        ) from None
+
+
+def one_axis(axis: object, rank: int) -> int:
+    """`axis` counted from the front."""
+    index = whole(axis, "an axis")
+    if not -rank <= index < rank:
+        raise TypeRuleError(
+            f"requires an axis from {-rank} to {rank - 1}, got {index}"
+            if rank
+            else f"requires an array with axes, got axis {index} of a single number",
+            slug="bad-value",
+        )
+    return index % rank
+
+
+def some_axes(axes: Axes, rank: int) -> tuple[int, ...]:
+    """`axes` counted from the front and ascending; all of them for None."""
+    if axes is None:
+        return tuple(range(rank))
+    given = axes if isinstance(axes, tuple | list) else (axes,)
+    found = [one_axis(a, rank) for a in given]
+    if len(set(found)) != len(found):
+        raise TypeRuleError(f"requires every axis once, got {given}", slug="bad-value")
+    return tuple(sorted(found))
+
+
+def common_shape(shapes: Sequence[Shape]) -> Shape:
+    """The shape that numpy's broadcasting gives."""
+    rank = max((len(s) for s in shapes), default=0)
+    padded = [(1,) * (rank - len(s)) + s for s in shapes]
+    result: list[int] = []
+    for sizes in zip(*padded, strict=True):
+        larger = {n for n in sizes if n != 1}
+        if len(larger) > 1:
+            listed = " and ".join(map(str, shapes))
+            raise TypeRuleError(
+                f"requires shapes that broadcast: sizes equal or 1, counted from the last axis; "
+                f"got {listed}",
+                slug="shape-mismatch",
+            )
+        result.append(larger.pop() if larger else 1)
+    return tuple(result)
+
+
+def _sizes(given: object) -> list[int]:
+    sizes = given if isinstance(given, tuple | list) else (given,)
+    return [whole(s, "a size") for s in sizes]
+
+
+def a_shape(given: object) -> Shape:
+    """One size or several as a shape."""
+    shape = _sizes(given)
+    if min(shape, default=0) < 0:
+        raise TypeRuleError(f"requires sizes of at least 0, got {given}", slug="bad-value")
+    return tuple(shape)
+
+
+def full_shape(given: object, size: int) -> Shape:
+    """A shape for `size` elements; one entry of -1 is what is left over."""
+    shape = _sizes(given)
+    known = math.prod(s for s in shape if s != -1)
+    if shape.count(-1) == 1 and known > 0 and size % known == 0:
+        shape[shape.index(-1)] = size // known
+    if min(shape, default=0) < 0 or math.prod(shape) != size:
+        raise TypeRuleError(
+            f"requires a shape of {size} elements, got {given}", slug="shape-mismatch"
+        )
+    return tuple(shape)
