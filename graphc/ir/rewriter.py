@@ -8,7 +8,7 @@ take the location of the one they replace.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from graphc.ir.core import Block, IRBuilder, OpDef, Operation, Trait, Value
@@ -59,8 +59,9 @@ def apply_patterns(
         if op.block is not block:
             continue
         if _is_dead(op):
-            work.update(dict.fromkeys(v.op for v in op.operands if v.op is not None))
+            operands = op.operands
             op.erase()
+            work.update(dict.fromkeys(_looks_new(operands)))
             continue
         pattern = _fire(op, [*table.get(op.opdef, ()), *table.get(None, ())], work, trace)
         if pattern is None:
@@ -88,8 +89,9 @@ def _fire(
         if trace is not None:
             trace.append(Firing(pattern.name, print_operation(op)))
         touched = [*(u for v in op.results for u in v.users())]
-        touched.extend(v.op for v in (*op.operands, *values) if v.op is not None)
+        operands = op.operands
         op.replace_with(values)
+        touched.extend(_looks_new((*operands, *values)))
         made = block.first if before is None else before.next
         while made is not after and made is not None:
             touched.append(made)
@@ -97,6 +99,18 @@ def _fire(
         work.update(dict.fromkeys(touched))
         return pattern
     return None
+
+
+def _looks_new(values: Iterable[Value]) -> Iterator[Operation]:
+    """The operations to look at again once some of `values` have lost or gained a reader.
+
+    Their makers may be dead; an only reader that is left may take over what it reads.
+    """
+    for value in values:
+        if value.op is not None:
+            yield value.op
+        if len(value.uses) == 1:
+            yield from value.users()
 
 
 def _is_dead(op: Operation) -> bool:

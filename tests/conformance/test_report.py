@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 
+import numpy as np
 import pytest
 
 from graphc.ir.types import DType
 from tests.conformance import report
+from tests.conformance.check import not_contiguous
 from tests.conformance.report import Count
+from tests.support.ulp import largest_ulp
 
 
 @pytest.fixture(autouse=True)
@@ -62,3 +65,17 @@ def test_a_wrong_derivative_is_reported(monkeypatch: pytest.MonkeyPatch) -> None
     report._derivatives(report.DIFFERENTIABLE, count)
     assert count.failures == [f"{report.DIFFERENTIABLE[0].op.name} vjp: 3 is not 4"]
     assert count.cases[("tensor", "vjp", "reference", DType.F64)] == 0
+
+
+def test_the_error_of_a_sum_is_measured_by_the_terms_that_cancelled() -> None:
+    got, exact = np.array([2.0**-24], np.float32), np.array([0.0])
+    assert largest_ulp(got, exact) > 1e30
+    assert largest_ulp(got, exact, size=np.array([1.5])) == 0.5
+
+
+def test_a_view_holds_the_same_numbers_in_another_place() -> None:
+    array = np.arange(6.0).reshape(2, 3)
+    views = [not_contiguous(array, choice) for choice in range(3)]
+    assert [v.tolist() for v in views] == [array.tolist()] * 3
+    assert len({v.strides for v in views}) == 3
+    assert not any(v.flags.c_contiguous for v in views)

@@ -105,6 +105,26 @@ def test_operations_that_nobody_reads_any_more_go_away() -> None:
     assert names(module) == ["return"]
 
 
+def only_reader(b: IRBuilder, op: Operation) -> Sequence[Value] | None:
+    """|-x| is |x|, where nobody else reads -x."""
+    inner = op.operands[0].op
+    if inner is None or inner.opdef is not NEG or len(inner.result.uses) > 1:
+        return None
+    return [b.emit_one(ABS, inner.operands[0])]
+
+
+def test_an_only_reader_that_is_left_is_looked_at_again() -> None:
+    module = function(
+        "%a = neg %x : tensor<2xf32>",
+        "%b = abs %a : tensor<2xf32>",
+        "%c = neg %a : tensor<2xf32>",  # becomes x, after which %b is the only reader of %a
+        "%y = add %b, %c : tensor<2xf32>",
+        "return %y",
+    )
+    apply_patterns(module.functions[0].block, [CANCEL, Pattern("only-reader", ABS, only_reader)])
+    assert names(module) == ["abs", "add", "return"]
+
+
 def test_the_trace_says_what_fired_where() -> None:
     module = function("%y = abs %x : tensor<2xf32>", "return %y")
     trace: list[Firing] = []
