@@ -9,7 +9,7 @@ becomes, for `synthesize-tangent{wrt = ["x"]}`,
     }
 
 Source to source, like `synthesize-gradient`: one walk in program order emits each operation's
-`jvp` behind the operation and adds its terms. Only what depends on `wrt` gets a tangent; a result
+`jvp` behind the operation and adds its terms; a loop carries tangents beside its values. Only what depends on `wrt` gets a tangent; a result
 that does not gets zeros. Results that are no floating-point numbers get none. O(operations).
 Source: forward accumulation, Griewank and Walther, "Evaluating Derivatives", chapter 3.
 """
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from graphc.ir.context import Context
@@ -35,7 +36,9 @@ from graphc.ir.printer import print_operation
 from graphc.ir.types import TensorType
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import add
+from graphc.ops.loop import LOOP
 from graphc.passes.invariants import Invariant
+from graphc.passes.loop_tangent import loop_jvp
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.support.diagnostics import DiagnosticSink, suggestion
 
@@ -60,8 +63,7 @@ def synthesize_tangent(
         return False
     tangents = {s: _add_tangent(function, s) for s in sources}
     forward = [op for op in function.block if op is not function.block.terminator]
-    for op in forward:
-        _propagate(op, tangents, sink)
+    _push_forward(forward, tangents, sink)
     terminator = function.block.terminator
     assert terminator is not None
     b = IRBuilder.before(terminator)
@@ -106,9 +108,20 @@ def _add_tangent(function: Function, source: Value) -> Value:
     return function.add_argument(PREFIX + (source.name or ""), source.type, "input")
 
 
+def _push_forward(
+    operations: Sequence[Operation], tangents: dict[Value, Value], sink: DiagnosticSink
+) -> None:
+    """Walk through a block's operations; `tangents` is extended."""
+    for op in operations:
+        _propagate(op, tangents, sink)
+
+
 def _propagate(op: Operation, tangents: dict[Value, Value], sink: DiagnosticSink) -> None:
-    """Note the tangent of `op`'s result, if any operand has one."""
+    """Note the tangents of `op`'s results, if any operand has one."""
     if not any(v in tangents for v in op.operands) or op.opdef.vjp is NotDifferentiable.ZERO:
+        return
+    if op.opdef is LOOP:
+        loop_jvp(op, tangents, partial(_push_forward, sink=sink))
         return
     if op.opdef.jvp is None:
         sink.error(

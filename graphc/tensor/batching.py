@@ -10,31 +10,13 @@ rule for each operation, O(operations). Jacobians are this: all directions in on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
 
-from graphc.ir.codegen import Elementwise
-from graphc.ir.core import Function, IRBuilder, OpDef, Operation, RegionKind, ResultInfo, Value
+from graphc.ir.core import Function, IRBuilder, Operation, RegionKind, ResultInfo, Value
 from graphc.ir.types import TensorType
-from graphc.ops.contraction import MATMUL, MatmulParams, matmul
 from graphc.ops.control import RETURN
-from graphc.ops.movement import (
-    CONCAT,
-    PAD,
-    RESHAPE,
-    REVERSE,
-    SLICE,
-    TRANSPOSE,
-    reshape,
-    transpose,
-)
-from graphc.ops.reduction import BROADCAST, REDUCE_MAX, REDUCE_MIN, REDUCE_SUM, broadcast
-from graphc.ops.windows import OVERLAP_ADD, WINDOWS
+from graphc.passes.batching_rules import batching_rule, repeated
 from graphc.support.diagnostics import fail
-
-Rule = Callable[[IRBuilder, Operation, "Sequence[Value]", "Sequence[bool]", int], Value]
-"""(builder, operation, its new operands, which of them have the new axis, its size) -> result."""
 
 
 def batched(
@@ -56,7 +38,7 @@ def batched(
             with b.at(op.location):
                 _copy(b, op, values, many, size)
     returned = [
-        values[v] if v in many else _repeated(b, values[v], size)
+        values[v] if v in many else repeated(b, values[v], size)
         for v in (function.returned[i] for i in results)
     ]
     b.emit(RETURN, returned)
@@ -73,7 +55,7 @@ def _copy(
         made = b.emit(op.opdef, operands, op.params)
         values.update(zip(op.results, made.results, strict=True))
         return
-    rule = _elementwise if isinstance(op.opdef.codegen, Elementwise) else RULES.get(op.opdef)
+    rule = batching_rule(op)
     if rule is None:
         raise fail(
             "not-supported",
@@ -88,77 +70,3 @@ def _copy(
 def _type(value: Value) -> TensorType:
     assert isinstance(value.type, TensorType)
     return value.type
-
-
-def _repeated(b: IRBuilder, x: Value, size: int) -> Value:
-    dims = _type(x).dims
-    return broadcast(b, reshape(b, x, (1, *dims)), (size, *dims))
-
-
-def _all(b: IRBuilder, operands: Sequence[Value], has: Sequence[bool], size: int) -> list[Value]:
-    """The operands, those without the axis repeated along it."""
-    pairs = zip(operands, has, strict=True)
-    return [v if there else _repeated(b, v, size) for v, there in pairs]
-
-
-def _elementwise(
-    b: IRBuilder, op: Operation, operands: Sequence[Value], has: Sequence[bool], size: int
-) -> Value:
-    return b.emit_one(op.opdef, *_all(b, operands, has, size), params=op.params)
-
-
-def _with_params(change: Callable[[Any, int], Mapping[str, object]]) -> Rule:
-    """A rule that changes the settings: `change` gives the new ones."""
-
-    def rule(
-        b: IRBuilder, op: Operation, operands: Sequence[Value], has: Sequence[bool], size: int
-    ) -> Value:
-        params = replace(op.params, **change(op.params, size))
-        return b.emit_one(op.opdef, *_all(b, operands, has, size), params=params)
-
-    return rule
-
-
-def _shifted(axes: Sequence[int]) -> tuple[int, ...]:
-    return tuple(a + 1 for a in axes)
-
-
-def _matmul(
-    b: IRBuilder, op: Operation, operands: Sequence[Value], has: Sequence[bool], size: int
-) -> Value:
-    params = op.params
-    assert isinstance(params, MatmulParams)
-    x, y = operands
-    if not params.batch and has == [True, False] and not params.transpose_a:
-        # The new axis is one more of x's free ones: a single product with more rows.
-        return matmul(b, x, y, transpose_b=params.transpose_b, contract=params.contract)
-    if not params.batch and has == [False, True] and params.transpose_b:
-        product = matmul(
-            b, x, y, transpose_a=params.transpose_a, transpose_b=True, contract=params.contract
-        )
-        rows = _type(x).rank - params.contract
-        rest = [i for i in range(_type(product).rank) if i != rows]
-        return transpose(b, product, [rows, *rest])
-    both = _all(b, operands, has, size)
-    return b.emit_one(MATMUL, *both, params=replace(params, batch=params.batch + 1))
-
-
-RULES: dict[OpDef, Rule] = {
-    **{
-        op: _with_params(lambda p, _n: {"axes": _shifted(p.axes)})
-        for op in (REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REVERSE)
-    },
-    **{op: _with_params(lambda p, n: {"dims": (n, *p.dims)}) for op in (BROADCAST, RESHAPE)},
-    **{
-        op: _with_params(lambda p, _n: {"axis": p.axis + 1})
-        for op in (CONCAT, WINDOWS, OVERLAP_ADD)
-    },
-    TRANSPOSE: _with_params(lambda p, _n: {"permutation": (0, *_shifted(p.permutation))}),
-    SLICE: _with_params(
-        lambda p, n: {"starts": (0, *p.starts), "stops": (n, *p.stops), "steps": (1, *p.steps)}
-    ),
-    PAD: _with_params(
-        lambda p, _n: {"low": (0, *p.low), "high": (0, *p.high), "inner": (0, *p.inner)}
-    ),
-    MATMUL: _matmul,
-}
