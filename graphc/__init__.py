@@ -95,6 +95,7 @@ if TYPE_CHECKING:
     from graphc.tensor.gradient_check import check_gradient as check_gradient
     from graphc.tensor.jacobian import hessian as hessian
     from graphc.tensor.jacobian import jacobian as jacobian
+    from graphc.tensor.scan import scan as scan
     from graphc.tensor.tensor import Tensor as Tensor
     from graphc.tensor.transforms import grad as grad
     from graphc.tensor.transforms import jvp as jvp
@@ -107,6 +108,7 @@ _HOMES = {
     **dict.fromkeys(("GradientReport", "check_gradient"), "graphc.tensor.gradient_check"),
     **dict.fromkeys(("grad", "jvp", "value_and_grad", "vjp"), "graphc.tensor.transforms"),
     **dict.fromkeys(("hessian", "jacobian"), "graphc.tensor.jacobian"),
+    "scan": "graphc.tensor.scan",
     "Tensor": "graphc.tensor.tensor",
     "compile": "graphc.api",
     "compile_training": "graphc.api",
@@ -192,6 +194,7 @@ __all__ = [
     "power",
     "relu",
     "reshape",
+    "scan",
     "sigmoid",
     "sin",
     "softmax",

@@ -12,7 +12,7 @@ from graphc.passes.infer_shapes import InferShapes
 from graphc.passes.manager import Pass
 from graphc.passes.synthesize_gradient import SynthesizeGradient
 
-OPTIMISE = "simplify,fold-constants,simplify,cse,dce"
+OPTIMISE = "simplify,fold-constants,hoist-loops,simplify,cse,dce"
 KERNELS = "fuse-kernels,plan-memory"
 
 PIPELINES: dict[str, str] = {

@@ -80,6 +80,11 @@ class OpDef:
     expand       node ops: emits the tensor ops that compute it
     expand_training  node ops that compute something else while they are trained: as `expand`, with
                  the training call in place of the element type (ops/nodes/training.py)
+    draw         node ops that are random while they are trained: (builder, op, training call) ->
+                 the numbers [N, rows] of all columns, a last operand of `expand_training`
+    expand_sequences  node ops whose columns look at other columns: as `expand`, where columns are
+                 steps of sequences, with their layout in place of the element type
+                 (ops/nodes/sequence_columns.py)
     refine       node ops: operand types -> what they say about each operand's unknown sizes
     region_types structured ops: (regions, params) -> result types, in place of what `infer` returns
     check        rules beyond types (regions); yields messages
@@ -102,6 +107,8 @@ class OpDef:
     level: Level = Level.TENSOR
     expand: ExpandRule | None = None
     expand_training: ExpandRule | None = None
+    draw: ExpandRule | None = None
+    expand_sequences: ExpandRule | None = None
     refine: RefineRule | None = None
     region_types: RegionTypes | None = None
     check: CheckRule | None = None
@@ -465,7 +472,7 @@ class RegionKind(Enum):
     SSA = "func"
 
 
-ArgumentRole = Literal["input", "parameter", "state", "setting"]
+ArgumentRole = Literal["input", "parameter", "state", "setting", "carried"]
 
 
 @dataclass(frozen=True, slots=True)

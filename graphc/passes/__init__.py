@@ -16,6 +16,7 @@ from graphc.passes.eliminate_dead_code import EliminateDeadCode
 from graphc.passes.expand_nodes import ExpandNodes
 from graphc.passes.fold_constants import FoldConstants
 from graphc.passes.fuse_kernels import FuseKernels
+from graphc.passes.hoist_loops import HoistLoops
 from graphc.passes.infer_shapes import InferShapes
 from graphc.passes.manager import Pass, parse_pipeline
 from graphc.passes.plan_memory import PlanMemory
@@ -39,6 +40,7 @@ PASSES: dict[str, type[Pass]] = {
         FoldConstants,
         EliminateCommonSubexpressions,
         EliminateDeadCode,
+        HoistLoops,
         # kernel level
         FuseKernels,
         PlanMemory,

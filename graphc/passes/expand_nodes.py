@@ -59,12 +59,12 @@ from graphc.ops.nodes.layout import (
     tensor_type,
 )
 from graphc.ops.nodes.leaves import INPUT, PARAMETER, SPARSE_INPUT
+from graphc.ops.nodes.sequence_columns import SequenceColumns
 from graphc.ops.nodes.statistics import STATISTICS, StatisticParams
 from graphc.ops.nodes.training import SEED_LIMIT, TrainingCall
-from graphc.passes.form_loops import Cycle, expand_cycle, find_cycle, is_cycle
+from graphc.passes.form_loops import Cycle, expand_cycle, find_cycle, is_cycle, is_masked
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
-from graphc.passes.sequence_columns import SequenceColumns
 from graphc.support.diagnostics import DiagnosticSink, Note, suggestion
 from graphc.support.graphs import reachable, strongly_connected_components
 
@@ -121,17 +121,20 @@ def _computed_together(
     component: list[Operation], has_time: bool, sink: DiagnosticSink
 ) -> Operation | Cycle | None:
     """A component as a node or a cycle; None after an error."""
-    if not is_cycle(component, inputs_of) and component[0].opdef not in DELAYS:
-        return component[0]
-    cycle = find_cycle(component, inputs_of, sink)
-    if cycle is not None and not has_time:
-        op = cycle.delays[0]
+    cycle = None
+    if is_cycle(component, inputs_of):
+        cycle = find_cycle(component, inputs_of, sink)
+        if cycle is None:
+            return None
+    op = cycle.delays[0] if cycle is not None else component[0]
+    if op.opdef in DELAYS and not has_time:
         message = (
             f"{display_name(op.opdef)} looks along time, which this function does not have: "
             "compile it for sequences (`time=`)"
         )
         sink.error("bad-option", message, op.location)
-    return cycle
+        return None
+    return cycle or op
 
 
 def _read_outside(
@@ -192,6 +195,8 @@ class _Expansion:
         for op, (indices, numbers) in sparse.items():
             with self._builder.at(op.location):
                 rows = node_type(op).rows or 0
+                if self._columns is not None:
+                    numbers = self._columns.masked(self._builder, numbers)
                 self._values[op] = put_add(self._builder, numbers, indices, rows)
             self._values[op].name = op.result.name
 
@@ -209,20 +214,35 @@ class _Expansion:
                 self._columns,
                 self._dtype,
                 self._expand,
+                self._draw(step.order),
             )
         elif step not in self._values:
             last = self._function.block.last
             operands = [self._values[i] for i in inputs_of(step)]
+            operands += self._draw([step]).values()
             with self._builder.at(step.location):
                 self._values[step] = self._expand(self._builder, step, operands)
             if self._columns is not None:
                 made = list(_behind(last, self._function.block))
                 self._columns.mask_reductions(made)
+                if is_masked(step):
+                    self._values[step] = self._columns.masked(self._builder, self._values[step])
             value = self._values[step]
             value.name = value.name or step.result.name
 
+    def _draw(self, nodes: Sequence[Operation]) -> dict[Operation, Value]:
+        """The random numbers of those nodes that are random in this function."""
+        drawn: dict[Operation, Value] = {}
+        for op in nodes:
+            if self._call is not None and op.opdef.draw is not None:
+                with self._builder.at(op.location):
+                    drawn[op] = op.opdef.draw(self._builder, op, self._call)
+        return drawn
+
     def _expand(self, b: IRBuilder, op: Operation, operands: Sequence[Value]) -> Value:
-        if self._call is not None and op.opdef.expand_training is not None:
+        if self._columns is not None and op.opdef.expand_sequences is not None:
+            value = op.opdef.expand_sequences(b, op, operands, self._columns)
+        elif self._call is not None and op.opdef.expand_training is not None:
             value = op.opdef.expand_training(b, op, operands, self._call)
         else:
             assert op.opdef.expand is not None
@@ -249,7 +269,10 @@ class _Expansion:
         return type.with_dims((self._columns.time, self._columns.sequences, *type.dims[1:]))
 
     def _inside(self, value: Value) -> Value:
-        return value if self._columns is None else self._columns.as_columns(self._builder, value)
+        """What callers hand over, as nodes read it: without what they left in the gaps."""
+        if self._columns is None:
+            return value
+        return self._columns.masked(self._builder, self._columns.as_columns(self._builder, value))
 
     def _outside(self, value: Value, op: Operation) -> Value:
         if self._columns is None or not node_type(op).has_samples:

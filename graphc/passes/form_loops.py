@@ -10,13 +10,14 @@
 A cycle is a strongly connected component of the network. It is computed step by step, in time for
 PastValue and against it for FutureValue; everything outside it is computed for all steps at once.
 In the body a delay is a leaf: what its operand was `time_step` steps ago, or the default value
-where that lies outside the sequence. A delay outside every cycle is a loop in which nothing is
-computed.
+where that lies outside the sequence.
+
+Errors name the whole cycle, node by node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from graphc.ir.core import IRBuilder, Operation, Value
@@ -24,10 +25,10 @@ from graphc.ir.types import DType, TensorType
 from graphc.ops.constant import constant, full_like
 from graphc.ops.elementwise import select
 from graphc.ops.loop import loop
-from graphc.ops.nodes.delays import DELAYS, FUTURE_VALUE, PAST_VALUE, DelayParams
-from graphc.ops.nodes.layout import display_name, node_type, tensor_type
+from graphc.ops.nodes.delays import DELAYS, FUTURE_VALUE, DelayParams, look_ahead
+from graphc.ops.nodes.layout import display_name, node_params, node_type, tensor_type
+from graphc.ops.nodes.sequence_columns import SequenceColumns
 from graphc.ops.reduction import broadcast
-from graphc.passes.sequence_columns import SequenceColumns
 from graphc.support.diagnostics import DiagnosticSink, Note
 from graphc.support.graphs import strongly_connected_components, topological_order
 
@@ -59,7 +60,7 @@ def is_cycle(component: Sequence[Operation], inputs: Inputs) -> bool:
 def find_cycle(
     component: Sequence[Operation], inputs: Inputs, sink: DiagnosticSink
 ) -> Cycle | None:
-    """The cycle of a strongly connected component, or of a delay that stands alone.
+    """The cycle of a strongly connected component.
 
     None after errors, which are in the sink.
     """
@@ -143,11 +144,13 @@ def expand_cycle(
     columns: SequenceColumns,
     dtype: DType,
     expand: Expand,
+    drawn: Mapping[Operation, Value],
 ) -> None:
     """Emit the loop of `cycle`; `values` learns the columns [N, rows] of the `wanted` members.
 
     values   of the nodes outside that the cycle reads
     expand   emits what one node computes from its operands
+    drawn    random numbers [N, rows] of members, as a last operand
     """
     members = set(cycle.order)
     sources = dict.fromkeys(inputs(op)[0] for op in cycle.delays)
@@ -158,11 +161,14 @@ def expand_cycle(
     read.update(dict.fromkeys(s for s in sources if s not in members))
     streams = [op for op in read if node_type(op).has_samples]
     shared = [op for op in read if not node_type(op).has_samples]
-    steps = dict.fromkeys(_offset(op) for op in cycle.delays)
+    steps = dict.fromkeys(look_ahead(op) for op in cycle.delays)
+    if any(is_masked(op) for op in cycle.order):
+        steps[0] = None
     masks = [columns.neighbour(b, step) for step in steps]
     sequences = [columns.over_time(b, values[op]) for op in streams]
     for sequence, op in zip(sequences, streams, strict=True):
         sequence.name = sequence.name or op.result.name
+    draws = [columns.over_time(b, value) for value in drawn.values()]
     initial: list[Value] = []
     for source, history in histories.items():
         type = tensor_type(node_type(source), columns.sequences, dtype)
@@ -172,8 +178,10 @@ def expand_cycle(
         inner: IRBuilder, given: Sequence[Value], elements: Sequence[Value], before: Sequence[Value]
     ) -> tuple[list[Value], list[Value]]:
         here = dict(zip(shared, given, strict=True))
-        here.update(zip(streams, elements[len(masks) :], strict=True))
-        valid = dict(zip(steps, elements, strict=False))
+        rest = iter(elements)
+        valid = dict(zip(steps, rest, strict=False))
+        here.update(zip(streams, rest, strict=False))
+        random = dict(zip(drawn, rest, strict=True))
         past: dict[Operation, list[Value]] = {}
         at = 0
         for source, history in histories.items():
@@ -183,9 +191,13 @@ def expand_cycle(
             with inner.at(op.location):
                 if op.opdef in DELAYS:
                     earlier = past[inputs(op)[0]][_params(op).time_step - 1]
-                    here[op] = _delayed(inner, op, earlier, valid[_offset(op)])
+                    here[op] = _delayed(inner, op, earlier, valid[look_ahead(op)])
                 else:
-                    here[op] = expand(inner, op, [here[i] for i in inputs(op)])
+                    operands = [here[i] for i in inputs(op)]
+                    operands += [random[op]] if op in random else []
+                    here[op] = expand(inner, op, operands)
+                if is_masked(op):
+                    here[op] = _without_gaps(inner, here[op], valid[0])
             here[op].name = here[op].name or op.result.name
         after = [v for s in sources for v in [here[s], *past[s][:-1]]]
         return after, [here[op] for op in wanted]
@@ -196,7 +208,7 @@ def expand_cycle(
             columns.time,
             step,
             [values[op] for op in shared],
-            [*masks, *sequences],
+            [*masks, *sequences, *draws],
             initial,
             backward=cycle.backward,
         )
@@ -226,9 +238,14 @@ def _delayed(b: IRBuilder, op: Operation, earlier: Value, valid: Value) -> Value
     return select(b, broadcast(b, valid, earlier.type.dims), earlier, default)
 
 
-def _offset(op: Operation) -> int:
-    """The place in time that the delay looks at, from where it stands."""
-    return -_params(op).time_step if op.opdef is PAST_VALUE else _params(op).time_step
+def is_masked(op: Operation) -> bool:
+    """Whether the node is to be 0 in the gaps of a minibatch of sequences."""
+    return "multiseq" in node_params(op).tags and node_type(op).has_samples
+
+
+def _without_gaps(b: IRBuilder, x: Value, real: Value) -> Value:
+    assert isinstance(x.type, TensorType)
+    return select(b, broadcast(b, real, x.type.dims), x, full_like(b, 0.0, x))
 
 
 def _params(op: Operation) -> DelayParams:

@@ -9,8 +9,9 @@ becomes, for `synthesize-tangent{wrt = ["x"]}`,
     }
 
 Source to source, like `synthesize-gradient`: one walk in program order emits each operation's
-`jvp` behind the operation and adds its terms; a loop carries tangents beside its values. Only what depends on `wrt` gets a tangent; a result
-that does not gets zeros. Results that are no floating-point numbers get none. O(operations).
+`jvp` behind the operation and adds its terms; a loop carries tangents beside its values
+(`loop_tangent.py`). Only what depends on `wrt` gets a tangent; a result that does not gets zeros.
+Results that are no floating-point numbers get none. O(operations).
 Source: forward accumulation, Griewank and Walther, "Evaluating Derivatives", chapter 3.
 """
 

@@ -80,24 +80,6 @@ def _by_name(arrays: Mapping[str, Array], name: str) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class _Port:
-    """What has to be known of an array at every call, looked up once."""
-
-    name: str
-    dtype: np.dtype
-    shape: Shape
-    fixed: tuple[int, ...] | None  # the shape where it holds no dim
-    is_number: bool = False
-
-    @staticmethod
-    def of(port: Argument | Result) -> _Port:
-        fixed = tuple(d for d in port.shape if isinstance(d, int))
-        known = fixed if len(fixed) == len(port.shape) else None
-        is_number = known == (1, 1) and not port.name.startswith(GRADIENT)
-        return _Port(port.name, NUMPY_DTYPES[port.dtype], port.shape, known, is_number)
-
-
-@dataclass(frozen=True, slots=True)
 class _Sparse:
     """Where an input of two arguments goes."""
 
@@ -117,12 +99,12 @@ class _Plan:
 
     compiled: Compiled
     signature: Signature
-    ports: tuple[_Port, ...]
+    ports: tuple[Port, ...]
     inputs: dict[str, int]  # of a sparse one its indices
     sparse: dict[int, _Sparse]
     settings: dict[str, int]
     held: tuple[tuple[int, bool], ...]  # (argument, whether it is state) of parameters and state
-    results: tuple[_Port, ...]
+    results: tuple[Port, ...]
     bounds: dict[str, int]
     updated: frozenset[str | None]
     entries: frozenset[int | str]  # dims of the entries of sparse inputs
@@ -138,12 +120,12 @@ class _Plan:
         return _Plan(
             compiled,
             signature,
-            tuple(_Port.of(a) for a in signature.arguments),
+            tuple(Port.of(a) for a in signature.arguments),
             {name: places[name] for name in signature.input_names},
             {places[s.name]: s for s in sparse},
             {a.name: i for i, a in arguments if a.role == "setting"},
             tuple((i, a.role == "state") for i, a in arguments if a.role in ("parameter", "state")),
-            tuple(_Port.of(r) for r in signature.fresh_results),
+            tuple(Port.of(r) for r in signature.fresh_results),
             {d.name: d.bound for d in signature.dims},
             frozenset(r.updates for r in signature.results),
             frozenset(signature.arguments[s.indices].shape[1] for s in sparse),
@@ -281,7 +263,7 @@ def check_inputs(
             _note_samples(plan.ports[index], sparse.name, len(rows), sizes)
         else:
             port = plan.ports[index]
-            found[port.name] = _input(port, value, sizes)
+            found[port.name] = read_array(port, value, sizes)
     return {name: found[name] for name in plan.inputs}, _samples(sizes)
 
 
@@ -310,7 +292,7 @@ def _bind(plan: _Plan, inputs: Mapping[str, object]) -> tuple[list[Array | None]
             if isinstance(entries, str):
                 sizes[entries] = padded[1].shape[1]
         else:
-            arguments[index] = _input(plan.ports[index], value, sizes)
+            arguments[index] = read_array(plan.ports[index], value, sizes)
     return arguments, sizes
 
 
@@ -334,7 +316,7 @@ def _input_name(plan: _Plan, index: int) -> str:
     return plan.ports[index].name if sparse is None else sparse.name
 
 
-def _note_samples(port: _Port, name: str, samples: int, sizes: dict[str, int]) -> None:
+def _note_samples(port: Port, name: str, samples: int, sizes: dict[str, int]) -> None:
     """Note the samples of a sparse input, which have to be those of the others."""
     dim = port.shape[0]
     assert isinstance(dim, str)
@@ -343,65 +325,6 @@ def _note_samples(port: _Port, name: str, samples: int, sizes: dict[str, int]) -
             "input",
             f"input {name} requires {sizes[dim]} samples as another input has, got {samples}",
         )
-
-
-def _input(port: _Port, value: object, sizes: dict[str, int]) -> Array:
-    """`value` as the array that the input needs; its sizes are noted in `sizes`."""
-    array = value if type(value) is np.ndarray else _as_array(port, value)
-    shape = array.shape
-    if len(shape) != len(port.shape):
-        raise _wrong_shape(port, shape, sizes)
-    for dim, size in zip(port.shape, shape, strict=True):
-        if size != (dim if isinstance(dim, int) else sizes.get(dim, size)):
-            raise _wrong_shape(port, shape, sizes)
-    sizes.update((d, n) for d, n in zip(port.shape, shape, strict=True) if isinstance(d, str))
-    if array.dtype != port.dtype:
-        array = _convert(port, array)
-    flags = array.flags
-    return array if flags.c_contiguous and flags.aligned else np.array(array, order="C")
-
-
-def _as_array(port: _Port, value: object) -> Array:
-    if hasattr(value, "tocsr"):  # numpy would make an array of one object out of it
-        raise fail(
-            "input",
-            f"input {port.name} requires {_wanted(port)}, got a sparse matrix: give its toarray(), "
-            "or declare the input as SparseInput",
-        )
-    try:
-        return np.asarray(value)
-    except (ValueError, TypeError) as problem:
-        raise fail(
-            "input", f"input {port.name} requires {_wanted(port)}, got no array: {problem}"
-        ) from None
-
-
-def _convert(port: _Port, array: Array) -> Array:
-    """Other numbers as the declared element type; text, objects and complex numbers are refused."""
-    kinds = "fiub" if port.dtype.kind == "f" else "iub" if port.dtype.kind == "i" else "b"
-    if array.dtype.kind not in kinds:
-        raise fail(
-            "input",
-            f"input {port.name} requires {_wanted(port)}, got elements of {array.dtype}",
-        )
-    with np.errstate(over="ignore"):  # a number too large for f32 is infinite, as anywhere else
-        return array.astype(port.dtype, order="C")
-
-
-def _wrong_shape(port: _Port, shape: tuple[int, ...], sizes: Mapping[str, int]) -> GraphcError:
-    message = f"input {port.name} requires {_wanted(port)}, got shape {shape}"
-    if len(shape) == 1 and len(port.shape) == 2 and shape[0] == port.shape[1]:
-        message += "; for one sample x pass x[None, :]"
-    elif len(shape) == len(port.shape):
-        known = [d for d in port.shape if isinstance(d, str) and d in sizes]
-        message += "".join(f"; {d} is {sizes[d]} in another input" for d in known)
-        if len(shape) == 2 and shape[0] == port.shape[1]:
-            message += "; one row per sample, so perhaps x.T"
-    return fail("input", message)
-
-
-def _wanted(port: _Port) -> str:
-    return f"shape ({', '.join(map(str, port.shape))}) of {port.dtype}"
 
 
 def _find(plan: _Plan, name: str) -> int:
@@ -447,7 +370,7 @@ def _add_settings(
         raise fail("input", f"requires the settings {', '.join(plan.settings)}: {absent} missing")
 
 
-def _held(port: _Port, array: Array) -> Array:
+def _held(port: Port, array: Array) -> Array:
     """A parameter or state array as the function needs it; itself when it fits already."""
     if array.shape != port.fixed:
         raise fail("input", f"{port.name} requires shape {port.fixed}, got {array.shape}")
@@ -459,7 +382,7 @@ def _held(port: _Port, array: Array) -> Array:
         return np.array(array, port.dtype, order="C")
 
 
-def _not_updatable(port: _Port, array: Array) -> GraphcError:
+def _not_updatable(port: Port, array: Array) -> GraphcError:
     return fail(
         "input",
         f"{port.name} is updated in place: requires a writeable, contiguous array of {port.dtype}, "

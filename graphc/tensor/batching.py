@@ -5,17 +5,22 @@
     func @main(%x: tensor<5x3xf32>, %W: tensor<2x3xf32>) -> (…: tensor<5x2xf32>)
 
 Every operation that depends on them works along the new axis; the others are computed once. One
-rule for each operation, O(operations). Jacobians are this: all directions in one call.
+rule for each operation, O(operations). A loop's steps work along it too: its sequences and stacks
+have it behind time. Jacobians are this: all directions in one call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphc.ir.core import Function, IRBuilder, Operation, RegionKind, ResultInfo, Value
+from graphc.ir.clone import clone_region
+from graphc.ir.core import Block, Function, IRBuilder, Operation, RegionKind, ResultInfo, Value
 from graphc.ir.types import TensorType
 from graphc.ops.control import RETURN
+from graphc.ops.loop import LOOP, Loop, loop, loop_parts
+from graphc.ops.movement import transpose
 from graphc.passes.batching_rules import batching_rule, repeated
+from graphc.passes.loop_gradient import dependent_values
 from graphc.support.diagnostics import fail
 
 
@@ -33,10 +38,7 @@ def batched(
             many.add(argument)
         values[argument] = copy.add_argument(argument.name or "", type, role)
     b = IRBuilder(copy.block)
-    for op in function.block:
-        if op.opdef is not RETURN:
-            with b.at(op.location):
-                _copy(b, op, values, many, size)
+    _copy_all(b, function.block, values, many, size)
     returned = [
         values[v] if v in many else repeated(b, values[v], size)
         for v in (function.returned[i] for i in results)
@@ -46,14 +48,28 @@ def batched(
     return copy
 
 
+def _copy_all(
+    b: IRBuilder, block: Block, values: dict[Value, Value], many: set[Value], size: int
+) -> None:
+    """Copy a block's operations but the last, which hands out what it computed."""
+    for op in block:
+        if op is not block.terminator:
+            with b.at(op.location):
+                _copy(b, op, values, many, size)
+
+
 def _copy(
     b: IRBuilder, op: Operation, values: dict[Value, Value], many: set[Value], size: int
 ) -> None:
     operands = [values[v] for v in op.operands]
     has_axis = [v in many for v in op.operands]
     if not any(has_axis):
-        made = b.emit(op.opdef, operands, op.params)
+        regions = [clone_region(region) for region in op.regions]
+        made = b.emit(op.opdef, operands, op.params, regions=regions)
         values.update(zip(op.results, made.results, strict=True))
+        return
+    if op.opdef is LOOP:
+        _copy_loop(b, loop_parts(op), values, many, size)
         return
     rule = batching_rule(op)
     if rule is None:
@@ -65,6 +81,57 @@ def _copy(
         )
     values[op.result] = rule(b, op, operands, has_axis, size)
     many.add(op.result)
+
+
+def _copy_loop(
+    b: IRBuilder, parts: Loop, values: dict[Value, Value], many: set[Value], size: int
+) -> None:
+    """A loop whose steps work along the new axis where they depend on it."""
+    dependent = dependent_values(parts, dict.fromkeys(many))
+    inside = {v for v in parts.block.arguments if v in dependent}
+    sequences = [
+        _exchanged(b, values[s]) if s in many else values[s] for s in parts.sequences
+    ]
+    initial = [
+        repeated(b, values[v], size) if before in inside and v not in many else values[v]
+        for v, before in zip(parts.initial, parts.before, strict=True)
+    ]
+
+    def step(
+        inner: IRBuilder, shared: Sequence[Value], elements: Sequence[Value], before: Sequence[Value]
+    ) -> tuple[list[Value], list[Value]]:
+        local = dict(zip(parts.block.arguments, (*shared, *elements, *before), strict=True))
+        _copy_all(inner, parts.block, local, inside, size)
+        after = [
+            repeated(inner, local[v], size) if before in inside and v not in inside else local[v]
+            for v, before in zip(parts.after, parts.before, strict=True)
+        ]
+        return after, [local[v] for v in parts.kept]
+
+    made = loop_parts(
+        loop(
+            b,
+            parts.params.count,
+            step,
+            [values[v] for v in parts.invariants],
+            sequences,
+            initial,
+            backward=parts.params.backward,
+        )
+    )
+    for before, final, new in zip(parts.before, parts.final, made.final, strict=True):
+        values[final] = new
+        if before in inside:
+            many.add(final)
+    for kept, stack, new in zip(parts.kept, parts.stacks, made.stacks, strict=True):
+        values[stack] = _exchanged(b, new) if kept in inside else new
+        if kept in inside:
+            many.add(stack)
+
+
+def _exchanged(b: IRBuilder, x: Value) -> Value:
+    """`x` with its first two axes exchanged: the new one and time."""
+    return transpose(b, x, [1, 0, *range(2, _type(x).rank)])
 
 
 def _type(value: Value) -> TensorType:

@@ -156,7 +156,7 @@ class ArrayFunction:
         """The arguments with plain floats as arrays, of the type that they are traced with."""
         leaves, structure = flatten(tuple(arguments))
         if innermost(leaves) is None:
-            dtype = (self.precision or _default_type(leaves)).numpy
+            dtype = (self.precision or default_type(leaves)).numpy
             leaves = [np.asarray(x, dtype) if _is_plain(x) else x for x in leaves]
         given = unflatten(structure, leaves)
         assert isinstance(given, tuple)
@@ -240,7 +240,7 @@ class ArrayFunction:
     def _described(self, arguments: Sequence[object]) -> tuple[Arguments, list[Array]]:
         """What to compile for, and the arrays among the leaves."""
         leaves, structure = flatten(tuple(arguments))
-        found = self.describe(leaves, structure, self.precision or _default_type(leaves))
+        found = self.describe(leaves, structure, self.precision or default_type(leaves))
         chosen = zip(leaves, found.leaves, strict=True)
         return found, [np.asarray(x) for x, t in chosen if isinstance(t, TensorType)]
 
@@ -351,7 +351,7 @@ def _is_plain(leaf: object) -> TypeGuard[float | PlainArray]:
     return isinstance(leaf, float | np.floating)
 
 
-def _default_type(leaves: Sequence[object]) -> DType:
+def default_type(leaves: Sequence[object]) -> DType:
     """The type of plain floats: f32 where all floating-point arrays are of it, else f64."""
     found = {
         x.dtype.itemsize

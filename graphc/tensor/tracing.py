@@ -180,13 +180,17 @@ class Trace:
 
     def compute(self, result: Value) -> object:
         """The value of `result`, for a trace that only holds arrays: by the references."""
-        self.finish([result])
+        (made,) = self.compute_all([result])
+        return made
+
+    def compute_all(self, results: Sequence[Value]) -> list[object]:
+        """The values of several results."""
+        self.finish(results)
         held = zip(self.function.arguments, self.held, strict=True)
         arguments: Mapping[str, Array] = {
             a.name or "": h for a, h in held if isinstance(h, np.ndarray)
         }
-        (array,) = evaluate(self.function, arguments, {}).values()
-        return array[()]
+        return [array[()] for array in evaluate(self.function, arguments, {}).values()]
 
 
 def innermost(operands: Sequence[object]) -> Trace | None:

@@ -1,6 +1,7 @@
-"""Criteria over the whole minibatch as one sequence: the linear-chain conditional random field.
+"""Criteria over whole sequences: the linear-chain conditional random field.
 
-The forward algorithm's recurrence over time is a product of matrices in the semiring (logadd, +).
+Where columns are steps of sequences, each sequence is a chain, and a loop over time runs along all
+of them. Where they are plain samples, the minibatch is one sequence. Then the forward algorithm's recurrence over time is a product of matrices in the semiring (logadd, +).
 Products may be bracketed at will, so the chain is multiplied in pairs, in log2(T) rounds over the
 largest T of a call; steps that a call does not have are the identity (Särkkä and García-Fernández,
 "Temporal parallelization of Bayesian smoothers", 2021). The work is T·L³ for L labels.
@@ -20,6 +21,7 @@ from graphc.ops.constant import constant, extent, full_like, iota
 from graphc.ops.contraction import matmul
 from graphc.ops.elementwise import EQUAL, LESS, add, cast, compare, mul, select, sub
 from graphc.ops.indexed import lookup_sum
+from graphc.ops.loop import element_type, loop
 from graphc.ops.movement import reshape, slice_axis, transpose
 from graphc.ops.nodes.layout import (
     SCALAR,
@@ -31,7 +33,9 @@ from graphc.ops.nodes.layout import (
     require_no_samples,
     tensor_dims,
 )
+from graphc.ops.nodes.sequence_columns import SequenceColumns
 from graphc.ops.reduction import broadcast, reduce_sum
+from graphc.ops.rules import tensor
 
 NEVER = -1e30
 """The logarithm of a step that does not happen: finite, so that no difference of two is nan."""
@@ -139,6 +143,57 @@ def _steps(
     return select(b, broadcast(b, happens, dims), step, broadcast(b, identity, dims))
 
 
+def _expand_crf_sequences(
+    b: IRBuilder, op: Operation, operands: Sequence[Value], columns: SequenceColumns
+) -> Value:
+    """The sum over the sequences of the call; of one that goes on elsewhere, its steps here."""
+    label, score, transition = operands
+    if not operand_types(op)[1].has_samples:
+        assert isinstance(score.type, TensorType)
+        return _expand_crf(b, op, operands, score.type.dtype)
+    moves = matmul(b, columns.shifted(b, label, -1, 0.0), transition)
+    path = reduce_sum(b, mul(b, label, add(b, score, moves)), (0, 1))
+    first, end = columns.span(b)
+    time = iota(b, 0, columns.table)
+    is_first = compare(b, EQUAL, time, first)
+    is_last = compare(b, EQUAL, add(b, time, full_like(b, 1, time)), end)
+    alpha = columns.as_columns(b, _forward_variables(b, score, transition, is_first, columns))
+    total = composites.log_sum_exp(b, alpha, (1,))
+    is_last = reshape(b, is_last, tensor_dims(total))
+    total = select(b, is_last, total, full_like(b, 0.0, total))
+    return sub(b, reduce_sum(b, total, (0, 1)), path)
+
+
+def _forward_variables(
+    b: IRBuilder, score: Value, transition: Value, is_first: Value, columns: SequenceColumns
+) -> Value:
+    """[T, S, L]: α_t(i), the logadd of the scores of all paths to label i at step t."""
+    labels = tensor_dims(score)[1]
+    score = columns.over_time(b, score)
+    is_first = reshape(b, is_first, (*tensor_dims(is_first), 1))
+    before = constant(b, 0.0, element_type(tensor(score.type)))
+
+    def step(
+        inner: IRBuilder, shared: Sequence[Value], elements: Sequence[Value], before: Sequence[Value]
+    ) -> tuple[Sequence[Value], Sequence[Value]]:
+        here, start = elements
+        slots = tensor_dims(here)[0]
+        pairs = (slots, labels, labels)
+        paths = add(
+            inner,
+            broadcast(inner, reshape(inner, before[0], (slots, labels, 1)), pairs),
+            broadcast(inner, reshape(inner, shared[0], (1, labels, labels)), pairs),
+        )
+        arrived = reshape(inner, composites.log_sum_exp(inner, paths, (1,)), (slots, labels))
+        start = broadcast(inner, start, (slots, labels))
+        arrived = select(inner, start, full_like(inner, 0.0, arrived), arrived)
+        alpha = add(inner, here, arrived)
+        return [alpha], [alpha]
+
+    made = loop(b, columns.time, step, [transition], [score, is_first], [before])
+    return made.results[1]
+
+
 def _log_product(b: IRBuilder, x: Value, y: Value, count: int, labels: int) -> Value:
     """[n, i, j]: logadd_k (x[n, i, k] + y[n, k, j])."""
     dims = (count, labels, labels, labels)
@@ -161,13 +216,14 @@ def _crf_reference(_p: Params, label: Array, score: Array, transition: Array) ->
 
 CRF = node_def(
     "crf",
-    "minus the log likelihood of a label sequence under a linear-chain conditional random field; "
-    "the minibatch is one sequence",
+    "minus the log likelihood of a label sequence under a linear-chain conditional random field, "
+    "summed over the sequences; without sequences the minibatch is one",
     ("label", "score", "transition"),
     infer=_infer_crf,
     refine=_refine_crf,
     reference=_crf_reference,
     expand=_expand_crf,
+    expand_sequences=_expand_crf_sequences,
     constraints=("transition has one row (from) and one column (to) per label",),
     equation="V = logadd_i α_T(i) - Σ_t (h_t(l_t) + a(l_t-1, l_t)),  "
     "α_t(i) = h_t(i) + logadd_k (α_t-1(k) + a(k, i))",

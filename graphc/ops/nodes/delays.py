@@ -1,7 +1,7 @@
 """Delays along time: what makes a cycle of nodes computable (book 2.6).
 
-They parse, print and type-check; lowering them to loops is not there yet, so compiling one is an
-error that says so.
+Outside every cycle a delay is a shift of the columns, which its rule here makes; what it is in a
+cycle, `passes/form_loops.py` knows.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from graphc.ir.core import OpDef
+from graphc.ir.core import IRBuilder, OpDef, Operation, Value
 from graphc.ir.types import SAMPLES, MatrixType, Type, TypeRuleError
 from graphc.ops.nodes.layout import NodeParams, matrix, node_def
+from graphc.ops.nodes.sequence_columns import SequenceColumns
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,19 @@ def _infer_delay(types: Sequence[Type], params: DelayParams) -> Sequence[Type]:
     return [MatrixType(params.rows or x.rows, SAMPLES, x.image)]
 
 
+def look_ahead(op: Operation) -> int:
+    """How many steps later the column is that a delay is at; negative for an earlier one."""
+    assert isinstance(op.params, DelayParams)
+    return -op.params.time_step if op.opdef is PAST_VALUE else op.params.time_step
+
+
+def _expand_sequences(
+    b: IRBuilder, op: Operation, operands: Sequence[Value], columns: SequenceColumns
+) -> Value:
+    assert isinstance(op.params, DelayParams)
+    return columns.shifted(b, operands[0], look_ahead(op), op.params.default_hidden_activity)
+
+
 def _delay(name: str, summary: str, equation: str) -> OpDef:
     return node_def(
         name,
@@ -49,6 +63,7 @@ def _delay(name: str, summary: str, equation: str) -> OpDef:
         ("x",),
         params=DelayParams,
         infer=_infer_delay,
+        expand_sequences=_expand_sequences,
         equation=equation,
         source="book 2.6",
     )

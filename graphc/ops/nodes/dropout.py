@@ -8,7 +8,7 @@ from graphc.ir.core import IRBuilder, Operation, Value
 from graphc.ir.types import DType
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import div, mul, select, sub
-from graphc.ops.nodes.layout import node_def, tensor_dims, unary
+from graphc.ops.nodes.layout import node_def, node_type, tensor_type, unary
 from graphc.ops.nodes.training import DROPOUT_RATE, TrainingCall
 from graphc.ops.random import keep_mask
 from graphc.ops.reduction import broadcast
@@ -19,15 +19,20 @@ def _expand(_b: IRBuilder, _op: Operation, operands: Sequence[Value], _dtype: DT
 
 
 def _expand_training(
-    b: IRBuilder, op: Operation, operands: Sequence[Value], call: TrainingCall
+    b: IRBuilder, _op: Operation, operands: Sequence[Value], _call: TrainingCall
 ) -> Value:
-    (x,) = operands
-    dims = tensor_dims(x)
+    x, factor = operands
+    return mul(b, x, factor)
+
+
+def _draw(b: IRBuilder, op: Operation, call: TrainingCall) -> Value:
+    """0 for the elements that are set to zero, 1 / (1 - rate) for the others."""
+    dims = tensor_type(node_type(op), call.samples, call.dtype).dims
     rate = call.setting(DROPOUT_RATE)
     one = full_like(b, 1.0, rate)
     kept = broadcast(b, div(b, one, sub(b, one, rate)), dims)
     keep = keep_mask(b, dims, rate, seed=call.seed, stream=call.stream(op), step=call.step)
-    return mul(b, x, select(b, keep, kept, full_like(b, 0.0, x)))
+    return select(b, keep, kept, full_like(b, 0.0, kept))
 
 
 DROPOUT = node_def(
@@ -38,6 +43,7 @@ DROPOUT = node_def(
     reference=lambda _p, x: x.copy(),
     expand=_expand,
     expand_training=_expand_training,
+    draw=_draw,
     constraints=(
         "C1 in training an element is zero with the probability `dropout_rate` of the call, and "
         "is divided by 1 - `dropout_rate` otherwise",

@@ -11,8 +11,19 @@ from graphc.ir.core import Array, IRBuilder, Operation, Value
 from graphc.ir.types import Dim, DType, MatrixType, TensorType, Type, TypeRuleError
 from graphc.ops import composites
 from graphc.ops.constant import constant, extent, full_like, iota
-from graphc.ops.elementwise import EQUAL, add, cast, compare, div, mul, select, sub
+from graphc.ops.elementwise import (
+    EQUAL,
+    add,
+    cast,
+    compare,
+    div,
+    maximum,
+    mul,
+    select,
+    sub,
+)
 from graphc.ops.indexed import lookup_dot
+from graphc.ops.movement import reshape
 from graphc.ops.nodes.layout import (
     MAX_ROWS,
     NodeParams,
@@ -26,6 +37,7 @@ from graphc.ops.nodes.layout import (
     refine_equal,
     tensor_dims,
 )
+from graphc.ops.nodes.sequence_columns import SequenceColumns
 from graphc.ops.reduction import broadcast
 
 
@@ -60,16 +72,44 @@ def _expand_negatives(
     return from_columns(b, lookup_dot(b, x, y, index), node_type(op))
 
 
+def _expand_negatives_sequences(
+    b: IRBuilder, op: Operation, operands: Sequence[Value], columns: SequenceColumns
+) -> Value:
+    """Within its sequence: so what a column is compared with does not depend on the minibatch."""
+    assert isinstance(op.params, NegativesParams)
+    if not node_type(op).has_samples:
+        assert isinstance(operands[0].type, TensorType)
+        return _expand_negatives(b, op, operands, operands[0].type.dtype)
+    x, y = (composites.unit(b, v, 1) for v in operands)
+    count = op.params.negatives + 1
+    type = TensorType((columns.time, columns.sequences, count), DType.I64)
+    first, end = (_spread_steps(b, v, type) for v in columns.span(b))
+    length = maximum(b, sub(b, end, first), constant(b, 1, type))
+    target = add(b, sub(b, iota(b, 0, type), first), _distances(b, type, 2, op.params))
+    target = add(b, first, sub(b, target, mul(b, div(b, target, length), length)))
+    return lookup_dot(b, x, y, columns.places(b, cast(b, target, DType.I32), count))
+
+
+def _spread_steps(b: IRBuilder, steps: Value, type: TensorType) -> Value:
+    """A table [T, S] for every place of `type`, in i64."""
+    return broadcast(b, cast(b, reshape(b, steps, (*tensor_dims(steps), 1)), DType.I64), type.dims)
+
+
+def _distances(b: IRBuilder, type: TensorType, axis: int, params: NegativesParams) -> Value:
+    """How far the columns that a column is compared with are from it; itself is the first."""
+    place = iota(b, axis, type)
+    is_own = compare(b, EQUAL, place, full_like(b, 0, place))
+    away = add(b, place, full_like(b, params.shift - 1, place))
+    return select(b, is_own, constant(b, 0, type), away)
+
+
 def _columns(b: IRBuilder, n: Dim, params: NegativesParams) -> Value:
     """[n, 1 + negatives] of i32: the columns that column j is compared with, itself first.
 
     In i64, so that no shift overflows.
     """
     type = TensorType((n, params.negatives + 1), DType.I64)
-    column, place = iota(b, 0, type), iota(b, 1, type)
-    is_own = compare(b, EQUAL, place, full_like(b, 0, place))
-    away = add(b, place, full_like(b, params.shift - 1, place))
-    target = add(b, column, select(b, is_own, constant(b, 0, type), away))
+    target = add(b, iota(b, 0, type), _distances(b, type, 1, params))
     # The extent as f64, which holds every number of samples exactly.
     count = cast(b, extent(b, n, TensorType((1, 1), DType.F64)), DType.I64)
     count = broadcast(b, count, type.dims)
@@ -92,15 +132,17 @@ def _negatives_reference(params: NegativesParams, x: Array, y: Array) -> Array:
 
 COS_DISTANCE_WITH_NEGATIVE_SAMPLES = node_def(
     "cos_distance_with_negative_samples",
-    "the cosine between columns, and between each column and others of the second operand",
+    "the cosine between columns, and between each column and others of the second operand; a "
+    "column of a sequence is compared with others of its sequence",
     ("X", "Y"),
     params=NegativesParams,
     infer=_infer_negatives,
     refine=refine_equal,
     reference=_negatives_reference,
     expand=_expand_negatives,
-    equation="V_0j = cos(x_j, y_j), V_ij = cos(x_j, y_((j + shift + i - 1) mod n)); "
-    "0, with slope 0, where a column is zero",
+    expand_sequences=_expand_negatives_sequences,
+    equation="V_0j = cos(x_j, y_j), V_ij = cos(x_j, y_((j + shift + i - 1) mod n)), n "
+    "the columns of the minibatch or sequence; 0, with slope 0, where a column is zero",
     source="book 4.1.4.27",
 )
 

@@ -30,6 +30,7 @@ from graphc.ops.nodes.layout import (
     tensor_dims,
     unary,
 )
+from graphc.ops.nodes.sequence_columns import SequenceColumns
 from graphc.ops.reduction import broadcast, reduce_sum
 
 
@@ -255,6 +256,14 @@ def _expand_time_reverse(
     return reverse(b, operands[0], [1 - row_axis(node_type(op))])
 
 
+def _expand_time_reverse_sequences(
+    b: IRBuilder, op: Operation, operands: Sequence[Value], columns: SequenceColumns
+) -> Value:
+    if not node_type(op).has_samples:
+        return reverse(b, operands[0], [1])
+    return columns.reversed(b, operands[0])
+
+
 ROW_REPEAT = node_def(
     "row_repeat",
     "the rows of a matrix, as a block, several times below each other",
@@ -333,11 +342,12 @@ RESHAPE = node_def(
 )
 TIME_REVERSE = node_def(
     "time_reverse",
-    "the columns in reverse order: a minibatch is taken as one sequence",
+    "the columns of each sequence in reverse order; without sequences a minibatch is one",
     ("m",),
     infer=unary,
     reference=lambda _p, x: x[:, ::-1].copy(),
     expand=_expand_time_reverse,
+    expand_sequences=_expand_time_reverse_sequences,
     equation="V_ij = m_i,(columns - 1 - j)",
     source="book equation 2.57",
 )

@@ -11,8 +11,9 @@ from graphc.ir.evaluate import evaluate
 from graphc.ir.types import DType
 from graphc.ir.verifier import verify_module
 from graphc.ops.indexed import TAKE
+from graphc.passes.batching_rules import RULES
 from graphc.support.diagnostics import DiagnosticSink, GraphcError
-from graphc.tensor.batching import RULES, batched
+from graphc.tensor.batching import batched
 from tests.conformance.test_gradients import (
     named,
     names,

@@ -4,6 +4,9 @@ A minibatch of S sequences side by side has T * S columns; column t S + s is ste
 tables [T, S] say where the sequence of each column begins and ends: its steps are begin, …,
 end - 1. In a gap, a column without a sequence, begin is past the end. Sequences of any lengths may
 follow each other in a slot, and one that begins before 0 goes on from the previous call.
+
+Most nodes compute a column from the same column of what they read, and need none of this. One that
+looks at other columns has a rule `expand_sequences`, which gets a `SequenceColumns`.
 """
 
 from __future__ import annotations
@@ -13,23 +16,28 @@ from collections.abc import Sequence
 from graphc.ir.codegen import Extent, Reduction
 from graphc.ir.core import Function, IRBuilder, Operation, Value
 from graphc.ir.types import Dim, DType, Symbol, TensorType, product_of
-from graphc.ops.constant import constant, iota
+from graphc.ops.constant import constant, extent, full_like, iota
 from graphc.ops.elementwise import (
     GREATER_EQUAL,
     LESS,
     LOGICAL_AND,
+    MINIMUM,
     add,
     cast,
     compare,
+    maximum,
+    mul,
     select,
     sub,
 )
+from graphc.ops.indexed import lookup_sum
 from graphc.ops.movement import reshape
 from graphc.ops.reduction import broadcast, identity_of, reduce_sum
 
 TIME_DIM = "T"
 SEQUENCES_DIM = "S"
 COLUMNS_DIM = "N"
+_ONE = TensorType((1, 1), DType.I32)
 BEGIN = "sequence.begin"
 END = "sequence.end"
 
@@ -61,8 +69,7 @@ class SequenceColumns:
     def neighbour(self, b: IRBuilder, steps: int) -> Value:
         """i1[T, S, 1]: whether step t + `steps` is a step of the same sequence; 0: whether t is."""
         if steps not in self._masks:
-            table = self._begin.type
-            assert isinstance(table, TensorType)
+            table = self.table
             t = iota(b, 0, table)
             if steps < 0:
                 t = sub(b, t, constant(b, -steps, table))
@@ -77,6 +84,65 @@ class SequenceColumns:
             assert inside is not None
             self._masks[steps] = reshape(b, inside, (self.time, self.sequences, 1))
         return self._masks[steps]
+
+    def masked(self, b: IRBuilder, x: Value) -> Value:
+        """`x` [N, …] with 0 in the gaps, whatever stood there; no gradient flows to a gap."""
+        return select(b, self._real(b, _dims(x)), x, full_like(b, 0, x))
+
+    def shifted(self, b: IRBuilder, x: Value, steps: int, default: float) -> Value:
+        """For each column of `x` [N, rows] the one `steps` steps later in its sequence, or default.
+
+        What a previous or next call has of the sequence is 0.
+        """
+        slots = mul(b, self._extent(b, self.sequences), constant(b, steps, _ONE))
+        place = self._index_type(1)
+        index = add(b, iota(b, 0, place), broadcast(b, slots, place.dims))
+        inside = reshape(b, self.neighbour(b, steps), place.dims)
+        inside = broadcast(b, inside, _dims(x))
+        return select(b, inside, self._columns_at(b, x, index), full_like(b, default, x))
+
+    def reversed(self, b: IRBuilder, x: Value) -> Value:
+        """`x` [N, rows] with the columns of each sequence the other way round."""
+        first, end = self.span(b)
+        time = iota(b, 0, self.table)
+        mirrored = sub(b, sub(b, add(b, first, end), full_like(b, 1, time)), time)
+        return self._columns_at(b, x, self.places(b, mirrored, 1))
+
+    def span(self, b: IRBuilder) -> tuple[Value, Value]:
+        """i32[T, S]: first step of the column's sequence in this call, and one past its last."""
+        steps = broadcast(b, self._extent(b, self.time), self.table.dims)
+        first = maximum(b, self._begin, full_like(b, 0, self._begin))
+        return first, b.emit_one(MINIMUM, self._end, steps)
+
+    def places(self, b: IRBuilder, steps: Value, count: int) -> Value:
+        """i32[N, count]: the columns at `count` steps i32[T, S, …] of the slot; -1 in gaps."""
+        type = TensorType((self.time, self.sequences, count), DType.I32)
+        slots = broadcast(b, self._extent(b, self.sequences, 3), type.dims)
+        steps = reshape(b, steps, type.dims)
+        place = add(b, mul(b, steps, slots), iota(b, 1, type))
+        real = broadcast(b, self.neighbour(b, 0), type.dims)
+        place = select(b, real, place, full_like(b, -1, place))
+        return reshape(b, place, self._index_type(count).dims)
+
+    @property
+    def table(self) -> TensorType:
+        """i32[T, S]: one number for each column."""
+        assert isinstance(self._begin.type, TensorType)
+        return self._begin.type
+
+    def _index_type(self, count: int) -> TensorType:
+        return TensorType((self.columns, count), DType.I32)
+
+    def _columns_at(self, b: IRBuilder, x: Value, index: Value) -> Value:
+        """The columns of `x` at index [N, 1], 0 where it is outside."""
+        assert isinstance(x.type, TensorType)
+        one = constant(b, 1.0, TensorType(_dims(index), x.type.dtype))
+        return lookup_sum(b, one, x, index)
+
+    def _extent(self, b: IRBuilder, dim: Symbol, rank: int = 2) -> Value:
+        """The size of a dim, one i32; f64 holds every size exactly."""
+        one = TensorType((1,) * rank, DType.F64)
+        return cast(b, extent(b, dim, one), DType.I32)
 
     def mask_reductions(self, made: Sequence[Operation]) -> None:
         """Let the operations `made`, in order, see only real columns where they fold columns.

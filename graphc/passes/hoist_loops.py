@@ -1,0 +1,270 @@
+"""Moves work out of loops that does not have to be done step by step.
+
+    %dw = loop %dy, %h, %zero {…} {                %kept = loop … { … yield …, %dy }
+    ^(%dy, %h, %sum):                        =>    %dw = matmul %kept, %h {transpose_a = true,
+      %0 = matmul %dy, %h {transpose_a = true}             contract = 2}
+      %1 = add %sum, %0
+      yield %1
+
+  invariant  what depends on nothing that changes from step to step is computed once, before
+  products   a product of what does not depend on carried values is one product for all steps
+  sums       to which each step adds are taken behind the loop, over all steps at once: a sum of
+             products is one product over T * S rows
+
+Sums change their order and may begin with -0, nothing else changes. Constants, broadcasts and views stay where they are
+read, since a kernel makes them for nothing. What is summed behind the loop reads stacks, so the
+loop keeps more of each step. O(operations).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from graphc.ir.codegen import Broadcast, Elementwise, Extent, Fill, Position, View
+from graphc.ir.context import Context
+from graphc.ir.core import Function, IRBuilder, Module, Operation, RegionKind, Trait, Value
+from graphc.ir.traversal import walk
+from graphc.ops.contraction import MATMUL, MatmulParams
+from graphc.ops.elementwise import ADD, add
+from graphc.ops.loop import LOOP, Loop, loop_parts
+from graphc.ops.movement import reshape
+from graphc.ops.reduction import REDUCE_SUM, ReduceParams, reduce_sum
+from graphc.passes.batching_rules import batching_rule
+from graphc.passes.invariants import Invariant
+from graphc.passes.loop_editing import append_stack, close_loop, open_loop
+from graphc.passes.manager import Pass, PassOutcome
+from graphc.passes.matching import is_float, is_number, made_by, type_of
+from graphc.passes.trim_loops import trim_loops
+
+_FREE = (Fill, Position, Extent, Broadcast, View)
+
+
+def hoist(function: Function) -> dict[str, int]:
+    """Move what can be moved out of the loops of `function`; how much of each kind."""
+    counts = {"invariant": 0, "products": 0, "sums": 0}
+    if function.kind is not RegionKind.SSA or function.arena is not None:
+        return counts
+    # Inner loops first: what leaves them may leave the outer one too.
+    for op in reversed([op for op in walk(function) if op.opdef is LOOP]):
+        counts["sums"] += _hoist_sums(op)
+        moved = _Mover(op)
+        counts["invariant"] += moved.invariant
+        counts["products"] += moved.products
+    if any(counts.values()):
+        trim_loops(function)
+    return counts
+
+
+# --- invariants and products ----------------------------------------------------------------------
+
+
+class _Mover:
+    """Moves operations from the body of one loop to the place before it."""
+
+    def __init__(self, loop: Operation) -> None:
+        self.invariant = 0
+        self.products = 0
+        self._draft = open_loop(loop)
+        self._builder = IRBuilder.before(loop)
+        self._count = self._draft.params.count
+        # The same value outside: as it is, and for all steps at once.
+        self._whole = {r.inner: r.outer for r in self._draft.invariants}
+        self._streams = {r.inner: r.outer for r in self._draft.sequences}
+        for op in self._draft.block:
+            self._look_at(op)
+        if self.invariant or self.products:
+            close_loop(self._draft)
+
+    def _look_at(self, op: Operation) -> None:
+        if not op.opdef.has(Trait.PURE) or op.opdef.has(Trait.TERMINATOR) or op.regions:
+            return
+        if isinstance(op.opdef.codegen, _FREE):
+            return
+        if self._is_known(op, streams=False):
+            outer = self._outside(op.result)
+            op.result.replace_all_uses(self._draft.add_invariant(outer))
+            self.invariant += 1
+        elif op.opdef is MATMUL and self._is_known(op, streams=True):
+            outer = self._for_all_steps(op.result)
+            op.result.replace_all_uses(self._draft.add_sequence(outer))
+            self.products += 1
+        else:
+            return
+        op.erase()
+
+    def _is_known(self, op: Operation, *, streams: bool) -> bool:
+        """Whether `op` depends on invariants only, or with `streams` on sequences too."""
+        work, seen = list(op.operands), set[Value]()
+        while work:
+            value = work.pop()
+            if value in seen or value in self._whole or (streams and value in self._streams):
+                continue
+            seen.add(value)
+            maker = value.op
+            if maker is None or maker.block is not self._draft.block or maker.regions:
+                return False
+            cheap = isinstance(maker.opdef.codegen, (*_FREE, Elementwise))
+            if not cheap or (streams and maker.operands and batching_rule(maker) is None):
+                return False
+            work.extend(maker.operands)
+        return True
+
+    def _outside(self, value: Value) -> Value:
+        """An invariant value of the body, computed before the loop."""
+        for inner in _made_of(value, self._whole):
+            op = inner.op
+            assert op is not None
+            operands = [self._whole[v] for v in op.operands]
+            with self._builder.at(op.location):
+                self._whole[inner] = self._builder.emit(op.opdef, operands, op.params).result
+        return self._whole[value]
+
+    def _for_all_steps(self, value: Value) -> Value:
+        """A value of the body that depends on sequences, computed for all steps before the loop."""
+        known = {**self._whole, **self._streams}
+        for inner in _made_of(value, known):
+            op = inner.op
+            assert op is not None
+            has_axis = [v in self._streams for v in op.operands]
+            if not any(has_axis):
+                self._whole[inner] = known[inner] = self._outside(inner)
+                continue
+            rule = batching_rule(op)
+            assert rule is not None
+            operands = [known[v] for v in op.operands]
+            with self._builder.at(op.location):
+                outer = rule(self._builder, op, operands, has_axis, self._count)
+            self._streams[inner] = known[inner] = outer
+        return self._streams[value]
+
+
+def _made_of(value: Value, known: dict[Value, Value]) -> list[Value]:
+    """`value` and what it is computed from, operands first, up to what is known."""
+    order: list[Value] = []
+    work = [value]
+    while work:
+        current = work.pop()
+        if current not in known:
+            order.append(current)
+            assert current.op is not None
+            work.extend(current.op.operands)
+    return list(dict.fromkeys(reversed(order)))
+
+
+# --- sums -----------------------------------------------------------------------------------------
+
+
+def _hoist_sums(loop: Operation) -> int:
+    """Take sums over the steps of `loop` behind it; how many."""
+    parts = loop_parts(loop)
+    terms = {i: list(_terms(parts, i)) for i in range(len(parts.before))}
+    found = 0
+    # Products first: what they keep of each step, the other sums may read.
+    for is_product in (True, False):
+        for index, values in terms.items():
+            if not values or all(_is_product(v) for v in values) is not is_product:
+                continue
+            _sum_behind(loop, index, values)
+            found += 1
+    return found
+
+
+def _terms(parts: Loop, index: int) -> Iterator[Value]:
+    """What each step adds to carried value `index`; nothing if it does anything else with it."""
+    before, after = parts.before[index], parts.after[index]
+    if not is_float(before) or len(before.uses) != 1:
+        return
+    found: list[Value] = []
+    work, has_before = [after], False
+    while work:
+        value = work.pop()
+        op = made_by(value, ADD)
+        if value is before:
+            has_before = True
+        elif op is not None and len(value.uses) == 1:
+            work.extend(op.operands)
+        elif _is_product(value) or _summed(value) is not None:
+            found.append(value)
+        else:
+            return
+    if has_before:
+        yield from reversed(found)
+
+
+def _is_product(value: Value) -> bool:
+    """Whether it is a product over rows: then the steps' rows can be put one below the other."""
+    op = made_by(value, MATMUL)
+    if op is None or not isinstance(op.params, MatmulParams):
+        return False
+    return op.params.transpose_a and not op.params.transpose_b and not op.params.batch
+
+
+def _summed(value: Value) -> Operation | None:
+    """The sum that `value` is a view of."""
+    while value.op is not None and isinstance(value.op.opdef.codegen, View):
+        value = value.op.operands[0]
+    return made_by(value, REDUCE_SUM)
+
+
+def _sum_behind(loop: Operation, index: int, values: list[Value]) -> None:
+    assert loop.block is not None
+    b = IRBuilder(loop.block, loop.next)
+    b.location = loop.location
+    final, total = loop.results[index], loop_parts(loop).initial[index]
+    for value in values:
+        summed = _over_all_steps(b, loop, value)
+        total = summed if is_number(total, 0.0) else add(b, total, summed)
+    final.replace_all_uses(total)
+
+
+def _over_all_steps(b: IRBuilder, loop: Operation, value: Value) -> Value:
+    """The sum over the steps of a product or a sum of the body."""
+    if _is_product(value):
+        op = value.op
+        assert op is not None and isinstance(op.params, MatmulParams)
+        factors = [_stack_of(loop, v) for v in op.operands]
+        params = replace(op.params, contract=op.params.contract + 1)
+        return b.emit_one(MATMUL, *factors, params=params)
+    op = _summed(value)
+    assert op is not None and isinstance(op.params, ReduceParams)
+    stack = _computed_behind(b, loop, op.operands[0])
+    axes = (0, *(a + 1 for a in op.params.axes))
+    return reshape(b, reduce_sum(b, stack, axes), type_of(value).dims)
+
+
+def _computed_behind(b: IRBuilder, loop: Operation, value: Value) -> Value:
+    """All steps' `value`: computed again if what it is made of is kept anyway."""
+    op = value.op
+    if op is not None and isinstance(op.opdef.codegen, Elementwise):
+        stacks = [_kept(loop, v) for v in op.operands]
+        if all(s is not None for s in stacks):
+            return b.emit_one(op.opdef, *(s for s in stacks if s is not None), params=op.params)
+    return _stack_of(loop, value)
+
+
+def _stack_of(loop: Operation, value: Value) -> Value:
+    return _kept(loop, value) or append_stack(loop, value)
+
+
+def _kept(loop: Operation, value: Value) -> Value | None:
+    """The sequence or stack that has every step's `value`."""
+    parts = loop_parts(loop)
+    pairs = [
+        *zip(parts.elements, parts.sequences, strict=True),
+        *zip(parts.kept, parts.stacks, strict=True),
+    ]
+    return next((outer for inner, outer in pairs if inner is value), None)
+
+
+@dataclass(frozen=True)
+class HoistLoops(Pass):
+    name: ClassVar[str] = "hoist-loops"
+    summary: ClassVar[str] = "move work out of loops that need not be done step by step"
+    requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.SSA})
+
+    def run(self, module: Module, context: Context) -> PassOutcome:
+        found = [hoist(f) for f in module.functions]
+        counters = {name: sum(f[name] for f in found) for name in found[0]} if found else {}
+        return PassOutcome(any(counters.values()), counters)

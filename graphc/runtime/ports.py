@@ -1,0 +1,91 @@
+"""Arrays of a signature as calls see them: what is accepted for one, and how it is converted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from graphc.runtime.signature import GRADIENT, NUMPY_DTYPES, Argument, Result, Shape
+from graphc.support.diagnostics import GraphcError, fail
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """What has to be known of an array at every call, looked up once."""
+
+    name: str
+    dtype: np.dtype
+    shape: Shape
+    fixed: tuple[int, ...] | None  # the shape where it holds no dim
+    is_number: bool = False
+
+    @staticmethod
+    def of(port: Argument | Result) -> Port:
+        fixed = tuple(d for d in port.shape if isinstance(d, int))
+        known = fixed if len(fixed) == len(port.shape) else None
+        is_number = known == (1, 1) and not port.name.startswith(GRADIENT)
+        return Port(port.name, NUMPY_DTYPES[port.dtype], port.shape, known, is_number)
+
+
+
+def read_array(port: Port, value: object, sizes: dict[str, int]) -> Array:
+    """`value` as the array that the input needs; its sizes are noted in `sizes`."""
+    array = value if type(value) is np.ndarray else as_array(port, value)
+    shape = array.shape
+    if len(shape) != len(port.shape):
+        raise wrong_shape(port, shape, sizes)
+    for dim, size in zip(port.shape, shape, strict=True):
+        if size != (dim if isinstance(dim, int) else sizes.get(dim, size)):
+            raise wrong_shape(port, shape, sizes)
+    sizes.update((d, n) for d, n in zip(port.shape, shape, strict=True) if isinstance(d, str))
+    if array.dtype != port.dtype:
+        array = convert(port, array)
+    flags = array.flags
+    return array if flags.c_contiguous and flags.aligned else np.array(array, order="C")
+
+
+def as_array(port: Port, value: object) -> Array:
+    if hasattr(value, "tocsr"):  # numpy would make an array of one object out of it
+        raise fail(
+            "input",
+            f"input {port.name} requires {wanted(port)}, got a sparse matrix: give its toarray(), "
+            "or declare the input as SparseInput",
+        )
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError) as problem:
+        raise fail(
+            "input", f"input {port.name} requires {wanted(port)}, got no array: {problem}"
+        ) from None
+
+
+def convert(port: Port, array: Array) -> Array:
+    """Other numbers as the declared element type; text, objects and complex numbers are refused."""
+    kinds = "fiub" if port.dtype.kind == "f" else "iub" if port.dtype.kind == "i" else "b"
+    if array.dtype.kind not in kinds:
+        raise fail(
+            "input",
+            f"input {port.name} requires {wanted(port)}, got elements of {array.dtype}",
+        )
+    with np.errstate(over="ignore"):  # a number too large for f32 is infinite, as anywhere else
+        return array.astype(port.dtype, order="C")
+
+
+def wrong_shape(port: Port, shape: tuple[int, ...], sizes: Mapping[str, int]) -> GraphcError:
+    message = f"input {port.name} requires {wanted(port)}, got shape {shape}"
+    if len(shape) == 1 and len(port.shape) == 2 and shape[0] == port.shape[1]:
+        message += "; for one sample x pass x[None, :]"
+    elif len(shape) == len(port.shape):
+        known = [d for d in port.shape if isinstance(d, str) and d in sizes]
+        message += "".join(f"; {d} is {sizes[d]} in another input" for d in known)
+        if len(shape) == 2 and shape[0] == port.shape[1]:
+            message += "; one row per sample, so perhaps x.T"
+    return fail("input", message)
+
+
+def wanted(port: Port) -> str:
+    return f"shape ({', '.join(map(str, port.shape))}) of {port.dtype}"
