@@ -6,14 +6,15 @@
       %1 = add %sum, %0
       yield %1
 
-  invariant  what depends on nothing that changes from step to step is computed once, before
+  invariant  what depends on nothing that changes from step to step is computed once, before;
+             so are matrices transposed that every step would walk across
   products   a product of what does not depend on carried values is one product for all steps
   sums       to which each step adds are taken behind the loop, over all steps at once: a sum of
              products is one product over T * S rows
 
-Sums change their order and may begin with -0, nothing else changes. Constants, broadcasts and views stay where they are
-read, since a kernel makes them for nothing. What is summed behind the loop reads stacks, so the
-loop keeps more of each step. O(operations).
+Sums change their order and may begin with -0, nothing else changes. Constants, broadcasts and views
+stay where they are read, since a kernel makes them for nothing. What is summed behind the loop
+reads stacks, so the loop keeps more of each step. O(operations).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from graphc.ir.traversal import walk
 from graphc.ops.contraction import MATMUL, MatmulParams
 from graphc.ops.elementwise import ADD, add
 from graphc.ops.loop import LOOP, Loop, loop_parts
-from graphc.ops.movement import reshape
+from graphc.ops.movement import reshape, transpose
 from graphc.ops.reduction import REDUCE_SUM, ReduceParams, reduce_sum
 from graphc.passes.batching_rules import batching_rule
 from graphc.passes.invariants import Invariant
@@ -71,6 +72,7 @@ class _Mover:
         self._count = self._draft.params.count
         # The same value outside: as it is, and for all steps at once.
         self._whole = {r.inner: r.outer for r in self._draft.invariants}
+        self._transposed: dict[Value, Value] = {}
         self._streams = {r.inner: r.outer for r in self._draft.sequences}
         for op in self._draft.block:
             self._look_at(op)
@@ -90,9 +92,33 @@ class _Mover:
             outer = self._for_all_steps(op.result)
             op.result.replace_all_uses(self._draft.add_sequence(outer))
             self.products += 1
+        elif op.opdef is MATMUL and self._reads_transposed(op):
+            op.replace_with([self._with_transposed(op)])
+            self.invariant += 1
+            return
         else:
             return
         op.erase()
+
+    def _reads_transposed(self, op: Operation) -> bool:
+        """Whether a product walks across the rows of an invariant matrix in every step."""
+        assert isinstance(op.params, MatmulParams)
+        matrix = op.operands[1]
+        is_plain = op.params.transpose_b and not op.params.batch and type_of(matrix).rank == 2
+        return is_plain and matrix in self._whole
+
+    def _with_transposed(self, op: Operation) -> Value:
+        """The product with the matrix transposed before the loop."""
+        assert isinstance(op.params, MatmulParams)
+        x, matrix = op.operands
+        if matrix not in self._transposed:
+            with self._builder.at(op.location):
+                self._transposed[matrix] = transpose(self._builder, self._whole[matrix], (1, 0))
+        outer = self._transposed[matrix]
+        inner = self._draft.add_invariant(outer)
+        self._whole[inner] = outer
+        params = replace(op.params, transpose_b=False)
+        return IRBuilder.before(op).emit_one(MATMUL, x, inner, params=params)
 
     def _is_known(self, op: Operation, *, streams: bool) -> bool:
         """Whether `op` depends on invariants only, or with `streams` on sequences too."""
