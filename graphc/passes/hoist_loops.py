@@ -77,6 +77,7 @@ class _Mover:
         for op in self._draft.block:
             self._look_at(op)
         if self.invariant or self.products:
+            self._draft.refresh()
             close_loop(self._draft)
 
     def _look_at(self, op: Operation) -> None:

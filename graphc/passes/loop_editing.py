@@ -72,6 +72,16 @@ class OpenLoop:
         self.sequences.append(Read(outer, inner))
         return inner
 
+    def refresh(self) -> None:
+        """Let the lists name what the body yields by now, after operations were replaced in it."""
+        terminator = self.block.terminator
+        assert terminator is not None
+        count = len(self.carried)
+        for carried, value in zip(self.carried, terminator.operands[:count], strict=True):
+            carried.after = value
+        for stacked, value in zip(self.stacks, terminator.operands[count:], strict=True):
+            stacked.inner = value
+
     def add_stack(self, inner: Value) -> int:
         """Keep `inner` of every step; its place among the stacks."""
         for index, stacked in enumerate(self.stacks):

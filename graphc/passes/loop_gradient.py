@@ -120,7 +120,9 @@ def dependent_values(parts: Loop, dependent: Mapping[Value, None]) -> dict[Value
 def _leading_values(parts: Loop, cotangents: Mapping[Value, Value]) -> dict[Value, None]:
     """The values of the body that something with a cotangent depends on, now or in a later step."""
     after = dict(zip(parts.before, parts.after, strict=True))
-    roots = [a for f, a in zip(parts.final, parts.after, strict=True) if f in cotangents]
+    carried = list(zip(parts.final, parts.before, parts.after, strict=True))
+    # The first one too: it is the last one where there are no steps.
+    roots = [v for final, *pair in carried if final in cotangents for v in pair]
     roots += [k for s, k in zip(parts.stacks, parts.kept, strict=True) if s in cotangents]
 
     def inputs(value: Value) -> Iterable[Value]:

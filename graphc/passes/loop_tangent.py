@@ -38,7 +38,7 @@ def loop_jvp(op: Operation, tangents: dict[Value, Value], push: Push) -> None:
     terminator = draft.block.terminator
     assert terminator is not None
     push([o for o in draft.block if o is not terminator], inner)
-    _refresh(draft, terminator)  # loops in the body have been replaced
+    draft.refresh()  # loops in the body have been replaced
     at_start, at_end = IRBuilder.before(op), IRBuilder.before(terminator)
     for i, argument in given.items():
         carried = draft.carried[i]
@@ -68,15 +68,6 @@ def _tangents_of_reads(
         if outer in tangents:
             inner[element] = draft.add_sequence(tangents[outer])
     return inner
-
-
-def _refresh(draft: OpenLoop, terminator: Operation) -> None:
-    """Let the lists name what the body yields by now."""
-    count = len(draft.carried)
-    for carried, value in zip(draft.carried, terminator.operands[:count], strict=True):
-        carried.after = value
-    for stacked, value in zip(draft.stacks, terminator.operands[count:], strict=True):
-        stacked.inner = value
 
 
 def _type(value: Value) -> TensorType:

@@ -6,20 +6,17 @@ Nothing here imports the compiler, so it also serves functions loaded from artif
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
+from math import prod
+from typing import Any
 
 import numpy as np
 
-from graphc.runtime.signature import (
-    NUMPY_DTYPES,
-    Argument,
-    Result,
-    Shape,
-    Signature,
-    concrete_shape,
-)
-from graphc.runtime.sparse import SparseRows, sparse_rows
+from graphc.runtime.ports import Port, read_array
+from graphc.runtime.sequences import Minibatch, SparsePort, read_minibatch, read_sequences
+from graphc.runtime.signature import GRADIENT, Signature, concrete_shape
+from graphc.runtime.sparse import SparseRows
 from graphc.support.diagnostics import GraphcError, fail, suggestion
 
 Array = np.ndarray
@@ -31,22 +28,26 @@ are given as int."""
 Recompile = Callable[[Mapping[str, int]], tuple[Compiled, Signature]]
 """A function for these bounds of its dims, by their names."""
 
-GRADIENT = "gradient."
-"""Results whose name starts so are gradients of the parameter named after it."""
+STEPS_BEHIND = "sequence.steps"
+"""In the state of sequences: i64[S], the steps of each that came before; 0 starts anew."""
+OPTIONS = ("lengths", "flags", "carry")
+"""What a call of a function of sequences takes besides its inputs."""
 
 
-class Results(Mapping[str, Array]):
+class Results(Mapping[str, Any]):
     """What a call computed, by result name: one row per sample; a single number has no dims.
+
+    Of sequences in the form of the inputs: a list of arrays for lists.
 
     Names do not distinguish case, as in the network.
     """
 
     __slots__ = ("_arrays",)
 
-    def __init__(self, arrays: dict[str, Array]) -> None:
+    def __init__(self, arrays: dict[str, Any]) -> None:
         self._arrays = arrays
 
-    def __getitem__(self, name: str) -> Array:
+    def __getitem__(self, name: str) -> Any:
         return _by_name(self._arrays, name)
 
     def __iter__(self) -> Iterator[str]:
@@ -70,7 +71,7 @@ class Results(Mapping[str, Array]):
         return f"Results({', '.join(self._arrays)})"
 
 
-def _by_name(arrays: Mapping[str, Array], name: str) -> Array:
+def _by_name(arrays: Mapping[str, Any], name: str) -> Any:
     if name in arrays:
         return arrays[name]
     for known, array in arrays.items():
@@ -80,17 +81,21 @@ def _by_name(arrays: Mapping[str, Array], name: str) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sparse:
+class _Sparse(SparsePort):
     """Where an input of two arguments goes."""
 
-    name: str
-    rows: int
     indices: int
     values: int
 
-    def read(self, value: object) -> SparseRows:
-        """`value` in any of the accepted forms; GraphcError `input`."""
-        return sparse_rows(self.name, value, self.rows)
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """Where the tables of sequences go, and the dims of these."""
+
+    begin: int
+    end: int
+    time: str
+    slots: str
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,9 @@ class _Plan:
     bounds: dict[str, int]
     updated: frozenset[str | None]
     entries: frozenset[int | str]  # dims of the entries of sparse inputs
+    products: dict[str, tuple[str, ...]]  # dims that follow from others
+    tables: _Tables | None
+    carried: dict[str, int]  # arguments that the results of these names are handed on to
 
     @staticmethod
     def of(compiled: Compiled, signature: Signature) -> _Plan:
@@ -117,6 +125,7 @@ class _Plan:
             _Sparse(s.name, s.rows, places[s.indices], places[s.values]) for s in signature.sparse
         ]
         places |= {s.name: s.indices for s in sparse}
+        tables = signature.sequences
         return _Plan(
             compiled,
             signature,
@@ -126,23 +135,33 @@ class _Plan:
             {a.name: i for i, a in arguments if a.role == "setting"},
             tuple((i, a.role == "state") for i, a in arguments if a.role in ("parameter", "state")),
             tuple(Port.of(r) for r in signature.fresh_results),
-            {d.name: d.bound for d in signature.dims},
+            {d.name: d.bound for d in signature.dims if not d.factors},
             frozenset(r.updates for r in signature.results),
             frozenset(signature.arguments[s.indices].shape[1] for s in sparse),
+            {d.name: d.factors for d in signature.dims if d.factors},
+            tables
+            and _Tables(places[tables.begin], places[tables.end], tables.time, tables.slots),
+            {a.name: i for i, a in arguments if a.role == "carried"},
         )
+
+    def input_ports(self, of: Iterable[int]) -> dict[int, Port | SparsePort]:
+        """Of inputs by their places."""
+        return {i: self.sparse.get(i) or self.ports[i] for i in of}
 
 
 class Executable:
     """A function ready to be called: `executable(features=x)["z"]`.
 
-    parameters  read at every call, so a changed store is seen at once. An array of the declared
-                dtype is used where it is, and updates go into it; another dtype is converted at
-                every call, which for parameters that the function updates is refused here.
-    state       arrays kept between calls; those missing are added as zeros
-    recompile   called when a dim is above its bound, with the next power of two for that dim;
-                without it that is an error
+    parameters     read at every call, so a changed store is seen at once. An array of the declared
+                   dtype is used where it is, and updates go into it; another dtype is converted at
+                   every call, which for parameters that the function updates is refused here.
+    learner_state  arrays that updates go into; those missing are added as zeros
+    recompile      called when dims are above their bounds, with the next powers of two for them;
+                   without it that is an error
+    carrying       as `recompile`, the function that goes on with sequences from the call before
 
-    One call at a time where the function updates parameters or state; otherwise thread-safe.
+    One call at a time where the function updates parameters or state, or carries sequences on;
+    otherwise thread-safe.
     """
 
     def __init__(
@@ -150,13 +169,17 @@ class Executable:
         compiled: Compiled,
         signature: Signature,
         parameters: Mapping[str, Array],
-        state: MutableMapping[str, Array] | None = None,
+        learner_state: MutableMapping[str, Array] | None = None,
         recompile: Recompile | None = None,
+        carrying: Recompile | None = None,
     ) -> None:
         self._plan = _Plan.of(compiled, signature)
+        self._carry_plan: _Plan | None = None
         self._parameters = parameters
-        self._state: MutableMapping[str, Array] = {} if state is None else state
+        self._learner_state = {} if learner_state is None else learner_state
         self._recompile = recompile
+        self._carrying = carrying
+        self._sequence_state: dict[str, Array] | None = None
         self._prepare_stores()
 
     @property
@@ -164,12 +187,31 @@ class Executable:
         return self._plan.signature
 
     @property
-    def state(self) -> MutableMapping[str, Array]:
+    def learner_state(self) -> MutableMapping[str, Array]:
         """The learner's arrays by name, live."""
-        return self._state
+        return self._learner_state
+
+    @property
+    def state(self) -> Mapping[str, Array] | None:
+        """What `carry=True` goes on from: an array [S, rows] for each delayed value, and the steps
+        behind; None before the first such call. Set it to go on from elsewhere, None to start
+        anew."""
+        return self._sequence_state
+
+    @state.setter
+    def state(self, state: Mapping[str, object] | None) -> None:
+        if state is None:
+            self._sequence_state = None
+        elif self._plan.tables is None:
+            raise _no_sequences("a state")
+        else:
+            self._sequence_state = {name: np.array(value) for name, value in state.items()}
 
     def __call__(self, /, **inputs: object) -> Results:
         """Run on arrays of shape (samples, rows), named like the inputs.
+
+        A function of sequences takes what `graphc.runtime.sequences` says, with lengths= or flags=;
+        carry=True goes on from `state`, and leaves there what the next call can go on from.
 
         Raises GraphcError `input`.
         """
@@ -177,44 +219,55 @@ class Executable:
 
     def run(self, inputs: Mapping[str, object], settings: Settings) -> Results:
         """Run once with inputs by name and the numbers of this call (learning rate, …) by name."""
-        plan = self._plan
-        arguments, sizes = _bind(plan, inputs)
-        for dim, bound in plan.bounds.items():
-            # A dim that no input has is 1: such a function has nothing to do with samples.
-            if sizes.setdefault(dim, 1) > bound:
-                return self._with_larger_bound(dim, sizes[dim]).run(inputs, settings)
-        given = settings if isinstance(settings, Mapping) else settings(_samples(sizes))
+        inputs, options = self._split(inputs)
+        carry = bool(options.get("carry", False))
+        plan = self._plan if not carry else self._carrying_plan()
+        places = _places(plan, inputs)
+        minibatch = None
+        if plan.tables is not None:
+            minibatch = self._read_minibatch(plan, places, options, carry)
+            places = {**places, **minibatch.values}
+        arguments, sizes = _bind(plan, places)
+        if minibatch is not None:
+            _add_tables(plan, minibatch, arguments, sizes)
+        # A dim that no input has is 1: such a function has nothing to do with samples.
+        sizes = {dim: 1 for dim in plan.bounds} | sizes
+        above = {dim: sizes[dim] for dim, bound in plan.bounds.items() if sizes[dim] > bound}
+        if above:
+            self._widen(plan, above, carry)
+            return self.run({**inputs, **options}, settings)
+        sizes |= {d: prod(sizes[f] for f in factors) for d, factors in plan.products.items()}
+        if isinstance(settings, Mapping):
+            given = settings
+        else:
+            given = settings(minibatch.layout.samples if minibatch else _samples(sizes))
         _add_settings(plan, given, arguments)
         self._add_held(plan, arguments)
+        if minibatch is not None and carry:
+            self._add_carried(plan, minibatch.sizes[1], arguments)
         results = [
             np.empty(p.fixed if p.fixed is not None else concrete_shape(p.shape, sizes), p.dtype)
             for p in plan.results
         ]
         plan.compiled(arguments, results, sizes)  # type: ignore[arg-type]  # all are filled by now
-        return Results(
-            {
-                p.name: array[0, 0] if p.is_number else array
-                for p, array in zip(plan.results, results, strict=True)
-            }
-        )
-
-    def _with_larger_bound(self, dim: str, size: int) -> Executable:
-        """This executable after it was compiled again for the next power of two."""
-        bounds = self._plan.bounds
-        what = "entries in a sample" if dim in self._plan.entries else "samples"
-        if self._recompile is None:
-            message = f"requires at most {bounds[dim]} {what} ({dim}) in a call, got {size}"
-            raise fail("input", message)
-        plan = _Plan.of(*self._recompile({**bounds, dim: 1 << (size - 1).bit_length()}))
-        if plan.bounds[dim] < size:
-            raise fail("input", f"requires at most {plan.bounds[dim]} {what} in a call, got {size}")
-        self._plan = plan
-        return self
+        found: dict[str, Any] = {}
+        state: dict[str, Array] = {}
+        for p, array in zip(plan.results, results, strict=True):
+            if p.name in plan.carried and len(state) < len(plan.carried):
+                state[p.name] = array
+            elif p.is_number:
+                found[p.name] = array[0, 0]
+            else:
+                along_time = minibatch is not None and p.shape[0] in (plan.tables.time, *plan.products)
+                found[p.name] = minibatch.returned(array) if along_time else array
+        if minibatch is not None and carry:
+            self._sequence_state = {STEPS_BEHIND: minibatch.layout.behind, **state}
+        return Results(found)
 
     def _add_held(self, plan: _Plan, arguments: list[Array | None]) -> None:
         for index, is_state in plan.held:
             port = plan.ports[index]
-            store = self._state if is_state else self._parameters
+            store = self._learner_state if is_state else self._parameters
             if port.name not in store:
                 raise fail("input", f"the network has no parameter {port.name} any more")
             array = store[port.name]
@@ -233,9 +286,9 @@ class Executable:
         plan = self._plan
         for index, is_state in plan.held:
             port = plan.ports[index]
-            store = self._state if is_state else self._parameters
+            store = self._learner_state if is_state else self._parameters
             if is_state and port.name not in store:
-                self._state[port.name] = np.zeros(port.fixed or (), port.dtype)
+                self._learner_state[port.name] = np.zeros(port.fixed or (), port.dtype)
             if port.name not in store:
                 raise fail("input", f"parameter {port.name} requires a value, got none")
             array = store[port.name]

@@ -31,7 +31,6 @@ class Port:
         return Port(port.name, NUMPY_DTYPES[port.dtype], port.shape, known, is_number)
 
 
-
 def read_array(port: Port, value: object, sizes: dict[str, int]) -> Array:
     """`value` as the array that the input needs; its sizes are noted in `sizes`."""
     array = value if type(value) is np.ndarray else as_array(port, value)
@@ -49,6 +48,7 @@ def read_array(port: Port, value: object, sizes: dict[str, int]) -> Array:
 
 
 def as_array(port: Port, value: object) -> Array:
+    """`value` as an array of anything; GraphcError `input` if it is none."""
     if hasattr(value, "tocsr"):  # numpy would make an array of one object out of it
         raise fail(
             "input",
@@ -76,6 +76,7 @@ def convert(port: Port, array: Array) -> Array:
 
 
 def wrong_shape(port: Port, shape: tuple[int, ...], sizes: Mapping[str, int]) -> GraphcError:
+    """The error for an array of this shape, with what may have been meant."""
     message = f"input {port.name} requires {wanted(port)}, got shape {shape}"
     if len(shape) == 1 and len(port.shape) == 2 and shape[0] == port.shape[1]:
         message += "; for one sample x pass x[None, :]"
@@ -88,4 +89,5 @@ def wrong_shape(port: Port, shape: tuple[int, ...], sizes: Mapping[str, int]) ->
 
 
 def wanted(port: Port) -> str:
+    """What the port requires, in words."""
     return f"shape ({', '.join(map(str, port.shape))}) of {port.dtype}"

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-Role = Literal["input", "parameter", "state", "setting"]
+Role = Literal["input", "parameter", "state", "setting", "carried"]
 Shape = tuple[int | str, ...]
 
 NUMPY_DTYPES: dict[str, np.dtype] = {
@@ -25,6 +25,9 @@ NUMPY_DTYPES: dict[str, np.dtype] = {
 }
 
 ABI_VERSION = 1
+
+GRADIENT = "gradient."
+"""Results whose name starts so are gradients of what the rest names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,7 @@ class Argument:
     parameter  part of the model (weights, computed statistics)
     state      kept by the learner between calls, starts as zeros
     setting    a number of the call such as the learning rate, shape ()-like (1, 1)
+    carried    what the call before left in the fresh result of the same name, [S, rows]
     """
 
     name: str
@@ -82,10 +86,25 @@ class SparseInput:
 
 
 @dataclass(frozen=True, slots=True)
+class SequenceTables:
+    """The function's columns are steps of sequences: the two inputs that say which.
+
+    Both i32[T, S]: step t of slot s is one of the steps `begin` to `end` - 1 of its sequence,
+    which goes on from the call before if `begin` < 0. In a gap begin is T and end is 0.
+    """
+
+    begin: str
+    end: str
+    time: str = "T"
+    slots: str = "S"
+
+
+@dataclass(frozen=True, slots=True)
 class Signature:
     """Arguments and results in the order of the function's IR, and the arena it needs.
 
-    sparse  the inputs that are two arguments each
+    sparse     the inputs that are two arguments each
+    sequences  of a function of sequences: where it is told how they lie
     """
 
     name: str
@@ -94,16 +113,22 @@ class Signature:
     results: tuple[Result, ...]
     arena_bytes: int
     sparse: tuple[SparseInput, ...] = ()
+    sequences: SequenceTables | None = None
 
     def with_role(self, role: Role) -> tuple[Argument, ...]:
         return tuple(a for a in self.arguments if a.role == role)
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        """What a caller has to give: an input of two arguments counts as one."""
+        """What a caller has to give: an input of two arguments counts as one.
+
+        Without the tables of sequences, which are made of the inputs' lengths.
+        """
         by_indices = {s.indices: s.name for s in self.sparse}
-        values = {s.values for s in self.sparse}
-        names = [a.name for a in self.with_role("input") if a.name not in values]
+        left_out = {s.values for s in self.sparse}
+        if self.sequences is not None:
+            left_out |= {self.sequences.begin, self.sequences.end}
+        names = [a.name for a in self.with_role("input") if a.name not in left_out]
         return tuple(by_indices.get(name, name) for name in names)
 
     @property

@@ -89,16 +89,17 @@ def _copy_loop(
     """A loop whose steps work along the new axis where they depend on it."""
     dependent = dependent_values(parts, dict.fromkeys(many))
     inside = {v for v in parts.block.arguments if v in dependent}
-    sequences = [
-        _exchanged(b, values[s]) if s in many else values[s] for s in parts.sequences
-    ]
+    sequences = [_exchanged(b, values[s]) if s in many else values[s] for s in parts.sequences]
     initial = [
         repeated(b, values[v], size) if before in inside and v not in many else values[v]
         for v, before in zip(parts.initial, parts.before, strict=True)
     ]
 
     def step(
-        inner: IRBuilder, shared: Sequence[Value], elements: Sequence[Value], before: Sequence[Value]
+        inner: IRBuilder,
+        shared: Sequence[Value],
+        elements: Sequence[Value],
+        before: Sequence[Value],
     ) -> tuple[list[Value], list[Value]]:
         local = dict(zip(parts.block.arguments, (*shared, *elements, *before), strict=True))
         _copy_all(inner, parts.block, local, inside, size)

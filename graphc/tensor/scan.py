@@ -32,7 +32,7 @@ from graphc.tensor.numeric import type_of
 from graphc.tensor.promotion import PlainArray, common_type, element_type, is_number
 from graphc.tensor.tensor import Tensor
 from graphc.tensor.tracing import Trace, Traced, innermost
-from graphc.tensor.trees import LEAF, Node, Structure, flatten, unflatten
+from graphc.tensor.trees import Node, Structure, flatten, unflatten
 
 _RETRIES = 3  # plain numbers in the carry take the type that the steps give; types only rise
 

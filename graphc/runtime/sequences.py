@@ -1,0 +1,386 @@
+"""Minibatches of sequences: what callers may give, and the tables that a function goes by.
+
+S sequences lie side by side in slots of T steps. Three ways in mean the same:
+
+a list   of arrays (steps, rows), one for each sequence; of sparse inputs CSR matrices and the like
+lengths  an array (T, S, rows), with the steps of each slot, or without if all slots are full; one
+         sequence may be an array (T, rows)
+flags    an array (T, S, rows), or (T*S, rows) with the slots of one step after each other, and for
+         every column SequenceStart 1, SequenceEnd 2, NoFeature 4 and NoLabel 8 (the book's figure
+         2.9): a slot may hold several sequences one after another
+
+Results come back in the form of the inputs. Columns without a step, gaps, are 0 in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NoReturn
+
+import numpy as np
+
+from graphc.runtime.ports import Port, as_array, convert, read_array
+from graphc.runtime.sparse import SparseRows, sparse_rows
+from graphc.support.diagnostics import fail
+
+Array = np.ndarray
+
+START, END, NO_FEATURE, NO_LABEL = 1, 2, 4, 8
+_BEFORE = np.iinfo(np.int64).min
+
+Form = Literal["list", "columns", "array"]
+
+
+@dataclass(frozen=True, slots=True)
+class SparsePort:
+    """A sparse input of `rows` numbers a step."""
+
+    name: str
+    rows: int
+
+    def read(self, value: object) -> SparseRows:
+        """`value` in any of the accepted forms; GraphcError `input`."""
+        return sparse_rows(self.name, value, self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where sequences lie in T x S columns.
+
+    begin, end  the tables i32[T, S] of `SequenceTables`
+    behind      i64[S]: how many steps the sequence of each slot has at the end of this call, from
+                its start on; 0 where none goes on
+    """
+
+    begin: Array
+    end: Array
+    behind: Array
+
+    @property
+    def real(self) -> Array:
+        """bool[T, S]: the columns that are steps."""
+        return self.end > 0
+
+    @property
+    def samples(self) -> int:
+        """The number of steps."""
+        return int(np.count_nonzero(self.end))
+
+
+def layout_of_lengths(lengths: Array, time: int, behind: Array) -> Layout:
+    """One sequence a slot, `lengths` of `time` steps each, that goes on after `behind` steps."""
+    steps = np.arange(time)[:, None]
+    real = steps < lengths
+    begin = np.where(real, -behind, time).astype(np.int32)
+    end = np.where(real, lengths, 0).astype(np.int32)
+    return Layout(begin, end, behind + lengths)
+
+
+def layout_of_flags(flags: Array, behind: Array, carry: bool) -> Layout:
+    """The layout that flags i[T, S] say; GraphcError `input` where they contradict each other.
+
+    carry  sequences may go on from the call before, where `behind` is more than 0, and may go on
+           in the next one; otherwise each starts and ends here
+    """
+    time, slots = flags.shape
+    real = (flags & NO_FEATURE) == 0
+    starts, ends = (flags & START) != 0, (flags & END) != 0
+    _check_gaps(flags, real)
+    is_open = np.concatenate([(behind > 0)[None], real & ~ends])  # before each step
+    before, inside = is_open[:-1], is_open[:-1].copy()
+    inside[0] = False  # a start takes the place of what was carried
+    for wrong, what in (
+        (real & starts & inside, "SequenceStart in a sequence that has not ended"),
+        (real & ~starts & ~before, "a step of no sequence: SequenceStart is missing"),
+        (~real & inside, "a gap in a sequence that has not ended: SequenceEnd is missing"),
+    ):
+        if wrong.any():
+            t, s = np.argwhere(wrong)[0]
+            _contradiction(f"{what}, at step {t} of slot {s}")
+    if not carry and is_open[-1].any():
+        s = int(np.argmax(is_open[-1]))
+        _contradiction(f"the last sequence of slot {s} has no SequenceEnd; carry=True lets it go on")
+    steps = np.arange(time, dtype=np.int64)[:, None]
+    begin = np.maximum.accumulate(np.where(starts, steps, _BEFORE), axis=0)
+    begin = np.where(begin == _BEFORE, -behind, begin)
+    end = np.minimum.accumulate(np.where(ends, steps + 1, time)[::-1], axis=0)[::-1]
+    left = np.where(is_open[-1] & real[-1], time - begin[-1], 0)
+    idle = ~real.any(axis=0)
+    return Layout(
+        np.where(real, begin, time).astype(np.int32),
+        np.where(real, end, 0).astype(np.int32),
+        np.where(idle, behind, left),
+    )
+
+
+def _check_gaps(flags: Array, real: Array) -> None:
+    if ((flags < 0) | (flags > (START | END | NO_FEATURE | NO_LABEL))).any():
+        _contradiction(f"flags are sums of 1, 2, 4 and 8, got {flags.min()} to {flags.max()}")
+    if (wrong := ~real & ((flags & (START | END)) != 0)).any():
+        t, s = np.argwhere(wrong)[0]
+        _contradiction(f"a column without features starts or ends one, step {t} of slot {s}")
+    if (wrong := real & ((flags & NO_LABEL) != 0)).any():
+        t, s = np.argwhere(wrong)[0]
+        raise fail(
+            "not-supported",
+            f"a step with features but without a label (NoLabel alone), step {t} of slot {s}: "
+            "every step counts in the criteria",
+        )
+
+
+def _contradiction(what: str) -> NoReturn:
+    raise fail("input", f"flags require sequences that start and end: {what}")
+
+
+@dataclass(frozen=True, slots=True)
+class Minibatch:
+    """What a call takes: values [T, S, …] or rows of T*S columns by place, and how they lie."""
+
+    values: Mapping[int, Array | SparseRows]
+    layout: Layout
+    form: Form
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """T and S."""
+        time, slots = self.layout.begin.shape
+        return time, slots
+
+    def returned(self, array: Array) -> Array | list[Array]:
+        """A result [T, S, …] or [T*S, …] in the form of the inputs; in gaps it is 0."""
+        time, slots = self.sizes
+        if array.shape[:2] != (time, slots):
+            array = array.reshape(time, slots, *array.shape[1:])
+        real = self.layout.real
+        if self.form == "list":
+            counts = np.count_nonzero(real, axis=0)
+            return [np.ascontiguousarray(array[:n, s]) for s, n in enumerate(counts)]
+        if not real.all():
+            array[~real] = 0
+        return array.reshape(time * slots, *array.shape[2:]) if self.form == "columns" else array
+
+
+def read_minibatch(
+    ports: Mapping[int, Port | SparsePort],
+    values: Mapping[int, object],
+    *,
+    lengths: object = None,
+    flags: object = None,
+    behind: Array | None = None,
+    carry: bool = False,
+) -> Minibatch:
+    """The minibatch that a call is given; GraphcError `input`.
+
+    ports    of the inputs, by place
+    behind   the steps that came before in each slot, if sequences go on
+    """
+    lists = {i: _as_list(ports[i], v) for i, v in values.items()}
+    if any(items is not None for items in lists.values()):
+        if flags is not None or lengths is not None:
+            raise fail("input", "lengths and flags go with arrays (T, S, rows), got lists")
+        for index, items in lists.items():
+            if items is None:
+                name = ports[index].name
+                raise fail("input", f"all inputs are lists or none is: {name} is an array")
+        given = {i: items for i, items in lists.items() if items is not None}
+        return _from_lists(ports, given, behind, carry)
+    return _from_arrays(ports, values, lengths, flags, behind, carry)
+
+
+def _as_list(port: Port | SparsePort, value: object) -> Sequence[object] | None:
+    """The sequences of a list; None for an array. A tuple is one sequence of a sparse input."""
+    if isinstance(value, list) or (isinstance(value, tuple) and isinstance(port, Port)):
+        return value
+    return None
+
+
+def read_sequences(
+    ports: Mapping[int, Port | SparsePort], lists: Mapping[int, Sequence[object]]
+) -> tuple[dict[int, list[Array | SparseRows]], Array]:
+    """The sequences of every input, converted and checked against each other; their lengths."""
+    found = {
+        i: [_sequence(ports[i], item, s) for s, item in enumerate(items)]
+        for i, items in lists.items()
+    }
+    lengths: list[int] | None = None
+    first = ""
+    for index, items in found.items():
+        name, own = ports[index].name, [len(item) for item in items]
+        if lengths is None:
+            lengths, first = own, name
+        elif len(own) != len(lengths):
+            raise fail(
+                "input", f"{first} has {len(lengths)} sequences, {name} has {len(own)} sequences"
+            )
+        elif own != lengths:
+            s = next(s for s, (a, b) in enumerate(zip(own, lengths, strict=True)) if a != b)
+            raise fail(
+                "input", f"sequence {s} has {lengths[s]} steps in {first} but {own[s]} in {name}"
+            )
+    return found, np.array(lengths or [], np.int64)
+
+
+def _sequence(port: Port | SparsePort, item: object, number: int) -> Array | SparseRows:
+    if isinstance(port, SparsePort):
+        return port.read(item)
+    array = as_array(port, item)
+    rows = port.shape[2:]
+    if array.ndim != 1 + len(rows) or array.shape[1:] != rows:
+        wanted = ", ".join(["steps", *map(str, rows)])
+        raise fail(
+            "input",
+            f"input {port.name} requires sequences of shape ({wanted}), "
+            f"got {array.shape} for sequence {number}",
+        )
+    return array if array.dtype == port.dtype else convert(port, array)
+
+
+def _from_lists(
+    ports: Mapping[int, Port | SparsePort],
+    lists: Mapping[int, Sequence[object]],
+    behind: Array | None,
+    carry: bool,
+) -> Minibatch:
+    found, lengths = read_sequences(ports, lists)
+    _check_lengths(lengths, carry)
+    time = int(lengths.max(initial=0))
+    layout = layout_of_lengths(lengths, time, _behind(behind, len(lengths)))
+    values = {i: _side_by_side(ports[i], items, time) for i, items in found.items()}
+    return Minibatch(values, layout, "list")
+
+
+def _side_by_side(
+    port: Port | SparsePort, items: Sequence[Array | SparseRows], time: int
+) -> Array | SparseRows:
+    """Sequences as columns t * S + s: zeros, or empty sparse rows, after their ends."""
+    if isinstance(port, Port):
+        padded = np.zeros((time, len(items), *(d for d in port.shape[2:])), port.dtype)  # type: ignore[arg-type]
+        for s, item in enumerate(items):
+            padded[: len(item), s] = item  # type: ignore[assignment]
+        return padded
+    rows = [item for item in items if isinstance(item, SparseRows)]
+    joined = join_rows(rows, port.rows)
+    starts = np.cumsum([0, *map(len, rows)])
+    steps = np.arange(time)[:, None]
+    counts = np.array([len(item) for item in rows])
+    order = np.where(steps < counts, starts[:-1] + steps, starts[-1])
+    return joined.take(order.reshape(-1))
+
+
+def join_rows(parts: Sequence[SparseRows], width: int) -> SparseRows:
+    """The rows of all parts one after another, then an empty one."""
+    counts = [np.diff(part.offsets) for part in parts]
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate([*counts, [0]]))]).astype(np.int64)
+    used = [slice(part.offsets[0], part.offsets[-1]) for part in parts]
+    indices = [part.indices[where] for part, where in zip(parts, used, strict=True)]
+    values = [part.values[where] for part, where in zip(parts, used, strict=True)]
+    return SparseRows(np.concatenate(indices), offsets, np.concatenate(values), width)
+
+
+def _from_arrays(
+    ports: Mapping[int, Port | SparsePort],
+    values: Mapping[int, object],
+    lengths: object,
+    flags: object,
+    behind: Array | None,
+    carry: bool,
+) -> Minibatch:
+    if lengths is not None and flags is not None:
+        raise fail("input", "one of lengths and flags is given, not both")
+    table = _whole_numbers("flags", flags, 2) if flags is not None else None
+    counts = _whole_numbers("lengths", lengths, 1) if lengths is not None else None
+    read = {i: _unshaped(ports[i], value) for i, value in values.items()}
+    time, slots = _sizes(ports, read, table, counts)
+    shaped = {i: _shaped(ports[i], a, time, slots) for i, a in read.items()}
+    if time < 1 or slots < 1:
+        raise fail("input", f"at least one step and one sequence are required, got {time}, {slots}")
+    earlier = _behind(behind, slots)
+    if table is not None:
+        layout = layout_of_flags(table, earlier, carry)
+    else:
+        counts = np.full(slots, time) if counts is None else counts
+        _check_lengths(counts, carry)
+        if counts.max() > time:
+            raise fail("input", f"lengths of at most T = {time} are required, got {counts.max()}")
+        layout = layout_of_lengths(counts, time, earlier)
+    if not layout.samples:
+        raise fail("input", "at least one step is required, all columns are gaps")
+    is_array = any(isinstance(a, np.ndarray) and _is_full(ports[i], a) for i, a in read.items())
+    return Minibatch(shaped, layout, "array" if is_array or not read else "columns")
+
+
+def _whole_numbers(what: str, value: object, rank: int) -> Array:
+    array = np.asarray(value)
+    if array.ndim == rank - 1:
+        array = array[..., None]
+    if array.dtype.kind not in "iu" or array.ndim != rank:
+        shape = "(T, S)" if rank == 2 else "(S,)"
+        raise fail(
+            "input",
+            f"{what} requires whole numbers of shape {shape}, got {array.dtype} of {array.shape}",
+        )
+    return array.astype(np.int64)
+
+
+def _unshaped(port: Port | SparsePort, value: object) -> Array | SparseRows:
+    return port.read(value) if isinstance(port, SparsePort) else as_array(port, value)
+
+
+def _is_full(port: Port | SparsePort, array: Array) -> bool:
+    """Whether it has a dim of time and one of slots, not one for both."""
+    return isinstance(port, Port) and array.ndim == len(port.shape)
+
+
+def _sizes(
+    ports: Mapping[int, Port | SparsePort],
+    read: Mapping[int, Array | SparseRows],
+    flags: Array | None,
+    lengths: Array | None,
+) -> tuple[int, int]:
+    """T and S, from whatever says them."""
+    if flags is not None:
+        return flags.shape[0], flags.shape[1]
+    for index, array in read.items():
+        if isinstance(array, np.ndarray) and _is_full(ports[index], array):
+            return array.shape[0], array.shape[1]
+    slots = len(lengths) if lengths is not None else 1
+    columns = next((len(a) if _length(a) else 0 for a in read.values()), slots)
+    if columns % max(slots, 1):
+        raise fail("input", f"{columns} columns cannot be {slots} slots of equal length")
+    return columns // max(slots, 1), slots
+
+
+def _length(array: Array | SparseRows) -> bool:
+    return not isinstance(array, np.ndarray) or array.ndim > 0
+
+
+def _shaped(
+    port: Port | SparsePort, array: Array | SparseRows, time: int, slots: int
+) -> Array | SparseRows:
+    """The columns of one input, [T, S, rows]."""
+    if isinstance(array, SparseRows):
+        if len(array) != time * slots:
+            raise fail(
+                "input",
+                f"input {port.name} requires a row for each of {time} x {slots} columns, "
+                f"got {len(array)}",
+            )
+        return array
+    assert isinstance(port, Port)
+    if array.ndim == len(port.shape) - 1 and array.shape[0] == time * slots:
+        array = array.reshape(time, slots, *array.shape[1:])
+    return read_array(port, array, {"T": time, "S": slots})
+
+
+def _check_lengths(lengths: Array, carry: bool) -> None:
+    least = 0 if carry else 1
+    if not len(lengths) or not lengths.any():
+        raise fail("input", "at least one sequence of at least one step is required")
+    if lengths.min() < least:
+        s = int(np.argmin(lengths))
+        raise fail("input", f"a sequence requires at least {least} steps, {s} has {lengths[s]}")
+
+
+def _behind(behind: Array | None, slots: int) -> Array:
+    return np.zeros(slots, np.int64) if behind is None else behind
