@@ -14,7 +14,7 @@ from graphc.driver.options import (
     parse_precision,
 )
 from graphc.frontend import frontend_for, network_class
-from graphc.learn.evaluate import evaluate_dataset
+from graphc.learn.evaluate import DEFAULT_SIDE_BY_SIDE, evaluate_dataset
 from graphc.learn.learner import Learner
 from graphc.learn.loop import EpochRecord, Progress, TrainingPlan, run_training
 from graphc.learn.schedule import Schedule
@@ -107,6 +107,8 @@ def compile(
     backend: str = DEFAULT_BACKEND,
     precision: str = "f32",
     batch: int = DEFAULT_BATCH,
+    time: int = 0,
+    sequences: int = 1,
     verify: bool = False,
 ) -> Executable:
     """A callable that computes `outputs`, by default the network's output nodes.
@@ -114,14 +116,21 @@ def compile(
     gradients  names of parameters, inputs or nodes: also compute the gradient of the first
                output's sum with respect to each
     batch      bound on the samples of a call; a larger call recompiles for the next power of two
+    time       for sequences: bound on their steps, 64 if a network that looks along time is
+               compiled without it; `sequences`: on how many lie side by side in a call. Beyond them
+               a call recompiles too
 
     `exe(features=x)` takes one array (N, rows) per input and gives one (N, rows) per output; a 1x1
     output is a scalar, a parameter's gradient has its shape (rows, cols). A sparse input takes what
-    `train` says. Parameters are read at every call. Raises GraphcError for a bad network or option.
+    `train` says. Of sequences it takes one list of arrays (steps, rows) per input and gives a list
+    of arrays per output, or arrays (T, S, rows) with `lengths=` or `flags=` (docs/sequences.md);
+    with `carry=True` they go on from `exe.state`. Parameters are read at every call.
+    Raises GraphcError for a bad network or option.
     """
     model = _model_of(network)
-    options = CompileOptions(backend, parse_precision(precision), batch, verify)
-
+    options = CompileOptions(
+        backend, parse_precision(precision), batch, verify, time=time, sequences=sequences
+    )
     wanted, of = _names(outputs), _names(gradients)
     return bind(model, lambda m, o: evaluation_passes(m, wanted, of, o), options)
 
@@ -131,6 +140,8 @@ def compile_training(
     *,
     learner: Learner,
     batch: int = DEFAULT_BATCH,
+    time: int = 0,
+    sequences: int = 1,
     criterion: str | None = None,
     dropout: float = 0.0,
     seed: int = 0,
@@ -142,6 +153,9 @@ def compile_training(
 
     learner    `SGD` or `SteppingHeuristic`
     batch      bound on the samples of a call, and the nominal minibatch that rates refer to
+    time       for sequences, as in `compile`: bound on their steps; `sequences`: on how many lie side
+               by side. The nominal minibatch is then their product, in steps: set `step.nominal`
+               to another one
     criterion  the node to minimise, by default the first criterion node
     dropout    share of elements that Dropout nodes set to zero, `step.dropout_rate` from then on;
                `seed` decides which they are
@@ -150,7 +164,9 @@ def compile_training(
     been computed (`net.precompute`). Raises GraphcError for a bad network or option.
     """
     _require_learner(learner)
-    options = CompileOptions(backend, parse_precision(precision), batch, verify)
+    options = CompileOptions(
+        backend, parse_precision(precision), batch, verify, time=time, sequences=sequences
+    )
     return compile_training_step(
         _model_of(network), learner, options, criterion=criterion, dropout=dropout, seed=seed
     )
@@ -174,6 +190,8 @@ def train(
     l2: float = 0.0,
     learner: Learner | None = None,
     dropout: Rates = 0.0,
+    time: int = 0,
+    truncate: int = 0,
     criterion: str | None = None,
     shuffle: bool = True,
     seed: int = 0,
@@ -185,6 +203,12 @@ def train(
 
     A sparse input also takes a CSR matrix, or a tuple (indices, offsets) or (indices, offsets,
     values): the entries of sample n are those from offsets[n] to offsets[n + 1].
+
+    For a network that looks along time, or with `time`, data are sequences: a list of arrays
+    (steps, rows) per input. `minibatch` is then how many of them lie side by side in an update, a
+    sample is a step of one, and rates are per sample or for a minibatch of average length.
+    `truncate=K` updates after every K steps, going on from the values that the steps before had
+    (truncated backpropagation through time); 0 goes through whole sequences.
 
     Rates and sizes are a number, one number per epoch, or text such as `0.5:0.2*20:0.1`. Rates and
     momentum are for a minibatch or, in their other form, per sample; `learner` is given in place
@@ -210,8 +234,9 @@ def train(
         criterion=criterion,
         shuffle=shuffle,
         seed=seed,
+        truncate=truncate,
     )
-    options = CompileOptions(backend=backend, precision=parse_precision(precision))
+    options = CompileOptions(backend=backend, precision=parse_precision(precision), time=time)
     return run_training(model, data, plan, options, progress or Progress())
 
 
@@ -223,12 +248,17 @@ def evaluate(
     backend: str = DEFAULT_BACKEND,
     precision: str = "f32",
     batch: int = DEFAULT_BATCH,
+    time: int = 0,
+    sequences: int = DEFAULT_SIDE_BY_SIDE,
 ) -> Mapping[str, float]:
     """Averages per sample over `data` of criteria and evaluation nodes, by default all of them.
 
-    Each has to be a sum over the samples (1x1). Raises GraphcError as `compile`, and for bad data.
+    Each has to be a sum over the samples (1x1). Sequences are given as to `train`, and measured
+    `sequences` at a time. Raises GraphcError as `compile`, and for bad data.
     """
-    options = CompileOptions(backend, parse_precision(precision), batch)
+    options = CompileOptions(
+        backend, parse_precision(precision), batch, time=time, sequences=sequences
+    )
     return evaluate_dataset(_model_of(network), data, options, _names(names)).averages
 
 

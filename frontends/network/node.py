@@ -17,6 +17,7 @@ class _Arithmetic(Protocol):
     def scale(self, a: NetworkNode, b: NetworkNode, /) -> NetworkNode: ...
     def negate(self, a: NetworkNode, /) -> NetworkNode: ...
     def as_node(self, value: NetworkNode | float, /) -> NetworkNode: ...
+    def _bind(self, delay: NetworkNode, x: NetworkNode, /) -> NetworkNode: ...
 
 
 class NetworkNode(Node):
@@ -28,6 +29,13 @@ class NetworkNode(Node):
     @property
     def _network(self) -> _Arithmetic:
         return cast(_Arithmetic, self.builder)
+
+    def bind(self, x: NetworkNode) -> NetworkNode:
+        """Let this delay, made without a node, be one of `x`; gives `x`.
+
+        `before = net.past_value(32)` and then `h = before.bind(expression)` make a cycle.
+        """
+        return self._network._bind(self, x)
 
     def __matmul__(self, other: NetworkNode) -> NetworkNode:
         return self._network.times(self, other)

@@ -14,7 +14,7 @@ from graphc.cli.options import EXISTING_FILE, define_option, macros_option, prec
 from graphc.cli.terminal import Terminal, common_options
 from graphc.cli.transform import timing_table
 from graphc.driver import pipelines
-from graphc.driver.compile import node_names, run_passes
+from graphc.driver.compile import bounds_for, node_names, run_passes
 from graphc.driver.options import DEFAULT_BATCH, CompileOptions, parse_precision
 from graphc.driver.prepare import infer
 from graphc.ir.clone import clone_module
@@ -146,7 +146,8 @@ def stage_passes(
         _, passes = training_passes(model, SGD(learning_rate=0.0), options)
     else:
         names = node_names(model, nodes) or shown_nodes(model)
-        passes = pipelines.evaluation(names, (), options.precision, options.batch)
+        bounds = bounds_for(model, names, options)
+        passes = pipelines.evaluation(names, (), options.precision, bounds)
     return [*passes, *(pipelines.kernels() if stage == "kernels" else ())]
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from graphc.backends import BACKENDS
 from graphc.backends.base import Backend, CompiledFunction
 from graphc.backends.signature import make_signature
 from graphc.driver import pipelines
-from graphc.driver.options import CompileOptions
+from graphc.driver.options import DEFAULT_TIME, CompileOptions
 from graphc.driver.prepare import prepare
 from graphc.ir.clone import clone_module
 from graphc.ir.context import Context
@@ -17,12 +18,15 @@ from graphc.ir.core import Function, Module
 from graphc.model.model import Model
 from graphc.ops import default_context
 from graphc.ops.nodes.layout import find_node, node_type
+from graphc.ops.nodes.delays import DELAYS
 from graphc.ops.nodes.leaves import SPARSE_INPUT
-from graphc.passes.expand_nodes import MAIN
+from graphc.ops.nodes.sequence_columns import BEGIN, END, SEQUENCES_DIM, TIME_DIM
+from graphc.passes.expand_nodes import MAIN, inputs_of
 from graphc.passes.manager import Pass, PassManager, PassRecord
 from graphc.runtime.executable import Executable
-from graphc.runtime.signature import Signature, SparseInput
+from graphc.runtime.signature import SequenceTables, Signature, SparseInput
 from graphc.support.diagnostics import InternalError, fail, suggestion
+from graphc.support.graphs import reachable
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,10 @@ def lower(model: Model, passes: Sequence[Pass], options: CompileOptions) -> Lowe
     if function is None:
         raise InternalError(f"the passes left no function @{MAIN}")
     signature = make_signature(module, function)
-    signature = replace(signature, sparse=_sparse_inputs(model, function))
+    has_time = function.argument(BEGIN) is not None
+    tables = SequenceTables(BEGIN, END, TIME_DIM, SEQUENCES_DIM) if has_time else None
+    sparse = _sparse_inputs(model, function)
+    signature = replace(signature, sparse=sparse, sequences=tables)
     return Lowered(module, function, signature, records)
 
 
@@ -86,13 +93,16 @@ def bind(model: Model, passes_for: PassesFor, options: CompileOptions) -> Execut
     prepare(model)
     frozen = model.snapshot()
 
-    def compiled(bounds: Mapping[str, int]) -> tuple[CompiledFunction, Signature]:
-        wider = options.widened(bounds)
+    def compiled(
+        bounds: Mapping[str, int], *, carry: bool = False
+    ) -> tuple[CompiledFunction, Signature]:
+        wider = replace(options.widened(bounds), carry=carry)
         lowered = lower(frozen, passes_for(frozen, wider), wider)
         return compile_lowered(lowered, wider), lowered.signature
 
     function, signature = compiled({})
-    return Executable(function, signature, model.values, recompile=compiled)
+    carrying = partial(compiled, carry=True) if signature.sequences is not None else None
+    return Executable(function, signature, model.values, recompile=compiled, carrying=carrying)
 
 
 def evaluation_passes(
@@ -101,7 +111,22 @@ def evaluation_passes(
     """The passes for `outputs`, by default the output nodes, and for gradients of the first."""
     names = node_names(model, outputs or default_outputs(model))
     wanted = node_names(model, gradients)
-    return pipelines.evaluation(names, wanted, options.precision, options.batch, options.entries)
+    bounds = bounds_for(model, names, options)
+    return pipelines.evaluation(names, wanted, options.precision, bounds)
+
+
+def bounds_for(model: Model, names: Sequence[str], options: CompileOptions) -> pipelines.Bounds:
+    """What a call holds at most: with time if it is asked for, or if the nodes look along it."""
+    time = options.time or (DEFAULT_TIME if looks_along_time(model, names) else 0)
+    return pipelines.Bounds(
+        options.batch, options.entries, time, options.sequences, options.carry and bool(time)
+    )
+
+
+def looks_along_time(model: Model, names: Sequence[str]) -> bool:
+    """Whether a delay is among what the nodes are computed of."""
+    roots = [op for name in names if (op := model.find(name)) is not None]
+    return any(op.opdef in DELAYS for op in reachable(roots, inputs_of))
 
 
 def node_names(model: Model, names: Sequence[str]) -> list[str]:

@@ -8,11 +8,15 @@ from dataclasses import dataclass, replace
 from graphc.backends import BACKENDS
 from graphc.ir.core import Module
 from graphc.ir.types import DType
+from graphc.ops.nodes.sequence_columns import SEQUENCES_DIM, TIME_DIM
 from graphc.passes.expand_nodes import DEFAULT_ENTRIES, ENTRIES_DIM, SAMPLES_DIM
 from graphc.passes.manager import Pass
 from graphc.support.diagnostics import fail, suggestion
 
 DEFAULT_BATCH = 256
+DEFAULT_TIME = 64
+MOST_COLUMNS = 2**30
+"""Steps of a sequence and sequences side by side: each, and their product, at most."""
 DEFAULT_BACKEND = "llvm"
 
 PRECISIONS: Mapping[str, DType] = {
@@ -31,6 +35,10 @@ class CompileOptions:
     verify     check the IR after every pass
     after      called after every pass (printing)
     entries    bound on the numbers that a sample of a sparse input has
+    time       bound on the steps of sequences; 0: as the network needs it, `DEFAULT_TIME` where it
+               looks along time and none where it does not
+    sequences  bound on the number of sequences side by side
+    carry      sequences go on from one call to the next
     """
 
     backend: str = DEFAULT_BACKEND
@@ -39,6 +47,9 @@ class CompileOptions:
     verify: bool = False
     after: Callable[[Pass, Module], None] | None = None
     entries: int = DEFAULT_ENTRIES
+    time: int = 0
+    sequences: int = 1
+    carry: bool = False
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
@@ -49,6 +60,15 @@ class CompileOptions:
             )
         if not _is_whole(self.batch) or not 1 <= self.batch <= 2**31 - 1:
             raise fail("bad-option", f"batch requires 1 to 2147483647 samples, got {self.batch!r}")
+        if not _is_whole(self.time) or not 0 <= self.time <= MOST_COLUMNS:
+            message = f"time requires 0 to {MOST_COLUMNS} steps, got {self.time!r}"
+            raise fail("bad-option", message)
+        if not _is_whole(self.sequences) or not 1 <= self.sequences <= MOST_COLUMNS:
+            message = f"sequences requires 1 to {MOST_COLUMNS}, got {self.sequences!r}"
+            raise fail("bad-option", message)
+        if self.time * self.sequences > MOST_COLUMNS:
+            message = f"at most {MOST_COLUMNS} columns, got {self.time} steps x {self.sequences}"
+            raise fail("bad-option", message)
 
     def widened(self, bounds: Mapping[str, int]) -> CompileOptions:
         """For calls of up to these sizes, by the names of dims."""
@@ -56,6 +76,8 @@ class CompileOptions:
         return replace(
             self,
             batch=bounds.get(SAMPLES_DIM, self.batch),
+            time=bounds.get(TIME_DIM, self.time),
+            sequences=bounds.get(SEQUENCES_DIM, self.sequences),
             entries=max(entries, default=self.entries),
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from graphc.ir.types import DType
 from graphc.passes import pipeline
@@ -22,22 +23,46 @@ PIPELINES: dict[str, str] = {
 """Named pipelines, usable wherever a pass name is."""
 
 
-def expansion(
-    outputs: Sequence[str], dtype: DType, batch: int, entries: int = DEFAULT_ENTRIES
-) -> list[Pass]:
+@dataclass(frozen=True)
+class Bounds:
+    """What one call holds at most, and how: the options of `expand-nodes` that say it.
+
+    time  0 where samples are not steps of sequences
+    """
+
+    batch: int = 256
+    entries: int = DEFAULT_ENTRIES
+    time: int = 0
+    sequences: int = 1
+    carry: bool = False
+
+    def expand(
+        self, outputs: Sequence[str], dtype: DType, *, training: bool = False, seed: int = 0
+    ) -> ExpandNodes:
+        """The pass that makes tensor operations of the network for such calls."""
+        return ExpandNodes(
+            tuple(outputs),
+            dtype,
+            self.batch,
+            training=training,
+            seed=seed,
+            entries=self.entries,
+            time=self.time,
+            sequences=self.sequences,
+            carry=self.carry,
+        )
+
+
+def expansion(outputs: Sequence[str], dtype: DType, bounds: Bounds) -> list[Pass]:
     """From the network to tensor operations that compute `outputs`."""
-    return [InferShapes(), ExpandNodes(tuple(outputs), dtype, batch, entries=entries)]
+    return [InferShapes(), bounds.expand(outputs, dtype)]
 
 
 def evaluation(
-    outputs: Sequence[str],
-    gradients: Sequence[str],
-    dtype: DType,
-    batch: int,
-    entries: int = DEFAULT_ENTRIES,
+    outputs: Sequence[str], gradients: Sequence[str], dtype: DType, bounds: Bounds
 ) -> list[Pass]:
     """Compute `outputs`, and the gradients of the first one's sum."""
-    passes = expansion(outputs, dtype, batch, entries)
+    passes = expansion(outputs, dtype, bounds)
     if gradients:
         passes.append(SynthesizeGradient(outputs[0], tuple(gradients)))
     return passes + pipeline(OPTIMISE)
@@ -47,21 +72,17 @@ def training(
     outputs: Sequence[str],
     trained: Sequence[str],
     dtype: DType,
-    batch: int,
+    bounds: Bounds,
     *,
     learner: str,
     l2: float,
     seed: int = 0,
-    entries: int = DEFAULT_ENTRIES,
 ) -> list[Pass]:
     """A training step: `outputs` (the criterion first), and the update of `trained`.
 
     seed  of what is random in the network while it is trained
     """
-    passes: list[Pass] = [
-        InferShapes(),
-        ExpandNodes(tuple(outputs), dtype, batch, training=True, seed=seed, entries=entries),
-    ]
+    passes: list[Pass] = [InferShapes(), bounds.expand(outputs, dtype, training=True, seed=seed)]
     passes += [SynthesizeGradient(outputs[0], tuple(trained)), ApplyLearner(learner, l2)]
     return passes + pipeline(OPTIMISE)
 

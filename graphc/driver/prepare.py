@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from graphc.model.initialise import check_size
 from graphc.model.model import Model
+from graphc.ops.nodes.delays import DELAYS
+from graphc.ops.nodes.layout import display_name
 from graphc.ops.nodes.leaves import ParameterParams
 from graphc.passes.infer_shapes import infer_shapes
 from graphc.support.diagnostics import DiagnosticSink, fail
@@ -15,8 +17,23 @@ def infer(model: Model) -> None:
     Enough for whoever only looks at a network. Raises GraphcError for a bad one.
     """
     sink = DiagnosticSink()
+    _require_bound(model, sink)
     model.load_matrices(sink)
     infer_shapes(model.graph, sink)
+    sink.raise_if_errors()
+
+
+def _require_bound(model: Model, sink: DiagnosticSink) -> None:
+    """Refuse delays of nothing: forward references that were left open read themselves."""
+    for op in model.graph.block:
+        if op.opdef in DELAYS and op.operands == (op.result,):
+            name = op.result.name
+            sink.error(
+                "missing-node",
+                f"{display_name(op.opdef)} `{name}` requires the node that it is the delay of, "
+                f"it reads only itself; in Python bind it: `h = {name}.bind(expression)`",
+                op.location,
+            )
     sink.raise_if_errors()
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphc.backends.base import CompiledFunction
 from graphc.driver import pipelines
-from graphc.driver.compile import compile_lowered, lower
+from graphc.driver.compile import bounds_for, compile_lowered, lower
 from graphc.driver.options import DEFAULT_BACKEND, CompileOptions
 from graphc.driver.prepare import prepare
 from graphc.ir.core import Operation
@@ -72,7 +72,8 @@ def _average(
 
     def compiled(bounds: Mapping[str, int]) -> tuple[CompiledFunction, Signature]:
         wider = options.widened(bounds)
-        passes = pipelines.expansion([name], wider.precision, wider.batch, wider.entries)
+        bounds = bounds_for(model, [name], wider)
+        passes = pipelines.expansion([name], wider.precision, bounds)
         passes += [AccumulateStatistics(centred=centre is not None)]
         lowered = lower(frozen, [*passes, *pipeline(pipelines.OPTIMISE)], wider)
         return compile_lowered(lowered, wider), lowered.signature
@@ -85,4 +86,4 @@ def _average(
     total = Executable(function, signature, fixed, recompile=compiled)
     for part in range(0, samples, BATCH):
         total(**{n: a[part : part + BATCH] for n, a in arrays.items()})
-    return total.state[TOTAL] / samples
+    return total.learner_state[TOTAL] / samples

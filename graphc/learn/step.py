@@ -8,7 +8,7 @@ from numbers import Integral
 import numpy as np
 
 from graphc.driver import pipelines
-from graphc.driver.compile import bind, node_names
+from graphc.driver.compile import bind, bounds_for, node_names
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import prepare
 from graphc.learn.evaluate import require_sums
@@ -33,7 +33,9 @@ class TrainingStep:
 
     The network's parameters are updated in place; they and the learner's state stay in the step's
     element type. `nominal` is the minibatch size that rates per minibatch refer to, by default the
-    bound.
+    bound; of sequences the bound on steps times that on sequences.
+
+    A step on sequences takes what an `Executable` of sequences takes; a sample is a step of one.
 
     steps         calls so far. With the seed it decides what Dropout sets to zero: set it to go on
                   where another step has stopped
@@ -120,9 +122,18 @@ class TrainingStep:
         return self._executable.signature
 
     @property
-    def state(self) -> Mapping[str, np.ndarray]:
-        """The learner's state by name, such as `velocity.W0`."""
+    def learner_state(self) -> Mapping[str, np.ndarray]:
+        """The learner's arrays by name, such as `velocity.W0`."""
+        return self._executable.learner_state
+
+    @property
+    def state(self) -> Mapping[str, np.ndarray] | None:
+        """What sequences go on from with `carry=True`, as that of an `Executable`."""
         return self._executable.state
+
+    @state.setter
+    def state(self, state: Mapping[str, object] | None) -> None:
+        self._executable.state = state
 
 
 def checked_dropout(rate: float) -> float:
@@ -153,11 +164,10 @@ def training_passes(
         outputs,
         trained,
         options.precision,
-        options.batch,
+        bounds_for(model, outputs, options),
         learner=learner.rule,
         l2=learner.l2,
         seed=int(seed),
-        entries=options.entries,
     )
     return outputs, passes
 
@@ -183,7 +193,9 @@ def compile_training_step(
     executable = bind(
         model, lambda m, o: training_passes(m, learner, o, criterion, seed)[1], options
     )
-    return TrainingStep(executable, learner, options.batch, outputs[0], dropout)
+    bounds = bounds_for(model, outputs, options)
+    nominal = bounds.time * bounds.sequences or options.batch
+    return TrainingStep(executable, learner, nominal, outputs[0], dropout)
 
 
 def training_outputs(model: Model, criterion: str | None = None) -> list[str]:

@@ -50,7 +50,8 @@ from graphc.ir.types import DType, Symbol, TensorType
 from graphc.ops.control import RETURN
 from graphc.ops.indexed import put_add
 from graphc.ops.movement import RESHAPE, ReshapeParams
-from graphc.ops.nodes.delays import DELAYS
+from graphc.ops.nodes.chains import CRF
+from graphc.ops.nodes.delays import DELAYS, FUTURE_VALUE
 from graphc.ops.nodes.layout import (
     display_name,
     find_node,
@@ -59,10 +60,14 @@ from graphc.ops.nodes.layout import (
     tensor_type,
 )
 from graphc.ops.nodes.leaves import INPUT, PARAMETER, SPARSE_INPUT
+from graphc.ops.nodes.negatives import COS_DISTANCE_WITH_NEGATIVE_SAMPLES
+from graphc.ops.nodes.normalisation import normalises_by_minibatch
 from graphc.ops.nodes.sequence_columns import SequenceColumns
+from graphc.ops.nodes.shapes import TIME_REVERSE
 from graphc.ops.nodes.statistics import STATISTICS, StatisticParams
 from graphc.ops.nodes.training import SEED_LIMIT, TrainingCall
-from graphc.passes.form_loops import Cycle, expand_cycle, find_cycle, is_cycle, is_masked
+from graphc.passes.analysis.cycles import closed_walk, is_cycle, report_cycle
+from graphc.passes.form_loops import Cycle, expand_cycle, find_cycle, is_masked
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.support.diagnostics import DiagnosticSink, Note, suggestion
@@ -73,9 +78,20 @@ SAMPLES_DIM = "N"
 ENTRIES_DIM = "K"
 """The dim of a sparse input's entries; that of the second one is `K2`, and so on."""
 DEFAULT_ENTRIES = 256
+WHOLE_SEQUENCES = (FUTURE_VALUE, TIME_REVERSE, CRF, COS_DISTANCE_WITH_NEGATIVE_SAMPLES)
+"""Nodes that look ahead, or at their sequence as a whole."""
 
-Minibatch = tuple[int, int]
-"""Bounds on the steps of a sequence, and on the number of sequences side by side."""
+
+@dataclass(frozen=True)
+class Minibatch:
+    """Bounds on the steps of sequences and on their number side by side.
+
+    carry  they go on from one call to the next: what delays look at is handed on
+    """
+
+    time: int
+    sequences: int
+    carry: bool = False
 
 
 def inputs_of(op: Operation) -> list[Operation]:
@@ -105,7 +121,9 @@ def expand_nodes(
     needed = reachable(roots, inputs_of)
     nodes = [op for op in graph.block if op in needed]
     components = strongly_connected_components(nodes, inputs_of)
-    steps = [_computed_together(c, sequences is not None, sink) for c in components]
+    steps = [_computed_together(c, sequences, sink) for c in components]
+    if sequences is not None and sequences.carry:
+        _refuse_whole_sequences(nodes, sink)
     if not _is_computable(nodes, sink) or sink.has_errors:
         return None
     expansion = _Expansion(graph, dtype, samples, entries, sequences, training_seed, sink)
@@ -118,16 +136,21 @@ def expand_nodes(
 
 
 def _computed_together(
-    component: list[Operation], has_time: bool, sink: DiagnosticSink
+    component: list[Operation], sequences: Minibatch | None, sink: DiagnosticSink
 ) -> Operation | Cycle | None:
-    """A component as a node or a cycle; None after an error."""
+    """A component as a node or a cycle; None after an error.
+
+    A delay outside of cycles that hands something on is one too: a loop in which nothing is
+    computed.
+    """
     cycle = None
-    if is_cycle(component, inputs_of):
+    carries = sequences is not None and sequences.carry and component[0].opdef in DELAYS
+    if is_cycle(component, inputs_of) or carries:
         cycle = find_cycle(component, inputs_of, sink)
         if cycle is None:
             return None
     op = cycle.delays[0] if cycle is not None else component[0]
-    if op.opdef in DELAYS and not has_time:
+    if op.opdef in DELAYS and sequences is None:
         message = (
             f"{display_name(op.opdef)} looks along time, which this function does not have: "
             "compile it for sequences (`time=`)"
@@ -135,6 +158,17 @@ def _computed_together(
         sink.error("bad-option", message, op.location)
         return None
     return cycle or op
+
+
+def _refuse_whole_sequences(nodes: Sequence[Operation], sink: DiagnosticSink) -> None:
+    """Report the nodes whose value depends on steps that are still to come."""
+    for op in nodes:
+        if op.opdef in WHOLE_SEQUENCES:
+            message = (
+                "sequences that go on from one call to the next require nodes that look back, "
+                f"got {display_name(op.opdef)} `{op.result.name}`, which needs the steps to come"
+            )
+            sink.error("bad-option", message, op.location)
 
 
 def _read_outside(
@@ -168,7 +202,7 @@ class _Expansion:
         self._function = Function(MAIN, RegionKind.SSA, location=graph.location)
         self._builder = IRBuilder(self._function.block)
         self._values: dict[Operation, Value] = {}
-        self._columns = SequenceColumns(self._function, *sequences) if sequences else None
+        self._columns = _columns(self._function, sequences) if sequences is not None else None
         self._samples = self._columns.columns if self._columns is not None else samples
         self._call = None
         if training_seed is not None:
@@ -204,6 +238,7 @@ class _Expansion:
         """Emit a node, or a cycle of them, of which those in `outside` are read elsewhere."""
         if isinstance(step, Cycle):
             assert self._columns is not None
+            self._refuse_statistics(step)
             wanted = [op for op in step.order if op in outside]
             expand_cycle(
                 self._builder,
@@ -229,6 +264,18 @@ class _Expansion:
                     self._values[step] = self._columns.masked(self._builder, self._values[step])
             value = self._values[step]
             value.name = value.name or step.result.name
+
+    def _refuse_statistics(self, cycle: Cycle) -> None:
+        """Training cannot normalise by the minibatch where only one step of it is there."""
+        for op in cycle.order if self._call is not None else ():
+            if normalises_by_minibatch(op):
+                name = f"BatchNormalization `{op.result.name}`"
+                message = (
+                    "training computes a cycle step by step, which requires `eval=true` of "
+                    f"BatchNormalization, got {name}, which needs all columns of the minibatch"
+                )
+                walk = closed_walk(cycle.order, inputs_of, [op])
+                report_cycle("cycle", message, walk, op, self._sink)
 
     def _draw(self, nodes: Sequence[Operation]) -> dict[Operation, Value]:
         """The random numbers of those nodes that are random in this function."""
@@ -256,8 +303,10 @@ class _Expansion:
         """The function, which returns the values of `roots` and what training updates."""
         function, updates = self._function, self._call.updates if self._call is not None else {}
         results = [self._outside(self._values[op], op) for op in roots]
-        self._builder.emit(RETURN, [*results, *updates.values()])
+        carried = self._columns.carried if self._columns is not None else {}
+        self._builder.emit(RETURN, [*results, *carried.values(), *updates.values()])
         function.results = [ResultInfo(op.result.name or "") for op in roots]
+        function.results += [ResultInfo(name) for name in carried]
         function.results += [ResultInfo(p.name or "", p.name) for p in updates]
         return function
 
@@ -278,6 +327,10 @@ class _Expansion:
         if self._columns is None or not node_type(op).has_samples:
             return value
         return self._columns.over_time(self._builder, value)
+
+
+def _columns(function: Function, sequences: Minibatch) -> SequenceColumns:
+    return SequenceColumns(function, sequences.time, sequences.sequences, carry=sequences.carry)
 
 
 def _behind(op: Operation | None, block: Block) -> Iterator[Operation]:
@@ -367,6 +420,7 @@ class ExpandNodes(Pass):
     entries   the bound on the numbers that a sample of a sparse input has
     time      the bound on the steps of a sequence, 0 where samples are not steps of sequences
     sequences the bound on the number of sequences side by side
+    carry     the last steps' values that delays look at are results, and arguments of the next call
     """
 
     name: ClassVar[str] = "expand-nodes"
@@ -382,6 +436,7 @@ class ExpandNodes(Pass):
     entries: int = DEFAULT_ENTRIES
     time: int = 0
     sequences: int = 1
+    carry: bool = False
 
     def run(self, module: Module, context: Context) -> PassOutcome:
         graphs = [f for f in module.functions if f.kind is RegionKind.GRAPH]
@@ -405,7 +460,7 @@ class ExpandNodes(Pass):
             return PassOutcome(False)
         samples = Symbol(SAMPLES_DIM, self.batch)
         seed = self.seed if self.training else None
-        sequences = (self.time, self.sequences) if self.time else None
+        sequences = Minibatch(self.time, self.sequences, self.carry) if self.time else None
         function = expand_nodes(
             *(graphs[0], self.outputs, self.precision, samples, context.sink, seed),
             *(self.entries, sequences),

@@ -29,10 +29,10 @@ from graphc.ops.nodes.delays import DELAYS, FUTURE_VALUE, DelayParams, look_ahea
 from graphc.ops.nodes.layout import display_name, node_params, node_type, tensor_type
 from graphc.ops.nodes.sequence_columns import SequenceColumns
 from graphc.ops.reduction import broadcast
-from graphc.support.diagnostics import DiagnosticSink, Note
+from graphc.passes.analysis.cycles import Inputs, closed_walk, is_cycle, report_cycle
+from graphc.support.diagnostics import DiagnosticSink
 from graphc.support.graphs import strongly_connected_components, topological_order
 
-Inputs = Callable[[Operation], Sequence[Operation]]
 Expand = Callable[[IRBuilder, Operation, Sequence[Value]], Value]
 
 
@@ -52,11 +52,6 @@ class Cycle:
         return self.delays[0].opdef is FUTURE_VALUE
 
 
-def is_cycle(component: Sequence[Operation], inputs: Inputs) -> bool:
-    """Whether a strongly connected component is more than a node that does not read itself."""
-    return len(component) > 1 or component[0] in inputs(component[0])
-
-
 def find_cycle(
     component: Sequence[Operation], inputs: Inputs, sink: DiagnosticSink
 ) -> Cycle | None:
@@ -66,19 +61,18 @@ def find_cycle(
     """
     members = set(component)
     delays = [op for op in component if op.opdef in DELAYS]
-    kinds = {op.opdef for op in delays}
-    if len(kinds) > 1:
-        names = ", ".join(f"{display_name(op.opdef)} `{op.result.name}`" for op in delays)
-        message = f"a cycle looks either back or ahead in time, not both: {names}"
-        _report(message, "cycle", component, inputs, sink)
+    firsts = list({op.opdef: op for op in reversed(delays)}.values())
+    if len(firsts) > 1:
+        names = " and ".join(f"{display_name(op.opdef)} `{op.result.name}`" for op in firsts)
+        message = f"a cycle looks either back or ahead in time, got {names}"
+        walk = closed_walk(component, inputs, firsts)
+        report_cycle("cycle", message, walk, walk[0], sink)
         return None
     for op in component:
-        if not node_type(op).has_samples:
-            message = (
-                f"a cycle requires nodes with one column per step, "
-                f"`{op.result.name}` ({display_name(op.opdef)}) is {node_type(op)}"
-            )
-            _report(message, "cycle", component, inputs, sink)
+        message = _unfit(op)
+        if message:
+            walk = closed_walk(component, inputs, [op])
+            report_cycle("cycle", message, walk, op, sink)
             return None
 
     def same_step(op: Operation) -> list[Operation]:
@@ -86,53 +80,26 @@ def find_cycle(
 
     order = topological_order(component, same_step)
     if order is None:
+        found = strongly_connected_components(component, same_step)
+        rest = next(c for c in found if is_cycle(c, same_step))
+        walk = closed_walk(rest, same_step, rest[:1])
         message = "a cycle requires a PastValue or FutureValue on every way round"
-        rest = _without_delays(component, same_step)
-        _report(message, "cycle", rest, same_step, sink)
+        report_cycle("cycle", message, walk, walk[0], sink)
         return None
     return Cycle(tuple(order), tuple(op for op in order if op.opdef in DELAYS))
 
 
-def _without_delays(component: Sequence[Operation], same_step: Inputs) -> list[Operation]:
-    """The members of a cycle that no delay breaks, one of them first."""
-    found = strongly_connected_components(component, same_step)
-    return next(c for c in found if is_cycle(c, same_step))
-
-
-def _report(
-    message: str,
-    slug: str,
-    component: Sequence[Operation],
-    inputs: Inputs,
-    sink: DiagnosticSink,
-) -> None:
-    """An error that names the cycle node by node."""
-    path = walk_cycle(component, inputs)
-    names = " -> ".join(f"`{op.result.name}`" for op in [*path, path[0]])
-    notes = [
-        Note(f"`{op.result.name}` is a {display_name(op.opdef)}", op.location.span) for op in path
-    ]
-    delay = next((op for op in path if op.opdef in DELAYS), path[0])
-    sink.error(slug, f"{message}; the cycle is {names}", delay.location, notes=notes)
-
-
-def walk_cycle(component: Sequence[Operation], inputs: Inputs) -> list[Operation]:
-    """A cycle through the component's first node, in the order of its inputs."""
-    members = set(component)
-    start = component[0]
-    parent: dict[Operation, Operation] = {}
-    work = [start]
-    for op in work:
-        for source in inputs(op):
-            if source is start:
-                path = [op]
-                while path[-1] is not start:
-                    path.append(parent[path[-1]])
-                return path
-            if source in members and source not in parent:
-                parent[source] = op
-                work.append(source)
-    return [start]
+def _unfit(op: Operation) -> str:
+    """Why a node cannot be computed step by step, or ''."""
+    name = f"{display_name(op.opdef)} `{op.result.name}`"
+    if not node_type(op).has_samples:
+        return (
+            f"a cycle requires nodes with one column per step, got {name}, "
+            f"which is {node_type(op)} for all steps together"
+        )
+    if op.opdef not in DELAYS and op.opdef.expand_sequences is not None:
+        return f"a cycle is computed step by step, got {name}, which looks at other steps"
+    return ""
 
 
 def expand_cycle(
@@ -162,7 +129,7 @@ def expand_cycle(
     streams = [op for op in read if node_type(op).has_samples]
     shared = [op for op in read if not node_type(op).has_samples]
     steps = dict.fromkeys(look_ahead(op) for op in cycle.delays)
-    if any(is_masked(op) for op in cycle.order):
+    if columns.carry or any(is_masked(op) for op in cycle.order):
         steps[0] = None
     masks = [columns.neighbour(b, step) for step in steps]
     sequences = [columns.over_time(b, values[op]) for op in streams]
@@ -172,7 +139,7 @@ def expand_cycle(
     initial: list[Value] = []
     for source, history in histories.items():
         type = tensor_type(node_type(source), columns.sequences, dtype)
-        initial += [history.start(b, type)] * history.depth
+        initial += history.start(b, type, source.result.name or "", columns)
 
     def step(
         inner: IRBuilder, given: Sequence[Value], elements: Sequence[Value], before: Sequence[Value]
@@ -200,6 +167,9 @@ def expand_cycle(
                     here[op] = _without_gaps(inner, here[op], valid[0])
             here[op].name = here[op].name or op.result.name
         after = [v for s in sources for v in [here[s], *past[s][:-1]]]
+        if columns.carry:
+            frozen = [_kept(inner, a, p, valid[0]) for a, p in zip(after, before, strict=True)]
+            after = frozen
         return after, [here[op] for op in wanted]
 
     with b.at(cycle.delays[0].location):
@@ -212,6 +182,10 @@ def expand_cycle(
             initial,
             backward=cycle.backward,
         )
+        if columns.carry:
+            columns.carried |= {
+                v.name or "": r for v, r in zip(initial, made.results, strict=False)
+            }
         stacks = made.results[len(initial) :]
         for op, stack in zip(wanted, stacks, strict=True):
             values[op] = columns.as_columns(b, stack)
@@ -228,14 +202,26 @@ class _Delays:
     def depth(self) -> int:
         return max(_params(op).time_step for op in self.delays)
 
-    def start(self, b: IRBuilder, type: TensorType) -> Value:
-        return constant(b, _params(self.delays[0]).default_hidden_activity, type)
+    def start(
+        self, b: IRBuilder, type: TensorType, name: str, columns: SequenceColumns
+    ) -> list[Value]:
+        """What the first step finds 1, 2, … steps back; no step reads it outside its sequence."""
+        if columns.carry:
+            return [columns.left_behind(name, k + 1, type) for k in range(self.depth)]
+        default = _params(self.delays[0]).default_hidden_activity
+        return [constant(b, default, type)] * self.depth
 
 
 def _delayed(b: IRBuilder, op: Operation, earlier: Value, valid: Value) -> Value:
     assert isinstance(earlier.type, TensorType)
     default = full_like(b, _params(op).default_hidden_activity, earlier)
     return select(b, broadcast(b, valid, earlier.type.dims), earlier, default)
+
+
+def _kept(b: IRBuilder, after: Value, before: Value, real: Value) -> Value:
+    """`after` in a step and `before` in a gap, which a sequence's last values outlast."""
+    assert isinstance(after.type, TensorType)
+    return select(b, broadcast(b, real, after.type.dims), after, before)
 
 
 def is_masked(op: Operation) -> bool:

@@ -24,9 +24,11 @@ from typing import ClassVar
 from graphc.ir.context import Context
 from graphc.ir.core import Function, Module, Operation, RegionKind
 from graphc.ir.types import MatrixType, TypeRuleError
+from graphc.ops.nodes.delays import DELAYS
 from graphc.ops.nodes.elementwise import MINUS, PLUS
 from graphc.ops.nodes.layout import display_name, merged, node_type, operand_types
 from graphc.ops.nodes.leaves import PARAMETER, ParameterParams
+from graphc.passes.analysis.cycles import closed_walk, described
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.support.diagnostics import DiagnosticSink, Note
@@ -150,7 +152,21 @@ def _report_rule(op: Operation, problem: TypeRuleError, sink: DiagnosticSink) ->
         blamed = op.operands[problem.operand]
         label = f"`{blamed.name}` is {blamed.type}"
     message = f"{display_name(op.opdef)} {problem.message}"
+    if op.opdef in DELAYS and op in reachable(op.result.users(), lambda o: o.result.users()):
+        names, stands = described(closed_walk(_component(op), _inputs, [op]))
+        message, notes = f"{message}; the cycle is {names}", stands
     sink.error(problem.slug, message, op.location, label=label, notes=notes)
+
+
+def _component(op: Operation) -> list[Operation]:
+    """The nodes of all cycles through `op`."""
+    after = reachable([op], lambda o: o.result.users())
+    before = reachable([op], _inputs)
+    return [o for o in after if o in before]
+
+
+def _inputs(op: Operation) -> list[Operation]:
+    return [v.op for v in op.operands if v.op is not None]
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ has for the cotangents %dy of the stack and %dh of the last carried value the lo
       yield %dh_before, %acc_after, %dx
     }
 
-What a step's operations need of the step itself is saved: the forward loop keeps it in further
-stacks, which the reverse loop reads. Constants, positions and broadcasts of what is at hand are
-made again. Cotangents of invariants are added up over the steps. The reverse loop is an operation
-like any other, so a gradient of a gradient needs nothing more.
+What a step's operations need of the step itself is saved, so the forward loop keeps it in further
+stacks, which the reverse loop reads, or computed again (`Recompute`). Cotangents of invariants are
+added up over the steps. The reverse loop is an operation like any other, so a gradient of a
+gradient needs nothing more.
 
 Only values that depend on what is differentiated by, and that lead to something with a cotangent,
 take part.
@@ -19,9 +19,11 @@ take part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Literal
 
-from graphc.ir.codegen import Broadcast, Extent, Fill, Position, View
+from graphc.ir.clone import clone_shallow
+from graphc.ir.codegen import Broadcast, Elementwise, Extent, Fill, Position, View
 from graphc.ir.core import Block, IRBuilder, Operation, Value
 from graphc.ir.types import TensorType
 from graphc.ops.constant import full_like
@@ -35,8 +37,25 @@ SendBack = Callable[
 ]
 """(builder, forward operations, cotangents, dependent values): the walk through a block."""
 
-_REPEATED = (Fill, Position, Extent, Broadcast, View)
-"""Operations that are made again from what is at hand and never saved."""
+Recompute = Literal["auto", "none", "all"]
+"""What the reverse step computes again instead of reading what the forward step kept.
+
+none  nothing but constants, positions, extents, broadcasts and views: least time
+auto  what is light too (arithmetic, choices, comparisons), where everything that it is made of is
+      kept anyway; never more memory than `none`, and no function or product is computed twice
+all   everything: the loop keeps what it carries and nothing else
+
+The memory is that of the stacks: T times the bytes of every value that is kept of a step.
+"""
+
+_FREE = (Fill, Position, Extent, Broadcast, View)
+_LIGHT = frozenset(
+    {
+        *("add", "sub", "mul", "neg", "abs", "maximum", "minimum", "select", "cast"),
+        *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
+        *("logical_and", "logical_or", "logical_not", "stop_gradient"),
+    }
+)
 
 
 def loop_vjp(
@@ -45,6 +64,7 @@ def loop_vjp(
     cotangents: Mapping[Value, Value],
     dependent: Mapping[Value, None],
     send_back: SendBack,
+    recompute: Recompute = "auto",
 ) -> list[Value | None]:
     """The cotangent of each operand of the loop `op`; None where there is none.
 
@@ -75,7 +95,7 @@ def loop_vjp(
     totals = [(i, d, reverse.add_argument(d.type)) for i, d in sums]
     handed_on += [add(inner, total, d) for _, d, total in totals]
     streams = [(i, found[v]) for i, v in enumerate(parts.elements) if v in found]
-    invariants, sequences = _bring_in(reverse, op)
+    invariants, sequences = _bring_in(reverse, op, recompute)
     given = [(cotangents[s], e) for (_, s), (_, e) in zip(kept, elements, strict=True)]
     made = make_loop(
         b,
@@ -149,11 +169,13 @@ Reads = list[tuple[Value, Value]]
 """(value outside, argument of the body) pairs."""
 
 
-def _bring_in(reverse: Block, forward: Operation) -> tuple[Reads, Reads]:
+def _bring_in(reverse: Block, forward: Operation, recompute: Recompute) -> tuple[Reads, Reads]:
     """Make what `reverse` reads of the forward step its own: (invariants, sequences)."""
     parts = loop_parts(forward)
     outside = dict(zip(parts.shared, parts.invariants, strict=True))
     streams = dict(zip(parts.elements, parts.sequences, strict=True))
+    foreign = [v for op in reverse for v in op.operands if not _is_of(v, reverse)]
+    saved = _to_save(parts, list(dict.fromkeys(foreign)), recompute)
     own: dict[Value, Value] = {}
     invariants: Reads = []
     sequences: Reads = []
@@ -171,21 +193,44 @@ def _bring_in(reverse: Block, forward: Operation) -> tuple[Reads, Reads]:
         for index, value in enumerate(op.operands):
             if _is_of(value, reverse):
                 continue
-            for needed in _to_repeat(value, own):
-                op_of = needed.op
-                if op_of is not None and isinstance(op_of.opdef.codegen, _REPEATED):
-                    copy = Operation(
-                        op_of.opdef,
-                        [own[v] for v in op_of.operands],
-                        [v.type for v in op_of.results],
-                        op_of.params,
-                        location=op_of.location,
-                    )
-                    own[needed] = reverse.insert_before(op, copy).result
-                else:
+            for needed in _made_of(value, saved, own):
+                if needed in own:
+                    continue
+                if needed in saved or needed.op is None:
                     own[needed] = argument(needed)
+                    continue
+                copy = clone_shallow(needed.op)
+                copy.set_operands(own[v] for v in needed.op.operands)
+                reverse.insert_before(op, copy)
+                own.update(zip(needed.op.results, copy.results, strict=True))
             op.set_operand(index, own[value])
     return invariants, sequences
+
+
+def _to_save(parts: Loop, wanted: Sequence[Value], recompute: Recompute) -> set[Value]:
+    """Which values of the forward step the loop keeps for the reverse step, which reads `wanted`."""
+    if recompute == "all":
+        return set()
+    heavy = {v for v in wanted if v.op is not None and not _is_light(v.op)}
+    at_hand = {*parts.shared, *parts.elements, *parts.kept, *heavy}
+    at_hand.update(v for v in wanted if v.op is None)
+    saved = set(heavy)
+    for value in wanted:
+        if value in at_hand or (value.op is not None and isinstance(value.op.opdef.codegen, _FREE)):
+            continue
+        made_of = _made_of(value, at_hand, {})
+        repeats = all(v in at_hand or (v.op is not None and _is_light(v.op)) for v in made_of)
+        if recompute == "none" or not repeats:
+            saved.add(value)
+            at_hand.add(value)
+    return saved | {v for v in parts.kept if v.op is not None and recompute == "auto"}
+
+
+def _is_light(op: Operation) -> bool:
+    """Whether to compute it twice costs less than to keep its result."""
+    if isinstance(op.opdef.codegen, _FREE):
+        return True
+    return isinstance(op.opdef.codegen, Elementwise) and op.opdef.name in _LIGHT
 
 
 def _is_of(value: Value, block: Block) -> bool:
@@ -193,8 +238,8 @@ def _is_of(value: Value, block: Block) -> bool:
     return owner is block or (isinstance(owner, Operation) and owner.block is block)
 
 
-def _to_repeat(value: Value, own: Mapping[Value, Value]) -> list[Value]:
-    """`value` and what it is repeated from, inputs first, without what is there already."""
+def _made_of(value: Value, ends: Collection[Value], own: Mapping[Value, Value]) -> list[Value]:
+    """`value` and what it is computed from, inputs first, up to `ends` and what is `own`."""
     order: list[Value] = []
     work = [value]
     while work:
@@ -202,7 +247,6 @@ def _to_repeat(value: Value, own: Mapping[Value, Value]) -> list[Value]:
         if current in own:
             continue
         order.append(current)
-        op = current.op
-        if op is not None and isinstance(op.opdef.codegen, _REPEATED):
-            work.extend(op.operands)
+        if current not in ends and current.op is not None:
+            work.extend(current.op.operands)
     return list(dict.fromkeys(reversed(order)))

@@ -34,7 +34,7 @@ from graphc.ops.constant import full_like
 from graphc.ops.elementwise import add
 from graphc.ops.loop import LOOP
 from graphc.passes.invariants import Invariant
-from graphc.passes.loop_gradient import loop_vjp
+from graphc.passes.loop_gradient import Recompute, loop_vjp
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.support.diagnostics import DiagnosticSink, suggestion
 from graphc.support.graphs import reachable
@@ -43,7 +43,11 @@ PREFIX = "gradient."
 
 
 def synthesize_gradient(
-    function: Function, of: str, wrt: Sequence[str], sink: DiagnosticSink
+    function: Function,
+    of: str,
+    wrt: Sequence[str],
+    sink: DiagnosticSink,
+    recompute: Recompute = "auto",
 ) -> bool:
     """Append results `gradient.NAME`, one for each value that `wrt` names, NAME as it is spelled.
 
@@ -76,7 +80,7 @@ def synthesize_gradient(
     if sink.has_errors:
         return False
     builder = IRBuilder.before(terminator)
-    gradients = _backward(function, builder, target, found, sink)
+    gradients = _backward(function, builder, target, found, sink, recompute)
     terminator.set_operands([*terminator.operands, *gradients])
     function.results.extend(ResultInfo(PREFIX + (source.name or "")) for source in found)
     return not sink.has_errors
@@ -95,13 +99,14 @@ def _backward(
     target: Value,
     sources: Sequence[Value],
     sink: DiagnosticSink,
+    recompute: Recompute,
 ) -> list[Value]:
     dependent = reachable(sources, lambda v: [r for op in v.users() for r in op.results])
     cotangents: dict[Value, Value] = {}
     forward = [op for op in function.block if op is not function.block.terminator]
     if target in dependent:
         cotangents[target] = full_like(b, 1.0, target)
-    _send_back(b, forward, cotangents, dependent, sink)
+    _send_back(b, forward, cotangents, dependent, sink, recompute)
     return [cotangents.get(s) or full_like(b, 0.0, s) for s in sources]
 
 
@@ -111,11 +116,12 @@ def _send_back(
     cotangents: dict[Value, Value],
     dependent: Mapping[Value, None],
     sink: DiagnosticSink,
+    recompute: Recompute,
 ) -> None:
     """Walk back through a block's operations; `cotangents` is extended."""
     for op in reversed(forward):
         if any(r in cotangents and r in dependent for r in op.results):
-            _propagate(b, op, cotangents, dependent, sink)
+            _propagate(b, op, cotangents, dependent, sink, recompute)
 
 
 def _propagate(
@@ -124,6 +130,7 @@ def _propagate(
     cotangents: dict[Value, Value],
     dependent: Mapping[Value, None],
     sink: DiagnosticSink,
+    recompute: Recompute,
 ) -> None:
     """Send the cotangents of `op`'s results on to the operands that need one."""
     if not any(v in dependent for v in op.operands) or op.opdef.vjp is NotDifferentiable.ZERO:
@@ -137,8 +144,8 @@ def _propagate(
         return
     with b.at(op.location):
         if op.opdef is LOOP:
-            back = partial(_send_back, sink=sink)
-            contributions = loop_vjp(b, op, cotangents, dependent, back)
+            back = partial(_send_back, sink=sink, recompute=recompute)
+            contributions = loop_vjp(b, op, cotangents, dependent, back, recompute)
         else:
             assert not isinstance(op.opdef.vjp, NotDifferentiable)
             contributions = op.opdef.vjp(b, op, cotangents[op.result])
@@ -151,7 +158,10 @@ def _propagate(
 
 @dataclass(frozen=True)
 class SynthesizeGradient(Pass):
-    """`of`: name of the result whose sum is differentiated; `wrt`: names of arguments or nodes."""
+    """`of`: name of the result whose sum is differentiated; `wrt`: names of arguments or nodes.
+
+    recompute  what the reverse steps of loops compute again (`loop_gradient.py`)
+    """
 
     name: ClassVar[str] = "synthesize-gradient"
     summary: ClassVar[str] = "append the gradient of a result"
@@ -159,11 +169,12 @@ class SynthesizeGradient(Pass):
 
     of: str
     wrt: tuple[str, ...]
+    recompute: Recompute = "auto"
 
     def run(self, module: Module, context: Context) -> PassOutcome:
         functions = [f for f in module.functions if f.kind is RegionKind.SSA]
         before = sum(len(f.block) for f in functions)
         for function in functions:
-            synthesize_gradient(function, self.of, self.wrt, context.sink)
+            synthesize_gradient(function, self.of, self.wrt, context.sink, self.recompute)
         after = sum(len(f.block) for f in functions)
         return PassOutcome(True, {"operations": after - before})

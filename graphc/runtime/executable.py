@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from graphc.runtime.ports import Port, read_array
-from graphc.runtime.sequences import Minibatch, SparsePort, read_minibatch, read_sequences
+from graphc.runtime.sequences import Minibatch, SparsePort, read_minibatch
 from graphc.runtime.signature import GRADIENT, Signature, concrete_shape
 from graphc.runtime.sparse import SparseRows
 from graphc.support.diagnostics import GraphcError, fail, suggestion
@@ -115,7 +115,8 @@ class _Plan:
     entries: frozenset[int | str]  # dims of the entries of sparse inputs
     products: dict[str, tuple[str, ...]]  # dims that follow from others
     tables: _Tables | None
-    carried: dict[str, int]  # arguments that the results of these names are handed on to
+    carried: dict[str, int]  # results that the next call takes as arguments of these names
+    carried_arguments: dict[str, int]
 
     @staticmethod
     def of(compiled: Compiled, signature: Signature) -> _Plan:
@@ -126,6 +127,8 @@ class _Plan:
         ]
         places |= {s.name: s.indices for s in sparse}
         tables = signature.sequences
+        fresh = {r.name: i for i, r in enumerate(signature.fresh_results)}
+        carried = {a.name: i for i, a in arguments if a.role == "carried"}
         return _Plan(
             compiled,
             signature,
@@ -139,10 +142,21 @@ class _Plan:
             frozenset(r.updates for r in signature.results),
             frozenset(signature.arguments[s.indices].shape[1] for s in sparse),
             {d.name: d.factors for d in signature.dims if d.factors},
-            tables
-            and _Tables(places[tables.begin], places[tables.end], tables.time, tables.slots),
-            {a.name: i for i, a in arguments if a.role == "carried"},
+            tables and _Tables(places[tables.begin], places[tables.end], tables.time, tables.slots),
+            {name: fresh[name] for name in carried},
+            carried,
         )
+
+    def noun(self, dim: str) -> str:
+        """What a dim counts, for messages."""
+        if self.tables is not None and dim in (self.tables.time, self.tables.slots):
+            return "steps" if dim == self.tables.time else "sequences"
+        return "entries in a sample" if dim in self.entries else "samples"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The dims that the columns of sequences have."""
+        return () if self.tables is None else (self.tables.time, *self.products)
 
     def input_ports(self, of: Iterable[int]) -> dict[int, Port | SparsePort]:
         """Of inputs by their places."""
@@ -180,6 +194,7 @@ class Executable:
         self._recompile = recompile
         self._carrying = carrying
         self._sequence_state: dict[str, Array] | None = None
+        self._names = frozenset(name.lower() for name in signature.input_names)
         self._prepare_stores()
 
     @property
@@ -205,7 +220,12 @@ class Executable:
         elif self._plan.tables is None:
             raise _no_sequences("a state")
         else:
-            self._sequence_state = {name: np.array(value) for name, value in state.items()}
+            arrays = {name: np.array(value) for name, value in state.items()}
+            steps = arrays.get(STEPS_BEHIND, np.zeros(0))
+            if steps.ndim != 1 or steps.dtype.kind not in "iu" or (steps < 0).any():
+                message = f"state {STEPS_BEHIND} requires whole numbers of steps, one per sequence"
+                raise fail("input", message)
+            self._sequence_state = arrays
 
     def __call__(self, /, **inputs: object) -> Results:
         """Run on arrays of shape (samples, rows), named like the inputs.
@@ -220,49 +240,89 @@ class Executable:
     def run(self, inputs: Mapping[str, object], settings: Settings) -> Results:
         """Run once with inputs by name and the numbers of this call (learning rate, …) by name."""
         inputs, options = self._split(inputs)
-        carry = bool(options.get("carry", False))
-        plan = self._plan if not carry else self._carrying_plan()
-        places = _places(plan, inputs)
-        minibatch = None
-        if plan.tables is not None:
-            minibatch = self._read_minibatch(plan, places, options, carry)
-            places = {**places, **minibatch.values}
-        arguments, sizes = _bind(plan, places)
-        if minibatch is not None:
-            _add_tables(plan, minibatch, arguments, sizes)
-        # A dim that no input has is 1: such a function has nothing to do with samples.
-        sizes = {dim: 1 for dim in plan.bounds} | sizes
-        above = {dim: sizes[dim] for dim, bound in plan.bounds.items() if sizes[dim] > bound}
+        carry = bool(options.pop("carry", False))
+        plan = self._plan if not carry else self._plan_that_carries()
+        minibatch = self._minibatch(plan, inputs, options, carry)
+        arguments, sizes = _bind(plan, inputs, minibatch)
+        above = {d: sizes[d] for d, bound in plan.bounds.items() if sizes.setdefault(d, 1) > bound}
         if above:
-            self._widen(plan, above, carry)
-            return self.run({**inputs, **options}, settings)
-        sizes |= {d: prod(sizes[f] for f in factors) for d, factors in plan.products.items()}
-        if isinstance(settings, Mapping):
-            given = settings
-        else:
-            given = settings(minibatch.layout.samples if minibatch else _samples(sizes))
+            plan = self._widened(plan, above)
+            arguments, sizes = _bind(plan, inputs, minibatch)
+        sizes = _all_sizes(plan, sizes)
+        samples = minibatch.layout.samples if minibatch is not None else _samples(sizes)
+        given = settings if isinstance(settings, Mapping) else settings(samples)
         _add_settings(plan, given, arguments)
         self._add_held(plan, arguments)
-        if minibatch is not None and carry:
+        if carry and minibatch is not None:
             self._add_carried(plan, minibatch.sizes[1], arguments)
         results = [
             np.empty(p.fixed if p.fixed is not None else concrete_shape(p.shape, sizes), p.dtype)
             for p in plan.results
         ]
         plan.compiled(arguments, results, sizes)  # type: ignore[arg-type]  # all are filled by now
-        found: dict[str, Any] = {}
-        state: dict[str, Array] = {}
-        for p, array in zip(plan.results, results, strict=True):
-            if p.name in plan.carried and len(state) < len(plan.carried):
-                state[p.name] = array
-            elif p.is_number:
-                found[p.name] = array[0, 0]
+        if carry and minibatch is not None:
+            left = {plan.results[i].name: results[i] for i in plan.carried.values()}
+            self._sequence_state = {STEPS_BEHIND: minibatch.layout.behind, **left}
+        return _results(plan, results, minibatch)
+
+    def _split(self, inputs: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
+        """The inputs, and what of `OPTIONS` is given besides; an input of such a name is one."""
+        options = {
+            name: inputs[name] for name in OPTIONS if name in inputs and name not in self._names
+        }
+        if options and self._plan.tables is None:
+            raise _no_sequences(f"{next(iter(options))}=")
+        return {n: v for n, v in inputs.items() if n not in options}, options
+
+    def _minibatch(
+        self, plan: _Plan, inputs: Mapping[str, object], options: Mapping[str, object], carry: bool
+    ) -> Minibatch | None:
+        """The inputs of a function of sequences as it takes them; None for another function."""
+        if plan.tables is None:
+            return None
+        places = _places(plan, inputs)
+        behind = self._sequence_state[STEPS_BEHIND] if carry and self._sequence_state else None
+        return read_minibatch(
+            plan.input_ports(places), places, behind=behind, carry=carry, **options
+        )
+
+    def _plan_that_carries(self) -> _Plan:
+        """The function that goes on from a state, made when it is first asked for."""
+        if self._carry_plan is None:
+            if self._carrying is None:
+                raise _no_sequences("carry=")
+            self._carry_plan = _Plan.of(*self._carrying(self._plan.bounds))
+        return self._carry_plan
+
+    def _widened(self, plan: _Plan, sizes: Mapping[str, int]) -> _Plan:
+        """`plan` compiled again for the next powers of two of these dims."""
+        recompile = self._carrying if plan is self._carry_plan else self._recompile
+        for dim, size in sizes.items():
+            if recompile is None:
+                message = f"requires at most {plan.bounds[dim]} {plan.noun(dim)} ({dim}) in a call"
+                raise fail("input", f"{message}, got {size}")
+        assert recompile is not None
+        bounds = {dim: 1 << (size - 1).bit_length() for dim, size in sizes.items()}
+        wider = _Plan.of(*recompile({**plan.bounds, **bounds}))
+        for dim, size in sizes.items():
+            if wider.bounds[dim] < size:
+                message = f"requires at most {wider.bounds[dim]} {plan.noun(dim)} in a call"
+                raise fail("input", f"{message}, got {size}")
+        if plan is self._carry_plan:
+            self._carry_plan = wider
+        else:
+            self._plan = wider
+        return wider
+
+    def _add_carried(self, plan: _Plan, slots: int, arguments: list[Array | None]) -> None:
+        """Add what the call before left, or zeros, which no sequence reads that starts here."""
+        for name, index in plan.carried_arguments.items():
+            port = plan.ports[index]
+            shape = (slots, *port.shape[1:])
+            if self._sequence_state is None:
+                arguments[index] = np.zeros(shape, port.dtype)  # type: ignore[arg-type]
             else:
-                along_time = minibatch is not None and p.shape[0] in (plan.tables.time, *plan.products)
-                found[p.name] = minibatch.returned(array) if along_time else array
-        if minibatch is not None and carry:
-            self._sequence_state = {STEPS_BEHIND: minibatch.layout.behind, **state}
-        return Results(found)
+                arguments[index] = _carried(port, self._sequence_state.get(name), shape)
 
     def _add_held(self, plan: _Plan, arguments: list[Array | None]) -> None:
         for index, is_state in plan.held:
@@ -330,11 +390,40 @@ def _samples(sizes: Mapping[str, int]) -> int:
     return next(iter(sizes.values()), 0)
 
 
-def _bind(plan: _Plan, inputs: Mapping[str, object]) -> tuple[list[Array | None], dict[str, int]]:
+def _all_sizes(plan: _Plan, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Of every dim, those included that follow from others."""
+    found = {dim: sizes.get(dim, 1) for dim in (*sizes, *plan.bounds)}
+    return found | {d: prod(found[f] for f in factors) for d, factors in plan.products.items()}
+
+
+def _results(plan: _Plan, arrays: Sequence[Array], minibatch: Minibatch | None) -> Results:
+    """What the caller gets; the state of sequences is not among it."""
+    handed_on = set(plan.carried.values())
+    found: dict[str, Any] = {}
+    for i, (port, array) in enumerate(zip(plan.results, arrays, strict=True)):
+        if i in handed_on:
+            continue
+        if port.is_number:
+            found[port.name] = array[0, 0]
+        elif minibatch is not None and port.shape[0] in plan.columns:
+            found[port.name] = minibatch.returned(array)
+        else:
+            found[port.name] = array
+    return Results(found)
+
+
+def _bind(
+    plan: _Plan, inputs: Mapping[str, object], minibatch: Minibatch | None = None
+) -> tuple[list[Array | None], dict[str, int]]:
     """The arguments with the inputs filled in, and the sizes of the dims that they have."""
     arguments: list[Array | None] = [None] * len(plan.ports)
     sizes: dict[str, int] = {}
-    for index, value in _places(plan, inputs).items():
+    values: Mapping[int, object] = minibatch.values if minibatch else _places(plan, inputs)
+    if plan.tables is not None and minibatch is not None:
+        sizes[plan.tables.time], sizes[plan.tables.slots] = minibatch.sizes
+        arguments[plan.tables.begin] = minibatch.layout.begin
+        arguments[plan.tables.end] = minibatch.layout.end
+    for index, value in values.items():
         if (sparse := plan.sparse.get(index)) is not None:
             rows = sparse.read(value)
             port = plan.ports[sparse.values]
@@ -421,6 +510,24 @@ def _add_settings(
     if len(settings) != len(plan.settings):
         absent = ", ".join(n for n in plan.settings if n not in settings)
         raise fail("input", f"requires the settings {', '.join(plan.settings)}: {absent} missing")
+
+
+def _carried(port: Port, array: Array | None, shape: tuple[int | str, ...]) -> Array:
+    """An array of the state of sequences as the function takes it."""
+    if array is None or array.shape != shape:
+        got = "none" if array is None else array.shape
+        message = f"state {port.name} requires shape {shape}, got {got}; state = None starts anew"
+        raise fail("input", message)
+    if array.dtype.kind not in "fiub":
+        raise fail("input", f"state {port.name} requires {port.dtype}, got {array.dtype}")
+    return np.ascontiguousarray(array, port.dtype)
+
+
+def _no_sequences(what: str) -> GraphcError:
+    return fail(
+        "input",
+        f"{what} is for functions of sequences; this one has no time: compile it with time=",
+    )
 
 
 def _held(port: Port, array: Array) -> Array:

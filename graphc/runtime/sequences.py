@@ -83,7 +83,7 @@ def layout_of_flags(flags: Array, behind: Array, carry: bool) -> Layout:
     carry  sequences may go on from the call before, where `behind` is more than 0, and may go on
            in the next one; otherwise each starts and ends here
     """
-    time, slots = flags.shape
+    time = len(flags)
     real = (flags & NO_FEATURE) == 0
     starts, ends = (flags & START) != 0, (flags & END) != 0
     _check_gaps(flags, real)
@@ -100,7 +100,9 @@ def layout_of_flags(flags: Array, behind: Array, carry: bool) -> Layout:
             _contradiction(f"{what}, at step {t} of slot {s}")
     if not carry and is_open[-1].any():
         s = int(np.argmax(is_open[-1]))
-        _contradiction(f"the last sequence of slot {s} has no SequenceEnd; carry=True lets it go on")
+        _contradiction(
+            f"the last sequence of slot {s} has no SequenceEnd; carry=True lets it go on"
+        )
     steps = np.arange(time, dtype=np.int64)[:, None]
     begin = np.maximum.accumulate(np.where(starts, steps, _BEFORE), axis=0)
     begin = np.where(begin == _BEFORE, -behind, begin)
@@ -383,4 +385,11 @@ def _check_lengths(lengths: Array, carry: bool) -> None:
 
 
 def _behind(behind: Array | None, slots: int) -> Array:
-    return np.zeros(slots, np.int64) if behind is None else behind
+    if behind is None:
+        return np.zeros(slots, np.int64)
+    if len(behind) != slots:
+        raise fail(
+            "input",
+            f"the state is of {len(behind)} sequences, got {slots}; state = None starts anew",
+        )
+    return behind

@@ -94,7 +94,8 @@ class ArrayFunction:
         self._compiled: dict[object, Call] = {}
         self._derived: dict[object, ArrayFunction] = {}
         self._made_of: tuple[ArrayFunction, object, MakePython] | None = None
-        self.location = definition_location(python)
+        known = python.location if isinstance(python, ArrayFunction) else None
+        self.location = known or definition_location(python)
 
     def __repr__(self) -> str:
         return f"<gc.function {getattr(self.python, '__name__', 'function')}>"

@@ -19,13 +19,12 @@ from graphc.ir.types import DType, TensorType, TypeRuleError
 from graphc.ops.loop import loop
 from graphc.support.diagnostics import GraphcError, Note, fail
 from graphc.support.source import Location
-from graphc.tensor.caller import caller_location
+from graphc.tensor.caller import caller_location, definition_location
 from graphc.tensor.function import (
     Arguments,
     ArrayFunction,
     Static,
     TracedFunction,
-    as_function,
     default_type,
 )
 from graphc.tensor.numeric import type_of
@@ -63,7 +62,7 @@ def scan(
     carry_leaves, carry = flatten(initial)
     x_leaves, x = flatten(xs)
     count = _count(x_leaves, length, location)
-    given = _Given(as_function(f), carry_leaves, x_leaves, carry, x, location)
+    given = _Given(f, carry_leaves, x_leaves, carry, x, location)
     body = given.traced()
     target = body.around or Trace("immediate", given.default(None))
     with target.builder.at(location):
@@ -126,7 +125,7 @@ class _Body:
 class _Given:
     """What `scan` was called with, flat."""
 
-    f: ArrayFunction
+    f: Callable[..., object]
     carry_leaves: Sequence[object]
     x_leaves: Sequence[object]
     carry: Structure
@@ -157,7 +156,6 @@ class _Given:
         default = self.default(trace)
         precision = None if trace is None or trace.precision is None else trace.precision.value
         step = ArrayFunction(self.f, DEFAULT_BACKEND, precision)
-        step.location = self.f.location
         carry = [self._type(leaf, trace, default) for leaf in self.carry_leaves]
         elements = [self._type(leaf, trace, default) for leaf in self.x_leaves]
         elements = [t.with_dims(t.dims[1:]) if isinstance(t, TensorType) else t for t in elements]
@@ -234,8 +232,12 @@ class _Given:
             notes=self._definition(),
         )
 
+    def _place(self) -> Location:
+        known = isinstance(self.f, ArrayFunction)
+        return self.f.location if known else definition_location(self.f)
+
     def _definition(self) -> list[Note]:
-        return [Note("the function is defined here", self.f.location.span)]
+        return [Note("the function is defined here", self._place().span)]
 
 
 def _described(type: TensorType | Static) -> str:

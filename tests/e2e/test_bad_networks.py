@@ -312,50 +312,6 @@ def test_an_output_that_is_not_there_suggests_a_near_one() -> None:
 # --- cycles --------------------------------------------------------------------------------------
 
 
-def test_a_cycle_through_a_delay_says_that_loops_are_not_lowered_and_names_it() -> None:
-    (found,) = report("""\
-        x = Input(3)
-        W = LearnableParameter(3, 3)
-        p = PastValue(3, h)
-        r = Times(W, p)
-        s = Plus(r, x)
-        h = Sigmoid(s)
-        OutputNodes = (h)
-        """)
-    assert lines([found]) == [
-        "3:5 not-supported: loops are not lowered yet, so this cycle cannot be compiled: "
-        "`r` -> `s` -> `h` -> `p` -> `r`"
-    ]
-    assert notes(found) == [
-        "`r` is a Times, 4:5",
-        "`s` is a Plus, 5:5",
-        "`h` is a Sigmoid, 6:5",
-        "`p` is a PastValue, 3:5",
-    ]
-
-
-def test_a_cycle_without_a_delay_names_every_node() -> None:
-    (found,) = report("""\
-        x = Input(3)
-        a = Plus(c, x)
-        b = Sigmoid(a)
-        c = Tanh(b)
-        OutputNodes = (c)
-        """)
-    assert found.slug == "cycle"
-    assert found.message.startswith("a cycle needs a PastValue or FutureValue: ")
-    assert sorted(notes(found)) == [
-        "`a` is a Plus, 2:5",
-        "`b` is a Sigmoid, 3:5",
-        "`c` is a Tanh, 4:5",
-    ]
-
-
-def test_a_node_that_reads_itself_is_a_cycle() -> None:
-    (found,) = report("x = Input(3)\na = Plus(a, x)\nOutputNodes = (a)\n")
-    assert lines([found]) == ["2:5 cycle: a cycle needs a PastValue or FutureValue: `a` -> `a`"]
-
-
 def test_a_cycle_that_no_output_needs_is_left_alone() -> None:
     net = gc.loads("x = Input(3)\nz = Sigmoid(x)\np = PastValue(3, h)\nh = Plus(p, x)\n")
     z = gc.compile(net, ["z"], backend="reference")(x=np.zeros((2, 3)))["z"]

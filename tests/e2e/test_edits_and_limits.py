@@ -59,11 +59,11 @@ def test_a_step_without_samples_is_an_error_that_changes_nothing() -> None:
     net = regression()
     step = gc.compile_training(net, learner=gc.SGD(learning_rate=0.1), batch=4, backend="numpy")
     step(**data())
-    before, velocity = net.parameters["W"].copy(), step.state["velocity.W"].copy()
+    before, velocity = net.parameters["W"].copy(), step.learner_state["velocity.W"].copy()
     with pytest.raises(gc.GraphcError, match="at least one sample"):
         step(**data(0))
     assert np.array_equal(net.parameters["W"], before)
-    assert np.array_equal(step.state["velocity.W"], velocity)
+    assert np.array_equal(step.learner_state["velocity.W"], velocity)
 
 
 def test_a_blow_up_in_the_last_update_is_found_and_undone() -> None:

@@ -157,12 +157,12 @@ def test_a_wrong_input_is_one_error_and_changes_nothing(name: str) -> None:
     learner = gc.SGD(learning_rate=0.5, momentum=0.9)
     step = gc.compile_training(net, learner=learner, batch=8, backend="numpy")
     step(**GOOD)
-    before = {n: v.copy() for n, v in {**net.parameters, **step.state}.items()}
+    before = {n: v.copy() for n, v in {**net.parameters, **step.learner_state}.items()}
     with pytest.raises(gc.GraphcError) as raised:
         step(**WRONG[name])
     assert only(raised).slug == "input"
     assert "requires" in only(raised).message or "input" in only(raised).message
-    for n, v in {**net.parameters, **step.state}.items():
+    for n, v in {**net.parameters, **step.learner_state}.items():
         assert v.tobytes() == before[n].tobytes()
 
 
@@ -278,7 +278,7 @@ def test_a_step_beyond_its_bound_keeps_state_rates_and_parameters() -> None:
         step.nominal = 10
         step(**{n: a[:10] for n, a in data.items()})
         step(**data)
-        values.append({**net.parameters, **step.state})
+        values.append({**net.parameters, **step.learner_state})
     for name, value in values[0].items():
         np.testing.assert_allclose(value, values[1][name], rtol=1e-5, atol=1e-8)
 

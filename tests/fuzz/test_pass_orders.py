@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphc.driver.pipelines import evaluation
+from graphc.driver.pipelines import Bounds, evaluation
 from graphc.ir.clone import clone_module
 from graphc.ir.core import Module
 from graphc.ir.evaluate import evaluate
@@ -67,5 +67,5 @@ def test_any_passes_in_any_order_keep_the_results(chunk: int) -> None:
 
 
 def test_the_optimising_pipeline_is_made_of_these_passes() -> None:
-    passes = evaluation(["y"], [], DType.F32, 1)
+    passes = evaluation(["y"], [], DType.F32, Bounds(1))
     assert {p.name for p in passes} - {"infer-shapes", "expand-nodes"} == set(PASSES)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from graphc.backends.llvm.gemm import Product, emit_gemm
 from graphc.backends.llvm.indexed import LookedUp, emit_indexed
 from graphc.backends.llvm.kernels import NestFunction, emit_nest
-from graphc.backends.llvm.loops import add, loop, mul, offset, size_value, sub
+from graphc.backends.llvm.loops import add, loop, mul, number_of, offset, size_value, sub
 from graphc.backends.llvm.moves import emit_move, move_of
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import (
@@ -168,6 +168,16 @@ class _EntryEmitter:
         for stack, initial, final in zip(history, parts.initial, parts.final, strict=True):
             if stack < 0:
                 self._copy(self.where[initial], self.where[final], _tensor(final))
+        if number_of(count) != 0:
+            self._steps(parts, count)
+        for stack, initial, final in zip(history, parts.initial, parts.final, strict=True):
+            if stack >= 0 and final.has_uses:
+                last = index(0) if parts.params.backward else sub(self.code, count, index(1))
+                source = self._element(parts.stacks[stack], last)
+                chosen = self._select(count, source, self.where[initial])
+                self._copy(chosen, self.where[final], _tensor(final))
+
+    def _steps(self, parts: Loop, count: Val) -> None:
         outside = dict(self.arena), dict(self.slots)
         with loop(self.code, index(0), count, 1) as state:
             step = state.index
@@ -179,12 +189,6 @@ class _EntryEmitter:
             self.frames.pop()
         # Addresses that were computed in the steps are not known behind them.
         self.arena, self.slots = outside
-        for stack, initial, final in zip(history, parts.initial, parts.final, strict=True):
-            if stack >= 0 and final.has_uses:
-                last = index(0) if parts.params.backward else sub(self.code, count, index(1))
-                source = self._element(parts.stacks[stack], last)
-                chosen = self._select(count, source, self.where[initial])
-                self._copy(chosen, self.where[final], _tensor(final))
 
     def _enter_step(self, parts: Loop, turn: Val, step: Val) -> None:
         """Where the arguments of the body are in the step that runs as number `turn`."""

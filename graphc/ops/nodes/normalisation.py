@@ -58,6 +58,11 @@ def running_parameters(op: Operation) -> tuple[Value, ...]:
     return tuple(op.operands[i] for i in RUNNING) if op.opdef is BATCH_NORMALIZATION else ()
 
 
+def normalises_by_minibatch(op: Operation) -> bool:
+    """Whether the node takes, in training, mean and variance of the minibatch's columns."""
+    return isinstance(op.params, BatchNormalizationParams) and not op.params.eval_mode
+
+
 # --- sizes ---------------------------------------------------------------------------------------
 
 

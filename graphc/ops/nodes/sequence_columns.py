@@ -43,9 +43,18 @@ END = "sequence.end"
 
 
 class SequenceColumns:
-    """The layout of one function's minibatch; its tables are arguments of the function."""
+    """The layout of one function's minibatch; its tables are arguments of the function.
 
-    def __init__(self, function: Function, time: int, sequences: int) -> None:
+    carry    sequences go on from the call before: what its last steps left are arguments
+    carried  what the last steps of this call leave, by the names of those arguments
+    """
+
+    def __init__(
+        self, function: Function, time: int, sequences: int, *, carry: bool = False
+    ) -> None:
+        self.function = function
+        self.carry = carry
+        self.carried: dict[str, Value] = {}
         self.time = Symbol(TIME_DIM, time)
         self.sequences = Symbol(SEQUENCES_DIM, sequences)
         self.columns = product_of(COLUMNS_DIM, (self.time, self.sequences))
@@ -84,6 +93,11 @@ class SequenceColumns:
             assert inside is not None
             self._masks[steps] = reshape(b, inside, (self.time, self.sequences, 1))
         return self._masks[steps]
+
+    def left_behind(self, name: str, steps: int, type: TensorType) -> Value:
+        """The value [S, rows] that a node had `steps` steps before this call's first one."""
+        name = left_behind_name(name, steps)
+        return self.function.argument(name) or self.function.add_argument(name, type, "carried")
 
     def masked(self, b: IRBuilder, x: Value) -> Value:
         """`x` [N, …] with 0 in the gaps, whatever stood there; no gradient flows to a gap."""
@@ -181,6 +195,11 @@ class SequenceColumns:
         assert isinstance(type, TensorType)
         real = cast(b, reshape(b, self.neighbour(b, 0), (self.columns, 1)), type.dtype)
         return reshape(b, reduce_sum(b, real, (0, 1)), type.dims)
+
+
+def left_behind_name(name: str, steps: int) -> str:
+    """What the state of sequences calls the value of the node `name`, `steps` steps back."""
+    return f"{name}.past{steps}"
 
 
 def _dims(x: Value) -> tuple[Dim, ...]:

@@ -62,7 +62,7 @@ def test_fifty_steps_are_those_of_plain_numpy(name: str, backend: str) -> None:
         assert step(**data)["ce"] == pytest.approx(wanted, rel=1e-12)
     for parameter, value in net.parameters.items():
         np.testing.assert_allclose(value, plain.parameters[parameter], rtol=1e-12, atol=1e-12)
-        velocity = step.state[f"velocity.{parameter}"]
+        velocity = step.learner_state[f"velocity.{parameter}"]
         np.testing.assert_allclose(velocity, plain.velocity[parameter], rtol=1e-12, atol=1e-12)
 
 
@@ -126,7 +126,7 @@ def test_only_parameters_of_the_criterion_with_gradient_change(backend: str) -> 
     r = step(**DATA)
     changed = {n for n, v in net.parameters.items() if v.tobytes() != before[n]}
     assert changed == {"W"}
-    assert list(step.state) == ["velocity.W"]
+    assert list(step.learner_state) == ["velocity.W"]
     assert set(r) == {"first", "second", "seen"}
 
 

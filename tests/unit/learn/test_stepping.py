@@ -164,7 +164,7 @@ def test_steps_are_those_of_plain_numpy(backend: str) -> None:
         for name, value in net.parameters.items():
             np.testing.assert_allclose(value, plain[name], rtol=1e-10, atol=1e-12)
     assert learner.step_size != 0.5
-    np.testing.assert_allclose(step.state["direction.W0"], direction["W0"], rtol=1e-9)
+    np.testing.assert_allclose(step.learner_state["direction.W0"], direction["W0"], rtol=1e-9)
 
 
 def test_a_network_trains_with_it() -> None:

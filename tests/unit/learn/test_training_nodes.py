@@ -120,7 +120,7 @@ def test_what_training_moves_is_no_result_and_no_gradient_moves_it(backend: str)
     data = classes(16)
     result = step(**data)
     assert set(result) == {"ce", "err"}
-    assert "velocity.inverse" not in step.state
+    assert "velocity.inverse" not in step.learner_state
     a = data["features"] @ net.parameters["W"].T
     share = 1 - np.exp(-16 / 40)
     mean = share * a.mean(axis=0)
@@ -198,8 +198,8 @@ def test_a_saved_network_goes_on_exactly_where_its_training_stopped(
     before = steps_of(first, 5)
     old.save(tmp_path / "net.safetensors")
     second, learner = started(gc.load(tmp_path / "net.safetensors"))
-    for name, value in first.state.items():
-        second.state[name][...] = value
+    for name, value in first.learner_state.items():
+        second.learner_state[name][...] = value
     second.steps = first.steps
     if isinstance(learner, gc.SteppingHeuristic) and isinstance(remembered, gc.SteppingHeuristic):
         learner.stepping = remembered.stepping

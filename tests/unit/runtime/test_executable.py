@@ -209,7 +209,7 @@ def test_parameters_are_updated_in_the_store_and_state_is_kept() -> None:
     run(executable)
     run(executable)
     assert store["W"].tolist() == [[1.0] * 3]
-    assert executable.state["velocity"].tolist() == [[2.0] * 3]
+    assert executable.learner_state["velocity"].tolist() == [[2.0] * 3]
 
 
 def test_a_parameter_put_into_the_store_later_is_seen() -> None:
