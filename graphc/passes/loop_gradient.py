@@ -208,7 +208,7 @@ def _bring_in(reverse: Block, forward: Operation, recompute: Recompute) -> tuple
 
 
 def _to_save(parts: Loop, wanted: Sequence[Value], recompute: Recompute) -> set[Value]:
-    """Which values of the forward step the loop keeps for the reverse step, which reads `wanted`."""
+    """Which values of the forward step the loop keeps for a reverse step that reads `wanted`."""
     if recompute == "all":
         return set()
     heavy = {v for v in wanted if v.op is not None and not _is_light(v.op)}

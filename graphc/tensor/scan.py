@@ -160,13 +160,13 @@ class _Given:
         elements = [self._type(leaf, trace, default) for leaf in self.x_leaves]
         elements = [t.with_dims(t.dims[1:]) if isinstance(t, TensorType) else t for t in elements]
         structure = Node(tuple, (), (self.carry, self.x))
+        before = carry
         for _ in range(_RETRIES):
             made = step.traced(Arguments(structure, (*carry, *elements), default))
-            wanted = self._settled(carry, made)
-            if wanted == carry:
+            before, carry = carry, self._settled(carry, made)
+            if carry == before:
                 return made
-            carry = wanted
-        raise self._changes(carry, self._yielded(made))
+        raise self._changes(before, carry)
 
     def _type(self, leaf: object, trace: Trace | None, default: DType) -> TensorType | Static:
         if leaf is None:
@@ -233,8 +233,9 @@ class _Given:
         )
 
     def _place(self) -> Location:
-        known = isinstance(self.f, ArrayFunction)
-        return self.f.location if known else definition_location(self.f)
+        if isinstance(self.f, ArrayFunction):
+            return self.f.location
+        return definition_location(self.f)
 
     def _definition(self) -> list[Note]:
         return [Note("the function is defined here", self._place().span)]
