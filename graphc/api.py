@@ -153,9 +153,9 @@ def compile_training(
 
     learner    `SGD` or `SteppingHeuristic`
     batch      bound on the samples of a call, and the nominal minibatch that rates refer to
-    time       for sequences, as in `compile`: bound on their steps; `sequences`: on how many lie side
-               by side. The nominal minibatch is then their product, in steps: set `step.nominal`
-               to another one
+    time       for sequences, as in `compile`: bound on their steps; `sequences`: on how many lie
+               side by side. The nominal minibatch is then their product, in steps, unless
+               `step.nominal` is set to another one
     criterion  the node to minimise, by default the first criterion node
     dropout    share of elements that Dropout nodes set to zero, `step.dropout_rate` from then on;
                `seed` decides which they are
@@ -182,7 +182,7 @@ def train(
     data: Mapping[str, object],
     *,
     epochs: int = 1,
-    minibatch: Rates = DEFAULT_BATCH,
+    minibatch: Rates | None = None,
     learning_rate: Rates | None = None,
     learning_rate_per_sample: Rates | None = None,
     momentum: Rates | None = None,
@@ -205,8 +205,9 @@ def train(
     values): the entries of sample n are those from offsets[n] to offsets[n + 1].
 
     For a network that looks along time, or with `time`, data are sequences: a list of arrays
-    (steps, rows) per input. `minibatch` is then how many of them lie side by side in an update, a
-    sample is a step of one, and rates are per sample or for a minibatch of average length.
+    (steps, rows) per input. `minibatch`, by default 256 samples, is then how many of them lie side
+    by side in an update, by default 16; a sample is a step of one, and rates are per sample or for
+    a minibatch of average length.
     `truncate=K` updates after every K steps, going on from the values that the steps before had
     (truncated backpropagation through time); 0 goes through whole sequences.
 
@@ -223,7 +224,9 @@ def train(
         _require_learner(learner)
     plan = TrainingPlan(
         epochs=epochs,
-        minibatch=Schedule.parse(minibatch, option="minibatch", minimum=1, whole=True),
+        minibatch=None
+        if minibatch is None
+        else Schedule.parse(minibatch, option="minibatch", minimum=1, whole=True),
         learning_rate=_schedule(learning_rate, "learning_rate"),
         learning_rate_per_sample=_schedule(learning_rate_per_sample, "learning_rate_per_sample"),
         momentum=_schedule(momentum, "momentum"),

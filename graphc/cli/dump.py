@@ -23,7 +23,7 @@ from graphc.ir.printer import print_module
 from graphc.learn.sgd import SGD
 from graphc.learn.step import training_passes
 from graphc.model.model import Model
-from graphc.model.picture import network_picture
+from graphc.model.picture import network_picture, svg
 from graphc.ops import default_context
 from graphc.ops.nodes.layout import node_type
 from graphc.ops.nodes.statistics import StatisticParams
@@ -34,7 +34,7 @@ from graphc.support.diagnostics import fail, suggestion
 EPILOG = """\b
 Examples:
   graphc dump net.ndl                               the nodes with their sizes
-  graphc dump net.ndl --format dot | dot -Tsvg -o net.svg   a drawing of them
+  graphc dump net.ndl --format svg > net.svg        a drawing of them, by Graphviz
   graphc dump net.ndl --stage tensor                what is computed, optimised
   graphc dump net.ndl --stage kernels --train       the kernels of a training step
   graphc dump net.ndl --stage kernels --after all   the text after each pass
@@ -54,10 +54,10 @@ Examples:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "dot"]),
+    type=click.Choice(["text", "dot", "svg"]),
     default="text",
     show_default=True,
-    help="Text of the IR, or a drawing of the nodes for Graphviz.",
+    help="Text of the IR, or a drawing of the nodes: for Graphviz, or drawn by it.",
 )
 @click.option("--after", metavar="PASS|all", help="The text after this pass, or after every pass.")
 @click.option("--train", is_flag=True, help="A training step instead of the outputs.")
@@ -94,15 +94,18 @@ def command(
     macros: Sequence[Path],
 ) -> None:
     """Print MODEL (.ndl or .safetensors) as IR text or as a drawing on stdout."""
-    if form == "dot" and stage != "nodes":
-        raise click.UsageError("--format dot draws the nodes: leave out --stage")
+    if form != "text" and stage != "nodes":
+        raise click.UsageError(f"--format {form} draws the nodes: leave out --stage")
     network = open_network(model, terminal, defines=defines, macros=macros).model
     if stage == "nodes":
         if after or train or nodes:
             raise click.UsageError("--after, --train and --nodes need --stage tensor or kernels")
         infer(network)
-        text = print_module(network.module, locations=print_locations)
-        terminal.stdout.write(network_picture(network.graph) if form == "dot" else text)
+        if form == "text":
+            terminal.stdout.write(print_module(network.module, locations=print_locations))
+        else:
+            picture = network_picture(network.graph)
+            terminal.stdout.write(svg(picture) if form == "svg" else picture)
         return
     if train and nodes:
         raise click.UsageError("--train decides what is computed: leave out --nodes")

@@ -17,8 +17,8 @@ from graphc.ir.context import Context
 from graphc.ir.core import Function, Module
 from graphc.model.model import Model
 from graphc.ops import default_context
-from graphc.ops.nodes.layout import find_node, node_type
 from graphc.ops.nodes.delays import DELAYS
+from graphc.ops.nodes.layout import find_node, node_type
 from graphc.ops.nodes.leaves import SPARSE_INPUT
 from graphc.ops.nodes.sequence_columns import BEGIN, END, SEQUENCES_DIM, TIME_DIM
 from graphc.passes.expand_nodes import MAIN, inputs_of
@@ -96,7 +96,7 @@ def bind(model: Model, passes_for: PassesFor, options: CompileOptions) -> Execut
     def compiled(
         bounds: Mapping[str, int], *, carry: bool = False
     ) -> tuple[CompiledFunction, Signature]:
-        wider = replace(options.widened(bounds), carry=carry)
+        wider = replace(options.widened(bounds), carry=carry or options.carry)
         lowered = lower(frozen, passes_for(frozen, wider), wider)
         return compile_lowered(lowered, wider), lowered.signature
 

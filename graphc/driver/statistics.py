@@ -18,7 +18,13 @@ from graphc.ops.nodes.statistics import INV_STD_DEV, STATISTICS, VARIANCE_FLOOR,
 from graphc.passes import pipeline
 from graphc.passes.accumulate_statistics import CENTRE, TOTAL, AccumulateStatistics
 from graphc.passes.expand_nodes import inputs_of
-from graphc.runtime.executable import Executable, check_inputs, needed_inputs
+from graphc.runtime.executable import (
+    Executable,
+    check_inputs,
+    check_sequences,
+    needed_inputs,
+)
+from graphc.runtime.sequences import as_columns
 from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import fail
 from graphc.support.graphs import topological_order
@@ -31,8 +37,9 @@ def precompute(
 ) -> list[str]:
     """Give every Mean and InvStdDev node without a value its value; the names of those.
 
-    `inputs` hold the whole data set, (samples, rows) each; those that no statistic needs may be
-    missing. The variance is the population's, at least 1e-10 (the toolkit's floor).
+    `inputs` hold the whole data set, (samples, rows) each, or lists of sequences (steps, rows);
+    those that no statistic needs may be missing. The variance is the population's, at least 1e-10
+    (the toolkit's floor).
     """
     prepare(model)
     pending = [op for op in model.graph.block if _is_pending(op)]
@@ -72,18 +79,26 @@ def _average(
 
     def compiled(bounds: Mapping[str, int]) -> tuple[CompiledFunction, Signature]:
         wider = options.widened(bounds)
-        bounds = bounds_for(model, [name], wider)
-        passes = pipelines.expansion([name], wider.precision, bounds)
+        passes = pipelines.expansion([name], wider.precision, bounds_for(frozen, [name], wider))
         passes += [AccumulateStatistics(centred=centre is not None)]
         lowered = lower(frozen, [*passes, *pipeline(pipelines.OPTIMISE)], wider)
         return compile_lowered(lowered, wider), lowered.signature
 
     function, signature = compiled({})
-    arrays, samples = check_inputs(signature, needed_inputs(signature, inputs))
+    needed = needed_inputs(signature, inputs)
+    calls: list[dict[str, object]]
+    if signature.sequences is not None:
+        lists, lengths = check_sequences(signature, needed)
+        samples = int(lengths.sum())
+        calls = [{n: [items[i]] for n, items in lists.items()} for i in range(len(lengths))]
+    else:
+        arrays, samples = check_inputs(signature, {n: as_columns(v) for n, v in needed.items()})
+        parts = range(0, samples, BATCH)
+        calls = [{n: a[p : p + BATCH] for n, a in arrays.items()} for p in parts]
     if samples == 0:
         raise fail("input", f"the statistics of `{name}` require at least one sample, got none")
     fixed = model.values if centre is None else {**model.values, CENTRE: centre}
     total = Executable(function, signature, fixed, recompile=compiled)
-    for part in range(0, samples, BATCH):
-        total(**{n: a[part : part + BATCH] for n, a in arrays.items()})
+    for call in calls:
+        total(**call)
     return total.learner_state[TOTAL] / samples

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from graphc.driver.compile import bind, evaluation_passes, node_names
+from graphc.driver.compile import bind, bounds_for, evaluation_passes, node_names
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import prepare
+from graphc.learn.dataset import extent_of, read_dataset
 from graphc.learn.shuffle import minibatches
 from graphc.model.model import Model
 from graphc.ops.nodes.layout import SCALAR, node_type
-from graphc.runtime.executable import check_inputs, needed_inputs
 from graphc.support.diagnostics import DiagnosticSink, fail
+
+DEFAULT_SIDE_BY_SIDE = 16
+"""Sequences in a call, where nothing else is asked for."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,9 @@ def evaluate_dataset(
 ) -> Evaluation:
     """Averages over `data` (one array (samples, rows) per input; more inputs do not matter).
 
+    Of sequences one list of arrays (steps, rows) per input; each step is a sample, and
+    `options.sequences` of them are measured side by side.
+
     names  nodes to measure, by default all criteria and evaluation nodes; each has to be a sum
            over the samples, so a 1x1 matrix
 
@@ -41,17 +47,30 @@ def evaluate_dataset(
 
     prepare(model)
     require_sums(model, wanted)
+    bounds = bounds_for(model, wanted, options)
+    size = options.batch
+    if bounds.time:
+        options, size = fitted(options, data), options.sequences
     executable = bind(model, lambda m, o: evaluation_passes(m, wanted, (), o), options)
-    signature = executable.signature
-    arrays, samples = check_inputs(signature, needed_inputs(signature, data))
-    if samples == 0:
+    dataset = read_dataset(executable.signature, data)
+    if dataset.samples == 0:
         raise fail("input", "measuring requires at least one sample, got none")
     totals = dict.fromkeys(wanted, 0.0)
-    for part in minibatches(samples, options.batch):
-        results = executable(**{name: array[part] for name, array in arrays.items()})
-        for name in wanted:
-            totals[name] += float(results[name])
+    order = dataset.in_order()
+    for part in minibatches(len(order), size):
+        for call in dataset.calls(order[part]):
+            results = executable(**call.inputs)
+            for name in wanted:
+                totals[name] += float(results[name])
+    samples = dataset.samples
     return Evaluation(samples, {name: total / samples for name, total in totals.items()})
+
+
+def fitted(options: CompileOptions, data: Mapping[str, object]) -> CompileOptions:
+    """The options with bounds that the longest of the sequences keeps to, not more than needed."""
+    extent = extent_of(data)
+    sequences = min(options.sequences, extent.sequences)
+    return replace(options, time=max(options.time, extent.longest), sequences=sequences)
 
 
 def measured_nodes(model: Model) -> list[str]:

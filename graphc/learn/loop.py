@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 
 import numpy as np
 
-from graphc.driver.options import CompileOptions
+from graphc.driver.compile import bounds_for
+from graphc.driver.options import DEFAULT_BATCH, CompileOptions
 from graphc.driver.prepare import prepare
 from graphc.driver.statistics import precompute
+from graphc.learn.dataset import Dataset, extent_of, read_dataset
+from graphc.learn.evaluate import DEFAULT_SIDE_BY_SIDE
 from graphc.learn.learner import Learner
 from graphc.learn.schedule import Schedule
 from graphc.learn.sgd import SGD
-from graphc.learn.shuffle import minibatches, permutation
-from graphc.learn.step import TrainingStep, checked_dropout, compile_training_step
+from graphc.learn.shuffle import minibatches as slices
+from graphc.learn.shuffle import permutation
+from graphc.learn.step import (
+    TrainingStep,
+    checked_dropout,
+    compile_training_step,
+    training_outputs,
+)
 from graphc.model.model import Model
-from graphc.runtime.executable import check_inputs, needed_inputs
-from graphc.runtime.sparse import SparseRows, sample_count
+from graphc.runtime.sparse import sample_count
 from graphc.support.diagnostics import GraphcError, fail
 
 
@@ -27,18 +36,22 @@ from graphc.support.diagnostics import GraphcError, fail
 class TrainingPlan:
     """What `graphc train` is asked for; rates and sizes are per-epoch lists, the last value holds.
 
-    minibatch                samples per update, the nominal size that per-minibatch rates refer to
+    minibatch                samples per update, the nominal size that per-minibatch rates refer to;
+                             of sequences their number side by side, and rates refer to the samples
+                             of an average update. By default 256 samples or 16 sequences
     learning_rate            per minibatch, or `learning_rate_per_sample`
     momentum                 per minibatch, or `momentum_per_sample`
     l2                       weight of L2 regularisation per sample
     learner                  for all epochs, in place of SGD with rates, momentum and l2
     dropout                  share of elements that Dropout nodes set to zero
+    truncate                 steps of sequences per update, which the next one goes on from (the
+                             gradient does not reach back); 0: an update sees whole sequences
     seed                     of the shuffling and of Dropout; `shuffle=False` keeps the order of the
                              data
     """
 
     epochs: int = 1
-    minibatch: Schedule = field(default_factory=lambda: Schedule.parse(256))
+    minibatch: Schedule | None = None
     learning_rate: Schedule | None = None
     learning_rate_per_sample: Schedule | None = None
     momentum: Schedule | None = None
@@ -49,6 +62,7 @@ class TrainingPlan:
     seed: int = 0
     shuffle: bool = True
     criterion: str | None = None
+    truncate: int = 0
 
     def __post_init__(self) -> None:
         rates = (
@@ -63,6 +77,9 @@ class TrainingPlan:
             )
         for rate, _ in self.dropout.values:
             checked_dropout(rate)
+        if not isinstance(self.truncate, Integral) or self.truncate < 0:
+            message = f"truncate requires a whole number of steps, at least 0, got {self.truncate}"
+            raise fail("bad-value", message)
 
     def learner_of(self, epoch: int) -> Learner:
         """The learner of an epoch, counted from 0."""
@@ -80,8 +97,9 @@ class TrainingPlan:
             l2=self.l2,
         )
 
-    def size(self, epoch: int) -> int:
-        return int(self.minibatch.at(epoch))
+    def size(self, epoch: int, default: int) -> int:
+        """The units of a minibatch: samples or sequences."""
+        return int(self.minibatch.at(epoch)) if self.minibatch is not None else default
 
 
 @dataclass(frozen=True)
@@ -124,19 +142,22 @@ def run_training(
     model.convert(options.precision)  # before the statistics, which keep what digits there are
     precompute(model, data, backend=options.backend)
     first = learners[0] if learners else plan.learner_of(0)
-    options = replace(options, batch=_largest_batch(plan, data))
+    options, size = _fitted(model, data, plan, options)
     step = compile_training_step(model, first, options, criterion=plan.criterion, seed=plan.seed)
-    arrays, samples = check_inputs(step.signature, needed_inputs(step.signature, data))
-    if samples == 0:
+    dataset = read_dataset(step.signature, data, plan.truncate)
+    if dataset.samples == 0:
         raise fail("input", "training requires at least one sample, got none")
     records: list[EpochRecord] = []
     for epoch, learner in enumerate(learners):
-        step.learner, step.nominal = learner, plan.size(epoch)
+        units = plan.size(epoch, size)
+        step.learner, step.nominal = learner, dataset.nominal(units)
         step.dropout_rate = plan.dropout.at(epoch)
         good = {name: value.copy() for name, value in model.values.items()}
-        order = permutation(plan.seed, epoch, samples) if plan.shuffle else np.arange(samples)
+        count = dataset.units
+        order = permutation(plan.seed, epoch, count) if plan.shuffle else np.arange(count)
         try:
-            record, finished = _run_epoch(step, arrays, order, epoch, progress)
+            minibatches = _index_batches(order, units)
+            record, finished = _run_epoch(step, dataset, minibatches, epoch, progress)
             _require_finite(step, model, epoch)
         except GraphcError:
             for name, value in good.items():
@@ -149,11 +170,27 @@ def run_training(
     return records
 
 
-def _largest_batch(plan: TrainingPlan, data: Mapping[str, object]) -> int:
-    """The bound for all epochs; no larger than the data set."""
-    samples = max(map(sample_count, data.values()), default=1)
-    sizes = [min(plan.size(e), samples) for e in range(plan.epochs)]
-    return max([1, *sizes])
+def _fitted(
+    model: Model, data: Mapping[str, object], plan: TrainingPlan, options: CompileOptions
+) -> tuple[CompileOptions, int]:
+    """Options with bounds for all epochs, no larger than the data; the default minibatch."""
+    if not bounds_for(model, training_outputs(model, plan.criterion), options).time:
+        if plan.truncate:
+            raise fail(
+                "bad-option", "truncate is for sequences, the network does not look along time"
+            )
+        samples = max(map(sample_count, data.values()), default=1)
+        return replace(options, batch=_largest(plan, DEFAULT_BATCH, samples)), DEFAULT_BATCH
+    extent = extent_of(data)
+    time = plan.truncate or max(options.time, extent.longest)
+    sequences = _largest(plan, DEFAULT_SIDE_BY_SIDE, extent.sequences)
+    carry = plan.truncate > 0
+    return replace(options, time=time, sequences=sequences, carry=carry), DEFAULT_SIDE_BY_SIDE
+
+
+def _largest(plan: TrainingPlan, default: int, units: int) -> int:
+    """The units of the largest minibatch of any epoch."""
+    return max([1, *(min(plan.size(e, default), units) for e in range(plan.epochs))])
 
 
 def _require_finite(step: TrainingStep, model: Model, epoch: int) -> None:
@@ -173,8 +210,8 @@ def _advice(what: str, epoch: int) -> str:
 
 def _run_epoch(
     step: TrainingStep,
-    arrays: Mapping[str, np.ndarray | SparseRows],
-    order: np.ndarray,
+    dataset: Dataset,
+    minibatches: Iterable[np.ndarray],
     epoch: int,
     progress: Progress,
 ) -> tuple[EpochRecord, bool]:
@@ -182,23 +219,25 @@ def _run_epoch(
     start = time.perf_counter()
     totals: dict[str, float] = {}
     done, finished = 0, True
-    for chosen in _index_batches(order, step.nominal):
-        results = step(**{name: array[chosen] for name, array in arrays.items()})
-        done += len(chosen)
+    for call in (call for chosen in minibatches for call in dataset.calls(chosen)):
+        if call.first:
+            step.state = None
+        results = step(**call.inputs, **({"carry": True} if call.carry else {}))
+        done += call.samples
         for name, value in results.items():
             totals[name] = totals.get(name, 0.0) + float(value)
         if not math.isfinite(totals[step.criterion]):
             what = f"the criterion `{step.criterion}`"
-            if epoch == 0 and done == len(chosen):  # nothing has been learnt yet
+            if epoch == 0 and done == call.samples:  # nothing has been learnt yet
                 raise fail(
                     "not-a-number",
                     f"{what} is not a finite number for the first minibatch: "
                     "look for nan or huge numbers in the data",
                 )
             raise fail("not-a-number", _advice(what, epoch))
-        progress.minibatch(done, len(order))
+        progress.minibatch(done, dataset.samples)
         if progress.should_stop():
-            finished = done == len(order)
+            finished = done == dataset.samples
             break
     averages = {name: total / done for name, total in totals.items()}
     rate = step.learner.settings(step.nominal, step.nominal)["learning_rate"]
@@ -214,4 +253,4 @@ def _run_epoch(
 
 
 def _index_batches(order: np.ndarray, size: int) -> Iterator[np.ndarray]:
-    return (order[part] for part in minibatches(len(order), size))
+    return (order[part] for part in slices(len(order), size))

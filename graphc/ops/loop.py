@@ -155,7 +155,13 @@ def stack_type(element: TensorType, count: Dim) -> TensorType:
 
 
 def _infer(types: Sequence[Type], params: LoopParams) -> Sequence[Type]:
-    if params.sequences < 0 or params.carried < 0 or _groups(params) > len(types):
+    is_below_0 = isinstance(params.count, int) and params.count < 0
+    if is_below_0 or params.sequences < 0 or params.carried < 0:
+        raise TypeRuleError(
+            "requires a count, sequences and carried of at least 0, "
+            f"got {params.count}, {params.sequences} and {params.carried}"
+        )
+    if _groups(params) > len(types):
         raise TypeRuleError(
             f"requires {params.sequences} sequences and {params.carried} carried values, "
             f"got {len(types)} operands"

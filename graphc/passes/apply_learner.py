@@ -9,7 +9,8 @@ becomes, for `apply-learner{learner = "sgd"}`,
 
 Every result `gradient.NAME` with a parameter NAME is replaced by the new parameter and the
 learner's new state, which take over the old ones' memory. L2 regularisation, `l2`, adds l2·N·w to
-the gradient first, N the number of samples of the call (the toolkit's order: L2, then the update).
+the gradient first, N the number of samples of the call (the toolkit's order: L2, then the update);
+of a minibatch of sequences the number of steps, without the gaps.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from graphc.ir.types import Symbol, TensorType
 from graphc.ops.constant import extent, full_like
 from graphc.ops.elementwise import add, mul
 from graphc.ops.learners import LEARNERS, Learner
+from graphc.ops.nodes.sequence_columns import END, count_columns
 from graphc.ops.reduction import broadcast
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
@@ -49,7 +51,7 @@ def apply_learner(function: Function, learner: Learner, l2: float, samples: Symb
             scalar = TensorType((1,) * parameter.type.rank, parameter.type.dtype)
             settings = {s: function.add_argument(s, scalar, "setting") for s in learner.settings}
         if l2:
-            gradient = _regularised(builder, gradient, parameter, l2, samples)
+            gradient = _regularised(function, builder, gradient, parameter, l2, samples)
         states = [_state(function, s, parameter) for s in learner.states]
         new, new_states = learner.update(builder, parameter, gradient, states, settings)
         for argument, value in ((parameter, new), *zip(states, new_states, strict=True)):
@@ -82,11 +84,20 @@ def _state(function: Function, kind: str, parameter: Value) -> Value:
 
 
 def _regularised(
-    b: IRBuilder, gradient: Value, parameter: Value, l2: float, samples: Symbol | None
+    function: Function,
+    b: IRBuilder,
+    gradient: Value,
+    parameter: Value,
+    l2: float,
+    samples: Symbol | None,
 ) -> Value:
     assert isinstance(parameter.type, TensorType)
     one = TensorType((1,) * parameter.type.rank, parameter.type.dtype)
-    count = extent(b, samples if samples is not None else 1, one)
+    end = function.argument(END)
+    if end is not None:
+        count = count_columns(b, end, one)
+    else:
+        count = extent(b, samples if samples is not None else 1, one)
     weight = mul(b, count, full_like(b, l2, count))
     return add(b, gradient, mul(b, broadcast(b, weight, parameter.type.dims), parameter))
 

@@ -82,9 +82,12 @@ def find_cycle(
     if order is None:
         found = strongly_connected_components(component, same_step)
         rest = next(c for c in found if is_cycle(c, same_step))
-        walk = closed_walk(rest, same_step, rest[:1])
+        block = rest[0].block
+        assert block is not None
+        start = next(op for op in block if op in rest)
+        walk = closed_walk(rest, same_step, [start])
         message = "a cycle requires a PastValue or FutureValue on every way round"
-        report_cycle("cycle", message, walk, walk[0], sink)
+        report_cycle("cycle", message, walk, start, sink)
         return None
     return Cycle(tuple(order), tuple(op for op in order if op.opdef in DELAYS))
 

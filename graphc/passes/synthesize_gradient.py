@@ -30,9 +30,11 @@ from graphc.ir.core import (
     Value,
 )
 from graphc.ir.printer import print_operation
+from graphc.ir.types import Symbol, TensorType
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import add
 from graphc.ops.loop import LOOP
+from graphc.ops.movement import RESHAPE, reshape
 from graphc.passes.invariants import Invariant
 from graphc.passes.loop_gradient import Recompute, loop_vjp
 from graphc.passes.manager import Pass, PassOutcome
@@ -63,7 +65,14 @@ def synthesize_gradient(
         near = suggestion(of, [r.name for r in function.results])
         sink.error("missing-node", f"there is no result `{of}`{near}", function.location)
     for name, source in zip(wrt, sources, strict=True):
-        if source is None:
+        if _is_inside_loop(function, name, source):
+            sink.error(
+                "not-differentiable",
+                f"a gradient requires an input, a parameter or a node outside of cycles, got "
+                f"`{name}`, which is computed step by step in a loop",
+                function.location,
+            )
+        elif source is None:
             near = suggestion(name, [a.name or "" for a in function.arguments])
             sink.error(
                 "missing-node",
@@ -81,6 +90,7 @@ def synthesize_gradient(
         return False
     builder = IRBuilder.before(terminator)
     gradients = _backward(function, builder, target, found, sink, recompute)
+    gradients = [_by_factors(builder, g) for g in gradients]
     terminator.set_operands([*terminator.operands, *gradients])
     function.results.extend(ResultInfo(PREFIX + (source.name or "")) for source in found)
     return not sink.has_errors
@@ -91,6 +101,28 @@ def _find_value(function: Function, name: str) -> Value | None:
     values = [*function.arguments, *(v for op in function.block for v in op.results)]
     exact = next((v for v in values if v.name == name), None)
     return exact or next((v for v in values if (v.name or "").lower() == name.lower()), None)
+
+
+def _is_inside_loop(function: Function, name: str, source: Value | None) -> bool:
+    """Whether a node of that name is part of a loop, read elsewhere or not.
+
+    Its value is the loop's, so a change of one step would not reach the steps after it.
+    """
+    if source is not None:
+        of = source.op.operands[0].op if source.op and source.op.opdef is RESHAPE else None
+        return of is not None and of.opdef is LOOP
+    bodies = [op.regions[0].block for op in function.block if op.opdef is LOOP]
+    names = {(v.name or "").lower() for body in bodies for op in body for v in op.results}
+    return name.lower() in names
+
+
+def _by_factors(b: IRBuilder, gradient: Value) -> Value:
+    """A gradient of columns [T * S, …] as [T, S, …], as callers know them."""
+    assert isinstance(gradient.type, TensorType)
+    first, *rest = gradient.type.dims or (1,)
+    if not isinstance(first, Symbol) or not first.factors:
+        return gradient
+    return reshape(b, gradient, (*first.factors, *rest))
 
 
 def _backward(

@@ -6,22 +6,28 @@ Nothing here imports the compiler, so it also serves functions loaded from artif
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
-from math import prod
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from graphc.runtime.plan import (
+    Compiled,
+    Plan,
+    add_settings,
+    all_sizes,
+    bind,
+    input_name,
+    note_samples,
+    places_of,
+)
 from graphc.runtime.ports import Port, read_array
-from graphc.runtime.sequences import Minibatch, SparsePort, read_minibatch
+from graphc.runtime.sequences import Minibatch, read_minibatch, read_sequences
 from graphc.runtime.signature import GRADIENT, Signature, concrete_shape
 from graphc.runtime.sparse import SparseRows
 from graphc.support.diagnostics import GraphcError, fail, suggestion
 
 Array = np.ndarray
-Compiled = Callable[[Sequence[Array], Sequence[Array], Mapping[str, int]], None]
-"""(arguments, fresh results, sizes of the dims): runs the function once."""
 Settings = Mapping[str, float] | Callable[[int], Mapping[str, float]]
 """Numbers of a call by name, or what they are for a number of samples; those of an integer type
 are given as int."""
@@ -80,89 +86,6 @@ def _by_name(arrays: Mapping[str, Any], name: str) -> Any:
     raise KeyError(f"no result is called `{name}`{suggestion(name, arrays)}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Sparse(SparsePort):
-    """Where an input of two arguments goes."""
-
-    indices: int
-    values: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Tables:
-    """Where the tables of sequences go, and the dims of these."""
-
-    begin: int
-    end: int
-    time: str
-    slots: str
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """A compiled function and all that a call has to know of its signature."""
-
-    compiled: Compiled
-    signature: Signature
-    ports: tuple[Port, ...]
-    inputs: dict[str, int]  # of a sparse one its indices
-    sparse: dict[int, _Sparse]
-    settings: dict[str, int]
-    held: tuple[tuple[int, bool], ...]  # (argument, whether it is state) of parameters and state
-    results: tuple[Port, ...]
-    bounds: dict[str, int]
-    updated: frozenset[str | None]
-    entries: frozenset[int | str]  # dims of the entries of sparse inputs
-    products: dict[str, tuple[str, ...]]  # dims that follow from others
-    tables: _Tables | None
-    carried: dict[str, int]  # results that the next call takes as arguments of these names
-    carried_arguments: dict[str, int]
-
-    @staticmethod
-    def of(compiled: Compiled, signature: Signature) -> _Plan:
-        arguments = list(enumerate(signature.arguments))
-        places = {a.name: i for i, a in arguments}
-        sparse = [
-            _Sparse(s.name, s.rows, places[s.indices], places[s.values]) for s in signature.sparse
-        ]
-        places |= {s.name: s.indices for s in sparse}
-        tables = signature.sequences
-        fresh = {r.name: i for i, r in enumerate(signature.fresh_results)}
-        carried = {a.name: i for i, a in arguments if a.role == "carried"}
-        return _Plan(
-            compiled,
-            signature,
-            tuple(Port.of(a) for a in signature.arguments),
-            {name: places[name] for name in signature.input_names},
-            {places[s.name]: s for s in sparse},
-            {a.name: i for i, a in arguments if a.role == "setting"},
-            tuple((i, a.role == "state") for i, a in arguments if a.role in ("parameter", "state")),
-            tuple(Port.of(r) for r in signature.fresh_results),
-            {d.name: d.bound for d in signature.dims if not d.factors},
-            frozenset(r.updates for r in signature.results),
-            frozenset(signature.arguments[s.indices].shape[1] for s in sparse),
-            {d.name: d.factors for d in signature.dims if d.factors},
-            tables and _Tables(places[tables.begin], places[tables.end], tables.time, tables.slots),
-            {name: fresh[name] for name in carried},
-            carried,
-        )
-
-    def noun(self, dim: str) -> str:
-        """What a dim counts, for messages."""
-        if self.tables is not None and dim in (self.tables.time, self.tables.slots):
-            return "steps" if dim == self.tables.time else "sequences"
-        return "entries in a sample" if dim in self.entries else "samples"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The dims that the columns of sequences have."""
-        return () if self.tables is None else (self.tables.time, *self.products)
-
-    def input_ports(self, of: Iterable[int]) -> dict[int, Port | SparsePort]:
-        """Of inputs by their places."""
-        return {i: self.sparse.get(i) or self.ports[i] for i in of}
-
-
 class Executable:
     """A function ready to be called: `executable(features=x)["z"]`.
 
@@ -187,8 +110,8 @@ class Executable:
         recompile: Recompile | None = None,
         carrying: Recompile | None = None,
     ) -> None:
-        self._plan = _Plan.of(compiled, signature)
-        self._carry_plan: _Plan | None = None
+        self._plan = Plan.of(compiled, signature)
+        self._carry_plan: Plan | None = None
         self._parameters = parameters
         self._learner_state = {} if learner_state is None else learner_state
         self._recompile = recompile
@@ -243,18 +166,19 @@ class Executable:
         carry = bool(options.pop("carry", False))
         plan = self._plan if not carry else self._plan_that_carries()
         minibatch = self._minibatch(plan, inputs, options, carry)
-        arguments, sizes = _bind(plan, inputs, minibatch)
+        arguments, sizes = bind(plan, inputs, minibatch)
         above = {d: sizes[d] for d, bound in plan.bounds.items() if sizes.setdefault(d, 1) > bound}
         if above:
             plan = self._widened(plan, above)
-            arguments, sizes = _bind(plan, inputs, minibatch)
-        sizes = _all_sizes(plan, sizes)
+            arguments, sizes = bind(plan, inputs, minibatch)
+        sizes = all_sizes(plan, sizes)
         samples = minibatch.layout.samples if minibatch is not None else _samples(sizes)
         given = settings if isinstance(settings, Mapping) else settings(samples)
-        _add_settings(plan, given, arguments)
+        add_settings(plan, given, arguments)
         self._add_held(plan, arguments)
-        if carry and minibatch is not None:
-            self._add_carried(plan, minibatch.sizes[1], arguments)
+        if minibatch is not None:
+            state = self._sequence_state if carry else None
+            _add_carried(plan, state, minibatch.sizes[1], arguments)
         results = [
             np.empty(p.fixed if p.fixed is not None else concrete_shape(p.shape, sizes), p.dtype)
             for p in plan.results
@@ -275,26 +199,28 @@ class Executable:
         return {n: v for n, v in inputs.items() if n not in options}, options
 
     def _minibatch(
-        self, plan: _Plan, inputs: Mapping[str, object], options: Mapping[str, object], carry: bool
+        self, plan: Plan, inputs: Mapping[str, object], options: Mapping[str, object], carry: bool
     ) -> Minibatch | None:
         """The inputs of a function of sequences as it takes them; None for another function."""
         if plan.tables is None:
             return None
-        places = _places(plan, inputs)
+        places = places_of(plan, inputs)
         behind = self._sequence_state[STEPS_BEHIND] if carry and self._sequence_state else None
         return read_minibatch(
             plan.input_ports(places), places, behind=behind, carry=carry, **options
         )
 
-    def _plan_that_carries(self) -> _Plan:
+    def _plan_that_carries(self) -> Plan:
         """The function that goes on from a state, made when it is first asked for."""
+        if self._plan.carried:
+            return self._plan
         if self._carry_plan is None:
             if self._carrying is None:
                 raise _no_sequences("carry=")
-            self._carry_plan = _Plan.of(*self._carrying(self._plan.bounds))
+            self._carry_plan = Plan.of(*self._carrying(self._plan.bounds))
         return self._carry_plan
 
-    def _widened(self, plan: _Plan, sizes: Mapping[str, int]) -> _Plan:
+    def _widened(self, plan: Plan, sizes: Mapping[str, int]) -> Plan:
         """`plan` compiled again for the next powers of two of these dims."""
         recompile = self._carrying if plan is self._carry_plan else self._recompile
         for dim, size in sizes.items():
@@ -303,7 +229,7 @@ class Executable:
                 raise fail("input", f"{message}, got {size}")
         assert recompile is not None
         bounds = {dim: 1 << (size - 1).bit_length() for dim, size in sizes.items()}
-        wider = _Plan.of(*recompile({**plan.bounds, **bounds}))
+        wider = Plan.of(*recompile({**plan.bounds, **bounds}))
         for dim, size in sizes.items():
             if wider.bounds[dim] < size:
                 message = f"requires at most {wider.bounds[dim]} {plan.noun(dim)} in a call"
@@ -314,17 +240,7 @@ class Executable:
             self._plan = wider
         return wider
 
-    def _add_carried(self, plan: _Plan, slots: int, arguments: list[Array | None]) -> None:
-        """Add what the call before left, or zeros, which no sequence reads that starts here."""
-        for name, index in plan.carried_arguments.items():
-            port = plan.ports[index]
-            shape = (slots, *port.shape[1:])
-            if self._sequence_state is None:
-                arguments[index] = np.zeros(shape, port.dtype)  # type: ignore[arg-type]
-            else:
-                arguments[index] = _carried(port, self._sequence_state.get(name), shape)
-
-    def _add_held(self, plan: _Plan, arguments: list[Array | None]) -> None:
+    def _add_held(self, plan: Plan, arguments: list[Array | None]) -> None:
         for index, is_state in plan.held:
             port = plan.ports[index]
             store = self._learner_state if is_state else self._parameters
@@ -366,18 +282,44 @@ def check_inputs(
     either kind of value may be indexed by a slice or by the numbers of samples. Raises GraphcError
     `input`.
     """
-    plan = _Plan.of(lambda _arguments, _results, _sizes: None, signature)
+    plan = Plan.of(lambda _arguments, _results, _sizes: None, signature)
     found: dict[str, Array | SparseRows] = {}
-    places = _places(plan, inputs)
+    places = places_of(plan, inputs)
     sizes: dict[str, int] = {}
     for index, value in places.items():
         if (sparse := plan.sparse.get(index)) is not None:
             found[sparse.name] = rows = sparse.read(value)
-            _note_samples(plan.ports[index], sparse.name, len(rows), sizes)
+            note_samples(plan.ports[index], sparse.name, len(rows), sizes)
         else:
             port = plan.ports[index]
             found[port.name] = read_array(port, value, sizes)
     return {name: found[name] for name in plan.inputs}, _samples(sizes)
+
+
+def check_sequences(
+    signature: Signature, inputs: Mapping[str, object]
+) -> tuple[dict[str, list[Array | SparseRows]], Array]:
+    """The sequences of every input by its declared name, converted, and their lengths i64[count].
+
+    For callers that choose minibatches out of a data set of lists. Raises GraphcError `input`.
+    """
+    plan = Plan.of(lambda _arguments, _results, _sizes: None, signature)
+    places = places_of(plan, inputs)
+    lists: dict[int, Sequence[object]] = {}
+    for index, value in places.items():
+        if not isinstance(value, list | tuple):
+            shape = getattr(value, "shape", "")
+            raise fail(
+                "input",
+                f"input {input_name(plan, index)} requires a list of sequences, one array "
+                f"(steps, rows) for each; got {type(value).__name__} {shape}".rstrip(),
+            )
+        lists[index] = value
+    found, lengths = read_sequences(plan.input_ports(lists), lists)
+    if len(lengths) and not lengths.min():
+        number = int(np.argmin(lengths))
+        raise fail("input", f"a sequence requires at least one step, sequence {number} has none")
+    return {input_name(plan, index): found[index] for index in found}, lengths
 
 
 def needed_inputs(signature: Signature, data: Mapping[str, object]) -> dict[str, object]:
@@ -390,13 +332,7 @@ def _samples(sizes: Mapping[str, int]) -> int:
     return next(iter(sizes.values()), 0)
 
 
-def _all_sizes(plan: _Plan, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Of every dim, those included that follow from others."""
-    found = {dim: sizes.get(dim, 1) for dim in (*sizes, *plan.bounds)}
-    return found | {d: prod(found[f] for f in factors) for d, factors in plan.products.items()}
-
-
-def _results(plan: _Plan, arrays: Sequence[Array], minibatch: Minibatch | None) -> Results:
+def _results(plan: Plan, arrays: Sequence[Array], minibatch: Minibatch | None) -> Results:
     """What the caller gets; the state of sequences is not among it."""
     handed_on = set(plan.carried.values())
     found: dict[str, Any] = {}
@@ -412,104 +348,17 @@ def _results(plan: _Plan, arrays: Sequence[Array], minibatch: Minibatch | None) 
     return Results(found)
 
 
-def _bind(
-    plan: _Plan, inputs: Mapping[str, object], minibatch: Minibatch | None = None
-) -> tuple[list[Array | None], dict[str, int]]:
-    """The arguments with the inputs filled in, and the sizes of the dims that they have."""
-    arguments: list[Array | None] = [None] * len(plan.ports)
-    sizes: dict[str, int] = {}
-    values: Mapping[int, object] = minibatch.values if minibatch else _places(plan, inputs)
-    if plan.tables is not None and minibatch is not None:
-        sizes[plan.tables.time], sizes[plan.tables.slots] = minibatch.sizes
-        arguments[plan.tables.begin] = minibatch.layout.begin
-        arguments[plan.tables.end] = minibatch.layout.end
-    for index, value in values.items():
-        if (sparse := plan.sparse.get(index)) is not None:
-            rows = sparse.read(value)
-            port = plan.ports[sparse.values]
-            _note_samples(port, sparse.name, len(rows), sizes)
-            padded = rows.padded(port.dtype)
-            arguments[sparse.indices], arguments[sparse.values] = padded
-            entries = port.shape[1]
-            if isinstance(entries, str):
-                sizes[entries] = padded[1].shape[1]
-        else:
-            arguments[index] = read_array(plan.ports[index], value, sizes)
-    return arguments, sizes
-
-
-def _places(plan: _Plan, inputs: Mapping[str, object]) -> dict[int, object]:
-    """The inputs by the argument that each is for, a sparse one by its indices; each is there."""
-    places: dict[int, object] = {}
-    for name, value in inputs.items():
-        index = plan.inputs.get(name)
-        if index is None:
-            index = _find(plan, name)
-        if index in places:
-            raise fail("input", f"input {_input_name(plan, index)} is given twice")
-        places[index] = value
-    if len(inputs) != len(plan.inputs):
-        raise _missing(plan, inputs, places)
-    return places
-
-
-def _input_name(plan: _Plan, index: int) -> str:
-    sparse = plan.sparse.get(index)
-    return plan.ports[index].name if sparse is None else sparse.name
-
-
-def _note_samples(port: Port, name: str, samples: int, sizes: dict[str, int]) -> None:
-    """Note the samples of a sparse input, which have to be those of the others."""
-    dim = port.shape[0]
-    assert isinstance(dim, str)
-    if sizes.setdefault(dim, samples) != samples:
-        raise fail(
-            "input",
-            f"input {name} requires {sizes[dim]} samples as another input has, got {samples}",
-        )
-
-
-def _find(plan: _Plan, name: str) -> int:
-    """The input of that name in any case: names of a network do not distinguish it."""
-    found = [index for known, index in plan.inputs.items() if known.lower() == name.lower()]
-    if len(found) != 1:
-        raise _unknown(plan, name)
-    return found[0]
-
-
-def _unknown(plan: _Plan, name: str) -> GraphcError:
-    listed = ", ".join(plan.inputs) or "none"
-    near = suggestion(name, plan.inputs)
-    return fail("input", f"no input is called `{name}`; the inputs are: {listed}{near}")
-
-
-def _missing(
-    plan: _Plan, inputs: Mapping[str, object], places: Mapping[int, object]
-) -> GraphcError:
-    absent = [name for name, index in plan.inputs.items() if index not in places]
-    given = ", ".join(inputs) or "none"
-    return fail(
-        "input",
-        f"requires the inputs {', '.join(plan.inputs)}, got {given}: {', '.join(absent)} missing",
-    )
-
-
-def _add_settings(
-    plan: _Plan, settings: Mapping[str, float], arguments: list[Array | None]
+def _add_carried(
+    plan: Plan, state: Mapping[str, Array] | None, slots: int, arguments: list[Array | None]
 ) -> None:
-    for name, value in settings.items():
-        index = plan.settings.get(name)
-        if index is None:
-            listed = ", ".join(plan.settings) or "none"
-            near = suggestion(name, plan.settings)
-            raise fail("input", f"no setting is called `{name}`; the settings are: {listed}{near}")
+    """Add what the call before left, or zeros, which no sequence reads that starts here."""
+    for name, index in plan.carried_arguments.items():
         port = plan.ports[index]
-        if port.dtype.kind == "i" and not isinstance(value, int):
-            raise fail("input", f"setting {name} requires a whole number, got {value}")
-        arguments[index] = np.full(port.fixed or (), value, port.dtype)
-    if len(settings) != len(plan.settings):
-        absent = ", ".join(n for n in plan.settings if n not in settings)
-        raise fail("input", f"requires the settings {', '.join(plan.settings)}: {absent} missing")
+        shape = (slots, *port.shape[1:])
+        if state is None:
+            arguments[index] = np.zeros(shape, port.dtype)  # type: ignore[arg-type]
+        else:
+            arguments[index] = _carried(port, state.get(name), shape)
 
 
 def _carried(port: Port, array: Array | None, shape: tuple[int | str, ...]) -> Array:

@@ -252,6 +252,18 @@ def _from_lists(
     return Minibatch(values, layout, "list")
 
 
+def as_columns(value: object) -> object:
+    """The steps of a list of sequences one after another, as samples; other values as they are."""
+    if not isinstance(value, list) or not value:
+        return value
+    if all(isinstance(item, SparseRows) for item in value):
+        rows: list[SparseRows] = value
+        return join_rows(rows, rows[0].width)[: sum(map(len, rows))]
+    arrays = [item for item in value if isinstance(item, np.ndarray) and item.ndim > 1]
+    fits = len(arrays) == len(value) and len({a.shape[1:] for a in arrays}) == 1
+    return np.concatenate(arrays) if fits else value
+
+
 def _side_by_side(
     port: Port | SparsePort, items: Sequence[Array | SparseRows], time: int
 ) -> Array | SparseRows:
@@ -302,6 +314,8 @@ def _from_arrays(
         layout = layout_of_flags(table, earlier, carry)
     else:
         counts = np.full(slots, time) if counts is None else counts
+        if len(counts) != slots:
+            raise fail("input", f"lengths requires a number for each of {slots}, got {len(counts)}")
         _check_lengths(counts, carry)
         if counts.max() > time:
             raise fail("input", f"lengths of at most T = {time} are required, got {counts.max()}")

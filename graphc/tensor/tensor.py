@@ -190,7 +190,7 @@ class Tensor(Traced):
 
     def __iter__(self) -> Iterator[Any]:
         raise _refused(
-            "a traced value cannot be looped over or unpacked: loop over range(len(x)) and index "
+            "a traced value cannot be looped over or unpacked: use gc.scan, or range(len(x)) and "
             "x[i], or compute on the whole array"
         )
 

@@ -52,6 +52,28 @@ def _kernel(body: str, type: str = "3x5xf32", *, at: str = "") -> str:
     return f"{head}\n  {{\n  ^(%x: tensor<{type}>):\n  {body}\n  }}"
 
 
+def _loop(
+    slug: str,
+    message: str,
+    *,
+    numbers: str = "count = 2, sequences = 1, carried = 1",
+    types: str = "tensor<3x5xf32>, tensor<2x3x5xf32>",
+    element: str = "3x5xf32",
+    body: str = "yield %u, %e",
+    at: int = 0,
+) -> str:
+    """A loop over %r that carries %a, the message `at` lines behind its first one."""
+    error = f" // error: {slug}: {message}"
+    lines = [
+        f"%h, %y = loop %r, %a {{{numbers}}} : {types} {{",
+        f"  ^(%e: tensor<{element}>, %u: tensor<3x5xf32>):",
+        f"  {body}",
+        "  }",
+    ]
+    lines[at] += error
+    return "\n".join(lines)
+
+
 def _use(line: str, slug: str, message: str) -> str:
     """One operation, the message at its line."""
     return f"%y = {line} // error: {slug}: {message}"
@@ -494,6 +516,59 @@ _TENSOR: Mapping[str, tuple[str, ...]] = {
         ),
         _kernel("yield %x // error@-3: graph-structure: a place is", at='{at = ["arena:x"]} '),
         _kernel("yield %x // error@-3: graph-structure: 1 results but 2 places", at=_TWO_PLACES),
+    ),
+    "loop": (
+        _loop(
+            "ill-typed",
+            "a first dim of 3, got tensor<2x3x5xf32>",
+            numbers="count = 3, sequences = 1, carried = 1",
+        ),
+        _loop("ill-typed", "got 2 operands", numbers="count = 2, sequences = 2, carried = 1"),
+        _loop(
+            "ill-typed",
+            "of at least 0, got 2, 1 and -1",
+            numbers="count = 2, sequences = 1, carried = -1",
+        ),
+        _loop(
+            "ill-typed",
+            "of at least 0, got -2, 1 and 1",
+            numbers="count = -2, sequences = 1, carried = 1",
+        ),
+        _loop("bad-value", "`count` is required", numbers="sequences = 1, carried = 1"),
+        _loop(
+            "graph-structure",
+            "passes tensor<3x5xf32> as operand 0 but its block takes tensor<5xf32>",
+            element="5xf32",
+            body="yield %u, %u",
+        ),
+        _loop(
+            "graph-structure",
+            "gives tensor<3x5xf32>, but is marked tensor<3x5xf32>, tensor<2x3x5xf32>",
+            body="yield %e",
+        ),
+        _loop(
+            "graph-structure",
+            "carries tensor<3x5xf32> but yields tensor<5xf32>",
+            types="tensor<5xf32>, tensor<2x3x5xf32>",
+            body="%z = constant {type = tensor<5xf32>, value = [0.0]} : tensor<5xf32>\n"
+            "  yield %z, %e",
+        ),
+        _loop("graph-structure", "not defined before its use", body="yield %a, %e", at=2),
+        _loop(
+            "graph-structure",
+            "gives tensor<3x5xf32>, tensor<2x3x5xf32>, but is marked",
+            types="tensor<3x5xf32>, tensor<3x5xf32>",
+        ),
+        _loop(
+            "graph-structure",
+            "has 2 results but 1 places",
+            numbers='count = 2, sequences = 1, carried = 1, at = ["arena:0"]',
+        ),
+        _loop(
+            "graph-structure",
+            "carried value 0 is not what stack 3 keeps",
+            numbers="count = 2, sequences = 1, carried = 1, history = [3]",
+        ),
     ),
     "copy": (
         _use("copy %a : tensor<5x3xf32>", "graph-structure", "gives tensor<3x5xf32>"),

@@ -12,11 +12,16 @@ from graphc.ir.evaluate import evaluate
 from graphc.ir.types import DType
 from graphc.ops import default_context
 from graphc.passes import pipeline
-from graphc.passes.expand_nodes import ExpandNodes
 from graphc.passes.infer_shapes import InferShapes
 from graphc.passes.manager import PassManager
 from graphc.passes.synthesize_gradient import SynthesizeGradient
-from tests.support.network_judge import arguments_of, expectations, sizes_of
+from tests.support.network_judge import (
+    arguments_of,
+    expansion,
+    expectations,
+    one_row_per_sample,
+    sizes_of,
+)
 from tests.support.random_networks import RandomNetwork, random_network
 
 ORDERS = 300
@@ -29,7 +34,7 @@ def expanded(network: RandomNetwork, dtype: DType) -> Module:
     module = clone_module(network.builder.model.module)
     passes = [
         InferShapes(),
-        ExpandNodes(network.outputs, dtype, network.batch),
+        expansion(network, dtype),
         SynthesizeGradient(network.outputs[0], network.wrt),
     ]
     PassManager(passes).run(module, default_context())
@@ -51,6 +56,7 @@ def judge(seed: int) -> str | None:
     given = arguments_of(network, function, dtype.numpy.type)
     arguments = {n: np.ascontiguousarray(x) for n, x in given.items()}
     results = evaluate(function, arguments, sizes_of(network, function))
+    results = {n: one_row_per_sample(network, n, x) for n, x in results.items()}
     problems = [f"`{n}`: {p}" for n, x in results.items() if (p := expected[n].problem(x))]
     if not problems and results.keys() == expected.keys():
         return ""

@@ -14,7 +14,7 @@ from graphc.ir.types import DType
 from graphc.ops import default_context
 from graphc.ops.nodes.layout import node_type
 from tests.support.compiling import load_backend
-from tests.support.network_judge import computed, expectations
+from tests.support.network_judge import computed, expectations, gradient_problem
 from tests.support.random_networks import SAMPLE_COUNTS, random_network
 
 NETWORKS = 2000
@@ -33,6 +33,8 @@ def judge(seed: int) -> str | None:
     if expected is None:
         return None
     problems: list[str] = []
+    if problem := gradient_problem(network, expected):
+        problems.append(problem)
     for backend in BACKENDS:
         if isinstance(load_backend(backend), str):
             continue
@@ -55,7 +57,8 @@ def judge(seed: int) -> str | None:
             *problems,
             f"repeat with: python -m tests.fuzz.test_random_networks {seed}",
             f"outputs {network.outputs}, gradients {network.wrt}, "
-            f"{network.samples} samples, bound {network.batch}",
+            f"{network.samples} samples, bound {network.batch}, "
+            f"sequences {network.lengths} in {network.slots} slots",
             str(network.builder),
         ]
     )
@@ -65,7 +68,7 @@ def test_the_networks_have_every_operation_and_every_kind_of_size() -> None:
     networks = [n for n in map(random_network, range(300)) if n is not None]
     nodes = [node for network in networks for node in network.builder.nodes]
     known = {name.removeprefix("node.") for name in default_context().ops if "node." in name}
-    assert {node.op for node in nodes} == known - {"past_value", "future_value"}
+    assert {node.op for node in nodes} == known
     assert {network.samples for network in networks} == set(SAMPLE_COUNTS)
     assert any(not network.with_samples for network in networks)
     assert {len(network.wrt) for network in networks} == {1, 2, 3}

@@ -1,6 +1,8 @@
-"""Random feed-forward networks with data, well typed and tame, made from a seed.
+"""Random networks with data, well typed and tame, made from a seed.
 
-Every node operation but the delays occurs, and every form of broadcasting. Each node's value is
+Every node operation occurs, and every form of broadcasting. In half of the networks with samples
+these are the steps of sequences, and cycles through delays occur: recurrences of a few random nodes
+with one or two delays, in either direction. Each node's value is
 computed in f64 while the network grows, and a node is only kept if a rounding error cannot tip it
 over: no huge numbers, nothing near a kink, no two largest labels that nearly tie. So what is left
 to a judge is rounding. All numbers that go in are f32 numbers, so f32 and f64 start alike.
@@ -19,7 +21,10 @@ from graphc.ir.evaluate import evaluate_node
 from graphc.ir.types import SAMPLES, Image, MatrixType
 from graphc.ops.nodes.layout import node_type
 from graphc.passes.expand_nodes import inputs_of
-from graphc.support.graphs import reachable
+from graphc.passes.infer_shapes import infer_shapes
+from graphc.support.diagnostics import DiagnosticSink
+from graphc.support.graphs import reachable, strongly_connected_components
+from tests.support.sequences import evaluate_operations, evaluate_over_sequences
 
 Array = np.ndarray
 
@@ -37,6 +42,8 @@ ATTEMPTS = 40  # draws for one node before the network is given up
 class RandomNetwork:
     """A network with data and what to compute of it.
 
+    lengths  of the sequences whose steps the samples are, one after the other; none: they are alone
+    slots    into which the sequences are packed side by side
     leaves   matrices rows x columns of every input, parameter, constant and statistic, f64 numbers
              that f32 can hold
     outputs  the criterion (1x1) first
@@ -50,6 +57,8 @@ class RandomNetwork:
     leaves: dict[str, Array]
     outputs: tuple[str, ...]
     wrt: tuple[str, ...]
+    lengths: tuple[int, ...] | None = None
+    slots: int = 1
 
     @property
     def with_samples(self) -> frozenset[str]:
@@ -111,6 +120,7 @@ class _Growth:
     leaves: dict[str, Array] = field(default_factory=dict[str, Array])
     inferred: set[_Entry] = field(default_factory=set[_Entry])
     """Parameters of a size to be inferred: read once, so that what it comes to is certain."""
+    lengths: tuple[int, ...] | None = None
     is_full: bool = False
     """The network is grown; what is picked now is rather deep in it."""
 
@@ -119,6 +129,16 @@ class _Growth:
         self.samples = int(self.rng.choice(SAMPLE_COUNTS))
         self.with_samples = bool(self.rng.random() < 0.95)
         self.size = int(self.rng.integers(3, 41))
+        if self.with_samples and self.rng.random() < 0.5:
+            self.lengths = self._cut(self.samples)
+
+    def _cut(self, steps: int) -> tuple[int, ...]:
+        """Lengths of 1 and more that add up to that many steps."""
+        most = int(self.rng.choice([1, 4, 33]))
+        lengths: list[int] = []
+        while sum(lengths) < steps:
+            lengths.append(min(int(self.rng.integers(1, most + 1)), steps - sum(lengths)))
+        return tuple(lengths)
 
     # --- the whole -----------------------------------------------------------------------------
 
@@ -128,6 +148,9 @@ class _Growth:
             first(int(self.rng.choice(ROWS)))
         names = list(_RULES)
         weights = np.array([_WEIGHTS.get(n, 1.0) for n in names])
+        if self.lengths is not None:
+            for _ in range(int(self.rng.integers(1, 3))):
+                self._draw(_cycle)
         while len(self.entries) < self.size:
             for _ in range(ATTEMPTS):
                 if self._draw(_RULES[str(self.rng.choice(names, p=weights / weights.sum()))]):
@@ -160,14 +183,21 @@ class _Growth:
         outputs = tuple(dict.fromkeys(e.node.name for e in (criterion, *others)))
         roots = [e.node.operation for e in (criterion, *others)]
         used = reachable(roots[:1] if self.rng.random() < 0.8 else roots, inputs_of)
-        usable = [e.node.name for e in self.entries if e.node.operation in used]
+        in_cycles = {
+            op
+            for component in strongly_connected_components(used, inputs_of)
+            if len(component) > 1
+            for op in component
+        }
+        usable = [e.node.name for e in self.entries if e.node.operation in used.keys() - in_cycles]
         usable = [n for n in usable if not n.startswith(("constant", "mean", "inv_std_dev"))]
         chosen = min(len(usable), int(self.rng.integers(1, 4)))
         wrt = tuple(map(str, self.rng.choice(usable, chosen, replace=False)))
         batch = self.samples + int(self.rng.integers(1, 40))
         prepare(self.builder.model)
         return RandomNetwork(
-            self.seed, self.builder, self.samples, batch, self.leaves, outputs, wrt
+            *(self.seed, self.builder, self.samples, batch, self.leaves, outputs, wrt),
+            *(self.lengths, int(self.rng.integers(1, 4))),
         )
 
     def _force_one_of(self, names: Sequence[str]) -> None:
@@ -240,8 +270,12 @@ class _Growth:
         opdef = self.builder._context.ops[f"node.{op}"]
         types = [e.type for e in operands]
         params = opdef.params(**settings)
+        values = [e.value for e in operands]
         with np.errstate(all="ignore"):
-            value = evaluate_node(opdef, params, types, [e.value for e in operands])
+            if self.lengths is None:
+                value = evaluate_node(opdef, params, types, values)
+            else:
+                value = evaluate_over_sequences(opdef, params, types, values, self.lengths)
         (type,) = opdef.infer(types, params)
         assert isinstance(type, MatrixType)
         if not np.all(np.isfinite(value)) or np.any(np.abs(value) > MAX_VALUE):
@@ -655,9 +689,112 @@ def _lookup_table(g: _Growth) -> None:
     g.add("lookup_table", g.of_size(int(g.rng.integers(1, MOST_FACTORS)), words), x)
 
 
+# --- sequences -----------------------------------------------------------------------------------
+
+DELAYS = ("past_value", "future_value")
+
+
+def _time_steps(g: _Growth) -> dict[str, object]:
+    default = float(np.float32(g.rng.choice([0.0, 0.1, -0.5])))
+    return {"time_step": int(g.rng.choice([1, 1, 1, 2, 5])), "default_hidden_activity": default}
+
+
+def _delay(op: str) -> Callable[[_Growth], None]:
+    """A shift of what is there."""
+
+    def rule(g: _Growth) -> None:
+        if g.lengths is None:
+            raise _Unsuitable
+        g.add(op, g.pick(lambda e: e.has_samples), rows=0, **_time_steps(g))
+
+    return rule
+
+
+def _cycle(g: _Growth) -> None:
+    """A few nodes over one or two delays, which look at some of them."""
+    if g.lengths is None:
+        raise _Unsuitable
+    x = g.pick(lambda e: e.has_samples and e.image is None and e.rows <= MOST_FACTORS)
+    before = len(g.entries)
+    kind = str(g.rng.choice(DELAYS))
+    delays = [_open_delay(g, kind, x.rows) for _ in range(int(g.rng.integers(1, 3)))]
+    cell = [x, *delays]
+    for _ in range(int(g.rng.integers(2, 7))):
+        cell.append(_cell_node(g, cell))
+    cell.append(_unevaluated(g, "plus", cell[-1], delays[0]))
+    cell.append(_unevaluated(g, str(g.rng.choice(["tanh", "sigmoid"])), cell[-1]))
+    ends = cell[1 + len(delays) :]
+    for index, delay in enumerate(delays):
+        end = ends[-1] if index == 0 else ends[int(g.rng.integers(len(ends)))]
+        g.builder.set_operand(delay.node, 0, end.node)
+    infer_shapes(g.builder.model.graph, DiagnosticSink())
+    values = {e.node.operation: e.value for e in g.entries if e.depth}
+    evaluate_operations([e.node.operation for e in g.entries], values, g.lengths)
+    made = g.entries[before:]
+    if any(not np.all(np.abs(values[e.node.operation]) <= MAX_VALUE) for e in made):
+        for delay in delays:  # so that the nodes can be taken out again, last first
+            g.builder.set_operand(delay.node, 0, delay.node)
+        raise _Unsuitable
+    for entry in made:
+        entry.value = values[entry.node.operation]
+        entry.depth = entry.depth or x.depth + 3
+
+
+def _open_delay(g: _Growth, op: str, rows: int) -> _Entry:
+    return _unevaluated_node(g, op, [None], rows, {"rows": rows, **_time_steps(g)})
+
+
+def _cell_node(g: _Growth, cell: list[_Entry]) -> _Entry:
+    """A smooth node over nodes of the cell, with parameters of its own."""
+    x, y = (cell[int(g.rng.integers(len(cell)))] for _ in range(2))
+    rows = x.rows
+    match str(g.rng.choice(_CELL)):
+        case "times":
+            return _unevaluated(g, "times", g.matrix(rows, rows), x)
+        case "gate":
+            return _unevaluated(g, "element_times", _unevaluated(g, "sigmoid", x), y)
+        case "bias":
+            return _unevaluated(g, "plus", x, g.matrix(rows, 1))
+        case "peephole":
+            return _unevaluated(g, "diag_times", g.matrix(rows, 1), x)
+        case "stack":
+            both = _unevaluated(g, "row_stack", x, y, rows=2 * rows)
+            return _unevaluated(g, "times", g.matrix(rows, 2 * rows), both, rows=rows)
+        case "scale":
+            return _unevaluated(g, "scale", g.matrix(1, 1), x)
+        case "plus" | "minus" | "element_times" as op:
+            return _unevaluated(g, op, x, y)
+        case op:
+            return _unevaluated(g, op, x)
+
+
+_CELL = (
+    *("times", "times", "gate", "bias", "peephole", "stack", "scale", "plus", "minus"),
+    *("element_times", "tanh", "sigmoid", "softmax", "negate", "dropout"),
+)
+
+
+def _unevaluated(g: _Growth, op: str, *operands: _Entry, rows: int | None = None) -> _Entry:
+    """A node of a cycle, whose value is not known before the cycle is whole."""
+    rows = operands[-1].rows if rows is None else rows
+    return _unevaluated_node(g, op, [e.node for e in operands], rows, {})
+
+
+def _unevaluated_node(
+    g: _Growth, op: str, operands: list[Node | None], rows: int, settings: dict[str, object]
+) -> _Entry:
+    node = g.builder.apply(op, operands, settings, name=f"{op}{len(g.entries)}")
+    entry = _Entry(node, np.zeros((rows, g.samples)), True, 0)
+    g.entries.append(entry)
+    return entry
+
+
 _RULES: dict[str, Callable[[_Growth], None]] = {
     "input": _new_input,
     "sparse_input": _new_sparse_input,
+    "past_value": _delay("past_value"),
+    "future_value": _delay("future_value"),
+    "cycle": _cycle,
     "cosine": _unary("cosine"),
     "logistic": _logistic,
     "class_based_cross_entropy_with_softmax": _class_based,

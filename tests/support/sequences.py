@@ -16,15 +16,17 @@ import numpy as np
 from graphc.backends.signature import make_signature
 from graphc.driver.pipelines import OPTIMISE, kernels
 from graphc.ir.clone import clone_module
-from graphc.ir.core import Function, Operation
+from graphc.ir.core import Function, OpDef, Operation
 from graphc.ir.evaluate import evaluate_node
-from graphc.ir.types import DType
+from graphc.ir.params import Params
+from graphc.ir.types import DType, MatrixType
 from graphc.model.model import Model
 from graphc.ops import default_context
+from graphc.ops.nodes.delays import DelayParams
 from graphc.ops.nodes.layout import node_type
 from graphc.ops.nodes.sequence_columns import BEGIN, END
 from graphc.passes import pipeline
-from graphc.passes.expand_nodes import ExpandNodes, inputs_of
+from graphc.passes.expand_nodes import ExpandNodes
 from graphc.passes.infer_shapes import InferShapes
 from graphc.passes.manager import Pass, PassManager
 from graphc.passes.synthesize_gradient import SynthesizeGradient
@@ -112,47 +114,75 @@ def evaluate_sequences(
     graph: Function, leaves: Mapping[str, Array], lengths: Sequence[int]
 ) -> dict[str, Array]:
     """Every node's matrix from those of the leaves, for sequences of these lengths."""
-    ends = np.cumsum([0, *lengths])
-    spans = [slice(int(a), int(b)) for a, b in zip(ends, ends[1:], strict=False)]
-    values: dict[Operation, Array] = {}
+    given = {op: op.result.name or "" for op in graph.block}
+    values = {op: np.asarray(leaves[name]) for op, name in given.items() if name in leaves}
+    evaluate_operations(list(graph.block), values, lengths)
+    return {given[op]: value for op, value in values.items()}
+
+
+def evaluate_operations(
+    nodes: Sequence[Operation], values: dict[Operation, Array], lengths: Sequence[int]
+) -> None:
+    """Add to `values` those of the nodes that have none yet."""
+    waiting = {op for op in nodes if op not in values}
+    components = strongly_connected_components(
+        [op for op in nodes if op in waiting], lambda op: [i for i in _inputs(op) if i in waiting]
+    )
     with np.errstate(all="ignore"):
-        for component in strongly_connected_components(graph.block, inputs_of):
+        for component in components:
             op = component[0]
-            if len(component) > 1 or op in inputs_of(op):
-                _evaluate_cycle(component, values, spans)
-            elif (op.result.name or "") in leaves:
-                values[op] = np.asarray(leaves[op.result.name or ""])
+            if len(component) > 1 or op in _inputs(op):
+                _evaluate_cycle(component, values, _spans(lengths))
             else:
-                values[op] = _evaluate(op, [values[i] for i in inputs_of(op)], spans)
-    return {op.result.name or "": value for op, value in values.items()}
+                operands = [values[i] for i in _inputs(op)]
+                types = [node_type(i) for i in _inputs(op)]
+                values[op] = evaluate_over_sequences(
+                    op.opdef, op.params, types, operands, lengths
+                )
 
 
-def _evaluate(op: Operation, operands: list[Array], spans: Sequence[slice]) -> Array:
-    name = op.opdef.name.removeprefix("node.")
+def evaluate_over_sequences(
+    opdef: OpDef,
+    params: Params,
+    types: Sequence[MatrixType],
+    operands: Sequence[Array],
+    lengths: Sequence[int],
+) -> Array:
+    """A node's matrix from those of its operands: sequence by sequence where it looks along time."""
+    name = opdef.name.removeprefix("node.")
     if name in _AHEAD:
-        parts = [_shifted(op, operands[0][:, span]) for span in spans]
+        parts = [_shifted(name, params, operands[0][:, span]) for span in _spans(lengths)]
         return np.concatenate([operands[0][:, :0], *parts], axis=1)
-    sampled = [node_type(i).has_samples for i in inputs_of(op)]
-    if name in _WITHIN_SEQUENCES and any(sampled):
-        parts = [
-            _apply(op, [x[:, span] if s else x for x, s in zip(operands, sampled, strict=True)])
-            for span in spans
-        ]
-        if node_type(op).has_samples:
-            empty = np.zeros((node_type(op).rows or 0, 0), operands[0].dtype)
-            return np.concatenate([empty, *parts], axis=1)
-        return np.sum([np.zeros((1, 1), operands[0].dtype), *parts], axis=0)
-    return _apply(op, operands)
+    sampled = [type.has_samples for type in types]
+    if name not in _WITHIN_SEQUENCES or not any(sampled):
+        return evaluate_node(opdef, params, types, operands)
+    parts = [
+        evaluate_node(
+            *(opdef, params, types),
+            [x[:, span] if s else x for x, s in zip(operands, sampled, strict=True)],
+        )
+        for span in _spans(lengths)
+    ]
+    (type,) = opdef.infer(types, params)
+    assert isinstance(type, MatrixType)
+    if type.has_samples:
+        return np.concatenate([np.zeros((type.rows or 0, 0), operands[0].dtype), *parts], axis=1)
+    return np.sum([np.zeros((1, 1), operands[0].dtype), *parts], axis=0)
 
 
-def _apply(op: Operation, operands: Sequence[Array]) -> Array:
-    types = [v.type for v in op.operands]
-    return evaluate_node(op.opdef, op.params, types, operands)
+def _spans(lengths: Sequence[int]) -> list[slice]:
+    ends = np.cumsum([0, *lengths])
+    return [slice(int(a), int(b)) for a, b in zip(ends, ends[1:], strict=False)]
 
 
-def _shifted(op: Operation, x: Array) -> Array:
-    steps = op.params.time_step * _AHEAD[op.opdef.name.removeprefix("node.")]  # type: ignore[attr-defined]
-    result = np.full_like(x, op.params.default_hidden_activity)  # type: ignore[attr-defined]
+def _inputs(op: Operation) -> list[Operation]:
+    return [v.op for v in op.operands if v.op is not None]
+
+
+def _shifted(name: str, params: Params, x: Array) -> Array:
+    assert isinstance(params, DelayParams)
+    steps = params.time_step * _AHEAD[name]
+    result = np.full_like(x, params.default_hidden_activity)
     for t in range(x.shape[1]):
         if 0 <= t + steps < x.shape[1]:
             result[:, t] = x[:, t + steps]
@@ -163,11 +193,10 @@ def _evaluate_cycle(
     component: Sequence[Operation], values: dict[Operation, Array], spans: Sequence[slice]
 ) -> None:
     """Column by column, in the direction of the delays; in a step whichever node is ready."""
-    members = set(component)
-    some = next(values[i] for op in component for i in inputs_of(op) if i not in members)
+    dtype = np.result_type(*(x.dtype for x in values.values()))
     count = spans[-1].stop if spans else 0
     for op in component:
-        values[op] = np.full((node_type(op).rows or 0, count), np.nan, some.dtype)
+        values[op] = np.full((node_type(op).rows or 0, count), np.nan, dtype)
     is_backward = any(op.opdef.name == "node.future_value" for op in component)
     for span in spans:
         steps = range(span.start, span.stop)
@@ -183,21 +212,20 @@ def _evaluate_cycle(
 
 def _is_ready(op: Operation, waiting: Sequence[Operation]) -> bool:
     is_delay = op.opdef.name.removeprefix("node.") in _AHEAD
-    return is_delay or not any(i in waiting for i in inputs_of(op))
+    return is_delay or not any(i in waiting for i in _inputs(op))
 
 
 def _at_step(op: Operation, t: int, span: slice, values: Mapping[Operation, Array]) -> Array:
-    ahead = _AHEAD.get(op.opdef.name.removeprefix("node."))
-    if ahead is not None:
-        place = t + ahead * op.params.time_step  # type: ignore[attr-defined]
+    if isinstance(op.params, DelayParams):
+        ahead = _AHEAD[op.opdef.name.removeprefix("node.")]
+        place = t + ahead * op.params.time_step
         if span.start <= place < span.stop:
-            return values[inputs_of(op)[0]][:, place : place + 1]
-        default = op.params.default_hidden_activity  # type: ignore[attr-defined]
-        return np.full((node_type(op).rows or 0, 1), default)
+            return values[_inputs(op)[0]][:, place : place + 1]
+        return np.full((node_type(op).rows or 0, 1), op.params.default_hidden_activity)
     operands = [
-        values[i][:, t : t + 1] if node_type(i).has_samples else values[i] for i in inputs_of(op)
+        values[i][:, t : t + 1] if node_type(i).has_samples else values[i] for i in _inputs(op)
     ]
-    return _apply(op, operands)
+    return evaluate_node(op.opdef, op.params, [v.type for v in op.operands], operands)
 
 
 # --- compiled ------------------------------------------------------------------------------------

@@ -197,6 +197,12 @@ class SequenceColumns:
         return reshape(b, reduce_sum(b, real, (0, 1)), type.dims)
 
 
+def count_columns(b: IRBuilder, end: Value, type: TensorType) -> Value:
+    """How many columns are real, one number of `type`, by the table of the sequences' ends."""
+    real = cast(b, compare(b, LESS, full_like(b, 0, end), end), type.dtype)
+    return reshape(b, reduce_sum(b, real, (0, 1)), type.dims)
+
+
 def left_behind_name(name: str, steps: int) -> str:
     """What the state of sequences calls the value of the node `name`, `steps` steps back."""
     return f"{name}.past{steps}"

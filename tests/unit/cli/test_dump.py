@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,21 @@ def test_a_recurrent_network_is_shown_at_its_first_stage(tmp_path: Path) -> None
     done = graphc("dump", write_network(tmp_path, RECURRENT))
     assert done.code == 0
     assert "node.past_value %h" in done.out
+
+
+def test_a_recurrent_network_is_drawn_with_a_box_round_its_loop(tmp_path: Path) -> None:
+    network = write_network(tmp_path, RECURRENT)
+    assert 'label="loop forward in time"' in graphc("dump", network, "--format", "dot").out
+    if shutil.which("dot") is not None:
+        drawn = graphc("dump", network, "--format", "svg")
+        assert drawn.code == 0
+        assert drawn.out.rstrip().endswith("</svg>")
+
+
+@pytest.mark.parametrize("form", ["dot", "svg"])
+def test_only_the_nodes_are_drawn(tmp_path: Path, form: str) -> None:
+    done = graphc("dump", write_network(tmp_path), "--format", form, "--stage", "tensor")
+    assert done.code == 2
 
 
 @pytest.mark.parametrize("stage", ["tensor", "kernels"])

@@ -1,0 +1,160 @@
+"""A data set as a training or measuring loop sees it: units to choose from, and calls.
+
+A unit is what minibatches are chosen of: a sample, or a whole sequence. The calls of a minibatch
+are one, or for truncated sequences one for each stretch of steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from graphc.runtime.executable import check_inputs, check_sequences, needed_inputs
+from graphc.runtime.signature import Signature
+from graphc.runtime.sparse import SparseRows
+
+Array = np.ndarray
+Columns = Array | SparseRows
+
+
+@dataclass(frozen=True)
+class Call:
+    """The inputs of one call and its samples.
+
+    carry  the call goes on from the one before, or from nothing if it is the `first` one
+    """
+
+    inputs: Mapping[str, object]
+    samples: int
+    carry: bool = False
+    first: bool = True
+
+
+class Dataset(Protocol):
+    """`units` to choose from, `samples` in all of them."""
+
+    @property
+    def units(self) -> int: ...
+
+    @property
+    def samples(self) -> int: ...
+
+    def nominal(self, size: int) -> int:
+        """The samples of an average call with `size` units."""
+        ...
+
+    def calls(self, chosen: Array) -> Iterator[Call]:
+        """What computes the units of these numbers."""
+        ...
+
+    def in_order(self) -> Array:
+        """All units, in the order in which measuring them takes least."""
+        ...
+
+
+@dataclass(frozen=True)
+class Samples:
+    """One array (samples, rows) per input: a unit is a sample."""
+
+    arrays: Mapping[str, Columns]
+    samples: int
+
+    @property
+    def units(self) -> int:
+        return self.samples
+
+    def nominal(self, size: int) -> int:
+        return size
+
+    def calls(self, chosen: Array) -> Iterator[Call]:
+        yield Call({name: array[chosen] for name, array in self.arrays.items()}, len(chosen))
+
+    def in_order(self) -> Array:
+        return np.arange(self.samples)
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """One list of arrays (steps, rows) per input: a unit is a sequence, a sample a step.
+
+    truncate  steps of a call; 0: a call computes whole sequences
+    """
+
+    lists: Mapping[str, Sequence[Columns]]
+    lengths: Array
+    truncate: int = 0
+
+    @property
+    def units(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def samples(self) -> int:
+        return int(self.lengths.sum())
+
+    def nominal(self, size: int) -> int:
+        stretches = np.ceil(self.lengths / (self.truncate or self.lengths)).sum()
+        return max(1, round(size * self.samples / max(1, stretches)))
+
+    def calls(self, chosen: Array) -> Iterator[Call]:
+        longest = int(self.lengths[chosen].max(initial=0))
+        stretch = self.truncate or max(longest, 1)
+        for start in range(0, longest, stretch):
+            part = slice(start, start + stretch)
+            inputs = {n: [items[i][part] for i in chosen] for n, items in self.lists.items()}
+            steps = int(np.clip(self.lengths[chosen] - start, 0, stretch).sum())
+            yield Call(inputs, steps, bool(self.truncate), start == 0)
+
+    def in_order(self) -> Array:
+        """Those of equal length together, so that few columns are gaps."""
+        return np.argsort(self.lengths, kind="stable")
+
+
+def read_dataset(signature: Signature, data: Mapping[str, object], truncate: int = 0) -> Dataset:
+    """The data that a function takes; GraphcError `input` where they do not fit."""
+    needed = needed_inputs(signature, data)
+    if signature.sequences is None:
+        return Samples(*check_inputs(signature, needed))
+    lists, lengths = check_sequences(signature, needed)
+    return Sequences(lists, lengths, truncate)
+
+
+@dataclass(frozen=True)
+class Extent:
+    """The size of a data set of sequences, as far as it can be told without checking it."""
+
+    longest: int
+    sequences: int
+
+
+def extent_of(data: Mapping[str, object]) -> Extent:
+    """Of the longest list; 1 sequence of 1 step at least."""
+    lists = [value for value in data.values() if isinstance(value, list | tuple)]
+    lengths = [_steps(item) for items in lists for item in items]
+    return Extent(max([1, *lengths]), max([1, *map(len, lists)]))
+
+
+def _steps(item: object) -> int:
+    if isinstance(item, tuple) and len(item) > 1:  # a sparse sequence: indices, offsets, values
+        item = item[1]
+        return max(0, _steps(item) - 1)
+    if isinstance(item, SparseRows):
+        return len(item)
+    shape = getattr(item, "shape", None)
+    if isinstance(shape, tuple) and shape:
+        return int(shape[0])
+    return len(item) if isinstance(item, list) else 0
+
+
+__all__: Sequence[str] = (
+    "Call",
+    "Dataset",
+    "Extent",
+    "Samples",
+    "Sequences",
+    "extent_of",
+    "read_dataset",
+)
