@@ -243,6 +243,7 @@ def compiled_for_sequences(
     dtype: DType = DType.F64,
     bounds: tuple[int, int] = (32, 8),
     training: bool = False,
+    verify: bool = True,
 ) -> Call:
     """A function of matrices; `bounds` on steps and slots. Further leaves are handed over as is."""
     module = clone_module(model.module)
@@ -257,7 +258,7 @@ def compiled_for_sequences(
     assert not isinstance(target, str), target
     if target.stage == "kernels":
         passes += kernels()
-    PassManager(passes, verify=True, check_claim=True).run(module, default_context())
+    PassManager(passes, verify=verify, check_claim=verify).run(module, default_context())
     function = module.function("main")
     signature = make_signature(module, function)
     compiled = target.compile(function, signature)
