@@ -253,16 +253,19 @@ def evaluate(
     batch: int = DEFAULT_BATCH,
     time: int = 0,
     sequences: int = DEFAULT_SIDE_BY_SIDE,
+    truncate: int = 0,
 ) -> Mapping[str, float]:
     """Averages per sample over `data` of criteria and evaluation nodes, by default all of them.
 
     Each has to be a sum over the samples (1x1). Sequences are given as to `train`, and measured
-    `sequences` at a time. Raises GraphcError as `compile`, and for bad data.
+    `sequences` at a time; `truncate=K` computes K steps in a call, for sequences of any length in
+    the memory for K. Raises GraphcError as `compile`, and for bad data.
     """
     options = CompileOptions(
         backend, parse_precision(precision), batch, time=time, sequences=sequences
     )
-    return evaluate_dataset(_model_of(network), data, options, _names(names)).averages
+    found = evaluate_dataset(_model_of(network), data, options, _names(names), truncate)
+    return found.averages
 
 
 def _check_training(data: object, epochs: object) -> None:

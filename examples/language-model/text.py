@@ -83,9 +83,9 @@ def class_starts(counts: Array, classes: int) -> Array:
 def read_text(folder: Path) -> dict[str, list[str]]:
     """The words of the folder's files *train.txt, *valid.txt and *test.txt, or the same with .gz.
 
-    A line is a sentence, </s> stands after it. A text in which <unk> occurs has been made into words
-    already, which stand between blanks; any other is cut into words, numbers and marks here, small
-    letters only. Raises OSError, or ValueError where a file is not there or not one.
+    A line is a sentence, </s> stands after it. A text in which <unk> occurs has been made into
+    words already, which stand between blanks; any other is cut into words, numbers and marks here,
+    small letters only. Raises OSError, or ValueError where a file is not there or not one.
     """
     lines = {part: _lines(folder, part) for part in PARTS}
     is_cut = any(UNKNOWN in line for line in lines["train"])

@@ -1,7 +1,7 @@
 """Trains a class-based language model; after each epoch its perplexity on held-out text.
 
     python examples/language-model/train.py lstm                   # on a chain of words
-    python examples/language-model/train.py lstm --text FOLDER     # *train.txt, *valid.txt, *test.txt
+    python examples/language-model/train.py lstm --text FOLDER     # train, valid and test .txt
 
 Text is cut into parts that lie side by side, and learnt a few steps at a time: what the network
 remembers is carried from one minibatch to the next, gradients are not.
@@ -36,7 +36,7 @@ class Settings:
 
 
 ON_TEXT = {
-    "rnn": Settings(200, 10, "0.03*5:0.01*3:0.003"),
+    "rnn": Settings(200, 10, "0.05*5:0.02*3:0.005"),
     "lstm": Settings(200, 35, "0.03*5:0.01*3:0.003"),
 }
 ON_CHAIN = {"rnn": Settings(40, 10, "0.03*4:0.01"), "lstm": Settings(40, 20, "0.03*4:0.01")}

@@ -1,8 +1,9 @@
 """Speech as frames: logarithms of the energy in bands of frequency, as wide as the ear hears them.
 
-Every 10 ms a frame of 25 ms is cut out. High frequencies are raised (x[t] - 0.97 x[t-1]), the frame's
-ends are faded out (Hamming), and the power of its Fourier transform is summed in triangles that are
-equally wide on the mel scale, mel(f) = 2595 log10(1 + f / 700), from 64 Hz to half of the rate.
+Every 10 ms a frame of 25 ms is cut out. High frequencies are raised (x[t] - 0.97 x[t-1]), the ends
+of the frame are faded out (Hamming), and the power of its Fourier transform is summed in triangles
+that are equally wide on the mel scale, mel(f) = 2595 log10(1 + f / 700), from 64 Hz to half of the
+rate.
 """
 
 from __future__ import annotations

@@ -101,9 +101,16 @@ def _literal_byte(byte: int) -> str:
     return f"\\{byte:03o}"
 
 
+def counts(signature: Signature) -> tuple[str, ...]:
+    """What NAME_run is told of sizes first: n samples, or t steps of s sequences."""
+    if signature.sequences is None:
+        return ("n",)
+    return tuple(d.name.lower() for d in signature.call_dims)
+
+
 def run_prototype(signature: Signature) -> str:
     """The declaration of NAME_run, without the semicolon."""
-    parameters = ["int64_t n"]
+    parameters = [f"int64_t {count}" for count in counts(signature)]
     parameters += [
         f"{'const ' if p.is_input else ''}{p.ctype} *{p.identifier}" for p in ports(signature)
     ]
@@ -132,14 +139,14 @@ def header_text(signature: Signature, *, info: str) -> str:
         "#include <stdint.h>",
         "",
         f"#define {upper}_ABI {ABI_VERSION}",
-        *[f"#define {upper}_{_macro(d)}_BOUND {d.bound}" for d in signature.dims],
+        *[f"#define {upper}_{_macro(d)}_BOUND {d.bound}" for d in signature.call_dims],
         f"#define {upper}_ARENA_BYTES {signature.arena_bytes}",
         "",
         "#ifdef __cplusplus",
         'extern "C" {',
         "#endif",
         "",
-        "/* Computes the network for n samples; 0 or one of the statuses above. */",
+        f"/* Computes the network for {_what(signature)}; 0 or one of the statuses above. */",
         f"{run_prototype(signature)};",
         "",
         "/* Bytes of the arena: the macro, for those who load the library at run time. */",
@@ -176,16 +183,12 @@ def _documentation(signature: Signature, info: str) -> list[str]:
         "",
         *_port_lines(signature),
         "",
-        "Arrays are dense, C order: one sample after another, each contiguous. They have to be",
-        "aligned to their element type and may not overlap.",
-        *[
-            f"{comment_text(d.name)} is the n of the call, 0 <= n <= {d.bound}."
-            for d in signature.dims
-        ],
+        *_layout(signature),
         f"The arena is {signature.arena_bytes} bytes of the caller, aligned to 64; it needs no",
         "initial value and keeps nothing between calls.",
         "",
-        "Statuses: 0 done, 1 n is negative or above its bound, 2 a pointer is NULL, 3 the arena is",
+        f"Statuses: 0 done, 1 {' or '.join(counts(signature))} is negative or above its bound, "
+        "2 a pointer is NULL, 3 the arena is",
         "not aligned to 64 bytes, 4 an array is not aligned to its element type.",
         "",
         "The functions allocate nothing, write to outputs and arena only, and may be called from",
@@ -195,6 +198,34 @@ def _documentation(signature: Signature, info: str) -> list[str]:
         *_example(signature),
         "",
         *_wrapped(f"Info: {comment_text(info)}", 96),
+    ]
+
+
+def _what(signature: Signature) -> str:
+    return "n samples" if signature.sequences is None else "s sequences of up to t steps"
+
+
+def _layout(signature: Signature) -> list[str]:
+    sizes = [
+        f"{comment_text(d.name)} is the {name} of the call, 0 <= {name} <= {d.bound}."
+        for d, name in zip(signature.call_dims, counts(signature), strict=False)
+    ]
+    if signature.sequences is None:
+        return [
+            "Arrays are dense, C order: one sample after another, each contiguous. They have to be",
+            "aligned to their element type and may not overlap.",
+            *sizes,
+        ]
+    tables = signature.sequences
+    return [
+        "Arrays are dense, C order: one step after another, in each the slots with a sequence in",
+        "it, each contiguous. They have to be aligned to their element type and may not overlap.",
+        *sizes,
+        f"{comment_text(tables.begin)} and {comment_text(tables.end)} say for each step of each",
+        "slot which sequence it belongs to: its steps are begin to end - 1. For one sequence of",
+        "length l in a slot they are 0 and l in its steps. In the other steps of the slot, which",
+        "hold nothing, they are T and 0; outputs are undefined there. A slot may hold several",
+        "sequences one after another.",
     ]
 
 
@@ -211,9 +242,9 @@ def _port_lines(signature: Signature) -> list[str]:
 def _example(signature: Signature) -> list[str]:
     name, found = signature.name, ports(signature)
     arrays = [f"static {p.ctype} {p.identifier}[{_example_size(p, signature)}];" for p in found]
-    arguments = ", ".join(["n", *(p.identifier for p in found), "arena"])
+    arguments = ", ".join([*counts(signature), *(p.identifier for p in found), "arena"])
     return [
-        f"  int64_t n = {_example_samples(signature)};",
+        f"  int64_t {', '.join(f'{n} = {size}' for n, size in _example_sizes(signature).items())};",
         *[f"  {line}" for line in arrays],
         f"  void *arena = aligned_alloc(64, (size_t)({name}_arena_bytes() / 64 + 1) * 64);",
         f"  int32_t code = {name}_run({arguments});",
@@ -222,13 +253,16 @@ def _example(signature: Signature) -> list[str]:
     ]
 
 
-def _example_samples(signature: Signature) -> int:
-    return min((3, *(d.bound for d in signature.dims)))
+def _example_sizes(signature: Signature) -> dict[str, int]:
+    bounds = [d.bound for d in signature.call_dims] or [3]
+    return {n: min(3, bound) for n, bound in zip(counts(signature), bounds, strict=True)}
 
 
 def _example_size(port: Port, signature: Signature) -> str:
-    samples = _example_samples(signature)
-    return " * ".join(str(samples if isinstance(d, str) else d) for d in port.source.shape) or "1"
+    sizes = list(_example_sizes(signature).values())
+    of = {d.name: size for d, size in zip(signature.call_dims, sizes, strict=False)}
+    factors = [of.get(d, sizes[0]) if isinstance(d, str) else d for d in port.source.shape]
+    return " * ".join(map(str, factors)) or "1"
 
 
 def _wrapped(text: str, width: int) -> Sequence[str]:

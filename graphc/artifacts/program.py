@@ -111,6 +111,12 @@ def _check(signature: Signature) -> None:
     found = ports(signature)
     if all(p.is_input for p in found):
         raise fail("not-supported", f"`{signature.name}` has no output, so a program has no use")
+    if signature.sequences is not None:
+        raise fail(
+            "not-supported",
+            "a program reads samples one after another, not sequences: make a library (`so`, "
+            "`obj`) or a Python source (`py`)",
+        )
     if len(signature.dims) > 1:
         names = ", ".join(d.name for d in signature.dims)
         raise fail("not-supported", f"a program needs one dimension of samples, got {names}")

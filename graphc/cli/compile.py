@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from time import perf_counter
 
 import click
 
@@ -20,6 +20,7 @@ from graphc.cli.options import (
     macros_option,
     precision_option,
     refuse_overwriting,
+    sequence_options,
 )
 from graphc.cli.terminal import Terminal, common_options
 from graphc.driver.artifact import ArtifactRequest, contents, emit, kind_of
@@ -95,6 +96,7 @@ def c_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str
     metavar="N",
     help="The largest number of samples in a call; memory is planned for it.",
 )
+@sequence_options
 @click.option(
     "--name",
     callback=c_name,
@@ -116,6 +118,8 @@ def command(
     nodes: str | None,
     target: str,
     bound: int,
+    time: int,
+    sequences: int,
     name: str | None,
     precision: str,
     defines: Sequence[tuple[str, object]],
@@ -130,7 +134,9 @@ def command(
     to_stdout = str(out) == "-"
     if to_stdout and (len(wanted) != 1 or wanted[0] not in TEXTS):
         raise click.UsageError(f"`-o -` requires --emit with one of {', '.join(TEXTS)}")
-    options = CompileOptions(precision=parse_precision(precision), batch=bound)
+    options = CompileOptions(
+        precision=parse_precision(precision), batch=bound, time=time, sequences=sequences
+    )
     request = ArtifactRequest(
         kinds=wanted or [kind_of(out)],
         out=out,
@@ -146,9 +152,9 @@ def command(
         made, _ = contents(network.model, wanted, request, options)
         terminal.stdout.write(made[wanted[0]].decode("utf-8"))
         return
-    start = time.perf_counter()
+    start = perf_counter()
     paths = emit(network.model, request, options)
-    seconds = time.perf_counter() - start
+    seconds = perf_counter() - start
     if as_json:
         terminal.write(as_json_text(paths, seconds))
         return

@@ -10,7 +10,13 @@ import click
 import numpy as np
 
 from graphc.cli.network import names_of, open_network
-from graphc.cli.options import EXISTING_FILE, define_option, macros_option, precision_option
+from graphc.cli.options import (
+    EXISTING_FILE,
+    define_option,
+    macros_option,
+    precision_option,
+    sequence_options,
+)
 from graphc.cli.terminal import Terminal, common_options
 from graphc.cli.transform import timing_table
 from graphc.driver import pipelines
@@ -70,6 +76,7 @@ Examples:
     metavar="N",
     help="The largest number of samples in a call.",
 )
+@sequence_options
 @click.option("--print-locations", is_flag=True, help="Print where each operation came from.")
 @click.option("--timing", is_flag=True, help="Print what each pass did, on stderr.")
 @precision_option
@@ -87,6 +94,8 @@ def command(
     train: bool,
     nodes: str | None,
     bound: int,
+    time: int,
+    sequences: int,
     print_locations: bool,
     timing: bool,
     precision: str,
@@ -109,7 +118,13 @@ def command(
         return
     if train and nodes:
         raise click.UsageError("--train decides what is computed: leave out --nodes")
-    options = CompileOptions(precision=parse_precision(precision), batch=bound, verify=True)
+    options = CompileOptions(
+        precision=parse_precision(precision),
+        batch=bound,
+        verify=True,
+        time=time,
+        sequences=sequences,
+    )
     infer(network)
     pretend_statistics(network)
     passes = stage_passes(network, stage, options, train=train, nodes=names_of(nodes))

@@ -17,6 +17,8 @@ from graphc.data.labels import read_label_mapping
 from graphc.data.uci import Columns, FeatureBlock, LabelBlock, read_uci
 from graphc.ir.types import DType
 from graphc.model.model import Model
+from graphc.ops.nodes.delays import DELAYS
+from graphc.ops.nodes.layout import display_name
 from graphc.ops.nodes.leaves import InputParams, input_type
 from graphc.support.diagnostics import DiagnosticSink, fail
 
@@ -51,7 +53,11 @@ def read_data(
     label_mapping: Path | None,
     precision: DType,
 ) -> dict[str, np.ndarray]:
-    """The data set for the network's inputs: one array (samples, rows) each."""
+    """The data set for the network's inputs: one array (samples, rows) each.
+
+    GraphcError `not-supported` for a network that needs sequences, which the file does not tell.
+    """
+    _refuse_delays(model)
     mapping = read_label_mapping(label_mapping) if label_mapping is not None else None
     if mapping is not None and classes is None:
         classes = len(mapping)
@@ -73,6 +79,18 @@ def read_data(
     arrays = read_uci(data, blocks, dtype=precision.numpy, sink=sink)
     terminal.diagnostics(sink.diagnostics)
     return dict(arrays)
+
+
+def _refuse_delays(model: Model) -> None:
+    for op in model.graph.block:
+        if op.opdef in DELAYS:
+            raise fail(
+                "not-supported",
+                f"{display_name(op.opdef)} `{op.result.name}` looks along time, but lines of a "
+                "data file are samples of no sequence: train and measure such a network from "
+                "Python, with lists of sequences",
+                op.location.span,
+            )
 
 
 def _input_name(model: Model, block: Block, tag: str, option: str) -> str:

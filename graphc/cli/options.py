@@ -15,6 +15,8 @@ from typing import TypeVar
 
 import click
 
+from graphc.driver.options import DEFAULT_TIME, MOST_COLUMNS
+
 F = TypeVar("F", bound=Callable[..., object])
 
 NAME = r"[A-Za-z_][A-Za-z0-9_.]*"
@@ -182,5 +184,24 @@ data_options = stack(
         type=EXISTING_FILE,
         metavar="FILE",
         help="The labels' spellings, one a line: line n is class n. Without it: 0 to K-1.",
+    ),
+)
+
+sequence_options = stack(
+    click.option(
+        "--time",
+        type=click.IntRange(0, MOST_COLUMNS),
+        default=0,
+        metavar="T",
+        help="The most steps of a sequence; memory is planned for it. "
+        f"[default: {DEFAULT_TIME} if the network looks along time]",
+    ),
+    click.option(
+        "--sequences",
+        type=click.IntRange(1, MOST_COLUMNS),
+        default=1,
+        show_default=True,
+        metavar="S",
+        help="The most sequences side by side in a call.",
     ),
 )

@@ -37,7 +37,8 @@ Examples:
   graphc run net.safetensors --input features=x.npy --output z=z.npy --output h=h.txt
 
 Files that start like .npy are read as such, others as text: one sample a line, numbers separated
-by blanks. Files that end in .npy are written as such, others as text.
+by blanks. Files that end in .npy are written as such, others as text. A network that looks along
+time takes the samples of a file as the steps of one sequence.
 """
 
 
@@ -166,7 +167,14 @@ def read_source(source: str, terminal: Terminal) -> np.ndarray:
 def run_in_batches(
     executable: Executable, arrays: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """The outputs for all samples. Values that sum over samples need them all in one call."""
+    """The outputs for all samples. Values that sum over samples need them all in one call.
+
+    Where time matters all samples are one sequence.
+    """
+    names = executable_outputs(executable)
+    if executable.signature.sequences is not None:
+        results = executable(**arrays)
+        return {name: results[name] for name in names}
     checked, samples = check_inputs(executable.signature, arrays)
     per_sample = all(isinstance(r.shape[0], str) for r in executable.signature.fresh_results)
     size = DEFAULT_BATCH if per_sample else max(samples, 1)
@@ -174,7 +182,6 @@ def run_in_batches(
         executable(**{name: array[part] for name, array in checked.items()})
         for part in minibatches(samples, size)
     ] or [executable(**checked)]
-    names = executable_outputs(executable)
     if len(parts) == 1:
         return {name: parts[0][name] for name in names}
     return {name: np.concatenate([part[name] for part in parts]) for name in names}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Protocol
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from graphc.runtime.executable import check_inputs, check_sequences, needed_inputs
 from graphc.runtime.signature import Signature
 from graphc.runtime.sparse import SparseRows
+from graphc.support.diagnostics import fail
 
 Array = np.ndarray
 Columns = Array | SparseRows
@@ -31,6 +33,11 @@ class Call:
     samples: int
     carry: bool = False
     first: bool = True
+
+    @property
+    def given(self) -> dict[str, object]:
+        """What the function is called with."""
+        return {**self.inputs, "carry": True} if self.carry else dict(self.inputs)
 
 
 class Dataset(Protocol):
@@ -122,6 +129,13 @@ def read_dataset(signature: Signature, data: Mapping[str, object], truncate: int
     return Sequences(lists, lengths, truncate)
 
 
+def check_truncate(truncate: object) -> None:
+    """GraphcError `bad-value` unless it is a whole number of steps."""
+    if not isinstance(truncate, Integral) or truncate < 0:  # type: ignore[operator]
+        message = f"truncate requires a whole number of steps, at least 0, got {truncate!r}"
+        raise fail("bad-value", message)
+
+
 @dataclass(frozen=True)
 class Extent:
     """The size of a data set of sequences, as far as it can be told without checking it."""
@@ -155,6 +169,7 @@ __all__: Sequence[str] = (
     "Extent",
     "Samples",
     "Sequences",
+    "check_truncate",
     "extent_of",
     "read_dataset",
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from graphc.driver.compile import bind, bounds_for, evaluation_passes, node_names
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import prepare
-from graphc.learn.dataset import extent_of, read_dataset
+from graphc.learn.dataset import check_truncate, extent_of, read_dataset
 from graphc.learn.shuffle import minibatches
 from graphc.model.model import Model
 from graphc.ops.nodes.layout import SCALAR, node_type
@@ -31,46 +31,58 @@ def evaluate_dataset(
     data: Mapping[str, object],
     options: CompileOptions,
     names: Sequence[str] = (),
+    truncate: int = 0,
 ) -> Evaluation:
     """Averages over `data` (one array (samples, rows) per input; more inputs do not matter).
 
     Of sequences one list of arrays (steps, rows) per input; each step is a sample, and
     `options.sequences` of them are measured side by side.
 
-    names  nodes to measure, by default all criteria and evaluation nodes; each has to be a sum
-           over the samples, so a 1x1 matrix
+    names     nodes to measure, by default all criteria and evaluation nodes; each has to be a sum
+              over the samples, so a 1x1 matrix
+    truncate  steps of sequences in a call, which the next one goes on from: less memory, the same
+              result; 0: whole sequences
 
     GraphcError: `missing-node` if there are none, `input` for data that do not fit or no sample,
     `shape-mismatch` for a node of another size.
     """
     wanted = node_names(model, names) or measured_nodes(model)
 
+    check_truncate(truncate)
     prepare(model)
     require_sums(model, wanted)
     bounds = bounds_for(model, wanted, options)
     size = options.batch
+    if truncate and not bounds.time:
+        raise fail("bad-option", "truncate is for sequences, the network does not look along time")
     if bounds.time:
-        options, size = fitted(options, data), options.sequences
+        options, size = _fitted(options, data, truncate), options.sequences
     executable = bind(model, lambda m, o: evaluation_passes(m, wanted, (), o), options)
-    dataset = read_dataset(executable.signature, data)
+    dataset = read_dataset(executable.signature, data, truncate)
     if dataset.samples == 0:
         raise fail("input", "measuring requires at least one sample, got none")
     totals = dict.fromkeys(wanted, 0.0)
     order = dataset.in_order()
     for part in minibatches(len(order), size):
         for call in dataset.calls(order[part]):
-            results = executable(**call.inputs)
+            if call.first:
+                executable.state = None
+            results = executable(**call.given)
             for name in wanted:
                 totals[name] += float(results[name])
     samples = dataset.samples
     return Evaluation(samples, {name: total / samples for name, total in totals.items()})
 
 
-def fitted(options: CompileOptions, data: Mapping[str, object]) -> CompileOptions:
+def _fitted(options: CompileOptions, data: Mapping[str, object], truncate: int) -> CompileOptions:
     """The options with bounds that the longest of the sequences keeps to, not more than needed."""
     extent = extent_of(data)
-    sequences = min(options.sequences, extent.sequences)
-    return replace(options, time=max(options.time, extent.longest), sequences=sequences)
+    return replace(
+        options,
+        time=truncate or max(options.time, extent.longest),
+        sequences=min(options.sequences, extent.sequences),
+        carry=truncate > 0,
+    )
 
 
 def measured_nodes(model: Model) -> list[str]:

@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from numbers import Integral
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from graphc.driver.compile import bounds_for
 from graphc.driver.options import DEFAULT_BATCH, CompileOptions
 from graphc.driver.prepare import prepare
 from graphc.driver.statistics import precompute
-from graphc.learn.dataset import Dataset, extent_of, read_dataset
+from graphc.learn.dataset import Dataset, check_truncate, extent_of, read_dataset
 from graphc.learn.evaluate import DEFAULT_SIDE_BY_SIDE
 from graphc.learn.learner import Learner
 from graphc.learn.schedule import Schedule
@@ -77,9 +76,7 @@ class TrainingPlan:
             )
         for rate, _ in self.dropout.values:
             checked_dropout(rate)
-        if not isinstance(self.truncate, Integral) or self.truncate < 0:
-            message = f"truncate requires a whole number of steps, at least 0, got {self.truncate}"
-            raise fail("bad-value", message)
+        check_truncate(self.truncate)
 
     def learner_of(self, epoch: int) -> Learner:
         """The learner of an epoch, counted from 0."""
@@ -222,7 +219,7 @@ def _run_epoch(
     for call in (call for chosen in minibatches for call in dataset.calls(chosen)):
         if call.first:
             step.state = None
-        results = step(**call.inputs, **({"carry": True} if call.carry else {}))
+        results = step(**call.given)
         done += call.samples
         for name, value in results.items():
             totals[name] = totals.get(name, 0.0) + float(value)

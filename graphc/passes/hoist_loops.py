@@ -6,8 +6,8 @@
       %1 = add %sum, %0
       yield %1
 
-  invariant  what depends on nothing that changes from step to step is computed once, before;
-             so are matrices transposed that every step would walk across
+  invariant  what depends on nothing that changes from step to step is computed once, before
+  transposed matrices that every step would walk across are transposed once, before
   products   a product of what does not depend on carried values is one product for all steps
   sums       to which each step adds are taken behind the loop, over all steps at once: a sum of
              products is one product over T * S rows
@@ -19,7 +19,7 @@ reads stacks, so the loop keeps more of each step. O(operations).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -42,17 +42,19 @@ from graphc.passes.trim_loops import trim_loops
 _FREE = (Fill, Position, Extent, Broadcast, View)
 
 
-def hoist(function: Function) -> dict[str, int]:
+KINDS: tuple[str, ...] = ("invariant", "transposed", "products", "sums")
+
+
+def hoist(function: Function, kinds: Collection[str] = KINDS) -> dict[str, int]:
     """Move what can be moved out of the loops of `function`; how much of each kind."""
-    counts = {"invariant": 0, "products": 0, "sums": 0}
+    counts: dict[str, int] = dict.fromkeys(KINDS, 0)
     if function.kind is not RegionKind.SSA or function.arena is not None:
         return counts
     # Inner loops first: what leaves them may leave the outer one too.
     for op in reversed([op for op in walk(function) if op.opdef is LOOP]):
-        counts["sums"] += _hoist_sums(op)
-        moved = _Mover(op)
-        counts["invariant"] += moved.invariant
-        counts["products"] += moved.products
+        if "sums" in kinds:
+            counts["sums"] += _hoist_sums(op)
+        _Mover(op, kinds, counts).run()
     if any(counts.values()):
         trim_loops(function)
     return counts
@@ -64,9 +66,9 @@ def hoist(function: Function) -> dict[str, int]:
 class _Mover:
     """Moves operations from the body of one loop to the place before it."""
 
-    def __init__(self, loop: Operation) -> None:
-        self.invariant = 0
-        self.products = 0
+    def __init__(self, loop: Operation, kinds: Collection[str], counts: dict[str, int]) -> None:
+        self._kinds = kinds
+        self._counts = counts
         self._draft = open_loop(loop)
         self._builder = IRBuilder.before(loop)
         self._count = self._draft.params.count
@@ -74,9 +76,12 @@ class _Mover:
         self._whole = {r.inner: r.outer for r in self._draft.invariants}
         self._transposed: dict[Value, Value] = {}
         self._streams = {r.inner: r.outer for r in self._draft.sequences}
+
+    def run(self) -> None:
+        before = dict(self._counts)
         for op in self._draft.block:
             self._look_at(op)
-        if self.invariant or self.products:
+        if self._counts != before:
             self._draft.refresh()
             close_loop(self._draft)
 
@@ -85,21 +90,17 @@ class _Mover:
             return
         if isinstance(op.opdef.codegen, _FREE):
             return
-        if self._is_known(op, streams=False):
+        if "invariant" in self._kinds and self._is_known(op, streams=False):
             outer = self._outside(op.result)
-            op.result.replace_all_uses(self._draft.add_invariant(outer))
-            self.invariant += 1
-        elif op.opdef is MATMUL and self._is_known(op, streams=True):
+            self._counts["invariant"] += 1
+            op.replace_with([self._draft.add_invariant(outer)])
+        elif op.opdef is MATMUL and "products" in self._kinds and self._is_known(op, streams=True):
             outer = self._for_all_steps(op.result)
-            op.result.replace_all_uses(self._draft.add_sequence(outer))
-            self.products += 1
-        elif op.opdef is MATMUL and self._reads_transposed(op):
+            self._counts["products"] += 1
+            op.replace_with([self._draft.add_sequence(outer)])
+        elif op.opdef is MATMUL and "transposed" in self._kinds and self._reads_transposed(op):
+            self._counts["transposed"] += 1
             op.replace_with([self._with_transposed(op)])
-            self.invariant += 1
-            return
-        else:
-            return
-        op.erase()
 
     def _reads_transposed(self, op: Operation) -> bool:
         """Whether a product walks across the rows of an invariant matrix in every step."""
@@ -287,11 +288,20 @@ def _kept(loop: Operation, value: Value) -> Value | None:
 
 @dataclass(frozen=True)
 class HoistLoops(Pass):
+    """`kinds`: of what is moved."""
+
     name: ClassVar[str] = "hoist-loops"
     summary: ClassVar[str] = "move work out of loops that need not be done step by step"
     requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.SSA})
 
+    kinds: tuple[str, ...] = KINDS
+
     def run(self, module: Module, context: Context) -> PassOutcome:
-        found = [hoist(f) for f in module.functions]
+        if unknown := [k for k in self.kinds if k not in KINDS]:
+            known = ", ".join(KINDS)
+            message = f"hoist-loops requires kinds out of {known}, got {unknown[0]}"
+            context.sink.error("bad-option", message)
+            return PassOutcome(False)
+        found = [hoist(f, self.kinds) for f in module.functions]
         counters = {name: sum(f[name] for f in found) for name in found[0]} if found else {}
         return PassOutcome(any(counters.values()), counters)

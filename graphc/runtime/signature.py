@@ -132,6 +132,11 @@ class Signature:
         return tuple(by_indices.get(name, name) for name in names)
 
     @property
+    def call_dims(self) -> tuple[Dimension, ...]:
+        """The dims that a call decides: those that are no products of others."""
+        return tuple(d for d in self.dims if not d.factors)
+
+    @property
     def fresh_results(self) -> tuple[Result, ...]:
         """Results with memory of their own: those that overwrite no argument."""
         return tuple(r for r in self.results if r.updates is None)
@@ -144,7 +149,7 @@ def concrete_shape(shape: Shape, sizes: Mapping[str, int]) -> tuple[int, ...]:
 
 def info_json(signature: Signature, *, version: str, isa: str, content_hash: str) -> str:
     """The text that an artifact gives for `--info` and `NAME_info()`: inputs and outputs only."""
-    dims = [{"name": d.name, "bound": d.bound} for d in signature.dims]
+    dims = [{"name": d.name, "bound": d.bound} for d in signature.call_dims]
     inputs = [_port(a) for a in signature.with_role("input")]
     outputs = [_port(r) for r in signature.fresh_results]
     record = {

@@ -295,6 +295,14 @@ def test_averages_are_over_steps() -> None:
         assert measured[name] == pytest.approx(wanted, rel=1e-5)
 
 
+def test_measuring_stretch_by_stretch_gives_the_same() -> None:
+    net, data = network(), many(10)
+    whole = gc.evaluate(net, data, precision="f64", backend="numpy")
+    parts = gc.evaluate(net, data, precision="f64", backend="numpy", truncate=3, sequences=4)
+    for name, value in whole.items():
+        assert parts[name] == pytest.approx(value, rel=1e-12)
+
+
 def test_statistics_are_those_of_all_steps() -> None:
     text = RECURRENT.replace(
         "a = Times(Wx, features)",

@@ -1,12 +1,12 @@
 """The C ABI of an artifact, version 1: wrappers around `graphc.entry`.
 
-    int32_t NAME_run(int64_t N, const T *input…, T *output…, void *arena)
+    int32_t NAME_run(int64_t n, const T *input…, T *output…, void *arena)
     int64_t NAME_arena_bytes(void)
     const char *NAME_status(int32_t code)
     const char *NAME_info(void)
 
-The parameters are embedded. Nothing else is visible, no memory is allocated, nothing global is
-written, no library is called.
+Of sequences `int64_t t, int64_t s` stand in place of n. The parameters are embedded. Nothing else
+is visible, no memory is allocated, nothing global is written, no library is called.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from graphc.backends.base import EmitRequest
 from graphc.backends.llvm.emit import ENTRY, add_entry
-from graphc.backends.llvm.loops import offset
+from graphc.backends.llvm.loops import mul, offset
 from graphc.backends.llvm.memory import stack_array
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import I1, I64, PTR, Code, Module, Val, index
@@ -27,7 +27,7 @@ from graphc.support.diagnostics import fail
 
 STATUS = (
     "ok",
-    "the number of samples is negative or above its bound",
+    "the number of samples, or of steps or sequences, is negative or above its bound",
     "a pointer is null",
     "the arena is not aligned to 64 bytes",
     "a data pointer is not aligned to its element type",
@@ -51,9 +51,9 @@ def emit_artifact(
 
 
 def _check(signature: Signature) -> None:
-    """Only inputs and embedded parameters, nothing updated, at most one dimension."""
-    if len(signature.dims) > 1:
-        names = ", ".join(d.name for d in signature.dims)
+    """Only inputs and embedded parameters, nothing updated, one dimension or sequences."""
+    if len(signature.call_dims) > (1 if signature.sequences is None else 2):
+        names = ", ".join(d.name for d in signature.call_dims)
         raise fail("not-supported", f"an artifact has one dimension of samples, got {names}")
     for argument in signature.arguments:
         if argument.role not in ("input", "parameter"):
@@ -72,8 +72,9 @@ def _add_run(module: Module, signature: Signature, request: EmitRequest) -> None
     arena = Val("%arena", PTR)
     count = len(signature.arguments) + len(outputs)
     buffers = stack_array(code, "ptr", max(count, 1), 8)
-    dims = stack_array(code, "i64", 1, 8)
-    _check_call(code, signature, [*pointers, *results], arena)
+    counts = {d.name: Val(f"%n{i}", I64) for i, d in enumerate(signature.call_dims)}
+    dims = stack_array(code, "i64", max(len(signature.dims), 1), 8)
+    _check_call(code, signature, counts, [*pointers, *results], arena)
 
     given = iter(pointers)
     values = [
@@ -82,21 +83,29 @@ def _add_run(module: Module, signature: Signature, request: EmitRequest) -> None
     ]
     for i, value in enumerate([*values, *results]):
         code.do(f"store {value}, ptr {offset(code, buffers, 'ptr', index(i)).ref}, align 8")
-    code.do(f"store i64 %n, ptr {dims.ref}, align 8")
+    for i, dim in enumerate(signature.dims):
+        size, *factors = [counts[name] for name in dim.factors or (dim.name,)]
+        for factor in factors:
+            size = mul(code, size, factor)
+        code.do(f"store {size}, ptr {offset(code, dims, 'i64', index(i)).ref}, align 8")
     status = code.value(I64, f"call i32 @{ENTRY}({buffers}, {dims}, {arena})")
     code.do(f"ret i32 {status.ref}")
-    parameters = ["i64 %n", *map(str, pointers), *map(str, results), str(arena)]
+    # A function of no dims takes a number of samples too, and does not look at it.
+    sizes = [*map(str, counts.values())] or ["i64 %n0"]
+    parameters = [*sizes, *map(str, pointers), *map(str, results), str(arena)]
     module.add_function(f"define i32 @{request.name}_run({', '.join(parameters)}) nounwind", code)
 
 
-def _check_call(code: Code, signature: Signature, data: Sequence[Val], arena: Val) -> None:
+def _check_call(
+    code: Code, signature: Signature, counts: Mapping[str, Val], data: Sequence[Val], arena: Val
+) -> None:
     """Leaves with a status when the call is not as it must be, in the order of the statuses."""
-    bound = signature.dims[0].bound if signature.dims else 2**63 - 1
-    bad_count = [
-        code.value(I1, "icmp slt i64 %n, 0"),
-        code.value(I1, f"icmp sgt i64 %n, {bound}"),
-    ]
-    _leave_if(code, bad_count, 1)
+    bounds = {counts[d.name]: d.bound for d in signature.call_dims} or {Val("%n0", I64): 2**63 - 1}
+    bad_counts: list[Val] = []
+    for count, bound in bounds.items():
+        bad_counts.append(code.value(I1, f"icmp slt {count}, 0"))
+        bad_counts.append(code.value(I1, f"icmp sgt {count}, {bound}"))
+    _leave_if(code, bad_counts, 1)
     needed = [*data, arena] if signature.arena_bytes else data
     _leave_if(code, [code.value(I1, f"icmp eq {p}, null") for p in needed], 2)
     if signature.arena_bytes:

@@ -21,17 +21,12 @@ _HEAD = '''"""{title}: a network compiled by graphc to numpy source.
 
 As a library:   import {module}
                 {module}.run({example})   -> {{name: array}}
-As a program:   python {module}.py < samples.txt
-                python {module}.py --help
-
+{usage}
 inputs   {inputs}
 outputs  {outputs}
 """
 
-import argparse
-import base64
-import json
-import sys
+{imports}
 
 import numpy as np
 
@@ -41,6 +36,15 @@ INPUTS = {input_table}
 OUTPUTS = {output_table}
 ARENA_BYTES = {arena}
 '''
+
+_PROGRAM = """As a program:   python {module}.py < samples.txt
+                python {module}.py --help
+"""
+_SEQUENCES = """
+T steps of S slots with sequences in them, by the tables {tables}: the steps
+of a sequence are begin to end - 1, and say so in each of them. For one sequence of length l in a
+slot that is 0 and l; in the other steps of the slot, where outputs mean nothing, it is T and 0.
+"""
 
 _TAIL = '''
 
@@ -165,6 +169,7 @@ def write(name, array):
 def emit_py(function: Function, signature: Signature, request: EmitRequest) -> bytes:
     """The file. Raises GraphcError `not-supported` for a function that learns."""
     _check(signature)
+    has_command = _has_command(signature)
     emitted = emit_function(function, [d.name for d in signature.dims], request.name)
     parts = [
         _head(signature, request, emitted),
@@ -172,9 +177,9 @@ def emit_py(function: Function, signature: Signature, request: EmitRequest) -> b
         helper_text(emitted),
         "\n\n" + emitted.text,
         _calls(signature, emitted),
-        _COMMAND if signature.fresh_results else "",
+        _COMMAND if has_command else "",
         "\n\n" + _parameters(signature, request),
-        '\n\nif __name__ == "__main__":\n    sys.exit(main())\n' if signature.fresh_results else "",
+        '\n\nif __name__ == "__main__":\n    sys.exit(main())\n' if has_command else "",
     ]
     return "".join(parts).encode("utf-8")
 
@@ -197,18 +202,32 @@ def _check(signature: Signature) -> None:
 def _head(signature: Signature, request: EmitRequest, emitted: Emitted) -> str:
     inputs = signature.with_role("input")
     names = _input_names(signature, emitted.name)
+    tables = signature.sequences
+    if tables is None:
+        usage = _PROGRAM.format(module=request.name)
+    else:
+        usage = _SEQUENCES.format(tables=f"{tables.begin} and {tables.end}")
+    imports = ("argparse", "base64", "json", "sys")
+    used = imports if _has_command(signature) else ("base64", "json")
     return _HEAD.format(
+        usage=usage,
+        imports="\n".join(f"import {name}" for name in used),
         title=request.name,
         module=request.name,
         example=", ".join(names),
         inputs=_listing(inputs),
         outputs=_listing(signature.fresh_results),
         info=repr(request.info),
-        bounds=repr({d.name: d.bound for d in signature.dims}),
+        bounds=repr({d.name: d.bound for d in signature.call_dims}),
         input_table=_table(inputs),
         output_table=_table(signature.fresh_results),
         arena=emitted.arena_bytes,
     )
+
+
+def _has_command(signature: Signature) -> bool:
+    """Whether the file is a program too: where there is an output, of samples one after another."""
+    return bool(signature.fresh_results) and signature.sequences is None
 
 
 def _listing(ports: Sequence[Argument | Result]) -> str:
@@ -239,7 +258,8 @@ def _calls(signature: Signature, emitted: Emitted) -> str:
         else:
             arguments.append(f"PARAMETERS[{argument.name!r}]")
     results = [f"outputs[{r.name!r}]" for r in signature.fresh_results]
-    sizes = [f"sizes[{d.name!r}]" for d in signature.dims]
+    parts = [d.factors or (d.name,) for d in signature.dims]
+    sizes = [" * ".join(f"sizes[{name!r}]" for name in names) for names in parts]
     names = _input_names(signature, emitted.name)
     return _TAIL.format(
         parameters=", ".join(names),

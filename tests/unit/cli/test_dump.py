@@ -153,3 +153,10 @@ def test_locations_read_back_to_the_same_text(tmp_path: Path) -> None:
     assert "yield" in shown
     again = parse_module(shown, default_context())
     assert print_module(again, locations=True) == shown
+
+
+def test_bounds_on_steps_and_sequences_can_be_given(tmp_path: Path) -> None:
+    path = write_network(tmp_path, RECURRENT)
+    given = graphc("dump", path, "--stage", "tensor", "--time", "7", "--sequences", "3")
+    assert given.out.startswith("dim T <= 7\ndim S <= 3\ndim N = T * S\n")
+    assert graphc("dump", path, "--stage", "tensor").out.startswith("dim T <= 64\ndim S <= 1\n")

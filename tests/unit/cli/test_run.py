@@ -147,3 +147,10 @@ def test_the_network_itself_is_not_overwritten(tmp_path: Path) -> None:
     assert done.code == 2
     assert "is the network" in done.err
     assert network.read_text() == NETWORK
+
+
+def test_samples_are_the_steps_of_one_sequence_where_time_matters(tmp_path: Path) -> None:
+    text = "x = Input(1)\np = PastValue(1, s, defaultHiddenActivity=0)\ns = Plus(x, p, tag=output)"
+    done = run(write_network(tmp_path, text), stdin=b"1\n" * 70)
+    assert done.code == 0
+    assert numbers(done.out)[:, 0].tolist() == list(range(1, 71))

@@ -294,3 +294,12 @@ def test_a_training_that_cannot_start_prints_no_head(tmp_path: Path) -> None:
     )
     assert done.code == 3
     assert done.err.startswith("error[missing-node]")
+
+
+def test_a_file_of_samples_does_not_train_a_network_that_looks_along_time(tmp_path: Path) -> None:
+    text = NETWORK + "\nlater = PastValue(2, 1, z, tag=output)\n"
+    path, data = write_network(tmp_path, text), write_data(tmp_path)
+    out = tmp_path / "net.safetensors"
+    done = graphc("train", path, "--data", data, *COLUMNS, "--learning-rate", "1", "-o", out)
+    assert done.code == 3
+    assert "PastValue `later` looks along time" in done.err

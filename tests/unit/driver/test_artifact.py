@@ -6,6 +6,7 @@ import ctypes
 import json
 import subprocess
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import numpy as np
@@ -215,3 +216,78 @@ def test_what_is_no_suffix_belongs_to_the_name_of_a_program(name: str) -> None:
 @pytest.mark.parametrize("name", ["libnet.so.1", "libnet.so.1.2.3"])
 def test_a_library_may_have_a_version(name: str) -> None:
     assert kind_of(Path(name)) == "so"
+
+
+RECURRENT = """
+x = Input(2, tag=feature)
+W = LearnableParameter(3, 2)
+R = LearnableParameter(3, 3)
+p = PastValue(3, h)
+a = Times(W, x)
+b = Times(R, p)
+s = Plus(a, b)
+h = Tanh(s)
+OutputNodes = (h)
+"""
+STEPS, SLOTS, LENGTHS = 5, 2, (5, 2)
+
+
+def recurrent() -> tuple[Model, list[np.ndarray], list[np.ndarray]]:
+    """A model, what it computes for some sequences, and the arrays that stand for them."""
+    network = gc.loads(RECURRENT)
+    rng = np.random.default_rng(0)
+    lists = [rng.standard_normal((n, 2)).astype(np.float32) for n in LENGTHS]
+    wanted = gc.compile(network, time=STEPS, sequences=SLOTS, backend="numpy")(x=lists)["h"]
+    real = np.arange(STEPS)[:, None] < np.array(LENGTHS)
+    begin = np.where(real, 0, STEPS).astype(np.int32)
+    end = np.where(real, LENGTHS, 0).astype(np.int32)
+    x = np.full((STEPS, SLOTS, 2), np.nan, np.float32)
+    for s, array in enumerate(lists):
+        x[: len(array), s] = array
+    return network.model, wanted, [begin, end, x]
+
+
+@pytest.mark.llvm
+@needs_compiler
+def test_the_library_of_a_recurrent_network_takes_steps_and_sequences(tmp_path: Path) -> None:
+    model, wanted, inputs = recurrent()
+    options = CompileOptions(time=STEPS, sequences=SLOTS)
+    paths = emit(model, request(tmp_path / "net", "so", "header"), options)
+    assert "int64_t t, int64_t s, const int32_t *" in " ".join(paths["header"].read_text().split())
+    library = ctypes.CDLL(str(paths["so"]))
+    library.net_arena_bytes.restype = ctypes.c_int64
+    library.net_info.restype = ctypes.c_char_p
+    assert json.loads(library.net_info())["dims"] == [
+        {"name": "T", "bound": STEPS},
+        {"name": "S", "bound": SLOTS},
+    ]
+    out = np.zeros((STEPS, SLOTS, 3), np.float32)
+    raw = np.zeros(library.net_arena_bytes() + 64, np.uint8)
+    arrays = [*inputs, out, raw[-raw.ctypes.data % 64 :]]
+    pointers = [ctypes.c_void_p(a.ctypes.data) for a in arrays]
+    sizes = [(STEPS, SLOTS), (0, SLOTS), (STEPS + 1, 1), (1, SLOTS + 1), (-1, 1), (1, -1)]
+    done = [library.net_run(*map(ctypes.c_int64, size), *pointers) for size in sizes]
+    assert done == [0, 0, 1, 1, 1, 1]
+    for s, array in enumerate(wanted):
+        np.testing.assert_allclose(out[: len(array), s], array, rtol=1e-5)
+
+
+def test_the_python_source_of_a_recurrent_network_takes_the_tables(tmp_path: Path) -> None:
+    model, wanted, inputs = recurrent()
+    options = CompileOptions(time=STEPS, sequences=SLOTS)
+    paths = emit(model, request(tmp_path / "net.py", "py"), options)
+    spec = spec_from_file_location("net", paths["py"])
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    out = module.run(*inputs)["h"]
+    for s, array in enumerate(wanted):
+        np.testing.assert_allclose(out[: len(array), s], array, rtol=1e-5)
+
+
+@pytest.mark.llvm
+@needs_compiler
+def test_a_program_of_a_recurrent_network_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(GraphcError, match="reads samples one after another, not sequences"):
+        emit(recurrent()[0], request(tmp_path / "net", "exe"), CompileOptions())
+    assert list(tmp_path.iterdir()) == []

@@ -13,11 +13,13 @@ from graphc.ir.evaluate import evaluate
 from graphc.ir.printer import print_module
 from graphc.ops import ALL_OPS, default_context
 from graphc.ops.control import YIELD
+from graphc.ops.loop import LOOP
 from graphc.passes import pipeline
 from graphc.passes.analysis.memory import check_plan, memory_report
 from graphc.passes.manager import PassManager, PassRecord
 from tests.support.kernel_rules import broken_rules
 from tests.support.random_functions import RandomFunction, make_function
+from tests.support.random_loops import make_loops
 
 SEEDS = st.integers(0, 2**32)
 EXAMPLES = settings(max_examples=30, deadline=None)
@@ -91,6 +93,32 @@ def test_a_second_run_changes_nothing(text: str, seed: int) -> None:
     assert not any(record.changed for record in again)
 
 
+@pytest.mark.parametrize(
+    "text", ["cse", "dce", "simplify", "fold-constants", "hoist-loops", "fuse-kernels,plan-memory"]
+)
+@EXAMPLES
+@given(seed=SEEDS)
+def test_a_pass_changes_loops_by_no_more_than_roundings(text: str, seed: int) -> None:
+    made = make_loops(seed)
+    module = clone_module(made.module)
+    run(text, module)
+    before = evaluate(made.function, made.arguments, made.sizes)
+    after = evaluate(module.functions[0], made.arguments, made.sizes)
+    for name, array in before.items():
+        np.testing.assert_allclose(after[name], array, 1e-10, 1e-10)
+
+
+@EXAMPLES
+@given(seed=SEEDS)
+def test_the_memory_plan_of_loops_is_sound(seed: int) -> None:
+    module = clone_module(make_loops(seed).module)
+    run("hoist-loops,fuse-kernels,plan-memory", module)
+    (function,) = module.functions
+    report = memory_report(function)
+    assert check_plan(function) == []
+    assert report.lower_bound_bytes <= report.arena_bytes
+
+
 @EXAMPLES
 @given(seed=SEEDS, limit=st.sampled_from([3, 12, 256]))
 def test_fused_kernels_keep_what_backends_rely_on(seed: int, limit: int) -> None:
@@ -109,7 +137,8 @@ def test_a_memory_plan_is_sound_and_not_below_its_lower_bound(seed: int) -> None
 
 
 def test_random_functions_hold_every_tensor_operation() -> None:
-    wanted = {op.name for op in ALL_OPS if op.level is Level.TENSOR and op is not YIELD}
+    apart = (YIELD, LOOP)  # random loops are made elsewhere
+    wanted = {op.name for op in ALL_OPS if op.level is Level.TENSOR and op not in apart}
     found = {op.opdef.name for seed in range(60) for op in make_function(seed).function.block}
     assert wanted - found == set()
 
