@@ -10,10 +10,10 @@ W5class  the same with 50 classes of 200 words
 W6       language model: vectors of 200, LSTM of 200, softmax over all words, 10 x 35
 
 A training step is forward, backward and momentum on every parameter, in f32. Parameters are the
-same everywhere, and so is the loss, before anything is timed. `torch` is a cell written by hand, all
-four gates as one product and the inputs projected once for all steps; `nn.LSTM` is PyTorch's own,
-where it can say the network; `jax` is a scan, the whole step compiled; `onnx` is ONNX Runtime's
-LSTM. With one thread, the process keeps to one core.
+same everywhere, and so is the loss, before anything is timed. `torch` is a cell written by hand,
+all four gates as one product and the inputs projected once for all steps; `nn.LSTM` is PyTorch's
+own, where it can say the network; `jax` is a scan, the whole step compiled; `onnx` is ONNX
+Runtime's LSTM. With one thread, the process keeps to one core.
 
 Then: time a step of the sequence for T of 1 to 2000, the arena and the time to compile. `--long`
 adds W6, which takes longer than a minute.
@@ -417,8 +417,9 @@ def onnx_run(work: Workload, values: Values, threads: int) -> Run | None:
 
 
 def entries(work: Workload, net: gc.Network, threads: int) -> Iterator[tuple[str, Run | None]]:
-    yield "graphc", ours(work, net)
-    values = parameters(work, net)  # the step has not been called yet
+    run = ours(work, net)
+    values = parameters(work, net)  # before the first step changes them
+    yield "graphc", run
     if has("torch"):
         yield "torch", torch_run(work, values, threads, library=False)
         yield "nn.LSTM", torch_run(work, values, threads, library=True)

@@ -93,11 +93,15 @@ class _Mover:
         if "invariant" in self._kinds and self._is_known(op, streams=False):
             outer = self._outside(op.result)
             self._counts["invariant"] += 1
-            op.replace_with([self._draft.add_invariant(outer)])
+            inner = self._draft.add_invariant(outer)
+            self._whole[inner] = outer
+            op.replace_with([inner])
         elif op.opdef is MATMUL and "products" in self._kinds and self._is_known(op, streams=True):
             outer = self._for_all_steps(op.result)
             self._counts["products"] += 1
-            op.replace_with([self._draft.add_sequence(outer)])
+            inner = self._draft.add_sequence(outer)
+            self._streams[inner] = outer
+            op.replace_with([inner])
         elif op.opdef is MATMUL and "transposed" in self._kinds and self._reads_transposed(op):
             self._counts["transposed"] += 1
             op.replace_with([self._with_transposed(op)])

@@ -85,7 +85,7 @@ def test_the_signature_decides_what_data_have_to_be() -> None:
 
 @pytest.mark.parametrize("x", [np.zeros((3, 1)), [np.zeros((0, 1))]])
 def test_data_that_are_no_sequences_are_refused(x: object) -> None:
-    with pytest.raises(GraphcError, match="requires a list of sequences|at least one step"):
+    with pytest.raises(GraphcError, match=r"requires a list of sequences|at least one step"):
         read_dataset(signature(), {"x": x})
 
 
