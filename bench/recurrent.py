@@ -42,6 +42,8 @@ Array = np.ndarray
 Values = dict[str, Array]
 Run = Callable[[], float]
 """One step or one inference; the loss, or the sum of all scores."""
+Row = dict[str, Any]
+"""A line of a table, with names."""
 
 MACROS = Path(__file__).parents[1] / "examples" / "lstm.ndl"
 RATE, MOMENTUM = 0.01, 0.9
@@ -173,12 +175,12 @@ def ours(work: Workload, net: gc.Network) -> Run:
     """A call as users write it: inputs are checked every time."""
     data = inputs(work, net)
     lengths = np.full(work.sequences, work.time)
-    sizes = {"time": work.time, "sequences": work.sequences}
+    steps, slots = work.time, work.sequences
     if work.trains:
         learner = gc.SGD(learning_rate=RATE * work.targets.size, momentum=MOMENTUM)
-        step = gc.compile_training(net, learner=learner, **sizes)
+        step = gc.compile_training(net, learner=learner, time=steps, sequences=slots)
         return lambda: float(step(lengths=lengths, **data)["CE"])
-    scores = gc.compile(net, outputs=["z"], **sizes)
+    scores = gc.compile(net, outputs=["z"], time=steps, sequences=slots)
     return lambda: float(np.sum(scores(lengths=lengths, **data)["z"]))
 
 
@@ -259,7 +261,7 @@ def torch_run(work: Workload, values: Values, threads: int, library: bool) -> Ru
 
     torch.set_num_threads(threads)
     p = {name: torch.from_numpy(v.copy()).requires_grad_() for name, v in values.items()}
-    layer = None
+    layer: Any = None
     if library:
         if work.cell != "lstm":
             return None
@@ -293,8 +295,8 @@ def torch_run(work: Workload, values: Values, threads: int, library: bool) -> Ru
 
 
 def jax_run(work: Workload, values: Values) -> Run:
-    import jax
-    import jax.numpy as jnp
+    import jax  # pyright: ignore[reportMissingImports]
+    import jax.numpy as jnp  # pyright: ignore[reportMissingImports]
 
     words, targets = jnp.asarray(work.words), jnp.asarray(work.targets.reshape(-1))
 
@@ -338,7 +340,6 @@ def jax_run(work: Workload, values: Values) -> Run:
         z = h @ p["V"].T
         return z + p["a"] if "a" in p else z
 
-    @jax.jit
     def infer(p: Any) -> Any:
         return scores_of(p, hidden(p)).sum()
 
@@ -350,7 +351,8 @@ def jax_run(work: Workload, values: Values) -> Run:
     compiled = jax.jit(update, donate_argnums=(0, 1))
     state = [{n: jnp.asarray(v) for n, v in values.items()}]
     if not work.trains:
-        return lambda: float(infer(state[0]))
+        asked = jax.jit(infer)
+        return lambda: float(asked(state[0]))
     state.append({n: jnp.zeros_like(v) for n, v in state[0].items()})
 
     def step() -> float:
@@ -367,9 +369,9 @@ def onnx_run(work: Workload, values: Values, threads: int) -> Run | None:
     """The tagger's inference: ONNX's LSTM has peepholes, and gates in the order i, o, f, c."""
     if work.trains or importlib.util.find_spec("onnx") is None:
         return None
-    import onnx
-    import onnxruntime
-    from onnx import helper, numpy_helper
+    import onnx  # pyright: ignore[reportMissingImports]
+    import onnxruntime  # pyright: ignore[reportMissingImports]
+    from onnx import helper, numpy_helper  # pyright: ignore[reportMissingImports]
 
     def gates(a: Array) -> Array:
         i, f, g, o = np.split(a, 4)
@@ -433,7 +435,7 @@ def has(package: str) -> bool:
     return importlib.util.find_spec(package) is not None
 
 
-def measure(work: Workload, rounds: int, threads: int) -> list[dict[str, object]]:
+def measure(work: Workload, rounds: int, threads: int) -> list[Row]:
     """A row for each entry; they are timed in turn."""
     net = network(work)
     runs: dict[str, Run] = {}
@@ -479,7 +481,7 @@ def seconds(run: Callable[[], object], repeats: int) -> float:
     return (time.perf_counter() - start) / repeats
 
 
-def show(rows: Sequence[Mapping[str, object]]) -> None:
+def show(rows: Sequence[Row]) -> None:
     for row in rows:
         print(
             f"{row['workload']:8} {row['entry']:8} {row['median_ms']:9.2f} {row['min_ms']:9.2f} "
@@ -493,7 +495,7 @@ def show(rows: Sequence[Mapping[str, object]]) -> None:
 LENGTHS = (1, 10, 100, 1000, 2000)
 
 
-def along_time(rounds: int) -> list[dict[str, object]]:
+def along_time(rounds: int) -> list[Row]:
     """Training steps of one LSTM of 64 over ten sequences, compiled for 2000 steps and called with
     fewer; and what a compilation for each length takes."""
     text = """
@@ -506,16 +508,13 @@ def along_time(rounds: int) -> list[dict[str, object]]:
     """
     macros, rng = [MACROS.read_text(encoding="utf-8"), PLAIN_LSTM], np.random.default_rng(0)
     learner = gc.SGD(learning_rate=0.01, momentum=MOMENTUM)
-
-    def compiled(steps: int) -> gc.TrainingStep:
-        net = gc.loads(text, macros=macros, seed=1)
-        return gc.compile_training(net, learner=learner, time=steps, sequences=10)
-
-    longest = compiled(LENGTHS[-1])
-    rows: list[dict[str, object]] = []
+    net = gc.loads(text, macros=macros, seed=1)
+    longest = gc.compile_training(net, learner=learner, time=LENGTHS[-1], sequences=10)
+    rows: list[Row] = []
     for steps in LENGTHS:
         start = time.perf_counter()
-        arena = compiled(steps).signature.arena_bytes
+        step = gc.compile_training(net, learner=learner, time=steps, sequences=10)
+        arena = step.signature.arena_bytes
         compiling = time.perf_counter() - start
         data = {
             "x": rng.normal(size=(steps, 10, 32)).astype(np.float32),
@@ -553,7 +552,7 @@ def main() -> None:
         print(f"not installed, left out: {', '.join(absent)}")
     print(f"milliseconds, {given.rounds} rounds in turn, {given.threads} thread; theirs / ours")
     print(f"{'':8} {'':8} {'median':>9} {'min':>9} {'max':>9} {'ratio':>8}")
-    rows: list[dict[str, object]] = []
+    rows: list[Row] = []
     for name in chosen:
         found = measure(known[name], given.rounds, given.threads)
         show(found)

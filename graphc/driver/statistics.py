@@ -29,7 +29,7 @@ from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import fail
 from graphc.support.graphs import topological_order
 
-BATCH = 1024
+BATCH, SIDE_BY_SIDE = 1024, 16
 
 
 def precompute(
@@ -74,7 +74,9 @@ def _average(
     backend: str,
 ) -> np.ndarray:
     """f64[1, rows]: the mean over samples of the node's value, or of its squared deviations."""
-    options = CompileOptions(backend=backend, precision=DType.F64, batch=BATCH)
+    options = CompileOptions(
+        backend=backend, precision=DType.F64, batch=BATCH, sequences=SIDE_BY_SIDE
+    )
     frozen = model.snapshot()
 
     def compiled(bounds: Mapping[str, int]) -> tuple[CompiledFunction, Signature]:
@@ -90,11 +92,11 @@ def _average(
     if signature.sequences is not None:
         lists, lengths = check_sequences(signature, needed)
         samples = int(lengths.sum())
-        calls = [{n: [items[i]] for n, items in lists.items()} for i in range(len(lengths))]
+        parts = [slice(i, i + SIDE_BY_SIDE) for i in range(0, len(lengths), SIDE_BY_SIDE)]
+        calls = [{n: items[part] for n, items in lists.items()} for part in parts]
     else:
         arrays, samples = check_inputs(signature, {n: as_columns(v) for n, v in needed.items()})
-        parts = range(0, samples, BATCH)
-        calls = [{n: a[p : p + BATCH] for n, a in arrays.items()} for p in parts]
+        calls = [{n: a[i : i + BATCH] for n, a in arrays.items()} for i in range(0, samples, BATCH)]
     if samples == 0:
         raise fail("input", f"the statistics of `{name}` require at least one sample, got none")
     fixed = model.values if centre is None else {**model.values, CENTRE: centre}

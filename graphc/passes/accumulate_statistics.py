@@ -7,8 +7,9 @@ becomes, for `accumulate-statistics{centred = true}`,
         -> ("<total>": tensor<1x64xf64> updates %"<total>") {
       … the old total + the sum over samples of (x - centre)² …
     }
-Without `centred` the plain sum is added. Two rounds over the data, first the mean and then the
-squared deviations from it, lose no digits where a single round with Σx² would.
+Of sequences, [T, S, rows], gaps do not count. Without `centred` the plain sum is added. Two rounds
+over the data, first the mean and then the squared deviations from it, lose no digits where a single
+round with Σx² would.
 Source: Chan, Golub, LeVeque, "Algorithms for computing the sample variance" (1983), two-pass.
 """
 
@@ -18,9 +19,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from graphc.ir.context import Context
-from graphc.ir.core import Function, IRBuilder, Module, RegionKind, ResultInfo
+from graphc.ir.core import Function, IRBuilder, Module, RegionKind, ResultInfo, Value
 from graphc.ir.types import TensorType
-from graphc.ops.elementwise import add, mul, sub
+from graphc.ops.constant import full_like
+from graphc.ops.elementwise import add, mul, select, sub
+from graphc.ops.movement import reshape
+from graphc.ops.nodes.sequence_columns import BEGIN, END, is_real
 from graphc.ops.reduction import broadcast, reduce_sum
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
@@ -29,20 +33,36 @@ CENTRE, TOTAL = "<centre>", "<total>"  # no node of a network file can have thes
 
 
 def accumulate_statistics(function: Function, *, centred: bool) -> None:
-    """Replace the function's only result, [N, rows], by the update of a running total [1, rows]."""
+    """Replace the function's only result by the update of a running total [1, rows].
+
+    The result is [N, rows], or [T, S, rows] of sequences.
+    """
     terminator = function.block.terminator
     assert terminator is not None
     (x,) = terminator.operands
     assert isinstance(x.type, TensorType)
-    row = x.type.with_dims((1, *x.type.dims[1:]))
+    over = tuple(range(x.type.rank - 1))
+    row = x.type.with_dims((1, *x.type.dims[len(over) :]))
     b = IRBuilder.before(terminator)
     if centred:
         centre = function.add_argument(CENTRE, row, "parameter")
-        deviation = sub(b, x, broadcast(b, centre, x.type.dims))
+        spread = reshape(b, centre, (1,) * len(over) + row.dims[1:])
+        deviation = sub(b, x, broadcast(b, spread, x.type.dims))
         x = mul(b, deviation, deviation)
+    if len(over) > 1:
+        x = _without_gaps(b, x, function)
     total = function.add_argument(TOTAL, row, "state")
-    terminator.set_operands([add(b, total, reduce_sum(b, x, (0,)))])
+    found = reshape(b, reduce_sum(b, x, over), row.dims)
+    terminator.set_operands([add(b, total, found)])
     function.results = [ResultInfo(TOTAL, TOTAL)]
+
+
+def _without_gaps(b: IRBuilder, x: Value, function: Function) -> Value:
+    """`x` [T, S, rows] with 0 in the columns that belong to no sequence."""
+    begin, end = (function.argument(name) for name in (BEGIN, END))
+    assert begin is not None and end is not None and isinstance(x.type, TensorType)
+    real = reshape(b, is_real(b, begin, end), (*x.type.dims[:2], 1))
+    return select(b, broadcast(b, real, x.type.dims), x, full_like(b, 0.0, x))
 
 
 @dataclass(frozen=True)

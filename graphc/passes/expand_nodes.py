@@ -51,7 +51,7 @@ from graphc.ops.control import RETURN
 from graphc.ops.indexed import put_add
 from graphc.ops.movement import RESHAPE, ReshapeParams
 from graphc.ops.nodes.chains import CRF
-from graphc.ops.nodes.delays import DELAYS, FUTURE_VALUE
+from graphc.ops.nodes.delays import DELAYS, FUTURE_VALUE, DelayParams
 from graphc.ops.nodes.layout import (
     display_name,
     find_node,
@@ -62,7 +62,7 @@ from graphc.ops.nodes.layout import (
 from graphc.ops.nodes.leaves import INPUT, PARAMETER, SPARSE_INPUT
 from graphc.ops.nodes.negatives import COS_DISTANCE_WITH_NEGATIVE_SAMPLES
 from graphc.ops.nodes.normalisation import normalises_by_minibatch
-from graphc.ops.nodes.sequence_columns import SequenceColumns
+from graphc.ops.nodes.sequence_columns import BEGIN, END, SequenceColumns, left_behind_name
 from graphc.ops.nodes.shapes import TIME_REVERSE
 from graphc.ops.nodes.statistics import STATISTICS, StatisticParams
 from graphc.ops.nodes.training import SEED_LIMIT, TrainingCall
@@ -122,6 +122,8 @@ def expand_nodes(
     nodes = [op for op in graph.block if op in needed]
     components = strongly_connected_components(nodes, inputs_of)
     steps = [_computed_together(c, sequences, sink) for c in components]
+    if sequences is not None:
+        _refuse_taken_names(graph, nodes, sequences, sink)
     if sequences is not None and sequences.carry:
         _refuse_whole_sequences(nodes, sink)
     if not _is_computable(nodes, sink) or sink.has_errors:
@@ -158,6 +160,22 @@ def _computed_together(
         sink.error("bad-option", message, op.location)
         return None
     return cycle or op
+
+
+def _refuse_taken_names(
+    graph: Function, nodes: Sequence[Operation], sequences: Minibatch, sink: DiagnosticSink
+) -> None:
+    """Report nodes that are called as what a function of sequences takes besides its inputs."""
+    names = [BEGIN, END]
+    for op in nodes if sequences.carry else ():
+        if isinstance(op.params, DelayParams):
+            source = op.operands[0].name or ""
+            names += [left_behind_name(source, k + 1) for k in range(op.params.time_step)]
+    for name in dict.fromkeys(names):
+        op = find_node(graph, name)
+        if op is not None:
+            message = f"a function of sequences takes an argument `{name}`: rename the node"
+            sink.error("duplicate-name", message, op.location)
 
 
 def _refuse_whole_sequences(nodes: Sequence[Operation], sink: DiagnosticSink) -> None:

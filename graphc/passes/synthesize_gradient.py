@@ -109,8 +109,10 @@ def _is_inside_loop(function: Function, name: str, source: Value | None) -> bool
     Its value is the loop's, so a change of one step would not reach the steps after it.
     """
     if source is not None:
-        of = source.op.operands[0].op if source.op and source.op.opdef is RESHAPE else None
-        return of is not None and of.opdef is LOOP
+        made = source.op
+        if made is not None and made.opdef is RESHAPE:
+            made = made.operands[0].op
+        return made is not None and made.opdef is LOOP
     bodies = [op.regions[0].block for op in function.block if op.opdef is LOOP]
     names = {(v.name or "").lower() for body in bodies for op in body for v in op.results}
     return name.lower() in names

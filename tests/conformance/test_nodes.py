@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from graphc.builder import GraphBuilder
-from graphc.driver.compile import bind, evaluation_passes
+from graphc.driver.compile import bind
 from graphc.driver.options import CompileOptions
 from graphc.ir.types import DType
 from graphc.ops.nodes import OPS
+from graphc.passes.expand_nodes import ExpandNodes
+from graphc.passes.infer_shapes import InferShapes
 from graphc.support.diagnostics import GraphcError
 from tests.conformance.check import BACKEND_NAMES
 from tests.conformance.node_check import FLOATS, check_node
@@ -44,13 +46,15 @@ def test_a_backend_agrees_with_the_node_reference(row: NodeRow, dtype: DType, ba
 
 @pytest.mark.parametrize("backend", BACKEND_NAMES)
 @pytest.mark.parametrize("row", [row for row in ROWS if row.kind == "delay"], ids=name)
-def test_a_delay_is_refused_on_every_backend_until_it_is_computed(
+def test_a_delay_is_refused_where_samples_are_no_steps_of_sequences(
     row: NodeRow, backend: str
 ) -> None:
+    """What it computes of sequences is judged by `test_sequences.py`."""
     builder = GraphBuilder()
     x = builder.apply("input", settings={"rows": 2}, name="x")
     builder.apply(row.op, [x], name="v")
     options = CompileOptions(backend)
+    passes = [InferShapes(), ExpandNodes(("v",))]
     with pytest.raises(GraphcError) as caught:
-        bind(builder.model, lambda m, o: evaluation_passes(m, ["v"], (), o), options)
-    assert [d.slug for d in caught.value.diagnostics] == ["not-supported"]
+        bind(builder.model, lambda _m, _o: passes, options)
+    assert [d.slug for d in caught.value.diagnostics] == ["bad-option"]

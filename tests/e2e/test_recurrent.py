@@ -316,6 +316,17 @@ def test_statistics_are_those_of_all_steps() -> None:
     np.testing.assert_allclose(net.parameters["v"][:, 0], 1 / steps.std(axis=0), rtol=1e-5)
 
 
+def test_statistics_of_what_looks_along_time_are_over_steps_too() -> None:
+    text = "x = Input(2)\np = PastValue(2, x, defaultHiddenActivity=0)\nm = Mean(p)\n"
+    text += "v = InvStdDev(p)\nn = PerDimMVNorm(p, m, v, tag=output)"
+    net: Any = gc.loads(text)
+    lists = [x[:, :2] for x in sequences()["features"]]
+    net.precompute(x=lists)
+    steps = np.concatenate([np.concatenate([np.zeros((1, 2)), x[:-1]]) for x in lists])
+    np.testing.assert_allclose(net.parameters["m"][:, 0], steps.mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(net.parameters["v"][:, 0], 1 / steps.std(axis=0), rtol=1e-5)
+
+
 # --- refused -------------------------------------------------------------------------------------
 
 

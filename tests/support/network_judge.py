@@ -166,7 +166,8 @@ def gradient_problem(network: RandomNetwork, expected: Mapping[str, Expected]) -
             _values(network, np.longdouble, {name: network.leaves[name] + sign * step * way})
             for sign in (1, -1)
         ]
-        slope = float(((ends[0][network.outputs[0]] - ends[1][network.outputs[0]]) / 2 / step)[0, 0])
+        above, below = (end[network.outputs[0]].item() for end in ends)
+        slope = float((above - below) / (2 * step))
         found = float(np.sum(_laid_out(network, name, way) * exact))
         scale = float(np.sum(np.abs(exact))) + abs(slope)
         if not abs(slope - found) <= 1e-5 * max(scale, 1e-3):
@@ -267,7 +268,7 @@ def arguments_of(
 
 
 def one_row_per_sample(network: RandomNetwork, name: str, result: Array) -> Array:
-    """A result of a function for `arguments_of`, [T, 1, rows] for nodes with steps, as [N, rows]."""
+    """What a function for `arguments_of` gives: [T, 1, rows] of nodes with steps as [N, rows]."""
     is_stepped = name.removeprefix(PREFIX) in network.with_samples
     return result[:, 0] if is_stepped and network.lengths is not None else result
 
@@ -321,9 +322,11 @@ def _apply(
     number = max((x.dtype for x in operands if x.dtype.kind == "f"), default=np.dtype(np.float64))
     types = [v.type for v in op.results]
     empty = [np.zeros(t.shape(sizes), number) for t in types if isinstance(t, TensorType)]
-    return op.opdef.reference(
+    made = op.opdef.reference(
         params, lambda *inputs: _evaluate_block(body, inputs, sizes, rng), empty, *operands
     )
+    assert isinstance(made, tuple)
+    return made
 
 
 def _moved(x: Array, rng: np.random.Generator) -> Array:

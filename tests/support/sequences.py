@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -136,9 +137,7 @@ def evaluate_operations(
             else:
                 operands = [values[i] for i in _inputs(op)]
                 types = [node_type(i) for i in _inputs(op)]
-                values[op] = evaluate_over_sequences(
-                    op.opdef, op.params, types, operands, lengths
-                )
+                values[op] = evaluate_over_sequences(op.opdef, op.params, types, operands, lengths)
 
 
 def evaluate_over_sequences(
@@ -148,7 +147,7 @@ def evaluate_over_sequences(
     operands: Sequence[Array],
     lengths: Sequence[int],
 ) -> Array:
-    """A node's matrix from those of its operands: sequence by sequence where it looks along time."""
+    """A node's matrix from those of its operands, by sequence where it looks along time."""
     name = opdef.name.removeprefix("node.")
     if name in _AHEAD:
         parts = [_shifted(name, params, operands[0][:, span]) for span in _spans(lengths)]
@@ -172,7 +171,7 @@ def evaluate_over_sequences(
 
 def _spans(lengths: Sequence[int]) -> list[slice]:
     ends = np.cumsum([0, *lengths])
-    return [slice(int(a), int(b)) for a, b in zip(ends, ends[1:], strict=False)]
+    return [slice(int(a), int(b)) for a, b in pairwise(ends)]
 
 
 def _inputs(op: Operation) -> list[Operation]:
@@ -259,7 +258,7 @@ def compiled_for_sequences(
     if target.stage == "kernels":
         passes += kernels()
     PassManager(passes, verify=verify, check_claim=verify).run(module, default_context())
-    function = module.function("main")
+    (function,) = module.functions
     signature = make_signature(module, function)
     compiled = target.compile(function, signature)
     argument_dims = {a.name: a.shape for a in signature.arguments}

@@ -174,7 +174,10 @@ def _forward_variables(
     before = constant(b, 0.0, element_type(tensor(score.type)))
 
     def step(
-        inner: IRBuilder, shared: Sequence[Value], elements: Sequence[Value], before: Sequence[Value]
+        inner: IRBuilder,
+        shared: Sequence[Value],
+        elements: Sequence[Value],
+        before: Sequence[Value],
     ) -> tuple[Sequence[Value], Sequence[Value]]:
         here, start = elements
         slots = tensor_dims(here)[0]

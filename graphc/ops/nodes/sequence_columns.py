@@ -79,18 +79,14 @@ class SequenceColumns:
         """i1[T, S, 1]: whether step t + `steps` is a step of the same sequence; 0: whether t is."""
         if steps not in self._masks:
             table = self.table
-            t = iota(b, 0, table)
-            if steps < 0:
-                t = sub(b, t, constant(b, -steps, table))
-            elif steps > 0:
-                t = add(b, t, constant(b, steps, table))
-            after = compare(b, GREATER_EQUAL, t, self._begin) if steps <= 0 else None
-            before = compare(b, LESS, t, self._end) if steps >= 0 else None
-            if after is not None and before is not None:
-                inside = b.emit_one(LOGICAL_AND, after, before)
+            if steps == 0:
+                inside = is_real(b, self._begin, self._end)
+            elif steps < 0:
+                t = sub(b, iota(b, 0, table), constant(b, -steps, table))
+                inside = compare(b, GREATER_EQUAL, t, self._begin)
             else:
-                inside = after if after is not None else before
-            assert inside is not None
+                t = add(b, iota(b, 0, table), constant(b, steps, table))
+                inside = compare(b, LESS, t, self._end)
             self._masks[steps] = reshape(b, inside, (self.time, self.sequences, 1))
         return self._masks[steps]
 
@@ -201,6 +197,14 @@ def count_columns(b: IRBuilder, end: Value, type: TensorType) -> Value:
     """How many columns are real, one number of `type`, by the table of the sequences' ends."""
     real = cast(b, compare(b, LESS, full_like(b, 0, end), end), type.dtype)
     return reshape(b, reduce_sum(b, real, (0, 1)), type.dims)
+
+
+def is_real(b: IRBuilder, begin: Value, end: Value) -> Value:
+    """i1[T, S]: whether a column belongs to a sequence, by the tables of those."""
+    assert isinstance(begin.type, TensorType)
+    t = iota(b, 0, begin.type)
+    after = compare(b, GREATER_EQUAL, t, begin)
+    return b.emit_one(LOGICAL_AND, after, compare(b, LESS, t, end))
 
 
 def left_behind_name(name: str, steps: int) -> str:

@@ -8,7 +8,16 @@ import pytest
 from frontends import ndl
 from graphc.builder import GraphBuilder
 from graphc.driver.prepare import prepare
+from graphc.driver.statistics import precompute
+from graphc.ir.clone import clone_module
+from graphc.ir.evaluate import evaluate
+from graphc.ops import default_context
 from graphc.ops.nodes.sequence_columns import BEGIN, END
+from graphc.passes.accumulate_statistics import CENTRE, TOTAL, AccumulateStatistics
+from graphc.passes.expand_nodes import ExpandNodes
+from graphc.passes.infer_shapes import InferShapes
+from graphc.passes.manager import PassManager
+from graphc.support.diagnostics import GraphcError
 from tests.support.sequences import (
     Call,
     Packing,
@@ -67,7 +76,8 @@ def test_a_delay_is_a_shift_within_each_sequence(function: str, steps: int, back
 
 
 def test_a_delay_of_a_delay_adds_up() -> None:
-    text = "x = Input(2)\na = PastValue(2, x, timeStep=2)\nb = PastValue(2, a)\nc = PastValue(2, x, timeStep=3)\n"
+    text = "x = Input(2)\na = PastValue(2, x, timeStep=2)\nb = PastValue(2, a)\n"
+    text += "c = PastValue(2, x, timeStep=3)\n"
     _, call = computed(text, ("b", "c"))
     found = call(PACKED, {"x": numbers(2)})
     assert np.array_equal(found["b"], found["c"])
@@ -82,7 +92,8 @@ def test_delay_is_the_old_name_of_past_value() -> None:
 
 
 def test_the_gradient_of_a_delay_goes_back_to_the_step_it_looks_at() -> None:
-    net = network("x = Input(1)\nw = Input(1)\nd = PastValue(1, x)\ny = ElementTimes(d, w)\nc = SumElements(y)\n")
+    text = "x = Input(1)\nw = Input(1)\nd = PastValue(1, x)\n"
+    net = network(text + "y = ElementTimes(d, w)\nc = SumElements(y)\n")
     call = compiled_for_sequences(net.model, ("c",), ("x",), backend="llvm")
     w = numbers(1, 6)
     found = call(in_one_slot([4, 2]), {"x": numbers(1, 6, 1), "w": w})["gradient.x"]
@@ -205,6 +216,57 @@ def test_a_node_of_a_cycle_with_the_tag_is_zero_in_gaps(backend: str) -> None:
     assert np.all(found["y"][GAPS] == 0)
     assert np.all(found["s"][GAPS] != 0)
     assert np.allclose(found["y"][~GAPS], found["s"][~GAPS] + 1)
+
+
+# --- gradients by nodes --------------------------------------------------------------------------
+
+MIDDLE = """
+x = Input(2)
+y = Tanh(x)
+p = PastValue(2, h)
+h = Plus(p, y)
+c = SumElements(h)
+"""
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_gradient_by_a_node_outside_of_cycles_has_a_column_for_each_step(backend: str) -> None:
+    call = compiled_for_sequences(network(MIDDLE).model, ("c",), ("y",), backend=backend)
+    found = call(PACKED, {"x": numbers(2)})["gradient.y"]
+    steps_left = np.concatenate([np.arange(n, 0, -1) for n in LENGTHS])
+    assert np.array_equal(found, np.stack([steps_left, steps_left]))
+
+
+@pytest.mark.parametrize("name", ["h", "p", "H"])
+def test_a_gradient_by_a_node_of_a_cycle_is_refused(name: str) -> None:
+    with pytest.raises(GraphcError, match="requires an input, a parameter or a node outside"):
+        compiled_for_sequences(network(MIDDLE).model, ("c",), (name,))
+
+
+# --- statistics of a data set --------------------------------------------------------------------
+
+
+def test_statistics_of_a_delay_are_those_of_its_sequences() -> None:
+    net = network("x = Input(2)\np = PastValue(2, x)\nm = Mean(p)\ns = InvStdDev(p)\n")
+    sequences = [numbers(2, n, n).T for n in LENGTHS]
+    assert precompute(net.model, {"x": sequences}, backend="reference") == ["m", "s"]
+    delayed = np.concatenate([np.vstack([np.full((1, 2), 0.1), x[:-1]]) for x in sequences])
+    mean, deviation = net.model.values["m"], net.model.values["s"]
+    assert np.allclose(mean[:, 0], delayed.mean(axis=0), rtol=1e-6)
+    assert np.allclose(deviation[:, 0], 1 / delayed.std(axis=0), rtol=1e-6)
+
+
+def test_statistics_leave_out_gaps() -> None:
+    module = clone_module(network("x = Input(2)\np = PastValue(2, x)\n").model.module)
+    passes = [ExpandNodes(("p",), time=4, sequences=2), AccumulateStatistics(centred=True)]
+    PassManager([InferShapes(), *passes], verify=True).run(module, default_context())
+    (function,) = module.functions
+    x = numbers(2, 5).astype(np.float32)
+    given = {**RAW.tables, "x": RAW.pack(x), CENTRE: np.ones((1, 2), np.float32)}
+    given[TOTAL] = np.full((1, 2), 7, np.float32)
+    found = evaluate(function, given, {"T": 4, "S": 2, "N": 8})[TOTAL]
+    delayed = np.stack([[0.1, 0.1], x[:, 0], [0.1, 0.1], x[:, 2], x[:, 3]])
+    assert np.allclose(found, 7 + np.sum((delayed - 1) ** 2, axis=0), rtol=1e-6)
 
 
 # --- training ------------------------------------------------------------------------------------

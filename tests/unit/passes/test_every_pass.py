@@ -108,6 +108,20 @@ def test_a_pass_changes_loops_by_no_more_than_roundings(text: str, seed: int) ->
         np.testing.assert_allclose(after[name], array, 1e-10, 1e-10)
 
 
+@pytest.mark.parametrize(
+    "text", ["cse", "dce", "simplify", "fold-constants", "hoist-loops", "fuse-kernels,plan-memory"]
+)
+@EXAMPLES
+@given(seed=SEEDS)
+def test_a_second_run_changes_nothing_in_loops(text: str, seed: int) -> None:
+    module = clone_module(make_loops(seed).module)
+    run(text, module)
+    once = print_module(module)
+    again = run(text, module)
+    assert print_module(module) == once
+    assert not any(record.changed for record in again)
+
+
 @EXAMPLES
 @given(seed=SEEDS)
 def test_the_memory_plan_of_loops_is_sound(seed: int) -> None:

@@ -355,3 +355,67 @@ def test_a_larger_call_is_compiled_again_for_all_bounds_at_once() -> None:
     executable = Executable(Running(), signature(), {}, recompile=wider)
     executable(x=LONG * 5)
     assert asked == [{"T": 16, "S": 8}]
+
+
+# --- flags against a plain reading of them, column by column -------------------------------------
+
+
+def plain_layout(
+    flags: Array, behind: Array, carry: bool
+) -> tuple[list[list[int]], list[list[int]], list[int]] | None:
+    """begin, end and what is behind, one slot after another; None where flags contradict."""
+    time, slots = flags.shape
+    begins, ends, left = [], [], []
+    for s in range(slots):
+        begin, end = [time] * time, [0] * time
+        start = -int(behind[s]) if behind[s] else None
+        seen: list[int] = []
+        closed = False
+        for t in range(time):
+            starts, stops, gap = (bool(flags[t, s] & f) for f in (1, 2, 4))
+            if gap:
+                if starts or stops or (start is not None and t > 0):
+                    return None
+                start = None if t == 0 else start
+                continue
+            if starts:
+                if start is not None and t > 0:
+                    return None
+                start, seen = t, []
+            elif start is None:
+                return None
+            begin[t] = start
+            seen.append(t)
+            closed = stops
+            if stops:
+                for u in seen:
+                    end[u] = t + 1
+                start, seen = None, []
+        for u in seen:
+            end[u] = time
+        if seen and not carry:
+            return None
+        idle = all(flags[:, s] & 4)
+        left.append(int(behind[s]) if idle else time - begin[-1] if seen and not closed else 0)
+        begins.append(begin)
+        ends.append(end)
+    return begins, ends, left
+
+
+@pytest.mark.parametrize("carry", [False, True])
+def test_flags_mean_what_a_plain_reading_says(carry: bool) -> None:
+    rng = np.random.default_rng(5)
+    outcomes = {True: 0, False: 0}
+    for _ in range(4000):
+        time, slots = rng.integers(1, 5), rng.integers(1, 3)
+        flags = rng.choice([0, 1, 2, 3, 12], (time, slots), p=[0.2, 0.25, 0.2, 0.2, 0.15])
+        behind = rng.integers(0, 3, slots) if carry else np.zeros(slots, int)
+        wanted = plain_layout(flags, behind, carry)
+        outcomes[wanted is not None] += 1
+        if wanted is None:
+            with pytest.raises(GraphcError):
+                layout_of_flags(flags, behind, carry)
+            continue
+        found = layout_of_flags(flags, behind, carry)
+        assert (found.begin.T.tolist(), found.end.T.tolist(), found.behind.tolist()) == wanted
+    assert min(outcomes.values()) > 300

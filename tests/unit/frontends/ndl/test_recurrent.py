@@ -11,12 +11,13 @@ import pytest
 from frontends import ndl
 from graphc.builder import GraphBuilder
 from graphc.driver.prepare import prepare
+from graphc.ir.core import Operation
 from graphc.ops.nodes.layout import node_type
 from tests.support.sequences import compiled_for_sequences, evaluate_sequences, side_by_side
 
 PAGE = Path(__file__).parents[4] / "docs" / "ndl.md"
 SECTION = PAGE.read_text(encoding="utf-8").partition("## 9. ")[2].partition("\n## ")[0]
-PROGRAMS = dict(
+PROGRAMS: dict[str, str] = dict(
     zip(
         ("plain", "lstm"),
         re.findall(r"^```ndl\n(.*?)^```", SECTION, re.MULTILINE | re.DOTALL),
@@ -41,13 +42,13 @@ def test_a_recurrent_network_of_the_reference_is_computed(name: str, backend: st
     builder = loaded(PROGRAMS[name])
     rng = np.random.default_rng(0)
     leaves = {
-        op.result.name or "": rng.normal(0, 0.4, (node_type(op).rows, node_type(op).cols))
+        op.result.name or "": rng.normal(0, 0.4, size_of(op))
         for op in builder.model.graph.block
         if op.opdef.name == "node.parameter"
     }
     columns = sum(LENGTHS)
-    leaves["features"] = rng.normal(size=(node_type_rows(builder, "features"), columns))
-    labels = node_type_rows(builder, "labels")
+    leaves["features"] = rng.normal(size=(rows_of(builder, "features"), columns))
+    labels = rows_of(builder, "labels")
     leaves["labels"] = np.eye(labels)[:, rng.integers(0, labels, columns)]
     judged = evaluate_sequences(builder.model.graph, leaves, LENGTHS)
     call = compiled_for_sequences(builder.model, ("ce", "z"), backend=backend)
@@ -56,7 +57,13 @@ def test_a_recurrent_network_of_the_reference_is_computed(name: str, backend: st
     assert np.allclose(found["z"], judged["z"], rtol=1e-12, atol=1e-13)
 
 
-def node_type_rows(builder: GraphBuilder, name: str) -> int:
+def size_of(op: Operation) -> tuple[int, int]:
+    type = node_type(op)
+    assert isinstance(type.rows, int) and isinstance(type.cols, int)
+    return type.rows, type.cols
+
+
+def rows_of(builder: GraphBuilder, name: str) -> int:
     node = builder.find(name)
     assert node is not None
     return node_type(node.operation).rows or 0
