@@ -36,7 +36,7 @@ judge: $(VENV)/.installed-judge ## compare values and gradients with PyTorch, an
 	$(BIN)/python -m pytest -q tests/torch
 
 clean: ## remove the environment and everything made by these commands
-	rm -rf $(VENV) build dist examples/digits/out
+	rm -rf $(VENV) build dist examples/*/out
 	rm -rf .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -15,7 +15,7 @@ from graphc.driver.options import (
 )
 from graphc.frontend import frontend_for, network_class
 from graphc.learn.evaluate import DEFAULT_SIDE_BY_SIDE, evaluate_dataset
-from graphc.learn.learner import Learner
+from graphc.learn.learner import Learner, require_learner
 from graphc.learn.loop import EpochRecord, Progress, TrainingPlan, run_training
 from graphc.learn.schedule import Schedule
 from graphc.learn.step import TrainingStep, compile_training_step
@@ -163,7 +163,7 @@ def compile_training(
     From here on the network holds its parameters in the step's precision. Statistics must have
     been computed (`net.precompute`). Raises GraphcError for a bad network or option.
     """
-    _require_learner(learner)
+    require_learner(learner)
     options = CompileOptions(
         backend, parse_precision(precision), batch, verify, time=time, sequences=sequences
     )
@@ -221,7 +221,7 @@ def train(
     model = _model_of(network)
     _check_training(data, epochs)
     if learner is not None:
-        _require_learner(learner)
+        require_learner(learner)
     plan = TrainingPlan(
         epochs=epochs,
         minibatch=None
@@ -274,12 +274,6 @@ def _check_training(data: object, epochs: object) -> None:
         raise fail("argument-type", f"train requires arrays by name, got {type(data).__name__}")
     if not isinstance(epochs, int) or epochs < 0:
         raise fail("bad-value", f"epochs requires a whole number of at least 0, got {epochs!r}")
-
-
-def _require_learner(learner: object) -> None:
-    """For callers without a type checker."""
-    if not isinstance(learner, Learner):
-        raise fail("argument-type", f"a learner is required, got {type(learner).__name__}")
 
 
 def _schedule(given: Rates | None, option: str) -> Schedule | None:

@@ -167,8 +167,8 @@ class GraphBuilder:
     def precompute(self, **inputs: object) -> None:
         """Compute every Mean and InvStdDev node over a whole data set.
 
-        Each input is (samples, rows), a sparse one as `train` takes it. Nodes that have their value
-        keep it.
+        Each input is (samples, rows), or a list of sequences (steps, rows); a sparse one as `train`
+        takes it. Nodes that have their value keep it.
         """
         precompute(self.model, inputs)
 

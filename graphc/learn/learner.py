@@ -10,6 +10,8 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from graphc.support.diagnostics import fail
+
 
 @runtime_checkable
 class Learner(Protocol):
@@ -36,6 +38,15 @@ class Learner(Protocol):
     def observe(self, loss: float) -> None:
         """The loss per sample that a call found, before its update."""
         ...
+
+
+def require_learner(learner: object) -> None:
+    """GraphcError `argument-type` for anything else, such as a class of learners."""
+    if isinstance(learner, type):
+        name = learner.__name__
+        raise fail("argument-type", f"a learner is required, got the class {name}: write {name}(…)")
+    if not isinstance(learner, Learner):
+        raise fail("argument-type", f"a learner is required, got {type(learner).__name__}")
 
 
 def is_number(value: object, least: float, below: float) -> bool:

@@ -11,13 +11,14 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, repeat
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from graphc.ir.core import IRBuilder, Value
 from graphc.ir.types import DType, TensorType
-from graphc.learn.learner import Learner
+from graphc.learn.learner import Learner, require_learner
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import add, mul
 from graphc.ops.learners import LEARNERS
@@ -115,9 +116,8 @@ def minimize(
 
 def _check(learner: object, steps: object, tolerance: object) -> None:
     """For callers without a type checker too."""
-    if not isinstance(learner, Learner):
-        raise fail("argument-type", f"a learner is required, got {type(learner).__name__}")
-    if not isinstance(steps, int) or steps < 0:
+    require_learner(learner)
+    if not isinstance(steps, Integral) or steps < 0:
         raise fail("bad-value", f"steps requires a whole number of at least 0, got {steps!r}")
     if not isinstance(tolerance, int | float) or not 0 <= tolerance < math.inf:
         raise fail(

@@ -12,7 +12,7 @@ from graphc.driver.compile import bind, bounds_for, node_names
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import prepare
 from graphc.learn.evaluate import require_sums
-from graphc.learn.learner import Learner, is_number
+from graphc.learn.learner import Learner, is_number, require_learner
 from graphc.model.model import Model
 from graphc.ops.nodes.layout import find_node
 from graphc.ops.nodes.leaves import ParameterParams
@@ -102,6 +102,7 @@ class TrainingStep:
 
     @learner.setter
     def learner(self, learner: Learner) -> None:
+        require_learner(learner)
         compiled = self._learner
         if learner.rule != compiled.rule:
             raise fail(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from graphc.ir.core import IRBuilder, Value
@@ -9,6 +10,8 @@ from graphc.ir.types import DType, TensorType
 from graphc.ops.constant import full_like, iota
 from graphc.ops.elementwise import (
     EQUAL,
+    LESS,
+    absolute,
     add,
     cast,
     compare,
@@ -58,8 +61,11 @@ def log_softmax(b: IRBuilder, x: Value, axis: int) -> Value:
 
 
 def log_sum_exp(b: IRBuilder, x: Value, axes: Sequence[int]) -> Value:
-    """log Σ exp(x) over `axes`, without overflow."""
+    """log Σ exp(x) over `axes`, without overflow; infinite where the maximum is."""
     top = stop_gradient(b, reduce_max(b, x, axes))
+    # An infinite maximum is not subtracted: infinity minus infinity is nan.
+    is_finite = compare(b, LESS, absolute(b, top), full_like(b, math.inf, top))
+    top = select(b, is_finite, top, full_like(b, 0.0, top))
     terms = exp(b, sub(b, x, broadcast(b, top, _type(x).dims)))
     return add(b, top, log(b, reduce_sum(b, terms, axes)))
 

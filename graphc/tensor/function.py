@@ -189,8 +189,9 @@ class ArrayFunction:
         )
 
     def _in_precision(self, type: TensorType) -> TensorType:
-        convert = type.dtype.is_float and self.precision is not None
-        return type.with_dtype(self.precision) if convert and self.precision else type
+        if self.precision is None or not type.dtype.is_float:
+            return type
+        return type.with_dtype(self.precision)
 
     def _trace(self, arguments: Arguments) -> TracedFunction:
         trace = Trace(FUNCTION, arguments.default, self.precision, self.location)

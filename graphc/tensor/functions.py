@@ -6,7 +6,7 @@ numpy. `Tensor` has the operators and most of these as methods.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from graphc.support.diagnostics import fail
 from graphc.tensor import numeric
 from graphc.tensor.caller import caller_location
 from graphc.tensor.numeric import elementwise
-from graphc.tensor.promotion import PlainArray, named_type
+from graphc.tensor.promotion import PlainArray, element_type, named_type
 from graphc.tensor.shapes import Axes, a_shape, whole
 from graphc.tensor.tensor import absolute as absolute
 from graphc.tensor.tensor import add as add
@@ -266,12 +266,12 @@ def pad(x: Any, widths: Any, value: float = 0.0) -> Any:
 
 def zeros(shape: Any, dtype: Any = None) -> np.ndarray:
     """An array of zeros."""
-    return _constant(np.zeros(shape), dtype)
+    return _constant(lambda: np.zeros(a_shape(shape)), dtype)
 
 
 def ones(shape: Any, dtype: Any = None) -> np.ndarray:
     """An array of ones."""
-    return _constant(np.ones(shape), dtype)
+    return _constant(lambda: np.ones(a_shape(shape)), dtype)
 
 
 def full(shape: Any, value: Any, dtype: Any = None) -> Any:
@@ -279,27 +279,30 @@ def full(shape: Any, value: Any, dtype: Any = None) -> Any:
     if isinstance(value, Traced):
         repeated = broadcast_to(value, shape)
         return repeated if dtype is None else cast(repeated, dtype)
-    return _constant(np.full(shape, value), dtype)
+    return _constant(lambda: np.full(a_shape(shape), value), dtype)
 
 
 def arange(start: float, stop: float | None = None, step: float = 1, dtype: Any = None) -> Any:
     """start, start + step, … before stop; with one argument from 0 to before it."""
     first, end = (0, start) if stop is None else (start, stop)
-    return _constant(np.arange(first, end, step), dtype)
+    return _constant(lambda: np.arange(first, end, step), dtype)
 
 
 def eye(n: int, m: int | None = None, dtype: Any = None) -> np.ndarray:
     """n rows, m or n columns: 1 on the diagonal, 0 elsewhere."""
-    return _constant(np.eye(n, m), dtype)
+    return _constant(lambda: np.eye(n, m), dtype)
 
 
-def _constant(array: np.ndarray, dtype: object) -> np.ndarray:
-    if dtype is None:
-        return array.view(PlainArray)
+def _constant(make: Callable[[], np.ndarray], dtype: object) -> np.ndarray:
+    """The array in an element type; what numpy refuses is an error at the user's line."""
     try:
-        return array.astype(named_type(dtype).numpy)
+        array = make()
+        element_type(array.dtype)
+        return array.view(PlainArray) if dtype is None else array.astype(named_type(dtype).numpy)
     except TypeRuleError as problem:
         raise fail(problem.slug, problem.message, caller_location()) from None
+    except (TypeError, ValueError, ArithmeticError) as problem:
+        raise fail("argument-type", f"no such array: {problem}", caller_location()) from None
 
 
 abs = absolute

@@ -92,6 +92,8 @@ def check_gradient(
     atol + rtol |difference|, or where forward and reverse mode do not agree. Points where `f` has
     a kink fail rightly: move the arguments.
     """
+    if not 0 < step < np.inf:
+        raise fail("bad-value", f"step requires a finite number above 0, got {step!r}")
     base = as_function(f).with_precision("f64")
     leaves, structure = flatten(arguments)
     moving = [i for i, x in enumerate(leaves) if _is_float(x)]

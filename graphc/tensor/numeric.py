@@ -7,7 +7,8 @@ for shapes that do not fit. Shapes are integers here: a traced function is one f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from graphc.ir.core import IRBuilder, OpDef, Value
 from graphc.ir.types import DType, TensorType, TypeRuleError
@@ -217,9 +218,13 @@ def pool_maximum(b: IRBuilder, x: Value, n: int) -> Value:
 # --- movement ------------------------------------------------------------------------------------
 
 
-def permuted(b: IRBuilder, x: Value, axes: Sequence[int] | None) -> Value:
+def permuted(b: IRBuilder, x: Value, axes: object) -> Value:
     rank = type_of(x).rank
-    order = list(range(rank))[::-1] if axes is None else [one_axis(a, rank) for a in axes]
+    if axes is None:
+        order = list(range(rank))[::-1]
+    else:
+        given = axes if isinstance(axes, Iterable) else (axes,)
+        order = [one_axis(a, rank) for a in given]
     if sorted(order) != list(range(rank)):
         raise TypeRuleError(
             f"transpose requires each of the {rank} axes once, got {axes}", slug="bad-value"
@@ -277,13 +282,19 @@ def flipped(b: IRBuilder, x: Value, axis: Axes) -> Value:
     return reverse(b, x, some_axes(axis, type_of(x).rank))
 
 
-def padded(b: IRBuilder, x: Value, widths: object, value: float) -> Value:
+def padded(b: IRBuilder, x: Value, widths: object, value: Any) -> Value:
     """`value` around the elements: one width, one (before, after), or one such pair per axis."""
     rank = type_of(x).rank
     pairs = _pad_widths(widths, rank)
     if any(min(pair) < 0 for pair in pairs):
         raise TypeRuleError(f"pad requires widths of at least 0, got {widths}", slug="bad-value")
-    return pad(b, x, [p[0] for p in pairs], [p[1] for p in pairs], value=float(value))
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise TypeRuleError(
+            f"pad requires a number to fill with, got {value!r}", slug="argument-type"
+        ) from None
+    return pad(b, x, [p[0] for p in pairs], [p[1] for p in pairs], value=number)
 
 
 def _pad_widths(widths: object, rank: int) -> list[tuple[int, int]]:

@@ -92,7 +92,13 @@ def number_as(number: Number, type: DType) -> bool | int | float:
     if type is DType.I1:
         return bool(number)
     if type.is_float:
-        return float(number)
+        try:
+            return float(number)
+        except OverflowError:
+            raise TypeRuleError(
+                f"requires a number that fits {type}, got a whole number that is too large",
+                slug="bad-value",
+            ) from None
     whole = int(number)
     info = np.iinfo(type.numpy)
     if not info.min <= whole <= info.max:

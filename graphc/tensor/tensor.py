@@ -369,14 +369,19 @@ def divide(x: Any, y: Any) -> Any:
 
 def power(x: Any, exponent: Any) -> Any:
     """x to a power; whole constant exponents are products, 0.5 is a square root."""
-    if is_number(exponent) and float(exponent) == 0.5:
+    if is_number(exponent) and exponent == 0.5:
         return floats(elementwise(functions.SQRT), x)
-    if is_number(exponent) and float(exponent).is_integer():
-        whole = int(exponent)
-        if abs(whole) <= numeric.MAX_PRODUCTS:
-            kind = numbers if isinstance(exponent, int | np.integer) and whole >= 0 else floats
-            return kind(lambda b, v: numeric.whole_power(b, v, whole), x)
-    return floats(numeric.general_power, x, exponent)
+    whole = _products(exponent) if is_number(exponent) else None
+    if whole is None:
+        return floats(numeric.general_power, x, exponent)
+    kind = numbers if isinstance(exponent, int | np.integer) and whole >= 0 else floats
+    return kind(lambda b, v: numeric.whole_power(b, v, whole), x)
+
+
+def _products(exponent: Any) -> int | None:
+    """A plain number as the exponent of a power by products; None for any other power."""
+    is_small = -numeric.MAX_PRODUCTS <= exponent <= numeric.MAX_PRODUCTS
+    return int(exponent) if is_small and exponent % 1 == 0 else None
 
 
 def negative(x: Any) -> Any:

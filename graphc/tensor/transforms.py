@@ -189,10 +189,15 @@ def _one_like(wanted: object, given: object, what: str) -> object:
     dtype, shape = _element_and_shape(wanted)
     if dtype.kind != "f":
         return None
-    if _element_and_shape(given)[1] != shape:
+    found_dtype, found_shape = _element_and_shape(given)
+    if found_dtype.kind not in "fiub":
+        raise fail(
+            "argument-type", f"{what} requires numbers, got {found_dtype}", caller_location()
+        )
+    if found_shape != shape:
         raise fail(
             "shape-mismatch",
-            f"{what} requires shape {shape}, got {_element_and_shape(given)[1]}",
+            f"{what} requires shape {shape}, got {found_shape}",
             caller_location(),
         )
     return given if isinstance(given, Traced) else np.asarray(given, dtype)

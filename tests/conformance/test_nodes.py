@@ -11,6 +11,7 @@ from graphc.ir.types import DType
 from graphc.ops.nodes import OPS
 from graphc.passes.expand_nodes import ExpandNodes
 from graphc.passes.infer_shapes import InferShapes
+from graphc.passes.manager import Pass
 from graphc.support.diagnostics import GraphcError
 from tests.conformance.check import BACKEND_NAMES
 from tests.conformance.node_check import FLOATS, check_node
@@ -54,7 +55,7 @@ def test_a_delay_is_refused_where_samples_are_no_steps_of_sequences(
     x = builder.apply("input", settings={"rows": 2}, name="x")
     builder.apply(row.op, [x], name="v")
     options = CompileOptions(backend)
-    passes = [InferShapes(), ExpandNodes(("v",))]
+    passes: list[Pass] = [InferShapes(), ExpandNodes(("v",))]
     with pytest.raises(GraphcError) as caught:
         bind(builder.model, lambda _m, _o: passes, options)
     assert [d.slug for d in caught.value.diagnostics] == ["bad-option"]

@@ -148,6 +148,41 @@ def test_a_network_without_memory_takes_sequences_where_time_is_asked_for() -> N
     assert results["l"] == pytest.approx(sum(LENGTHS), rel=1e-6)
 
 
+WORDS = """
+    words = Input(20, tag=feature)
+    labels = Input(2, tag=label)
+    E = Parameter(4, 20, init=gaussian, initValueScale=5)
+    R = Parameter(4, 4, init=gaussian, initValueScale=5)
+    O = Parameter(2, 4, init=gaussian, initValueScale=5)
+    past = PastValue(4, h)
+    word = Times(E, words)
+    memory = Times(R, past)
+    s = Plus(word, memory)
+    h = Tanh(s)
+    z = Times(O, h, tag=output)
+    ce = CrossEntropyWithSoftmax(labels, z, tag=criterion)
+"""
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_sparse_sequences_are_the_dense_ones(backend: str) -> None:
+    rng = np.random.default_rng(4)
+    indices = [rng.integers(0, 20, n) for n in LENGTHS]
+    sparse = [(i, np.arange(len(i) + 1)) for i in indices]
+    dense = [np.eye(20)[i] for i in indices]
+    labels = sequences()["labels"]
+    found: list[dict[str, Array]] = []
+    for text, words in ((WORDS, dense), (WORDS.replace("= Input(20", "= SparseInput(20"), sparse)):
+        net = network(text)
+        step = step_of(net, backend=backend, time=8, sequences=4)
+        for carry in (False, True, True):
+            step(words=words, labels=labels, carry=carry)
+        gc.train(net, {"words": words, "labels": labels}, minibatch=3, learning_rate=0.1, epochs=2)
+        found.append({name: np.array(value) for name, value in net.parameters.items()})
+    for name, value in found[0].items():
+        close(found[1][name], value, "f32")
+
+
 # --- sequences that go on ------------------------------------------------------------------------
 
 

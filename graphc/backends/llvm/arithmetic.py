@@ -2,7 +2,7 @@
 
 All operands of a word have the same number of lanes; whoever writes a loop splats what is the same
 for every lane. No fast-math flags: each word is one rounding, so vector bodies and scalar tails
-agree exactly. `fma` is the one private word, used by the mathematical functions only.
+agree exactly. `fma` is the one private word, for the mathematical functions and sums of products.
 """
 
 from __future__ import annotations

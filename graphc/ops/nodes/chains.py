@@ -1,10 +1,11 @@
 """Criteria over whole sequences: the linear-chain conditional random field.
 
 Where columns are steps of sequences, each sequence is a chain, and a loop over time runs along all
-of them. Where they are plain samples, the minibatch is one sequence. Then the forward algorithm's recurrence over time is a product of matrices in the semiring (logadd, +).
+of them: the forward algorithm, T·L² for L labels. Where they are plain samples, the minibatch is
+one chain. Then the recurrence over time is a product of matrices in the semiring (logadd, +).
 Products may be bracketed at will, so the chain is multiplied in pairs, in log2(T) rounds over the
 largest T of a call; steps that a call does not have are the identity (Särkkä and García-Fernández,
-"Temporal parallelization of Bayesian smoothers", 2021). The work is T·L³ for L labels.
+"Temporal parallelization of Bayesian smoothers", 2021). The work is T·L³.
 """
 
 from __future__ import annotations

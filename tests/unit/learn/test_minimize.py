@@ -120,6 +120,7 @@ def test_a_loss_that_is_no_number_ends_it() -> None:
     ("change", "message"),
     [
         ({"learner": 0.1}, "a learner is required, got float"),
+        ({"learner": gc.SGD}, r"got the class SGD: write SGD\("),
         ({"steps": -1}, "steps requires a whole number"),
         ({"steps": 1.5}, "steps requires a whole number"),
         ({"tolerance": float("nan")}, "tolerance requires a finite number"),

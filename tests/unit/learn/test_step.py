@@ -177,6 +177,9 @@ def test_a_network_that_cannot_be_trained_says_why(text: str, slug: str, message
 def test_a_learner_has_to_be_one() -> None:
     with pytest.raises(gc.GraphcError, match="a learner is required, got float"):
         gc.compile_training(classifier(), learner=0.1)  # type: ignore[arg-type]
+    step = gc.compile_training(classifier(), learner=gc.SGD(learning_rate=1), backend="numpy")
+    with pytest.raises(gc.GraphcError, match="got the class SGD"):
+        step.learner = gc.SGD  # type: ignore[assignment]  # that is the mistake
 
 
 def test_a_step_says_when_its_network_was_compiled_for_another_precision() -> None:

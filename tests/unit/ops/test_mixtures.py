@@ -127,6 +127,15 @@ def test_far_from_all_means_it_does_not_underflow() -> None:
     np.testing.assert_allclose(computed(net, "v", leaves, 1), [[expected]], rtol=1e-12)
 
 
+def test_where_every_density_is_zero_it_is_minus_infinity_and_not_nan() -> None:
+    net = network(nodes(2, 1, "1"))
+    leaves = {name: np.zeros((2, 1)) for name in ("p", "m", "s")}
+    leaves["x"] = np.array([[0.0, 1e200, np.inf]])
+    found = computed(net, "v", leaves, 3)
+    assert np.isfinite(found[0, 0])
+    assert np.isneginf(found[0, 1:]).all()
+
+
 def test_over_no_samples_it_has_no_columns() -> None:
     net = network(nodes(2, 3, "1"))
     assert computed(net, "v", values(2, 3, 1, 0), 0).shape == (1, 0)

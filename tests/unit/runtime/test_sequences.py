@@ -406,7 +406,7 @@ def plain_layout(
 def test_flags_mean_what_a_plain_reading_says(carry: bool) -> None:
     rng = np.random.default_rng(5)
     outcomes = {True: 0, False: 0}
-    for _ in range(4000):
+    for _ in range(1500):
         time, slots = rng.integers(1, 5), rng.integers(1, 3)
         flags = rng.choice([0, 1, 2, 3, 12], (time, slots), p=[0.2, 0.25, 0.2, 0.2, 0.15])
         behind = rng.integers(0, 3, slots) if carry else np.zeros(slots, int)
@@ -418,4 +418,4 @@ def test_flags_mean_what_a_plain_reading_says(carry: bool) -> None:
             continue
         found = layout_of_flags(flags, behind, carry)
         assert (found.begin.T.tolist(), found.end.T.tolist(), found.behind.tolist()) == wanted
-    assert min(outcomes.values()) > 300
+    assert min(outcomes.values()) > 100

@@ -349,3 +349,27 @@ def test_unknown_backends_and_precisions_are_errors() -> None:
         gc.function(lambda x: x, backend="numpi")
     with pytest.raises(gc.GraphcError, match="bad-option"):
         gc.function(lambda x: x, precision="f16")
+
+
+TEXT: Any = "text"
+FRACTION: Any = 2.5
+ONE_AXIS: Any = 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: x + 10**400,
+        lambda x: x ** (10**400),
+        lambda x: gc.transpose(x, ONE_AXIS),
+        lambda x: gc.pad(x, 1, TEXT),
+        lambda _x: gc.zeros(-1),
+        lambda _x: gc.ones(TEXT),
+        lambda _x: gc.full(3, TEXT),
+        lambda _x: gc.eye(FRACTION),
+        lambda _x: gc.arange(0, 10, 0),
+    ],
+)
+def test_a_bad_number_or_shape_is_our_error_and_not_pythons(call: Callable[[Any], Any]) -> None:
+    with pytest.raises(gc.GraphcError):
+        gc.function(call)(X)

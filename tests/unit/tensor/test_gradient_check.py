@@ -57,3 +57,9 @@ def test_a_kink_is_found() -> None:
 def test_something_has_to_be_differentiable() -> None:
     with pytest.raises(gc.GraphcError, match="an argument of floats"):
         gc.check_gradient(lambda x: x, np.arange(3))
+
+
+@pytest.mark.parametrize("step", [0.0, -1e-6, np.nan])
+def test_a_step_has_to_be_above_zero(step: float) -> None:
+    with pytest.raises(gc.GraphcError, match="step requires a finite number above 0"):
+        gc.check_gradient(lambda x: x, 1.0, step=step)

@@ -242,6 +242,8 @@ def test_cotangents_and_tangents_fit_what_they_belong_to() -> None:
         pullback(X)
     with pytest.raises(gc.GraphcError, match=r"shape-mismatch.*\(4,\), got \(2,\)"):
         pullback((X, X[:2]))
+    with pytest.raises(gc.GraphcError, match="requires numbers"):
+        pullback((X, "text"))
     with pytest.raises(gc.GraphcError, match="tuple of tangents"):
         gc.jvp(lambda x: x, X, X)  # type: ignore[arg-type]  # that is the mistake
     with pytest.raises(gc.GraphcError, match=r"shape-mismatch.*\(4,\), got \(\)"):
