@@ -27,7 +27,7 @@ def _expand_training(
     one = full_like(b, 1.0, rate)
     kept = broadcast(b, div(b, one, sub(b, one, rate)), dims)
     keep = keep_mask(b, dims, rate, seed=call.seed, stream=call.stream(op), step=call.step)
-    return select(b, keep, mul(b, x, kept), full_like(b, 0.0, x))
+    return mul(b, x, select(b, keep, kept, full_like(b, 0.0, x)))
 
 
 DROPOUT = node_def(
