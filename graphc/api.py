@@ -20,6 +20,7 @@ from graphc.learn.loop import EpochRecord, Progress, TrainingPlan, run_training
 from graphc.learn.schedule import Schedule
 from graphc.learn.step import TrainingStep, compile_training_step
 from graphc.model.model import Model, load_model
+from graphc.passes.loop_gradient import Recompute
 from graphc.runtime.executable import Executable
 from graphc.support.diagnostics import fail
 from graphc.support.files import read_regular_file
@@ -109,6 +110,7 @@ def compile(
     batch: int = DEFAULT_BATCH,
     time: int = 0,
     sequences: int = 1,
+    recompute: Recompute = "auto",
     verify: bool = False,
 ) -> Executable:
     """A callable that computes `outputs`, by default the network's output nodes.
@@ -119,6 +121,8 @@ def compile(
     time       for sequences: bound on their steps, 64 if a network that looks along time is
                compiled without it; `sequences`: on how many lie side by side in a call. Beyond them
                a call recompiles too
+    recompute  for gradients of recurrent networks, "none", "auto" or "all": what is computed again
+               to save memory (docs/sequences.md)
 
     `exe(features=x)` takes one array (N, rows) per input and gives one (N, rows) per output; a 1x1
     output is a scalar, a parameter's gradient has its shape (rows, cols). A sparse input takes what
@@ -129,7 +133,13 @@ def compile(
     """
     model = _model_of(network)
     options = CompileOptions(
-        backend, parse_precision(precision), batch, verify, time=time, sequences=sequences
+        backend,
+        parse_precision(precision),
+        batch,
+        verify,
+        time=time,
+        sequences=sequences,
+        recompute=recompute,
     )
     wanted, of = _names(outputs), _names(gradients)
     return bind(model, lambda m, o: evaluation_passes(m, wanted, of, o), options)
@@ -145,6 +155,7 @@ def compile_training(
     criterion: str | None = None,
     dropout: float = 0.0,
     seed: int = 0,
+    recompute: Recompute = "auto",
     backend: str = DEFAULT_BACKEND,
     precision: str = "f32",
     verify: bool = False,
@@ -159,13 +170,20 @@ def compile_training(
     criterion  the node to minimise, by default the first criterion node
     dropout    share of elements that Dropout nodes set to zero, `step.dropout_rate` from then on;
                `seed` decides which they are
+    recompute  as in `compile`
 
     From here on the network holds its parameters in the step's precision. Statistics must have
     been computed (`net.precompute`). Raises GraphcError for a bad network or option.
     """
     require_learner(learner)
     options = CompileOptions(
-        backend, parse_precision(precision), batch, verify, time=time, sequences=sequences
+        backend,
+        parse_precision(precision),
+        batch,
+        verify,
+        time=time,
+        sequences=sequences,
+        recompute=recompute,
     )
     return compile_training_step(
         _model_of(network), learner, options, criterion=criterion, dropout=dropout, seed=seed
@@ -192,6 +210,7 @@ def train(
     dropout: Rates = 0.0,
     time: int = 0,
     truncate: int = 0,
+    recompute: Recompute = "auto",
     criterion: str | None = None,
     shuffle: bool = True,
     seed: int = 0,
@@ -209,7 +228,8 @@ def train(
     by side in an update, by default 16; a sample is a step of one, and rates are per sample or for
     a minibatch of average length.
     `truncate=K` updates after every K steps, going on from the values that the steps before had
-    (truncated backpropagation through time); 0 goes through whole sequences.
+    (truncated backpropagation through time); 0 goes through whole sequences. `recompute` as in
+    `compile`.
 
     Rates and sizes are a number, one number per epoch, or text such as `0.5:0.2*20:0.1`. Rates and
     momentum are for a minibatch or, in their other form, per sample; `learner` is given in place
@@ -239,7 +259,9 @@ def train(
         seed=seed,
         truncate=truncate,
     )
-    options = CompileOptions(backend=backend, precision=parse_precision(precision), time=time)
+    options = CompileOptions(
+        backend=backend, precision=parse_precision(precision), time=time, recompute=recompute
+    )
     return run_training(model, data, plan, options, progress or Progress())
 
 

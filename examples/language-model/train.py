@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -127,12 +127,15 @@ def run(
 
 def main() -> int:
     arguments = _parse()
+    settings = (ON_TEXT if arguments.text else ON_CHAIN)[arguments.network]
+    if arguments.rate:
+        settings = replace(settings, rate=arguments.rate)
     if arguments.text is None:
-        chain = make_chain()
-        texts = chain_texts(chain, 40000)
+        chain = make_chain(60, 4)
+        texts = chain_texts(chain, 60000)
         numbers = np.array([int(w[1:]) for w in texts["test"]])
         print(f"the chain itself has perplexity {chain.perplexity(numbers):.2f} on the test text")
-        run(arguments.network, texts, ON_CHAIN[arguments.network], arguments.epochs or 8, 150, 10)
+        run(arguments.network, texts, settings, arguments.epochs or 8, 150, 10)
         return 0
     try:
         texts = read_text(arguments.text)
@@ -141,7 +144,7 @@ def main() -> int:
         return 3
     if arguments.words:
         texts["train"] = texts["train"][: arguments.words]
-    run(arguments.network, texts, ON_TEXT[arguments.network], arguments.epochs or 10, 10000, 50)
+    run(arguments.network, texts, settings, arguments.epochs or 10, 10000, 50)
     return 0
 
 
@@ -150,6 +153,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("network", choices=("rnn", "lstm"))
     parser.add_argument("--text", type=Path, help="folder with *train.txt, *valid.txt, *test.txt")
     parser.add_argument("--epochs", type=int)
+    parser.add_argument("--rate", help="learning rate for a word, by epochs")
     parser.add_argument("--words", type=int, help="learn from so many words of the text only")
     return parser.parse_args()
 

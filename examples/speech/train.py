@@ -110,7 +110,8 @@ def main() -> int:
         return 3
     cells = arguments.cells or (100 if arguments.an4 else 30)
     epochs = arguments.epochs or (15 if arguments.an4 else 12)
-    reached = run(corpus, cells, epochs, arguments.rate)
+    rate = arguments.rate or ("0.0005*8:0.0002*4:0.00005" if arguments.an4 else "0.004*8:0.001")
+    reached = run(corpus, cells, epochs, rate)
     print(f"{reached:.2%} of the held-out frames are given a wrong state")
     return 0
 
@@ -126,7 +127,7 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--cells", type=int, help="of the LSTM, in each direction")
-    parser.add_argument("--rate", default="0.002*8:0.0007*4:0.0002", help="for a frame")
+    parser.add_argument("--rate", help="learning rate for a frame, by epochs")
     return parser.parse_args()
 
 

@@ -246,11 +246,21 @@ def _example(signature: Signature) -> list[str]:
     return [
         f"  int64_t {', '.join(f'{n} = {size}' for n, size in _example_sizes(signature).items())};",
         *[f"  {line}" for line in arrays],
+        *_example_tables(signature, found),
         f"  void *arena = aligned_alloc(64, (size_t)({name}_arena_bytes() / 64 + 1) * 64);",
         f"  int32_t code = {name}_run({arguments});",
         f"  if (code != 0) puts({name}_status(code));",
         "  free(arena);",
     ]
+
+
+def _example_tables(signature: Signature, found: Sequence[Port]) -> list[str]:
+    """All slots full: they begin at 0, as the array does, and end at t."""
+    if signature.sequences is None:
+        return []
+    end = next(p.identifier for p in found if p.source.name == signature.sequences.end)
+    time, slots = counts(signature)
+    return [f"  for (int i = 0; i < {time} * {slots}; i++) {end}[i] = (int32_t){time};"]
 
 
 def _example_sizes(signature: Signature) -> dict[str, int]:

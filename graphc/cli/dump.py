@@ -15,6 +15,7 @@ from graphc.cli.options import (
     define_option,
     macros_option,
     precision_option,
+    recompute_option,
     sequence_options,
 )
 from graphc.cli.terminal import Terminal, common_options
@@ -34,6 +35,7 @@ from graphc.ops import default_context
 from graphc.ops.nodes.layout import node_type
 from graphc.ops.nodes.statistics import StatisticParams
 from graphc.passes import PASSES
+from graphc.passes.loop_gradient import Recompute
 from graphc.passes.manager import Pass
 from graphc.support.diagnostics import fail, suggestion
 
@@ -77,6 +79,7 @@ Examples:
     help="The largest number of samples in a call.",
 )
 @sequence_options
+@recompute_option
 @click.option("--print-locations", is_flag=True, help="Print where each operation came from.")
 @click.option("--timing", is_flag=True, help="Print what each pass did, on stderr.")
 @precision_option
@@ -96,6 +99,7 @@ def command(
     bound: int,
     time: int,
     sequences: int,
+    recompute: Recompute,
     print_locations: bool,
     timing: bool,
     precision: str,
@@ -124,6 +128,7 @@ def command(
         verify=True,
         time=time,
         sequences=sequences,
+        recompute=recompute,
     )
     infer(network)
     pretend_statistics(network)

@@ -16,6 +16,7 @@ from typing import TypeVar
 import click
 
 from graphc.driver.options import DEFAULT_TIME, MOST_COLUMNS
+from graphc.passes.loop_gradient import RECOMPUTE
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -204,4 +205,13 @@ sequence_options = stack(
         metavar="S",
         help="The most sequences side by side in a call.",
     ),
+)
+
+recompute_option = click.option(
+    "--recompute",
+    type=click.Choice(RECOMPUTE),
+    default="auto",
+    show_default=True,
+    help="What gradients of recurrent networks compute again to save memory: nothing, what costs "
+    "next to nothing, or all.",
 )

@@ -24,7 +24,7 @@ from graphc.ir.core import Function, Module, RegionKind, Value
 from graphc.ir.evaluate import evaluate
 from graphc.ir.parser import parse_module
 from graphc.ir.printer import print_module
-from graphc.ir.types import TensorType
+from graphc.ir.types import TensorType, sizes_with_products
 from graphc.ir.verifier import verify_module
 from graphc.model.model import Model
 from graphc.ops import default_context
@@ -165,14 +165,15 @@ def pick_function(module: Module, name: str | None) -> Function:
 
 
 def choose_sizes(module: Module, given: Mapping[str, int]) -> dict[str, int]:
-    """The size of every dim of the module, within its bound."""
-    dims = {d.name: d.bound for d in module.dims}
+    """The size of every dim of the module, within its bound; of products what follows."""
+    dims = {d.name: d.bound for d in module.dims if not d.factors}
     for name, size in given.items():
         if name not in dims:
             raise fail("bad-option", f"the module has no dim {name}{suggestion(name, dims)}")
         if not 0 <= size <= dims[name]:
             raise fail("bad-option", f"--size {name} requires 0 to {dims[name]}, got {size}")
-    return {name: given.get(name, min(DEFAULT_SIZE, bound)) for name, bound in dims.items()}
+    sizes = {name: given.get(name, min(DEFAULT_SIZE, bound)) for name, bound in dims.items()}
+    return sizes_with_products(sizes, module.dims)
 
 
 def random_argument(value: Value, seed: int, index: int, sizes: Mapping[str, int]) -> np.ndarray:

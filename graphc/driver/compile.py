@@ -112,7 +112,7 @@ def evaluation_passes(
     names = node_names(model, outputs or default_outputs(model))
     wanted = node_names(model, gradients)
     bounds = bounds_for(model, names, options)
-    return pipelines.evaluation(names, wanted, options.precision, bounds)
+    return pipelines.evaluation(names, wanted, options.precision, bounds, options.recompute)
 
 
 def bounds_for(model: Model, names: Sequence[str], options: CompileOptions) -> pipelines.Bounds:

@@ -10,6 +10,7 @@ from graphc.ir.core import Module
 from graphc.ir.types import DType
 from graphc.ops.nodes.sequence_columns import SEQUENCES_DIM, TIME_DIM
 from graphc.passes.expand_nodes import DEFAULT_ENTRIES, ENTRIES_DIM, SAMPLES_DIM
+from graphc.passes.loop_gradient import RECOMPUTE, Recompute
 from graphc.passes.manager import Pass
 from graphc.support.diagnostics import fail, suggestion
 
@@ -39,6 +40,7 @@ class CompileOptions:
                looks along time and none where it does not
     sequences  bound on the number of sequences side by side
     carry      sequences go on from one call to the next
+    recompute  what gradients of loops compute again to save memory: a name of `RECOMPUTE`
     """
 
     backend: str = DEFAULT_BACKEND
@@ -50,6 +52,7 @@ class CompileOptions:
     time: int = 0
     sequences: int = 1
     carry: bool = False
+    recompute: Recompute = "auto"
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
@@ -66,6 +69,9 @@ class CompileOptions:
         if not _is_whole(self.sequences) or not 1 <= self.sequences <= MOST_COLUMNS:
             message = f"sequences requires 1 to {MOST_COLUMNS}, got {self.sequences!r}"
             raise fail("bad-option", message)
+        if self.recompute not in RECOMPUTE:
+            modes = ", ".join(RECOMPUTE)
+            raise fail("bad-option", f"recompute is one of {modes}, got {self.recompute!r}")
         if self.time * self.sequences > MOST_COLUMNS:
             message = f"at most {MOST_COLUMNS} columns, got {self.time} steps x {self.sequences}"
             raise fail("bad-option", message)

@@ -10,6 +10,7 @@ from graphc.passes import pipeline
 from graphc.passes.apply_learner import ApplyLearner
 from graphc.passes.expand_nodes import DEFAULT_ENTRIES, ExpandNodes
 from graphc.passes.infer_shapes import InferShapes
+from graphc.passes.loop_gradient import Recompute
 from graphc.passes.manager import Pass
 from graphc.passes.synthesize_gradient import SynthesizeGradient
 
@@ -59,12 +60,16 @@ def expansion(outputs: Sequence[str], dtype: DType, bounds: Bounds) -> list[Pass
 
 
 def evaluation(
-    outputs: Sequence[str], gradients: Sequence[str], dtype: DType, bounds: Bounds
+    outputs: Sequence[str],
+    gradients: Sequence[str],
+    dtype: DType,
+    bounds: Bounds,
+    recompute: Recompute = "auto",
 ) -> list[Pass]:
     """Compute `outputs`, and the gradients of the first one's sum."""
     passes = expansion(outputs, dtype, bounds)
     if gradients:
-        passes.append(SynthesizeGradient(outputs[0], tuple(gradients)))
+        passes.append(SynthesizeGradient(outputs[0], tuple(gradients), recompute))
     return passes + pipeline(OPTIMISE)
 
 
@@ -77,13 +82,14 @@ def training(
     learner: str,
     l2: float,
     seed: int = 0,
+    recompute: Recompute = "auto",
 ) -> list[Pass]:
     """A training step: `outputs` (the criterion first), and the update of `trained`.
 
     seed  of what is random in the network while it is trained
     """
     passes: list[Pass] = [InferShapes(), bounds.expand(outputs, dtype, training=True, seed=seed)]
-    passes += [SynthesizeGradient(outputs[0], tuple(trained)), ApplyLearner(learner, l2)]
+    passes += [SynthesizeGradient(outputs[0], tuple(trained), recompute), ApplyLearner(learner, l2)]
     return passes + pipeline(OPTIMISE)
 
 

@@ -169,6 +169,7 @@ def training_passes(
         learner=learner.rule,
         l2=learner.l2,
         seed=int(seed),
+        recompute=options.recompute,
     )
     return outputs, passes
 

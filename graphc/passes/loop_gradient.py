@@ -48,6 +48,8 @@ all   everything: the loop keeps what it carries and nothing else
 The memory is that of the stacks: T times the bytes of every value that is kept of a step.
 """
 
+RECOMPUTE: tuple[Recompute, ...] = ("auto", "none", "all")
+
 _FREE = (Fill, Position, Extent, Broadcast, View)
 _LIGHT = frozenset(
     {

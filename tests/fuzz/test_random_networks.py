@@ -10,12 +10,16 @@ import sys
 import pytest
 
 from graphc.builder import Node
+from graphc.ir.core import Operation
 from graphc.ir.types import DType
 from graphc.ops import default_context
+from graphc.ops.nodes.delays import DELAYS
 from graphc.ops.nodes.layout import node_type
+from graphc.passes.expand_nodes import inputs_of
+from graphc.support.graphs import strongly_connected_components
 from tests.support.compiling import load_backend
 from tests.support.network_judge import computed, expectations, gradient_problem
-from tests.support.random_networks import SAMPLE_COUNTS, random_network
+from tests.support.random_networks import SAMPLE_COUNTS, RandomNetwork, random_network
 
 NETWORKS = 1000  # judged on every backend in every run of the tests
 CHUNKS = 20
@@ -80,6 +84,27 @@ def test_the_networks_have_every_operation_and_every_kind_of_size() -> None:
         for form in ("equal", "row", "column", "tiled column", "number", "flipped")
     }
     assert "plus fewer columns" in forms
+
+
+def test_many_of_the_networks_with_samples_have_cycles() -> None:
+    networks = [n for n in map(random_network, range(300)) if n is not None]
+    sampled = [n for n in networks if n.with_samples]
+    loops = {n.seed: [k for k in map(_direction, _components(n)) if k] for n in sampled}
+    assert sum(map(bool, loops.values())) >= len(sampled) / 3
+    assert any({"past_value", "future_value"} <= set(found) for found in loops.values())
+    lengths = [n.lengths for n in sampled if n.lengths]
+    assert any(len(set(each)) > 1 for each in lengths)
+    assert {n.slots for n in sampled if n.lengths} == {1, 2, 3}
+
+
+def _components(network: RandomNetwork) -> list[list[Operation]]:
+    return strongly_connected_components(network.builder.model.graph.block, inputs_of)
+
+
+def _direction(component: list[Operation]) -> str:
+    """The kind of delay of a cycle; '' for a node that is in none."""
+    delays = [op for op in component if len(component) > 1 and op.opdef in DELAYS]
+    return delays[0].opdef.name.removeprefix("node.") if delays else ""
 
 
 def _broadcasting(node: Node) -> list[str]:

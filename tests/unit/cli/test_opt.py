@@ -203,3 +203,15 @@ def test_source_of_what_has_no_memory_plan_is_refused(backend: str, passes: str)
     assert done.code == 3
     assert "error[invariant]" in done.err
     assert "`-p kernels`" in done.err
+
+
+def test_a_product_of_dims_has_the_size_that_follows(tmp_path: Path) -> None:
+    path = tmp_path / "f.gir"
+    path.write_text(
+        "dim T <= 4\ndim S <= 4\ndim N = T * S\n"
+        "func @f(%x: tensor<TxSxf32> input) -> (y: tensor<Nxf32>) {\n"
+        "  %y = reshape %x {dims = [N]} : tensor<Nxf32>\n  return %y\n}\n"
+    )
+    done = graphc("opt", path, "--run", "--inputs", "seed:1", "--size", "T=2")
+    assert "y: float32[6]" in done.out
+    assert graphc("opt", path, "--run", "--inputs", "seed:1", "--size", "N=2").code == 2

@@ -272,6 +272,24 @@ def test_the_library_of_a_recurrent_network_takes_steps_and_sequences(tmp_path: 
         np.testing.assert_allclose(out[: len(array), s], array, rtol=1e-5)
 
 
+@pytest.mark.llvm
+@needs_compiler
+def test_the_header_of_a_recurrent_network_has_an_example_that_runs(tmp_path: Path) -> None:
+    paths = emit(recurrent()[0], request(tmp_path / "net", "obj", "header"), CompileOptions(time=8))
+    example = paths["header"].read_text().split("Example:\n")[1].split(" *\n")[0]
+    lines = [line.removeprefix(" *") for line in example.splitlines()]
+    (tmp_path / "use.c").write_text(
+        '#include <stdio.h>\n#include <stdlib.h>\n#include "net.h"\nint main(void) {\n'
+        + "\n".join(lines)
+        + "\n  return code;\n}\n"
+    )
+    compiler = find_compiler()
+    assert compiler is not None
+    command = [compiler.path, *compiler.extra, "-std=c11", "-Wall", "-Werror", "use.c", "net.o"]
+    subprocess.run([*command, "-o", "use"], cwd=tmp_path, check=True)
+    assert subprocess.run([str(tmp_path / "use")], check=False).returncode == 0
+
+
 def test_the_python_source_of_a_recurrent_network_takes_the_tables(tmp_path: Path) -> None:
     model, wanted, inputs = recurrent()
     options = CompileOptions(time=STEPS, sequences=SLOTS)
