@@ -118,6 +118,7 @@ def _delay(name: str) -> tuple[WrongUse, ...]:
         ("argument-count", f"y = «{name}(4)»"),
         ("bad-value", f"y = {name}(4, x4, timeStep=«0»)"),
         ("bad-value", f"y = {name}(4, x4, timeStep=«1.5»)"),
+        ("limit", f"y = «{name}(4, x4, timeStep=20000)»"),
         ("bad-option", f"y = {name}(4, x4, «step»=2)"),
         ("argument-type", f'y = {name}(4, «"x4"»)'),
         ("argument-type", f"y = {name}(«x4», x4)"),

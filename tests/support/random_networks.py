@@ -165,7 +165,7 @@ class _Growth:
             rule(self)
         except _Unsuitable:
             for entry in reversed(self.entries[before:]):
-                self.leaves.pop(entry.node.name)
+                self.leaves.pop(entry.node.name, None)  # none for a node of a cycle
                 self.builder.model.values.pop(entry.node.name, None)
                 self.builder.remove(entry.node)
             del self.entries[before:]

@@ -14,6 +14,9 @@ from graphc.ir.types import SAMPLES, MatrixType, Type, TypeRuleError
 from graphc.ops.nodes.layout import NodeParams, matrix, node_def
 from graphc.ops.nodes.sequence_columns import SequenceColumns
 
+MAX_STEPS = 10_000
+"""Most steps that a delay looks away; a cycle carries a value for each of them."""
+
 
 @dataclass(frozen=True)
 class DelayParams(NodeParams):
@@ -31,6 +34,10 @@ def _infer_delay(types: Sequence[Type], params: DelayParams) -> Sequence[Type]:
         raise TypeRuleError(
             "requires rows of at least 0 and a time step of at least 1, "
             f"got {params.rows} and {params.time_step}"
+        )
+    if params.time_step > MAX_STEPS:
+        raise TypeRuleError(
+            f"requires a time step of at most {MAX_STEPS}, got {params.time_step}", slug="limit"
         )
     if x.cols is not None and not x.has_samples:
         raise TypeRuleError(f"requires a node with one column per time step, got {x}", operand=0)

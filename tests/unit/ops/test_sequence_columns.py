@@ -298,6 +298,25 @@ def test_dropout_in_a_cycle_has_another_mask_at_every_step_of_time_and_of_traini
     assert len(set(masks)) == 8
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_gradient_through_dropout_in_a_cycle_is_that_of_its_mask(backend: str) -> None:
+    text = "x = Input(3)\nR = Parameter(3, 3)\np = PastValue(3, h)\nd = Dropout(p)\n"
+    text += "u = Times(R, d)\ns = Plus(u, x)\nh = Tanh(s)\nc = SumElements(h)\n"
+    wrt = ("R", "x")
+    call = compiled_for_sequences(network(text).model, ("c",), wrt, backend=backend, training=True)
+    leaves = {"x": numbers(3), "R": numbers(3, 3, 5), **settings()}
+    found = call(PACKED, leaves)
+    rng = np.random.default_rng(3)
+    for name in wrt:
+        way = rng.normal(size=leaves[name].shape) * 1e-6
+        above, below = (
+            call(PACKED, {**leaves, name: leaves[name] + sign * way})["c"].item()
+            for sign in (1, -1)
+        )
+        slope = np.sum(found[f"gradient.{name}"] * way)
+        assert (above - below) / 2 == pytest.approx(slope, rel=1e-6)
+
+
 NORMALISED = """
 x = Input(2)
 s = Parameter(2, 1)
