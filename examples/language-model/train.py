@@ -36,8 +36,8 @@ class Settings:
 
 
 ON_TEXT = {
-    "rnn": Settings(200, 10, "0.05*5:0.02*3:0.005"),
-    "lstm": Settings(200, 35, "0.03*5:0.01*3:0.003"),
+    "rnn": Settings(200, 10, "0.02*4:0.01*2:0.003"),
+    "lstm": Settings(200, 35, "0.015*4:0.007*2:0.003"),
 }
 ON_CHAIN = {"rnn": Settings(40, 10, "0.03*4:0.01"), "lstm": Settings(40, 20, "0.03*4:0.01")}
 

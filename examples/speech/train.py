@@ -110,7 +110,7 @@ def main() -> int:
         return 3
     cells = arguments.cells or (100 if arguments.an4 else 30)
     epochs = arguments.epochs or (15 if arguments.an4 else 12)
-    rate = arguments.rate or ("0.0005*8:0.0002*4:0.00005" if arguments.an4 else "0.004*8:0.001")
+    rate = arguments.rate or ("0.0005*8:0.0002*4:0.0001" if arguments.an4 else "0.004*8:0.001")
     reached = run(corpus, cells, epochs, rate)
     print(f"{reached:.2%} of the held-out frames are given a wrong state")
     return 0

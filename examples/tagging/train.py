@@ -125,10 +125,10 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--atis", type=Path, help="folder with train, dev and test .seq.in, .seq.out"
     )
-    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--cells", type=int, help="of the LSTM")
     parser.add_argument("--dropout", type=float, default=0.3)
-    parser.add_argument("--rate", default="0.01*8:0.003", help="learning rate for a word")
+    parser.add_argument("--rate", default="0.01*11:0.003", help="learning rate for a word")
     return parser.parse_args()
 
 

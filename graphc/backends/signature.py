@@ -20,7 +20,9 @@ def make_signature(module: Module, function: Function) -> Signature:
         Result(info.name, *_element_and_shape(value), info.updates)
         for info, value in zip(function.results, function.returned, strict=True)
     )
-    dims = tuple(Dimension(d.name, d.bound, tuple(f.name for f in d.factors)) for d in module.dims)
+    dims = tuple(
+        Dimension(d.name, d.bound, tuple(f.name for f in d.factors), d.divisor) for d in module.dims
+    )
     return Signature(function.name, dims, arguments, results, function.arena or 0)
 
 

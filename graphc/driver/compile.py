@@ -20,7 +20,13 @@ from graphc.ops import default_context
 from graphc.ops.nodes.delays import DELAYS
 from graphc.ops.nodes.layout import find_node, node_type
 from graphc.ops.nodes.leaves import SPARSE_INPUT
-from graphc.ops.nodes.sequence_columns import BEGIN, END, SEQUENCES_DIM, TIME_DIM
+from graphc.ops.nodes.sequence_columns import (
+    BEGIN,
+    END,
+    SEGMENTS_DIM,
+    SEQUENCES_DIM,
+    TIME_DIM,
+)
 from graphc.passes.expand_nodes import MAIN, inputs_of
 from graphc.passes.manager import Pass, PassManager, PassRecord
 from graphc.runtime.executable import Executable
@@ -53,7 +59,8 @@ def lower(model: Model, passes: Sequence[Pass], options: CompileOptions) -> Lowe
         raise InternalError(f"the passes left no function @{MAIN}")
     signature = make_signature(module, function)
     has_time = function.argument(BEGIN) is not None
-    tables = SequenceTables(BEGIN, END, TIME_DIM, SEQUENCES_DIM) if has_time else None
+    segment = next((d.divisor for d in signature.dims if d.name == SEGMENTS_DIM), 1)
+    tables = SequenceTables(BEGIN, END, TIME_DIM, SEQUENCES_DIM, segment) if has_time else None
     sparse = _sparse_inputs(model, function)
     signature = replace(signature, sparse=sparse, sequences=tables)
     return Lowered(module, function, signature, records)

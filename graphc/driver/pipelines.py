@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -38,7 +39,13 @@ class Bounds:
     carry: bool = False
 
     def expand(
-        self, outputs: Sequence[str], dtype: DType, *, training: bool = False, seed: int = 0
+        self,
+        outputs: Sequence[str],
+        dtype: DType,
+        *,
+        training: bool = False,
+        seed: int = 0,
+        recompute: Recompute = "auto",
     ) -> ExpandNodes:
         """The pass that makes tensor operations of the network for such calls."""
         return ExpandNodes(
@@ -51,12 +58,15 @@ class Bounds:
             time=self.time,
             sequences=self.sequences,
             carry=self.carry,
+            segment=math.isqrt(max(self.time - 1, 0)) + 1 if recompute == "sqrt" else 0,
         )
 
 
-def expansion(outputs: Sequence[str], dtype: DType, bounds: Bounds) -> list[Pass]:
+def expansion(
+    outputs: Sequence[str], dtype: DType, bounds: Bounds, recompute: Recompute = "auto"
+) -> list[Pass]:
     """From the network to tensor operations that compute `outputs`."""
-    return [InferShapes(), bounds.expand(outputs, dtype)]
+    return [InferShapes(), bounds.expand(outputs, dtype, recompute=recompute)]
 
 
 def evaluation(
@@ -67,7 +77,7 @@ def evaluation(
     recompute: Recompute = "auto",
 ) -> list[Pass]:
     """Compute `outputs`, and the gradients of the first one's sum."""
-    passes = expansion(outputs, dtype, bounds)
+    passes = expansion(outputs, dtype, bounds, recompute if gradients else "auto")
     if gradients:
         passes.append(SynthesizeGradient(outputs[0], tuple(gradients), recompute))
     return passes + pipeline(OPTIMISE)
@@ -88,7 +98,8 @@ def training(
 
     seed  of what is random in the network while it is trained
     """
-    passes: list[Pass] = [InferShapes(), bounds.expand(outputs, dtype, training=True, seed=seed)]
+    expand = bounds.expand(outputs, dtype, training=True, seed=seed, recompute=recompute)
+    passes: list[Pass] = [InferShapes(), expand]
     passes += [SynthesizeGradient(outputs[0], tuple(trained), recompute), ApplyLearner(learner, l2)]
     return passes + pipeline(OPTIMISE)
 

@@ -8,7 +8,7 @@ printed: the verifier asks every operation again and compares.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from graphc.ir.context import Context
@@ -37,6 +37,7 @@ from graphc.ir.types import (
     Symbol,
     TensorType,
     Type,
+    part_of,
     product_of,
 )
 from graphc.support.diagnostics import DiagnosticSink, suggestion
@@ -174,13 +175,23 @@ class _Parser:
             self._expect("<=")
             symbol = Symbol(name.text, self._integer("a bound"))
         else:
-            symbol = product_of(name.text, factors)
+            symbol = self._made_of(name.text, factors)
         if not DIM_NAME.fullmatch(name.text):
             raise self._error("a dimension name is capital letters and digits", name)
         if name.text in self._dims:
             raise self._error(f"dimension {name.text} is declared twice", name, "duplicate-name")
         self._dims[name.text] = symbol
         return symbol
+
+    def _made_of(self, name: str, factors: Sequence[Symbol]) -> Symbol:
+        """The product of `factors`, or the part of the only one that `/ INTEGER` says."""
+        if len(factors) != 1 or not self._accept("/"):
+            return product_of(name, factors)
+        token = self._token
+        divisor = self._integer("a divisor")
+        if not divisor or factors[0].bound % divisor:
+            raise self._error(f"a divisor divides the bound {factors[0].bound}", token)
+        return part_of(name, factors[0], divisor)
 
     def _factors(self) -> list[Symbol]:
         """`T * S`: dims that were declared before."""

@@ -28,9 +28,10 @@ def print_module(module: Module, *, locations: bool = False) -> str:
 
 
 def _dim_text(dim: Symbol) -> str:
-    """`dim N <= 256`, or `dim N = T * S`."""
+    """`dim N <= 256`, `dim N = T * S` or `dim C = T / 8`."""
     if dim.factors:
-        return f"dim {dim.name} = {' * '.join(f.name for f in dim.factors)}"
+        parts = f" / {dim.divisor}" if dim.divisor != 1 else ""
+        return f"dim {dim.name} = {' * '.join(f.name for f in dim.factors)}{parts}"
     return f"dim {dim.name} <= {dim.bound}"
 
 

@@ -1,7 +1,7 @@
 """Types of values: element types, dimensions with bounds, tensors, and node-level matrices.
 
 tensor<Nx64xf32>   N is a `Symbol`: bounded (`dim N <= 256` in the module), decided by each call,
-                   or the product of others (`dim N = T * S`)
+                   or made of others (`dim N = T * S`, `dim C = T / 8`)
 matrix<64x*>       a node: 64 rows, one column per sample; `?` is a size not inferred yet
 matrix<784x* image 28x28x1>   the same with columns that are images: width, height, channels
 """
@@ -57,11 +57,13 @@ class Symbol:
 
     factors  the dims that it is the product of, as the columns of a minibatch of sequences are;
              none for one that the call decides
+    divisor  what their product is divided by, without a remainder, as steps are into segments
     """
 
     name: str
     bound: int
     factors: tuple[Symbol, ...] = ()
+    divisor: int = 1
 
     def __str__(self) -> str:
         return self.name
@@ -73,12 +75,17 @@ def product_of(name: str, factors: Iterable[Symbol]) -> Symbol:
     return Symbol(name, math.prod(f.bound for f in parts), parts)
 
 
+def part_of(name: str, whole: Symbol, divisor: int) -> Symbol:
+    """The dim whose size is always that of `whole` / `divisor`, which divides its bound."""
+    return Symbol(name, whole.bound // divisor, (whole,), divisor)
+
+
 def sizes_with_products(sizes: Mapping[str, int], dims: Iterable[Symbol]) -> dict[str, int]:
-    """`sizes` and those of the products among `dims`, which follow from them."""
+    """`sizes` and those of the products and parts among `dims`, which follow from them."""
     found = dict(sizes)
     for dim in dims:
         if dim.factors:
-            found[dim.name] = math.prod(found[f.name] for f in dim.factors)
+            found[dim.name] = math.prod(found[f.name] for f in dim.factors) // dim.divisor
     return found
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -141,9 +142,10 @@ def _infer_reshape(types: Sequence[Type], params: ReshapeParams) -> Sequence[Typ
     return [type.with_dims(params.dims)]
 
 
-def _count(dims: Sequence[Dim]) -> tuple[int, list[str]]:
+def _count(dims: Sequence[Dim]) -> tuple[Fraction, list[str]]:
     """Number of elements: the product of the integers, and the symbols that multiply it."""
-    size = math.prod(d for d in dims if isinstance(d, int))
+    size = Fraction(math.prod(d for d in dims if isinstance(d, int)))
+    size /= math.prod(d.divisor for d in dims if isinstance(d, Symbol))
     symbols = [s for d in dims if isinstance(d, Symbol) for s in d.factors or (d,)]
     return size, sorted(s.name for s in symbols) if size else []
 

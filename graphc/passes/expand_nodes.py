@@ -87,11 +87,13 @@ class Minibatch:
     """Bounds on the steps of sequences and on their number side by side.
 
     carry  they go on from one call to the next: what delays look at is handed on
+    segment  if not 0, loops go through as many steps at a time
     """
 
     time: int
     sequences: int
     carry: bool = False
+    segment: int = 0
 
 
 def inputs_of(op: Operation) -> list[Operation]:
@@ -348,7 +350,13 @@ class _Expansion:
 
 
 def _columns(function: Function, sequences: Minibatch) -> SequenceColumns:
-    return SequenceColumns(function, sequences.time, sequences.sequences, carry=sequences.carry)
+    return SequenceColumns(
+        function,
+        sequences.time,
+        sequences.sequences,
+        carry=sequences.carry,
+        segment=sequences.segment,
+    )
 
 
 def _behind(op: Operation | None, block: Block) -> Iterator[Operation]:
@@ -439,6 +447,7 @@ class ExpandNodes(Pass):
     time      the bound on the steps of a sequence, 0 where samples are not steps of sequences
     sequences the bound on the number of sequences side by side
     carry     the last steps' values that delays look at are results, and arguments of the next call
+    segment   if not 0, loops go through as many steps at a time, and T is a multiple of it
     """
 
     name: ClassVar[str] = "expand-nodes"
@@ -455,6 +464,7 @@ class ExpandNodes(Pass):
     time: int = 0
     sequences: int = 1
     carry: bool = False
+    segment: int = 0
 
     def run(self, module: Module, context: Context) -> PassOutcome:
         graphs = [f for f in module.functions if f.kind is RegionKind.GRAPH]
@@ -463,12 +473,12 @@ class ExpandNodes(Pass):
                 "empty-module", f"expand-nodes requires one graph, got {len(graphs)}"
             )
             return PassOutcome(False)
-        counts = (self.batch, self.entries, self.time + 1, self.sequences)
+        counts = (self.batch, self.entries, self.time + 1, self.sequences, self.segment + 1)
         if not self.precision.is_float or min(counts) < 1:
             context.sink.error(
                 "bad-option",
                 "expand-nodes requires a float precision, batch, entries and sequences >= 1, "
-                "and time >= 0",
+                "and time and segment >= 0",
             )
             return PassOutcome(False)
         if not 0 <= self.seed < SEED_LIMIT:
@@ -478,7 +488,9 @@ class ExpandNodes(Pass):
             return PassOutcome(False)
         samples = Symbol(SAMPLES_DIM, self.batch)
         seed = self.seed if self.training else None
-        sequences = Minibatch(self.time, self.sequences, self.carry) if self.time else None
+        sequences = None
+        if self.time:
+            sequences = Minibatch(self.time, self.sequences, self.carry, self.segment)
         function = expand_nodes(
             *(graphs[0], self.outputs, self.precision, samples, context.sink, seed),
             *(self.entries, sequences),

@@ -24,12 +24,14 @@ from graphc.ir.core import IRBuilder, Operation, Value
 from graphc.ir.types import DType, TensorType
 from graphc.ops.constant import constant, full_like
 from graphc.ops.elementwise import select
-from graphc.ops.loop import loop
+from graphc.ops.loop import Step, loop
+from graphc.ops.movement import reshape
 from graphc.ops.nodes.delays import DELAYS, FUTURE_VALUE, DelayParams, look_ahead
 from graphc.ops.nodes.layout import display_name, node_params, node_type, tensor_type
 from graphc.ops.nodes.sequence_columns import SequenceColumns
 from graphc.ops.reduction import broadcast
 from graphc.passes.analysis.cycles import Inputs, closed_walk, is_cycle, report_cycle
+from graphc.passes.matching import type_of
 from graphc.support.diagnostics import DiagnosticSink
 from graphc.support.graphs import strongly_connected_components, topological_order
 
@@ -176,23 +178,58 @@ def expand_cycle(
         return after, [here[op] for op in wanted]
 
     with b.at(cycle.delays[0].location):
-        made = loop(
+        results = _over_time(
             b,
-            columns.time,
+            columns,
             step,
             [values[op] for op in shared],
             [*masks, *sequences, *draws],
             initial,
-            backward=cycle.backward,
+            cycle.backward,
         )
         if columns.carry:
-            columns.carried |= {
-                v.name or "": r for v, r in zip(initial, made.results, strict=False)
-            }
-        stacks = made.results[len(initial) :]
+            columns.carried |= {v.name or "": r for v, r in zip(initial, results, strict=False)}
+        stacks = results[len(initial) :]
         for op, stack in zip(wanted, stacks, strict=True):
             values[op] = columns.as_columns(b, stack)
             values[op].name, stack.name = op.result.name, None
+
+
+def _over_time(
+    b: IRBuilder,
+    columns: SequenceColumns,
+    step: Step,
+    invariants: Sequence[Value],
+    sequences: Sequence[Value],
+    initial: Sequence[Value],
+    backward: bool,
+) -> list[Value]:
+    """The results of a loop over all steps; with segments, of a loop over these in which another
+    one goes through the steps of one.
+    """
+    if columns.segments is None:
+        return loop(
+            b, columns.time, step, invariants, sequences, initial, backward=backward
+        ).results
+
+    def segment(
+        inner: IRBuilder, given: Sequence[Value], elements: Sequence[Value], before: Sequence[Value]
+    ) -> tuple[list[Value], list[Value]]:
+        made = loop(inner, columns.segment, step, given, elements, before, backward=backward)
+        return made.results[: len(before)], made.results[len(before) :]
+
+    split = [_split(b, v, columns) for v in sequences]
+    made = loop(b, columns.segments, segment, invariants, split, initial, backward=backward)
+    stacks = [
+        reshape(b, v, (columns.time, *type_of(v).dims[2:])) for v in made.results[len(initial) :]
+    ]
+    return [*made.results[: len(initial)], *stacks]
+
+
+def _split(b: IRBuilder, x: Value, columns: SequenceColumns) -> Value:
+    """`x` [T, …] as [segments, steps of one, …]."""
+    assert columns.segments is not None
+    return reshape(b, x, (columns.segments, columns.segment, *type_of(x).dims[1:]))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@
 
 Sums change their order and may begin with -0, nothing else changes. Constants, broadcasts and views
 stay where they are read, since a kernel makes them for nothing. What is summed behind the loop
-reads stacks, so the loop keeps more of each step. O(operations).
+reads stacks, so the loop keeps more of each step; only loops without a loop inside do, since the
+others are there to keep less. O(operations).
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ def hoist(function: Function, kinds: Collection[str] = KINDS) -> dict[str, int]:
         return counts
     # Inner loops first: what leaves them may leave the outer one too.
     for op in reversed([op for op in walk(function) if op.opdef is LOOP]):
-        if "sums" in kinds:
+        is_innermost = not any(inner.opdef is LOOP for inner in op.regions[0].block)
+        if "sums" in kinds and is_innermost:
             counts["sums"] += _hoist_sums(op)
         _Mover(op, kinds, counts).run()
     if any(counts.values()):

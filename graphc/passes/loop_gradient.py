@@ -28,7 +28,7 @@ from graphc.ir.core import Block, IRBuilder, Operation, Value
 from graphc.ir.types import TensorType
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import add
-from graphc.ops.loop import Loop, LoopParams, loop_parts
+from graphc.ops.loop import LOOP, Loop, LoopParams, loop_parts
 from graphc.passes.loop_editing import append_stack, make_loop
 from graphc.support.graphs import reachable
 
@@ -37,18 +37,20 @@ SendBack = Callable[
 ]
 """(builder, forward operations, cotangents, dependent values): the walk through a block."""
 
-Recompute = Literal["auto", "none", "all"]
+Recompute = Literal["auto", "none", "all", "sqrt"]
 """What the reverse step computes again instead of reading what the forward step kept.
 
 none  nothing but constants, positions, extents, broadcasts and views: least time
 auto  what is light too (arithmetic, choices, comparisons), where everything that it is made of is
       kept anyway; never more memory than `none`, and no function or product is computed twice
 all   everything: the loop keeps what it carries and nothing else
+sqrt  of loops that go through a segment of steps at a time everything, inside a segment as `auto`:
+      in segments of √T steps (`expand-nodes`) two times √T steps are kept, not T
 
 The memory is that of the stacks: T times the bytes of every value that is kept of a step.
 """
 
-RECOMPUTE: tuple[Recompute, ...] = ("auto", "none", "all")
+RECOMPUTE: tuple[Recompute, ...] = ("auto", "none", "all", "sqrt")
 
 _FREE = (Fill, Position, Extent, Broadcast, View)
 _LIGHT = frozenset(
@@ -73,6 +75,9 @@ def loop_vjp(
     cotangents  those of its results, as far as they have any
     dependent   values outside the loop through which the gradient flows
     """
+    if recompute == "sqrt":
+        has_inner = any(inner.opdef is LOOP for inner in op.regions[0].block)
+        recompute = "all" if has_inner else "auto"
     parts = loop_parts(op)
     inner_dependent = dependent_values(parts, dependent)
     leading = _leading_values(parts, cotangents)

@@ -166,6 +166,8 @@ class Executable:
         carry = bool(options.pop("carry", False))
         plan = self._plan if not carry else self._plan_that_carries()
         minibatch = self._minibatch(plan, inputs, options, carry)
+        if plan.tables is not None and minibatch is not None:
+            minibatch = minibatch.filled_up(plan.tables.multiple)
         arguments, sizes = bind(plan, inputs, minibatch)
         above = {d: sizes[d] for d, bound in plan.bounds.items() if sizes.setdefault(d, 1) > bound}
         if above:

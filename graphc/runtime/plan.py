@@ -28,12 +28,13 @@ class SparseArguments(SparsePort):
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """Where the tables of sequences go, and the dims of these."""
+    """Where the tables of sequences go, the dims of these, and what divides the steps."""
 
     begin: int
     end: int
     time: str
     slots: str
+    multiple: int
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Plan:
     bounds: dict[str, int]
     updated: frozenset[str | None]
     entries: frozenset[int | str]  # dims of the entries of sparse inputs
-    products: dict[str, tuple[str, ...]]  # dims that follow from others
+    products: dict[str, tuple[tuple[str, ...], int]]  # dims that follow from others
     tables: Tables | None
     carried: dict[str, int]  # results that the next call takes as arguments of these names
     carried_arguments: dict[str, int]
@@ -81,8 +82,15 @@ class Plan:
             {d.name: d.bound for d in signature.dims if not d.factors},
             frozenset(r.updates for r in signature.results),
             frozenset(signature.arguments[s.indices].shape[1] for s in sparse),
-            {d.name: d.factors for d in signature.dims if d.factors},
-            tables and Tables(places[tables.begin], places[tables.end], tables.time, tables.slots),
+            {d.name: (d.factors, d.divisor) for d in signature.dims if d.factors},
+            tables
+            and Tables(
+                places[tables.begin],
+                places[tables.end],
+                tables.time,
+                tables.slots,
+                tables.multiple,
+            ),
             {name: fresh[name] for name in carried},
             carried,
         )
@@ -106,7 +114,10 @@ class Plan:
 def all_sizes(plan: Plan, sizes: Mapping[str, int]) -> dict[str, int]:
     """Of every dim, those included that follow from others."""
     found = {dim: sizes.get(dim, 1) for dim in (*sizes, *plan.bounds)}
-    return found | {d: prod(found[f] for f in factors) for d, factors in plan.products.items()}
+    return found | {
+        d: prod(found[f] for f in factors) // divisor
+        for d, (factors, divisor) in plan.products.items()
+    }
 
 
 def bind(

@@ -142,6 +142,22 @@ class Minibatch:
     values: Mapping[int, Array | SparseRows]
     layout: Layout
     form: Form
+    gaps: int = 0
+    """Steps behind all sequences that no caller knows of."""
+
+    def filled_up(self, multiple: int) -> Minibatch:
+        """The same sequences with gaps behind them, so that T is a multiple of this."""
+        time, slots = self.sizes
+        gaps = -time % multiple
+        if not gaps:
+            return self
+        begin = np.full((time + gaps, slots), time + gaps, np.int32)
+        end = np.zeros((time + gaps, slots), np.int32)
+        real = self.layout.real
+        begin[:time][real], end[:time][real] = self.layout.begin[real], self.layout.end[real]
+        values = {i: _with_gaps(v, gaps, slots) for i, v in self.values.items()}
+        layout = Layout(begin, end, self.layout.behind)
+        return Minibatch(values, layout, self.form, self.gaps + gaps)
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -154,13 +170,22 @@ class Minibatch:
         time, slots = self.sizes
         if array.shape[:2] != (time, slots):
             array = array.reshape(time, slots, *array.shape[1:])
-        real = self.layout.real
+        time -= self.gaps
+        array, real = array[:time], self.layout.real[:time]
         if self.form == "list":
             counts = np.count_nonzero(real, axis=0)
             return [np.ascontiguousarray(array[:n, s]) for s, n in enumerate(counts)]
         if not real.all():
             array[~real] = 0
         return array.reshape(time * slots, *array.shape[2:]) if self.form == "columns" else array
+
+
+def _with_gaps(value: Array | SparseRows, steps: int, slots: int) -> Array | SparseRows:
+    """`value` with so many steps of zeros behind it."""
+    if isinstance(value, SparseRows):
+        offsets = np.pad(value.offsets, (0, steps * slots), mode="edge")
+        return SparseRows(value.indices, offsets, value.values, value.width)
+    return np.pad(value, [(0, steps), *[(0, 0)] * (value.ndim - 1)])
 
 
 def read_minibatch(

@@ -32,11 +32,12 @@ GRADIENT = "gradient."
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """A size between 0 and `bound`: decided by the call, or the product of the `factors`."""
+    """A size between 0 and `bound`: decided by the call, or the `factors`' product / `divisor`."""
 
     name: str
     bound: int
     factors: tuple[str, ...] = ()
+    divisor: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +92,14 @@ class SequenceTables:
 
     Both i32[T, S]: step t of slot s is one of the steps `begin` to `end` - 1 of its sequence,
     which goes on from the call before if `begin` < 0. In a gap begin is T and end is 0.
+    multiple  T is a multiple of it: gaps fill up what is missing
     """
 
     begin: str
     end: str
     time: str = "T"
     slots: str = "S"
+    multiple: int = 1
 
 
 @dataclass(frozen=True, slots=True)

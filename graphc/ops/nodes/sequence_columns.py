@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from graphc.ir.codegen import Extent, Reduction
 from graphc.ir.core import Function, IRBuilder, Operation, Value
-from graphc.ir.types import Dim, DType, Symbol, TensorType, product_of
+from graphc.ir.types import Dim, DType, Symbol, TensorType, part_of, product_of
 from graphc.ops.constant import constant, extent, full_like, iota
 from graphc.ops.elementwise import (
     GREATER_EQUAL,
@@ -37,6 +37,7 @@ from graphc.ops.reduction import broadcast, identity_of, reduce_sum
 TIME_DIM = "T"
 SEQUENCES_DIM = "S"
 COLUMNS_DIM = "N"
+SEGMENTS_DIM = "C"
 _ONE = TensorType((1, 1), DType.I32)
 BEGIN = "sequence.begin"
 END = "sequence.end"
@@ -46,16 +47,25 @@ class SequenceColumns:
     """The layout of one function's minibatch; its tables are arguments of the function.
 
     carry    sequences go on from the call before: what its last steps left are arguments
+    segment  if not 0, T is a multiple of it, and loops go through as many steps at a time
     carried  what the last steps of this call leave, by the names of those arguments
     """
 
     def __init__(
-        self, function: Function, time: int, sequences: int, *, carry: bool = False
+        self,
+        function: Function,
+        time: int,
+        sequences: int,
+        *,
+        carry: bool = False,
+        segment: int = 0,
     ) -> None:
         self.function = function
         self.carry = carry
         self.carried: dict[str, Value] = {}
-        self.time = Symbol(TIME_DIM, time)
+        self.segment = segment
+        self.time = Symbol(TIME_DIM, -(-time // segment) * segment if segment else time)
+        self.segments = part_of(SEGMENTS_DIM, self.time, segment) if segment else None
         self.sequences = Symbol(SEQUENCES_DIM, sequences)
         self.columns = product_of(COLUMNS_DIM, (self.time, self.sequences))
         table = TensorType((self.time, self.sequences), DType.I32)
