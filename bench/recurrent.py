@@ -15,8 +15,8 @@ all four gates as one product and the inputs projected once for all steps; `nn.L
 own, where it can say the network; `jax` is a scan, the whole step compiled; `onnx` is ONNX
 Runtime's LSTM. With one thread, the process keeps to one core.
 
-Then: time a step of the sequence for T of 1 to 2000, the arena and the time to compile. `--long`
-adds W6, which takes longer than a minute.
+Then: time a step of the sequence for T of 1 to 2000, the arena and the time to compile, and what it
+costs to save memory by computing values again. `--long` adds W6, which takes longer than a minute.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from typing import Any
 import numpy as np
 
 import graphc as gc
+from graphc.driver.options import RECOMPUTE, Recompute
 
 Array = np.ndarray
 Values = dict[str, Array]
@@ -493,33 +494,41 @@ def show(rows: Sequence[Row]) -> None:
 # --- what T costs --------------------------------------------------------------------------------
 
 LENGTHS = (1, 10, 100, 1000, 2000)
+SAVED_LENGTHS = (100, 2000)
+LAYER = """
+x = Input(32, tag=feature)
+t = Input(8, tag=label)
+h = LSTM(x, 32, 64)
+V = Parameter(8, 64)
+z = Times(V, h)
+CE = CrossEntropyWithSoftmax(t, z, tag=criterion)
+"""
+
+
+def layer_step(steps: int, recompute: Recompute = "auto") -> gc.TrainingStep:
+    """A training step of one LSTM of 64 over ten sequences, compiled for so many steps."""
+    net = gc.loads(LAYER, macros=[MACROS.read_text(encoding="utf-8")], seed=1)
+    learner = gc.SGD(learning_rate=0.01, momentum=MOMENTUM)
+    return gc.compile_training(net, learner=learner, time=steps, sequences=10, recompute=recompute)
+
+
+def layer_data(steps: int) -> Values:
+    rng = np.random.default_rng(0)
+    return {
+        "x": rng.normal(size=(steps, 10, 32)).astype(np.float32),
+        "t": np.eye(8, dtype=np.float32)[rng.integers(0, 8, (steps, 10))],
+    }
 
 
 def along_time(rounds: int) -> list[Row]:
-    """Training steps of one LSTM of 64 over ten sequences, compiled for 2000 steps and called with
-    fewer; and what a compilation for each length takes."""
-    text = """
-    x = Input(32, tag=feature)
-    t = Input(8, tag=label)
-    h = LSTM(x, 32, 64)
-    V = Parameter(8, 64)
-    z = Times(V, h)
-    CE = CrossEntropyWithSoftmax(t, z, tag=criterion)
-    """
-    macros, rng = [MACROS.read_text(encoding="utf-8"), PLAIN_LSTM], np.random.default_rng(0)
-    learner = gc.SGD(learning_rate=0.01, momentum=MOMENTUM)
-    net = gc.loads(text, macros=macros, seed=1)
-    longest = gc.compile_training(net, learner=learner, time=LENGTHS[-1], sequences=10)
+    """One compilation for 2000 steps, called with fewer; and what compiling for each takes."""
+    longest = layer_step(LENGTHS[-1])
     rows: list[Row] = []
     for steps in LENGTHS:
         start = time.perf_counter()
-        step = gc.compile_training(net, learner=learner, time=steps, sequences=10)
-        arena = step.signature.arena_bytes
+        arena = layer_step(steps).signature.arena_bytes
         compiling = time.perf_counter() - start
-        data = {
-            "x": rng.normal(size=(steps, 10, 32)).astype(np.float32),
-            "t": np.eye(8, dtype=np.float32)[rng.integers(0, 8, (steps, 10))],
-        }
+        data = layer_data(steps)
         longest(**data)
         found = [seconds(lambda d=data: longest(**d), max(1, 100 // steps)) for _ in range(rounds)]
         rows.append(
@@ -533,6 +542,58 @@ def along_time(rounds: int) -> list[Row]:
             }
         )
     return rows
+
+
+def memory(rounds: int) -> list[Row]:
+    """Memory and time of each way to get the values that gradients need: saved or computed again;
+    rounds in turn, times as ratios to those of `none`."""
+    rows: list[Row] = []
+    for steps in SAVED_LENGTHS:
+        data = layer_data(steps)
+        modes = sorted(RECOMPUTE, key=lambda mode: mode != "none")
+        made = {mode: layer_step(steps, mode) for mode in modes}
+        times: dict[str, list[float]] = {mode: [] for mode in modes}
+        for step in made.values():
+            step(**data)
+        for _ in range(rounds):
+            for mode, step in made.items():
+                times[mode].append(seconds(lambda s=step, d=data: s(**d), max(1, 200 // steps)))
+        for mode, step in made.items():
+            ratios = [a / b for a, b in zip(times[mode], times["none"], strict=True)]
+            rows.append(
+                {
+                    "T": steps,
+                    "recompute": mode,
+                    "arena_kB": step.signature.arena_bytes / 1e3,
+                    "median_ms": statistics.median(times[mode]) * 1e3,
+                    "ratio": statistics.median(ratios),
+                }
+            )
+    return rows
+
+
+def show_time(rows: Sequence[Row]) -> None:
+    print("\nLSTM of 64, 10 sequences, training: one compilation for 2000 steps, called with T")
+    print(
+        f"{'T':>5} {'us a step':>10} {'min':>9} {'arena kB':>10} {'a step':>8} {'compile ms':>11}"
+    )
+    for row in rows:
+        print(
+            f"{row['T']:5} {row['us_per_step']:10.1f} {row['min_us_per_step']:9.1f} "
+            f"{row['arena_kB']:10.1f} {row['arena_kB_per_step']:8.2f} {row['compile_ms']:11.0f}",
+            flush=True,
+        )
+
+
+def show_memory(rows: Sequence[Row]) -> None:
+    print("\nthe same, by what the gradient computes again; time as a ratio to `none`")
+    print(f"{'T':>5} {'recompute':>10} {'arena kB':>10} {'median ms':>10} {'ratio':>8}")
+    for row in rows:
+        print(
+            f"{row['T']:5} {row['recompute']:>10} {row['arena_kB']:10.1f} "
+            f"{row['median_ms']:10.2f} {row['ratio']:8.2f}",
+            flush=True,
+        )
 
 
 def main() -> None:
@@ -558,22 +619,16 @@ def main() -> None:
         show(found)
         rows.extend(found)
     steps = along_time(given.rounds)
-    print("\nLSTM of 64, 10 sequences, training: one compilation for 2000 steps, called with T")
-    print(
-        f"{'T':>5} {'us a step':>10} {'min':>9} {'arena kB':>10} {'a step':>8} {'compile ms':>11}"
-    )
-    for row in steps:
-        print(
-            f"{row['T']:5} {row['us_per_step']:10.1f} {row['min_us_per_step']:9.1f} "
-            f"{row['arena_kB']:10.1f} {row['arena_kB_per_step']:8.2f} {row['compile_ms']:11.0f}"
-        )
+    show_time(steps)
+    saved = memory(given.rounds)
+    show_memory(saved)
     if given.json:
         record = {
             "schema": 1,
             "bench": "recurrent",
             "machine": platform.processor() or platform.machine(),
             "versions": versions(("graphc", "numpy", "llvmlite", "torch", "jax", "onnxruntime")),
-            "rows": [*rows, *steps],
+            "rows": [*rows, *steps, *saved],
         }
         given.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 

@@ -109,7 +109,18 @@ def test_paths_that_are_named_exist(name: str) -> None:
 def test_the_grammar_names_every_kind_of_token_and_role() -> None:
     text = (DOCS / "ir.md").read_text(encoding="utf-8")
     grammar = re.findall(r"^```ebnf\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[0]
-    wanted = {"input", "parameter", "state", "setting", "carried", "updates", "arena", "loc", "from", "dim"}
+    wanted = {
+        "input",
+        "parameter",
+        "state",
+        "setting",
+        "carried",
+        "updates",
+        "arena",
+        "loc",
+        "from",
+        "dim",
+    }
     wanted |= {"f32", "f64", "i32", "i64", "i1", "graph", "func", "tensor<", "matrix<"}
     assert {word for word in wanted if f'"{word}"' not in grammar} == set()
 
