@@ -11,8 +11,8 @@ W6       language model: vectors of 200, LSTM of 200, softmax over all words, 10
 
 A training step is forward, backward and momentum on every parameter, in f32. Parameters are the
 same everywhere, and so is the loss, before anything is timed. `torch` is a cell written by hand,
-all four gates as one product and the inputs projected once for all steps; `nn.LSTM` is PyTorch's own,
-where it can say the network; `jax` is a scan, the whole step compiled; `onnx` is ONNX
+all four gates as one product and the inputs projected once for all steps; `nn.LSTM` is PyTorch's
+own, where it can say the network; `jax` is a scan, the whole step compiled; `onnx` is ONNX
 Runtime's LSTM. With one thread, the process keeps to one core.
 
 Then: time a step of the sequence for T of 1 to 2000, the arena and the time to compile, and what it
