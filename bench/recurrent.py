@@ -38,6 +38,7 @@ import numpy as np
 
 import graphc as gc
 from graphc.driver.options import RECOMPUTE, Recompute
+from graphc.learn.step import TrainingStep
 
 Array = np.ndarray
 Values = dict[str, Array]
@@ -505,7 +506,7 @@ CE = CrossEntropyWithSoftmax(t, z, tag=criterion)
 """
 
 
-def layer_step(steps: int, recompute: Recompute = "auto") -> gc.TrainingStep:
+def layer_step(steps: int, recompute: Recompute = "auto") -> TrainingStep:
     """A training step of one LSTM of 64 over ten sequences, compiled for so many steps."""
     net = gc.loads(LAYER, macros=[MACROS.read_text(encoding="utf-8")], seed=1)
     learner = gc.SGD(learning_rate=0.01, momentum=MOMENTUM)
