@@ -218,6 +218,15 @@ class Tensor(Traced):
     def __delitem__(self, index: object) -> NoReturn:
         raise _unchanging()
 
+    def __floordiv__(self, other: object) -> NoReturn:
+        raise _no_operator("//", "floor_divide")
+
+    def __mod__(self, other: object) -> NoReturn:
+        raise _no_operator("%", "remainder")
+
+    __rfloordiv__ = __floordiv__
+    __rmod__ = __mod__
+
     def __array__(self, *_given: object, **_named: object) -> NoReturn:
         raise _refused(
             "a traced value is not a numpy array: use the function of graphc in place of numpy's "
@@ -245,6 +254,10 @@ class Tensor(Traced):
     ) -> NoReturn:
         name = numpy_name(function)
         raise _refused(f"np.{name} cannot take a traced value: {in_place_of(name)}")
+
+
+def _no_operator(operator: str, name: str) -> GraphcError:
+    return _refused(f"`{operator}` cannot take a traced value: {in_place_of(name)}")
 
 
 def _refused(message: str) -> GraphcError:

@@ -34,7 +34,9 @@ def flatten(tree: object) -> tuple[list[object], Structure]:
     else:
         return [tree], LEAF
     flat = [flatten(part) for part in parts]
+    named = isinstance(tree, tuple) and hasattr(tree, "_fields")
     kind = dict if isinstance(tree, dict) else tuple if isinstance(tree, tuple) else list
+    kind = type(tree) if named else kind
     leaves = [leaf for part, _ in flat for leaf in part]
     return leaves, Node(kind, keys, tuple(structure for _, structure in flat))
 
@@ -50,14 +52,14 @@ def _take(structure: Structure, leaves: Iterator[object]) -> object:
     parts = [_take(child, leaves) for child in structure.children]
     if structure.kind is dict:
         return dict(zip(structure.keys, parts, strict=True))
-    return tuple(parts) if structure.kind is tuple else parts
+    return structure.kind(parts) if structure.kind in (tuple, list) else structure.kind(*parts)
 
 
 def assembler(structure: Structure) -> Callable[[list[Any]], object]:
     """`unflatten` for one structure, quick for one leaf, a tuple and a list."""
     if isinstance(structure, Leaf):
         return lambda leaves: leaves[0]
-    if structure.kind is not dict and all(isinstance(c, Leaf) for c in structure.children):
+    if structure.kind in (tuple, list) and all(isinstance(c, Leaf) for c in structure.children):
         return structure.kind
     return lambda leaves: unflatten(structure, leaves)
 

@@ -67,6 +67,14 @@ def membership(x: Any) -> Any:
     return 3.0 in x  # HERE
 
 
+def a_floor_division(x: Any) -> Any:
+    return x // 2  # HERE
+
+
+def a_remainder(x: Any) -> Any:
+    return 7 % x  # HERE
+
+
 def numpy_function(x: Any) -> Any:
     return np.exp(x)  # HERE
 
@@ -233,6 +241,8 @@ CASES: list[tuple[Callable[..., Any], str, str]] = [
     (a_range, "argument-type", "pass an int"),
     (an_assignment, "argument-type", "gc.where, gc.concatenate"),
     (membership, "argument-type", "gc.sum(x == item)"),
+    (a_floor_division, "argument-type", "use gc.floor(x / y)"),
+    (a_remainder, "argument-type", "use x - y * gc.floor(x / y)"),
     (numpy_function, "argument-type", "gc.exp"),
     (numpy_sine, "argument-type", "np.sin cannot take a traced value: use gc.sin"),
     (numpy_name_of_a_product, "argument-type", "use x @ y"),

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from graphc.tensor.trees import assembler, flatten, leaf_count, unflatten
 
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
 TREES: st.SearchStrategy[Any] = st.recursive(
     st.integers() | st.none() | st.text(max_size=2),
     lambda part: (
         st.lists(part, max_size=3)
         | st.lists(part, max_size=3).map(tuple)
+        | st.builds(Pair, part, part)
         | st.dictionaries(st.text(max_size=2), part, max_size=3)
     ),
 )
