@@ -122,7 +122,7 @@ def compile(
                compiled without it; `sequences`: on how many lie side by side in a call. Beyond them
                a call recompiles too
     recompute  for gradients of recurrent networks, "none", "auto" or "all": what is computed again
-               to save memory (docs/sequences.md)
+               to save memory (docs/loops.md)
 
     `exe(features=x)` takes one array (N, rows) per input and gives one (N, rows) per output; a 1x1
     output is a scalar, a parameter's gradient has its shape (rows, cols). A sparse input takes what
