@@ -121,8 +121,8 @@ def compile(
     time       for sequences: bound on their steps, 64 if a network that looks along time is
                compiled without it; `sequences`: on how many lie side by side in a call. Beyond them
                a call recompiles too
-    recompute  for gradients of recurrent networks, "none", "auto" or "all": what is computed again
-               to save memory (docs/loops.md)
+    recompute  for gradients of recurrent networks, "none", "auto", "all" or "sqrt": what is
+               computed again to save memory (docs/loops.md)
 
     `exe(features=x)` takes one array (N, rows) per input and gives one (N, rows) per output; a 1x1
     output is a scalar, a parameter's gradient has its shape (rows, cols). A sparse input takes what

@@ -212,6 +212,6 @@ recompute_option = click.option(
     type=click.Choice(RECOMPUTE),
     default="auto",
     show_default=True,
-    help="What gradients of recurrent networks compute again to save memory: nothing, what costs "
-    "next to nothing, or all.",
+    help="What gradients of recurrent networks compute again to save memory: what costs next to "
+    "nothing (auto), nothing, all, or segments of the root of T steps (sqrt).",
 )

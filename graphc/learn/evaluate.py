@@ -79,7 +79,7 @@ def _fitted(options: CompileOptions, data: Mapping[str, object], truncate: int) 
     extent = extent_of(data)
     return replace(
         options,
-        time=truncate or max(options.time, extent.longest),
+        time=extent.time(options.time, truncate),
         sequences=min(options.sequences, extent.sequences),
         carry=truncate > 0,
     )

@@ -179,7 +179,7 @@ def _fitted(
         samples = max(map(sample_count, data.values()), default=1)
         return replace(options, batch=_largest(plan, DEFAULT_BATCH, samples)), DEFAULT_BATCH
     extent = extent_of(data)
-    time = plan.truncate or max(options.time, extent.longest)
+    time = extent.time(options.time, plan.truncate)
     sequences = _largest(plan, DEFAULT_SIDE_BY_SIDE, extent.sequences)
     carry = plan.truncate > 0
     return replace(options, time=time, sequences=sequences, carry=carry), DEFAULT_SIDE_BY_SIDE

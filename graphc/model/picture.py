@@ -44,8 +44,8 @@ def network_picture(graph: Function) -> str:
     lines += [f"  {numbers[op]} [{_node_attributes(op)}];" for op in graph.block]
     boxes = [c for c in strongly_connected_components(graph.block, _sources) if _is_cycle(c)]
     box_of = {op: place for place, box in enumerate(boxes) for op in box}
-    for place, box in enumerate(boxes):
-        lines += _box(place, [op for op in graph.block if op in box], numbers)
+    for place in range(len(boxes)):
+        lines += _box(place, [op for op in graph.block if box_of.get(op) == place], numbers)
     for op in graph.block:
         for source in _sources(op):
             style = ""

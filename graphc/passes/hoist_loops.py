@@ -98,7 +98,7 @@ class _Mover:
             inner = self._draft.add_invariant(outer)
             self._whole[inner] = outer
             op.replace_with([inner])
-        elif op.opdef is MATMUL and "products" in self._kinds and self._is_known(op, streams=True):
+        elif op.opdef is MATMUL and "products" in self._kinds and self._is_of_streams(op):
             outer = self._for_all_steps(op.result)
             self._counts["products"] += 1
             inner = self._draft.add_sequence(outer)
@@ -107,6 +107,10 @@ class _Mover:
         elif op.opdef is MATMUL and "transposed" in self._kinds and self._reads_transposed(op):
             self._counts["transposed"] += 1
             op.replace_with([self._with_transposed(op)])
+
+    def _is_of_streams(self, op: Operation) -> bool:
+        """Whether `op` depends on sequences, maybe on invariants too, and on nothing else."""
+        return self._is_known(op, streams=True) and not self._is_known(op, streams=False)
 
     def _reads_transposed(self, op: Operation) -> bool:
         """Whether a product walks across the rows of an invariant matrix in every step."""

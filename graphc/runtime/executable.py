@@ -22,7 +22,7 @@ from graphc.runtime.plan import (
     places_of,
 )
 from graphc.runtime.ports import Port, read_array
-from graphc.runtime.sequences import Minibatch, read_minibatch, read_sequences
+from graphc.runtime.sequences import MOST_BEHIND, Minibatch, read_minibatch, read_sequences
 from graphc.runtime.signature import GRADIENT, Signature, concrete_shape
 from graphc.runtime.sparse import SparseRows
 from graphc.support.diagnostics import GraphcError, fail, suggestion
@@ -143,12 +143,7 @@ class Executable:
         elif self._plan.tables is None:
             raise _no_sequences("a state")
         else:
-            arrays = {name: np.array(value) for name, value in state.items()}
-            steps = arrays.get(STEPS_BEHIND, np.zeros(0))
-            if steps.ndim != 1 or steps.dtype.kind not in "iu" or (steps < 0).any():
-                message = f"state {STEPS_BEHIND} requires whole numbers of steps, one per sequence"
-                raise fail("input", message)
-            self._sequence_state = arrays
+            self._sequence_state = _read_state(state)
 
     def __call__(self, /, **inputs: object) -> Results:
         """Run on arrays of shape (samples, rows), named like the inputs.
@@ -361,6 +356,24 @@ def _add_carried(
             arguments[index] = np.zeros(shape, port.dtype)  # type: ignore[arg-type]
         else:
             arguments[index] = _carried(port, state.get(name), shape)
+
+
+def _read_state(state: object) -> dict[str, Array]:
+    """A copy of a state of sequences; whether it fits a call shows there."""
+    if not isinstance(state, Mapping):
+        message = f"a state requires arrays by name or None, got {type(state).__name__}"
+        raise fail("input", message)
+    arrays: dict[str, Array] = {}
+    for name, value in state.items():
+        try:
+            arrays[name] = np.array(value)
+        except (ValueError, TypeError) as problem:
+            raise fail("input", f"state {name} requires an array, got none: {problem}") from None
+    steps = arrays.get(STEPS_BEHIND, np.zeros(0))
+    if steps.ndim != 1 or steps.dtype.kind not in "iu" or (steps < 0).any():
+        message = f"state {STEPS_BEHIND} requires whole numbers of steps, one per sequence"
+        raise fail("input", message)
+    return arrays | {STEPS_BEHIND: np.minimum(steps, MOST_BEHIND).astype(np.int64)}
 
 
 def _carried(port: Port, array: Array | None, shape: tuple[int | str, ...]) -> Array:

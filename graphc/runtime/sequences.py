@@ -28,6 +28,8 @@ Array = np.ndarray
 
 START, END, NO_FEATURE, NO_LABEL = 1, 2, 4, 8
 _BEFORE = np.iinfo(np.int64).min
+MOST_BEHIND = 2**30
+"""Steps behind a sequence are counted up to here, further than any delay looks: tables are i32."""
 
 Form = Literal["list", "columns", "array"]
 
@@ -352,15 +354,15 @@ def _from_arrays(
 
 
 def _whole_numbers(what: str, value: object, rank: int) -> Array:
-    array = np.asarray(value)
+    wanted = f"{what} requires whole numbers of shape {'(T, S)' if rank == 2 else '(S,)'}"
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as problem:
+        raise fail("input", f"{wanted}, got no array: {problem}") from None
     if array.ndim == rank - 1:
         array = array[..., None]
     if array.dtype.kind not in "iu" or array.ndim != rank:
-        shape = "(T, S)" if rank == 2 else "(S,)"
-        raise fail(
-            "input",
-            f"{what} requires whole numbers of shape {shape}, got {array.dtype} of {array.shape}",
-        )
+        raise fail("input", f"{wanted}, got {array.dtype} of {array.shape}")
     return array.astype(np.int64)
 
 
@@ -420,7 +422,8 @@ def _check_lengths(lengths: Array, carry: bool) -> None:
         raise fail("input", "at least one sequence of at least one step is required")
     if lengths.min() < least:
         s = int(np.argmin(lengths))
-        raise fail("input", f"a sequence requires at least {least} steps, {s} has {lengths[s]}")
+        message = f"a sequence requires at least {least} steps, sequence {s} has {lengths[s]}"
+        raise fail("input", message)
 
 
 def _behind(behind: Array | None, slots: int) -> Array:
@@ -431,4 +434,4 @@ def _behind(behind: Array | None, slots: int) -> Array:
             "input",
             f"the state is of {len(behind)} sequences, got {slots}; state = None starts anew",
         )
-    return behind
+    return np.minimum(behind, MOST_BEHIND)

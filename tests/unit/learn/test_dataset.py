@@ -67,6 +67,13 @@ def test_the_extent_of_a_data_set_counts_what_is_there() -> None:
     assert extent_of({}).longest == 1
 
 
+@pytest.mark.parametrize(("least", "truncate", "time"), [(0, 0, 5), (8, 0, 8), (8, 2, 2), (0, 9, 5)])
+def test_a_stretch_of_more_steps_than_there_are_takes_no_memory_for_them(
+    least: int, truncate: int, time: int
+) -> None:
+    assert extent_of({"x": LISTS}).time(least, truncate) == time
+
+
 def signature() -> Signature:
     tables = SequenceTables("b", "e")
     dims = (Dimension("T", 4), Dimension("S", 4), Dimension("N", 16, ("T", "S")))
@@ -89,7 +96,7 @@ def test_data_that_are_no_sequences_are_refused(x: object) -> None:
         read_dataset(signature(), {"x": x})
 
 
-@pytest.mark.parametrize("truncate", [-1, 1.5, "3"])
+@pytest.mark.parametrize("truncate", [-1, 1.5, "3", True])
 def test_a_stretch_is_a_whole_number_of_steps(truncate: object) -> None:
     with pytest.raises(GraphcError, match="truncate requires a whole number"):
         check_truncate(truncate)

@@ -254,7 +254,7 @@ REFUSED: list[tuple[dict[str, object], str]] = [
     ({"x": [np.zeros((2, ROWS))] * 5}, r"at most 4 sequences \(S\) in a call, got 5"),
     ({"x": []}, "at least one sequence of at least one step"),
     ({"x": [np.zeros((0, ROWS))]}, "at least one sequence of at least one step"),
-    ({"x": [X[0], np.zeros((0, ROWS))]}, "a sequence requires at least 1 steps, 1 has 0"),
+    ({"x": [X[0], np.zeros((0, ROWS))]}, "at least 1 steps, sequence 1 has 0"),
     ({"x": np.zeros((0, 2, ROWS))}, "at least one step and one sequence are required, got 0"),
     ({"x": np.zeros((0, ROWS))}, "at least one step and one sequence are required, got 0"),
     ({"x": [np.zeros((2, 3))]}, r"shape \(steps, 2\), got \(2, 3\) for sequence 0"),
@@ -262,9 +262,11 @@ REFUSED: list[tuple[dict[str, object], str]] = [
     ({"x": X, "lengths": LENGTHS}, "lengths and flags go with arrays"),
     ({"x": padded(), "lengths": [3, 1]}, "a number for each of 3, got 2"),
     ({"x": padded(), "lengths": [3, 1, 5]}, "at most T = 4 are required, got 5"),
-    ({"x": padded(), "lengths": [3, 0, 4]}, "a sequence requires at least 1 steps, 1 has 0"),
-    ({"x": padded(), "lengths": [3, -1, 4]}, "a sequence requires at least 1 steps, 1 has -1"),
+    ({"x": padded(), "lengths": [3, 0, 4]}, "at least 1 steps, sequence 1 has 0"),
+    ({"x": padded(), "lengths": [3, -1, 4]}, "at least 1 steps, sequence 1 has -1"),
     ({"x": padded(), "lengths": [3.0, 1.0, 4.0]}, "lengths requires whole numbers"),
+    ({"x": padded(), "lengths": [[3], [1, 4]]}, r"whole numbers of shape \(S,\), got no array"),
+    ({"x": padded(), "flags": [[3], [1, 4]]}, r"whole numbers of shape \(T, S\), got no array"),
     ({"x": padded(), "lengths": LENGTHS, "flags": [[3]]}, "one of lengths and flags"),
     ({"x": np.zeros((7, ROWS)), "lengths": [2, 2]}, "7 columns cannot be 2 slots"),
     ({"x": np.zeros((4, ROWS)), "flags": np.full((3, 1), 3)}, r"requires shape \(T, S, 2\)"),
@@ -319,6 +321,8 @@ def test_inputs_that_do_not_fit_each_other_are_refused(y: object, message: str) 
     ("state", "message"),
     [
         ({}, "requires whole numbers of steps"),
+        ([1], "a state requires arrays by name or None, got list"),
+        ({STEPS_BEHIND: [1] * 3, "z.past1": [[1], [1, 2]]}, "z.past1 requires an array, got none"),
         ({STEPS_BEHIND: [-1, 0, 0]}, "requires whole numbers of steps"),
         ({STEPS_BEHIND: [1, 1]}, "the state is of 2 sequences, got 3"),
         ({STEPS_BEHIND: [1, 1, 1]}, r"z.past1 requires shape \(3, 2\), got none"),
@@ -331,6 +335,15 @@ def test_a_state_that_does_not_fit_is_refused(state: dict[str, object], message:
     with pytest.raises(GraphcError, match=message):
         executable.state = state
         executable(x=X, carry=True)
+
+
+@pytest.mark.parametrize("steps", [np.full(3, 3, np.uint8), np.full(3, 2**40)])
+def test_steps_behind_may_be_any_whole_numbers(steps: np.ndarray) -> None:
+    """Those of few bits do not wrap around, those of many are more than any delay looks back."""
+    executable = running()
+    executable.state = {STEPS_BEHIND: steps, "z.past1": np.full((3, ROWS), 10)}
+    for z, wanted in zip(executable(x=X, carry=True)["z"], SUMS, strict=True):
+        np.testing.assert_array_equal(z, wanted + 10)
 
 
 def test_a_function_without_time_takes_no_lengths_and_no_state() -> None:
