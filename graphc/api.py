@@ -283,6 +283,7 @@ def evaluate(
     `sequences` at a time; `truncate=K` computes K steps in a call, for sequences of any length in
     the memory for K. Raises GraphcError as `compile`, and for bad data.
     """
+    _check_data("evaluate", data)
     options = CompileOptions(
         backend, parse_precision(precision), batch, time=time, sequences=sequences
     )
@@ -290,10 +291,15 @@ def evaluate(
     return found.averages
 
 
-def _check_training(data: object, epochs: object) -> None:
+def _check_data(what: str, data: object) -> None:
     """For callers without a type checker."""
     if not isinstance(data, Mapping):
-        raise fail("argument-type", f"train requires arrays by name, got {type(data).__name__}")
+        raise fail("argument-type", f"{what} requires arrays by name, got {type(data).__name__}")
+
+
+def _check_training(data: object, epochs: object) -> None:
+    """For callers without a type checker."""
+    _check_data("train", data)
     if not isinstance(epochs, int) or epochs < 0:
         raise fail("bad-value", f"epochs requires a whole number of at least 0, got {epochs!r}")
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from graphc.ir.core import Block, Function, Level, Module, Operation, Region
+from graphc.ir.core import Block, Function, Level, Module, Operation, Region, Value
+from graphc.support.graphs import reachable, topological_order
 
 
 def walk(root: Module | Function | Region | Block | Operation) -> Iterator[Operation]:
@@ -47,3 +48,14 @@ def straight_blocks(function: Function) -> Iterator[Block]:
         if op.opdef.level is not Level.KERNEL:
             for inner in op.regions:
                 yield from inner.blocks
+
+
+def made_of(value: Value, is_end: Callable[[Value], bool]) -> list[Value]:
+    """`value` and what it is computed from, each once, operands first; nothing behind the ends."""
+
+    def operands(v: Value) -> tuple[Value, ...]:
+        return () if v.op is None or is_end(v) else v.op.operands
+
+    order = topological_order(reachable([value], operands), operands)
+    assert order is not None
+    return order

@@ -131,7 +131,7 @@ def read_dataset(signature: Signature, data: Mapping[str, object], truncate: int
 
 def check_truncate(truncate: object) -> None:
     """GraphcError `bad-value` unless it is a whole number of steps."""
-    is_whole = isinstance(truncate, Integral) and not isinstance(truncate, bool)
+    is_whole = not isinstance(truncate, bool) and isinstance(truncate, Integral)
     if not is_whole or truncate < 0:  # type: ignore[operator]
         message = f"truncate requires a whole number of steps, at least 0, got {truncate!r}"
         raise fail("bad-value", message)
@@ -146,7 +146,7 @@ class Extent:
 
     def time(self, least: int, truncate: int) -> int:
         """The bound on the steps of a call: `least` where nothing else decides it."""
-        return min(truncate, self.longest) if truncate else max(least, self.longest)
+        return min(int(truncate), self.longest) if truncate else max(least, self.longest)
 
 
 def extent_of(data: Mapping[str, object]) -> Extent:

@@ -30,10 +30,15 @@ from graphc.ops.nodes.delays import DELAYS, FUTURE_VALUE, DelayParams, look_ahea
 from graphc.ops.nodes.layout import display_name, node_params, node_type, tensor_type
 from graphc.ops.nodes.sequence_columns import SequenceColumns
 from graphc.ops.reduction import broadcast
-from graphc.passes.analysis.cycles import Inputs, closed_walk, is_cycle, report_cycle
+from graphc.passes.analysis.cycles import (
+    Inputs,
+    closed_walk,
+    report_cycle,
+    report_without_delay,
+)
 from graphc.passes.matching import type_of
 from graphc.support.diagnostics import DiagnosticSink
-from graphc.support.graphs import strongly_connected_components, topological_order
+from graphc.support.graphs import topological_order
 
 Expand = Callable[[IRBuilder, Operation, Sequence[Value]], Value]
 
@@ -82,14 +87,9 @@ def find_cycle(
 
     order = topological_order(component, same_step)
     if order is None:
-        found = strongly_connected_components(component, same_step)
-        rest = next(c for c in found if is_cycle(c, same_step))
-        block = rest[0].block
+        block = component[0].block
         assert block is not None
-        start = next(op for op in block if op in rest)
-        walk = closed_walk(rest, same_step, [start])
-        message = "a cycle requires a PastValue or FutureValue on every way round"
-        report_cycle("cycle", message, walk, start, sink)
+        report_without_delay([op for op in block if op in members], inputs, sink)
         return None
     return Cycle(tuple(order), tuple(op for op in order if op.opdef in DELAYS))
 

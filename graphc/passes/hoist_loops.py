@@ -27,7 +27,7 @@ from typing import ClassVar
 from graphc.ir.codegen import Broadcast, Elementwise, Extent, Fill, Position, View
 from graphc.ir.context import Context
 from graphc.ir.core import Function, IRBuilder, Module, Operation, RegionKind, Trait, Value
-from graphc.ir.traversal import walk
+from graphc.ir.traversal import made_of, walk
 from graphc.ops.contraction import MATMUL, MatmulParams
 from graphc.ops.elementwise import ADD, add
 from graphc.ops.loop import LOOP, Loop, loop_parts
@@ -151,7 +151,9 @@ class _Mover:
 
     def _outside(self, value: Value) -> Value:
         """An invariant value of the body, computed before the loop."""
-        for inner in _made_of(value, self._whole):
+        for inner in made_of(value, self._whole.__contains__):
+            if inner in self._whole:
+                continue
             op = inner.op
             assert op is not None
             operands = [self._whole[v] for v in op.operands]
@@ -162,7 +164,9 @@ class _Mover:
     def _for_all_steps(self, value: Value) -> Value:
         """A value of the body that depends on sequences, computed for all steps before the loop."""
         known = {**self._whole, **self._streams}
-        for inner in _made_of(value, known):
+        for inner in made_of(value, known.__contains__):
+            if inner in known:
+                continue
             op = inner.op
             assert op is not None
             has_axis = [v in self._streams for v in op.operands]
@@ -176,19 +180,6 @@ class _Mover:
                 outer = rule(self._builder, op, operands, has_axis, self._count)
             self._streams[inner] = known[inner] = outer
         return self._streams[value]
-
-
-def _made_of(value: Value, known: dict[Value, Value]) -> list[Value]:
-    """`value` and what it is computed from, operands first, up to what is known."""
-    order: list[Value] = []
-    work = [value]
-    while work:
-        current = work.pop()
-        if current not in known:
-            order.append(current)
-            assert current.op is not None
-            work.extend(current.op.operands)
-    return list(dict.fromkeys(reversed(order)))
 
 
 # --- sums -----------------------------------------------------------------------------------------

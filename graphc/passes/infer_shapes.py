@@ -28,7 +28,7 @@ from graphc.ops.nodes.delays import DELAYS
 from graphc.ops.nodes.elementwise import MINUS, PLUS
 from graphc.ops.nodes.layout import display_name, merged, node_type, operand_types
 from graphc.ops.nodes.leaves import PARAMETER, ParameterParams
-from graphc.passes.analysis.cycles import closed_walk, described
+from graphc.passes.analysis.cycles import closed_walk, described, report_without_delay
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.support.diagnostics import DiagnosticSink, Note
@@ -124,6 +124,8 @@ def _report(function: Function, sink: DiagnosticSink) -> None:
     unknown = [op for op in function.block if not node_type(op).is_known]
     if errors or not unknown:
         return
+    if report_without_delay(list(function.block), _inputs, sink):
+        return  # each of its nodes waits for another one's size
     roots = [op for op in unknown if all(t.is_known for t in operand_types(op))]
     for op in roots or unknown[:1]:  # in a cycle every node waits for another one
         sink.error(

@@ -19,12 +19,13 @@ take part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 from graphc.ir.clone import clone_shallow
 from graphc.ir.codegen import Broadcast, Elementwise, Extent, Fill, Position, View
 from graphc.ir.core import Block, IRBuilder, Operation, Value
+from graphc.ir.traversal import made_of
 from graphc.ir.types import TensorType
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import add
@@ -200,7 +201,7 @@ def _bring_in(reverse: Block, forward: Operation, recompute: Recompute) -> tuple
         for index, value in enumerate(op.operands):
             if _is_of(value, reverse):
                 continue
-            for needed in _made_of(value, saved, own):
+            for needed in made_of(value, lambda v: v in saved or v in own):
                 if needed in own:
                     continue
                 if needed in saved or needed.op is None:
@@ -214,46 +215,42 @@ def _bring_in(reverse: Block, forward: Operation, recompute: Recompute) -> tuple
     return invariants, sequences
 
 
-def _to_save(parts: Loop, wanted: Sequence[Value], recompute: Recompute) -> set[Value]:
-    """Which values of the forward step the loop keeps for a reverse step that reads `wanted`."""
+def _to_save(parts: Loop, read: Sequence[Value], recompute: Recompute) -> set[Value]:
+    """Which values of the forward step the loop keeps for a reverse step that reads `read`."""
     if recompute == "all":
         return set()
+    wanted = list(dict.fromkeys(map(_spread_from, read)))
     heavy = {v for v in wanted if v.op is not None and not _is_light(v.op)}
     at_hand = {*parts.shared, *parts.elements, *parts.kept, *heavy}
     at_hand.update(v for v in wanted if v.op is None)
     saved = set(heavy)
     for value in wanted:
-        if value in at_hand or (value.op is not None and isinstance(value.op.opdef.codegen, _FREE)):
+        if value in at_hand or (value.op is not None and _is_free(value.op)):
             continue
-        made_of = _made_of(value, at_hand, {})
-        repeats = all(v in at_hand or (v.op is not None and _is_light(v.op)) for v in made_of)
+        sources = made_of(value, at_hand.__contains__)
+        repeats = all(v in at_hand or (v.op is not None and _is_light(v.op)) for v in sources)
         if recompute == "none" or not repeats:
             saved.add(value)
-            at_hand.add(value)
+        at_hand.add(value)  # what repeats does so in what is made of it too
     return saved | {v for v in parts.kept if v.op is not None and recompute == "auto"}
+
+
+def _spread_from(value: Value) -> Value:
+    """What `value` is a broadcast or a view of, if it is."""
+    while value.op is not None and _is_free(value.op) and value.op.operands:
+        (value,) = value.op.operands
+    return value
+
+
+def _is_free(op: Operation) -> bool:
+    return isinstance(op.opdef.codegen, _FREE)
 
 
 def _is_light(op: Operation) -> bool:
     """Whether to compute it twice costs less than to keep its result."""
-    if isinstance(op.opdef.codegen, _FREE):
-        return True
-    return isinstance(op.opdef.codegen, Elementwise) and op.opdef.name in _LIGHT
+    return _is_free(op) or (isinstance(op.opdef.codegen, Elementwise) and op.opdef.name in _LIGHT)
 
 
 def _is_of(value: Value, block: Block) -> bool:
     owner = value.owner
     return owner is block or (isinstance(owner, Operation) and owner.block is block)
-
-
-def _made_of(value: Value, ends: Collection[Value], own: Mapping[Value, Value]) -> list[Value]:
-    """`value` and what it is computed from, inputs first, up to `ends` and what is `own`."""
-    order: list[Value] = []
-    work = [value]
-    while work:
-        current = work.pop()
-        if current in own:
-            continue
-        order.append(current)
-        if current not in ends and current.op is not None:
-            work.extend(current.op.operands)
-    return list(dict.fromkeys(reversed(order)))

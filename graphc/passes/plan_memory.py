@@ -279,7 +279,7 @@ def _operand_to_overwrite(
     taken_over: set[Value],
     liveness: Liveness,
 ) -> Value | None:
-    for root in ends_here:
+    for root in ends_here if op.opdef is KERNEL else ():
         if root.op is op or root in taken_over or _type(root).bound_bytes == 0:
             continue
         if _type(root).bound_bytes == _type(result).bound_bytes and can_write_over(

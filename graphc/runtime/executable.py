@@ -373,7 +373,8 @@ def _read_state(state: object) -> dict[str, Array]:
     if steps.ndim != 1 or steps.dtype.kind not in "iu" or (steps < 0).any():
         message = f"state {STEPS_BEHIND} requires whole numbers of steps, one per sequence"
         raise fail("input", message)
-    return arrays | {STEPS_BEHIND: np.minimum(steps, MOST_BEHIND).astype(np.int64)}
+    counts = [min(int(n), MOST_BEHIND) for n in steps]
+    return arrays | {STEPS_BEHIND: np.array(counts, np.int64)}
 
 
 def _carried(port: Port, array: Array | None, shape: tuple[int | str, ...]) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,9 +58,11 @@ def as_array(port: Port, value: object) -> Array:
     try:
         return np.asarray(value)
     except (ValueError, TypeError) as problem:
-        raise fail(
-            "input", f"input {port.name} requires {wanted(port)}, got no array: {problem}"
-        ) from None
+        message = f"input {port.name} requires {wanted(port)}, got no array: {problem}"
+        items: Sequence[object] = value if isinstance(value, list) else ()
+        if _takes_samples(port) and any(getattr(item, "ndim", 0) == 2 for item in items):
+            message += _FOR_SEQUENCES
+        raise fail("input", message) from None
 
 
 def convert(port: Port, array: Array) -> Array:
@@ -80,12 +82,23 @@ def wrong_shape(port: Port, shape: tuple[int, ...], sizes: Mapping[str, int]) ->
     message = f"input {port.name} requires {wanted(port)}, got shape {shape}"
     if len(shape) == 1 and len(port.shape) == 2 and shape[0] == port.shape[1]:
         message += "; for one sample x pass x[None, :]"
+    elif len(shape) == 3 and _takes_samples(port):
+        message += _FOR_SEQUENCES
     elif len(shape) == len(port.shape):
-        known = [d for d in port.shape if isinstance(d, str) and d in sizes]
-        message += "".join(f"; {d} is {sizes[d]} in another input" for d in known)
+        for dim, size in zip(port.shape, shape, strict=True):
+            if isinstance(dim, str) and sizes.get(dim, size) != size:
+                message += f"; {dim} is {sizes[dim]} in another input"
         if len(shape) == 2 and shape[0] == port.shape[1]:
             message += "; one row per sample, so perhaps x.T"
     return fail("input", message)
+
+
+_FOR_SEQUENCES = "; for sequences give time= when compiling, training or measuring"
+
+
+def _takes_samples(port: Port) -> bool:
+    """Whether it has a row for each sample, and no time."""
+    return len(port.shape) == 2 and isinstance(port.shape[0], str)
 
 
 def wanted(port: Port) -> str:

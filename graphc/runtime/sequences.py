@@ -402,16 +402,17 @@ def _shaped(
     port: Port | SparsePort, array: Array | SparseRows, time: int, slots: int
 ) -> Array | SparseRows:
     """The columns of one input, [T, S, rows]."""
+    has_rows = isinstance(port, SparsePort) or array.ndim == len(port.shape) - 1  # type: ignore[union-attr]
+    if has_rows and len(array) != time * slots:
+        raise fail(
+            "input",
+            f"input {port.name} requires a row for each of {time} x {slots} columns, "
+            f"got {len(array)}",
+        )
     if isinstance(array, SparseRows):
-        if len(array) != time * slots:
-            raise fail(
-                "input",
-                f"input {port.name} requires a row for each of {time} x {slots} columns, "
-                f"got {len(array)}",
-            )
         return array
     assert isinstance(port, Port)
-    if array.ndim == len(port.shape) - 1 and array.shape[0] == time * slots:
+    if has_rows:
         array = array.reshape(time, slots, *array.shape[1:])
     return read_array(port, array, {"T": time, "S": slots})
 

@@ -600,7 +600,15 @@ def test_one_name_stands_for_a_list_of_it() -> None:
     assert list(exe(**GOOD)) == ["ce", "gradient.W0"]
 
 
-@pytest.mark.parametrize("call", [lambda: gc.compile(3), lambda: gc.loads(b"x = Input(3)")])  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: gc.compile(3),  # type: ignore[arg-type]
+        lambda: gc.loads(b"x = Input(3)"),  # type: ignore[arg-type]
+        lambda: gc.train(classifier(), [1], learning_rate=0.1),  # type: ignore[arg-type]
+        lambda: gc.evaluate(classifier(), [1]),  # type: ignore[arg-type]
+    ],
+)
 def test_a_thing_of_the_wrong_kind_is_an_error(call: object) -> None:
     assert callable(call)
     with pytest.raises(gc.GraphcError) as raised:

@@ -34,6 +34,17 @@ WRONG = {
         "2:5",
         ("`a` is a Plus, 2:5", "`b` is a Sigmoid, 3:5", "`c` is a Tanh, 4:5"),
     ),
+    "no delay, and so no size": Wrong(
+        """\
+        x = Input(1)
+        b = Sigmoid(c)
+        c = Plus(x, b)
+        """,
+        "cycle: a cycle requires a PastValue or FutureValue on every way round; "
+        "the cycle is `b` -> `c` -> `b`",
+        "2:5",
+        ("`b` is a Sigmoid, 2:5", "`c` is a Plus, 3:5"),
+    ),
     "a node that reads itself": Wrong(
         """\
         x = Input(3)

@@ -21,7 +21,8 @@ from graphc.ops import default_context
 from graphc.ops.elementwise import add, mul
 from graphc.ops.movement import reshape
 from graphc.ops.reduction import reduce_sum
-from graphc.passes import pipeline
+from graphc.passes import hoist_loops, pipeline
+from graphc.passes.loop_gradient import RECOMPUTE, Recompute
 from graphc.passes.manager import PassManager
 from graphc.passes.synthesize_gradient import synthesize_gradient
 from graphc.passes.synthesize_tangent import synthesize_tangent
@@ -29,13 +30,15 @@ from graphc.support.diagnostics import DiagnosticSink
 from tests.support.compiling import KERNEL_PIPELINE, call, load_backend
 from tests.support.random_loops import RandomLoops, make_loops
 
-FUNCTIONS = 600
+FUNCTIONS = 60
 CHUNKS = 6
 KINDS = ("values", "gradient", "tangent", "tangent of the gradient")
 WRT = ("x", "y", "z", "a", "b", "w", "r")
 
 
-def derived(made: RandomLoops, kind: str) -> tuple[Module, dict[str, Array]]:
+def derived(
+    made: RandomLoops, kind: str, recompute: Recompute = "auto"
+) -> tuple[Module, dict[str, Array]]:
     """The module that also computes derivatives of the weighted sum of all results."""
     function = clone_function(made.function)
     rng = np.random.default_rng(1)
@@ -44,7 +47,7 @@ def derived(made: RandomLoops, kind: str) -> tuple[Module, dict[str, Array]]:
     if kind != "values":
         _add_total(function, made, given, rng)
     if "gradient" in kind:
-        assert synthesize_gradient(function, "total", WRT, sink), sink.diagnostics
+        assert synthesize_gradient(function, "total", WRT, sink, recompute), sink.diagnostics
     if "tangent" in kind:
         assert synthesize_tangent(function, WRT, (), sink), sink.diagnostics
         given |= {f"tangent.{n}": rng.normal(size=made.arguments[n].shape) for n in WRT}
@@ -73,18 +76,20 @@ def _add_total(
 def judge(seed: int) -> str:
     """What is wrong with a seed's results, '' if nothing."""
     made = make_loops(seed)
+    recompute = RECOMPUTE[seed % len(RECOMPUTE)]
+    moved = hoist_loops.KINDS[seed // len(RECOMPUTE) % len(hoist_loops.KINDS)]
     problems: list[str] = []
     found: dict[str, dict[str, Array]] = {}
     for kind in KINDS:
         try:
-            module, given = derived(made, kind)
+            module, given = derived(made, kind, recompute)
             expected = found[kind] = evaluate(module.functions[0], given, made.sizes)
         except Exception as error:  # whatever it is, the seed has to be named
             problems.append(f"{kind}: {type(error).__name__}: {error}")
             continue
         for name in ("numpy", "llvm"):
-            for passes in ("", OPTIMISE):
-                how = f"{kind}, {name}, {passes or 'plain'}"
+            for passes in ("", OPTIMISE, f'hoist-loops{{kinds = ["{moved}"]}}'):
+                how = f"{kind}, recompute {recompute}, {name}, {passes or 'plain'}"
                 try:
                     got = run(module, name, passes, given, made.sizes)
                 except Exception as error:
@@ -123,7 +128,7 @@ def run(
 
 
 def disagreements(made: RandomLoops, found: Mapping[str, dict[str, Array]]) -> list[str]:
-    """Where forward mode is not the transpose of reverse mode, or neither is the difference."""
+    """Where forward mode is not the transpose of reverse mode."""
     _, given = derived(made, "tangent")
     terms = {n: found["gradient"][f"gradient.{n}"] * given[f"tangent.{n}"] for n in WRT}
     reverse = sum(float(t.sum()) for t in terms.values())

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from graphc.ir.core import Operation
+from graphc.ops.nodes.delays import DELAYS
 from graphc.ops.nodes.layout import display_name
 from graphc.support.diagnostics import DiagnosticSink, Note
+from graphc.support.graphs import strongly_connected_components
 
 Inputs = Callable[[Operation], Sequence[Operation]]
 
@@ -14,6 +16,27 @@ Inputs = Callable[[Operation], Sequence[Operation]]
 def is_cycle(component: Sequence[Operation], inputs: Inputs) -> bool:
     """Whether a strongly connected component is more than a node that does not read itself."""
     return len(component) > 1 or component[0] in inputs(component[0])
+
+
+def report_without_delay(nodes: Sequence[Operation], inputs: Inputs, sink: DiagnosticSink) -> bool:
+    """An error for a way round that no delay is on; False if there is none among the nodes.
+
+    nodes  in the order of the network: the first one of the cycle is where the error stands
+    """
+    members = set(nodes)
+
+    def same_step(op: Operation) -> list[Operation]:
+        return [] if op.opdef in DELAYS else [i for i in inputs(op) if i in members]
+
+    found = strongly_connected_components(nodes, same_step)
+    cycle = set(next((c for c in found if is_cycle(c, same_step)), ()))
+    if not cycle:
+        return False
+    component = [op for op in nodes if op in cycle]
+    walk = closed_walk(component, same_step, component[:1])
+    message = "a cycle requires a PastValue or FutureValue on every way round"
+    report_cycle("cycle", message, walk, walk[0], sink)
+    return True
 
 
 def report_cycle(

@@ -131,10 +131,8 @@ def _type(value: Value) -> TensorType:
 
 
 def _place_of(value: Value) -> Place | None:
-    if value.op is None:
-        return None
-    at = places(value.op)
-    return at[value.index] if at is not None and value.index < len(at) else None
+    at: tuple[str, ...] = getattr(value.op.params, "at", ()) if value.op is not None else ()
+    return parse_place(at[value.index]) if value.index < len(at) else None
 
 
 # --- the checker --------------------------------------------------------------------------------

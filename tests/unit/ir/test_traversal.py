@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphc.ir.core import Block, Operation, Region
-from graphc.ir.traversal import blocks, walk
+from graphc.ir.traversal import blocks, made_of, walk
 from graphc.ops.kernel import KERNEL
 from tests.support.text_form import legal
 
@@ -59,3 +59,25 @@ def test_nesting_of_any_depth_is_walked_without_recursion() -> None:
     assert sum(1 for _ in walk(block)) == 20_000
     assert sum(1 for _ in blocks(Region([block]))) == 20_001
     next(iter(block)).drop_references()
+
+
+def test_what_a_value_is_made_of_comes_once_and_operands_first() -> None:
+    doublings = "".join(f"  %x{i + 1} = add %x{i}, %x{i} : tensor<2xf32>\n" for i in range(64))
+    text = (
+        f"func @f(%x0: tensor<2xf32> input) -> (y: tensor<2xf32>) {{\n{doublings}  return %x64\n}}"
+    )
+    (last,) = legal(text).functions[0].returned
+    assert [v.name for v in made_of(last, lambda _: False)] == [f"x{i}" for i in range(65)]
+
+
+def test_what_the_ends_are_made_of_is_left_out() -> None:
+    text = """
+func @f(%x: tensor<2xf32> input) -> (y: tensor<2xf32>) {
+  %a = neg %x : tensor<2xf32>
+  %b = exp %a : tensor<2xf32>
+  %c = add %b, %a : tensor<2xf32>
+  return %c
+}
+"""
+    (last,) = legal(text).functions[0].returned
+    assert [v.name for v in made_of(last, lambda v: v.name == "b")] == ["b", "x", "a", "c"]

@@ -67,7 +67,9 @@ def test_the_extent_of_a_data_set_counts_what_is_there() -> None:
     assert extent_of({}).longest == 1
 
 
-@pytest.mark.parametrize(("least", "truncate", "time"), [(0, 0, 5), (8, 0, 8), (8, 2, 2), (0, 9, 5)])
+@pytest.mark.parametrize(
+    ("least", "truncate", "time"), [(0, 0, 5), (8, 0, 8), (8, 2, 2), (0, 9, 5)]
+)
 def test_a_stretch_of_more_steps_than_there_are_takes_no_memory_for_them(
     least: int, truncate: int, time: int
 ) -> None:

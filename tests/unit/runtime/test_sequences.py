@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -269,7 +270,10 @@ REFUSED: list[tuple[dict[str, object], str]] = [
     ({"x": padded(), "flags": [[3], [1, 4]]}, r"whole numbers of shape \(T, S\), got no array"),
     ({"x": padded(), "lengths": LENGTHS, "flags": [[3]]}, "one of lengths and flags"),
     ({"x": np.zeros((7, ROWS)), "lengths": [2, 2]}, "7 columns cannot be 2 slots"),
-    ({"x": np.zeros((4, ROWS)), "flags": np.full((3, 1), 3)}, r"requires shape \(T, S, 2\)"),
+    (
+        {"x": np.zeros((4, ROWS)), "flags": np.full((3, 1), 3)},
+        "a row for each of 3 x 1 columns, got 4",
+    ),
     ({"x": np.zeros((2, 1, ROWS)), "flags": [[1], [1]]}, "SequenceStart in a sequence that has"),
     ({"x": np.zeros((2, 1, ROWS)), "flags": [[0], [2]]}, "SequenceStart is missing, at step 0"),
     ({"x": np.zeros((2, 1, ROWS)), "flags": [[3], [2]]}, "SequenceStart is missing, at step 1"),
@@ -315,6 +319,21 @@ def test_inputs_that_do_not_fit_each_other_are_refused(y: object, message: str) 
     executable = Executable(Running(), two_inputs(), {})
     with pytest.raises(GraphcError, match=message):
         executable(x=X, y=y)
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ((4, 1), r"input y requires a row for each of 3 x 1 columns, got 4$"),
+        ((4, 1, 1), r"got shape \(4, 1, 1\); T is 3 in another input$"),
+        ((3, 1, 2), r"input y requires shape \(T, S, 1\) .* got shape \(3, 1, 2\)$"),
+    ],
+)
+def test_what_is_said_of_arrays_is_what_does_not_fit(shape: tuple[int, ...], message: str) -> None:
+    executable = Executable(Running(), two_inputs(), {})
+    with pytest.raises(GraphcError) as caught:
+        executable(x=np.zeros((3, 1, ROWS)), y=np.zeros(shape))
+    assert re.search(message, caught.value.diagnostics[0].message)
 
 
 @pytest.mark.parametrize(
