@@ -21,7 +21,7 @@ from tests.support.compiling import load_backend
 from tests.support.network_judge import computed, expectations, gradient_problem
 from tests.support.random_networks import SAMPLE_COUNTS, RandomNetwork, random_network
 
-NETWORKS = 1000  # judged on every backend in every run of the tests
+NETWORKS = 500  # judged on every backend in every run of the tests
 CHUNKS = 20
 BACKENDS = ("numpy", "llvm")
 MOST_DISCARDED = 0.1
