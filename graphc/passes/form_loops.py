@@ -124,75 +124,123 @@ def expand_cycle(
     expand   emits what one node computes from its operands
     drawn    random numbers [N, rows] of members, as a last operand
     """
-    members = set(cycle.order)
-    sources = dict.fromkeys(inputs(op)[0] for op in cycle.delays)
-    histories = {s: _Delays([d for d in cycle.delays if inputs(d)[0] is s]) for s in sources}
-    read = dict.fromkeys(
-        i for op in cycle.order for i in inputs(op) if i not in members and op.opdef not in DELAYS
-    )
-    read.update(dict.fromkeys(s for s in sources if s not in members))
-    streams = [op for op in read if node_type(op).has_samples]
-    shared = [op for op in read if not node_type(op).has_samples]
-    steps = dict.fromkeys(look_ahead(op) for op in cycle.delays)
-    if columns.carry or any(is_masked(op) for op in cycle.order):
-        steps[0] = None
-    masks = [columns.neighbour(b, step) for step in steps]
-    sequences = [columns.over_time(b, values[op]) for op in streams]
-    for sequence, op in zip(sequences, streams, strict=True):
+    body = _body(cycle, inputs, wanted, columns.carry, expand, tuple(drawn))
+    masks = [columns.neighbour(b, offset) for offset in body.offsets]
+    sequences = [columns.over_time(b, values[op]) for op in body.streams]
+    for sequence, op in zip(sequences, body.streams, strict=True):
         sequence.name = sequence.name or op.result.name
     draws = [columns.over_time(b, value) for value in drawn.values()]
     initial: list[Value] = []
-    for source, history in histories.items():
+    for source, history in body.histories.items():
         type = tensor_type(node_type(source), columns.sequences, dtype)
         initial += history.start(b, type, source.result.name or "", columns)
-
-    def step(
-        inner: IRBuilder, given: Sequence[Value], elements: Sequence[Value], before: Sequence[Value]
-    ) -> tuple[list[Value], list[Value]]:
-        here = dict(zip(shared, given, strict=True))
-        rest = iter(elements)
-        valid = dict(zip(steps, rest, strict=False))
-        here.update(zip(streams, rest, strict=False))
-        random = dict(zip(drawn, rest, strict=True))
-        past: dict[Operation, list[Value]] = {}
-        at = 0
-        for source, history in histories.items():
-            past[source] = list(before[at : at + history.depth])
-            at += history.depth
-        for op in cycle.order:
-            with inner.at(op.location):
-                if op.opdef in DELAYS:
-                    earlier = past[inputs(op)[0]][_params(op).time_step - 1]
-                    here[op] = _delayed(inner, op, earlier, valid[look_ahead(op)])
-                else:
-                    operands = [here[i] for i in inputs(op)]
-                    operands += [random[op]] if op in random else []
-                    here[op] = expand(inner, op, operands)
-                if is_masked(op):
-                    here[op] = _without_gaps(inner, here[op], valid[0])
-            here[op].name = here[op].name or op.result.name
-        after = [v for s in sources for v in [here[s], *past[s][:-1]]]
-        if columns.carry:
-            frozen = [_kept(inner, a, p, valid[0]) for a, p in zip(after, before, strict=True)]
-            after = frozen
-        return after, [here[op] for op in wanted]
-
+    invariants = [values[op] for op in body.shared]
     with b.at(cycle.delays[0].location):
         results = _over_time(
             b,
             columns,
-            step,
-            [values[op] for op in shared],
+            body.step,
+            invariants,
             [*masks, *sequences, *draws],
             initial,
             cycle.backward,
         )
         if columns.carry:
             columns.carried |= {v.name or "": r for v, r in zip(initial, results, strict=False)}
-        stacks = results[len(initial) :]
-        for op, stack in zip(wanted, stacks, strict=True):
+        for op, stack in zip(wanted, results[len(initial) :], strict=True):
             values[op] = columns.as_columns(b, stack)
             values[op].name, stack.name = op.result.name, None
+
+
+@dataclass(frozen=True)
+class _Body:
+    """What a step of a cycle reads and computes.
+
+    shared, streams  nodes outside that it reads: whole, and the column of the step
+    offsets          places in time, seen from the step, of which it is told whether they are in
+                     the sequence
+    histories        the delays of each node that is looked back or ahead at
+    wanted           members of which every step is kept
+    drawn            members with random numbers
+    """
+
+    cycle: Cycle
+    inputs: Inputs
+    shared: Sequence[Operation]
+    streams: Sequence[Operation]
+    offsets: Sequence[int]
+    histories: Mapping[Operation, _Delays]
+    wanted: Sequence[Operation]
+    drawn: Sequence[Operation]
+    carry: bool
+    expand: Expand
+
+    def step(
+        self,
+        b: IRBuilder,
+        given: Sequence[Value],
+        elements: Sequence[Value],
+        before: Sequence[Value],
+    ) -> tuple[list[Value], list[Value]]:
+        """Emit one step; what it carries on, and what is kept of it."""
+        here = dict(zip(self.shared, given, strict=True))
+        rest = iter(elements)
+        valid = dict(zip(self.offsets, rest, strict=False))
+        here.update(zip(self.streams, rest, strict=False))
+        random = dict(zip(self.drawn, rest, strict=True))
+        past = self._past(before)
+        for op in self.cycle.order:
+            with b.at(op.location):
+                if op.opdef in DELAYS:
+                    earlier = past[self.inputs(op)[0]][_params(op).time_step - 1]
+                    here[op] = _delayed(b, op, earlier, valid[look_ahead(op)])
+                else:
+                    operands = [here[i] for i in self.inputs(op)]
+                    operands += [random[op]] if op in random else []
+                    here[op] = self.expand(b, op, operands)
+                if is_masked(op):
+                    here[op] = _without_gaps(b, here[op], valid[0])
+            here[op].name = here[op].name or op.result.name
+        after = [v for source, values in past.items() for v in [here[source], *values[:-1]]]
+        if self.carry:
+            after = [_kept(b, a, p, valid[0]) for a, p in zip(after, before, strict=True)]
+        return after, [here[op] for op in self.wanted]
+
+    def _past(self, before: Sequence[Value]) -> dict[Operation, list[Value]]:
+        """Of each node that is looked at, its values 1, 2, … steps back."""
+        rest = iter(before)
+        return {s: [next(rest) for _ in range(h.depth)] for s, h in self.histories.items()}
+
+
+def _body(
+    cycle: Cycle,
+    inputs: Inputs,
+    wanted: Sequence[Operation],
+    carry: bool,
+    expand: Expand,
+    drawn: Sequence[Operation],
+) -> _Body:
+    """The body of a cycle's loop: who is read how."""
+    members = set(cycle.order)
+    sources = dict.fromkeys(inputs(op)[0] for op in cycle.delays)
+    histories = {s: _Delays([d for d in cycle.delays if inputs(d)[0] is s]) for s in sources}
+    same_step = [i for op in cycle.order if op.opdef not in DELAYS for i in inputs(op)]
+    read = [op for op in dict.fromkeys([*same_step, *sources]) if op not in members]
+    offsets = dict.fromkeys(look_ahead(op) for op in cycle.delays)
+    if carry or any(is_masked(op) for op in cycle.order):
+        offsets[0] = None
+    return _Body(
+        cycle,
+        inputs,
+        shared=[op for op in read if not node_type(op).has_samples],
+        streams=[op for op in read if node_type(op).has_samples],
+        offsets=list(offsets),
+        histories=histories,
+        wanted=wanted,
+        drawn=drawn,
+        carry=carry,
+        expand=expand,
+    )
 
 
 def _over_time(
