@@ -156,3 +156,6 @@ Category = (
 
 FUSABLE = (Elementwise, Broadcast, Reduction, Fill, Position, Extent)
 """Categories that may stand inside a kernel."""
+
+FREE = (Fill, Position, Extent, Broadcast, View)
+"""Categories that cost nothing to compute again: no work, or none that is not done anyway."""

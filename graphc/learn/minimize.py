@@ -91,7 +91,7 @@ def minimize(
     step_of = _step_function(base, rule, learner.l2, len(x))
     losses: list[float] = []
     given = tuple(arguments)
-    for step, batch in zip(range(steps), repeat(()) if batches is None else batches):  # noqa: B905
+    for step, batch in zip(range(steps), repeat(()) if batches is None else batches, strict=False):
         given = (*arguments, *batch)
         loss, gradient = slope(unflatten(structure, x), *given)
         _require_number(float(loss), step)

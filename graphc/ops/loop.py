@@ -125,8 +125,7 @@ def loop(
 ) -> Operation:
     """A loop whose body is what `step` emits; its block arguments are named like the operands."""
     operands = [*invariants, *sequences, *initial]
-    types = [v.type for v in (*invariants, *map(_Element, sequences), *initial)]
-    body = Block(types, [v.name for v in operands])
+    body = Block(_argument_types(invariants, sequences, initial), [v.name for v in operands])
     arguments = body.arguments
     first, middle = len(invariants), len(invariants) + len(sequences)
     inner = IRBuilder(body)
@@ -138,11 +137,12 @@ def loop(
     return b.emit(LOOP, operands, params, regions=[Region([body])], names=names)
 
 
-class _Element:
-    """What one step reads of a sequence."""
-
-    def __init__(self, sequence: Value) -> None:
-        self.type = element_type(tensor(sequence.type))
+def _argument_types(
+    invariants: Sequence[Value], sequences: Sequence[Value], initial: Sequence[Value]
+) -> list[Type]:
+    """What a body takes for these operands."""
+    elements = [element_type(tensor(v.type)) for v in sequences]
+    return [*(v.type for v in invariants), *elements, *(v.type for v in initial)]
 
 
 def element_type(sequence: TensorType) -> TensorType:
@@ -205,7 +205,7 @@ def _check(op: Operation) -> Iterable[str]:
         yield f"carries {op.params.carried} values but yields {len(block.terminator.operands)}"
         return
     parts = loop_parts(op)
-    wanted = [v.type for v in (*parts.invariants, *map(_Element, parts.sequences), *parts.initial)]
+    wanted = _argument_types(parts.invariants, parts.sequences, parts.initial)
     for index, (value, type) in enumerate(zip(block.arguments, wanted, strict=True)):
         if value.type != type:
             yield f"passes {type} as operand {index} but its block takes {value.type}"

@@ -24,7 +24,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from graphc.ir.codegen import Broadcast, Elementwise, Extent, Fill, Position, View
+from graphc.ir.codegen import FREE, Elementwise, View
 from graphc.ir.context import Context
 from graphc.ir.core import Function, IRBuilder, Module, Operation, RegionKind, Trait, Value
 from graphc.ir.traversal import made_of, walk
@@ -39,9 +39,6 @@ from graphc.passes.loop_editing import append_stack, close_loop, open_loop
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.passes.matching import is_float, is_number, made_by, type_of
 from graphc.passes.trim_loops import trim_loops
-
-_FREE = (Fill, Position, Extent, Broadcast, View)
-
 
 KINDS: tuple[str, ...] = ("invariant", "transposed", "products", "sums")
 
@@ -90,7 +87,7 @@ class _Mover:
     def _look_at(self, op: Operation) -> None:
         if not op.opdef.has(Trait.PURE) or op.opdef.has(Trait.TERMINATOR) or op.regions:
             return
-        if isinstance(op.opdef.codegen, _FREE):
+        if isinstance(op.opdef.codegen, FREE):
             return
         if "invariant" in self._kinds and self._is_known(op, streams=False):
             outer = self._outside(op.result)
@@ -143,7 +140,7 @@ class _Mover:
             maker = value.op
             if maker is None or maker.block is not self._draft.block or maker.regions:
                 return False
-            cheap = isinstance(maker.opdef.codegen, (*_FREE, Elementwise))
+            cheap = isinstance(maker.opdef.codegen, (*FREE, Elementwise))
             if not cheap or (streams and maker.operands and batching_rule(maker) is None):
                 return False
             work.extend(maker.operands)

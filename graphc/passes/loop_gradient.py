@@ -23,14 +23,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 from graphc.ir.clone import clone_shallow
-from graphc.ir.codegen import Broadcast, Elementwise, Extent, Fill, Position, View
+from graphc.ir.codegen import FREE, Elementwise
 from graphc.ir.core import Block, IRBuilder, Operation, Value
 from graphc.ir.traversal import made_of
-from graphc.ir.types import TensorType
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import add
 from graphc.ops.loop import LOOP, Loop, LoopParams, loop_parts
-from graphc.passes.loop_editing import append_stack, make_loop
+from graphc.passes.loop_editing import Reads, append_stack, make_loop
+from graphc.passes.matching import is_float
 from graphc.support.graphs import reachable
 
 SendBack = Callable[
@@ -53,7 +53,6 @@ The memory is that of the stacks: T times the bytes of every value that is kept 
 
 RECOMPUTE: tuple[Recompute, ...] = ("auto", "none", "all", "sqrt")
 
-_FREE = (Fill, Position, Extent, Broadcast, View)
 _LIGHT = frozenset(
     {
         *("add", "sub", "mul", "neg", "abs", "maximum", "minimum", "select", "cast"),
@@ -82,7 +81,7 @@ def loop_vjp(
     parts = loop_parts(op)
     inner_dependent = dependent_values(parts, dependent)
     leading = _leading_values(parts, cotangents)
-    flowing = [_is_float(v) and v in inner_dependent and v in leading for v in parts.before]
+    flowing = [is_float(v) and v in inner_dependent and v in leading for v in parts.before]
     reverse = Block()
     inner = IRBuilder(reverse)
     inner.location = b.location
@@ -169,14 +168,6 @@ def _at(values: Sequence[Value], places: Sequence[tuple[int, Value]]) -> list[Va
     return [values[i] for i, _ in places]
 
 
-def _is_float(value: Value) -> bool:
-    return isinstance(value.type, TensorType) and value.type.dtype.is_float
-
-
-Reads = list[tuple[Value, Value]]
-"""(value outside, argument of the body) pairs."""
-
-
 def _bring_in(reverse: Block, forward: Operation, recompute: Recompute) -> tuple[Reads, Reads]:
     """Make what `reverse` reads of the forward step its own: (invariants, sequences)."""
     parts = loop_parts(forward)
@@ -185,8 +176,8 @@ def _bring_in(reverse: Block, forward: Operation, recompute: Recompute) -> tuple
     foreign = [v for op in reverse for v in op.operands if not _is_of(v, reverse)]
     saved = _to_save(parts, list(dict.fromkeys(foreign)), recompute)
     own: dict[Value, Value] = {}
-    invariants: Reads = []
-    sequences: Reads = []
+    invariants: list[tuple[Value, Value]] = []
+    sequences: list[tuple[Value, Value]] = []
 
     def argument(value: Value) -> Value:
         inner = reverse.add_argument(value.type, value.name)
@@ -243,7 +234,7 @@ def _spread_from(value: Value) -> Value:
 
 
 def _is_free(op: Operation) -> bool:
-    return isinstance(op.opdef.codegen, _FREE)
+    return isinstance(op.opdef.codegen, FREE)
 
 
 def _is_light(op: Operation) -> bool:

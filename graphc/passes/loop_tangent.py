@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from graphc.ir.core import IRBuilder, Operation, Value
-from graphc.ir.types import TensorType
 from graphc.ops.constant import full_like
 from graphc.ops.loop import Loop, loop_parts
 from graphc.passes.loop_editing import Carried, OpenLoop, close_loop, open_loop
 from graphc.passes.loop_gradient import dependent_values
+from graphc.passes.matching import is_float, type_of
 
 Push = Callable[[Sequence[Operation], dict[Value, Value]], None]
 """(operations, tangents): the walk through a block; `tangents` is extended."""
@@ -30,10 +30,10 @@ def loop_jvp(op: Operation, tangents: dict[Value, Value], push: Push) -> None:
     """
     parts = loop_parts(op)
     dependent = dependent_values(parts, dict.fromkeys(tangents))
-    moving = [i for i, v in enumerate(parts.before) if _is_float(v) and v in dependent]
+    moving = [i for i, v in enumerate(parts.before) if is_float(v) and v in dependent]
     draft = open_loop(op)
     inner = _tangents_of_reads(draft, parts, tangents)
-    given = {i: draft.block.add_argument(_type(parts.before[i])) for i in moving}
+    given = {i: draft.block.add_argument(type_of(parts.before[i])) for i in moving}
     inner.update({parts.before[i]: argument for i, argument in given.items()})
     terminator = draft.block.terminator
     assert terminator is not None
@@ -68,12 +68,3 @@ def _tangents_of_reads(
         if outer in tangents:
             inner[element] = draft.add_sequence(tangents[outer])
     return inner
-
-
-def _type(value: Value) -> TensorType:
-    assert isinstance(value.type, TensorType)
-    return value.type
-
-
-def _is_float(value: Value) -> bool:
-    return _type(value).dtype.is_float

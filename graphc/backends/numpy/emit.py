@@ -94,7 +94,7 @@ class _FunctionText:
         self._arena = _align(function.arena)
         self._scratch = 0
         self._frames: list[_Frame] = []
-        self._step_count = 0
+        self._stack_count = 0
 
     def emit(self) -> Emitted:
         function = self._function
@@ -223,12 +223,11 @@ class _FunctionText:
             place = self._places[outer]
             name = self._element(inner, f"{place.name}[{t}, ...]")
             self._places[inner] = Place(name, place.kind, place.index, place.type)
-        self._step_count += 1
         stacks: list[Place] = []
         for kept, stack in zip(parts.kept, parts.stacks, strict=True):
             name = self._element(kept, f"{self._name_of(stack)}[{t}, ...]")
-            index = len(stacks) + 1000 * self._step_count  # no two overlap
-            stacks.append(Place(name, "stack", index, _tensor(kept)))
+            self._stack_count += 1  # no two overlap
+            stacks.append(Place(name, "stack", self._stack_count, _tensor(kept)))
         carried = [self._places[v] for v in parts.final]
         for i, stack in enumerate(parts.params.history):
             place = carried[i]
