@@ -192,6 +192,12 @@ class Nest:
         """Whether the value differs from lane to lane."""
         return self.lane >= 0 and self.lane in self.statements[statement].dims
 
+    def can_cut(self, dim: int) -> bool:
+        """Whether parts of the dim can be computed apart: nothing is folded over it."""
+        if not 0 <= dim <= self.lane or any(dim not in s.port.dims for s in self.stores):
+            return False
+        return dim < self.lane or not any(isinstance(s.work, Reduce) for s in self.statements)
+
     def symbols(self) -> tuple[str, ...]:
         """Names of the dimensions of the call that the nest asks for, sorted."""
         sizes = [*self.dims]

@@ -4,6 +4,9 @@ Row values are computed once and splatted before the lanes' loop. Left-over lane
 vector where the target masks memory, a scalar loop elsewhere. Reductions over lanes carry vectors
 and fold them by halves; reductions over outer dims live in the result, which first gets the
 identity, so extents of 0 need no thought.
+
+A nest may have windows: dims of which a call computes a part only, from a begin to an end that it
+is given. Calls for parts that cover a dim once give together what one call for all of it gives.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from graphc.backends.llvm.loops import (
     loop_if_any,
     mul,
     number_of,
+    offset,
     round_down,
     size_value,
     sub,
@@ -36,6 +40,7 @@ from graphc.backends.llvm.text import (
     element_of,
     index,
     lane_type,
+    memory_element,
 )
 from graphc.backends.loopnest import (
     Apply,
@@ -51,6 +56,7 @@ from graphc.backends.loopnest import (
     Sweep,
 )
 from graphc.ir.types import DType, Symbol
+from graphc.support.diagnostics import InternalError
 
 PortKey = tuple[str, int]
 
@@ -63,28 +69,45 @@ MAX_STRAIGHT_VECTORS = 2
 
 @dataclass(frozen=True, slots=True)
 class NestFunction:
-    """A function for a nest: what to pass, pointers of `ports`, then the sizes of `symbols`."""
+    """A function for a nest: what to pass, pointers of `ports`, then the sizes of `symbols`.
+
+    After these, for each dim of `window`, where to begin and where to end: two i64.
+    """
 
     name: str
     ports: tuple[PortKey, ...]
     symbols: tuple[str, ...]
+    window: tuple[int, ...] = ()
 
 
 def emit_nest(
-    module: Module, target: Target, nest: Nest, constants: Mapping[int, str]
+    module: Module,
+    target: Target,
+    nest: Nest,
+    constants: Mapping[int, str],
+    window: tuple[int, ...] = (),
 ) -> NestFunction:
-    """Writes the function of a nest. `constants` names the arrays of constant ports."""
+    """Writes the function of a nest. `constants` names the arrays of constant ports.
+
+    window  dims of which a call computes a part; `nest.can_cut` must hold for each
+    """
+    for dim in window:
+        if not nest.can_cut(dim):
+            raise InternalError(f"a nest cannot be computed in parts of its dim {dim}")
     code = Code(module)
     keys = tuple(dict.fromkeys((p.kind, p.index) for p in nest.ports() if p.kind != "constant"))
     symbols = nest.symbols()
     bases = {key: Val(f"%p{i}", PTR) for i, key in enumerate(keys)}
     bases.update({("constant", i): Val(name, PTR) for i, name in constants.items()})
     sizes = {name: Val(f"%d{i}", I64) for i, name in enumerate(symbols)}
-    _NestEmitter(code, target, nest, bases, sizes).emit()
+    parts = {d: (Val(f"%begin{d}", I64), Val(f"%end{d}", I64)) for d in window}
+    _NestEmitter(code, target, nest, bases, sizes, parts).emit()
     code.do("ret void")
     parameters = [f"ptr %p{i}" for i in range(len(keys))]
     parameters += [f"i64 %d{i}" for i in range(len(symbols))]
-    return NestFunction(module.add_internal("nest", ", ".join(parameters), code), keys, symbols)
+    parameters += [f"i64 %begin{d}, i64 %end{d}" for d in window]
+    name = module.add_internal("nest", ", ".join(parameters), code)
+    return NestFunction(name, keys, symbols, window)
 
 
 class _NestEmitter:
@@ -97,13 +120,17 @@ class _NestEmitter:
         nest: Nest,
         bases: Mapping[PortKey, Val],
         sizes: Mapping[str, Val],
+        parts: Mapping[int, tuple[Val, Val]],
     ) -> None:
         self.code = code
         self.nest = nest
         self.scalars = LlvmScalars(code, has_fma=target.has_fma)
         self.bases = bases
         self.sizes = sizes
-        self.extents = [size_value(code, size, sizes) for size in nest.dims]
+        extents = [size_value(code, size, sizes) for size in nest.dims]
+        self.begins = [parts[d][0] if d in parts else index(0) for d in range(len(extents))]
+        self.ends = [parts[d][1] if d in parts else extent for d, extent in enumerate(extents)]
+        self.width = sub(code, self.ends[-1], self.begins[-1]) if extents else index(1)
         self.lanes = _lanes(nest, target)
         self.is_masked = _is_masked(nest, target)
         self.indices: list[Val] = []
@@ -122,9 +149,10 @@ class _NestEmitter:
                 for number in statements:
                     self.row[number] = self._row_value(number)
                 if depth < self.nest.lane:
-                    if number_of(self.extents[depth]) == 0:
+                    begin, end = self.begins[depth], self.ends[depth]
+                    if number_of(end) == 0:
                         return
-                    opened = loop(self.code, index(0), self.extents[depth], 1)
+                    opened = loop(self.code, begin, end, 1)
                     self.indices.append(loops.enter_context(opened).index)
             self._emit_row()
 
@@ -192,12 +220,10 @@ class _NestEmitter:
         """Where the lanes of this row start in each array that has lanes."""
         for port in self.nest.ports():
             if self.nest.lane in port.dims and port not in self.row_bases:
-                base, place = self.bases[port.kind, port.index], self._place(port)
-                if number_of(place) != 0:
-                    element = "i8" if port.dtype is DType.I1 else element_of(port.dtype)
-                    text = f"getelementptr inbounds {element}, ptr {base.ref}, {place}"
-                    base = self.code.value(PTR, text)
-                self.row_bases[port] = base
+                base = self.bases[port.kind, port.index]
+                place = add(self.code, self._place(port), self.begins[-1])
+                element = memory_element(element_of(port.dtype))
+                self.row_bases[port] = offset(self.code, base, element, place)
 
     def _fold(self, reduce: Reduce, a: Val, b: Val) -> Val:
         return getattr(self.scalars, reduce.word)(a, b)
@@ -212,12 +238,39 @@ class _NestEmitter:
                 self.buffers[keep.value] = memory.stack_array(self.code, element, whole, 64)
 
     def _fill_identity(self, store: Store) -> None:
+        """The identity in all that this call combines into: from the last windowed dim on in one
+        stretch, for each turn of the dims before it."""
         assert store.combine is not None
-        base = self.bases[store.port.kind, store.port.index]
-        count = index(1)
-        for dim in sorted(store.port.dims):
-            count = mul(self.code, count, self.extents[dim])
-        value = constant(store.combine.identity, lane_type(element_of(store.port.dtype), 1))
+        base, dims = self.bases[store.port.kind, store.port.index], sorted(store.port.dims)
+        start = max((i for i, d in enumerate(dims) if number_of(self.begins[d]) != 0), default=0)
+        with ExitStack() as loops:
+            for d in dims[:start]:
+                if number_of(self.ends[d]) == 0:
+                    return
+                opened = loop(self.code, self.begins[d], self.ends[d], 1)
+                place = mul(self.code, loops.enter_context(opened).index, self._stride(store, d))
+                base = self._moved(store, base, place)
+            count = index(1)
+            for d in dims[start:]:
+                count = mul(self.code, count, sub(self.code, self.ends[d], self.begins[d]))
+            if dims[start:]:
+                first = dims[start]
+                place = mul(self.code, self.begins[first], self._stride(store, first))
+                base = self._moved(store, base, place)
+            self._fill(base, count, store.combine.identity, store.port.dtype)
+
+    def _stride(self, store: Store, dim: int) -> Val:
+        stride = store.port.strides[dim]
+        assert stride is not None
+        return size_value(self.code, stride, self.sizes)
+
+    def _moved(self, store: Store, base: Val, place: Val) -> Val:
+        element = memory_element(element_of(store.port.dtype))
+        return offset(self.code, base, element, place)
+
+    def _fill(self, base: Val, count: Val, number: float | int, dtype: DType) -> None:
+        """`count` elements of one value."""
+        value = constant(number, lane_type(element_of(dtype), 1))
         if number_of(count) == 1:
             memory.store(self.scalars, value, base, index(0))
             return
@@ -235,7 +288,7 @@ class _NestEmitter:
     def _emit_sweep(self, sweep: Sweep) -> None:
         """Whole vectors, several a turn where the body is light, then what is left."""
         self._splat_row_values(sweep)
-        stop, lanes = self.extents[-1], self.lanes
+        stop, lanes = self.width, self.lanes
         unroll = self._unroll(sweep)
         carried = [self._identity(n, lanes) for n in sweep.reduce for _ in range(unroll)]
         whole = round_down(self.code, stop, lanes)
@@ -353,7 +406,8 @@ class _NestEmitter:
                 args = (self._operand(a, values, lanes) for a in statement.args)
                 return rule(self.scalars, params, *args)
             case Index():
-                return self._positions(position, lanes, statement.dtype)
+                here = add(self.code, position, self.begins[-1])
+                return self._positions(here, lanes, statement.dtype)
             case _:
                 raise AssertionError("every other kind of value has no lanes")
 
@@ -406,7 +460,7 @@ class _NestEmitter:
 
     def _unroll(self, sweep: Sweep) -> int:
         weight = sum(self.nest.statements[n].weight for n in sweep.compute)
-        number = number_of(self.extents[-1])
+        number = number_of(self.width)
         is_short = number is not None and number // self.lanes <= MAX_STRAIGHT_VECTORS
         return 1 if is_short or weight > MAX_UNROLLED_WEIGHT else 2
 
