@@ -6,6 +6,9 @@ A matrix narrower than a tile goes through a padded block. B is read in place, o
 of k when it is stored transposed or its rows are long and there are enough rows of C to pay for it.
 
 A product over a batch is the same function, called once for each matrix.
+
+Every element of C is one chain of additions over k, from the first to the last, whatever tile it is
+computed in. So its bits depend neither on the other rows and columns nor on how a range is cut.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from graphc.backends.llvm import memory, tiles
 from graphc.backends.llvm.loops import (
@@ -42,6 +46,7 @@ from graphc.backends.llvm.text import (
 from graphc.backends.llvm.tiles import Tile
 from graphc.backends.loopnest import Size
 from graphc.ir.types import DType
+from graphc.support.diagnostics import InternalError
 
 NEAR_BYTES = 512
 """Rows of B up to this length are read where they are: packing them would not pay."""
@@ -52,6 +57,10 @@ class Product:
     """C[m, n] = op(A) op(B) over k, op transposing where asked.
 
     batch   how many such products, the matrices of each operand one after the other
+    split   the function computes only a range of these: it takes `i64 begin, i64 end` besides
+    finish  `@name` of `void (ptr context, i64 row begin, i64 row end, i64 column begin, i64 column
+            end)`, called once for every rectangle of C as soon as that is final. The rectangles
+            cover what is computed exactly once; the function takes `ptr context` besides
     """
 
     m: Size
@@ -61,6 +70,8 @@ class Product:
     transpose_a: bool
     transpose_b: bool
     batch: Size = Size()  # noqa: RUF009  # frozen
+    split: Literal["", "rows", "cols"] = ""
+    finish: str = ""
 
     def symbols(self) -> tuple[str, ...]:
         sizes = (self.m, self.n, self.k, self.batch)
@@ -68,12 +79,17 @@ class Product:
 
 
 def emit_gemm(module: Module, target: Target, product: Product) -> str:
-    """`@name` of `void (a, b, c, sizes of product.symbols()…)`."""
+    """`@name` of `void (a, b, c, sizes of product.symbols()…, begin, end, context)`.
+
+    The last three are there where `split` and `finish` ask for them.
+    """
     if product.batch != Size():
+        if product.split or product.finish:
+            raise InternalError("a product over a batch is neither cut nor finished in parts")
         return _emit_batch(module, target, product)
     code, sizes = Code(module), _sizes(product)
     _GemmEmitter(code, target, product, sizes).emit()
-    return _finished(module, "gemm", code, sizes)
+    return _finished(module, "gemm", code, sizes, product)
 
 
 def _emit_batch(module: Module, target: Target, product: Product) -> str:
@@ -93,21 +109,31 @@ def _emit_batch(module: Module, target: Target, product: Product) -> str:
             ]
             arguments = [*places, *(sizes[name] for name in one.symbols())]
             code.do(f"call void {function}({', '.join(map(str, arguments))})")
-    return _finished(module, "batch", code, sizes)
+    return _finished(module, "batch", code, sizes, product)
 
 
 def _sizes(product: Product) -> dict[str, Val]:
     return {name: Val(f"%d{i}", I64) for i, name in enumerate(product.symbols())}
 
 
-def _finished(module: Module, hint: str, code: Code, sizes: Mapping[str, Val]) -> str:
+def _finished(
+    module: Module, hint: str, code: Code, sizes: Mapping[str, Val], product: Product
+) -> str:
     code.do("ret void")
     parameters = ["ptr %a", "ptr %b", "ptr %c", *(f"i64 {v.ref}" for v in sizes.values())]
+    if product.split:
+        parameters += ["i64 %begin", "i64 %end"]
+    if product.finish:
+        parameters.append("ptr %context")
     return module.add_internal(hint, ", ".join(parameters), code)
 
 
 class _GemmEmitter:
-    """State while one product is written."""
+    """State while one product is written.
+
+    `m` and `n` are the rows and columns that are computed, `row` and `column` the first of them,
+    and `a`, `b` and `c` point there. `lda`, `ldb` and `ldc` belong to the whole matrices.
+    """
 
     def __init__(
         self, code: Code, target: Target, product: Product, sizes: Mapping[str, Val]
@@ -121,14 +147,16 @@ class _GemmEmitter:
         )
         self.lda = self.m if product.transpose_a else self.k
         self.ldb = self.k if product.transpose_b else self.n
+        self.ldc = self.n
         self.a, self.b, self.c = (Val(f"%{name}", PTR) for name in "abc")
         self.tile = _tile(target, product, number_of(self.n))
         self.height = tiles.tile_rows(target)
-        self.stack: list[Val] = []
+        self.row = self.column = index(0)
 
     def emit(self) -> None:
         if 0 in (number_of(self.m), number_of(self.n)):
             return
+        self._take_range()
         panel = tiles.panel_on_stack(self.code, self.tile)
         block = memory.stack_array(self.code, self.tile.element, self.height * self.tile.width, 64)
         with _if(self.code, self.scalars, "sge", self.n, index(self.tile.width)) as possible:
@@ -138,37 +166,74 @@ class _GemmEmitter:
             if possible:
                 self._narrow(panel, block)
 
+    def _take_range(self) -> None:
+        """Only the asked rows or columns from here on."""
+        begin, end = Val("%begin", I64), Val("%end", I64)
+        if self.product.split == "rows":
+            self.m, self.row = sub(self.code, end, begin), begin
+            self.a = self._a_row(self.a, begin)
+            step = mul(self.code, begin, self.ldc)
+            self.c = offset(self.code, self.c, self.tile.element, step)
+        elif self.product.split == "cols":
+            self.n, self.column = sub(self.code, end, begin), begin
+            self.b = offset(self.code, self.b, self.tile.element, self._b_column(begin))
+            self.c = offset(self.code, self.c, self.tile.element, begin)
+
+    def _b_column(self, column: Val) -> Val:
+        return mul(self.code, column, self.ldb) if self.product.transpose_b else column
+
+    def _finish_columns(self, begin: Val, end: Val) -> None:
+        """All computed rows of these columns are final, if there are any."""
+        if not self.product.finish:
+            return
+        with _if(self.code, self.scalars, "sge", self.m, index(1)) as possible:
+            if not possible:
+                return
+            rows = (self.row, add(self.code, self.row, self.m))
+            columns = (add(self.code, self.column, x) for x in (begin, end))
+            self._call(self.product.finish, Val("%context", PTR), *rows, *columns)
+
     # --- C at least as wide as a tile
 
     def _whole_panels(self, panel: Val) -> None:
+        """Each panel finishes the one before: the last may compute columns of that again."""
         last = sub(self.code, self.n, index(self.tile.width))
-        with loop(self.code, index(0), self.n, self.tile.width) as state:
+        with loop(self.code, index(0), self.n, self.tile.width, [index(0)]) as state:
             start = _smaller(self.code, state.index, last)
-            goal = offset(self.code, self.c, self.tile.element, start)
-            if self.product.transpose_b:
-                self._packed_blocks(mul(self.code, start, self.ldb), panel, goal)
-                return
-            enough = self._rows_worth_packing()
-            if enough is None:
-                self._direct_panel(start, goal)
-                return
-            with _if(self.code, self.scalars, "slt", self.m, enough) as possible:
-                if possible:
-                    self._direct_panel(start, goal)
-            with _if(self.code, self.scalars, "sge", self.m, enough) as possible:
-                if possible:
-                    self._packed_blocks(start, panel, goal)
+            self._panel(start, panel)
+            if self.product.finish:
+                with when(self.code, self.scalars.compare("sgt", start, index(0)), []):
+                    self._finish_columns(state.carried[0], start)
+            state.carried[0] = start
+        self._finish_columns(last, self.n)
+
+    def _panel(self, start: Val, panel: Val) -> None:
+        goal = offset(self.code, self.c, self.tile.element, start)
+        place = self._b_column(start)
+        if self.product.transpose_b:
+            self._packed_blocks(place, panel, goal)
+            return
+        enough = self._rows_worth_packing()
+        if enough is None:
+            self._direct_panel(place, goal)
+            return
+        with _if(self.code, self.scalars, "slt", self.m, enough) as possible:
+            if possible:
+                self._direct_panel(place, goal)
+        with _if(self.code, self.scalars, "sge", self.m, enough) as possible:
+            if possible:
+                self._packed_blocks(place, panel, goal)
 
     def _rows_worth_packing(self) -> Val | None:
         """How many rows of C pay for packing a B that lies in rows already; None if none do."""
-        n = number_of(self.n)
+        n = number_of(self.ldc)
         is_near = n is not None and n * self.product.dtype.itemsize <= NEAR_BYTES
         return None if is_near else index(2 * self.height)
 
     def _direct_panel(self, start: Val, goal: Val) -> None:
         """One panel of C with B read where it lies."""
         source = offset(self.code, self.b, self.tile.element, start)
-        self._rows(self.a, source, self.ldb, goal, self.n, self.k, constant(0, I1))
+        self._rows(self.a, source, self.ldb, goal, self.k, constant(0, I1))
 
     def _packed_blocks(self, start: Val, panel: Val, goal: Val) -> None:
         """One panel of C from blocks of k; the first sets C, the others add to it.
@@ -185,7 +250,7 @@ class _GemmEmitter:
             source = offset(self.code, self.b, self.tile.element, place)
             self._call(pack, source, self.ldb, count, panel)
             a, width = self._a_at(begin), index(self.tile.width)
-            self._rows(a, panel, width, goal, self.n, count, accumulates)
+            self._rows(a, panel, width, goal, count, accumulates)
 
         self._each_k_block(block)
 
@@ -209,13 +274,14 @@ class _GemmEmitter:
         step = mul(self.code, k, self.lda) if self.product.transpose_a else k
         return offset(self.code, self.a, self.tile.element, step)
 
-    def _rows(self, a: Val, b: Val, ldb: Val, c: Val, ldc: Val, k: Val, accumulates: Val) -> None:
+    def _rows(self, a: Val, b: Val, ldb: Val, c: Val, k: Val, accumulates: Val) -> None:
         """All rows of one panel: full tiles, then ever lower ones."""
 
         def tile(row: Val, height: int) -> None:
             name = tiles.emit_tile(self.code.module, self.target, self.tile, height)
-            goal = offset(self.code, c, self.tile.element, mul(self.code, row, ldc))
-            self._call(name, self._a_row(a, row), self.lda, b, ldb, goal, ldc, k, accumulates)
+            goal = offset(self.code, c, self.tile.element, mul(self.code, row, self.ldc))
+            a_row = self._a_row(a, row)
+            self._call(name, a_row, self.lda, b, ldb, goal, self.ldc, k, accumulates)
 
         self._tiled_rows(tile)
 
@@ -260,6 +326,9 @@ class _GemmEmitter:
             self._narrow_rows(self._a_at(begin), panel, block, copy, count, accumulates)
 
         self._each_k_block(k_block)
+        with _if(self.code, self.scalars, "sge", self.n, index(1)) as possible:
+            if possible:
+                self._finish_columns(index(0), self.n)
 
     def _narrow_rows(
         self, a: Val, panel: Val, block: Val, copy: str, k: Val, accumulates: Val
@@ -269,13 +338,13 @@ class _GemmEmitter:
 
         def tile(row: Val, height: int) -> None:
             name = tiles.emit_tile(self.code.module, self.target, self.tile, height)
-            goal = offset(self.code, self.c, self.tile.element, mul(self.code, row, self.n))
+            goal = offset(self.code, self.c, self.tile.element, mul(self.code, row, self.ldc))
             rows = index(height)
             if accumulates.ref.startswith("%"):
-                self._call(copy, goal, self.n, block, width, rows, self.n)
+                self._call(copy, goal, self.ldc, block, width, rows, self.n)
             a_row = self._a_row(a, row)
             self._call(name, a_row, self.lda, panel, width, block, width, k, accumulates)
-            self._call(copy, block, width, goal, self.n, rows, self.n)
+            self._call(copy, block, width, goal, self.ldc, rows, self.n)
 
         self._tiled_rows(tile)
 

@@ -1,0 +1,113 @@
+"""One matrix product compiled alone and called with the pointers that a caller would give."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from graphc.backends.llvm import engine
+from graphc.backends.llvm.gemm import Product, emit_gemm
+from graphc.backends.llvm.target import Target, host_target
+from graphc.backends.llvm.text import Module
+from graphc.backends.loopnest import Size
+from graphc.ir.types import DType
+
+FINISH = "finish"
+"""Calls the C function whose address is the first word of the context."""
+
+_FINISH_BODY = f"""
+define internal void @{FINISH}(ptr %context, i64 %a, i64 %b, i64 %c, i64 %d) {{
+  %f = load ptr, ptr %context
+  call void %f(i64 %a, i64 %b, i64 %c, i64 %d)
+  ret void
+}}
+"""
+_Finish = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
+Rectangle = tuple[int, int, int, int]
+
+
+def size(extent: int | str) -> Size:
+    """A static extent, or the dimension of a call."""
+    return Size(1, (extent,)) if isinstance(extent, str) else Size(extent)
+
+
+def product_of(
+    dims: tuple[int | str, int | str, int | str],
+    layout: tuple[bool, bool],
+    dtype: DType = DType.F32,
+) -> Product:
+    m, n, k = dims
+    return Product(size(m), size(n), size(k), dtype, *layout)
+
+
+def product_text(product: Product, target: Target) -> str:
+    """A module with the product as `go`; with a finish, one that calls back."""
+    module = Module(target.triple)
+    name = emit_gemm(module, target, product)
+    parameters = ["ptr %a", "ptr %b", "ptr %c"]
+    parameters += [f"i64 %d{i}" for i in range(len(product.symbols()))]
+    parameters += ["i64 %begin", "i64 %end"] if product.split else []
+    parameters += ["ptr %context"] if product.finish else []
+    listed = ", ".join(parameters)
+    body = _FINISH_BODY if product.finish else ""
+    return (
+        f"{module.text()}{body}\ndefine void @go({listed}) {{\n"
+        f"  call void {name}({listed})\n  ret void\n}}\n"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledProduct:
+    """`run` takes addresses; `on_finish` is called for each finished rectangle."""
+
+    product: Product
+    call: Callable[..., object]
+    keep: object
+
+    def run(
+        self,
+        a: int,
+        b: int,
+        c: int,
+        sizes: Mapping[str, int] | None = None,
+        part: tuple[int, int] | None = None,
+        on_finish: Callable[[Rectangle], None] | None = None,
+    ) -> None:
+        given = sizes or {}
+        numbers = [given[name] for name in self.product.symbols()]
+        if part is not None:
+            numbers += part
+        if on_finish is None:
+            self.call(a, b, c, *numbers)
+            return
+        callback = _Finish(lambda *rectangle: on_finish(rectangle))
+        context = ctypes.c_void_p(ctypes.cast(callback, ctypes.c_void_p).value)
+        self.call(a, b, c, *numbers, ctypes.addressof(context))
+
+
+def compile_product(product: Product, target: Target | None = None) -> CompiledProduct:
+    """The product ready to be called; `finish` of the product may only be "" or `@finish`."""
+    target = target or host_target()
+    loaded = engine.load(engine.object_code(product_text(product, target), target), ["go"], target)
+    count = len(product.symbols()) + 2 * bool(product.split)
+    types = [ctypes.c_void_p] * 3 + [ctypes.c_int64] * count
+    types += [ctypes.c_void_p] * bool(product.finish)
+    return CompiledProduct(product, engine.function(loaded, "go", None, *types), loaded)
+
+
+def with_finish(product: Product) -> Product:
+    return replace(product, finish=f"@{FINISH}")
+
+
+def operands(
+    dims: tuple[int, int, int], layout: tuple[bool, bool], dtype: type = np.float32, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Random A and B as they lie in memory."""
+    m, n, k = dims
+    rng = np.random.default_rng(seed)
+    a = rng.standard_normal((k, m) if layout[0] else (m, k)).astype(dtype)
+    b = rng.standard_normal((n, k) if layout[1] else (k, n)).astype(dtype)
+    return a, b
