@@ -15,7 +15,12 @@ from graphc.support.diagnostics import fail
 
 @runtime_checkable
 class Learner(Protocol):
-    """`SGD`, `SteppingHeuristic`."""
+    """`SGD`, `SteppingHeuristic`.
+
+    One whose settings follow from `samples` and `nominal` alone, whatever it observes, says so by
+    an attribute `follows_losses = False`: many minibatches are then trained in one native call,
+    and it is not told their losses.
+    """
 
     @property
     def rule(self) -> str:
@@ -38,6 +43,11 @@ class Learner(Protocol):
     def observe(self, loss: float) -> None:
         """The loss per sample that a call found, before its update."""
         ...
+
+
+def follows_losses(learner: Learner) -> bool:
+    """Whether it has to be told each loss before it says the settings of the next call."""
+    return bool(getattr(learner, "follows_losses", True))
 
 
 def require_learner(learner: object) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,12 +13,12 @@ from graphc.driver.compile import bounds_for
 from graphc.driver.options import DEFAULT_BATCH, CompileOptions
 from graphc.driver.prepare import prepare
 from graphc.driver.statistics import precompute
-from graphc.learn.dataset import Dataset, check_truncate, extent_of, read_dataset
+from graphc.learn.dataset import check_truncate, extent_of, read_dataset
+from graphc.learn.epoch import Part
 from graphc.learn.evaluate import DEFAULT_SIDE_BY_SIDE
 from graphc.learn.learner import Learner
 from graphc.learn.schedule import Schedule
 from graphc.learn.sgd import SGD
-from graphc.learn.shuffle import minibatches as slices
 from graphc.learn.shuffle import permutation
 from graphc.learn.step import (
     TrainingStep,
@@ -114,7 +114,8 @@ class EpochRecord:
 @dataclass(frozen=True)
 class Progress:
     """Called while training. `minibatch(done, total)` samples of the epoch; `epoch(record)` at its
-    end; `should_stop()` is asked after every minibatch."""
+    end; `should_stop()` is asked after every minibatch. Where native code trains many minibatches
+    in a call (`TrainingStep.run_epoch` says where), a tenth of a second of them counts as one."""
 
     minibatch: Callable[[int, int], None] = lambda done, total: None
     epoch: Callable[[EpochRecord], None] = lambda record: None
@@ -153,8 +154,8 @@ def run_training(
         count = dataset.units
         order = permutation(plan.seed, epoch, count) if plan.shuffle else np.arange(count)
         try:
-            minibatches = _index_batches(order, units)
-            record, finished = _run_epoch(step, dataset, minibatches, epoch, progress)
+            parts = step.parts(dataset, order, units)
+            record, finished = _run_epoch(step, parts, dataset.samples, epoch, progress)
             _require_finite(step, model, epoch)
         except GraphcError:
             for name, value in good.items():
@@ -207,8 +208,8 @@ def _advice(what: str, epoch: int) -> str:
 
 def _run_epoch(
     step: TrainingStep,
-    dataset: Dataset,
-    minibatches: Iterable[np.ndarray],
+    parts: Iterable[Part],
+    samples: int,
     epoch: int,
     progress: Progress,
 ) -> tuple[EpochRecord, bool]:
@@ -216,25 +217,23 @@ def _run_epoch(
     start = time.perf_counter()
     totals: dict[str, float] = {}
     done, finished = 0, True
-    for call in (call for chosen in minibatches for call in dataset.calls(chosen)):
-        if call.first:
-            step.state = None
-        results = step(**call.given)
-        done += call.samples
-        for name, value in results.items():
-            totals[name] = totals.get(name, 0.0) + float(value)
+    for part in parts:
+        is_first, done = done == 0, done + part.samples
+        for name, values in part.values.items():
+            totals[name] = _total(values, totals.get(name, 0.0))
         if not math.isfinite(totals[step.criterion]):
             what = f"the criterion `{step.criterion}`"
-            if epoch == 0 and done == call.samples:  # nothing has been learnt yet
+            unlearnt = float(part.values[step.criterion][0])
+            if epoch == 0 and is_first and not math.isfinite(unlearnt):
                 raise fail(
                     "not-a-number",
                     f"{what} is not a finite number for the first minibatch: "
                     "look for nan or huge numbers in the data",
                 )
             raise fail("not-a-number", _advice(what, epoch))
-        progress.minibatch(done, dataset.samples)
+        progress.minibatch(done, samples)
         if progress.should_stop():
-            finished = done == dataset.samples
+            finished = done == samples
             break
     averages = {name: total / done for name, total in totals.items()}
     rate = step.learner.settings(step.nominal, step.nominal)["learning_rate"]
@@ -249,5 +248,8 @@ def _run_epoch(
     return record, finished
 
 
-def _index_batches(order: np.ndarray, size: int) -> Iterator[np.ndarray]:
-    return (order[part] for part in slices(len(order), size))
+def _total(values: np.ndarray, start: float) -> float:
+    """The sum, added up in order in double precision: the same however minibatches lie in calls."""
+    for value in values.tolist():
+        start += value
+    return start

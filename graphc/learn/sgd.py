@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from graphc.learn.learner import is_number
 from graphc.support.diagnostics import fail
@@ -31,6 +32,8 @@ class SGD:
     learning_rate_per_sample: float | None = None
     momentum_per_sample: float | None = None
     l2: float = 0.0
+
+    follows_losses: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if (self.learning_rate is None) == (self.learning_rate_per_sample is None):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral
 
 import numpy as np
@@ -11,8 +12,11 @@ from graphc.driver import pipelines
 from graphc.driver.compile import bind, bounds_for, node_names
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import prepare
+from graphc.learn.dataset import Dataset, Samples, read_dataset
+from graphc.learn.epoch import Pace, Part, number_tables, read_order
 from graphc.learn.evaluate import require_sums
-from graphc.learn.learner import Learner, is_number, require_learner
+from graphc.learn.learner import Learner, follows_losses, is_number, require_learner
+from graphc.learn.shuffle import minibatches
 from graphc.model.model import Model
 from graphc.ops.nodes.layout import find_node
 from graphc.ops.nodes.leaves import ParameterParams
@@ -21,7 +25,7 @@ from graphc.ops.nodes.training import DROPOUT_RATE, SEED_LIMIT, STEP
 from graphc.passes.expand_nodes import inputs_of
 from graphc.runtime.executable import Executable, Results
 from graphc.runtime.signature import Signature
-from graphc.support.diagnostics import fail
+from graphc.support.diagnostics import GraphcError, fail
 from graphc.support.graphs import reachable
 
 STEP_LIMIT = 2**32
@@ -54,6 +58,7 @@ class TrainingStep:
         self._learner = learner
         self._settings_taken = {a.name for a in executable.signature.with_role("setting")}
         self._samples = 0
+        self._pace = Pace(0)
         self.nominal = nominal
         self.criterion = criterion
         self.dropout_rate = dropout_rate
@@ -69,11 +74,109 @@ class TrainingStep:
     def _settings(self, samples: int) -> dict[str, float]:
         """What the function takes of the numbers of this call."""
         if samples == 0:
-            raise fail("input", "a training step requires at least one sample, got none")
+            raise no_samples()
         self._samples = samples
+        return self._numbers(samples, self._steps)
+
+    def _numbers(self, samples: int, step: int) -> dict[str, float]:
         numbers = self._learner.settings(samples, self.nominal)
-        numbers |= {DROPOUT_RATE: self._dropout_rate, STEP: self._steps}
+        numbers |= {DROPOUT_RATE: self._dropout_rate, STEP: step}
         return {name: numbers[name] for name in self._settings_taken}
+
+    def run_epoch(
+        self,
+        data: Mapping[str, object],
+        /,
+        *,
+        order: object = None,
+        minibatch: int | None = None,
+    ) -> Results:
+        """Updates over a whole data set: for each result an array with a number per minibatch.
+
+        data       arrays (samples, rows) by input; of sequences lists, as for `gc.train`. Arrays
+                   that are of the step's precision, C-contiguous and aligned are used where they
+                   lie, others are converted once
+        order      numbers of the samples (or sequences) in the order in which minibatches take
+                   them, such as a permutation; by default all as they come
+        minibatch  samples of an update, by default `nominal`; of sequences their number side by
+                   side, by default the bound on it. The last minibatch may be shorter
+
+        The same, bit for bit, as calling the step for each minibatch. On the llvm backend the loop
+        over minibatches of dense samples is native code, which an interrupt (Ctrl-C) leaves after a
+        whole minibatch and within a tenth of a second or so; `steps` then counts the updates made.
+        Sequences, sparse inputs, learners that follow the losses and other backends are called
+        minibatch by minibatch.
+
+        Raises GraphcError `input` for bad data or order, `bad-value` for a bad minibatch, with
+        nothing changed.
+        """
+        dataset = read_dataset(self.signature, data)
+        units = read_order(order, dataset.units)
+        size = self._default_minibatch() if minibatch is None else minibatch
+        if not _is_whole(size) or size < 1:
+            message = f"minibatch requires a whole number of at least 1, got {minibatch!r}"
+            raise fail("bad-value", message)
+        if not len(units):
+            raise no_samples()
+        parts = [part.values for part in self.parts(dataset, units, int(size))]
+        return Results({name: np.concatenate([p[name] for p in parts]) for name in parts[0]})
+
+    def _default_minibatch(self) -> int:
+        signature = self.signature
+        if signature.sequences is None:
+            return self.nominal
+        return next(d.bound for d in signature.dims if d.name == signature.sequences.slots)
+
+    def parts(self, dataset: Dataset, order: np.ndarray, size: int) -> Iterator[Part]:
+        """Updates over the units of a data set in this order, `size` in each; see `epoch.Part`.
+
+        order  i64[any], C-contiguous
+        """
+        if (
+            self._executable.runs_minibatches
+            and isinstance(dataset, Samples)
+            and not follows_losses(self._learner)
+        ):
+            arrays = {n: a for n, a in dataset.arrays.items() if isinstance(a, np.ndarray)}
+            yield from self._native_parts(arrays, order, size)
+            return
+        for chosen in minibatches(len(order), size):
+            for call in dataset.calls(order[chosen]):
+                if call.first:
+                    self.state = None
+                results = self(**call.given)
+                values = {name: np.asarray(value)[None] for name, value in results.items()}
+                yield Part(call.samples, values)
+
+    def _native_parts(
+        self, arrays: Mapping[str, np.ndarray], order: np.ndarray, size: int
+    ) -> Iterator[Part]:
+        if self._pace.size != size:
+            self._pace = Pace(size)
+        start = 0
+        while start < len(order):
+            chosen = order[start : start + size * self._pace.minibatches]
+            began = time.perf_counter()
+            values = self._run_minibatches(arrays, chosen, size)
+            count = -(-len(chosen) // size)
+            self._pace.note(count, time.perf_counter() - began)
+            start += len(chosen)
+            yield Part(len(chosen), values)
+
+    def _run_minibatches(
+        self, arrays: Mapping[str, np.ndarray], chosen: np.ndarray, size: int
+    ) -> dict[str, np.ndarray]:
+        """One native call; however it is left, `steps` counts the minibatches that are through."""
+        count = -(-len(chosen) // size)
+        last = len(chosen) - (count - 1) * size
+        numbers = number_tables(self._numbers(size, 0), self._numbers(last, 0), count)
+        if STEP in numbers:
+            numbers[STEP] = np.arange(self._steps, self._steps + count)
+        done = np.zeros(1, np.int64)
+        try:
+            return self._executable.run_minibatches(arrays, chosen, size, numbers, done)
+        finally:
+            self._steps += int(done[0])
 
     @property
     def steps(self) -> int:
@@ -135,6 +238,11 @@ class TrainingStep:
     @state.setter
     def state(self, state: Mapping[str, object] | None) -> None:
         self._executable.state = state
+
+
+def no_samples() -> GraphcError:
+    """The error for a call without samples."""
+    return fail("input", "a training step requires at least one sample, got none")
 
 
 def checked_dropout(rate: float) -> float:

@@ -186,6 +186,45 @@ class Executable:
             self._sequence_state = {STEPS_BEHIND: minibatch.layout.behind, **left}
         return _results(plan, results, minibatch)
 
+    @property
+    def runs_minibatches(self) -> bool:
+        """Whether `run_minibatches` is there: only of functions of dense samples, and in native
+        code."""
+        return self._plan.run_minibatches is not None
+
+    def run_minibatches(
+        self,
+        data: Mapping[str, Array],
+        order: Array,
+        size: int,
+        numbers: Mapping[str, Array],
+        done: Array,
+    ) -> dict[str, Array]:
+        """Run once for each `size` samples of `order`, in one call that Python does not pace.
+
+        data     all samples of every input, by its declared name, as `check_inputs` gives them
+        order    i64[samples], C-contiguous: the numbers of samples, which have to be there
+        numbers  the settings by name, one number for each minibatch
+        done     i64[1], 0: counts the minibatches that are through
+
+        Returns the results by name, one number for each minibatch.
+        """
+        plan = self._plan
+        (dim,) = plan.bounds
+        widest = min(size, len(order))
+        if widest > plan.bounds[dim]:
+            plan = self._widened(plan, {dim: widest})
+        arguments: list[Array | None] = [None] * len(plan.ports)
+        for name, index in plan.inputs.items():
+            arguments[index] = data[name]
+        for name, index in plan.settings.items():
+            arguments[index] = np.ascontiguousarray(numbers[name], plan.ports[index].dtype)
+        self._add_held(plan, arguments)
+        results = [np.empty(-(-len(order) // size), port.dtype) for port in plan.results]
+        assert plan.run_minibatches is not None
+        plan.run_minibatches(arguments, results, order, size, done)  # type: ignore[arg-type]
+        return {p.name: array for p, array in zip(plan.results, results, strict=True)}
+
     def _split(self, inputs: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
         """The inputs, and what of `OPTIONS` is given besides; an input of such a name is one."""
         options = {

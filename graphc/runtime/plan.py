@@ -16,6 +16,14 @@ from graphc.support.diagnostics import GraphcError, fail, suggestion
 Array = np.ndarray
 Compiled = Callable[[Sequence[Array], Sequence[Array], Mapping[str, int]], None]
 """(arguments, fresh results, sizes of the dims): runs the function once."""
+RunMinibatches = Callable[[Sequence[Array], Sequence[Array], Array, int, Array], None]
+"""(arguments, fresh results, order i64[samples], size, done i64[1]): runs the function on `size`
+rows of the inputs at a time, in this order, the last time on those that are left.
+
+Inputs are all data [any, row]; settings and results hold a number for each minibatch. What the rest
+is, and what is required of arrays, is as in a single call. `done` is 0 before and counts the
+minibatches that are through, so it is right even where an interrupt ends the call in Python.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +50,7 @@ class Plan:
     """A compiled function and all that a call has to know of its signature."""
 
     compiled: Compiled
+    run_minibatches: RunMinibatches | None  # of a function that can do it by itself
     signature: Signature
     ports: tuple[Port, ...]
     inputs: dict[str, int]  # of a sparse one its indices
@@ -72,6 +81,7 @@ class Plan:
         carried = {a.name: i for i, a in arguments if a.role == "carried"}
         return Plan(
             compiled,
+            getattr(compiled, "run_minibatches", None),
             signature,
             tuple(Port.of(a) for a in signature.arguments),
             {name: places[name] for name in signature.input_names},

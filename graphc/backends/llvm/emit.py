@@ -15,6 +15,7 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from graphc.backends.llvm.epoch import add_epoch, runs_epochs
 from graphc.backends.llvm.gemm import Product, emit_gemm
 from graphc.backends.llvm.indexed import LookedUp, emit_indexed
 from graphc.backends.llvm.kernels import NestFunction, emit_nest
@@ -59,9 +60,11 @@ _FORMATS = {DType.F32: "f", DType.F64: "d", DType.I32: "i", DType.I64: "q", DTyp
 
 
 def emit_function(function: Function, signature: Signature, target: Target) -> str:
-    """The module whose only visible function is `graphc.entry`."""
+    """The module of `graphc.entry`; that of a training step has `graphc.epoch` too."""
     module = Module(target.triple)
     add_entry(module, function, signature, target, linkage="")
+    if runs_epochs(signature):
+        add_epoch(module, signature, target, ENTRY)
     return module.text()
 
 

@@ -15,8 +15,10 @@ import numpy as np
 from graphc.backends.base import aligned_bytes
 from graphc.backends.llvm import engine
 from graphc.backends.llvm.emit import ENTRY, emit_function
+from graphc.backends.llvm.epoch import EPOCH, row_bytes, runs_epochs
 from graphc.backends.llvm.target import Target, host_target
 from graphc.ir.core import Function
+from graphc.runtime.plan import RunMinibatches
 from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import InternalError
 
@@ -27,11 +29,19 @@ class NativeFunction:
     def __init__(self, code: bytes, signature: Signature, target: Target) -> None:
         self.signature = signature
         self.code = code
-        self._loaded = engine.load(code, [ENTRY], target)
-        pointer = ctypes.c_void_p
+        names = [ENTRY, EPOCH] if runs_epochs(signature) else [ENTRY]
+        self._loaded = engine.load(code, names, target)
+        pointer, number = ctypes.c_void_p, ctypes.c_int64
+        tables = (pointer, pointer, pointer)
         self._entry: Callable[..., int] = engine.function(
-            self._loaded, ENTRY, ctypes.c_int32, pointer, pointer, pointer
+            self._loaded, ENTRY, ctypes.c_int32, *tables
         )
+        self.run_minibatches: RunMinibatches | None = None
+        if EPOCH in names:
+            self._epoch: Callable[..., int] = engine.function(
+                self._loaded, EPOCH, ctypes.c_int32, *tables, *tables, number, number, pointer
+            )
+            self.run_minibatches = self._run_minibatches
         self._names = tuple(d.name for d in signature.dims)
         self._lasting = tuple(a.role in ("parameter", "state") for a in signature.arguments)
         self._threads = threading.local()
@@ -43,9 +53,7 @@ class NativeFunction:
         sizes: Mapping[str, int],
     ) -> None:
         """Run once; see `graphc.backends.base.CompiledFunction`."""
-        tables: _Tables | None = getattr(self._threads, "tables", None)
-        if tables is None:
-            tables = self._threads.tables = _Tables(self.signature)
+        tables = self._tables()
         buffers, dims = tables.buffers, tables.dims
         held = tables.held
         for i, array in enumerate(arguments):
@@ -59,6 +67,44 @@ class NativeFunction:
         status = self._entry(tables.buffers_at, tables.dims_at, tables.arena_at)
         if status:
             raise InternalError(f"compiled code gave status {status}")
+
+    def _run_minibatches(
+        self,
+        arguments: Sequence[np.ndarray],
+        results: Sequence[np.ndarray],
+        order: np.ndarray,
+        size: int,
+        done: np.ndarray,
+    ) -> None:
+        """Run once for every minibatch; see `graphc.runtime.plan.RunMinibatches`."""
+        tables = self._tables()
+        whole = (ctypes.c_uint64 * len(tables.buffers))()
+        rows = (ctypes.c_uint64 * len(tables.buffers))()
+        for i, array in enumerate((*arguments, *results)):
+            tables.buffers[i] = whole[i] = array.ctypes.data
+        tables.held = [None] * len(arguments)
+        for i, space in tables.rows_of(size).items():
+            rows[i] = space.ctypes.data
+        status = self._epoch(
+            tables.buffers_at,
+            tables.dims_at,
+            tables.arena_at,
+            ctypes.addressof(whole),
+            ctypes.addressof(rows),
+            order.ctypes.data,
+            len(order),
+            size,
+            done.ctypes.data,
+        )
+        if status:
+            raise InternalError(f"compiled code gave status {status}")
+
+    def _tables(self) -> _Tables:
+        """Those of this thread."""
+        tables: _Tables | None = getattr(self._threads, "tables", None)
+        if tables is None:
+            tables = self._threads.tables = _Tables(self.signature)
+        return tables
 
 
 def _address(array: np.ndarray) -> int:
@@ -90,6 +136,17 @@ class _Tables:
         self.buffers_at = ctypes.addressof(self.buffers)
         self.dims_at = ctypes.addressof(self.dims)
         self.arena_at: int = self._arena.ctypes.data
+        self._signature = signature
+        self._rows: dict[int, np.ndarray] = {}
+
+    def rows_of(self, size: int) -> dict[int, np.ndarray]:
+        """Room for the rows of a minibatch, for each input by its place."""
+        inputs = {i: a for i, a in enumerate(self._signature.arguments) if a.role == "input"}
+        for i, argument in inputs.items():
+            wanted = size * row_bytes(argument)
+            if i not in self._rows or len(self._rows[i]) < wanted:
+                self._rows[i] = aligned_bytes(wanted, self._signature.dims)
+        return self._rows
 
 
 def compile_function(

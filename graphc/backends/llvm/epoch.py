@@ -1,0 +1,198 @@
+"""A second entry for training steps: many minibatches of data in memory in one call.
+
+    i32 @graphc.epoch(ptr buffers, ptr dims, ptr arena,
+                      ptr whole, ptr rows, ptr order, i64 samples, i64 size, ptr done)
+
+buffers, dims, arena  as for `graphc.entry`; parameters and state stand in `buffers`, the rest is
+                      filled in here
+whole    a pointer for every buffer: of an input all its data, of a setting its number for every
+         minibatch, of a result room for its number of every minibatch
+rows     a pointer for every buffer: of an input room for the rows of one minibatch
+order    i64[samples], the rows that make up the minibatches, `size` each, the last may be shorter
+done     i64, the minibatches that are through; counted up after each, and 0 before the call
+
+A minibatch of rows that follow one another is read where it lies; others are gathered row by row.
+The result is the status of the first call of `graphc.entry` that is not 0, which ends the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from graphc.backends.llvm.loops import add, loop, mul, offset, sub, when
+from graphc.backends.llvm.target import Target
+from graphc.backends.llvm.text import I1, I64, PTR, Code, LaneType, Module, Val, index, lane_type
+from graphc.runtime.signature import NUMPY_DTYPES, Argument, Result, Signature
+
+EPOCH = "graphc.epoch"
+
+UNROLLED = 8
+"""Vectors of a row that are copied by straight-line code."""
+
+_I32 = lane_type("i32")
+
+
+def runs_epochs(signature: Signature) -> bool:
+    """Whether `graphc.epoch` is written: for training steps on dense samples.
+
+    Sequences and sparse inputs are laid out anew for every call, which Python does.
+    """
+    if signature.sequences is not None or signature.sparse or not signature.with_role("setting"):
+        return False
+    dims = signature.dims
+    if len(dims) != 1 or dims[0].factors:
+        return False
+    inputs, settings = signature.with_role("input"), signature.with_role("setting")
+    return (
+        bool(inputs)
+        and all(len(i.shape) == 2 and i.shape[0] == dims[0].name for i in inputs)
+        and all(isinstance(i.shape[1], int) for i in inputs)
+        and all(_is_number(p) for p in (*settings, *signature.fresh_results))
+    )
+
+
+def _is_number(port: Argument | Result) -> bool:
+    return port.shape == (1, 1)
+
+
+def row_bytes(argument: Argument) -> int:
+    """The bytes of one sample of an input."""
+    elements = prod(d for d in argument.shape[1:] if isinstance(d, int))
+    return elements * NUMPY_DTYPES[argument.dtype].itemsize
+
+
+def add_epoch(module: Module, signature: Signature, target: Target, entry: str) -> None:
+    """Writes `graphc.epoch`, which calls the `entry` of this module."""
+    code = Code(module)
+    samples, size = Val("%samples", I64), Val("%size", I64)
+    rounded = add(code, samples, sub(code, size, index(1)))
+    calls = code.value(I64, f"sdiv i64 {rounded.ref}, {size.ref}")
+    whole = [_pointer(code, "%whole", i) for i in range(_buffer_count(signature))]
+    with loop(code, index(0), calls, 1) as state:
+        first = mul(code, state.index, size)
+        left = sub(code, samples, first)
+        is_whole = code.value(I1, f"icmp slt i64 {size.ref}, {left.ref}")
+        count = code.value(I64, f"select {is_whole}, {size}, {left}")
+        code.do(f"store {count}, ptr %dims, align 8")
+        _place_inputs(code, signature, target, whole, (first, count))
+        _place_numbers(code, signature, whole, state.index)
+        status = code.value(_I32, f"call i32 @{entry}(ptr %buffers, ptr %dims, ptr %arena)")
+        _leave_if_bad(code, status)
+        code.do(f"store {add(code, state.index, index(1))}, ptr %done, align 8")
+    code.do("ret i32 0")
+    parameters = (
+        "ptr %buffers, ptr %dims, ptr %arena, ptr %whole, ptr %rows, ptr %order, "
+        "i64 %samples, i64 %size, ptr %done"
+    )
+    module.add_function(f"define i32 @{EPOCH}({parameters}) nounwind", code)
+
+
+def _buffer_count(signature: Signature) -> int:
+    return len(signature.arguments) + len(signature.fresh_results)
+
+
+def _place_inputs(
+    code: Code, signature: Signature, target: Target, whole: Sequence[Val], part: tuple[Val, Val]
+) -> None:
+    """Puts the rows order[first] … of every input into `buffers`, copied only where they must be.
+
+    part  first and count
+    """
+    first, count = part
+    order = offset(code, Val("%order", PTR), "i64", first)
+    start = code.value(I64, f"load i64, ptr {order.ref}, align 8")
+    function = _consecutive(code.module)
+    scattered = code.value(I1, f"call i1 {function}({order}, {count})")
+    inputs = [(i, row_bytes(a)) for i, a in enumerate(signature.arguments) if a.role == "input"]
+    places = [offset(code, whole[i], "i8", mul(code, start, index(b))) for i, b in inputs]
+    with when(code, scattered, places) as gathered:
+        for k, (i, width) in enumerate(inputs):
+            gathered[k] = _pointer(code, "%rows", i)
+            copy = _gather(code.module, target, width)
+            code.do(f"call void {copy}({whole[i]}, {order}, {count}, {gathered[k]})")
+    for (i, _), place in zip(inputs, places, strict=True):
+        _set_buffer(code, i, place)
+
+
+def _place_numbers(code: Code, signature: Signature, whole: Sequence[Val], turn: Val) -> None:
+    """Puts the settings and results of this minibatch into `buffers`."""
+    arguments: list[tuple[int, Argument | Result]] = [
+        (i, a) for i, a in enumerate(signature.arguments) if a.role == "setting"
+    ]
+    results = enumerate(signature.fresh_results, start=len(signature.arguments))
+    for i, port in (*arguments, *results):
+        size = NUMPY_DTYPES[port.dtype].itemsize
+        _set_buffer(code, i, offset(code, whole[i], f"[{size} x i8]", turn))
+
+
+def _pointer(code: Code, table: str, place: int) -> Val:
+    at = offset(code, Val(table, PTR), "ptr", index(place))
+    return code.value(PTR, f"load ptr, ptr {at.ref}, align 8")
+
+
+def _set_buffer(code: Code, place: int, pointer: Val) -> None:
+    at = offset(code, Val("%buffers", PTR), "ptr", index(place))
+    code.do(f"store {pointer}, ptr {at.ref}, align 8")
+
+
+def _leave_if_bad(code: Code, status: Val) -> None:
+    bad = code.value(I1, f"icmp ne {status}, 0")
+    leave, go_on = code.fresh_label("leave"), code.fresh_label("fine")
+    code.do(f"br {bad}, label %{leave}, label %{go_on}")
+    code.enter(leave)
+    code.do(f"ret {status}")
+    code.enter(go_on)
+
+
+def _consecutive(module: Module) -> str:
+    """`@name` of a function that says whether `count` >= 1 row numbers do not rise by 1 each."""
+    code = Code(module)
+    order = Val("%order", PTR)
+    start = code.value(I64, "load i64, ptr %order, align 8")
+    with loop(code, index(1), Val("%count", I64), 1, [Val("false", I1)]) as state:
+        at = offset(code, order, "i64", state.index)
+        found = code.value(I64, f"load i64, ptr {at.ref}, align 8")
+        expected = add(code, start, state.index)
+        differs = code.value(I1, f"icmp ne {found}, {expected.ref}")
+        state.carried[0] = code.binary("or", state.carried[0], differs)
+    code.do(f"ret {state.carried[0]}")
+    return module.add_internal("scattered", "ptr %order, i64 %count", code, "i1")
+
+
+def _gather(module: Module, target: Target, width: int) -> str:
+    """`@name` of a function that copies rows of `width` bytes to where they follow one another."""
+    code = Code(module)
+    with loop(code, index(0), Val("%count", I64), 1) as state:
+        at = offset(code, Val("%order", PTR), "i64", state.index)
+        row = code.value(I64, f"load i64, ptr {at.ref}, align 8")
+        source = offset(code, Val("%data", PTR), "i8", mul(code, row, index(width)))
+        place = offset(code, Val("%to", PTR), "i8", mul(code, state.index, index(width)))
+        _copy_row(code, source, place, width, target.vector_bits // 8)
+    code.do("ret void")
+    return module.add_internal("gather", "ptr %data, ptr %order, i64 %count, ptr %to", code)
+
+
+def _copy_row(code: Code, source: Val, place: Val, width: int, vector: int) -> None:
+    """Copies a row: whole vectors, of a long row in a loop, then what is left by halves."""
+    done = 0
+    block = UNROLLED * vector
+    if width >= 2 * block:
+        done = width - width % block
+        with loop(code, index(0), index(done), block) as state:
+            for k in range(0, block, vector):
+                _copy_piece(code, source, place, add(code, state.index, index(k)), vector)
+    piece = vector
+    while done < width:
+        while done + piece > width:
+            piece //= 2
+        _copy_piece(code, source, place, index(done), piece)
+        done += piece
+
+
+def _copy_piece(code: Code, source: Val, place: Val, position: Val, size: int) -> None:
+    type_: LaneType = lane_type("i8", size)
+    read = offset(code, source, "i8", position)
+    value = code.value(type_, f"load {type_.text}, ptr {read.ref}, align 1")
+    write = offset(code, place, "i8", position)
+    code.do(f"store {value}, ptr {write.ref}, align 1")
