@@ -6,6 +6,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 TEST_JOBS ?= 2
 
+# What `make bench` compares with. Each is installed alone: one that cannot be is reported absent.
+BENCH := .venv-bench
+PEERS ?= torch==2.13.0+cpu jax
+PEER_INDEX := https://download.pytorch.org/whl/cpu
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test check format bench judge clean
 
@@ -28,15 +33,14 @@ format: $(VENV)/.installed-dev ## rewrite the sources in the project's format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/.installed-dev ## run the benchmarks in bench/ one after the other
-	@for file in $$(find bench -name '*.py' | sort); do \
-		echo "== $$file"; $(BIN)/python "$$file" || exit 1; done
+bench: $(BENCH)/.installed ## measure the workloads next to other packages, all in an environment of their own
+	$(BENCH)/bin/python -m bench --json bench/results/latest.json --plot bench/results/latest.png $(ARGS)
 
 judge: $(VENV)/.installed-judge ## compare values and gradients with PyTorch, and print how many
 	$(BIN)/python -m pytest -q tests/torch
 
 clean: ## remove the environment and everything made by these commands
-	rm -rf $(VENV) build dist examples/*/out
+	rm -rf $(VENV) $(BENCH) build dist examples/*/out
 	rm -rf .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -57,3 +61,11 @@ $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 $(VENV)/.installed-judge: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,judge]'
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-dev
+
+$(BENCH)/.installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m venv $(BENCH)
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[plot]'
+	@for peer in $(PEERS); do \
+		$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check \
+			--extra-index-url $(PEER_INDEX) "$$peer" || echo "$$peer cannot be installed"; done
+	@touch $@

@@ -1,0 +1,21 @@
+"""The workloads in graphc's languages: NDL for networks, functions of arrays for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from bench.ours.how import How
+from bench.ours.mlp import mlp
+from bench.ours.rows import rows
+from bench.peers import Case
+from bench.workloads.mlp import Mlp
+from bench.workloads.record import Workload
+from bench.workloads.rows import Rows
+
+FORMS: dict[type[Any], Callable[[Workload, How], Case]] = {
+    Mlp: mlp,
+    Rows: rows,
+}
+
+__all__ = ("FORMS", "How")

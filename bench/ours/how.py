@@ -1,0 +1,57 @@
+"""How graphc is asked to compile, and what all of its networks have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import graphc as gc
+from bench.workloads.record import MOMENTUM, RATE, Array, Values
+
+if TYPE_CHECKING:
+    from graphc.builder import GraphBuilder
+
+CRITERION, SCORES = "ce", "z"
+"""The nodes' names in every network here."""
+
+
+@dataclass(frozen=True)
+class How:
+    backend: str
+    precision: str
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(np.float32 if self.precision == "f32" else np.float64)
+
+
+def put(net: GraphBuilder, values: Values) -> None:
+    """Start values by node name; of a bias one number a row."""
+    for name, value in values.items():
+        stored = net.parameters[name]
+        stored[...] = value.reshape(stored.shape)
+
+
+def got(net: GraphBuilder, like: Values) -> Values:
+    return {name: np.array(net.parameters[name]).reshape(v.shape) for name, v in like.items()}
+
+
+def one_hot(classes: Array, count: int, how: How) -> Array:
+    return np.eye(count, dtype=how.dtype)[classes]
+
+
+def training_step(net: GraphBuilder, how: How, **bounds: int) -> Any:
+    return gc.compile_training(
+        net,
+        learner=gc.SGD(learning_rate=RATE, momentum=MOMENTUM),
+        backend=how.backend,
+        precision=how.precision,
+        **bounds,
+    )
+
+
+def one_step(step: Any, data: dict[str, object]) -> Callable[[], float]:
+    return lambda: float(step(**data)[CRITERION])

@@ -1,0 +1,67 @@
+"""Fully connected networks in NDL."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import graphc as gc
+from bench.ours.how import CRITERION, SCORES, How, got, one_hot, one_step, put, training_step
+from bench.peers import Case
+from bench.workloads.mlp import Mlp
+from bench.workloads.record import Workload
+
+FUNCTIONS = {"sigmoid": "Sigmoid", "relu": "RectifiedLinear"}
+NORMALISED = """\
+mean = Mean(features)
+scale = InvStdDev(features)
+x = PerDimMeanVarNormalization(features, mean, scale)
+"""
+
+
+def text(spec: Mlp) -> str:
+    lines = [
+        f"features = Input({spec.widths[0]}, tag=feature)",
+        f"labels = Input({spec.widths[-1]}, tag=label)",
+    ]
+    if spec.normalised:
+        lines.append(NORMALISED)
+    below = "x" if spec.normalised else "features"
+    for i in range(spec.layers):
+        rows, cols = spec.widths[i + 1], spec.widths[i]
+        lines += [f"W{i} = Parameter({rows}, {cols})", f"B{i} = Parameter({rows}, 1)"]
+        affine = f"Plus(Times(W{i}, {below}), B{i}"
+        if i == spec.layers - 1:
+            lines.append(f"{SCORES} = {affine}, tag=output)")
+        else:
+            below = f"h{i}"
+            lines.append(f"{below} = {FUNCTIONS[spec.activation]}({affine}))")
+    lines.append(f"{CRITERION} = CrossEntropyWithSoftmax(labels, {SCORES}, tag=criterion)")
+    return "\n".join(lines) + "\n"
+
+
+def mlp(work: Workload, how: How) -> Case:
+    spec: Mlp = work.spec
+    net = gc.loads(text(spec))
+    put(net, work.parameters)
+    for name, value in work.constants.items():
+        net.model.set_statistic(name, value[:, None])
+    x = work.inputs["x"]
+    if not work.trains:
+        scores = gc.compile(
+            net, SCORES, batch=work.samples, backend=how.backend, precision=how.precision
+        )
+        return Case(lambda: scores(features=x)[SCORES])
+    labels = one_hot(work.inputs["y"], spec.widths[-1], how)
+    step = training_step(net, how, batch=work.samples)
+
+    def parameters() -> dict[str, np.ndarray]:
+        return got(net, work.parameters)
+
+    if "order" not in work.inputs:
+        return Case(one_step(step, {"features": x, "labels": labels}), parameters)
+    order = work.inputs["order"]
+
+    def epoch() -> list[float]:
+        return [float(step(features=x[some], labels=labels[some])[CRITERION]) for some in order]
+
+    return Case(epoch, parameters)

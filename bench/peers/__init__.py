@@ -1,0 +1,55 @@
+"""Who is measured: graphc's backends and the peers, each in a file of its own.
+
+Such a file has `case(work, threads)`, which makes a `Case` of a workload or raises `CannotSay`. It
+is imported only in the process that measures it. Peers know nothing of graphc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from bench.workloads.record import Values
+
+
+class CannotSay(Exception):
+    """The peer, or this file of it, has no form for the workload. The text says why."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A workload ready to be run.
+
+    run         one call, as users would write it; its loss, the losses of its steps, or its outputs
+    parameters  as they are now, by the workload's names; of a training workload
+    """
+
+    run: Callable[[], Any]
+    parameters: Callable[[], Values] = dict
+
+
+@dataclass(frozen=True)
+class Entry:
+    """module    in this package
+    packages  without which it is absent; the first one's version is reported
+    variant   which of the module's forms
+    ours      a backend of graphc
+    """
+
+    module: str
+    packages: tuple[str, ...]
+    variant: str = ""
+    ours: bool = False
+
+
+ENTRIES: dict[str, Entry] = {
+    "graphc-llvm": Entry("graphc", ("graphc", "llvmlite"), "llvm", ours=True),
+    "graphc-numpy": Entry("graphc", ("graphc", "numpy"), "numpy", ours=True),
+    "torch": Entry("torch", ("torch",)),
+    "torch.compile": Entry("torch", ("torch",), "compile"),
+    "jax": Entry("jax", ("jax",)),
+    "numpy": Entry("numpy", ("numpy",)),
+}
+REFERENCE = Entry("graphc", ("graphc",), "reference", ours=True)
+"""graphc's numpy backend in f64: everyone's results are compared with its."""

@@ -1,0 +1,21 @@
+"""graphc itself, by backend; and the reference that everyone is compared with."""
+
+from __future__ import annotations
+
+from bench.ours import FORMS, How
+from bench.peers import CannotSay, Case
+from bench.workloads.record import Workload
+
+HOW = {
+    "llvm": How("llvm", "f32"),
+    "numpy": How("numpy", "f32"),
+    "reference": How("numpy", "f64"),
+}
+
+
+def case(work: Workload, threads: int, variant: str) -> Case:
+    """The number of threads is in GRAPHC_NUM_THREADS."""
+    form = FORMS.get(type(work.spec))
+    if form is None:
+        raise CannotSay(f"no form of {type(work.spec).__name__}")
+    return form(work, HOW[variant])

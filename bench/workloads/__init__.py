@@ -1,0 +1,76 @@
+"""The workloads by name. Their arrays are made when they are asked for, from a seed each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bench.workloads.mlp import EPOCH_STEPS, Mlp, mlp
+from bench.workloads.record import Workload
+from bench.workloads.rows import rows
+
+
+def workload(name: str, *, small: bool = False) -> Workload:
+    """small  the same network at sizes that are compiled and checked in a moment, for tests"""
+    return WORKLOADS[name](small)
+
+
+def _w1(name: str, title: str, targets: tuple[float, float], epoch: bool) -> Workload:
+    spec = Mlp((2, 50, 50, 2), "sigmoid", normalised=True)
+    return mlp(name, title, spec, 25, epoch_steps=EPOCH_STEPS if epoch else 0, targets=targets)
+
+
+def _w2(
+    name: str,
+    title: str,
+    widths: tuple[int, ...],
+    batch: int,
+    targets: tuple[float, float],
+    small: bool,
+) -> Workload:
+    widths = (20, *(w // 16 for w in widths[1:-1]), 10) if small else widths
+    return mlp(name, title, Mlp(widths, "relu"), 8 if small else batch, targets=targets)
+
+
+def _w3(
+    name: str,
+    title: str,
+    batch: int,
+    targets: tuple[float, float],
+    small: bool,
+    trains: bool = True,
+) -> Workload:
+    spec = Mlp((30, 24, 24, 24, 17) if small else (792, 512, 512, 512, 183), "sigmoid")
+    return mlp(name, title, spec, min(batch, 9 if small else batch), trains=trains, targets=targets)
+
+
+def _w8(name: str, function: str, targets: tuple[float, float], small: bool) -> Workload:
+    titles = {"chain": "element-wise chain", "softmax": "softmax by row", "norm": "norm by row"}
+    shape = (33, 37) if small else (4096, 1024)
+    return rows(name, f"{titles[function]}, 4096x1024", function, shape, targets)  # type: ignore[arg-type]
+
+
+WORKLOADS: dict[str, Callable[[bool], Workload]] = {
+    "W1": lambda small: _w1(
+        "W1", "2-50-50-2 sigmoid, minibatch 25, a call a step", (6.0, 10.5), epoch=False
+    ),
+    "W1epoch": lambda small: _w1(
+        "W1epoch", "the same, an epoch in one call, per step", (3.5, 3.5), epoch=True
+    ),
+    "W2a": lambda small: _w2(
+        "W2a", "784-256-10 ReLU, minibatch 32", (784, 256, 10), 32, (2.0, 3.0), small
+    ),
+    "W2b": lambda small: _w2(
+        "W2b", "784-512-512-10 ReLU, minibatch 256", (784, 512, 512, 10), 256, (1.3, 1.45), small
+    ),
+    "W3a": lambda small: _w3(
+        "W3a", "792-512-512-512-183 sigmoid, minibatch 256", 256, (1.3, 1.65), small
+    ),
+    "W3b": lambda small: _w3("W3b", "the same, minibatch 1024", 1024, (1.2, 1.3), small),
+    "W3i1": lambda small: _w3("W3i1", "its inference, 1 sample", 1, (1.0, 1.25), small, False),
+    "W3i256": lambda small: _w3(
+        "W3i256", "its inference, 256 samples", 256, (1.1, 1.4), small, False
+    ),
+    "W8chain": lambda small: _w8("W8chain", "chain", (2.2, 2.5), small),
+    "W8softmax": lambda small: _w8("W8softmax", "softmax", (1.2, 1.15), small),
+    "W8norm": lambda small: _w8("W8norm", "norm", (1.2, 1.4), small),
+}

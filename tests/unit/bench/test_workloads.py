@@ -1,0 +1,46 @@
+"""Every workload's graphc form, at a small size: it compiles, and is what its reference says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bench.check import difference, results
+from bench.peers.graphc import case
+from bench.workloads import WORKLOADS, workload
+from bench.workloads.record import Values
+
+
+def run(name: str, variant: str) -> Values:
+    work = workload(name, small=True)
+    made = case(work, 1, variant)
+    return results(work, made, made.run())
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_a_small_form_of_the_workload_is_what_its_reference_says(name: str) -> None:
+    assert difference(run(name, "llvm"), run(name, "reference")) == ""
+
+
+@pytest.mark.parametrize("name", [n for n in WORKLOADS if workload(n, small=True).trains])
+def test_every_parameter_of_a_training_workload_moves(name: str) -> None:
+    work = workload(name, small=True)
+    moved = run(name, "reference")
+    assert {n for n in work.parameters if not moved[n].any()} == set()
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_the_arrays_of_a_workload_are_the_same_in_every_process_and_no_zeros(name: str) -> None:
+    one, other = workload(name, small=True), workload(name, small=True)
+    for key, array in (one.inputs | one.parameters | one.constants).items():
+        again = (other.inputs | other.parameters | other.constants)[key]
+        assert np.array_equal(array, again)
+        assert array.any()
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_the_bound_of_a_workload_is_stated(name: str) -> None:
+    cost = workload(name, small=True).cost
+    assert cost.flops > 0
+    assert cost.bytes > 0
+    assert cost.working_set > 0
