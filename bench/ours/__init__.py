@@ -7,14 +7,17 @@ from typing import Any
 
 from bench.ours.how import How
 from bench.ours.mlp import mlp
+from bench.ours.recurrent import recurrent
 from bench.ours.rows import rows
 from bench.peers import Case
 from bench.workloads.mlp import Mlp
 from bench.workloads.record import Workload
+from bench.workloads.recurrent import Recurrent
 from bench.workloads.rows import Rows
 
 FORMS: dict[type[Any], Callable[[Workload, How], Case]] = {
     Mlp: mlp,
+    Recurrent: recurrent,
     Rows: rows,
 }
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import graphc as gc
-from bench.workloads.record import MOMENTUM, RATE, Array, Values
+from bench.workloads.record import MOMENTUM, Array, Values, Workload
 
 if TYPE_CHECKING:
     from graphc.builder import GraphBuilder
@@ -43,10 +43,10 @@ def one_hot(classes: Array, count: int, how: How) -> Array:
     return np.eye(count, dtype=how.dtype)[classes]
 
 
-def training_step(net: GraphBuilder, how: How, **bounds: int) -> Any:
+def training_step(net: GraphBuilder, work: Workload, how: How, **bounds: int) -> Any:
     return gc.compile_training(
         net,
-        learner=gc.SGD(learning_rate=RATE, momentum=MOMENTUM),
+        learner=gc.SGD(learning_rate=work.learning_rate, momentum=MOMENTUM),
         backend=how.backend,
         precision=how.precision,
         **bounds,

@@ -52,7 +52,7 @@ def mlp(work: Workload, how: How) -> Case:
         )
         return Case(lambda: scores(features=x)[SCORES])
     labels = one_hot(work.inputs["y"], spec.widths[-1], how)
-    step = training_step(net, how, batch=work.samples)
+    step = training_step(net, work, how, batch=work.samples)
 
     def parameters() -> dict[str, np.ndarray]:
         return got(net, work.parameters)

@@ -47,8 +47,10 @@ ENTRIES: dict[str, Entry] = {
     "graphc-llvm": Entry("graphc", ("graphc", "llvmlite"), "llvm", ours=True),
     "graphc-numpy": Entry("graphc", ("graphc", "numpy"), "numpy", ours=True),
     "torch": Entry("torch", ("torch",)),
+    "torch.nn": Entry("torch", ("torch",), "nn"),
     "torch.compile": Entry("torch", ("torch",), "compile"),
     "jax": Entry("jax", ("jax",)),
+    "onnxruntime": Entry("onnx", ("onnxruntime", "onnx")),
     "numpy": Entry("numpy", ("numpy",)),
 }
 REFERENCE = Entry("graphc", ("graphc",), "reference", ours=True)

@@ -12,6 +12,7 @@ import numpy as np
 from bench.peers import CannotSay, Case
 from bench.workloads.mlp import Mlp
 from bench.workloads.record import MOMENTUM, Values, Workload
+from bench.workloads.recurrent import Recurrent
 from bench.workloads.rows import EPSILON, Rows
 
 Arrays = Mapping[str, Any]
@@ -38,8 +39,9 @@ def _training(work: Workload, p: Arrays, constants: Arrays, inputs: Arrays) -> C
     scores = SCORES[type(work.spec)]
 
     def criterion(p: Any, x: Arrays) -> Any:
-        logs = jax.nn.log_softmax(scores(work.spec, {**p, **constants}, x))
-        return -jnp.take_along_axis(logs, x["y"][:, None], axis=1).sum()
+        if isinstance(work.spec, Recurrent) and work.spec.classes:
+            return by_class(work.spec, p, x)
+        return cross_entropy(scores(work.spec, {**p, **constants}, x), x["y"])
 
     def update(state: Any, x: Arrays) -> Any:
         p, v = state
@@ -66,6 +68,11 @@ def _training(work: Workload, p: Arrays, constants: Arrays, inputs: Arrays) -> C
     return Case(run, parameters)
 
 
+def cross_entropy(z: Any, y: Any) -> Any:
+    """The sum over the rows."""
+    return -jnp.take_along_axis(jax.nn.log_softmax(z), y[:, None], axis=1).sum()
+
+
 def mlp(spec: Mlp, p: Arrays, inputs: Arrays) -> Any:
     h = inputs["x"]
     if spec.normalised:
@@ -74,6 +81,46 @@ def mlp(spec: Mlp, p: Arrays, inputs: Arrays) -> Any:
         h = ACTIVATIONS[spec.activation](h @ p[f"W{i}"].T + p[f"B{i}"])
     last = spec.layers - 1
     return h @ p[f"W{last}"].T + p[f"B{last}"]
+
+
+def hidden(spec: Recurrent, p: Arrays, inputs: Arrays) -> Any:
+    """[T * S, hidden]: the states of all steps."""
+    x = p["E"][inputs["words"]].sum(axis=2)
+    h = jnp.zeros((spec.sequences, spec.hidden), jnp.float32)
+    if spec.cell == "sigmoid":
+
+        def simple(h: Any, now: Any) -> Any:
+            h = jax.nn.sigmoid(now + h @ p["R"].T)
+            return h, h
+
+        return jax.lax.scan(simple, h, x + p["b"])[1].reshape(-1, spec.hidden)
+
+    def lstm(state: Any, now: Any) -> Any:
+        h, c = state
+        i, f, g, o = jnp.split(now + h @ p["R"].T, 4, axis=1)
+        if spec.cell == "peepholes":
+            i, f = i + p["di"] * c, f + p["df"] * c
+        c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+        if spec.cell == "peepholes":
+            o = o + p["do"] * c
+        h = jax.nn.sigmoid(o) * jnp.tanh(c)
+        return (h, c), h
+
+    states = jax.lax.scan(lstm, (h, h), x @ p["Wx"].T + p["b"])[1]
+    return states.reshape(-1, spec.hidden)
+
+
+def recurrent(spec: Recurrent, p: Arrays, inputs: Arrays) -> Any:
+    z = hidden(spec, p, inputs) @ p["V"].T
+    return z + p["a"] if spec.biased else z
+
+
+def by_class(spec: Recurrent, p: Arrays, inputs: Arrays) -> Any:
+    h, y = hidden(spec, p, inputs), inputs["y"]
+    classes = y // spec.class_size
+    columns = p["W"].reshape(spec.classes, spec.class_size, -1)[classes]
+    inside = cross_entropy(jnp.einsum("nsh,nh->ns", columns, h), y % spec.class_size)
+    return inside + cross_entropy(h @ p["C"].T, classes)
 
 
 def rows(spec: Rows, p: Arrays, inputs: Arrays) -> Any:
@@ -88,5 +135,6 @@ def rows(spec: Rows, p: Arrays, inputs: Arrays) -> Any:
 
 SCORES: dict[type[Any], Function] = {
     Mlp: mlp,
+    Recurrent: recurrent,
     Rows: rows,
 }

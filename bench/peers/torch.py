@@ -1,4 +1,8 @@
-"""PyTorch: eager with the fused SGD, and the same with its forward and backward pass compiled."""
+"""PyTorch: eager with the fused SGD; with its own layers where it has them (`nn`); and compiled.
+
+Recurrent cells are written by hand, all four gates as one product and the inputs projected once for
+all steps; `nn.LSTM` is PyTorch's own.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ import torch.nn.functional as F
 from bench.peers import CannotSay, Case
 from bench.workloads.mlp import Mlp
 from bench.workloads.record import MOMENTUM, Values, Workload
+from bench.workloads.recurrent import Recurrent
 from bench.workloads.rows import EPSILON, Rows
 
 Tensors = Mapping[str, torch.Tensor]
@@ -26,9 +31,11 @@ def case(work: Workload, threads: int, variant: str) -> Case:
     if scores is None:
         raise CannotSay(f"no form of {type(work.spec).__name__} is written here")
     p = {n: torch.from_numpy(v.copy()) for n, v in (work.parameters | work.constants).items()}
+    if variant == "nn":
+        scores = _with_layer(work, p)
     inputs = {n: torch.from_numpy(v) for n, v in work.inputs.items()}
     if work.trains:
-        return _training(work, p, inputs, compiled=variant == "compile")
+        return _training(work, scores, p, inputs, compiled=variant == "compile")
     function = torch.compile(scores) if variant == "compile" else scores
 
     def infer() -> Any:
@@ -39,14 +46,20 @@ def case(work: Workload, threads: int, variant: str) -> Case:
 
 
 def _training(
-    work: Workload, p: dict[str, torch.Tensor], inputs: Tensors, *, compiled: bool
+    work: Workload,
+    scores: Function,
+    p: dict[str, torch.Tensor],
+    inputs: Tensors,
+    *,
+    compiled: bool,
 ) -> Case:
     trained = [p[n].requires_grad_() for n in work.parameters]
     learner = torch.optim.SGD(trained, lr=work.rate, momentum=MOMENTUM, fused=True)
-    scores, spec = SCORES[type(work.spec)], work.spec
 
     def criterion(p: Tensors, inputs: Tensors) -> torch.Tensor:
-        return F.cross_entropy(scores(spec, p, inputs), inputs["y"], reduction="sum")
+        if isinstance(work.spec, Recurrent) and work.spec.classes:
+            return by_class(work.spec, p, inputs)
+        return F.cross_entropy(scores(work.spec, p, inputs), inputs["y"], reduction="sum")
 
     loss_of = torch.compile(criterion) if compiled else criterion
 
@@ -77,6 +90,57 @@ def mlp(spec: Mlp, p: Tensors, inputs: Tensors) -> torch.Tensor:
     return F.linear(h, p[f"W{last}"], p[f"B{last}"])
 
 
+def hidden(spec: Recurrent, p: Tensors, inputs: Tensors, layer: Any = None) -> torch.Tensor:
+    """[T * S, hidden]: the states of all steps."""
+    x = F.embedding(inputs["words"], p["E"]).sum(dim=2)
+    if layer is not None:
+        return layer(x)[0].flatten(0, 1)
+    h = c = x.new_zeros(spec.sequences, spec.hidden)
+    states: list[torch.Tensor] = []
+    if spec.cell == "sigmoid":
+        for now in (x + p["b"]).unbind(0):
+            h = torch.sigmoid(now + h @ p["R"].T)
+            states.append(h)
+        return torch.cat(states)
+    for now in F.linear(x, p["Wx"], p["b"]).unbind(0):
+        i, f, g, o = (now + h @ p["R"].T).chunk(4, dim=1)
+        if spec.cell == "peepholes":
+            i, f = i + p["di"] * c, f + p["df"] * c
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        if spec.cell == "peepholes":
+            o = o + p["do"] * c
+        h = torch.sigmoid(o) * torch.tanh(c)
+        states.append(h)
+    return torch.cat(states)
+
+
+def recurrent(spec: Recurrent, p: Tensors, inputs: Tensors, layer: Any = None) -> torch.Tensor:
+    return F.linear(hidden(spec, p, inputs, layer), p["V"], p.get("a"))
+
+
+def by_class(spec: Recurrent, p: Tensors, inputs: Tensors) -> torch.Tensor:
+    h, y = hidden(spec, p, inputs), inputs["y"]
+    classes = y // spec.class_size
+    columns = p["W"].view(spec.classes, spec.class_size, -1)[classes]
+    scores = torch.bmm(columns, h[:, :, None])[:, :, 0]
+    inside = F.cross_entropy(scores, y % spec.class_size, reduction="sum")
+    return inside + F.cross_entropy(h @ p["C"].T, classes, reduction="sum")
+
+
+def _with_layer(work: Workload, p: dict[str, torch.Tensor]) -> Function:
+    """The scores by nn.LSTM, whose parameters take the place of ours in `p`."""
+    if not isinstance(work.spec, Recurrent) or work.spec.cell != "lstm" or work.spec.classes:
+        raise CannotSay("PyTorch has a layer of its own for an LSTM without peepholes alone")
+    layer = torch.nn.LSTM(work.spec.embedding, work.spec.hidden)
+    ours = {"Wx": layer.weight_ih_l0, "R": layer.weight_hh_l0, "b": layer.bias_ih_l0}
+    with torch.no_grad():
+        layer.bias_hh_l0.zero_().requires_grad_(False)
+        for name, parameter in ours.items():
+            parameter.copy_(p[name])
+            p[name] = parameter
+    return lambda spec, p, inputs: recurrent(spec, p, inputs, layer)
+
+
 def rows(spec: Rows, p: Tensors, inputs: Tensors) -> torch.Tensor:
     x = inputs["x"]
     if spec.function == "softmax":
@@ -88,5 +152,6 @@ def rows(spec: Rows, p: Tensors, inputs: Tensors) -> torch.Tensor:
 
 SCORES: dict[type[Any], Function] = {
     Mlp: mlp,
+    Recurrent: recurrent,
     Rows: rows,
 }

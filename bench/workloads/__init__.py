@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from bench.workloads.mlp import EPOCH_STEPS, Mlp, mlp
 from bench.workloads.record import Workload
+from bench.workloads.recurrent import Cell, Recurrent, recurrent
 from bench.workloads.rows import rows
 
 
@@ -43,6 +44,37 @@ def _w3(
     return mlp(name, title, spec, min(batch, 9 if small else batch), trains=trains, targets=targets)
 
 
+def _tagger(
+    name: str,
+    title: str,
+    cell: Cell,
+    targets: tuple[float, float],
+    small: bool,
+    trains: bool = True,
+) -> Workload:
+    words, embedding, hidden, outputs, time = (
+        (48, 10, 12, 7, 4) if small else (2832, 50, 300, 127, 20)
+    )
+    sequences = (3 if small else 10) if trains else 1
+    spec = Recurrent(cell, words, 3, embedding, hidden, outputs, True, 0, time, sequences)
+    return recurrent(name, title, spec, trains=trains, targets=targets)
+
+
+def _language(
+    name: str,
+    title: str,
+    cell: Cell,
+    classes: int,
+    time: int,
+    targets: tuple[float, float],
+    small: bool,
+) -> Workload:
+    words, rows, sequences = (40, 12, 3) if small else (10000, 200, 10)
+    classes, time = (4 if classes else 0, 5) if small else (classes, time)
+    spec = Recurrent(cell, words, 1, rows, rows, words, False, classes, time, sequences)
+    return recurrent(name, title, spec, targets=targets)
+
+
 def _w8(name: str, function: str, targets: tuple[float, float], small: bool) -> Workload:
     titles = {"chain": "element-wise chain", "softmax": "softmax by row", "norm": "norm by row"}
     shape = (33, 37) if small else (4096, 1024)
@@ -69,6 +101,22 @@ WORKLOADS: dict[str, Callable[[bool], Workload]] = {
     "W3i1": lambda small: _w3("W3i1", "its inference, 1 sample", 1, (1.0, 1.25), small, False),
     "W3i256": lambda small: _w3(
         "W3i256", "its inference, 256 samples", 256, (1.1, 1.4), small, False
+    ),
+    "W4": lambda small: _tagger(
+        "W4", "tagger, LSTM 300 with peepholes, 10 x 20", "peepholes", (3.2, 3.9), small
+    ),
+    "W4np": lambda small: _tagger("W4np", "without peepholes", "lstm", (3.2, 3.9), small),
+    "W4i": lambda small: _tagger(
+        "W4i", "inference of one sequence", "peepholes", (1.6, 2.4), small, trains=False
+    ),
+    "W5full": lambda small: _language(
+        "W5full", "sigmoid RNN 200, softmax 10000, 10 x 10", "sigmoid", 0, 10, (2.3, 3.0), small
+    ),
+    "W5class": lambda small: _language(
+        "W5class", "the same, 50 classes of 200 words", "sigmoid", 50, 10, (8.0, 14.0), small
+    ),
+    "W6": lambda small: _language(
+        "W6", "LSTM 200, softmax 10000, 10 x 35", "lstm", 0, 35, (1.5, 2.5), small
     ),
     "W8chain": lambda small: _w8("W8chain", "chain", (2.2, 2.5), small),
     "W8softmax": lambda small: _w8("W8softmax", "softmax", (1.2, 1.15), small),

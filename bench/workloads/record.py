@@ -10,9 +10,9 @@ import numpy as np
 Array = np.ndarray
 Values = dict[str, Array]
 
-RATE, MOMENTUM = 0.05, 0.9
-"""Of a minibatch. Everyone trains by v = μ v + g, w = w - (1 - μ) RATE/N v, with g the gradient of
-the criterion's sum over the N samples: graphc's rule, up to a factor of v."""
+MOMENTUM = 0.9
+"""Of a minibatch. Everyone trains by v = μ v + g, w = w - (1 - μ) r/N v, with g the gradient of the
+criterion's sum over the N samples: graphc's rule, up to a factor of v."""
 BYTES = 4
 """Of an f32, in which everyone computes."""
 
@@ -42,7 +42,8 @@ class Workload:
     constants   arrays that never change, such as statistics
     trains      a call is forward, backward and update, and gives the loss (a sum); otherwise it
                 gives outputs
-    samples     of a minibatch; the rate is divided by it
+    samples     of a minibatch
+    learning_rate  r, of a minibatch
     steps       in one call; times are those of one step
     targets     how many times as fast as the best peer graphc wants to be, by the number of threads
     """
@@ -56,13 +57,14 @@ class Workload:
     trains: bool
     samples: int
     constants: Values
+    learning_rate: float = 0.05
     steps: int = 1
     targets: tuple[float, float] = (1.0, 1.0)
 
     @property
     def rate(self) -> float:
         """What the gradient of the sum is multiplied with, for v without unit gain."""
-        return (1 - MOMENTUM) * RATE / self.samples
+        return (1 - MOMENTUM) * self.learning_rate / self.samples
 
 
 def generator(name: str) -> np.random.Generator:

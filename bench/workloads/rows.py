@@ -20,6 +20,7 @@ class Rows:
     """
 
     function: RowFunction
+    columns: int
 
 
 def rows(
@@ -37,5 +38,14 @@ def rows(
     moved = 2.0 * BYTES * elements
     cost = Cost(OPERATIONS[function] * elements, moved, moved)
     return Workload(
-        name, title, Rows(function), inputs, {}, cost, False, shape[0], {}, targets=targets
+        name,
+        title,
+        Rows(function, shape[1]),
+        inputs,
+        {},
+        cost,
+        False,
+        shape[0],
+        {},
+        targets=targets,
     )

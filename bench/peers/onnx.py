@@ -1,0 +1,124 @@
+"""ONNX Runtime, for inference: models are written node by node, with their weights as constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import helper, numpy_helper
+
+from bench.peers import CannotSay, Case
+from bench.workloads.mlp import Mlp
+from bench.workloads.record import Array, Workload
+from bench.workloads.recurrent import Recurrent
+from bench.workloads.rows import EPSILON, Rows
+
+OUTPUT = "result"
+OPSET, FORMAT = 17, 9
+TYPES = {"f": onnx.TensorProto.FLOAT, "i": onnx.TensorProto.INT64}
+
+
+class Graph:
+    """Nodes and constants as they are added; every node has one output, by its name."""
+
+    def __init__(self, constants: Mapping[str, Array]) -> None:
+        self.constants = dict(constants)
+        self.nodes: list[Any] = []
+
+    def add(self, kind: str, *inputs: str, to: str = "", **attributes: Any) -> str:
+        name = to or f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, list(inputs), [name], **attributes))
+        return name
+
+    def constant(self, value: Array) -> str:
+        name = f"c{len(self.constants)}"
+        self.constants[name] = value
+        return name
+
+
+def case(work: Workload, threads: int, variant: str) -> Case:
+    data = model(work)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    return Case(lambda: session.run([OUTPUT], work.inputs)[0])
+
+
+def model(work: Workload) -> bytes:
+    """The workload as a file. Raises CannotSay."""
+    if work.trains:
+        raise CannotSay("ONNX Runtime is for inference")
+    write = WRITERS.get(type(work.spec))
+    if write is None:
+        raise CannotSay(f"no form of {type(work.spec).__name__} is written here")
+    graph = Graph(work.parameters | work.constants)
+    write(work.spec, graph)
+    made = helper.make_graph(
+        graph.nodes,
+        "workload",
+        [
+            helper.make_tensor_value_info(n, TYPES[v.dtype.kind], v.shape)
+            for n, v in work.inputs.items()
+        ],
+        [helper.make_tensor_value_info(OUTPUT, onnx.TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.ascontiguousarray(v), n) for n, v in graph.constants.items()],
+    )
+    opsets = [helper.make_opsetid("", OPSET)]
+    return helper.make_model(made, opset_imports=opsets, ir_version=FORMAT).SerializeToString()
+
+
+def mlp(spec: Mlp, graph: Graph) -> None:
+    activation = {"sigmoid": "Sigmoid", "relu": "Relu"}[spec.activation]
+    h = "x"
+    for i in range(spec.layers):
+        last = i == spec.layers - 1
+        h = graph.add("Gemm", h, f"W{i}", f"B{i}", transB=1, to=OUTPUT if last else "")
+        h = h if last else graph.add(activation, h)
+
+
+def recurrent(spec: Recurrent, graph: Graph) -> None:
+    """ONNX's LSTM has peepholes, and gates in the order i, o, f, c."""
+    if spec.cell == "sigmoid" or spec.classes or not spec.biased:
+        raise CannotSay("only the tagger is asked for its scores")
+    c = graph.constants
+
+    def gates(a: Array) -> Array:
+        i, f, g, o = np.split(a, 4)
+        return np.concatenate([i, o, f, g])[None]
+
+    inputs = [gates(c["Wx"]), gates(c["R"])]
+    biases = np.concatenate([gates(c["b"]), np.zeros((1, 4 * spec.hidden), np.float32)], axis=1)
+    names = [graph.constant(v) for v in (*inputs, biases)]
+    if spec.cell == "peepholes":
+        peepholes = np.concatenate([c["di"], c["do"], c["df"]])[None]
+        names += ["", "", "", graph.constant(peepholes)]
+    each = graph.add("Gather", "E", "words")
+    x = graph.add("ReduceSum", each, graph.constant(np.array([2])), keepdims=0)
+    y = graph.add("LSTM", x, *names, hidden_size=spec.hidden)  # [T, 1, S, hidden]
+    h = graph.add("Reshape", y, graph.constant(np.array([-1, spec.hidden])))
+    graph.add("Gemm", h, "V", "a", transB=1, to=OUTPUT)
+
+
+def rows(spec: Rows, graph: Graph) -> None:
+    if spec.function == "softmax":
+        graph.add("Softmax", "x", axis=1, to=OUTPUT)
+        return
+    if spec.function == "norm":
+        scale = graph.constant(np.ones(spec.columns, np.float32))  # required; one more product
+        graph.add("LayerNormalization", "x", scale, axis=1, epsilon=EPSILON, to=OUTPUT)
+        return
+    first = graph.add("Tanh", graph.add("Add", graph.add("Mul", "x", "a"), "b"))
+    second = graph.add("Sigmoid", graph.add("Sub", "x", "c"))
+    square = graph.add("Mul", "x", "x")
+    graph.add("Add", graph.add("Mul", first, second), square, to=OUTPUT)
+
+
+WRITERS: dict[type[Any], Callable[[Any, Graph], None]] = {
+    Mlp: mlp,
+    Recurrent: recurrent,
+    Rows: rows,
+}
