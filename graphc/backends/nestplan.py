@@ -33,6 +33,7 @@ from graphc.ir.core import Operation, Value
 from graphc.ir.types import Dim, DType, TensorType, bound_of
 from graphc.ops.constant import ConstantParams, ExtentParams, IotaParams
 from graphc.ops.control import YIELD
+from graphc.ops.epilogue import product_groups
 from graphc.ops.reduction import ReduceParams, identity_of
 from graphc.support.diagnostics import InternalError
 
@@ -68,6 +69,19 @@ def nests_of(kernel: Operation) -> tuple[Nest, ...]:
         groups.setdefault(root.space, []).append(root)
     order = sorted(groups, key=lambda space: (-len(space), sorted(space)))
     return tuple(_Planner(body, space, groups[space]).nest() for space in order)
+
+
+def epilogue_nest(product: Operation, pitch: int) -> Nest:
+    """The nest of the body of a `gemm.fused`: rows and lanes, whatever their extents.
+
+    Operand 0 is a block of the product, its rows `pitch` elements apart; the others are those
+    behind the factors. It runs on rectangles, so nothing that it walks is merged with another.
+    """
+    body = _read_body(product)
+    rows = len(product_groups(product).rows)
+    axes = sorted(body.extents)
+    groups = [tuple(a for a in axes if a < rows), tuple(a for a in axes if a >= rows)]
+    return _Planner(body, frozenset(axes), body.roots, groups, pitch).nest()
 
 
 # --- reading the body ----------------------------------------------------------------------------
@@ -217,13 +231,25 @@ def _port_item(kind: Literal["operand", "constant"], index: int, type: TensorTyp
 
 
 class _Planner:
-    """Builds the nest of the roots that share one space."""
+    """Builds the nest of the roots that share one space.
 
-    def __init__(self, body: _Body, space: frozenset[int], roots: Sequence[_Root]) -> None:
+    groups  the axes of each dim, where that is not for the planner to decide
+    pitch   elements from row to row of operand 0, where it is not a dense array
+    """
+
+    def __init__(
+        self,
+        body: _Body,
+        space: frozenset[int],
+        roots: Sequence[_Root],
+        groups: list[tuple[int, ...]] | None = None,
+        pitch: int = 0,
+    ) -> None:
         self.body = body
         self.roots = roots
+        self.pitch = pitch
         self.needed = _needed_items(body, roots)
-        self.groups = self._merged(sorted(space))
+        self.groups = self._merged(sorted(space)) if groups is None else groups
         self.dim_of = {axis: d for d, group in enumerate(self.groups) for axis in group}
         self.lane = len(self.groups) - 1
         self.statements: list[Statement] = []
@@ -274,6 +300,8 @@ class _Planner:
             if own:
                 strides[d] = Size.of(inner)
                 inner.extend(own)
+        if self.pitch and (port.kind, port.index) == ("operand", 0) and strides[0] is not None:
+            strides[0] = Size(self.pitch)
         return Port(port.kind, port.index, port.dtype, tuple(strides))
 
     def _write_statements(self) -> None:

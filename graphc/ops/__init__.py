@@ -8,6 +8,7 @@ from graphc.ops import (
     contraction,
     control,
     elementwise,
+    epilogue,
     functions,
     indexed,
     kernel,
@@ -32,6 +33,7 @@ ALL_OPS = (
     *random.OPS,
     *control.OPS,
     *kernel.OPS,
+    *epilogue.OPS,
     *loop.OPS,
 )
 

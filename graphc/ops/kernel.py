@@ -9,7 +9,7 @@
 
 `kernel`  one fused loop nest. Its body holds tensor operations of one rank whose categories may
           stand in a kernel (`codegen.FUSABLE`) and reads nothing but its arguments.
-`gemm`    a matrix product into a buffer.
+`gemm`    a matrix product into a buffer; `gemm.fused` (`epilogue.py`) with a body for its elements.
 `move.*`  a rearrangement of elements into a buffer, one operation for each of the tensor level.
 `index.*` a sum of looked up products into a buffer, likewise.
 `copy`    the same elements in another buffer.
@@ -114,7 +114,8 @@ PlacedParams = (
 )
 
 
-def _kernel_types(regions: Sequence[Region], _params: Params) -> Sequence[Type]:
+def body_results(regions: Sequence[Region], _params: Params) -> Sequence[Type]:
+    """The types that the body of a structured operation hands out."""
     terminator = regions[0].block.terminator if regions and regions[0].blocks else None
     return [v.type for v in terminator.operands] if terminator is not None else []
 
@@ -150,7 +151,7 @@ KERNEL = OpDef(
     operands=("inputs*",),
     params=KernelParams,
     infer=lambda _types, _params: [],
-    region_types=_kernel_types,
+    region_types=body_results,
     reference=lambda _params, body, _results, *inputs: body(*inputs),
     check=_check_kernel,
     codegen=Structured(),

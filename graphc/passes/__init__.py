@@ -15,6 +15,7 @@ from graphc.passes.eliminate_common_subexpressions import EliminateCommonSubexpr
 from graphc.passes.eliminate_dead_code import EliminateDeadCode
 from graphc.passes.expand_nodes import ExpandNodes
 from graphc.passes.fold_constants import FoldConstants
+from graphc.passes.fuse_epilogues import FuseEpilogues
 from graphc.passes.fuse_kernels import FuseKernels
 from graphc.passes.hoist_loops import HoistLoops
 from graphc.passes.infer_shapes import InferShapes
@@ -23,6 +24,7 @@ from graphc.passes.plan_memory import PlanMemory
 from graphc.passes.simplify import Simplify
 from graphc.passes.synthesize_gradient import SynthesizeGradient
 from graphc.passes.synthesize_tangent import SynthesizeTangent
+from graphc.passes.update_early import UpdateEarly
 from graphc.support.diagnostics import DiagnosticSink
 
 PASSES: dict[str, type[Pass]] = {
@@ -43,6 +45,8 @@ PASSES: dict[str, type[Pass]] = {
         HoistLoops,
         # kernel level
         FuseKernels,
+        FuseEpilogues,
+        UpdateEarly,
         PlanMemory,
     )
 }

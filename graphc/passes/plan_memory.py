@@ -30,6 +30,7 @@ from graphc.ir.context import Context
 from graphc.ir.core import Block, Function, IRBuilder, Module, Operation, Value
 from graphc.ir.traversal import straight_blocks, walk
 from graphc.ir.types import TensorType
+from graphc.ops.epilogue import GEMM_FUSED
 from graphc.ops.kernel import COPY, KERNEL, KernelParams, PlacedParams
 from graphc.ops.loop import LOOP, loop_parts
 from graphc.ops.movement import reshape
@@ -49,10 +50,14 @@ MAX_BYTES = 2**46
 
 def can_write_over(op: Operation, result: Value, root: Value, liveness: Liveness) -> bool:
     """Whether `op` may write `result` over `root`, one of its operands, seen from `op` alone."""
-    if op.opdef is not KERNEL:
+    if op.opdef not in (KERNEL, GEMM_FUSED):
+        return False
+    factors = 2 if op.opdef is GEMM_FUSED else 0  # read again for every block of the product
+    if any(liveness.roots[v] is root for v in op.operands[:factors]):
         return False
     body = op.regions[0].block
-    if any(isinstance(inner.opdef.codegen, Reduction) for inner in body):
+    # What is folded along a row is read twice; sums over the rows of a product are not.
+    if op.opdef is KERNEL and any(isinstance(i.opdef.codegen, Reduction) for i in body):
         return False
     full = _type(result).dims
     values = [*body.arguments, *(v for inner in body for v in inner.results)]
@@ -279,7 +284,7 @@ def _operand_to_overwrite(
     taken_over: set[Value],
     liveness: Liveness,
 ) -> Value | None:
-    for root in ends_here if op.opdef is KERNEL else ():
+    for root in ends_here if op.opdef in (KERNEL, GEMM_FUSED) else ():
         if root.op is op or root in taken_over or _type(root).bound_bytes == 0:
             continue
         if _type(root).bound_bytes == _type(result).bound_bytes and can_write_over(

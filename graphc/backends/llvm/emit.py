@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from graphc.backends.llvm.epoch import add_epoch, runs_epochs
+from graphc.backends.llvm.fused import blocks_of, emit_fused
 from graphc.backends.llvm.gemm import Product, emit_gemm
 from graphc.backends.llvm.indexed import LookedUp, emit_indexed
 from graphc.backends.llvm.kernels import NestFunction, emit_nest
@@ -49,6 +50,7 @@ from graphc.ir.core import Function, Operation, Value
 from graphc.ir.types import DType, TensorType
 from graphc.ops.constant import ConstantParams
 from graphc.ops.contraction import MatmulParams, groups
+from graphc.ops.epilogue import GEMM_FUSED
 from graphc.ops.loop import LOOP, Loop, loop_parts
 from graphc.ops.places import Place, places
 from graphc.runtime.signature import Signature
@@ -120,7 +122,7 @@ class _EntryEmitter:
                 self._place_results(op)
         match op.opdef.codegen:
             case Structured():
-                self._loop(op) if op.opdef is LOOP else self._kernel(op)
+                self._structured(op)
             case Contraction():
                 self._gemm(op)
             case IndexedSum(subscripts):
@@ -235,13 +237,32 @@ class _EntryEmitter:
         arguments = [*pointers, *(self.sizes[name] for name in symbols)]
         self.code.do(f"call void {function}({', '.join(map(str, arguments))})")
 
-    def _kernel(self, op: Operation) -> None:
-        constants = {
+    def _structured(self, op: Operation) -> None:
+        if op.opdef is LOOP:
+            self._loop(op)
+        elif op.opdef is GEMM_FUSED:
+            self._fused(op)
+        else:
+            for nest in nests_of(op):
+                self._nest_call(op, nest, self._constants(op))
+
+    def _constants(self, op: Operation) -> dict[int, str]:
+        """The arrays of the constants in a body."""
+        return {
             i: self.module.data(_constant_bytes(params), 64)
             for i, params in enumerate(constants_of(op))
         }
-        for nest in nests_of(op):
-            self._nest_call(op, nest, constants)
+
+    def _fused(self, op: Operation) -> None:
+        made = emit_fused(self.module, self.target, op, self._constants(op))
+        a, b, *inputs = (self.where[v] for v in op.operands)
+        pointers = [a, b]
+        for kind, i in made.ports:
+            pointers.append(inputs[i - 1] if kind == "operand" else self.where[op.results[i]])
+        sizes = [self.sizes[name] for name in made.symbols]
+        count = blocks_of(self.code, op, self.sizes)
+        arguments = [*pointers, *sizes, index(0), count]
+        self.code.do(f"call void {made.name}({', '.join(map(str, arguments))})")
 
     def _nest_call(self, op: Operation, nest: Nest, constants: dict[int, str]) -> None:
         made: NestFunction = emit_nest(self.module, self.target, nest, constants)

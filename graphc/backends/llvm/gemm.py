@@ -61,6 +61,7 @@ class Product:
     finish  `@name` of `void (ptr context, i64 row begin, i64 row end, i64 column begin, i64 column
             end)`, called once for every rectangle of C as soon as that is final. The rectangles
             cover what is computed exactly once; the function takes `ptr context` besides
+    pitch   elements from row to row of C; 0: n
     """
 
     m: Size
@@ -72,6 +73,7 @@ class Product:
     batch: Size = Size()  # noqa: RUF009  # frozen
     split: Literal["", "rows", "cols"] = ""
     finish: str = ""
+    pitch: int = 0
 
     def symbols(self) -> tuple[str, ...]:
         sizes = (self.m, self.n, self.k, self.batch)
@@ -147,7 +149,7 @@ class _GemmEmitter:
         )
         self.lda = self.m if product.transpose_a else self.k
         self.ldb = self.k if product.transpose_b else self.n
-        self.ldc = self.n
+        self.ldc = index(product.pitch) if product.pitch else self.n
         self.a, self.b, self.c = (Val(f"%{name}", PTR) for name in "abc")
         self.tile = _tile(target, product, number_of(self.n))
         self.height = tiles.tile_rows(target)
@@ -199,7 +201,7 @@ class _GemmEmitter:
         """Each panel finishes the one before: the last may compute columns of that again."""
         last = sub(self.code, self.n, index(self.tile.width))
         with loop(self.code, index(0), self.n, self.tile.width, [index(0)]) as state:
-            start = _smaller(self.code, state.index, last)
+            start = smaller(self.code, state.index, last)
             self._panel(start, panel)
             if self.product.finish:
                 with when(self.code, self.scalars.compare("sgt", start, index(0)), []):
@@ -226,7 +228,7 @@ class _GemmEmitter:
 
     def _rows_worth_packing(self) -> Val | None:
         """How many rows of C pay for packing a B that lies in rows already; None if none do."""
-        n = number_of(self.ldc)
+        n = number_of(self.ldb)
         is_near = n is not None and n * self.product.dtype.itemsize <= NEAR_BYTES
         return None if is_near else index(2 * self.height)
 
@@ -262,7 +264,7 @@ class _GemmEmitter:
             return
         end = self.k if k is not None else self._at_least_one(self.k)
         with loop(self.code, index(0), end, step) as state:
-            count = _smaller(self.code, index(step), sub(self.code, self.k, state.index))
+            count = smaller(self.code, index(step), sub(self.code, self.k, state.index))
             adds = self.scalars.compare("sgt", state.index, index(0))
             block(state.index, count, adds)
 
@@ -351,7 +353,7 @@ class _GemmEmitter:
     def _clear(self, panel: Val) -> None:
         """Zeros in the used part of the panel: the columns beside the matrix stay so."""
         zero = constant(0.0, memory.lane_type(self.tile.element, self.tile.lanes))
-        used = _smaller(self.code, index(self.tile.panel_rows), self.k)
+        used = smaller(self.code, index(self.tile.panel_rows), self.k)
         end = mul(self.code, used, index(self.tile.width))
         with loop_if_any(self.code, index(0), end, self.tile.lanes, []) as state:
             if state:
@@ -398,7 +400,7 @@ def _if(code: Code, s: LlvmScalars, order: str, a: Val, b: Val) -> Generator[boo
         yield True
 
 
-def _smaller(code: Code, a: Val, b: Val) -> Val:
+def smaller(code: Code, a: Val, b: Val) -> Val:
     x, y = number_of(a), number_of(b)
     if x is not None and y is not None:
         return index(min(x, y))

@@ -25,6 +25,7 @@ from graphc.ir.codegen import Contraction, Copy, IndexedSum, Rearrangement, Stru
 from graphc.ir.core import Function, Operation, Trait, Value
 from graphc.ir.types import Dim, Symbol, TensorType
 from graphc.ops.contraction import MatmulParams, groups
+from graphc.ops.epilogue import GEMM_FUSED
 from graphc.ops.loop import LOOP, Loop, loop_parts
 from graphc.ops.places import Place as PlaceAt
 from graphc.ops.places import places
@@ -157,7 +158,7 @@ class _FunctionText:
             case View():
                 self._view(op)
             case Structured():
-                self._loop(op) if op.opdef is LOOP else self._kernel(op)
+                self._structured(op)
             case Contraction():
                 self._product(op)
             case IndexedSum(subscripts):
@@ -247,24 +248,49 @@ class _FunctionText:
         self._lines.add(f"{name} = {text}")
         return name
 
-    def _kernel(self, op: Operation) -> None:
-        inputs = [self._places[v] for v in op.operands]
+    def _structured(self, op: Operation) -> None:
+        if op.opdef is LOOP:
+            self._loop(op)
+        elif op.opdef is GEMM_FUSED:
+            self._fused_product(op)
+        else:
+            self._kernel(op, [self._places[v] for v in op.operands], self._arena)
+
+    def _fused_product(self, op: Operation) -> None:
+        """The whole product behind the arena, then the body as a kernel."""
+        type = _tensor(op.regions[0].block.arguments[0])
+        name = self._names.fresh("product")
+        shape = shape_text(type.dims, self._extent)
+        self._lines.add(
+            f"{name} = np.ndarray({shape}, {dtype_text(type.dtype)}, arena, {self._arena})"
+        )
+        self._multiply(op, name)
+        inputs = [Place(name, "arena", self._arena, type)]
+        inputs += [self._places[v] for v in op.operands[2:]]
+        self._kernel(op, inputs, self._arena + _align(type.bound_bytes))
+
+    def _kernel(self, op: Operation, inputs: Sequence[Place], scratch: int) -> None:
+        """The kernel of `op` on these arrays; scratch memory is free from byte `scratch` on."""
         self._targets(op)
         outputs = [self._places[v] for v in op.results]
         text = KernelText(
             op, inputs, outputs, self._extent, self._names, self._constants, self._lines
         )
-        used = text.write(scratch=self._arena)
+        used = text.write(scratch=scratch)
         self._helpers.update(dict.fromkeys(text.helpers))
-        self._scratch = max(self._scratch, used)
+        self._scratch = max(self._scratch, scratch - self._arena + used)
 
     def _product(self, op: Operation) -> None:
+        (out,) = self._targets(op)
+        self._multiply(op, out)
+
+    def _multiply(self, op: Operation, out: str) -> None:
+        """The product of the first two operands into the array `out`."""
         assert isinstance(op.params, MatmulParams)
         ta, tb = op.params.transpose_a, op.params.transpose_b
-        x, y = op.operands
+        x, y = op.operands[:2]
         roles = groups(op.params, _tensor(x), _tensor(y))
         rows, inner, cols = roles.rows, roles.inner, roles.cols
-        (out,) = self._targets(op)
         left, right = (inner, rows) if ta else (rows, inner), (cols, inner) if tb else (inner, cols)
         a = self._as_matrices(self._name_of(x), roles.batch, *left)
         b = self._as_matrices(self._name_of(y), roles.batch, *right)

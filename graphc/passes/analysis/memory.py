@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from graphc.ir.codegen import Reduction
 from graphc.ir.core import Block, Function, Operation, Trait, Value
 from graphc.ir.types import Symbol, TensorType
+from graphc.ops.epilogue import GEMM_FUSED
 from graphc.ops.kernel import KERNEL
 from graphc.ops.loop import LOOP, loop_parts
 from graphc.ops.places import Place, parse_place, places
@@ -343,13 +344,16 @@ def _name(value: Value) -> str:
 def _is_in_place(op: Operation, result: Value, operands: list[Value], same_place: bool) -> bool:
     """Whether `op` may write `result` over these operands (all that lie in that memory).
 
-    Only a kernel without reductions, whose space is the result's dims, and which reads each of
-    them at exactly those dims: then every element is read before it is written.
+    Only a kernel without reductions, or the body of a product, whose space is the result's dims,
+    and which reads each of them at exactly those dims: then every element is read before it is
+    written.
     """
-    if op.opdef is not KERNEL or not same_place:
+    if op.opdef not in (KERNEL, GEMM_FUSED) or not same_place:
         return False
+    if op.opdef is GEMM_FUSED and any(v in op.operands[:2] for v in operands):
+        return False  # a factor is read for more than one element
     body = op.regions[0].block
-    if any(isinstance(inner.opdef.codegen, Reduction) for inner in body):
+    if op.opdef is KERNEL and any(isinstance(i.opdef.codegen, Reduction) for i in body):
         return False
     dims = _type(result).dims
     inner_values = [*body.arguments, *(v for inner in body for v in inner.results)]

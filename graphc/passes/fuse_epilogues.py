@@ -1,0 +1,175 @@
+"""Lets a kernel that follows a matrix product run on each block of it.
+
+    %0 = gemm %x, %w : tensor<Nx32xf32>
+    %1 = kernel %0, %b : tensor<Nx32xf32> {
+    ^(%2: tensor<Nx32xf32>, %3: tensor<1x32xf32>):
+      …
+    }
+ =>
+    %1 = gemm.fused %x, %w, %b : tensor<Nx32xf32> {
+    ^(%2: tensor<Nx32xf32>, %3: tensor<1x32xf32>):
+      …
+    }
+
+So the product is not written to memory and read again: a bias and an activation, the derivative of
+one, a learner's update and the sum over the samples for a bias's gradient happen while a block of
+the product is in a near cache.
+
+A kernel takes over a product that nothing else reads, if its body follows the product
+(`ops/epilogue.py`, `body_misfit`): every value varies along all rows of the product or none, and
+along all of its columns or none. Of several such products the largest is taken. A product of a
+batch, of one row or of one column stays alone: it is no more work than the kernel. So does one
+whose blocks would be too large, and one so small that it stays in the caches anyway: there the
+blocks cost more than they save (docs/performance.md). The product moves to the kernel's place.
+Leaves alone: functions with a memory plan. O(operations + operands).
+
+A block is columns, as products are computed in strips of columns anyway, or rows where the second
+factor fits in a near cache: then what the body reads and writes is walked as it lies in memory.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from graphc.ir.context import Context
+from graphc.ir.core import Block, Function, Module, Operation, Region, Value
+from graphc.ir.traversal import straight_blocks
+from graphc.ir.types import DType, TensorType, bound_of
+from graphc.ops.contraction import Groups
+from graphc.ops.epilogue import GEMM_FUSED, FusedParams, body_misfit, has_sums, product_groups
+from graphc.ops.kernel import GEMM, KERNEL, GemmParams
+from graphc.passes.invariants import Invariant
+from graphc.passes.manager import Pass, PassOutcome
+from graphc.support.source import merge_locations
+
+LEAST_BYTES = 2 * 1024 * 1024
+"""Smaller products stay alone: with their kernel they are in a second or third-level cache."""
+
+BLOCK_BYTES = 128 * 1024
+"""A block of a product: a part of a second-level cache."""
+
+NEAR_BYTES = 256 * 1024
+"""A second factor up to this size is read again for every block of rows."""
+
+MOST_ACROSS = 4096
+"""Elements of one row or column of a block, at the bounds: blocks lie on the stack."""
+
+COLUMNS, ROWS = 32, 12
+"""Blocks are multiples of these: a tile of a product is as large, or a part of it."""
+
+
+def fuse_epilogues(function: Function, least_bytes: int = LEAST_BYTES) -> int:
+    """Rewrite `function`; how many products of at least so many bytes got a body."""
+    kernels = [op for block in straight_blocks(function) for op in block if op.opdef is KERNEL]
+    return sum(_fuse(kernel, least_bytes) for kernel in kernels)
+
+
+def _fuse(kernel: Operation, least_bytes: int) -> bool:
+    large = [v for v in kernel.operands if _tensor(v).bound_bytes >= least_bytes]
+    products = [v for v in large if _can_take(v, kernel)]
+    if not products:
+        return False
+    product = max(products, key=_work)
+    assert product.op is not None and kernel.block is not None
+    fused = kernel.block.insert_before(kernel, _fused(product.op, kernel, product))
+    for old, new in zip(kernel.results, fused.results, strict=True):
+        old.replace_all_uses(new)
+    kernel.erase()
+    product.op.erase()
+    return True
+
+
+def _can_take(product: Value, kernel: Operation) -> bool:
+    """Whether `kernel` can run on blocks of this operand."""
+    op = product.op
+    if op is None or op.opdef is not GEMM or op.block is not kernel.block:
+        return False
+    if product.users() != (kernel,):
+        return False
+    assert isinstance(op.params, GemmParams)
+    if op.params.batch:
+        return False
+    roles = product_groups(op)
+    if any(all(dim == 1 for dim in group) for group in (roles.rows, roles.cols)):
+        return False
+    body = kernel.regions[0].block
+    return not body_misfit(body, roles) and _blocks(body, roles, _tensor(product).dtype) is not None
+
+
+def _blocks(body: Block, roles: Groups, dtype: DType) -> tuple[str, int] | None:
+    """Along which dim a block lies and its length; None if a block is too large in any case."""
+    rows, cols, inner = (
+        math.prod(map(bound_of, dims)) for dims in (roles.rows, roles.cols, roles.inner)
+    )
+    is_near = inner * cols * dtype.itemsize <= NEAR_BYTES
+    if (is_near or rows > MOST_ACROSS) and cols <= MOST_ACROSS and not has_sums(body):
+        return "rows", _length(rows, cols * dtype.itemsize, ROWS)
+    return ("cols", _length(cols, rows * dtype.itemsize, COLUMNS)) if rows <= MOST_ACROSS else None
+
+
+def _length(extent: int, bytes_each: int, multiple: int) -> int:
+    """Of blocks of about the same length, a multiple of `multiple`."""
+    most = max(BLOCK_BYTES // max(bytes_each, 1) // multiple, 1) * multiple
+    count = max(-(-extent // most), 1)
+    return max(-(-extent // count // multiple), 1) * multiple
+
+
+def _work(product: Value) -> int:
+    """Elements of the product times what each is a sum of, at the bounds."""
+    assert product.op is not None
+    inner = product_groups(product.op).inner
+    return _tensor(product).bound_elements * math.prod(map(bound_of, inner))
+
+
+def _fused(gemm: Operation, kernel: Operation, product: Value) -> Operation:
+    """The product with the kernel's body, in no block."""
+    old = kernel.regions[0].block
+    others = [
+        (v, a) for v, a in zip(kernel.operands, old.arguments, strict=True) if v is not product
+    ]
+    body = Block()
+    inside: dict[Value, Value] = {}
+    mine = old.arguments[kernel.operands.index(product)]
+    for argument in (mine, *(a for _, a in others)):
+        inside[argument] = body.add_argument(argument.type)
+    for op in old:
+        operands = [inside[v] for v in op.operands]
+        types = [v.type for v in op.results]
+        copy = body.append(Operation(op.opdef, operands, types, op.params, location=op.location))
+        inside.update(zip(op.results, copy.results, strict=True))
+    assert isinstance(gemm.params, GemmParams)
+    blocks = _blocks(body, product_groups(gemm), _tensor(product).dtype)
+    assert blocks is not None
+    along, block = blocks
+    return Operation(
+        GEMM_FUSED,
+        [*gemm.operands, *(v for v, _ in others)],
+        [v.type for v in kernel.results],
+        FusedParams(**vars(gemm.params), along=along, block=block),
+        regions=[Region([body])],
+        location=merge_locations([gemm.location, kernel.location]),
+        names=[v.name for v in kernel.results],
+    )
+
+
+def _tensor(value: Value) -> TensorType:
+    assert isinstance(value.type, TensorType)
+    return value.type
+
+
+@dataclass(frozen=True)
+class FuseEpilogues(Pass):
+    """`least_bytes`: of a product that gets a body, with every dim at its bound."""
+
+    name: ClassVar[str] = "fuse-epilogues"
+    summary: ClassVar[str] = "run kernels on the blocks of the products that they follow"
+    requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.FUSED})
+    establishes: ClassVar[frozenset[Invariant]] = frozenset({Invariant.FUSED})
+    least_bytes: int = LEAST_BYTES
+
+    def run(self, module: Module, context: Context) -> PassOutcome:
+        todo = [f for f in module.functions if f.arena is None]
+        count = sum(fuse_epilogues(f, self.least_bytes) for f in todo)
+        return PassOutcome(changed=count > 0, counters={"products": count})

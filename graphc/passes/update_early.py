@@ -1,0 +1,122 @@
+"""Runs what updates parameters and learner state as soon as it may.
+
+    %g1 = gemm %d1, %x                    %g1 = gemm %d1, %x
+    %g2 = gemm %d2, %h                    %w1 = kernel %w, %g1      updates w
+    %w1 = kernel %w, %g1      =>          %g2 = gemm %d2, %h
+    %w2 = kernel %u, %g2                  %w2 = kernel %u, %g2      updates u
+
+A gradient then lives from its product to the update behind it, and not to the end of the function
+with all the others; with `fuse-epilogues` it does not live at all. Single numbers made of arguments
+alone, such as a learner's rates, come first. All else keeps its order. An update waits for those
+that read the argument before it, so nothing has to be copied that did not have to be before.
+
+Leaves alone: bodies of loops, functions with a memory plan. Algorithm: the operations are taken in
+their order as their operands come to be there, updates first. O(n log n).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import ClassVar
+
+from graphc.ir.context import Context
+from graphc.ir.core import Function, Module, Operation, Trait, Value
+from graphc.ir.types import TensorType
+from graphc.passes.analysis.liveness import Liveness, live_ranges
+from graphc.passes.invariants import Invariant
+from graphc.passes.manager import Pass, PassOutcome
+
+
+def update_early(function: Function) -> int:
+    """Reorder the operations of `function`; how many stand earlier now."""
+    liveness = live_ranges(function.block)
+    updated = _updated(function, liveness)
+    early = set(updated) | {op for op in liveness.operations if _is_rate(op)}
+    order = _ordered(liveness, _dependents(liveness, updated), early)
+    moved = sum(a is not b for a, b in zip(order, liveness.operations, strict=True))
+    if moved:
+        for op in order:
+            function.block.unlink(op)
+            function.block.append(op)
+    return moved
+
+
+def _updated(function: Function, liveness: Liveness) -> dict[Operation, set[Value]]:
+    """The arguments that each operation makes new values of."""
+    found: dict[Operation, set[Value]] = {}
+    for result, value in zip(function.results, function.returned, strict=True):
+        op = liveness.roots[value].op
+        argument = function.argument(result.updates) if result.updates is not None else None
+        if op is not None and argument is not None:
+            found.setdefault(op, set()).add(argument)
+    return found
+
+
+def _is_rate(op: Operation) -> bool:
+    """Whether it makes single numbers of the function's arguments alone."""
+    values = (*op.operands, *op.results)
+    return all(v.op is None for v in op.operands) and all(
+        isinstance(v.type, TensorType) and v.type.bound_elements == 1 for v in values
+    )
+
+
+def _dependents(
+    liveness: Liveness, updated: dict[Operation, set[Value]]
+) -> dict[Operation, list[Operation]]:
+    """What has to come behind each operation: readers of its results, and updates of what it reads.
+
+    An operation stands as often in a list as there are reasons.
+    """
+    behind: dict[Operation, list[Operation]] = {op: [] for op in liveness.operations}
+    readers: dict[Value, list[Operation]] = {}
+    for op in liveness.operations:
+        for value in op.operands:
+            if value.op is not None:
+                behind[value.op].append(op)
+        for argument in updated.get(op, ()):
+            for reader in readers.get(argument, ()):
+                behind[reader].append(op)
+        for value in op.operands:
+            readers.setdefault(liveness.roots[value], []).append(op)
+    return behind
+
+
+def _ordered(
+    liveness: Liveness, behind: dict[Operation, list[Operation]], early: set[Operation]
+) -> list[Operation]:
+    waits = dict.fromkeys(liveness.operations, 0)
+    for operations in behind.values():
+        for op in operations:
+            waits[op] += 1
+    number = {op: i for i, op in enumerate(liveness.operations)}
+    ready: list[tuple[bool, int]] = []
+
+    def enter(op: Operation) -> None:
+        # The terminator goes last, whatever it hands out.
+        heappush(ready, (op not in early, number[op]))
+
+    for op in liveness.operations:
+        if not waits[op] and not op.opdef.has(Trait.TERMINATOR):
+            enter(op)
+    order: list[Operation] = []
+    while ready:
+        op = liveness.operations[heappop(ready)[1]]
+        order.append(op)
+        for later in behind[op]:
+            waits[later] -= 1
+            if not waits[later] and not later.opdef.has(Trait.TERMINATOR):
+                enter(later)
+    return [*order, liveness.operations[-1]]
+
+
+@dataclass(frozen=True)
+class UpdateEarly(Pass):
+    name: ClassVar[str] = "update-early"
+    summary: ClassVar[str] = "run updates of parameters as soon as they may"
+    requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.SSA})
+
+    def run(self, module: Module, context: Context) -> PassOutcome:
+        todo = [f for f in module.functions if f.arena is None]
+        moved = sum(update_early(f) for f in todo)
+        return PassOutcome(changed=moved > 0, counters={"moved": moved})
