@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from graphc.builder import GraphBuilder
+from graphc.driver.cache_key import default_cache
 from graphc.driver.compile import bind, evaluation_passes
 from graphc.driver.options import (
     DEFAULT_BACKEND,
@@ -140,6 +141,7 @@ def compile(
         time=time,
         sequences=sequences,
         recompute=recompute,
+        cache=default_cache(),
     )
     wanted, of = _names(outputs), _names(gradients)
     return bind(model, lambda m, o: evaluation_passes(m, wanted, of, o), options)
@@ -184,6 +186,7 @@ def compile_training(
         time=time,
         sequences=sequences,
         recompute=recompute,
+        cache=default_cache(),
     )
     return compile_training_step(
         _model_of(network), learner, options, criterion=criterion, dropout=dropout, seed=seed
@@ -260,7 +263,11 @@ def train(
         truncate=truncate,
     )
     options = CompileOptions(
-        backend=backend, precision=parse_precision(precision), time=time, recompute=recompute
+        backend=backend,
+        precision=parse_precision(precision),
+        time=time,
+        recompute=recompute,
+        cache=default_cache(),
     )
     return run_training(model, data, plan, options, progress or Progress())
 
@@ -285,7 +292,12 @@ def evaluate(
     """
     _check_data("evaluate", data)
     options = CompileOptions(
-        backend, parse_precision(precision), batch, time=time, sequences=sequences
+        backend,
+        parse_precision(precision),
+        batch,
+        time=time,
+        sequences=sequences,
+        cache=default_cache(),
     )
     found = evaluate_dataset(_model_of(network), data, options, _names(names), truncate)
     return found.averages

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from graphc.driver.cache_key import default_cache
+from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import prepare
 from graphc.driver.statistics import precompute
 from graphc.ir.core import OpDef, Operation
@@ -170,7 +172,7 @@ class GraphBuilder:
         Each input is (samples, rows), or a list of sequences (steps, rows); a sparse one as `train`
         takes it. Nodes that have their value keep it.
         """
-        precompute(self.model, inputs)
+        precompute(self.model, inputs, CompileOptions(cache=default_cache()))
 
     def save(self, path: str | Path) -> None:
         """Write a model file; `graphc.load` reads it back."""

@@ -20,7 +20,8 @@ from pathlib import Path
 import numpy as np
 
 import graphc as gc
-from graphc.driver.compile import compile_lowered, lower
+from graphc.backends import BACKENDS as LOADERS
+from graphc.driver.compile import lower
 from graphc.driver.options import CompileOptions
 from graphc.learn.step import training_passes
 from graphc.model.model import Model
@@ -46,7 +47,7 @@ def compile_once(model: Model, backend: str) -> dict[str, float]:
     lowered = lower(model, passes, options)
     lowering = time.perf_counter() - start
     start = time.perf_counter()
-    compile_lowered(lowered, options)
+    LOADERS[backend]().compile(lowered.function, lowered.signature)
     code = time.perf_counter() - start
     stages: dict[str, float] = {}
     for record in lowered.records:

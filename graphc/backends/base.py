@@ -11,6 +11,7 @@ import numpy as np
 from graphc.ir.core import Function
 from graphc.runtime.signature import Dimension, Signature
 from graphc.support.diagnostics import fail
+from graphc.support.phases import Phases
 
 Stage = Literal["tensor", "kernels"]
 
@@ -68,6 +69,20 @@ class EmitRequest:
 
 
 @dataclass(frozen=True)
+class KeptCode:
+    """The two halves of `compile` of a backend whose code can be kept in a file.
+
+    make      function -> code
+    load      code -> callable
+    versions  what decides the code besides the function and graphc's own sources, by name
+    """
+
+    make: Callable[[Function, Signature, Phases], bytes]
+    load: Callable[[bytes, Signature, Phases], CompiledFunction]
+    versions: Callable[[], Mapping[str, str]]
+
+
+@dataclass(frozen=True)
 class Backend:
     """A backend as data.
 
@@ -75,6 +90,7 @@ class Backend:
     compile  function -> callable
     emit     kind ("py", "ll", "asm", "obj") -> (function, signature, request) -> content
     isa      request.target -> the instruction set level written into `info`
+    code     the halves of `compile`, for a backend whose code is worth keeping
     """
 
     name: str
@@ -85,3 +101,4 @@ class Backend:
         default_factory=dict
     )
     isa: Callable[[str], str] = lambda target: "none"
+    code: KeptCode | None = None

@@ -15,10 +15,12 @@ from graphc.cli.options import (
     EXISTING_FILE,
     Block,
     backend_option,
+    cache_for,
     data_options,
     define_option,
     json_option,
     macros_option,
+    no_cache_option,
     precision_option,
 )
 from graphc.cli.terminal import Terminal, common_options
@@ -45,6 +47,7 @@ Example:
 @precision_option
 @define_option
 @macros_option
+@no_cache_option
 @json_option
 @common_options
 @click.pass_obj
@@ -62,13 +65,16 @@ def command(
     precision: str,
     defines: Sequence[tuple[str, object]],
     macros: Sequence[Path],
+    no_cache: bool,
     as_json: bool,
 ) -> None:
     """Measure MODEL on data: the average per sample of each criterion and evaluation node.
 
     One line for each node on stdout: its name and its average.
     """
-    options = CompileOptions(backend=backend, precision=parse_precision(precision))
+    options = CompileOptions(
+        backend=backend, precision=parse_precision(precision), cache=cache_for(no_cache)
+    )
     network = open_network(model, terminal, defines=defines, macros=macros)
     arrays = read_data(
         network.model,

@@ -11,12 +11,15 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from graphc.driver.options import DEFAULT_TIME, MOST_COLUMNS
 from graphc.passes.loop_gradient import RECOMPUTE
+
+if TYPE_CHECKING:
+    from graphc.driver.cache import Cache
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -215,3 +218,16 @@ recompute_option = click.option(
     help="What gradients of recurrent networks compute again to save memory: what costs next to "
     "nothing (auto), nothing, all, or segments of the root of T steps (sqrt).",
 )
+
+no_cache_option = click.option(
+    "--no-cache",
+    is_flag=True,
+    help="Compile anew and keep nothing: see `graphc cache --help`.",
+)
+
+
+def cache_for(no_cache: bool) -> Cache | None:
+    """Where compiled code is kept, by the environment and `--no-cache`."""
+    from graphc.driver.cache_key import default_cache
+
+    return None if no_cache else default_cache()

@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 import numpy as np
 
-from graphc import api
 from graphc.backends import BACKENDS
 from graphc.builder import GraphBuilder
 from graphc.cli.network import names_of, open_network
@@ -16,14 +15,22 @@ from graphc.cli.options import (
     EXISTING_FILE,
     FileValueType,
     backend_option,
+    cache_for,
     define_option,
     macros_option,
+    no_cache_option,
     precision_option,
     refuse_overwriting,
 )
 from graphc.cli.terminal import Terminal, common_options
 from graphc.data.arrays import DASH, read_array, write_array
-from graphc.driver.options import DEFAULT_BACKEND, DEFAULT_BATCH
+from graphc.driver.compile import bind, evaluation_passes
+from graphc.driver.options import (
+    DEFAULT_BACKEND,
+    DEFAULT_BATCH,
+    CompileOptions,
+    parse_precision,
+)
 from graphc.learn.shuffle import minibatches
 from graphc.runtime.executable import Executable, check_inputs
 from graphc.support.diagnostics import fail
@@ -67,6 +74,7 @@ time takes the samples of a file as the steps of one sequence.
 @precision_option
 @define_option
 @macros_option
+@no_cache_option
 @common_options
 @click.pass_obj
 def command(
@@ -81,6 +89,7 @@ def command(
     precision: str,
     defines: Sequence[tuple[str, object]],
     macros: Sequence[Path],
+    no_cache: bool,
 ) -> None:
     """Compute the outputs of MODEL for the samples in FILE, or from stdin.
 
@@ -88,7 +97,8 @@ def command(
     """
     network = open_network(model, terminal, defines=defines, macros=macros)
     names = output_names(network, names_of(nodes), outputs)
-    executable = api.compile(network, names, backend=backend, precision=precision)
+    options = CompileOptions(backend, parse_precision(precision), cache=cache_for(no_cache))
+    executable = bind(network.model, lambda m, o: evaluation_passes(m, names, (), o), options)
     targets = output_targets(list(executable_outputs(executable)), outputs)
     refuse_overwriting(model, (Path(target) for target in targets.values() if target != DASH))
     arrays = read_inputs(executable, file, inputs, terminal)

@@ -20,10 +20,12 @@ from graphc.cli.options import (
     Block,
     FiniteRange,
     backend_option,
+    cache_for,
     data_options,
     define_option,
     json_option,
     macros_option,
+    no_cache_option,
     precision_option,
 )
 from graphc.cli.report import TrainingReport
@@ -153,6 +155,7 @@ def model_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
 @precision_option
 @define_option
 @macros_option
+@no_cache_option
 @json_option
 @common_options
 @click.pass_obj
@@ -184,6 +187,7 @@ def command(
     precision: str,
     defines: Sequence[tuple[str, object]],
     macros: Sequence[Path],
+    no_cache: bool,
     as_json: bool,
 ) -> int:
     """Train MODEL, a network (.ndl) or a model to train further (.safetensors).
@@ -212,7 +216,9 @@ def command(
                 "and --history, and no other rates"
             )
         plan = replace(plan, learner=stepping_heuristic(learning_rate, beta, history, l2))
-    options = CompileOptions(backend=backend, precision=parse_precision(precision))
+    options = CompileOptions(
+        backend=backend, precision=parse_precision(precision), cache=cache_for(no_cache)
+    )
     require_writable(output)
     network = open_network(model, terminal, defines=defines, macros=macros, seed=seed)
     arrays = read_data(

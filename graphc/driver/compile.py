@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from graphc.backends import BACKENDS
-from graphc.backends.base import Backend, CompiledFunction
+from graphc.backends.base import CompiledFunction
 from graphc.backends.signature import make_signature
 from graphc.driver import pipelines
+from graphc.driver.cache import Entry
+from graphc.driver.cache_key import make_key, sources_are_unchanged
 from graphc.driver.options import DEFAULT_TIME, CompileOptions
 from graphc.driver.prepare import prepare
 from graphc.ir.clone import clone_module
 from graphc.ir.context import Context
 from graphc.ir.core import Function, Module
+from graphc.ir.printer import print_module
 from graphc.model.model import Model
 from graphc.ops import default_context
 from graphc.ops.nodes.delays import DELAYS
@@ -48,9 +52,7 @@ class Lowered:
 def lower(model: Model, passes: Sequence[Pass], options: CompileOptions) -> Lowered:
     """Run `passes`, and those that the backend needs, on a copy of the network."""
     prepare(model)
-    backend = BACKENDS[options.backend]()
-    if backend.stage == "kernels":
-        passes = [*passes, *pipelines.kernels()]
+    passes = all_passes(passes, options.backend)
     module = clone_module(model.module)
     context = default_context()
     records = run_passes(module, passes, context, options)
@@ -66,6 +68,12 @@ def lower(model: Model, passes: Sequence[Pass], options: CompileOptions) -> Lowe
     return Lowered(module, function, signature, records)
 
 
+def all_passes(passes: Sequence[Pass], backend: str) -> list[Pass]:
+    """These passes, and then those that the backend needs."""
+    by_kernels = BACKENDS[backend]().stage == "kernels"
+    return [*passes, *(pipelines.kernels() if by_kernels else ())]
+
+
 def _sparse_inputs(model: Model, function: Function) -> tuple[SparseInput, ...]:
     """The sparse inputs of the network that the function takes."""
     nodes = [op for op in model.graph.block if op.opdef is SPARSE_INPUT]
@@ -79,13 +87,57 @@ def run_passes(
     manager = PassManager(
         passes, verify=options.verify, check_claim=options.verify, after=options.after
     )
-    return manager.run(module, context)
+    records = manager.run(module, context)
+    for record in records:
+        options.phases.add(record.name, record.seconds)
+    return records
 
 
-def compile_lowered(lowered: Lowered, options: CompileOptions) -> CompiledFunction:
-    """The backend's callable for a lowered function."""
-    backend: Backend = BACKENDS[options.backend]()
-    return backend.compile(lowered.function, lowered.signature)
+def compile_model(
+    model: Model, passes: Sequence[Pass], options: CompileOptions
+) -> tuple[CompiledFunction, Signature]:
+    """The backend's callable for what `passes` make of a network: from the cache, if it is there,
+    without running them."""
+
+    def lowered() -> tuple[Function, Signature]:
+        made = lower(model, passes, options)
+        return made.function, made.signature
+
+    prepare(model)
+    return compile_kept(model.module, all_passes(passes, options.backend), lowered, options)
+
+
+def compile_kept(
+    module: Module,
+    passes: Sequence[Pass],
+    lowered: Callable[[], tuple[Function, Signature]],
+    options: CompileOptions,
+) -> tuple[CompiledFunction, Signature]:
+    """The backend's callable for what `lowered` gives: `module` after all `passes`.
+
+    With a cache `lowered` is called only if the code is not there yet; then it is kept.
+    """
+    backend, phases = BACKENDS[options.backend](), options.phases
+    halves = backend.code
+    if halves is None:
+        function, signature = lowered()
+        with phases.measure("backend"):
+            return backend.compile(function, signature), signature
+    entry = key = None
+    if options.cache is not None and options.after is None and not options.verify:
+        with phases.measure("cache"):
+            key = make_key(print_module(module), passes, backend.name, halves.versions())
+            entry = options.cache.lookup(key) if key is not None else None
+    if entry is not None:
+        return halves.load(entry.code, entry.signature, phases), entry.signature
+    start = time.perf_counter()
+    function, signature = lowered()
+    code = halves.make(function, signature, phases)
+    if options.cache is not None and key is not None and sources_are_unchanged():
+        with phases.measure("cache"):
+            seconds = time.perf_counter() - start
+            options.cache.store(Entry(key, signature, code, seconds))
+    return halves.load(code, signature, phases), signature
 
 
 PassesFor = Callable[[Model, CompileOptions], list[Pass]]
@@ -104,8 +156,7 @@ def bind(model: Model, passes_for: PassesFor, options: CompileOptions) -> Execut
         bounds: Mapping[str, int], *, carry: bool = False
     ) -> tuple[CompiledFunction, Signature]:
         wider = replace(options.widened(bounds), carry=carry or options.carry)
-        lowered = lower(frozen, passes_for(frozen, wider), wider)
-        return compile_lowered(lowered, wider), lowered.signature
+        return compile_model(frozen, passes_for(frozen, wider), wider)
 
     function, signature = compiled({})
     carrying = partial(compiled, carry=True) if signature.sequences is not None else None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from graphc.backends import BACKENDS
+from graphc.driver.cache import Cache
 from graphc.ir.core import Module
 from graphc.ir.types import DType
 from graphc.ops.nodes.sequence_columns import SEQUENCES_DIM, TIME_DIM
@@ -13,6 +14,7 @@ from graphc.passes.expand_nodes import DEFAULT_ENTRIES, ENTRIES_DIM, SAMPLES_DIM
 from graphc.passes.loop_gradient import RECOMPUTE, Recompute
 from graphc.passes.manager import Pass
 from graphc.support.diagnostics import fail, suggestion
+from graphc.support.phases import Phases
 
 DEFAULT_BATCH = 256
 DEFAULT_TIME = 64
@@ -41,6 +43,8 @@ class CompileOptions:
     sequences  bound on the number of sequences side by side
     carry      sequences go on from one call to the next
     recompute  what gradients of loops compute again to save memory: a name of `RECOMPUTE`
+    cache      where compiled code is kept and looked for; None: it is made anew
+    phases     where the time of compiling is counted, of all compilations with these options
     """
 
     backend: str = DEFAULT_BACKEND
@@ -53,6 +57,8 @@ class CompileOptions:
     sequences: int = 1
     carry: bool = False
     recompute: Recompute = "auto"
+    cache: Cache | None = None
+    phases: Phases = field(default_factory=Phases, compare=False)
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:

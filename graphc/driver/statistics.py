@@ -8,8 +8,8 @@ import numpy as np
 
 from graphc.backends.base import CompiledFunction
 from graphc.driver import pipelines
-from graphc.driver.compile import bounds_for, compile_lowered, lower
-from graphc.driver.options import DEFAULT_BACKEND, CompileOptions
+from graphc.driver.compile import bounds_for, compile_model
+from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import prepare
 from graphc.ir.core import Operation
 from graphc.ir.types import DType
@@ -33,14 +33,25 @@ BATCH, SIDE_BY_SIDE = 1024, 16
 
 
 def precompute(
-    model: Model, inputs: Mapping[str, object], *, backend: str = DEFAULT_BACKEND
+    model: Model,
+    inputs: Mapping[str, object],
+    options: CompileOptions | None = None,
 ) -> list[str]:
     """Give every Mean and InvStdDev node without a value its value; the names of those.
 
     `inputs` hold the whole data set, (samples, rows) each, or lists of sequences (steps, rows);
     those that no statistic needs may be missing. The variance is the population's, at least 1e-10
-    (the toolkit's floor).
+    (the toolkit's floor). Of the options, backend and cache count.
     """
+    given = options or CompileOptions()
+    options = CompileOptions(
+        backend=given.backend,
+        precision=DType.F64,
+        batch=BATCH,
+        sequences=SIDE_BY_SIDE,
+        cache=given.cache,
+        phases=given.phases,
+    )
     prepare(model)
     pending = [op for op in model.graph.block if _is_pending(op)]
     order = topological_order(model.graph.block, lambda op: [v.op for v in op.operands if v.op])
@@ -52,10 +63,10 @@ def precompute(
         assert feature is not None
         name = feature.result.name or ""
         if name not in means:
-            means[name] = _average(model, name, inputs, None, backend)
+            means[name] = _average(model, name, inputs, None, options)
         value = means[name]
         if op.opdef is INV_STD_DEV:
-            variance = _average(model, name, inputs, value, backend)
+            variance = _average(model, name, inputs, value, options)
             value = 1.0 / np.sqrt(np.maximum(variance, VARIANCE_FLOOR))
         column = np.ascontiguousarray(value.reshape(-1, 1), model.dtype)
         model.set_statistic(op.result.name or "", column)
@@ -71,20 +82,16 @@ def _average(
     name: str,
     inputs: Mapping[str, object],
     centre: np.ndarray | None,
-    backend: str,
+    options: CompileOptions,
 ) -> np.ndarray:
     """f64[1, rows]: the mean over samples of the node's value, or of its squared deviations."""
-    options = CompileOptions(
-        backend=backend, precision=DType.F64, batch=BATCH, sequences=SIDE_BY_SIDE
-    )
     frozen = model.snapshot()
 
     def compiled(bounds: Mapping[str, int]) -> tuple[CompiledFunction, Signature]:
         wider = options.widened(bounds)
         passes = pipelines.expansion([name], wider.precision, bounds_for(frozen, [name], wider))
         passes += [AccumulateStatistics(centred=centre is not None)]
-        lowered = lower(frozen, [*passes, *pipeline(pipelines.OPTIMISE)], wider)
-        return compile_lowered(lowered, wider), lowered.signature
+        return compile_model(frozen, [*passes, *pipeline(pipelines.OPTIMISE)], wider)
 
     function, signature = compiled({})
     needed = needed_inputs(signature, inputs)

@@ -138,7 +138,7 @@ def run_training(
     learners = [plan.learner_of(e) for e in range(plan.epochs)]  # a bad rate shows before any work
     prepare(model)
     model.convert(options.precision)  # before the statistics, which keep what digits there are
-    precompute(model, data, backend=options.backend)
+    precompute(model, data, options)
     first = learners[0] if learners else plan.learner_of(0)
     options, size = _fitted(model, data, plan, options)
     step = compile_training_step(model, first, options, criterion=plan.criterion, seed=plan.seed)

@@ -51,21 +51,23 @@ def write_atomically(
     path: Path,
     data: bytes | Callable[[BinaryIO], None],
     *,
+    private: bool = False,
     calls: FileCalls = SYSTEM_CALLS,
 ) -> None:
     """Make `path` hold `data` (bytes, or what a function writes into the stream it is given).
 
     At every moment, also after a crash or a power cut, `path` is the old file or the whole new
     one; after return it is the new one, on the disk. An existing file keeps its permission bits,
-    a new one gets those of the umask. If `path` is a symbolic link, the file it leads to is
-    replaced. No temporary file is left behind unless the process is killed.
+    a new one gets those of the umask, or is the user's alone if `private`. If `path` is a symbolic
+    link, the file it leads to is replaced. No temporary file is left behind unless the process is
+    killed.
 
     GraphcError `file` if a call fails, or if `path` exists and is no regular file. What the
     function raises comes through unchanged, after the temporary file is removed.
     """
     target = _resolved(path)
     try:
-        _write_and_rename(target, data, calls)
+        _write_and_rename(target, data, calls, 0o600 if private else 0o666)
     except OSError as error:
         raise fail("file", f"cannot write {path}: {_reason(error)}") from error
     try:
@@ -120,13 +122,13 @@ def read_file_inside(
 
 
 def _write_and_rename(
-    target: Path, data: bytes | Callable[[BinaryIO], None], calls: FileCalls
+    target: Path, data: bytes | Callable[[BinaryIO], None], calls: FileCalls, new: int
 ) -> None:
     mode = _mode_of_existing(target)
     kept = target.name[:_NAME_KEPT]
     temporary = str(target.with_name(f".{kept}.{secrets.token_hex(8)}.tmp"))
     # A private file stays private while it is written; a new one is subject to the umask.
-    descriptor = calls.open(temporary, _CREATE, 0o666 if mode is None else 0o600)
+    descriptor = calls.open(temporary, _CREATE, new if mode is None else 0o600)
     try:
         try:
             if mode is not None:

@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 import numpy as np
 
-from graphc.backends import BACKENDS
 from graphc.backends.base import CompiledFunction
 from graphc.backends.signature import make_signature
-from graphc.driver.compile import run_passes
+from graphc.driver.cache_key import default_cache
+from graphc.driver.compile import all_passes, compile_kept, run_passes
 from graphc.driver.options import DEFAULT_BACKEND, CompileOptions, parse_precision
-from graphc.driver.pipelines import KERNELS, OPTIMISE
+from graphc.driver.pipelines import OPTIMISE
 from graphc.ir.clone import clone_function
 from graphc.ir.core import Function, Module
 from graphc.ir.printer import print_module
 from graphc.ir.types import DType, TensorType, TypeRuleError
 from graphc.ops import default_context
 from graphc.passes import pipeline
+from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import GraphcError, fail
 from graphc.tensor.caller import caller_location, definition_location
 from graphc.tensor.promotion import Array, PlainArray, element_type, is_number
@@ -247,12 +248,17 @@ class ArrayFunction:
         return found, [np.asarray(x) for x, t in chosen if isinstance(t, TensorType)]
 
     def _compile(self, arguments: Arguments, made: TracedFunction) -> Call:
-        backend = BACKENDS[self.backend]()
-        passes = pipeline(OPTIMISE + ("," + KERNELS if backend.stage == "kernels" else ""))
-        module = Module([clone_function(made.function)])
-        run_passes(module, passes, default_context(), self._options)
-        (function,) = module.functions
-        compiled = backend.compile(function, make_signature(module, function))
+        options = replace(self._options, cache=default_cache())
+        passes = all_passes(pipeline(OPTIMISE), self.backend)
+        source = Module([made.function])
+
+        def lowered() -> tuple[Function, Signature]:
+            module = Module([clone_function(made.function)])
+            run_passes(module, passes, default_context(), options)
+            (function,) = module.functions
+            return function, make_signature(module, function)
+
+        compiled, _ = compile_kept(source, passes, lowered, options)
         types = [t for t in arguments.leaves if isinstance(t, TensorType)]
         return Call(
             compiled,

@@ -223,7 +223,7 @@ def _check_statistic(row: NodeRow, dtype: DType, backend: str) -> NodeOutcome:
         builder.apply("parameter", settings={"rows": 1}, name="p")
         prepare(builder.model)
         builder.model.convert(dtype)  # a network holds its values in one element type
-        precompute(builder.model, {n: x.T for n, x in leaves.items()}, backend=backend)
+        precompute(builder.model, {n: x.T for n, x in leaves.items()}, CompileOptions(backend))
         for part in parts:
             outcome.kinds["ordinary"] += 1
             (x,) = (leaves[n].astype(np.longdouble) for n in part.leaves)

@@ -6,17 +6,44 @@ is what they would make. `docs/numerics.md` has the accuracy of the mathematical
 
 from __future__ import annotations
 
-from graphc.backends.base import Backend, CompiledFunction, EmitRequest
+from collections.abc import Mapping
+
+from graphc.backends.base import Backend, CompiledFunction, EmitRequest, KeptCode
 from graphc.backends.llvm.artifact import emit_artifact
-from graphc.backends.llvm.target import target_named
+from graphc.backends.llvm.target import host_target, target_named
 from graphc.ir.core import Function
 from graphc.runtime.signature import Signature
+from graphc.support.phases import Phases
 
 
 def _compile(function: Function, signature: Signature) -> CompiledFunction:
     from graphc.backends.llvm.runtime import compile_function
 
     return compile_function(function, signature)
+
+
+def _make(function: Function, signature: Signature, phases: Phases) -> bytes:
+    from graphc.backends.llvm.runtime import make_code
+
+    return make_code(function, signature, phases=phases)
+
+
+def _load(code: bytes, signature: Signature, phases: Phases) -> CompiledFunction:
+    from graphc.backends.llvm.runtime import NativeFunction
+
+    with phases.measure("load"):
+        return NativeFunction(code, signature, host_target())
+
+
+def _versions() -> Mapping[str, str]:
+    from graphc.backends.llvm import engine
+
+    target = host_target()
+    return {
+        "llvm": engine.version(),
+        "target": f"{target.triple} {target.cpu}",
+        "features": target.features.replace(",", "\n"),
+    }
 
 
 def _emit_ll(function: Function, signature: Signature, request: EmitRequest) -> bytes:
@@ -48,4 +75,5 @@ BACKEND = Backend(
     compile=_compile,
     emit={"ll": _emit_ll, "asm": _emit_asm, "obj": _emit_obj},
     isa=_isa,
+    code=KeptCode(_make, _load, _versions),
 )

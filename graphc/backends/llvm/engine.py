@@ -11,9 +11,11 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import llvmlite
 import llvmlite.binding as llvm
 
 from graphc.backends.llvm.target import Target
+from graphc.support.phases import Phases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,10 +32,13 @@ class Loaded:
     keep: tuple[object, ...]
 
 
-def object_code(text: str, target: Target) -> bytes:
+def object_code(text: str, target: Target, phases: Phases | None = None) -> bytes:
     """A relocatable, position independent object file."""
-    module, machine = _parsed(text, target)
-    return machine.emit_object(module)
+    phases = phases or Phases()
+    with phases.measure("parse"):
+        module, machine = _parsed(text, target)
+    with phases.measure("codegen"):
+        return machine.emit_object(module)
 
 
 def assembly(text: str, target: Target) -> str:
@@ -58,6 +63,11 @@ def function(
 ) -> Callable[..., Any]:
     """The loaded function as a ctypes callable."""
     return ctypes.CFUNCTYPE(result, *arguments)(loaded.addresses[name])
+
+
+def version() -> str:
+    """Of llvmlite and of the LLVM in it."""
+    return f"llvmlite {llvmlite.__version__}, LLVM {'.'.join(map(str, llvm.llvm_version_info))}"
 
 
 def _parsed(text: str, target: Target) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:

@@ -21,6 +21,7 @@ from graphc.ir.core import Function
 from graphc.runtime.plan import RunMinibatches
 from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import InternalError
+from graphc.support.phases import Phases
 
 
 class NativeFunction:
@@ -149,10 +150,23 @@ class _Tables:
         return self._rows
 
 
+def make_code(
+    function: Function,
+    signature: Signature,
+    target: Target | None = None,
+    phases: Phases | None = None,
+) -> bytes:
+    """The object of a planned function, for this machine unless said otherwise."""
+    phases = phases or Phases()
+    with phases.measure("emit"):
+        target = target or host_target()
+        text = emit_function(function, signature, target)
+    return engine.object_code(text, target, phases)
+
+
 def compile_function(
     function: Function, signature: Signature, target: Target | None = None
 ) -> NativeFunction:
     """Emits, compiles and loads a planned function, for this machine unless said otherwise."""
     target = target or host_target()
-    code = engine.object_code(emit_function(function, signature, target), target)
-    return NativeFunction(code, signature, target)
+    return NativeFunction(make_code(function, signature, target), signature, target)

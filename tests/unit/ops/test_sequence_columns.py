@@ -7,6 +7,7 @@ import pytest
 
 from frontends import ndl
 from graphc.builder import GraphBuilder
+from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import prepare
 from graphc.driver.statistics import precompute
 from graphc.ir.clone import clone_module
@@ -249,7 +250,7 @@ def test_a_gradient_by_a_node_of_a_cycle_is_refused(name: str) -> None:
 def test_statistics_of_a_delay_are_those_of_its_sequences() -> None:
     net = network("x = Input(2)\np = PastValue(2, x)\nm = Mean(p)\ns = InvStdDev(p)\n")
     sequences = [numbers(2, n, n).T for n in LENGTHS]
-    assert precompute(net.model, {"x": sequences}, backend="reference") == ["m", "s"]
+    assert precompute(net.model, {"x": sequences}, CompileOptions("reference")) == ["m", "s"]
     delayed = np.concatenate([np.vstack([np.full((1, 2), 0.1), x[:-1]]) for x in sequences])
     mean, deviation = net.model.values["m"], net.model.values["s"]
     assert np.allclose(mean[:, 0], delayed.mean(axis=0), rtol=1e-6)

@@ -1,0 +1,62 @@
+"""The cache of compiled code, between processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.llvm
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = """
+import sys
+import numpy as np
+import graphc as gc
+from graphc.driver import cache_key
+cache_key.SOURCES = "0123456789abcdef"  # also where the sources were edited a moment ago
+cache_key.source_stamp = lambda: "0123456789abcdef"
+from graphc.backends.llvm import runtime
+made = []
+real = runtime.make_code
+runtime.make_code = lambda *given, **more: made.append(1) or real(*given, **more)
+x = np.linspace(-1, 1, 30, dtype=np.float32).reshape(10, 3)
+for i in range(int(sys.argv[1])):
+    net = gc.loads(f"x = Input(3)\\nz = Scale(Constant({i}.5), Tanh(x), tag=output)\\n")
+    z = gc.compile(net)(x=x)["z"]
+    assert np.allclose(z, (i + 0.5) * np.tanh(x), rtol=1e-5), i
+print(len(made))
+"""
+
+
+def start(folder: Path, count: int) -> subprocess.Popen[str]:
+    environment = os.environ | {
+        "GRAPHC_CACHE": "on",
+        "GRAPHC_CACHE_DIR": str(folder),
+        "PYTHONPATH": str(ROOT),
+    }
+    words = [sys.executable, "-c", PROGRAM, str(count)]
+    return subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def compiled(process: subprocess.Popen[str]) -> int:
+    out, _ = process.communicate(timeout=300)
+    assert process.returncode == 0
+    return int(out)
+
+
+def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    assert compiled(start(folder, 2)) == 2
+    assert compiled(start(folder, 2)) == 0
+
+
+def test_processes_at_the_same_time_share_a_folder_that_stays_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    for made in [compiled(p) for p in [start(folder, 6), start(folder, 6)]]:
+        assert 0 <= made <= 6
+    assert compiled(start(folder, 6)) == 0
+    assert sorted(p.suffix for p in folder.iterdir()) == [".entry"] * 6 + [".json"]

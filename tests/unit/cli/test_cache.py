@@ -1,0 +1,143 @@
+"""`graphc cache`, and the commands that use the cache."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from graphc.driver import cache_key
+from tests.support.commands import NETWORK, Done, graphc, write_data, write_network
+
+pytestmark = pytest.mark.llvm
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GRAPHC_CACHE", "on")
+    monkeypatch.setenv("GRAPHC_CACHE_DIR", str(tmp_path / "cache"))
+    # Sources that were edited a moment ago would switch it off.
+    monkeypatch.setattr(cache_key, "SOURCES", "0123456789abcdef")
+    monkeypatch.setattr(cache_key, "source_stamp", lambda: "0123456789abcdef")
+    return tmp_path / "cache"
+
+
+def run(tmp_path: Path, *more: str, text: str = NETWORK) -> Done:
+    network = write_network(tmp_path, text)
+    return graphc("run", network, *more, stdin=b"0.5 0.25\n1 2\n")
+
+
+def entries(folder: Path) -> int:
+    return len(list(folder.glob("*.entry")))
+
+
+def test_running_twice_gives_the_same_and_keeps_one_entry(tmp_path: Path, folder: Path) -> None:
+    first, second = run(tmp_path), run(tmp_path)
+    assert first.code == 0
+    assert first == second
+    assert entries(folder) == 1
+
+
+def test_without_the_cache_nothing_is_kept(tmp_path: Path, folder: Path) -> None:
+    assert run(tmp_path, "--no-cache").code == 0
+    assert not folder.exists()
+
+
+def test_training_keeps_its_step(tmp_path: Path, folder: Path) -> None:
+    network, data = write_network(tmp_path), write_data(tmp_path)
+    words = ("--features", "0:2", "--labels", "2", "--classes", "2", "--learning-rate", "1")
+    outputs = []
+    for name in ("a.safetensors", "b.safetensors"):
+        done = graphc("train", network, "--data", data, *words, "-o", tmp_path / name)
+        assert done.code == 0, done.err
+        outputs.append((tmp_path / name).read_bytes())
+    assert entries(folder) == 1
+    assert outputs[0] == outputs[1]
+
+
+def test_info_says_where_it_is_and_how_large(tmp_path: Path, folder: Path) -> None:
+    run(tmp_path)
+    done = graphc("cache", "info")
+    assert (done.code, done.err) == (0, "")
+    assert f"folder   {folder}\nin use   yes\nentries  1, " in done.out
+    record = json.loads(graphc("cache", "info", "--json").out)
+    assert (record["folder"], record["used"], record["entries"]) == (str(folder), True, 1)
+    assert record["bytes"] == sum(p.stat().st_size for p in folder.glob("*.entry"))
+
+
+def test_info_says_why_it_is_not_in_use(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.mkdir()
+    folder.chmod(0o777)
+    assert f"in use   no: others may write to {folder}" in graphc("cache", "info").out
+    monkeypatch.setenv("GRAPHC_CACHE", "off")
+    assert "in use   no: switched off by GRAPHC_CACHE=off" in graphc("cache", "info").out
+
+
+def test_the_list_says_what_each_entry_is(tmp_path: Path, folder: Path) -> None:
+    run(tmp_path)
+    (entry,) = folder.glob("*.entry")
+    line = graphc("cache", "list").out
+    assert line.startswith(entry.name[:12])
+    assert line.endswith("z of features\n")
+    (row,) = json.loads(graphc("cache", "list", "--json").out)["entries"]
+    assert (row["name"], row["what"]) == (entry.name, "z of features")
+
+
+def test_verify_removes_what_is_damaged(tmp_path: Path, folder: Path) -> None:
+    run(tmp_path)
+    assert graphc("cache", "verify") == Done(0, "", "1 good, 0 damaged\n")
+    (entry,) = folder.glob("*.entry")
+    entry.write_bytes(entry.read_bytes()[:-1])
+    assert "damaged: its content" in graphc("cache", "list").out
+    done = graphc("cache", "verify")
+    assert done.code == 1
+    assert done.out == f"{entry.name}: its content does not have the hash that it states; removed\n"
+    assert entries(folder) == 0
+
+
+def test_clear_removes_everything(tmp_path: Path, folder: Path) -> None:
+    run(tmp_path)
+    assert graphc("cache", "clear") == Done(0, "", "1 entries removed\n")
+    assert list(folder.iterdir()) == []
+
+
+def test_why_names_what_differs_from_the_nearest_entry(tmp_path: Path) -> None:
+    assert "nothing has been compiled" in graphc("cache", "why").out
+    run(tmp_path)
+    assert "There was no entry to compare it with." in graphc("cache", "why").out
+    run(tmp_path, text=NETWORK.replace("Plus(t, b)", "Minus(t, b)"))
+    done = graphc("cache", "why")
+    assert "differs in network:" in done.out
+    assert '  -  %z = node.plus %t, %b {tags = ["output"]} : matrix<2x*>' in done.out
+    assert '  +  %z = node.minus %t, %b {tags = ["output"]} : matrix<2x*>' in done.out
+    run(tmp_path, "--precision", "double")
+    record = json.loads(graphc("cache", "why", "--json").out)
+    assert record["differing"] == ["passes"]
+    assert record["why"] == "no entry has this key"
+
+
+def test_why_says_that_an_entry_was_damaged(tmp_path: Path, folder: Path) -> None:
+    run(tmp_path)
+    (entry,) = folder.glob("*.entry")
+    entry.write_bytes(b"")
+    run(tmp_path)
+    assert "the entry was damaged" in graphc("cache", "why").out
+
+
+@pytest.mark.parametrize("name", ["list", "verify", "clear", "why"])
+def test_a_folder_that_is_not_safe_is_an_error_of_the_commands(folder: Path, name: str) -> None:
+    folder.mkdir()
+    folder.chmod(0o777)
+    done = graphc("cache", name)
+    assert done.code == 3
+    assert f"the cache cannot be used: others may write to {folder}" in done.err
+
+
+def test_a_wrong_value_of_the_switch_is_a_mistake_of_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAPHC_CACHE", "perhaps")
+    done = run(tmp_path)
+    assert done.code == 2
+    assert "GRAPHC_CACHE requires on or off, got `perhaps`" in done.err
