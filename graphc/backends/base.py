@@ -60,12 +60,16 @@ class CompiledFunction(Protocol):
 
 @dataclass(frozen=True)
 class EmitRequest:
-    """What to emit: embedded parameter values by name, the artifact's C name, target, info JSON."""
+    """What to emit: embedded parameter values by name, the artifact's C name, target, info JSON.
+
+    phases  where the time that it takes is counted
+    """
 
     name: str
     parameters: Mapping[str, np.ndarray]
     info: str
     target: str = "native"
+    phases: Phases = field(default_factory=Phases, compare=False)
 
 
 @dataclass(frozen=True)
@@ -74,12 +78,12 @@ class KeptCode:
 
     make      function -> code
     load      code -> callable
-    versions  what decides the code besides the function and graphc's own sources, by name
+    versions  target -> what decides the code besides the function and graphc's own sources
     """
 
     make: Callable[[Function, Signature, Phases], bytes]
     load: Callable[[bytes, Signature, Phases], CompiledFunction]
-    versions: Callable[[], Mapping[str, str]]
+    versions: Callable[[str], Mapping[str, str]]
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,17 @@ from graphc.artifacts.header import artifact_name, check_name
 from graphc.cli.network import names_of, open_network
 from graphc.cli.options import (
     EXISTING_FILE,
+    cache_for,
     define_option,
     json_option,
     macros_option,
+    no_cache_option,
     precision_option,
     refuse_overwriting,
     sequence_options,
 )
 from graphc.cli.terminal import Terminal, common_options
+from graphc.cli.timing import report_phases, timing_options
 from graphc.driver.artifact import ArtifactRequest, contents, emit, kind_of
 from graphc.driver.options import DEFAULT_BATCH, CompileOptions, parse_precision
 from graphc.support.diagnostics import GraphcError
@@ -106,6 +109,8 @@ def c_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str
 @precision_option
 @define_option
 @macros_option
+@no_cache_option
+@timing_options
 @json_option
 @common_options
 @click.pass_obj
@@ -124,6 +129,9 @@ def command(
     precision: str,
     defines: Sequence[tuple[str, object]],
     macros: Sequence[Path],
+    no_cache: bool,
+    time_passes: bool,
+    time_json: Path | None,
     as_json: bool,
 ) -> None:
     """Compile MODEL (.safetensors, or .ndl with its initial values) to files.
@@ -135,7 +143,11 @@ def command(
     if to_stdout and (len(wanted) != 1 or wanted[0] not in TEXTS):
         raise click.UsageError(f"`-o -` requires --emit with one of {', '.join(TEXTS)}")
     options = CompileOptions(
-        precision=parse_precision(precision), batch=bound, time=time, sequences=sequences
+        precision=parse_precision(precision),
+        batch=bound,
+        time=time,
+        sequences=sequences,
+        cache=cache_for(no_cache),
     )
     request = ArtifactRequest(
         kinds=wanted or [kind_of(out)],
@@ -147,14 +159,17 @@ def command(
     )
     targets = request.paths()  # an unknown kind shows before any work
     refuse_overwriting(model, () if to_stdout else targets.values())
-    network = open_network(model, terminal, defines=defines, macros=macros)
+    with options.phases.measure("read the network"):
+        network = open_network(model, terminal, defines=defines, macros=macros)
     if to_stdout:
         made, _ = contents(network.model, wanted, request, options)
+        report_phases(terminal, options.phases, time_passes=time_passes, time_json=time_json)
         terminal.stdout.write(made[wanted[0]].decode("utf-8"))
         return
     start = perf_counter()
     paths = emit(network.model, request, options)
     seconds = perf_counter() - start
+    report_phases(terminal, options.phases, time_passes=time_passes, time_json=time_json)
     if as_json:
         terminal.write(as_json_text(paths, seconds))
         return

@@ -81,7 +81,9 @@ Examples:
 @sequence_options
 @recompute_option
 @click.option("--print-locations", is_flag=True, help="Print where each operation came from.")
-@click.option("--timing", is_flag=True, help="Print what each pass did, on stderr.")
+@click.option(
+    "--timing", "--time-passes", "timing", is_flag=True, help="Print what each pass did, on stderr."
+)
 @precision_option
 @define_option
 @macros_option

@@ -24,6 +24,7 @@ from graphc.cli.options import (
     precision_option,
 )
 from graphc.cli.terminal import Terminal, common_options
+from graphc.cli.timing import report_phases, timing_options
 from graphc.driver.options import DEFAULT_BACKEND, CompileOptions, parse_precision
 from graphc.learn.evaluate import Evaluation, evaluate_dataset
 
@@ -48,6 +49,7 @@ Example:
 @define_option
 @macros_option
 @no_cache_option
+@timing_options
 @json_option
 @common_options
 @click.pass_obj
@@ -66,6 +68,8 @@ def command(
     defines: Sequence[tuple[str, object]],
     macros: Sequence[Path],
     no_cache: bool,
+    time_passes: bool,
+    time_json: Path | None,
     as_json: bool,
 ) -> None:
     """Measure MODEL on data: the average per sample of each criterion and evaluation node.
@@ -75,7 +79,8 @@ def command(
     options = CompileOptions(
         backend=backend, precision=parse_precision(precision), cache=cache_for(no_cache)
     )
-    network = open_network(model, terminal, defines=defines, macros=macros)
+    with options.phases.measure("read the network"):
+        network = open_network(model, terminal, defines=defines, macros=macros)
     arrays = read_data(
         network.model,
         terminal,
@@ -89,6 +94,7 @@ def command(
     start = time.perf_counter()
     found = evaluate_dataset(network.model, arrays, options, names_of(nodes))
     seconds = time.perf_counter() - start
+    report_phases(terminal, options.phases, time_passes=time_passes, time_json=time_json)
     terminal.write(as_text(found) if not as_json else as_json_text(found, model))
     terminal.remark(f"{found.samples:,} samples, {seconds:.2f} s with compilation")
 

@@ -37,7 +37,13 @@ Examples:
 @click.option("-p", "--passes", default="", metavar="PIPELINE", help="Passes, with commas between.")
 @click.option("--print-after-all", is_flag=True, help="Print the module after each pass (stderr).")
 @click.option("--print-locations", is_flag=True, help="Print where each operation came from.")
-@click.option("--timing", is_flag=True, help="Print what each pass did and how long it took.")
+@click.option(
+    "--timing",
+    "--time-passes",
+    "timing",
+    is_flag=True,
+    help="Print what each pass did and how long it took.",
+)
 @click.option("--trace-patterns", is_flag=True, help="Print every rewrite rule that fired.")
 @click.option(
     "--verify-each/--no-verify-each",

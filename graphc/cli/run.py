@@ -23,6 +23,7 @@ from graphc.cli.options import (
     refuse_overwriting,
 )
 from graphc.cli.terminal import Terminal, common_options
+from graphc.cli.timing import report_phases, timing_options
 from graphc.data.arrays import DASH, read_array, write_array
 from graphc.driver.compile import bind, evaluation_passes
 from graphc.driver.options import (
@@ -75,6 +76,7 @@ time takes the samples of a file as the steps of one sequence.
 @define_option
 @macros_option
 @no_cache_option
+@timing_options
 @common_options
 @click.pass_obj
 def command(
@@ -90,14 +92,17 @@ def command(
     defines: Sequence[tuple[str, object]],
     macros: Sequence[Path],
     no_cache: bool,
+    time_passes: bool,
+    time_json: Path | None,
 ) -> None:
     """Compute the outputs of MODEL for the samples in FILE, or from stdin.
 
     Writes numbers as text to stdout, one sample a line, unless -o names a file.
     """
-    network = open_network(model, terminal, defines=defines, macros=macros)
-    names = output_names(network, names_of(nodes), outputs)
     options = CompileOptions(backend, parse_precision(precision), cache=cache_for(no_cache))
+    with options.phases.measure("read the network"):
+        network = open_network(model, terminal, defines=defines, macros=macros)
+    names = output_names(network, names_of(nodes), outputs)
     executable = bind(network.model, lambda m, o: evaluation_passes(m, names, (), o), options)
     targets = output_targets(list(executable_outputs(executable)), outputs)
     refuse_overwriting(model, (Path(target) for target in targets.values() if target != DASH))
@@ -107,6 +112,7 @@ def command(
         array = np.atleast_2d(results[name])
         stdout = terminal.binary_stdout() if target == DASH else None
         write_array(target, array, stdout=stdout)  # type: ignore[arg-type] # only used for `-`
+    report_phases(terminal, options.phases, time_passes=time_passes, time_json=time_json)
     samples = len(next(iter(arrays.values()), ()))
     terminal.remark(f"{samples:,} samples", level=1)
 

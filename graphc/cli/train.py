@@ -31,6 +31,7 @@ from graphc.cli.options import (
 from graphc.cli.report import TrainingReport
 from graphc.cli.schedules import ScheduleType
 from graphc.cli.terminal import Terminal, common_options
+from graphc.cli.timing import report_phases, timing_options
 from graphc.driver.options import DEFAULT_BACKEND, CompileOptions, parse_precision
 from graphc.learn.loop import EpochRecord, Progress, TrainingPlan, run_training
 from graphc.learn.schedule import Schedule
@@ -156,6 +157,7 @@ def model_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
 @define_option
 @macros_option
 @no_cache_option
+@timing_options
 @json_option
 @common_options
 @click.pass_obj
@@ -188,6 +190,8 @@ def command(
     defines: Sequence[tuple[str, object]],
     macros: Sequence[Path],
     no_cache: bool,
+    time_passes: bool,
+    time_json: Path | None,
     as_json: bool,
 ) -> int:
     """Train MODEL, a network (.ndl) or a model to train further (.safetensors).
@@ -220,7 +224,8 @@ def command(
         backend=backend, precision=parse_precision(precision), cache=cache_for(no_cache)
     )
     require_writable(output)
-    network = open_network(model, terminal, defines=defines, macros=macros, seed=seed)
+    with options.phases.measure("read the network"):
+        network = open_network(model, terminal, defines=defines, macros=macros, seed=seed)
     arrays = read_data(
         network.model,
         terminal,
@@ -238,6 +243,7 @@ def command(
     with stop_requests(terminal) as stop:
         records = train_and_save(network.model, arrays, plan, options, report, stop, output)
         report.finish(records, time.perf_counter() - start, output)
+    report_phases(terminal, options.phases, time_passes=time_passes, time_json=time_json)
     if as_json:
         terminal.write(records_json(records, output, interrupted=bool(stop)))
     return stop.exit_code

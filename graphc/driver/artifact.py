@@ -19,9 +19,12 @@ from graphc.artifacts.header import artifact_name, check_name, exported_symbols,
 from graphc.artifacts.link import Compiler, build_folder, link_shared, require_compiler
 from graphc.artifacts.program import build_program
 from graphc.backends import BACKENDS
-from graphc.backends.base import Backend, EmitRequest
+from graphc.backends.base import Backend, EmitRequest, KeptCode
+from graphc.driver.cache import Cache
+from graphc.driver.cache_key import kept, make_key
 from graphc.driver.compile import Lowered, evaluation_passes, lower
 from graphc.driver.options import CompileOptions
+from graphc.driver.prepare import prepare
 from graphc.ir.printer import print_module
 from graphc.model.model import Model
 from graphc.runtime.signature import NUMPY_DTYPES, Signature, info_json
@@ -110,7 +113,8 @@ def emit(model: Model, request: ArtifactRequest, options: CompileOptions) -> dic
         for kind in LINKED:
             if kind in paths:
                 assert native is not None
-                linked[kind] = native.link(kind, made["obj"], paths[kind], folder, compiler)
+                with options.phases.measure("link"):
+                    linked[kind] = native.link(kind, made["obj"], paths[kind], folder, compiler)
         for kind in paths:
             if kind not in LINKED:
                 write_atomically(paths[kind], made[kind])
@@ -139,16 +143,33 @@ def contents(
 
 @dataclass(frozen=True)
 class Prepared:
-    """A lowered network with all that one backend needs to emit it."""
+    """A lowered network with all that one backend needs to emit it.
+
+    cache  where objects are kept, if anywhere
+    """
 
     backend: Backend
     lowered: Lowered
     signature: Signature
     request: EmitRequest
+    cache: Cache | None = None
 
     def emit(self, kind: str) -> bytes:
         """The content of a `py`, `ll`, `asm` or `obj`."""
+        if kind == "obj" and self.cache is not None and self.backend.code is not None:
+            return self._kept_object(self.cache, self.backend.code)
         return self.backend.emit[kind](self.lowered.function, self.signature, self.request)
+
+    def _kept_object(self, cache: Cache, code: KeptCode) -> bytes:
+        """The object, from the cache if it is there."""
+        parts = {**code.versions(self.request.target), "artifact": self.request.info}
+        text = print_module(self.lowered.module)
+
+        def make() -> bytes:
+            return self.backend.emit["obj"](self.lowered.function, self.signature, self.request)
+
+        key = make_key(text, (), f"{self.backend.name} artifact", parts)
+        return kept(cache, key, self.signature, make, self.request.phases)
 
     def header(self) -> bytes:
         """The C header."""
@@ -192,6 +213,8 @@ def prepare_emission(
 ) -> Prepared:
     """Lower the network for a backend and gather what is written into every file."""
     options = replace(options, backend=backend)
+    with options.phases.measure("sizes and initial values"):
+        prepare(model)
     lowered = lower(model, evaluation_passes(model, request.outputs, (), options), options)
     _require_dense(model, lowered.signature)
     name = request.name or artifact_name(request.out)
@@ -204,8 +227,8 @@ def prepare_emission(
         isa=isa,
         content_hash=content_hash(lowered, parameters, isa, request.version),
     )
-    emission = EmitRequest(name, parameters, info, request.target)
-    return Prepared(BACKENDS[backend](), lowered, signature, emission)
+    emission = EmitRequest(name, parameters, info, request.target, options.phases)
+    return Prepared(BACKENDS[backend](), lowered, signature, emission, options.cache)
 
 
 def embedded_parameters(

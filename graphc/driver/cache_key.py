@@ -9,14 +9,16 @@ import hashlib
 import os
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from graphc.driver.cache import Cache, Key
+from graphc.driver.cache import Cache, Entry, Key
 from graphc.passes.manager import Pass
+from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import fail
+from graphc.support.phases import Phases
 from graphc.support.version import VERSION
 
 PACKAGE = Path(__file__).parents[1]
@@ -77,6 +79,22 @@ def source_stamp() -> str | None:
 SOURCES = source_stamp()
 """Of the files when this process read them, so taken now and not when it is needed: a process that
 lives long would else give the name of newer sources to what older ones have made."""
+
+
+def kept(
+    cache: Cache, key: Key | None, signature: Signature, make: Callable[[], bytes], phases: Phases
+) -> bytes:
+    """The code of the key: from the cache, or made and then kept. Without a key it is made."""
+    with phases.measure("cache"):
+        entry = cache.lookup(key) if key is not None else None
+    if entry is not None:
+        return entry.code
+    start = time.perf_counter()
+    code = make()
+    with phases.measure("cache"):
+        if key is not None and sources_are_unchanged():
+            cache.store(Entry(key, signature, code, time.perf_counter() - start))
+    return code
 
 
 def sources_are_unchanged() -> bool:

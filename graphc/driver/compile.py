@@ -89,7 +89,7 @@ def run_passes(
     )
     records = manager.run(module, context)
     for record in records:
-        options.phases.add(record.name, record.seconds)
+        options.phases.add(f"pass {record.name}", record.seconds)
     return records
 
 
@@ -103,7 +103,8 @@ def compile_model(
         made = lower(model, passes, options)
         return made.function, made.signature
 
-    prepare(model)
+    with options.phases.measure("sizes and initial values"):
+        prepare(model)
     return compile_kept(model.module, all_passes(passes, options.backend), lowered, options)
 
 
@@ -126,7 +127,7 @@ def compile_kept(
     entry = key = None
     if options.cache is not None and options.after is None and not options.verify:
         with phases.measure("cache"):
-            key = make_key(print_module(module), passes, backend.name, halves.versions())
+            key = make_key(print_module(module), passes, backend.name, halves.versions("native"))
             entry = options.cache.lookup(key) if key is not None else None
     if entry is not None:
         return halves.load(entry.code, entry.signature, phases), entry.signature

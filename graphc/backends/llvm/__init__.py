@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from graphc.backends.base import Backend, CompiledFunction, EmitRequest, KeptCode
 from graphc.backends.llvm.artifact import emit_artifact
-from graphc.backends.llvm.target import host_target, target_named
+from graphc.backends.llvm.target import Target, host_target, target_named
 from graphc.ir.core import Function
 from graphc.runtime.signature import Signature
 from graphc.support.phases import Phases
@@ -35,10 +35,10 @@ def _load(code: bytes, signature: Signature, phases: Phases) -> CompiledFunction
         return NativeFunction(code, signature, host_target())
 
 
-def _versions() -> Mapping[str, str]:
+def _versions(name: str) -> Mapping[str, str]:
     from graphc.backends.llvm import engine
 
-    target = host_target()
+    target = target_named(name)
     return {
         "llvm": engine.version(),
         "target": f"{target.triple} {target.cpu}",
@@ -46,22 +46,28 @@ def _versions() -> Mapping[str, str]:
     }
 
 
+def _text(function: Function, signature: Signature, request: EmitRequest) -> tuple[str, Target]:
+    with request.phases.measure("emit"):
+        target = target_named(request.target)
+        return emit_artifact(function, signature, target, request), target
+
+
 def _emit_ll(function: Function, signature: Signature, request: EmitRequest) -> bytes:
-    return emit_artifact(function, signature, target_named(request.target), request).encode()
+    return _text(function, signature, request)[0].encode()
 
 
 def _emit_asm(function: Function, signature: Signature, request: EmitRequest) -> bytes:
     from graphc.backends.llvm import engine
 
-    target = target_named(request.target)
-    return engine.assembly(emit_artifact(function, signature, target, request), target).encode()
+    text, target = _text(function, signature, request)
+    with request.phases.measure("assembly"):
+        return engine.assembly(text, target).encode()
 
 
 def _emit_obj(function: Function, signature: Signature, request: EmitRequest) -> bytes:
     from graphc.backends.llvm import engine
 
-    target = target_named(request.target)
-    return engine.object_code(emit_artifact(function, signature, target, request), target)
+    return engine.object_code(*_text(function, signature, request), request.phases)
 
 
 def _isa(target: str) -> str:

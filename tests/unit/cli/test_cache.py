@@ -141,3 +141,18 @@ def test_a_wrong_value_of_the_switch_is_a_mistake_of_the_command_line(
     done = run(tmp_path)
     assert done.code == 2
     assert "GRAPHC_CACHE requires on or off, got `perhaps`" in done.err
+
+
+def test_an_object_is_kept_with_its_parameters_and_its_target(tmp_path: Path, folder: Path) -> None:
+    network = write_network(tmp_path)
+    objects = []
+    for name, more in (("a", ()), ("b", ()), ("c", ("--target", "x86-64-v3")), ("d", ())):
+        words = ("-o", tmp_path / f"{name}.o", "--name", "same", *more)
+        assert graphc("compile", network, *words).code == 0
+        objects.append((tmp_path / f"{name}.o").read_bytes())
+    assert entries(folder) == 2
+    assert objects[0] == objects[1] == objects[3]
+    assert objects[2] != objects[0]
+    network.write_text(NETWORK.replace("value=0", "value=1"))
+    assert graphc("compile", network, "-o", tmp_path / "e.o", "--name", "same").code == 0
+    assert entries(folder) == 3

@@ -122,7 +122,7 @@ def test_the_settings_of_a_learner_are_part_of_the_key(cache: Cache, compiled: l
 
 def other_processor(patch: pytest.MonkeyPatch) -> None:
     changed = replace(target.host_target(), cpu="x86-64-v3", features="+avx2")
-    patch.setattr("graphc.backends.llvm.host_target", lambda: changed)
+    patch.setattr("graphc.backends.llvm.target.host_target", lambda: changed)
 
 
 def other_llvm(patch: pytest.MonkeyPatch) -> None:
