@@ -16,7 +16,7 @@ from graphc.passes.manager import Pass
 from graphc.passes.synthesize_gradient import SynthesizeGradient
 
 OPTIMISE = "simplify,fold-constants,hoist-loops,simplify,cse,dce"
-KERNELS = "fuse-kernels,fuse-epilogues,update-early,plan-memory"
+KERNELS = "fuse-windows,fuse-kernels,fuse-epilogues,update-early,plan-memory"
 
 PIPELINES: dict[str, str] = {
     "optimise": OPTIMISE,

@@ -108,6 +108,17 @@ class Contraction:
     """A product of matrices; `params` is a `MatmulParams` (ops/contraction.py)."""
 
 
+Role = Literal["result", "image", "weights"]
+"""Which part of a convolution is computed from the other two."""
+
+
+@dataclass(frozen=True)
+class WindowProduct:
+    """A part of a convolution; `ops.convolution.conv_shape` says what the settings mean."""
+
+    role: Role
+
+
 @dataclass(frozen=True)
 class IndexedSum:
     """Sums of products in which one axis is looked up; the last operand is the index, [N, K] i32.
@@ -148,6 +159,7 @@ Category = (
     | Rearrangement
     | Copy
     | Contraction
+    | WindowProduct
     | IndexedSum
     | Structured
     | Terminator

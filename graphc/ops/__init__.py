@@ -7,6 +7,7 @@ from graphc.ops import (
     constant,
     contraction,
     control,
+    convolution,
     elementwise,
     epilogue,
     functions,
@@ -34,6 +35,7 @@ ALL_OPS = (
     *control.OPS,
     *kernel.OPS,
     *epilogue.OPS,
+    *convolution.OPS,
     *loop.OPS,
 )
 

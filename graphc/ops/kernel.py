@@ -11,6 +11,7 @@
           stand in a kernel (`codegen.FUSABLE`) and reads nothing but its arguments.
 `gemm`    a matrix product into a buffer; `gemm.fused` (`epilogue.py`) with a body for its elements.
 `move.*`  a rearrangement of elements into a buffer, one operation for each of the tensor level.
+`conv`, `conv.*`  a convolution and its two gradients into a buffer (`convolution.py`).
 `index.*` a sum of looked up products into a buffer, likewise.
 `copy`    the same elements in another buffer.
 `reshape` stays as it is: a view of its operand's memory.
@@ -32,6 +33,7 @@ from graphc.ir.types import TensorType, Type
 from graphc.ops import indexed, movement, windows
 from graphc.ops.contraction import MATMUL, MatmulParams
 from graphc.ops.control import YIELD
+from graphc.ops.convolution import ConvImageParams, ConvParams, ConvWeightsParams
 from graphc.ops.loop import LoopParams
 from graphc.ops.places import check_places
 from graphc.ops.rules import tensor
@@ -110,6 +112,9 @@ PlacedParams = (
     | PlacedPut
     | PlacedLookup
     | PlacedOuter
+    | ConvParams
+    | ConvImageParams
+    | ConvWeightsParams
     | LoopParams
 )
 

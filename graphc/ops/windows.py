@@ -113,11 +113,11 @@ def _window_view(x: Array, params: WindowsParams) -> Array:
     return np.moveaxis(view[tuple(steps)], tuple(last), tuple(a + len(axes) for a in axes))
 
 
-def _windows_reference(params: WindowsParams, x: Array) -> Array:
+def windows_reference(params: WindowsParams, x: Array) -> Array:
     return np.array(_window_view(x, params), order="C")
 
 
-def _overlap_add_reference(params: OverlapAddParams, y: Array) -> Array:
+def overlap_add_reference(params: OverlapAddParams, y: Array) -> Array:
     count = len(params.extents)
     after = params.axis + count
     sizes = y.shape[after : after + count]
@@ -181,7 +181,7 @@ WINDOWS = OpDef(
     operands=("x",),
     params=WindowsParams,
     infer=_infer_windows,
-    reference=_windows_reference,
+    reference=windows_reference,
     codegen=Rearrangement(_windows_copies),
     vjp=_windows_vjp,
     jvp=multilinear_jvp,
@@ -193,7 +193,7 @@ OVERLAP_ADD = OpDef(
     operands=("y",),
     params=OverlapAddParams,
     infer=_infer_overlap_add,
-    reference=_overlap_add_reference,
+    reference=overlap_add_reference,
     codegen=Rearrangement(_overlap_add_copies, fill=lambda _p: 0.0, adds=True),
     vjp=_overlap_add_vjp,
     jvp=multilinear_jvp,

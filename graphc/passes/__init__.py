@@ -17,6 +17,7 @@ from graphc.passes.expand_nodes import ExpandNodes
 from graphc.passes.fold_constants import FoldConstants
 from graphc.passes.fuse_epilogues import FuseEpilogues
 from graphc.passes.fuse_kernels import FuseKernels
+from graphc.passes.fuse_windows import FuseWindows
 from graphc.passes.hoist_loops import HoistLoops
 from graphc.passes.infer_shapes import InferShapes
 from graphc.passes.manager import Pass, parse_pipeline
@@ -44,6 +45,7 @@ PASSES: dict[str, type[Pass]] = {
         EliminateDeadCode,
         HoistLoops,
         # kernel level
+        FuseWindows,
         FuseKernels,
         FuseEpilogues,
         UpdateEarly,

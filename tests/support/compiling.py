@@ -21,7 +21,9 @@ from graphc.passes.manager import PassManager
 from graphc.runtime.signature import Signature, concrete_shape
 
 Array = np.ndarray
-KERNEL_PIPELINE = "fuse-kernels,fuse-epilogues{least_bytes = 0},update-early,plan-memory"
+KERNEL_PIPELINE = (
+    "fuse-windows,fuse-kernels,fuse-epilogues{least_bytes = 0},update-early,plan-memory"
+)
 """As the driver's, but with bodies for products of any size."""
 
 

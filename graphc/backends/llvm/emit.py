@@ -15,6 +15,7 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from graphc.backends.llvm.convolution import Convolution, emit_convolution
 from graphc.backends.llvm.epoch import add_epoch, runs_epochs
 from graphc.backends.llvm.fused import blocks_of, emit_fused
 from graphc.backends.llvm.gemm import Product, emit_gemm
@@ -42,14 +43,17 @@ from graphc.ir.codegen import (
     Copy,
     IndexedSum,
     Rearrangement,
+    Role,
     Structured,
     Terminator,
     View,
+    WindowProduct,
 )
 from graphc.ir.core import Function, Operation, Value
 from graphc.ir.types import DType, TensorType
 from graphc.ops.constant import ConstantParams
 from graphc.ops.contraction import MatmulParams, groups
+from graphc.ops.convolution import conv_shape
 from graphc.ops.epilogue import GEMM_FUSED
 from graphc.ops.loop import LOOP, Loop, loop_parts
 from graphc.ops.places import Place, places
@@ -125,6 +129,8 @@ class _EntryEmitter:
                 self._structured(op)
             case Contraction():
                 self._gemm(op)
+            case WindowProduct(role):
+                self._convolution(op, role)
             case IndexedSum(subscripts):
                 self._indexed(op, subscripts(op.params))
             case Rearrangement() as how:
@@ -288,6 +294,12 @@ class _EntryEmitter:
         name = emit_gemm(self.module, self.target, product)
         pointers = [self.where[v] for v in (*op.operands, op.result)]
         self._call(name, pointers, product.symbols())
+
+    def _convolution(self, op: Operation, role: Role) -> None:
+        types = [_tensor(v) for v in op.operands]
+        what = Convolution.of(role, conv_shape(op.params, types), types[0].dtype)
+        name = emit_convolution(self.module, self.target, what)
+        self._call(name, [self.where[v] for v in (*op.operands, op.result)], what.symbols())
 
     def _indexed(self, op: Operation, texts: tuple[str, ...]) -> None:
         types = [_tensor(v) for v in (*op.operands, op.result)]

@@ -21,10 +21,20 @@ from graphc.backends.numpy.moves import MoveText
 from graphc.backends.numpy.names import Names
 from graphc.backends.numpy.scalars import HELPERS
 from graphc.backends.numpy.text import Constants, Lines, dtype_text
-from graphc.ir.codegen import Contraction, Copy, IndexedSum, Rearrangement, Structured, View
+from graphc.ir.codegen import (
+    Contraction,
+    Copy,
+    IndexedSum,
+    Rearrangement,
+    Role,
+    Structured,
+    View,
+    WindowProduct,
+)
 from graphc.ir.core import Function, Operation, Trait, Value
 from graphc.ir.types import Dim, Symbol, TensorType
 from graphc.ops.contraction import MatmulParams, groups
+from graphc.ops.convolution import conv_shape
 from graphc.ops.epilogue import GEMM_FUSED
 from graphc.ops.loop import LOOP, Loop, loop_parts
 from graphc.ops.places import Place as PlaceAt
@@ -161,6 +171,8 @@ class _FunctionText:
                 self._structured(op)
             case Contraction():
                 self._product(op)
+            case WindowProduct(role):
+                self._convolution(op, role)
             case IndexedSum(subscripts):
                 self._indexed(op, subscripts(op.params))
             case Rearrangement() as how:
@@ -298,6 +310,33 @@ class _FunctionText:
         exchanged = ".swapaxes(1, 2)" if roles.batch else ".T"
         a, b = a + exchanged * ta, b + exchanged * tb
         self._lines.add(f"np.matmul({a}, {b}, out={out})")
+
+    def _convolution(self, op: Operation, role: Role) -> None:
+        """A call of the helper, with everything as [images, columns, rows, channels]."""
+        x, y = map(_tensor, op.operands)
+        shape = conv_shape(op.params, (x, y))
+        missing = (1,) * (2 - len(shape.sizes))
+        channels, features = math.prod(shape.channels), math.prod(shape.features)
+        images, places = (
+            f"{self._count(shape.lead)}, {', '.join(map(str, (*missing, *walked, last)))}"
+            for walked, last in ((shape.extents, channels), (shape.places, features))
+        )
+        sizes = (*missing, *shape.sizes)
+        kernel = f"{sizes[0]}, {sizes[1]}, {channels}, {features}"
+        if role == "image":
+            kernel = f"{sizes[0]}, {features}, {sizes[1]}, {channels}"
+        dims = {
+            "result": (images, kernel, places),
+            "image": (places, kernel, images),
+            "weights": (images, places, kernel),
+        }[role]
+        (out,) = self._targets(op)
+        names = [*map(self._name_of, op.operands), out]
+        arrays = [f"{name}.reshape({text})" for name, text in zip(names, dims, strict=True)]
+        helper = f"conv_{role}"
+        self._helpers[helper] = None
+        strides = (*missing, *shape.strides)
+        self._lines.add(f"{helper}({', '.join(arrays)}, {strides[0]}, {strides[1]})")
 
     def _indexed(self, op: Operation, texts: tuple[str, ...]) -> None:
         *operands, index = map(self._name_of, op.operands)

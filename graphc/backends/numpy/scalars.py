@@ -132,6 +132,45 @@ def indexed_sum(subscripts, operands, index, out):
                 (product,) = factors
             target[tuple(here[c] for c in letters)] += product
 ''',
+    "conv_result": '''
+def conv_result(images, kernel, out, across, down):
+    """out[n, p, q] = sums of windows of images[n] times kernel[columns, rows, channels, features].
+
+    One image at a time: its windows are copied by the product.
+    """
+    columns, rows, channels, features = kernel.shape
+    kernel = kernel.reshape(-1, features)
+    for image, places in zip(images, out):
+        patches = np.lib.stride_tricks.sliding_window_view(image, (columns, rows), (0, 1))
+        patches = patches[::across, ::down].transpose(0, 1, 3, 4, 2)
+        np.matmul(patches.reshape(-1, len(kernel)), kernel, out=places.reshape(-1, features))
+''',
+    "conv_image": '''
+def conv_image(places, kernel, out, across, down):
+    """Adds places[n, p, q] times kernel[columns, features, rows, channels] to windows of out[n]."""
+    columns, features, rows, channels = kernel.shape
+    width, height = places.shape[1:3]
+    out.fill(0)
+    for image, place in zip(out, places):
+        place = place.reshape(-1, features)
+        for i in range(columns):
+            patches = np.matmul(place, kernel[i].reshape(features, -1))
+            patches = patches.reshape(width, height, rows, channels)
+            part = image[i : i + across * width : across]
+            for j in range(rows):
+                part[:, j : j + down * height : down] += patches[:, :, j]
+''',
+    "conv_weights": '''
+def conv_weights(images, places, out, across, down):
+    """out[columns, rows, channels, features] = sums of windows of images times places."""
+    columns, rows, channels, features = out.shape
+    out.fill(0)
+    for image, place in zip(images, places):
+        patches = np.lib.stride_tricks.sliding_window_view(image, (columns, rows), (0, 1))
+        patches = patches[::across, ::down].transpose(3, 4, 2, 0, 1)
+        place = place.reshape(-1, features)
+        out += np.matmul(patches.reshape(-1, len(place)), place).reshape(out.shape)
+''',
     "convert": '''
 def convert(x, out):
     """The same numbers in the element type of `out`."""

@@ -1,0 +1,360 @@
+"""Convolution, and its two gradients, as one LLVM function each, without a copy of the windows.
+
+    result   y[n, p, q, o]               = Σ x[n, s p + i, t q + j, c] · w[i, j, c, o]
+    image    x[n, s p + i, t q + j, c]  += Σ y[n, p, q, o] · w[i, o, j, c], for each p, q, i
+    weights  w[i, j, c, o]               = Σ x[n, s p + i, t q + j, c] · y[n, p, q, o]
+
+A column of a window, j and c, lies together in an image: it is one run. Places of the result and
+elements of a run lie at distances that are known here, so each product goes by tiles that read
+the image itself (`windowtiles.py`). Images are worked on in blocks of columns that stay near.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from graphc.backends.llvm import memory
+from graphc.backends.llvm.loops import add, loop, loop_if_any, mul, offset, size_value
+from graphc.backends.llvm.scalars import LlvmScalars
+from graphc.backends.llvm.target import Target
+from graphc.backends.llvm.text import (
+    I64,
+    PTR,
+    Code,
+    Module,
+    Val,
+    constant,
+    element_of,
+    index,
+    lane_type,
+)
+from graphc.backends.llvm.windowtiles import (
+    Panel,
+    Turns,
+    WindowTile,
+    balanced,
+    best_tile,
+    emit_window_tile,
+    most_rows,
+    panels,
+)
+from graphc.backends.loopnest import Size
+from graphc.ir.codegen import Role
+from graphc.ir.types import DType
+from graphc.ops.convolution import ConvShape
+
+NEAR_BYTES = 20480
+"""Of an image and of the places that are read or written with it, at a time."""
+
+ONE_TURN = Turns(1, 0, 0)
+
+Place = tuple[int, int]
+"""Of a window: a column and a row; or of an element in it: a column and a place in its run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """What is computed, from which extents.
+
+    extents, sizes, strides   of images, windows and steps: columns, then rows of pixels
+    channels, outputs         of images and of the result
+    """
+
+    role: Role
+    images: Size
+    extents: tuple[int, int]
+    channels: int
+    sizes: tuple[int, int]
+    strides: tuple[int, int]
+    places: tuple[int, int]
+    outputs: int
+    dtype: DType
+
+    @staticmethod
+    def of(role: Role, shape: ConvShape, dtype: DType) -> Convolution:
+        """What an operation computes. One walked axis is a column of an image one pixel wide."""
+        missing = (1,) * (2 - len(shape.sizes))
+        first, second = (*missing, *shape.extents)
+        width, height = (*missing, *shape.sizes)
+        across, down = (*missing, *shape.strides)
+        columns, rows = (*missing, *shape.places)
+        return Convolution(
+            role,
+            Size.of(shape.lead),
+            (first, second),
+            math.prod(shape.channels),
+            (width, height),
+            (across, down),
+            (columns, rows),
+            math.prod(shape.features),
+            dtype,
+        )
+
+    def symbols(self) -> tuple[str, ...]:
+        """The dimensions of the call that the function asks for."""
+        return self.images.symbols
+
+    @property
+    def run(self) -> int:
+        """Elements of one column of a window."""
+        return self.sizes[1] * self.channels
+
+    @property
+    def image(self) -> int:
+        """Elements of an image."""
+        return self.extents[0] * self.extents[1] * self.channels
+
+    @property
+    def column(self) -> int:
+        return self.extents[1] * self.channels
+
+    @property
+    def place_column(self) -> int:
+        return self.places[1] * self.outputs
+
+    def window(self, p: int, q: int) -> int:
+        """Where the window of a place begins in its image."""
+        return p * self.strides[0] * self.column + q * self.strides[1] * self.channels
+
+    def place(self, p: int, q: int) -> int:
+        """Where the outputs of a place begin in its result."""
+        return p * self.place_column + q * self.outputs
+
+
+def emit_convolution(module: Module, target: Target, what: Convolution) -> str:
+    """`@name` of `void (first, second, result, sizes of what.symbols()…)`."""
+    code = Code(module)
+    _Emitter(code, target, what).emit()
+    code.do("ret void")
+    sizes = [f"i64 %d{i}" for i in range(len(what.symbols()))]
+    return module.add_internal("conv", ", ".join(["ptr %a", "ptr %b", "ptr %c", *sizes]), code)
+
+
+class _Emitter:
+    """Writes the loops around the tiles."""
+
+    def __init__(self, code: Code, target: Target, what: Convolution) -> None:
+        self.code = code
+        self.target = target
+        self.what = what
+        self.element = element_of(what.dtype)
+        self.lanes = target.lanes(what.dtype)
+
+    def emit(self) -> None:
+        """All images, one after the other."""
+        what = self.what
+        if what.role == "weights":
+            self._clear(Val("%c", PTR), what.sizes[0] * what.run * what.outputs)
+        sizes = {name: Val(f"%d{i}", I64) for i, name in enumerate(what.symbols())}
+        images = size_value(self.code, what.images, sizes)
+        with loop_if_any(self.code, index(0), images, 1, []) as state:
+            if state is None:
+                return
+            image = mul(self.code, state.index, index(what.image))
+            places = mul(self.code, state.index, index(what.places[0] * what.place_column))
+            if what.role == "result":
+                self._result(self._at("%a", image), self._at("%c", places))
+            elif what.role == "weights":
+                self._weights(self._at("%a", image), self._at("%b", places))
+            else:
+                self._image(self._at("%a", places), self._at("%c", image))
+
+    def _result(self, x: Val, y: Val) -> None:
+        what = self.what
+        outer = Turns(what.sizes[0], what.column, what.run * what.outputs)
+        inner = Turns(what.run, 1, what.outputs)
+
+        def block(first: Val, width: int) -> None:
+            for panel in panels(what.outputs, self.lanes, apart=False):
+
+                def tile(p: Val, q: Val, rows: Sequence[Place], panel: Panel = panel) -> None:
+                    places = [what.place(*row) for row in rows]
+                    shape = WindowTile(
+                        what.dtype,
+                        tuple(what.window(*row) for row in rows),
+                        tuple(places),
+                        panel.vectors,
+                        outer,
+                        inner,
+                        adds=False,
+                    )
+                    start = index(panel.start)
+                    self._tile(
+                        shape,
+                        self._from(x, self._window(p, q)),
+                        self._at("%b", start),
+                        self._from(y, add(self.code, self._place(p, q), start)),
+                    )
+
+                self._grid(first, width, len(panel.vectors), tile)
+
+        self._blocks(block)
+
+    def _image(self, y: Val, x: Val) -> None:
+        what = self.what
+        self._clear(x, what.image)
+        inner = Turns(what.outputs, 1, what.run)
+
+        def block(first: Val, width: int) -> None:
+            with loop(self.code, index(0), index(what.sizes[0]), 1) as turn:
+                weights = mul(self.code, turn.index, index(what.outputs * what.run))
+                column = mul(self.code, turn.index, index(what.column))
+                for panel in panels(what.run, self.lanes, apart=True):
+
+                    def tile(p: Val, q: Val, rows: Sequence[Place], panel: Panel = panel) -> None:
+                        shape = WindowTile(
+                            what.dtype,
+                            tuple(what.place(*row) for row in rows),
+                            tuple(what.window(*row) for row in rows),
+                            panel.vectors,
+                            ONE_TURN,
+                            inner,
+                            adds=True,
+                        )
+                        start = index(panel.start)
+                        goal = add(self.code, column, add(self.code, self._window(p, q), start))
+                        self._tile(
+                            shape,
+                            self._from(y, self._place(p, q)),
+                            self._at("%b", add(self.code, weights, start)),
+                            self._from(x, goal),
+                        )
+
+                    self._grid(first, width, len(panel.vectors), tile)
+
+        self._blocks(block)
+
+    def _weights(self, x: Val, y: Val) -> None:
+        what = self.what
+
+        def block(first: Val, width: int) -> None:
+            here = self._from(x, self._window(first, index(0)))
+            there = self._from(y, self._place(first, index(0)))
+            outer = Turns(width, what.strides[0] * what.column, what.place_column)
+            inner = Turns(what.places[1], what.strides[1] * what.channels, what.outputs)
+            for panel in panels(what.outputs, self.lanes, apart=True):
+
+                def tile(column: Val, j: Val, rows: Sequence[Place], panel: Panel = panel) -> None:
+                    shape = WindowTile(
+                        what.dtype,
+                        tuple(i * what.column + k for i, k in rows),
+                        tuple((i * what.run + k) * what.outputs for i, k in rows),
+                        panel.vectors,
+                        outer,
+                        inner,
+                        adds=True,
+                    )
+                    start = index(panel.start)
+                    source = add(self.code, mul(self.code, column, index(what.column)), j)
+                    row = add(self.code, mul(self.code, column, index(what.run)), j)
+                    goal = add(self.code, mul(self.code, row, index(what.outputs)), start)
+                    self._tile(
+                        shape,
+                        self._from(here, source),
+                        self._from(there, start),
+                        self._at("%c", goal),
+                    )
+
+                self._elements(len(panel.vectors), tile)
+
+        self._blocks(block)
+
+    # --- loops
+
+    def _blocks(self, block: Callable[[Val, int], None]) -> None:
+        """Calls `block(first column, how many)` so that all columns of places are covered."""
+        what = self.what
+        column = what.strides[0] * what.column + what.place_column
+        most = max(1, min(what.places[0], NEAR_BYTES // (column * what.dtype.itemsize)))
+        self._pieces(what.places[0], balanced(what.places[0], most), block)
+
+    def _grid(
+        self,
+        first: Val,
+        width: int,
+        vectors: int,
+        tile: Callable[[Val, Val, Sequence[Place]], None],
+    ) -> None:
+        """Calls `tile(p, q, its places from there)` over a block of places."""
+        rows = most_rows(self.target, vectors)
+        across, down = best_tile(width, self.what.places[1], rows, vectors)
+
+        def columns(p: Val, many: int) -> None:
+            def places(q: Val, high: int) -> None:
+                tile(add(self.code, first, p), q, _box(many, high))
+
+            self._pieces(self.what.places[1], _steps(self.what.places[1], down), places)
+
+        self._pieces(width, _steps(width, across), columns)
+
+    def _elements(self, vectors: int, tile: Callable[[Val, Val, Sequence[Place]], None]) -> None:
+        """Calls `tile(i, j, its elements from there)` over the elements of a window."""
+        what = self.what
+        rows = most_rows(self.target, vectors)
+        across = max(1, rows // what.run)
+        pieces = balanced(what.run, rows)
+
+        def columns(i: Val, many: int) -> None:
+            self._pieces(what.run, pieces, lambda j, high: tile(i, j, _box(many, high)))
+
+        self._pieces(what.sizes[0], _steps(what.sizes[0], across), columns)
+
+    def _pieces(
+        self, extent: int, pieces: Sequence[tuple[int, int]], body: Callable[[Val, int], None]
+    ) -> None:
+        """Calls `body(start, size)` for pieces, (size, how many), one after the other."""
+        start = 0
+        for size, many in pieces:
+            stop = start + size * many
+            if many == 1:
+                body(index(start), size)
+            else:
+                with loop(self.code, index(start), index(stop), size) as state:
+                    body(state.index, size)
+            start = stop
+        assert start == extent
+
+    # --- places
+
+    def _tile(self, shape: WindowTile, a: Val, b: Val, c: Val) -> None:
+        name = emit_window_tile(self.code.module, self.target, shape)
+        self.code.do(f"call void {name}({a}, {b}, {c})")
+
+    def _at(self, name: str, position: Val) -> Val:
+        return self._from(Val(name, PTR), position)
+
+    def _from(self, base: Val, position: Val) -> Val:
+        return offset(self.code, base, self.element, position)
+
+    def _window(self, p: Val, q: Val) -> Val:
+        """Where the window of a place begins in its image."""
+        across = mul(self.code, p, index(self.what.strides[0] * self.what.column))
+        return add(
+            self.code, across, mul(self.code, q, index(self.what.strides[1] * self.what.channels))
+        )
+
+    def _place(self, p: Val, q: Val) -> Val:
+        across = mul(self.code, p, index(self.what.place_column))
+        return add(self.code, across, mul(self.code, q, index(self.what.outputs)))
+
+    def _clear(self, base: Val, elements: int) -> None:
+        """Zeros, by whole vectors and then one by one."""
+        s = LlvmScalars(self.code, has_fma=self.target.has_fma)
+        whole = elements // self.lanes * self.lanes
+        for start, stop, lanes in ((0, whole, self.lanes), (whole, elements, 1)):
+            zero = constant(0.0, lane_type(self.element, lanes))
+            with loop_if_any(self.code, index(start), index(stop), lanes, []) as state:
+                if state is not None:
+                    memory.store(s, zero, base, state.index)
+
+
+def _box(across: int, down: int) -> list[Place]:
+    return [(i, j) for i in range(across) for j in range(down)]
+
+
+def _steps(extent: int, step: int) -> list[tuple[int, int]]:
+    """(size, how many): whole steps, then what is left."""
+    pieces = [(step, extent // step), (extent % step, 1)]
+    return [(size, many) for size, many in pieces if size and many]

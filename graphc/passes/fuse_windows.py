@@ -1,0 +1,164 @@
+"""Products with windows become convolutions, which read the windows where they lie.
+
+    %0 = windows %x {axis = 1, sizes = [5, 5], strides = [1, 1]} : tensor<Nx8x8x5x5x16xf32>
+    %y = matmul %0, %w {transpose_b = true, contract = 3} : tensor<Nx8x8x32xf32>
+ =>
+    %0 = transpose %w {permutation = [1, 2, 3, 0]} : tensor<5x5x16x32xf32>
+    %y = conv %x, %0 {axis = 1, strides = [1, 1]} : tensor<Nx8x8x32xf32>
+
+and likewise the product of windows with what they made (`conv.weights`), and `overlap_add` of a
+product (`conv.image`): the gradients. Only the weights are brought into another order, which is one
+transposition together with the one that they may have been through.
+
+Leaves alone: windows of more than two axes, extents before or among windows that are only known at
+the call, products that sum over less than whole windows. O(operations).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from graphc.ir.context import Context
+from graphc.ir.core import Block, IRBuilder, Module, Operation, Value
+from graphc.ir.rewriter import Pattern, apply_patterns
+from graphc.ir.traversal import straight_blocks
+from graphc.ops.contraction import MATMUL, MatmulParams
+from graphc.ops.convolution import (
+    CONV,
+    CONV_IMAGE,
+    CONV_WEIGHTS,
+    ConvImageParams,
+    ConvParams,
+    ConvWeightsParams,
+)
+from graphc.ops.movement import TRANSPOSE, TransposeParams, transpose
+from graphc.ops.windows import OVERLAP_ADD, WINDOWS, OverlapAddParams, WindowsParams
+from graphc.passes.invariants import Invariant
+from graphc.passes.manager import Pass, PassOutcome
+from graphc.passes.matching import Result, made_by, type_of
+
+MAX_AXES = 2
+"""Walked axes of a convolution."""
+
+
+def fuse_windows(block: Block) -> int:
+    """Rewrite the products of a block; how many there were."""
+    return apply_patterns(block, PATTERNS)
+
+
+def _conv(b: IRBuilder, op: Operation) -> Result:
+    """Windows times weights."""
+    assert isinstance(op.params, MatmulParams)
+    p, (patches, weights) = op.params, op.operands
+    found = _windows(patches)
+    if found is None or p.batch or p.transpose_a:
+        return None
+    x, walk = found
+    inside = type_of(x).rank - walk.axis
+    if p.contract != inside:
+        return None
+    if p.transpose_b:
+        features = type_of(weights).rank - inside
+        weights = _transposed(b, weights, _rolled(type_of(weights).rank, features))
+    return [b.emit_one(CONV, x, weights, params=ConvParams(walk.axis, walk.strides))]
+
+
+def _conv_weights(b: IRBuilder, op: Operation) -> Result:
+    """What windows made, transposed, times the windows; the sum over all places."""
+    assert isinstance(op.params, MatmulParams)
+    p, (places, patches) = op.params, op.operands
+    found = _windows(patches)
+    if found is None or p.batch or not p.transpose_a or p.transpose_b:
+        return None
+    x, walk = found
+    if p.contract != walk.axis + len(walk.sizes):
+        return None
+    params = ConvWeightsParams(walk.axis, walk.sizes, walk.strides)
+    weights = b.emit_one(CONV_WEIGHTS, x, places, params=params)
+    rank = type_of(weights).rank
+    return [transpose(b, weights, _rolled(rank, type_of(x).rank - walk.axis))]
+
+
+def _conv_image(b: IRBuilder, op: Operation) -> Result:
+    """A product, put back where its windows came from."""
+    assert isinstance(op.params, OverlapAddParams)
+    walk, product = op.params, made_by(op.operands[0], MATMUL)
+    if product is None or len(walk.strides) > MAX_AXES:
+        return None
+    assert isinstance(product.params, MatmulParams)
+    p, (places, weights) = product.params, product.operands
+    before = walk.axis + len(walk.strides)
+    if p.batch or p.transpose_a or type_of(places).rank - p.contract != before:
+        return None
+    rank = type_of(weights).rank
+    features, order = p.contract, list(range(rank))
+    if p.transpose_b:
+        order = _rolled(rank, rank - features)
+    middle = len(walk.strides) - 1
+    inside = order[features:]
+    order = [*inside[:middle], *order[:features], *inside[middle:]]
+    if not _all_known(type_of(op.result).dims[walk.axis :]):
+        return None
+    params = ConvImageParams(walk.axis, walk.extents, walk.strides)
+    return [b.emit_one(CONV_IMAGE, places, _transposed(b, weights, order), params=params)]
+
+
+def _transposition(b: IRBuilder, op: Operation) -> Result:
+    """Of weights that a convolution has made: one with that which the convolution needs."""
+    inner = made_by(op.operands[0], TRANSPOSE)
+    if inner is None or made_by(inner.operands[0], CONV_WEIGHTS) is None:
+        return None
+    assert isinstance(op.params, TransposeParams)
+    return [_transposed(b, inner.result, op.params.permutation)]
+
+
+PATTERNS = (
+    Pattern("conv", MATMUL, _conv),
+    Pattern("conv-weights", MATMUL, _conv_weights),
+    Pattern("conv-image", OVERLAP_ADD, _conv_image),
+    Pattern("transposed-weights", TRANSPOSE, _transposition),
+)
+
+
+def _windows(value: Value) -> tuple[Value, WindowsParams] | None:
+    """What the windows are taken of, and how, where a convolution can do that."""
+    op = made_by(value, WINDOWS)
+    if op is None:
+        return None
+    assert isinstance(op.params, WindowsParams)
+    (x,), walk = op.operands, op.params
+    known = _all_known(type_of(x).dims[walk.axis :])
+    return (x, walk) if known and len(walk.sizes) <= MAX_AXES else None
+
+
+def _all_known(dims: Sequence[object]) -> bool:
+    return all(isinstance(d, int) for d in dims)
+
+
+def _rolled(rank: int, count: int) -> list[int]:
+    """The permutation that brings the first `count` dims behind the others."""
+    return [*range(count, rank), *range(count)]
+
+
+def _transposed(b: IRBuilder, x: Value, order: Sequence[int]) -> Value:
+    """`x` with its dims in this order, in one step with the transposition that made it."""
+    inner = made_by(x, TRANSPOSE)
+    if inner is None:
+        return transpose(b, x, order)
+    assert isinstance(inner.params, TransposeParams)
+    before = inner.params.permutation
+    return transpose(b, inner.operands[0], [before[i] for i in order])
+
+
+@dataclass(frozen=True)
+class FuseWindows(Pass):
+    name: ClassVar[str] = "fuse-windows"
+    summary: ClassVar[str] = "make convolutions of products with windows"
+    requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.SSA})
+
+    def run(self, module: Module, context: Context) -> PassOutcome:
+        blocks = [block for f in module.functions for block in straight_blocks(f)]
+        count = sum(fuse_windows(block) for block in blocks)
+        return PassOutcome(changed=count > 0, counters={"convolutions": count})

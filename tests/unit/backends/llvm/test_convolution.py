@@ -1,0 +1,187 @@
+"""Convolutions in LLVM: every shape of tile, against the references, within the arrays' bounds."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+import numpy as np
+import pytest
+
+from graphc.backends.llvm import engine
+from graphc.backends.llvm.emit import ENTRY, emit_function
+from graphc.backends.llvm.runtime import compile_function
+from graphc.backends.llvm.target import X86_64, X86_64_V3, X86_64_V4, Target
+from graphc.backends.llvm.windowtiles import Panel, balanced, best_tile, most_rows, panels
+from graphc.backends.signature import make_signature
+from graphc.ir.evaluate import evaluate
+from tests.support.compiling import parse
+from tests.support.native import check_text, fused, random_arguments, runnable_targets
+from tests.unit.backends.llvm.test_emit import run_guarded
+
+
+def all_three(
+    image: tuple[int, int, int],
+    sizes: tuple[int, int],
+    strides: tuple[int, int],
+    features: int,
+    dtype: str = "f32",
+) -> str:
+    """A convolution and its two gradients, planned; N images of width, height and channels."""
+    width, height, channels = image
+    places = [(e - s) // t + 1 for e, s, t in zip(image, sizes, strides, strict=False)]
+    x, y = f"Nx{width}x{height}x{channels}", f"Nx{places[0]}x{places[1]}x{features}"
+    patches = f"Nx{places[0]}x{places[1]}x{sizes[0]}x{sizes[1]}x{channels}"
+    w = f"{sizes[0]}x{sizes[1]}x{channels}x{features}"
+    walk = f"sizes = {list(sizes)}, strides = {list(strides)}"
+    back = f"extents = [{width}, {height}], strides = {list(strides)}"
+    return fused(
+        f"""
+dim N <= 9
+func @f(%x: tensor<{x}xf32> input, %w: tensor<{w}xf32> parameter, %dy: tensor<{y}xf32> input)
+    -> (y: tensor<{y}xf32>, dx: tensor<{x}xf32>, dw: tensor<{w}xf32>) {{
+  %p = windows %x {{axis = 1, {walk}}} : tensor<{patches}xf32>
+  %y = matmul %p, %w {{contract = 3}} : tensor<{y}xf32>
+  %q = matmul %dy, %w {{transpose_b = true}} : tensor<{patches}xf32>
+  %dx = overlap_add %q {{axis = 1, {back}}} : tensor<{x}xf32>
+  %t = matmul %dy, %p {{transpose_a = true, contract = 3}}
+    : tensor<{features}x{sizes[0]}x{sizes[1]}x{channels}xf32>
+  %dw = transpose %t {{permutation = [1, 2, 3, 0]}} : tensor<{w}xf32>
+  return %y, %dx, %dw
+}}
+""".replace("f32", dtype)
+    )
+
+
+SHAPES = [
+    ((28, 28, 1), (5, 5), (1, 1), 16),  # one channel: neighbouring windows share elements
+    ((12, 12, 16), (5, 5), (1, 1), 32),
+    ((9, 7, 3), (3, 3), (1, 1), 6),  # narrower than a vector
+    ((9, 8, 3), (3, 2), (2, 1), 23),  # vectors that overlap
+    ((11, 10, 5), (4, 3), (3, 2), 10),
+    ((6, 5, 2), (6, 5), (1, 1), 3),  # one place
+    ((7, 9, 4), (1, 1), (1, 1), 17),
+    ((8, 8, 1), (2, 2), (2, 2), 1),
+    ((5, 4, 9), (2, 3), (1, 1), 33),
+    ((1, 40, 2), (1, 7), (1, 3), 5),
+    ((40, 1, 2), (7, 1), (2, 1), 12),
+    ((30, 30, 16), (3, 3), (1, 1), 20),  # more than one block of columns
+]
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize(("image", "sizes", "strides", "features"), SHAPES, ids=str)
+def test_a_convolution_and_its_gradients(
+    image: tuple[int, int, int],
+    sizes: tuple[int, int],
+    strides: tuple[int, int],
+    features: int,
+    dtype: str,
+) -> None:
+    text = all_three(image, sizes, strides, features, dtype)
+    assert "move.windows" not in text
+    assert "move.overlap_add" not in text
+    tolerance = 2e-3 if dtype == "f32" else 1e-11  # of sums of up to a thousand products
+    check_text(text, [{"N": n} for n in (0, 1, 2, 5)], tolerance=tolerance)
+
+
+@pytest.mark.parametrize("at_end", [True, False], ids=["end", "start"])
+@pytest.mark.parametrize(("image", "sizes", "strides", "features"), SHAPES[1:10], ids=str)
+def test_nothing_is_touched_outside_the_arrays(
+    image: tuple[int, int, int],
+    sizes: tuple[int, int],
+    strides: tuple[int, int],
+    features: int,
+    at_end: bool,
+) -> None:
+    """Runs in a forked child: a stray access is a signal there, a wrong number an exit code."""
+    module = parse(all_three(image, sizes, strides, features))
+    function = module.functions[0]
+    signature = make_signature(module, function)
+    given = random_arguments(signature, {"N": 3})
+    expected = evaluate(function, given, {"N": 3})
+    for target in runnable_targets():
+        code = engine.object_code(emit_function(function, signature, target), target)
+        loaded = engine.load(code, [ENTRY], target)
+        entry = engine.function(loaded, ENTRY, ctypes.c_int32, *[ctypes.c_void_p] * 3)
+        child = os.fork()
+        if child == 0:
+            os._exit(run_guarded(entry, signature, given, expected, {"N": 3}, at_end))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, target.isa
+
+
+def test_signals_are_images_of_one_column() -> None:
+    text = fused("""
+dim N <= 9
+func @f(%x: tensor<Nx3x20x2xf32> input, %w: tensor<5x2x4xf32> parameter)
+    -> (y: tensor<Nx3x8x4xf32>, z: tensor<16x3xf32>) {
+  %p = windows %x {axis = 2, sizes = [5], strides = [2]} : tensor<Nx3x8x5x2xf32>
+  %y = matmul %p, %w {contract = 2} : tensor<Nx3x8x4xf32>
+  %s = slice %x {starts = [0, 0, 0, 0], stops = [N, 1, 20, 1], steps = [1, 1, 1, 1]}
+    : tensor<Nx1x20x1xf32>
+  %r = reduce_sum %s {axes = [0]} : tensor<1x1x20x1xf32>
+  %t = reshape %r {dims = [20]} : tensor<20xf32>
+  %u = windows %t {axis = 0, sizes = [5], strides = [1]} : tensor<16x5xf32>
+  %k = constant {type = tensor<5x3xf32>, value = [0.5]} : tensor<5x3xf32>
+  %z = matmul %u, %k : tensor<16x3xf32>
+  return %y, %z
+}
+""")
+    assert text.count("= conv %") == 2
+    check_text(text, [{"N": n} for n in (0, 1, 4)], tolerance=1e-4)
+
+
+def test_sums_do_not_depend_on_the_other_images() -> None:
+    """The same image gives the same bits, whatever stands beside it."""
+    module = parse(all_three((12, 12, 16), (5, 5), (1, 1), 32))
+    function = module.functions[0]
+    signature = make_signature(module, function)
+    compiled = compile_function(function, signature)
+    given = list(random_arguments(signature, {"N": 3}).values())
+    many = [np.zeros((3, 8, 8, 32), np.float32), np.zeros((3, 12, 12, 16), np.float32)]
+    compiled(given, [*many, np.zeros((5, 5, 16, 32), np.float32)], {"N": 3})
+    one = [np.zeros((1, 8, 8, 32), np.float32), np.zeros((1, 12, 12, 16), np.float32)]
+    alone = [given[0][2:].copy(), given[1], given[2][2:].copy()]
+    compiled(alone, [*one, np.zeros((5, 5, 16, 32), np.float32)], {"N": 1})
+    for together, single in zip(many, one, strict=True):
+        np.testing.assert_array_equal(together[2:], single)
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("apart", [True, False])
+def test_panels_cover_all_columns_and_stay_inside(lanes: int, apart: bool) -> None:
+    for columns in range(1, 70):
+        seen = [0] * columns
+        for panel in panels(columns, lanes, apart=apart):
+            for start, width in panel.vectors:
+                assert panel.start + start + width <= columns
+                for i in range(width):
+                    seen[panel.start + start + i] += 1
+        assert min(seen) == 1
+        assert not apart or max(seen) == 1
+
+
+def test_a_narrow_rest_goes_by_halves() -> None:
+    assert panels(7, 8, apart=False) == [Panel(0, ((0, 4), (4, 2), (6, 1)))]
+
+
+@pytest.mark.parametrize("target", [X86_64, X86_64_V3, X86_64_V4], ids=lambda t: t.isa)
+def test_sums_of_a_tile_fit_into_the_registers(target: Target) -> None:
+    registers = 32 if target is X86_64_V4 else 16
+    for vectors in range(1, 6):
+        assert most_rows(target, vectors) * vectors <= registers - 4
+
+
+@pytest.mark.parametrize("across", [1, 3, 8, 24])
+@pytest.mark.parametrize("down", [1, 5, 8, 12, 24])
+def test_a_tile_has_no_more_places_than_rows(across: int, down: int) -> None:
+    i, j = best_tile(across, down, 6, 2)
+    assert 1 <= i * j <= 6
+
+
+def test_balanced_pieces_cover_the_extent() -> None:
+    for extent in range(1, 60):
+        pieces = balanced(extent, 12)
+        assert sum(size * many for size, many in pieces) == extent
+        assert max(size for size, _ in pieces) <= 12
+        assert len(pieces) <= 2

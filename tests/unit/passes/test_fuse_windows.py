@@ -1,0 +1,126 @@
+"""Convolutions mean what the products with windows meant, on random shapes; what is refused."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from graphc.ir.clone import clone_module
+from graphc.ir.core import OpDef
+from graphc.ir.evaluate import evaluate
+from graphc.ir.params import Params
+from graphc.ir.printer import print_module
+from graphc.ir.types import DType, Symbol, TensorType, TypeRuleError
+from graphc.ops import default_context
+from graphc.ops.convolution import (
+    CONV,
+    CONV_IMAGE,
+    CONV_WEIGHTS,
+    ConvImageParams,
+    ConvParams,
+    ConvWeightsParams,
+)
+from graphc.passes import pipeline
+from graphc.passes.manager import PassManager
+from tests.support.compiling import parse
+
+
+def random_text(rng: np.random.Generator) -> str:
+    """The three products of a convolution of random extents, over one or two axes."""
+    walked = int(rng.integers(1, 3))
+    sizes = [int(n) for n in rng.integers(1, 4, walked)]
+    strides = [int(n) for n in rng.integers(1, 4, walked)]
+    extents = [s + int(n) for s, n in zip(sizes, rng.integers(0, 6, walked), strict=True)]
+    places = [(e - s) // t + 1 for e, s, t in zip(extents, sizes, strides, strict=True)]
+    lead = ["N"] if rng.random() < 0.7 else ["N", "3"]
+    channels = [int(n) for n in rng.integers(1, 4, int(rng.integers(0, 3)))]
+    features = [int(n) for n in rng.integers(1, 5, int(rng.integers(1, 3)))]
+    axis, inside, f = len(lead), walked + len(channels), len(features)
+    is_first = rng.random() < 0.5  # whether the weights begin with the features
+
+    def tensor(*dims: object) -> str:
+        return f"tensor<{'x'.join(map(str, dims))}xf64>"
+
+    x, y = tensor(*lead, *extents, *channels), tensor(*lead, *places, *features)
+    patches = tensor(*lead, *places, *sizes, *channels)
+    kernel = [*sizes, *channels]
+    w = tensor(*features, *kernel) if is_first else tensor(*kernel, *features)
+    flags = f"transpose_b = true, contract = {inside}" if is_first else f"contract = {inside}"
+    back = f"contract = {f}" if is_first else f"transpose_b = true, contract = {f}"
+    k = tensor(*features, *kernel)
+    return f"""
+dim N <= 4
+func @f(%x: {x} input, %w: {w} parameter, %dy: {y} input) -> (y: {y}, dx: {x}, dw: {k}) {{
+  %p = windows %x {{axis = {axis}, sizes = {sizes}, strides = {strides}}} : {patches}
+  %y = matmul %p, %w {{{flags}}} : {y}
+  %q = matmul %dy, %w {{{back}}} : {patches}
+  %dx = overlap_add %q {{axis = {axis}, extents = {extents}, strides = {strides}}} : {x}
+  %dw = matmul %dy, %p {{transpose_a = true, contract = {axis + walked}}} : {k}
+  return %y, %dx, %dw
+}}
+"""
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_convolutions_are_the_products_that_they_replace(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    module = parse(random_text(rng))
+    fused = clone_module(module)
+    PassManager(pipeline("fuse-windows,dce"), verify=True, check_claim=True).run(
+        fused, default_context()
+    )
+    text = print_module(fused)
+    assert [text.count(f"= {name} ") for name in ("conv", "conv.image", "conv.weights")] == [1] * 3
+    assert "windows" not in text and "overlap_add" not in text
+    for samples in (0, 1, 4):
+        sizes = {"N": samples}
+        given = {
+            a.name or "": rng.standard_normal(a.type.shape(sizes))  # type: ignore[union-attr]
+            for a in module.functions[0].arguments
+        }
+        expected = evaluate(module.functions[0], given, sizes)
+        found = evaluate(fused.functions[0], given, sizes)
+        for name, value in expected.items():
+            np.testing.assert_allclose(found[name], value, rtol=1e-12, atol=1e-12, err_msg=name)
+
+
+X, W = (TensorType(dims, DType.F32) for dims in ((Symbol("N", 4), 5, 6, 2), (2, 3, 2, 4)))
+
+
+@pytest.mark.parametrize(
+    ("op", "operands", "params", "message"),
+    [
+        (CONV, (X, W), ConvParams(1, (1, 0)), "strides of at least 1 for one or two axes from 1"),
+        (CONV, (X, W), ConvParams(1, (1, 1, 1)), "strides of at least 1 for one or two axes"),
+        (CONV, (X, W), ConvParams(0, (1, 1)), "requires known extents [N, 5]"),
+        (CONV, (X, X), ConvParams(1, (1, 1)), "requires known extents [N, 5, 6, 2]"),
+        (CONV, (W, W), ConvParams(0, (1, 1)), "requires the parts of one convolution"),
+        (CONV, (X, W.with_dtype(DType.F64)), ConvParams(1, (1, 1)), "of one element type"),
+        (CONV, (W, X.with_dims((3, 1, 2, 4))), ConvParams(0, (1, 1)), "windows that fit into"),
+        (
+            CONV_IMAGE,
+            (X, W),
+            ConvImageParams(1, (5, 9), (1, 1)),
+            "requires the parts of one convolution",
+        ),
+        (
+            CONV_WEIGHTS,
+            (X, X),
+            ConvWeightsParams(1, (6, 1), (1, 1)),
+            "windows that fit into [5, 6], got [6, 1]",
+        ),
+        (
+            CONV_WEIGHTS,
+            (X, X),
+            ConvWeightsParams(1, (2, 1), (1, 1)),
+            "requires the parts of one convolution",
+        ),
+    ],
+)
+def test_parts_that_do_not_belong_together_are_refused(
+    op: OpDef, operands: tuple[TensorType, ...], params: Params, message: str
+) -> None:
+    with pytest.raises(TypeRuleError, match=re.escape(message)):
+        op.infer(operands, params)
