@@ -13,6 +13,7 @@ from graphc.passes.expand_nodes import DEFAULT_ENTRIES, ExpandNodes
 from graphc.passes.infer_shapes import InferShapes
 from graphc.passes.loop_gradient import Recompute
 from graphc.passes.manager import Pass
+from graphc.passes.pool_early import PoolEarly
 from graphc.passes.synthesize_gradient import SynthesizeGradient
 
 OPTIMISE = "simplify,fold-constants,hoist-loops,simplify,cse,dce"
@@ -66,7 +67,7 @@ def expansion(
     outputs: Sequence[str], dtype: DType, bounds: Bounds, recompute: Recompute = "auto"
 ) -> list[Pass]:
     """From the network to tensor operations that compute `outputs`."""
-    return [InferShapes(), bounds.expand(outputs, dtype, recompute=recompute)]
+    return [InferShapes(), bounds.expand(outputs, dtype, recompute=recompute), PoolEarly()]
 
 
 def evaluation(
@@ -99,7 +100,7 @@ def training(
     seed  of what is random in the network while it is trained
     """
     expand = bounds.expand(outputs, dtype, training=True, seed=seed, recompute=recompute)
-    passes: list[Pass] = [InferShapes(), expand]
+    passes: list[Pass] = [InferShapes(), expand, PoolEarly()]
     passes += [SynthesizeGradient(outputs[0], tuple(trained), recompute), ApplyLearner(learner, l2)]
     return passes + pipeline(OPTIMISE)
 

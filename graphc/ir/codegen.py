@@ -119,6 +119,17 @@ class WindowProduct:
     role: Role
 
 
+Folding = Literal["windows", "slope", "spread"]
+"""A fold of windows, the slope of an extreme of theirs, or that of their sum."""
+
+
+@dataclass(frozen=True)
+class WindowReduction:
+    """A fold of windows or its gradient; `ops.pooling.pool_shape` says what the settings mean."""
+
+    folding: Folding
+
+
 @dataclass(frozen=True)
 class IndexedSum:
     """Sums of products in which one axis is looked up; the last operand is the index, [N, K] i32.
@@ -160,6 +171,7 @@ Category = (
     | Copy
     | Contraction
     | WindowProduct
+    | WindowReduction
     | IndexedSum
     | Structured
     | Terminator

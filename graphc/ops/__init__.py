@@ -16,6 +16,7 @@ from graphc.ops import (
     loop,
     movement,
     nodes,
+    pooling,
     random,
     reduction,
     windows,
@@ -36,6 +37,7 @@ ALL_OPS = (
     *kernel.OPS,
     *epilogue.OPS,
     *convolution.OPS,
+    *pooling.OPS,
     *loop.OPS,
 )
 

@@ -12,6 +12,7 @@
 `gemm`    a matrix product into a buffer; `gemm.fused` (`epilogue.py`) with a body for its elements.
 `move.*`  a rearrangement of elements into a buffer, one operation for each of the tensor level.
 `conv`, `conv.*`  a convolution and its two gradients into a buffer (`convolution.py`).
+`pool`, `pool.*`  windows folded, and the gradients of that, into a buffer (`pooling.py`).
 `index.*` a sum of looked up products into a buffer, likewise.
 `copy`    the same elements in another buffer.
 `reshape` stays as it is: a view of its operand's memory.
@@ -36,6 +37,7 @@ from graphc.ops.control import YIELD
 from graphc.ops.convolution import ConvImageParams, ConvParams, ConvWeightsParams
 from graphc.ops.loop import LoopParams
 from graphc.ops.places import check_places
+from graphc.ops.pooling import PoolParams, SlopeParams, SpreadParams
 from graphc.ops.rules import tensor
 
 
@@ -115,6 +117,9 @@ PlacedParams = (
     | ConvParams
     | ConvImageParams
     | ConvWeightsParams
+    | PoolParams
+    | SlopeParams
+    | SpreadParams
     | LoopParams
 )
 

@@ -22,6 +22,7 @@ from graphc.passes.hoist_loops import HoistLoops
 from graphc.passes.infer_shapes import InferShapes
 from graphc.passes.manager import Pass, parse_pipeline
 from graphc.passes.plan_memory import PlanMemory
+from graphc.passes.pool_early import PoolEarly
 from graphc.passes.simplify import Simplify
 from graphc.passes.synthesize_gradient import SynthesizeGradient
 from graphc.passes.synthesize_tangent import SynthesizeTangent
@@ -35,6 +36,7 @@ PASSES: dict[str, type[Pass]] = {
         InferShapes,
         ExpandNodes,
         # tensor level
+        PoolEarly,
         SynthesizeGradient,
         SynthesizeTangent,
         ApplyLearner,

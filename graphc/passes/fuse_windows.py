@@ -1,4 +1,4 @@
-"""Products with windows become convolutions, which read the windows where they lie.
+"""Products with windows and reductions of them become operations that read them where they lie.
 
     %0 = windows %x {axis = 1, sizes = [5, 5], strides = [1, 1]} : tensor<Nx8x8x5x5x16xf32>
     %y = matmul %0, %w {transpose_b = true, contract = 3} : tensor<Nx8x8x32xf32>
@@ -8,7 +8,8 @@
 
 and likewise the product of windows with what they made (`conv.weights`), and `overlap_add` of a
 product (`conv.image`): the gradients. Only the weights are brought into another order, which is one
-transposition together with the one that they may have been through.
+transposition together with the one that they may have been through. A reduction of windows becomes
+`pool`, the gradient of their extremes `pool.slope`, that of their sum `pool.spread`.
 
 Leaves alone: windows of more than two axes, extents before or among windows that are only known at
 the call, products that sum over less than whole windows. O(operations).
@@ -20,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from graphc.ir.codegen import Reduction
 from graphc.ir.context import Context
 from graphc.ir.core import Block, IRBuilder, Module, Operation, Value
 from graphc.ir.rewriter import Pattern, apply_patterns
@@ -33,18 +35,28 @@ from graphc.ops.convolution import (
     ConvParams,
     ConvWeightsParams,
 )
-from graphc.ops.movement import TRANSPOSE, TransposeParams, transpose
+from graphc.ops.elementwise import EQUAL, SELECT
+from graphc.ops.movement import TRANSPOSE, TransposeParams, reshape, transpose
+from graphc.ops.pooling import (
+    POOL,
+    POOL_SLOPE,
+    POOL_SPREAD,
+    PoolParams,
+    SlopeParams,
+    SpreadParams,
+)
+from graphc.ops.reduction import BROADCAST, REDUCE_MAX, REDUCE_MIN, REDUCE_SUM, ReduceParams
 from graphc.ops.windows import OVERLAP_ADD, WINDOWS, OverlapAddParams, WindowsParams
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
-from graphc.passes.matching import Result, made_by, type_of
+from graphc.passes.matching import Result, is_number, made_by, operand_of, type_of
 
 MAX_AXES = 2
-"""Walked axes of a convolution."""
+"""Walked axes of a convolution or pooling."""
 
 
 def fuse_windows(block: Block) -> int:
-    """Rewrite the products of a block; how many there were."""
+    """Rewrite what is made of windows in a block; how many rewrites there were."""
     return apply_patterns(block, PATTERNS)
 
 
@@ -114,10 +126,80 @@ def _transposition(b: IRBuilder, op: Operation) -> Result:
     return [_transposed(b, inner.result, op.params.permutation)]
 
 
+def _pool(b: IRBuilder, op: Operation) -> Result:
+    """Windows, each folded to one element."""
+    assert isinstance(op.params, ReduceParams) and isinstance(op.opdef.codegen, Reduction)
+    found = _windows(op.operands[0])
+    if found is None or not type_of(op.result).dtype.is_float:
+        return None
+    x, walk = found
+    if op.params.axes != _inner_axes(walk):
+        return None
+    params = PoolParams(op.opdef.codegen.word, walk.axis, walk.sizes, walk.strides)
+    return [reshape(b, b.emit_one(POOL, x, params=params), type_of(op.result).dims)]
+
+
+def _pool_gradient(b: IRBuilder, op: Operation) -> Result:
+    """`overlap_add` of what the reduction of windows hands to their elements."""
+    assert isinstance(op.params, OverlapAddParams)
+    back, type = op.params, type_of(op.operands[0])
+    count = len(back.strides)
+    first = back.axis + count
+    known = _all_known(type.dims[back.axis :]) and type.dtype.is_float
+    if count > MAX_AXES or not known:
+        return None
+    sizes = tuple(d for d in type.dims[first : first + count] if isinstance(d, int))
+    walk = WindowsParams(back.axis, sizes, back.strides)
+    narrow = (*type.dims[:first], *type.dims[first + count :])
+    spread = _spread(op.operands[0], walk)
+    if spread is not None:
+        params = SpreadParams(walk.axis, back.extents, walk.sizes, walk.strides)
+        return [b.emit_one(POOL_SPREAD, reshape(b, spread, narrow), params=params)]
+    found = _attained(op.operands[0], walk)
+    if found is None or type_of(found[0]) != type_of(op.result):
+        return None
+    x, y, dy = found[0], *(reshape(b, v, narrow) for v in found[1:])
+    params = SlopeParams(walk.axis, walk.sizes, walk.strides)
+    return [b.emit_one(POOL_SLOPE, x, y, dy, params=params)]
+
+
+def _attained(value: Value, walk: WindowsParams) -> tuple[Value, Value, Value] | None:
+    """(x, y, dy) of `windows x = broadcast y ? broadcast dy : 0`."""
+    choice = made_by(value, SELECT)
+    if choice is None or not is_number(choice.operands[2], 0.0):
+        return None
+    compared, dy = made_by(choice.operands[0], EQUAL), _spread(choice.operands[1], walk)
+    if compared is None or dy is None:
+        return None
+    for patches, extreme in (compared.operands, compared.operands[::-1]):
+        found, y = _windows(patches), _spread(extreme, walk)
+        if found is not None and found[1] == walk and y is not None:
+            return found[0], y, dy
+    return None
+
+
+def _spread(value: Value, walk: WindowsParams) -> Value | None:
+    """What stands, once for each window, for all of its elements."""
+    small = operand_of(value, BROADCAST)
+    if small is None:
+        return None
+    inner = _inner_axes(walk)
+    wanted = (1 if i in inner else d for i, d in enumerate(type_of(value).dims))
+    return small if type_of(small).dims == tuple(wanted) else None
+
+
+def _inner_axes(walk: WindowsParams) -> tuple[int, ...]:
+    """The axes of a window's elements."""
+    first = walk.axis + len(walk.sizes)
+    return tuple(range(first, first + len(walk.sizes)))
+
+
 PATTERNS = (
     Pattern("conv", MATMUL, _conv),
     Pattern("conv-weights", MATMUL, _conv_weights),
     Pattern("conv-image", OVERLAP_ADD, _conv_image),
+    *(Pattern("pool", reduction, _pool) for reduction in (REDUCE_SUM, REDUCE_MAX, REDUCE_MIN)),
+    Pattern("pool-gradient", OVERLAP_ADD, _pool_gradient),
     Pattern("transposed-weights", TRANSPOSE, _transposition),
 )
 
@@ -155,10 +237,10 @@ def _transposed(b: IRBuilder, x: Value, order: Sequence[int]) -> Value:
 @dataclass(frozen=True)
 class FuseWindows(Pass):
     name: ClassVar[str] = "fuse-windows"
-    summary: ClassVar[str] = "make convolutions of products with windows"
+    summary: ClassVar[str] = "let products and reductions of windows read them where they lie"
     requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.SSA})
 
     def run(self, module: Module, context: Context) -> PassOutcome:
         blocks = [block for f in module.functions for block in straight_blocks(f)]
         count = sum(fuse_windows(block) for block in blocks)
-        return PassOutcome(changed=count > 0, counters={"convolutions": count})
+        return PassOutcome(changed=count > 0, counters={"rewrites": count})

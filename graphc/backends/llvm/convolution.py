@@ -25,10 +25,8 @@ from graphc.backends.llvm.text import (
     Code,
     Module,
     Val,
-    constant,
     element_of,
     index,
-    lane_type,
 )
 from graphc.backends.llvm.windowtiles import (
     Panel,
@@ -340,14 +338,8 @@ class _Emitter:
         return add(self.code, across, mul(self.code, q, index(self.what.outputs)))
 
     def _clear(self, base: Val, elements: int) -> None:
-        """Zeros, by whole vectors and then one by one."""
         s = LlvmScalars(self.code, has_fma=self.target.has_fma)
-        whole = elements // self.lanes * self.lanes
-        for start, stop, lanes in ((0, whole, self.lanes), (whole, elements, 1)):
-            zero = constant(0.0, lane_type(self.element, lanes))
-            with loop_if_any(self.code, index(start), index(stop), lanes, []) as state:
-                if state is not None:
-                    memory.store(s, zero, base, state.index)
+        memory.clear(s, base, elements, self.lanes, self.element)
 
 
 def _box(across: int, down: int) -> list[Place]:

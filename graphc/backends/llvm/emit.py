@@ -23,6 +23,7 @@ from graphc.backends.llvm.indexed import LookedUp, emit_indexed
 from graphc.backends.llvm.kernels import NestFunction, emit_nest
 from graphc.backends.llvm.loops import add, loop, mul, number_of, offset, size_value, sub
 from graphc.backends.llvm.moves import emit_move, move_of
+from graphc.backends.llvm.pooling import Pooling, emit_pooling
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import (
     I1,
@@ -41,6 +42,7 @@ from graphc.backends.nestplan import nests_of
 from graphc.ir.codegen import (
     Contraction,
     Copy,
+    Folding,
     IndexedSum,
     Rearrangement,
     Role,
@@ -48,6 +50,7 @@ from graphc.ir.codegen import (
     Terminator,
     View,
     WindowProduct,
+    WindowReduction,
 )
 from graphc.ir.core import Function, Operation, Value
 from graphc.ir.types import DType, TensorType
@@ -57,6 +60,7 @@ from graphc.ops.convolution import conv_shape
 from graphc.ops.epilogue import GEMM_FUSED
 from graphc.ops.loop import LOOP, Loop, loop_parts
 from graphc.ops.places import Place, places
+from graphc.ops.pooling import PoolParams, pool_shape
 from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import InternalError
 
@@ -131,6 +135,8 @@ class _EntryEmitter:
                 self._gemm(op)
             case WindowProduct(role):
                 self._convolution(op, role)
+            case WindowReduction(folding):
+                self._pooling(op, folding)
             case IndexedSum(subscripts):
                 self._indexed(op, subscripts(op.params))
             case Rearrangement() as how:
@@ -299,6 +305,13 @@ class _EntryEmitter:
         types = [_tensor(v) for v in op.operands]
         what = Convolution.of(role, conv_shape(op.params, types), types[0].dtype)
         name = emit_convolution(self.module, self.target, what)
+        self._call(name, [self.where[v] for v in (*op.operands, op.result)], what.symbols())
+
+    def _pooling(self, op: Operation, folding: Folding) -> None:
+        types = [_tensor(v) for v in op.operands]
+        word = op.params.word if isinstance(op.params, PoolParams) else ""
+        what = Pooling.of(folding, word, pool_shape(op.params, types), types[0].dtype)
+        name = emit_pooling(self.module, self.target, what)
         self._call(name, [self.where[v] for v in (*op.operands, op.result)], what.symbols())
 
     def _indexed(self, op: Operation, texts: tuple[str, ...]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphc.backends.llvm.loops import number_of, offset, sub
+from graphc.backends.llvm.loops import loop_if_any, number_of, offset, sub
 from graphc.backends.llvm.scalars import LlvmScalars
 from graphc.backends.llvm.text import (
     ELEMENT_BYTES,
@@ -11,6 +11,7 @@ from graphc.backends.llvm.text import (
     Val,
     constant,
     element_of,
+    index,
     lane_type,
     memory_element,
 )
@@ -48,6 +49,16 @@ def store(s: LlvmScalars, value: Val, base: Val, position: Val, mask: Val | None
     name, mask_type = f"llvm.masked.store.{memory.mangled}.p0", mask.type.text
     function = s.code.module.intrinsic(name, "void", memory.text, "ptr", "i32", mask_type)
     s.code.do(f"call void {function}({value}, ptr {pointer.ref}, i32 {align}, {mask})")
+
+
+def clear(s: LlvmScalars, base: Val, elements: int, lanes: int, element: str) -> None:
+    """Zeros in an array: by whole vectors, then one by one."""
+    whole = elements // lanes * lanes
+    for start, stop, width in ((0, whole, lanes), (whole, elements, 1)):
+        zero = constant(0, lane_type(element, width))
+        with loop_if_any(s.code, index(start), index(stop), width, []) as state:
+            if state is not None:
+                store(s, zero, base, state.index)
 
 
 def first_lanes(s: LlvmScalars, count: Val, lanes: int) -> Val:

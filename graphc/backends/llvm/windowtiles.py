@@ -151,21 +151,22 @@ def panels(columns: int, lanes: int, *, apart: bool) -> list[Panel]:
         return made
     start = columns - rest
     if apart or columns < lanes:
-        return [*made, Panel(start, tuple(_halves(rest, lanes)))]
+        return [*made, Panel(start, tuple(spans(rest, lanes)))]
     if rest <= lanes:
         return [*made, Panel(columns - lanes, ((0, lanes),))]
     return [*made, Panel(start, ((0, lanes), (rest - lanes, lanes)))]
 
 
-def _halves(count: int, lanes: int) -> list[Span]:
-    spans: list[Span] = []
+def spans(count: int, lanes: int) -> list[Span]:
+    """Whole vectors, then ever shorter ones, over `count` elements."""
+    made: list[Span] = []
     start = 0
     while start < count:
         while lanes > count - start:
             lanes //= 2
-        spans.append((start, lanes))
+        made.append((start, lanes))
         start += lanes
-    return spans
+    return made
 
 
 def most_rows(target: Target, vectors: int) -> int:

@@ -24,12 +24,14 @@ from graphc.backends.numpy.text import Constants, Lines, dtype_text
 from graphc.ir.codegen import (
     Contraction,
     Copy,
+    Folding,
     IndexedSum,
     Rearrangement,
     Role,
     Structured,
     View,
     WindowProduct,
+    WindowReduction,
 )
 from graphc.ir.core import Function, Operation, Trait, Value
 from graphc.ir.types import Dim, Symbol, TensorType
@@ -39,6 +41,7 @@ from graphc.ops.epilogue import GEMM_FUSED
 from graphc.ops.loop import LOOP, Loop, loop_parts
 from graphc.ops.places import Place as PlaceAt
 from graphc.ops.places import places
+from graphc.ops.pooling import PoolParams, pool_shape
 from graphc.support.diagnostics import InternalError
 
 Dims = tuple[Dim, ...]
@@ -173,6 +176,8 @@ class _FunctionText:
                 self._product(op)
             case WindowProduct(role):
                 self._convolution(op, role)
+            case WindowReduction(folding):
+                self._pooling(op, folding)
             case IndexedSum(subscripts):
                 self._indexed(op, subscripts(op.params))
             case Rearrangement() as how:
@@ -337,6 +342,30 @@ class _FunctionText:
         self._helpers[helper] = None
         strides = (*missing, *shape.strides)
         self._lines.add(f"{helper}({', '.join(arrays)}, {strides[0]}, {strides[1]})")
+
+    def _pooling(self, op: Operation, folding: Folding) -> None:
+        """A call of the helper, with everything as [images, columns, rows, channels]."""
+        shape = pool_shape(op.params, [_tensor(v) for v in op.operands])
+        missing = (1,) * (2 - len(shape.sizes))
+        channels = math.prod(shape.channels)
+        wide, narrow = (
+            f"{self._count(shape.lead)}, {', '.join(map(str, (*missing, *walked, channels)))}"
+            for walked in (shape.extents, shape.places)
+        )
+        kinds = {
+            "windows": (wide, narrow),
+            "slope": (wide, narrow, narrow, wide),
+            "spread": (narrow, wide),
+        }[folding]
+        (out,) = self._targets(op)
+        names = [*map(self._name_of, op.operands), out]
+        arrays = [f"{name}.reshape({text})" for name, text in zip(names, kinds, strict=True)]
+        if isinstance(op.params, PoolParams):
+            arrays.insert(0, f"np.{op.params.word}")
+        helper = f"pool_{folding}"
+        self._helpers[helper] = None
+        walk = ", ".join(map(str, (*missing, *shape.sizes, *missing, *shape.strides)))
+        self._lines.add(f"{helper}({', '.join(arrays)}, {walk})")
 
     def _indexed(self, op: Operation, texts: tuple[str, ...]) -> None:
         *operands, index = map(self._name_of, op.operands)

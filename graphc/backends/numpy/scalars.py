@@ -171,6 +171,35 @@ def conv_weights(images, places, out, across, down):
         place = place.reshape(-1, features)
         out += np.matmul(patches.reshape(-1, len(place)), place).reshape(out.shape)
 ''',
+    "pool_windows": '''
+def pool_windows(fold, x, out, columns, rows, across, down):
+    """out[n, p, q] = the elements of a window of x[n] folded, element by element of the window."""
+    width, height = out.shape[1:3]
+    out.fill(0 if fold is np.add else np.inf if fold is np.minimum else -np.inf)
+    for i in range(columns):
+        for j in range(rows):
+            part = x[:, i : i + across * width : across, j : j + down * height : down]
+            fold(out, part, out=out)
+''',
+    "pool_slope": '''
+def pool_slope(x, y, dy, out, columns, rows, across, down):
+    """Adds dy[n, p, q] to those elements of a window of out[n] where x[n] is y[n, p, q]."""
+    width, height = y.shape[1:3]
+    out.fill(0)
+    for i in reversed(range(columns)):
+        for j in reversed(range(rows)):
+            part = np.s_[:, i : i + across * width : across, j : j + down * height : down]
+            out[part] += np.where(x[part] == y, dy, x.dtype.type(0))
+''',
+    "pool_spread": '''
+def pool_spread(y, out, columns, rows, across, down):
+    """Adds y[n, p, q] to all elements of a window of out[n]."""
+    width, height = y.shape[1:3]
+    out.fill(0)
+    for i in reversed(range(columns)):
+        for j in reversed(range(rows)):
+            out[:, i : i + across * width : across, j : j + down * height : down] += y
+''',
     "convert": '''
 def convert(x, out):
     """The same numbers in the element type of `out`."""

@@ -1,0 +1,141 @@
+"""Takes the extreme of windows before what keeps order is applied to every element.
+
+    %0 = add %c, %b : tensor<Nx8x8x4xf32>                      // %b: the same all over an image
+    %1 = maximum %0, %zero : tensor<Nx8x8x4xf32>
+    %2 = windows %1 {…} : tensor<Nx4x4x2x2x4xf32>
+    %y = reduce_max %2 {axes = [3, 4]} : tensor<Nx4x4x1x1x4xf32>
+ =>
+    %0 = windows %c {…} : tensor<Nx4x4x2x2x4xf32>
+    %1 = reduce_max %0 {axes = [3, 4]} : tensor<Nx4x4x1x1x4xf32>
+    %2 = add %1, %b' : tensor<Nx4x4x1x1x4xf32>
+    %y = maximum %2, %zero : tensor<Nx4x4x1x1x4xf32>
+
+The result has the same bits, for sums are rounded in order: a bias and a rectifier after a
+convolution work on a quarter of the elements, and so do their gradients if this runs before they
+are made. Where a sum makes two elements of a window equal that were not, the slope then goes to the
+one that was larger, not to both; where an infinite element meets the other infinity in a bias, the
+nan of one element no longer is that of its window.
+
+Leaves alone: what something else reads too; operands that differ within a window. O(operations).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from graphc.ir.context import Context
+from graphc.ir.core import Block, IRBuilder, Module, OpDef, Operation, Value
+from graphc.ir.rewriter import Pattern, apply_patterns
+from graphc.ir.traversal import straight_blocks
+from graphc.ir.types import Dim
+from graphc.ops.constant import full_like
+from graphc.ops.elementwise import ADD, MAXIMUM, MINIMUM
+from graphc.ops.movement import RESHAPE, reshape
+from graphc.ops.reduction import BROADCAST, REDUCE_MAX, REDUCE_MIN, ReduceParams, broadcast
+from graphc.ops.windows import WINDOWS, WindowsParams, windows
+from graphc.passes.invariants import Invariant
+from graphc.passes.manager import Pass, PassOutcome
+from graphc.passes.matching import Result, operand_of, splat, type_of
+
+IN_ORDER = (ADD, MAXIMUM, MINIMUM)
+"""Never give less for more."""
+
+
+def pool_early(block: Block) -> int:
+    """Rewrite the reductions of windows in a block; how often something was moved behind one."""
+    return apply_patterns(block, PATTERNS)
+
+
+def _early(b: IRBuilder, op: Operation) -> Result:
+    patches = _only_read(op.operands[0])
+    if patches is None or patches.opdef is not WINDOWS or not type_of(op.result).dtype.is_float:
+        return None
+    walk = patches.params
+    assert isinstance(walk, WindowsParams) and isinstance(op.params, ReduceParams)
+    first = walk.axis + len(walk.sizes)
+    if op.params.axes != tuple(range(first, first + len(walk.sizes))):
+        return None
+    (x,) = patches.operands
+    channels = type_of(x).dims[first:]
+    late: list[tuple[OpDef, Value]] = []
+    start = x
+    while (found := _in_order(start, channels)) is not None:
+        opdef, start, same = found
+        late.append((opdef, same))
+    if not late:
+        return None
+    moved = windows(b, reshape(b, start, type_of(x).dims), walk.axis, walk.sizes, walk.strides)
+    value = b.emit_one(op.opdef, moved, params=op.params)
+    for opdef, same in reversed(late):
+        value = b.emit_one(opdef, value, _for_windows(b, same, channels, value))
+    return [value]
+
+
+def _in_order(value: Value, channels: tuple[Dim, ...]) -> tuple[OpDef, Value, Value] | None:
+    """(operation, operand, what it is combined with) behind reshapes, where nothing else reads it.
+
+    The last one is a constant number or has one element for each channel.
+    """
+    made = _only_read(value)
+    while made is not None and made.opdef is RESHAPE:
+        made = _only_read(made.operands[0])
+    if made is None or made.opdef not in IN_ORDER:
+        return None
+    for large, small in (made.operands, made.operands[::-1]):
+        same = _per_channel(small, channels)
+        if same is not None:
+            return made.opdef, large, same
+    return None
+
+
+def _only_read(value: Value) -> Operation | None:
+    """What makes `value`, where only one operation reads it."""
+    return value.op if len(value.uses) == 1 else None
+
+
+def _per_channel(value: Value, channels: tuple[Dim, ...]) -> Value | None:
+    """`value` if it is a number, or what it repeats, one element for each channel."""
+    if splat(value) is not None:
+        return value
+    while (inner := operand_of(value, RESHAPE)) is not None:
+        value = inner
+    source = operand_of(value, BROADCAST)
+    if source is None or not all(isinstance(d, int) for d in channels):
+        return None
+    # The last dims of what is repeated are whole, the others are what it is repeated over.
+    size = math.prod(d for d in channels if isinstance(d, int))
+    wide, narrow = type_of(value).dims, type_of(source).dims
+    behind, elements = len(wide), 1
+    while elements < size and behind:
+        behind -= 1
+        extent = wide[behind]
+        elements *= extent if isinstance(extent, int) else size + 1
+    fits = elements == size and narrow[behind:] == wide[behind:]
+    return source if fits and all(d == 1 for d in narrow[:behind]) else None
+
+
+def _for_windows(b: IRBuilder, same: Value, channels: tuple[Dim, ...], like: Value) -> Value:
+    """`same` at the dims of `like`, whose last ones are the channels."""
+    number = splat(same)
+    if number is not None:
+        return full_like(b, float(number), like)
+    dims = type_of(like).dims
+    ones = (1,) * (len(dims) - len(channels))
+    return broadcast(b, reshape(b, same, (*ones, *channels)), dims)
+
+
+PATTERNS = tuple(Pattern("pool-early", reduction, _early) for reduction in (REDUCE_MAX, REDUCE_MIN))
+
+
+@dataclass(frozen=True)
+class PoolEarly(Pass):
+    name: ClassVar[str] = "pool-early"
+    summary: ClassVar[str] = "take extremes of windows before adding biases and rectifying"
+    requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.SSA})
+
+    def run(self, module: Module, context: Context) -> PassOutcome:
+        blocks = [block for f in module.functions for block in straight_blocks(f)]
+        moved = sum(pool_early(block) for block in blocks)
+        return PassOutcome(changed=moved > 0, counters={"moved": moved})
