@@ -10,6 +10,9 @@ product, the third a product of windows over all places: each of the three is wh
 another one needs. The weights of `conv.image` have F before their last size, so that the elements
 of a window that lie together in x lie together there too.
 
+With `low` and `high`, one number for each walked axis, an image is surrounded by so many zeros. The
+operation then has a second result, room for one such image, which nothing reads.
+
 `fuse-windows` makes them; `at` says where a result lives (`places.py`).
 """
 
@@ -43,6 +46,8 @@ class ConvParams(Params):
 
     axis: int
     strides: tuple[int, ...]
+    low: tuple[int, ...] = ()
+    high: tuple[int, ...] = ()
     at: tuple[str, ...] = ()
 
 
@@ -53,6 +58,8 @@ class ConvImageParams(Params):
     axis: int
     extents: tuple[int, ...]
     strides: tuple[int, ...]
+    low: tuple[int, ...] = ()
+    high: tuple[int, ...] = ()
     at: tuple[str, ...] = ()
 
 
@@ -63,6 +70,8 @@ class ConvWeightsParams(Params):
     axis: int
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
+    low: tuple[int, ...] = ()
+    high: tuple[int, ...] = ()
     at: tuple[str, ...] = ()
 
 
@@ -74,8 +83,9 @@ class ConvShape:
     """The extents of a convolution by their role, whichever of the three it is.
 
     lead      dims before the walked ones, walked over again for each
-    extents, sizes, strides, places   one of each per walked axis: of the image, of the windows,
-              between them, and how many there are
+    extents, sizes, strides, places   one of each per walked axis: of the image with the zeros
+              around it, of the windows, between them, and how many there are
+    low, high   how many zeros there are before and after
     channels, features   dims behind them: of the image, of the result
     """
 
@@ -86,6 +96,13 @@ class ConvShape:
     strides: Sizes
     places: Sizes
     features: Sizes
+    low: Sizes
+    high: Sizes
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether there is a second result."""
+        return any((*self.low, *self.high))
 
 
 def conv_shape(params: Params, types: Sequence[Type]) -> ConvShape:
@@ -101,7 +118,14 @@ def conv_shape(params: Params, types: Sequence[Type]) -> ConvShape:
             f"requires strides of at least 1 for one or two axes from {axis} on, within the rank "
             f"{a.rank}, got {list(params.strides)}"
         )
-    lead = a.dims[:axis]
+    low, high = (amounts or (0,) * walked for amounts in (params.low, params.high))
+    if len(low) != walked or len(high) != walked or min((*low, *high)) < 0:
+        raise TypeRuleError(
+            f"requires low and high of at least 0 for {walked} axes, got {dims_text(params.low)} "
+            f"and {dims_text(params.high)}",
+            slug="bad-value",
+        )
+    around = _Around(a.dims[:axis], params.strides, low, high)
     middle = _known(a.dims[axis : axis + walked], a, 0)
     behind = _known(a.dims[axis + walked :], a, 0)
     match params:
@@ -110,19 +134,19 @@ def conv_shape(params: Params, types: Sequence[Type]) -> ConvShape:
             weights = _known(b.dims, b, 1)
             sizes, features = weights[:walked], weights[count:]
             fits = weights[walked:count] == behind and len(features) > 0
-            shape = _shape(lead, middle, behind, sizes, params.strides, features)
+            shape = around.shape(middle, behind, sizes, features)
         case ConvImageParams():
             weights = _known(b.dims, b, 1)
             last = walked - 1 + len(behind)
             sizes = (*weights[: walked - 1], *weights[last : last + 1])
             channels = weights[last + 1 :]
-            shape = _shape(lead, params.extents, channels, sizes, params.strides, behind)
+            shape = around.shape(params.extents, channels, sizes, behind)
             fits = weights[walked - 1 : last] == behind and len(behind) > 0
             fits = fits and len(weights) > last and shape.places == middle
         case ConvWeightsParams():
             features = _known(b.dims[axis + walked :], b, 1)
-            shape = _shape(lead, middle, behind, params.sizes, params.strides, features)
-            fits = b.dims == (*lead, *shape.places, *features) and len(features) > 0
+            shape = around.shape(middle, behind, params.sizes, features)
+            fits = b.dims == (*a.dims[:axis], *shape.places, *features) and len(features) > 0
     if not fits:
         raise TypeRuleError(
             f"requires the parts of one convolution, got {a} and {b}",
@@ -138,22 +162,40 @@ def _known(dims: Sequence[Dim], type: TensorType, operand: int) -> Sizes:
     return tuple(d for d in dims if isinstance(d, int))
 
 
-def _shape(
-    lead: tuple[Dim, ...],
-    extents: Sizes,
-    channels: Sizes,
-    sizes: Sizes,
-    strides: Sizes,
-    features: Sizes,
-) -> ConvShape:
-    fits = len(extents) == len(sizes) == len(strides)
-    if not fits or any(not 1 <= s <= e for s, e in zip(sizes, extents, strict=True)):
-        raise TypeRuleError(
-            f"requires windows that fit into {dims_text(extents)}, got {dims_text(sizes)}",
-            slug="bad-value",
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What all three have in common."""
+
+    lead: tuple[Dim, ...]
+    strides: Sizes
+    low: Sizes
+    high: Sizes
+
+    def shape(self, inner: Sizes, channels: Sizes, sizes: Sizes, features: Sizes) -> ConvShape:
+        """`inner`: extents of the image without zeros."""
+        if len(inner) != len(sizes) or len(sizes) != len(self.strides):
+            raise TypeRuleError(
+                f"requires one size and one extent for each axis, got {dims_text(sizes)} and "
+                f"{dims_text(inner)}"
+            )
+        extents = tuple(sum(parts) for parts in zip(inner, self.low, self.high, strict=True))
+        if any(not 1 <= s <= e for s, e in zip(sizes, extents, strict=True)):
+            raise TypeRuleError(
+                f"requires windows that fit into {dims_text(extents)}, got {dims_text(sizes)}",
+                slug="bad-value",
+            )
+        places = tuple(map(positions, extents, sizes, self.strides))
+        return ConvShape(
+            self.lead,
+            extents,
+            channels,
+            sizes,
+            self.strides,
+            places,
+            features,
+            self.low,
+            self.high,
         )
-    places = tuple(map(positions, extents, sizes, strides))
-    return ConvShape(lead, extents, channels, sizes, strides, places, features)
 
 
 def _infer(types: Sequence[Type], params: Params) -> Sequence[Type]:
@@ -162,33 +204,57 @@ def _infer(types: Sequence[Type], params: Params) -> Sequence[Type]:
         case ConvParams():
             dims = (*shape.lead, *shape.places, *shape.features)
         case ConvImageParams():
-            dims = (*shape.lead, *shape.extents, *shape.channels)
+            dims = (*shape.lead, *params.extents, *shape.channels)
         case _:
             dims = (*shape.sizes, *shape.channels, *shape.features)
-    return [tensor(types[0]).with_dims(dims)]
+    made = [tensor(types[0]).with_dims(dims)]
+    if shape.is_padded:
+        made.append(made[0].with_dims((*shape.extents, *shape.channels)))
+    return made
 
 
 # --- references: products with copied windows -----------------------------------------------------
 
 
-def _conv_reference(p: ConvParams, x: Array, w: Array) -> Array:
-    walked = len(p.strides)
-    patches = windows_reference(WindowsParams(p.axis, w.shape[:walked], p.strides), x)
-    return np.tensordot(patches, w, x.ndim - p.axis)
+def _padded(p: AnyConvParams, x: Array) -> Array:
+    amounts = [(0, 0)] * x.ndim
+    for i, pair in enumerate(zip(p.low, p.high, strict=True)):
+        amounts[p.axis + i] = pair
+    return np.pad(x, amounts)
 
 
-def _image_reference(p: ConvImageParams, y: Array, w: Array) -> Array:
+def _with_room(p: AnyConvParams, value: Array, image: tuple[int, ...]) -> Array | tuple[Array, ...]:
+    """The results: `value`, and room for a padded image where that is needed."""
+    if not any((*p.low, *p.high)):
+        return value
+    return value, np.zeros(image, value.dtype)
+
+
+def _conv_reference(p: ConvParams, x: Array, w: Array) -> Array | tuple[Array, ...]:
+    x = _padded(p, x)
+    sizes = w.shape[: len(p.strides)]
+    patches = windows_reference(WindowsParams(p.axis, sizes, p.strides), x)
+    return _with_room(p, np.tensordot(patches, w, x.ndim - p.axis), x.shape[p.axis :])
+
+
+def _image_reference(p: ConvImageParams, y: Array, w: Array) -> Array | tuple[Array, ...]:
     walked = len(p.strides)
     features = y.ndim - p.axis - walked
     ordered = np.moveaxis(w, range(walked - 1, walked - 1 + features), range(features))
     patches = np.tensordot(y, ordered, features)
-    return overlap_add_reference(OverlapAddParams(p.axis, p.extents, p.strides), patches)
+    low, high = (amounts or (0,) * walked for amounts in (p.low, p.high))
+    extents = tuple(sum(parts) for parts in zip(p.extents, low, high, strict=True))
+    x = overlap_add_reference(OverlapAddParams(p.axis, extents, p.strides), patches)
+    inside = tuple(slice(n, n + e) for n, e in zip(low, p.extents, strict=True))
+    image = x.shape[p.axis :]
+    return _with_room(p, np.array(x[(*(slice(None),) * p.axis, *inside)]), image)
 
 
-def _weights_reference(p: ConvWeightsParams, x: Array, y: Array) -> Array:
+def _weights_reference(p: ConvWeightsParams, x: Array, y: Array) -> Array | tuple[Array, ...]:
+    x = _padded(p, x)
     patches = windows_reference(WindowsParams(p.axis, p.sizes, p.strides), x)
     over = tuple(range(p.axis + len(p.strides)))
-    return np.tensordot(patches, y, (over, over))
+    return _with_room(p, np.tensordot(patches, y, (over, over)), x.shape[p.axis :])
 
 
 def _conv(

@@ -9,7 +9,8 @@
 and likewise the product of windows with what they made (`conv.weights`), and `overlap_add` of a
 product (`conv.image`): the gradients. Only the weights are brought into another order, which is one
 transposition together with the one that they may have been through. A reduction of windows becomes
-`pool`, the gradient of their extremes `pool.slope`, that of their sum `pool.spread`.
+`pool`, the gradient of their extremes `pool.slope`, that of their sum `pool.spread`. Zeros around
+the images of a product (`pad`, and `slice` in its gradient) are put around one image at a time.
 
 Leaves alone: windows of more than two axes, extents before or among windows that are only known at
 the call, products that sum over less than whole windows. O(operations).
@@ -18,7 +19,7 @@ the call, products that sum over less than whole windows. O(operations).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from graphc.ir.codegen import Reduction
@@ -36,7 +37,16 @@ from graphc.ops.convolution import (
     ConvWeightsParams,
 )
 from graphc.ops.elementwise import EQUAL, SELECT
-from graphc.ops.movement import TRANSPOSE, TransposeParams, reshape, transpose
+from graphc.ops.movement import (
+    PAD,
+    SLICE,
+    TRANSPOSE,
+    PadParams,
+    SliceParams,
+    TransposeParams,
+    reshape,
+    transpose,
+)
 from graphc.ops.pooling import (
     POOL,
     POOL_SLOPE,
@@ -74,7 +84,9 @@ def _conv(b: IRBuilder, op: Operation) -> Result:
     if p.transpose_b:
         features = type_of(weights).rank - inside
         weights = _transposed(b, weights, _rolled(type_of(weights).rank, features))
-    return [b.emit_one(CONV, x, weights, params=ConvParams(walk.axis, walk.strides))]
+    x, low, high = _unpadded(x, walk)
+    params = ConvParams(walk.axis, walk.strides, low, high)
+    return b.emit(CONV, [x, weights], params).results[:1]
 
 
 def _conv_weights(b: IRBuilder, op: Operation) -> Result:
@@ -87,8 +99,9 @@ def _conv_weights(b: IRBuilder, op: Operation) -> Result:
     x, walk = found
     if p.contract != walk.axis + len(walk.sizes):
         return None
-    params = ConvWeightsParams(walk.axis, walk.sizes, walk.strides)
-    weights = b.emit_one(CONV_WEIGHTS, x, places, params=params)
+    x, low, high = _unpadded(x, walk)
+    params = ConvWeightsParams(walk.axis, walk.sizes, walk.strides, low, high)
+    weights = b.emit(CONV_WEIGHTS, [x, places], params).results[0]
     rank = type_of(weights).rank
     return [transpose(b, weights, _rolled(rank, type_of(x).rank - walk.axis))]
 
@@ -115,6 +128,30 @@ def _conv_image(b: IRBuilder, op: Operation) -> Result:
         return None
     params = ConvImageParams(walk.axis, walk.extents, walk.strides)
     return [b.emit_one(CONV_IMAGE, places, _transposed(b, weights, order), params=params)]
+
+
+def _inside(b: IRBuilder, op: Operation) -> Result:
+    """What zeros were around, out of a sum of windows: they are left out at once."""
+    made = made_by(op.operands[0], CONV_IMAGE)
+    if made is None:
+        return None
+    params, part = made.params, op.params
+    assert isinstance(params, ConvImageParams) and isinstance(part, SliceParams)
+    dims, first = type_of(made.results[0]).dims, params.axis
+    last = first + len(params.extents)
+    if params.low or any(step != 1 for step in part.steps):
+        return None
+    ends = list(zip(part.starts, part.stops, dims, strict=True))
+    if any((start, stop) != (0, d) for start, stop, d in (*ends[:first], *ends[last:])):
+        return None
+    walked = [(a, z, d) for a, z, d in ends[first:last] if isinstance(z, int)]
+    inner = tuple(z - a for a, z, _ in walked)
+    if len(walked) < last - first or min(inner) < 1:
+        return None
+    low = tuple(a for a, _, _ in walked)
+    high = tuple(d - z for _, z, d in walked if isinstance(d, int))
+    params = replace(params, extents=inner, low=low, high=high)
+    return b.emit(CONV_IMAGE, made.operands, params).results[:1]
 
 
 def _transposition(b: IRBuilder, op: Operation) -> Result:
@@ -200,6 +237,7 @@ PATTERNS = (
     Pattern("conv-image", OVERLAP_ADD, _conv_image),
     *(Pattern("pool", reduction, _pool) for reduction in (REDUCE_SUM, REDUCE_MAX, REDUCE_MIN)),
     Pattern("pool-gradient", OVERLAP_ADD, _pool_gradient),
+    Pattern("inside", SLICE, _inside),
     Pattern("transposed-weights", TRANSPOSE, _transposition),
 )
 
@@ -213,6 +251,20 @@ def _windows(value: Value) -> tuple[Value, WindowsParams] | None:
     (x,), walk = op.operands, op.params
     known = _all_known(type_of(x).dims[walk.axis :])
     return (x, walk) if known and len(walk.sizes) <= MAX_AXES else None
+
+
+def _unpadded(x: Value, walk: WindowsParams) -> tuple[Value, tuple[int, ...], tuple[int, ...]]:
+    """What zeros are put around, and how many before and after, on the walked axes."""
+    made = made_by(x, PAD)
+    if made is None:
+        return x, (), ()
+    assert isinstance(made.params, PadParams)
+    low, high, first = made.params.low, made.params.high, walk.axis
+    last = first + len(walk.sizes)
+    others = (*low[:first], *low[last:], *high[:first], *high[last:], *made.params.inner)
+    if any(others) or made.params.value != 0.0:
+        return x, (), ()
+    return made.operands[0], low[first:last], high[first:last]
 
 
 def _all_known(dims: Sequence[object]) -> bool:

@@ -7,6 +7,8 @@
 A column of a window, j and c, lies together in an image: it is one run. Places of the result and
 elements of a run lie at distances that are known here, so each product goes by tiles that read
 the image itself (`windowtiles.py`). Images are worked on in blocks of columns that stay near.
+
+An image with zeros around it is a copy, one at a time, in memory that the caller gives.
 """
 
 from __future__ import annotations
@@ -58,6 +60,7 @@ class Convolution:
 
     extents, sizes, strides   of images, windows and steps: columns, then rows of pixels
     channels, outputs         of images and of the result
+    low, high                 zeros around an image; they count in `extents`
     """
 
     role: Role
@@ -69,6 +72,8 @@ class Convolution:
     places: tuple[int, int]
     outputs: int
     dtype: DType
+    low: tuple[int, int] = (0, 0)
+    high: tuple[int, int] = (0, 0)
 
     @staticmethod
     def of(role: Role, shape: ConvShape, dtype: DType) -> Convolution:
@@ -78,6 +83,8 @@ class Convolution:
         width, height = (*missing, *shape.sizes)
         across, down = (*missing, *shape.strides)
         columns, rows = (*missing, *shape.places)
+        left, above = (*(0 for _ in missing), *shape.low)
+        right, below = (*(0 for _ in missing), *shape.high)
         return Convolution(
             role,
             Size.of(shape.lead),
@@ -88,6 +95,8 @@ class Convolution:
             (columns, rows),
             math.prod(shape.features),
             dtype,
+            (left, above),
+            (right, below),
         )
 
     def symbols(self) -> tuple[str, ...]:
@@ -101,8 +110,20 @@ class Convolution:
 
     @property
     def image(self) -> int:
-        """Elements of an image."""
+        """Elements of an image, with the zeros around it."""
         return self.extents[0] * self.extents[1] * self.channels
+
+    @property
+    def inner(self) -> tuple[int, int]:
+        """Extents of an image without zeros."""
+        across, down = (
+            e - a - z for e, a, z in zip(self.extents, self.low, self.high, strict=True)
+        )
+        return across, down
+
+    @property
+    def is_padded(self) -> bool:
+        return self.inner != self.extents
 
     @property
     def column(self) -> int:
@@ -122,12 +143,16 @@ class Convolution:
 
 
 def emit_convolution(module: Module, target: Target, what: Convolution) -> str:
-    """`@name` of `void (first, second, result, sizes of what.symbols()…)`."""
+    """`@name` of `void (first, second, result, room for an image, sizes of what.symbols()…)`.
+
+    There is no room for an image unless it has zeros around it.
+    """
     code = Code(module)
     _Emitter(code, target, what).emit()
     code.do("ret void")
-    sizes = [f"i64 %d{i}" for i in range(len(what.symbols()))]
-    return module.add_internal("conv", ", ".join(["ptr %a", "ptr %b", "ptr %c", *sizes]), code)
+    parameters = ["ptr %a", "ptr %b", "ptr %c", *["ptr %room"] * what.is_padded]
+    parameters += [f"i64 %d{i}" for i in range(len(what.symbols()))]
+    return module.add_internal("conv", ", ".join(parameters), code)
 
 
 class _Emitter:
@@ -145,19 +170,55 @@ class _Emitter:
         what = self.what
         if what.role == "weights":
             self._clear(Val("%c", PTR), what.sizes[0] * what.run * what.outputs)
+        if what.is_padded and what.role != "image":
+            self._clear(Val("%room", PTR), what.image)
         sizes = {name: Val(f"%d{i}", I64) for i, name in enumerate(what.symbols())}
         images = size_value(self.code, what.images, sizes)
         with loop_if_any(self.code, index(0), images, 1, []) as state:
             if state is None:
                 return
-            image = mul(self.code, state.index, index(what.image))
+            inner = what.inner[0] * what.inner[1] * what.channels
+            image = mul(self.code, state.index, index(inner))
             places = mul(self.code, state.index, index(what.places[0] * what.place_column))
             if what.role == "result":
-                self._result(self._at("%a", image), self._at("%c", places))
+                self._result(self._padded(self._at("%a", image)), self._at("%c", places))
             elif what.role == "weights":
-                self._weights(self._at("%a", image), self._at("%b", places))
+                self._weights(self._padded(self._at("%a", image)), self._at("%b", places))
             else:
-                self._image(self._at("%a", places), self._at("%c", image))
+                goal = self._at("%c", image)
+                self._image(self._at("%a", places), self._room(goal))
+                self._copy_inside(goal, is_back=True)
+
+    def _room(self, image: Val) -> Val:
+        """Where an image is worked on."""
+        return Val("%room", PTR) if self.what.is_padded else image
+
+    def _padded(self, image: Val) -> Val:
+        """The image, or its copy among zeros, which are there already."""
+        self._copy_inside(image, is_back=False)
+        return self._room(image)
+
+    def _copy_inside(self, image: Val, *, is_back: bool) -> None:
+        """Copies an image into the room, or back out of it."""
+        what = self.what
+        if not what.is_padded:
+            return
+        length = what.inner[1] * what.channels
+        first = index(what.low[0] * what.column + what.low[1] * what.channels)
+        s = LlvmScalars(self.code, has_fma=self.target.has_fma)
+        with loop_if_any(self.code, index(0), index(what.inner[0]), 1, []) as column:
+            if column is None or not length:
+                return
+            here = self._from(image, mul(self.code, column.index, index(length)))
+            room = add(self.code, first, mul(self.code, column.index, index(what.column)))
+            there = self._from(Val("%room", PTR), room)
+            source, goal = (there, here) if is_back else (here, there)
+            whole = length // self.lanes * self.lanes
+            for start, stop, lanes in ((0, whole, self.lanes), (whole, length, 1)):
+                with loop_if_any(self.code, index(start), index(stop), lanes, []) as state:
+                    if state is not None:
+                        value = memory.load(s, source, state.index, what.dtype, lanes)
+                        memory.store(s, value, goal, state.index)
 
     def _result(self, x: Val, y: Val) -> None:
         what = self.what

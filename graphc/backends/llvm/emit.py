@@ -305,7 +305,7 @@ class _EntryEmitter:
         types = [_tensor(v) for v in op.operands]
         what = Convolution.of(role, conv_shape(op.params, types), types[0].dtype)
         name = emit_convolution(self.module, self.target, what)
-        self._call(name, [self.where[v] for v in (*op.operands, op.result)], what.symbols())
+        self._call(name, [self.where[v] for v in (*op.operands, *op.results)], what.symbols())
 
     def _pooling(self, op: Operation, folding: Folding) -> None:
         types = [_tensor(v) for v in op.operands]

@@ -322,9 +322,10 @@ class _FunctionText:
         shape = conv_shape(op.params, (x, y))
         missing = (1,) * (2 - len(shape.sizes))
         channels, features = math.prod(shape.channels), math.prod(shape.features)
+        inner = [e - a - z for e, a, z in zip(shape.extents, shape.low, shape.high, strict=True)]
         images, places = (
             f"{self._count(shape.lead)}, {', '.join(map(str, (*missing, *walked, last)))}"
-            for walked, last in ((shape.extents, channels), (shape.places, features))
+            for walked, last in ((inner, channels), (shape.places, features))
         )
         sizes = (*missing, *shape.sizes)
         kernel = f"{sizes[0]}, {sizes[1]}, {channels}, {features}"
@@ -335,13 +336,17 @@ class _FunctionText:
             "image": (places, kernel, images),
             "weights": (images, places, kernel),
         }[role]
-        (out,) = self._targets(op)
+        out, *room = self._targets(op)
         names = [*map(self._name_of, op.operands), out]
         arrays = [f"{name}.reshape({text})" for name, text in zip(names, dims, strict=True)]
+        arguments = [*arrays, *map(str, (*missing, *shape.strides))]
+        if room:
+            plane = ", ".join(map(str, (*missing, *shape.extents, channels)))
+            arguments += [f"{room[0]}.reshape({plane})"]
+            arguments += map(str, (*(0 for _ in missing), *shape.low))
         helper = f"conv_{role}"
         self._helpers[helper] = None
-        strides = (*missing, *shape.strides)
-        self._lines.add(f"{helper}({', '.join(arrays)}, {strides[0]}, {strides[1]})")
+        self._lines.add(f"{helper}({', '.join(arguments)})")
 
     def _pooling(self, op: Operation, folding: Folding) -> None:
         """A call of the helper, with everything as [images, columns, rows, channels]."""

@@ -133,39 +133,61 @@ def indexed_sum(subscripts, operands, index, out):
             target[tuple(here[c] for c in letters)] += product
 ''',
     "conv_result": '''
-def conv_result(images, kernel, out, across, down):
+def conv_result(images, kernel, out, across, down, plane=None, left=0, above=0):
     """out[n, p, q] = sums of windows of images[n] times kernel[columns, rows, channels, features].
 
-    One image at a time: its windows are copied by the product.
+    One image at a time, put into `plane`, among zeros, from left, above on; its windows are copied
+    by the product.
     """
     columns, rows, channels, features = kernel.shape
+    width, height = images.shape[1:3]
     kernel = kernel.reshape(-1, features)
+    if plane is not None:
+        plane.fill(0)
     for image, places in zip(images, out):
+        if plane is not None:
+            plane[left : left + width, above : above + height] = image
+            image = plane
         patches = np.lib.stride_tricks.sliding_window_view(image, (columns, rows), (0, 1))
         patches = patches[::across, ::down].transpose(0, 1, 3, 4, 2)
         np.matmul(patches.reshape(-1, len(kernel)), kernel, out=places.reshape(-1, features))
 ''',
     "conv_image": '''
-def conv_image(places, kernel, out, across, down):
-    """Adds places[n, p, q] times kernel[columns, features, rows, channels] to windows of out[n]."""
+def conv_image(places, kernel, out, across, down, plane=None, left=0, above=0):
+    """Adds places[n, p, q] times kernel[columns, features, rows, channels] to windows of out[n].
+
+    With `plane`, out[n] is its part from left, above on, the rest is thrown away.
+    """
     columns, features, rows, channels = kernel.shape
     width, height = places.shape[1:3]
-    out.fill(0)
     for image, place in zip(out, places):
+        whole = image if plane is None else plane
+        whole.fill(0)
         place = place.reshape(-1, features)
         for i in range(columns):
             patches = np.matmul(place, kernel[i].reshape(features, -1))
             patches = patches.reshape(width, height, rows, channels)
-            part = image[i : i + across * width : across]
+            part = whole[i : i + across * width : across]
             for j in range(rows):
                 part[:, j : j + down * height : down] += patches[:, :, j]
+        if plane is not None:
+            image[:] = plane[left : left + len(image), above : above + image.shape[1]]
 ''',
     "conv_weights": '''
-def conv_weights(images, places, out, across, down):
-    """out[columns, rows, channels, features] = sums of windows of images times places."""
+def conv_weights(images, places, out, across, down, plane=None, left=0, above=0):
+    """out[columns, rows, channels, features] = sums of windows of images times places.
+
+    One image at a time, put into `plane`, among zeros, from left, above on.
+    """
     columns, rows, channels, features = out.shape
+    width, height = images.shape[1:3]
     out.fill(0)
+    if plane is not None:
+        plane.fill(0)
     for image, place in zip(images, places):
+        if plane is not None:
+            plane[left : left + width, above : above + height] = image
+            image = plane
         patches = np.lib.stride_tricks.sliding_window_view(image, (columns, rows), (0, 1))
         patches = patches[::across, ::down].transpose(3, 4, 2, 0, 1)
         place = place.reshape(-1, features)

@@ -110,6 +110,36 @@ def test_nothing_is_touched_outside_the_arrays(
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, target.isa
 
 
+PADDED = """
+dim N <= 9
+func @f(%x: tensor<Nx7x9x3xf32> input, %w: tensor<3x4x3x10xf32> parameter,
+        %dy: tensor<Nx3x8x10xf32> input)
+    -> (y: tensor<Nx3x8x10xf32>, dx: tensor<Nx7x9x3xf32>, dw: tensor<3x4x3x10xf32>) {
+  %i = pad %x {low = [0, 1, 0, 0], high = [0, 0, 2, 0], inner = [0, 0, 0, 0]}
+    : tensor<Nx8x11x3xf32>
+  %p = windows %i {axis = 1, sizes = [3, 4], strides = [2, 1]} : tensor<Nx3x8x3x4x3xf32>
+  %y = matmul %p, %w {contract = 3} : tensor<Nx3x8x10xf32>
+  %q = matmul %dy, %w {transpose_b = true} : tensor<Nx3x8x3x4x3xf32>
+  %s = overlap_add %q {axis = 1, extents = [8, 11], strides = [2, 1]} : tensor<Nx8x11x3xf32>
+  %dx = slice %s {starts = [0, 1, 0, 0], stops = [N, 8, 9, 3], steps = [1, 1, 1, 1]}
+    : tensor<Nx7x9x3xf32>
+  %t = matmul %dy, %p {transpose_a = true, contract = 3} : tensor<10x3x4x3xf32>
+  %dw = transpose %t {permutation = [1, 2, 3, 0]} : tensor<3x4x3x10xf32>
+  return %y, %dx, %dw
+}
+"""
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_zeros_around_an_image_cost_room_for_one(dtype: str) -> None:
+    text = fused(PADDED.replace("f32", dtype))
+    assert "move.pad" not in text
+    assert "move.slice" not in text
+    assert text.count(f", tensor<8x11x3x{dtype}>") == 3
+    tolerance = 1e-4 if dtype == "f32" else 1e-11
+    check_text(text, [{"N": n} for n in (0, 1, 2, 5)], tolerance=tolerance)
+
+
 def test_signals_are_images_of_one_column() -> None:
     text = fused("""
 dim N <= 9
