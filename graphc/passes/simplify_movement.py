@@ -38,6 +38,7 @@ from graphc.ops.movement import (
     transpose,
 )
 from graphc.ops.reduction import BROADCAST, broadcast
+from graphc.ops.windows import OVERLAP_ADD, WINDOWS, OverlapAddParams, WindowsParams
 from graphc.passes.matching import Result, made_by, operand_of, splat, type_of
 
 # --- reshapes, broadcasts, transpositions --------------------------------------------------------
@@ -282,6 +283,24 @@ def _reverse_of_reverse(b: IRBuilder, op: Operation) -> Result:
     return [reverse(b, inner.operands[0], axes)]
 
 
+def _windows_of_one(b: IRBuilder, op: Operation) -> Result:
+    """Windows of one element, one for each: a convolution with them is a plain product."""
+    params = op.params
+    assert isinstance(params, WindowsParams)
+    is_one = {*params.sizes, *params.strides} == {1}
+    return [reshape(b, op.operands[0], type_of(op.result).dims)] if is_one else None
+
+
+def _overlap_of_one(b: IRBuilder, op: Operation) -> Result:
+    """Windows of one element put back: none meet."""
+    params = op.params
+    assert isinstance(params, OverlapAddParams)
+    first, count = params.axis + len(params.extents), len(params.extents)
+    sizes = type_of(op.operands[0]).dims[first : first + count]
+    is_one = {*sizes, *params.strides} == {1}
+    return [reshape(b, op.operands[0], type_of(op.result).dims)] if is_one else None
+
+
 MOVEMENT_PATTERNS: tuple[Pattern, ...] = (
     Pattern("reshape-same", RESHAPE, _reshape_same),
     Pattern("reshape-of-reshape", RESHAPE, _reshape_of_reshape),
@@ -303,5 +322,7 @@ MOVEMENT_PATTERNS: tuple[Pattern, ...] = (
     Pattern("concat-of-one", CONCAT, _concat_of_one),
     Pattern("reverse-of-units", REVERSE, _reverse_of_units),
     Pattern("reverse-of-reverse", REVERSE, _reverse_of_reverse),
+    Pattern("windows-of-one", WINDOWS, _windows_of_one),
+    Pattern("overlap-of-one", OVERLAP_ADD, _overlap_of_one),
     Pattern("elementwise-of-broadcast", None, _elementwise_of_broadcast),
 )
