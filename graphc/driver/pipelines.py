@@ -16,7 +16,9 @@ from graphc.passes.manager import Pass
 from graphc.passes.pool_early import PoolEarly
 from graphc.passes.synthesize_gradient import SynthesizeGradient
 
-OPTIMISE = "simplify,fold-constants,hoist-loops,simplify,cse,dce"
+SIMPLIFY = "simplify,fold-constants,hoist-loops,simplify"
+CLEAN = "cse,dce"
+OPTIMISE = f"{SIMPLIFY},{CLEAN}"
 KERNELS = "fuse-windows,fuse-kernels,fuse-epilogues,update-early,plan-memory"
 
 PIPELINES: dict[str, str] = {
@@ -101,8 +103,9 @@ def training(
     """
     expand = bounds.expand(outputs, dtype, training=True, seed=seed, recompute=recompute)
     passes: list[Pass] = [InferShapes(), expand, PoolEarly()]
-    passes += [SynthesizeGradient(outputs[0], tuple(trained), recompute), ApplyLearner(learner, l2)]
-    return passes + pipeline(OPTIMISE)
+    passes.append(SynthesizeGradient(outputs[0], tuple(trained), recompute))
+    # By then it shows which gradients are sums of lookups.
+    return [*passes, *pipeline(SIMPLIFY), ApplyLearner(learner, l2), *pipeline(CLEAN)]
 
 
 def kernels() -> list[Pass]:

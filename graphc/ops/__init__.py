@@ -19,6 +19,7 @@ from graphc.ops import (
     pooling,
     random,
     reduction,
+    update_rows,
     windows,
 )
 
@@ -39,6 +40,7 @@ ALL_OPS = (
     *convolution.OPS,
     *pooling.OPS,
     *loop.OPS,
+    *update_rows.OPS,
 )
 
 

@@ -15,6 +15,7 @@
 `pool`, `pool.*`  windows folded, and the gradients of that, into a buffer (`pooling.py`).
 `index.*` a sum of looked up products into a buffer, likewise.
 `copy`    the same elements in another buffer.
+`update_rows`  a learner's rule on some rows of tables (`update_rows.py`).
 `reshape` stays as it is: a view of its operand's memory.
 
 `at` says where each result lives (`places.py`). Before `plan-memory` it is empty.
@@ -39,6 +40,7 @@ from graphc.ops.loop import LoopParams
 from graphc.ops.places import check_places
 from graphc.ops.pooling import PoolParams, SlopeParams, SpreadParams
 from graphc.ops.rules import tensor
+from graphc.ops.update_rows import UpdateRowsParams
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,7 @@ PlacedParams = (
     | SlopeParams
     | SpreadParams
     | LoopParams
+    | UpdateRowsParams
 )
 
 

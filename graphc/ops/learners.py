@@ -26,6 +26,9 @@ class Learner:
 
     `update(b, parameter, gradient, states, settings)` returns the new parameter and states; the
     settings are tensors of one element with the parameter's rank, given at every call.
+
+    lazy  where the gradient is a sum of lookups, the rule is for the rows that are looked up: the
+          others keep their states too (the toolkit's rule of momentum with sparse gradients)
     """
 
     name: str
@@ -33,6 +36,7 @@ class Learner:
     states: tuple[str, ...]
     settings: tuple[str, ...]
     update: UpdateRule
+    lazy: bool = False
 
 
 def _sgd(
@@ -84,6 +88,7 @@ SGD = Learner(
     states=("velocity",),
     settings=("learning_rate", "momentum"),
     update=_sgd,
+    lazy=True,
 )
 
 STEPPING_HEURISTIC = Learner(

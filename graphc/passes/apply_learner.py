@@ -8,7 +8,10 @@ becomes, for `apply-learner{learner = "sgd"}`,
         -> (ce: …, W: … updates %W, velocity.W: … updates %velocity.W) { … }
 
 Every result `gradient.NAME` with a parameter NAME is replaced by the new parameter and the
-learner's new state, which take over the old ones' memory. L2 regularisation, `l2`, adds l2·N·w to
+learner's new state, which take over the old ones' memory. Where the gradient is a sum of lookups
+and the learner's rule is lazy, only the rows that are looked up change:
+    %g = lookup_outer %x, %y, %index  =>  %W.new, %velocity.new = update_rows %W, %velocity, …
+L2 regularisation, `l2`, adds l2·N·w to
 the gradient first, N the number of samples of the call (the toolkit's order: L2, then the update);
 of a minibatch of sequences the number of steps, without the gaps.
 """
@@ -16,21 +19,35 @@ of a minibatch of sequences the number of steps, without the gaps.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from graphc.ir.context import Context
-from graphc.ir.core import Function, IRBuilder, Module, RegionKind, ResultInfo, Value
+from graphc.ir.core import (
+    Function,
+    IRBuilder,
+    Module,
+    Operation,
+    RegionKind,
+    ResultInfo,
+    Value,
+)
 from graphc.ir.types import Symbol, TensorType
 from graphc.ops.constant import extent, full_like
-from graphc.ops.elementwise import add, mul
+from graphc.ops.elementwise import ADD, add, mul
+from graphc.ops.indexed import LOOKUP_OUTER, OuterParams
 from graphc.ops.learners import LEARNERS, Learner
 from graphc.ops.nodes.sequence_columns import END, count_columns
 from graphc.ops.reduction import broadcast
+from graphc.ops.update_rows import Lookup, update_rows
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.passes.synthesize_gradient import PREFIX
 from graphc.support.diagnostics import suggestion
+
+MAX_LOOKUPS = 64
+"""Lookups of a parameter whose gradients are added row by row; of more, as whole tables."""
 
 
 def apply_learner(function: Function, learner: Learner, l2: float, samples: Symbol | None) -> int:
@@ -50,16 +67,68 @@ def apply_learner(function: Function, learner: Learner, l2: float, samples: Symb
         if not settings:
             scalar = TensorType((1,) * parameter.type.rank, parameter.type.dtype)
             settings = {s: function.add_argument(s, scalar, "setting") for s in learner.settings}
-        if l2:
-            gradient = _regularised(function, builder, gradient, parameter, l2, samples)
         states = [_state(function, s, parameter) for s in learner.states]
-        new, new_states = learner.update(builder, parameter, gradient, states, settings)
+        lookups = lookups_of(gradient) if learner.lazy and not l2 else None
+        if lookups is not None:
+            new, *new_states = _update_rows(builder, learner, parameter, states, settings, lookups)
+        else:
+            if l2:
+                gradient = _regularised(function, builder, gradient, parameter, l2, samples)
+            new, new_states = learner.update(builder, parameter, gradient, states, settings)
         for argument, value in ((parameter, new), *zip(states, new_states, strict=True)):
             name = argument.name or ""
             updates.append((ResultInfo(name, name), value))
     function.results = [info for info, _ in (*kept, *updates)]
     terminator.set_operands([value for _, value in (*kept, *updates)])
     return len(updates) // (1 + len(learner.states))
+
+
+def lookups_of(gradient: Value) -> list[Operation] | None:
+    """The `lookup_outer` operations that the gradient is the sum of, all along one axis."""
+    found: list[Operation] = []
+    work = [gradient]
+    while work:
+        op = work.pop().op
+        if op is not None and op.opdef is ADD:
+            work.extend(reversed(op.operands))
+        elif op is None or op.opdef is not LOOKUP_OUTER or len(found) == MAX_LOOKUPS:
+            return None
+        else:
+            found.append(op)
+    is_one_axis = len({_by_columns(op) for op in found}) == 1
+    return found if is_one_axis else None
+
+
+def _by_columns(outer: Operation) -> bool:
+    assert isinstance(outer.params, OuterParams)
+    return outer.params.columns
+
+
+def _update_rows(
+    b: IRBuilder,
+    learner: Learner,
+    parameter: Value,
+    states: Sequence[Value],
+    settings: Mapping[str, Value],
+    lookups: Sequence[Operation],
+) -> list[Value]:
+    """The new parameter and states, by the rule on the rows that are looked up."""
+
+    def rule(
+        inner: IRBuilder, rows: Sequence[Value], gradient: Value, numbers: Sequence[Value]
+    ) -> list[Value]:
+        named = dict(zip(settings, numbers, strict=True))
+        new, new_states = learner.update(inner, rows[0], gradient, rows[1:], named)
+        return [new, *new_states]
+
+    return update_rows(
+        b,
+        [parameter, *states],
+        list(settings.values()),
+        [Lookup(*op.operands) for op in lookups],
+        rule,
+        columns=_by_columns(lookups[0]),
+    )
 
 
 def _repeated_names(function: Function) -> list[str]:

@@ -77,6 +77,8 @@ MAIN = "main"
 SAMPLES_DIM = "N"
 ENTRIES_DIM = "K"
 """The dim of a sparse input's entries; that of the second one is `K2`, and so on."""
+NO_ENTRY = -1
+"""An index of a sparse input that points at nothing."""
 DEFAULT_ENTRIES = 256
 WHOLE_SEQUENCES = (FUTURE_VALUE, TIME_REVERSE, CRF, COS_DISTANCE_WITH_NEGATIVE_SAMPLES)
 """Nodes that look ahead, or at their sequence as a whole."""
@@ -249,8 +251,8 @@ class _Expansion:
         for op, (indices, numbers) in sparse.items():
             with self._builder.at(op.location):
                 rows = node_type(op).rows or 0
-                if self._columns is not None:
-                    numbers = self._columns.masked(self._builder, numbers)
+                if self._columns is not None:  # not the numbers: a gap looks nothing up
+                    indices = self._columns.masked(self._builder, indices, NO_ENTRY)
                 self._values[op] = put_add(self._builder, numbers, indices, rows)
             self._values[op].name = op.result.name
 

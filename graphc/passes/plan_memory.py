@@ -13,7 +13,8 @@ and their order.
 Algorithm: one walk in program order with a list of free ranges; each buffer takes the smallest
 range that holds it (best fit), and is given back after its last reader (`analysis/liveness.py`;
 views count as readers). A kernel without reductions may write its result over an operand that dies
-there, if it reads that operand element by element at the result's dims. Buffers are aligned to 64
+there, if it reads that operand element by element at the result's dims; `update_rows` writes over
+the table that it updates. Buffers are aligned to 64
 bytes. A plan of more than `MAX_BYTES`, which no machine could address, is an error. O(n log n) for
 n operations, besides moving list entries.
 """
@@ -35,6 +36,7 @@ from graphc.ops.kernel import COPY, KERNEL, KernelParams, PlacedParams
 from graphc.ops.loop import LOOP, loop_parts
 from graphc.ops.movement import reshape
 from graphc.ops.places import Place, places
+from graphc.ops.update_rows import UPDATE_ROWS, updates
 from graphc.passes.analysis.liveness import Liveness, live_ranges
 from graphc.passes.analysis.memory import ALIGNMENT, memory_report, peak_formula
 from graphc.passes.invariants import Invariant
@@ -50,6 +52,8 @@ MAX_BYTES = 2**46
 
 def can_write_over(op: Operation, result: Value, root: Value, liveness: Liveness) -> bool:
     """Whether `op` may write `result` over `root`, one of its operands, seen from `op` alone."""
+    if op.opdef is UPDATE_ROWS:
+        return [v for v in op.operands if liveness.roots[v] is root] == [updates(op, result)]
     if op.opdef not in (KERNEL, GEMM_FUSED):
         return False
     factors = 2 if op.opdef is GEMM_FUSED else 0  # read again for every block of the product

@@ -37,6 +37,7 @@ from graphc.backends.llvm.text import (
     index,
     memory_element,
 )
+from graphc.backends.llvm.update_rows import emit_update_rows
 from graphc.backends.loopnest import Nest, Size, constants_of, copy_nest
 from graphc.backends.nestplan import nests_of
 from graphc.ir.codegen import (
@@ -61,6 +62,7 @@ from graphc.ops.epilogue import GEMM_FUSED
 from graphc.ops.loop import LOOP, Loop, loop_parts
 from graphc.ops.places import Place, places
 from graphc.ops.pooling import PoolParams, pool_shape
+from graphc.ops.update_rows import UPDATE_ROWS, row_update
 from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import InternalError
 
@@ -254,6 +256,8 @@ class _EntryEmitter:
             self._loop(op)
         elif op.opdef is GEMM_FUSED:
             self._fused(op)
+        elif op.opdef is UPDATE_ROWS:
+            self._update_rows(op)
         else:
             for nest in nests_of(op):
                 self._nest_call(op, nest, self._constants(op))
@@ -320,6 +324,14 @@ class _EntryEmitter:
         name = emit_indexed(self.module, self.target, sums)
         pointers = [self.where[v] for v in (*op.operands, op.result)]
         self._call(name, pointers, sums.symbols())
+
+    def _update_rows(self, op: Operation) -> None:
+        update = row_update(op)
+        for old, new in zip(update.tables, update.updated, strict=True):
+            if self.where[old] != self.where[new]:
+                self._copy(self.where[old], self.where[new], _tensor(new))
+        made = emit_update_rows(self.module, self.target, update)
+        self._call(made.name, [self.where[v] for v in made.pointers], made.symbols)
 
     def _move(self, op: Operation, how: Rearrangement) -> None:
         move = move_of(how, op.params, [_tensor(v) for v in op.operands], _tensor(op.result))

@@ -2,8 +2,10 @@
 
 Where d lies in neighbouring elements everywhere it is on vector lanes inside the others. Where the
 table is stored d first, its rows are long and an element of each is far from the next: there a
-block of rows is walked with all n and k before the next, so that the rows stay in the cache. Sums
-over k stay in registers; a result whose places are looked up is filled with zeros and added to.
+block of rows is walked with all n and k before the next, so that the rows stay in the cache. As
+many neighbours in k as a vector has lanes, if they point at neighbours in the table (the words of a
+class do), are worked on together, others one by one. Sums over k stay in registers; a result whose
+places are looked up is filled with zeros and added to.
 """
 
 from __future__ import annotations
@@ -13,14 +15,18 @@ from dataclasses import dataclass
 
 from graphc.backends.llvm import memory
 from graphc.backends.llvm.loops import (
+    add,
     loop_if_any,
     mul,
     number_of,
     offset,
+    parts_of,
     round_down,
     size_value,
+    sub,
     when,
 )
+from graphc.backends.llvm.runs import either, run_start
 from graphc.backends.llvm.scalars import LlvmScalars
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import (
@@ -43,6 +49,10 @@ VECTORS = 8
 
 ROWS = 8
 """Rows of a table stored d first that are worked on together."""
+
+
+Body = Callable[[list[Val]], None]
+"""Works on one hit; it may change the carried values in place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +151,7 @@ class _IndexedEmitter:
             body(_Block(index(0), 1))
             return
         widest = VECTORS * self.lanes if self.is_dense else ROWS
-        for begin, end, width in self._parts(self.extents["d"], widest):
+        for begin, end, width in parts_of(self.code, self.extents["d"], widest):
             with loop_if_any(self.code, begin, end, width, []) as state:
                 if state:
                     block = _Block(state.index, width)
@@ -150,22 +160,16 @@ class _IndexedEmitter:
                         self._bind("d", rows)
                     body(block)
 
-    def _parts(self, extent: Val, widest: int) -> list[tuple[Val, Val, int]]:
-        """(begin, end, width): the extent cut into multiples of ever smaller powers of two."""
-        parts: list[tuple[Val, Val, int]] = []
-        begin, width = index(0), widest
-        while width:
-            end = round_down(self.code, extent, width)
-            parts.append((begin, end, width))
-            begin, width = end, width // 2
-        return parts
-
     def _each_hit(self, body: Callable[[], None]) -> None:
         self._sum_hits([], lambda _: body())
 
-    def _sum_hits(self, totals: list[Val], body: Callable[[list[Val]], None]) -> list[Val]:
+    def _sum_hits(self, totals: list[Val], body: Body) -> list[Val]:
         """Runs the body for each k whose index is inside; it may change the totals in place."""
-        with loop_if_any(self.code, index(0), self.extents["k"], 1, totals) as state:
+        self._hits(index(0), self.extents["k"], totals, body)
+        return totals
+
+    def _hits(self, begin: Val, end: Val, totals: list[Val], body: Body) -> None:
+        with loop_if_any(self.code, begin, end, 1, totals) as state:
             if state:
                 self.at["k"] = state.index
                 found = memory.load(self.scalars, self._row("index"), state.index, DType.I32, 1)
@@ -175,7 +179,36 @@ class _IndexedEmitter:
                 with when(self.code, is_inside, state.carried) as values:
                     self._bind("i", [found])
                     body(values)
-        return totals
+
+    def _runs_and_hits(self, totals: list[Val], wide: Body, body: Body) -> None:
+        """As `_sum_hits`; a run of lanes in k that are a run in i goes to `wide` as a whole."""
+        s, code = self.scalars, self.code
+
+        def whole(k: Val, carried: list[Val]) -> None:
+            indices = memory.load(s, self._row("index"), k, DType.I32, self.lanes)
+            start, is_run = run_start(s, indices)
+            fits = s.compare("sle", start, sub(code, self.extents["i"], index(self.lanes)))
+            is_inside = s.logical_and(s.compare("sge", start, index(0)), fits)
+
+            def together(values: list[Val]) -> None:
+                self.at["k"], self.at["i"] = k, start
+                wide(values)
+
+            end = add(code, k, index(self.lanes))
+            either(
+                s,
+                s.logical_and(is_run, is_inside),
+                carried,
+                together,
+                lambda values: self._hits(k, end, values, body),
+            )
+
+        last = self.extents["k"]
+        middle = round_down(code, last, self.lanes)
+        with loop_if_any(code, index(0), middle, self.lanes, totals) as state:
+            if state:
+                whole(state.index, state.carried)
+        self._hits(middle, last, totals, body)
 
     def _bind(self, letter: str, values: Sequence[Val]) -> None:
         """The letter has this value, or these: finds the rows that it is the first letter of."""
@@ -204,12 +237,41 @@ class _IndexedEmitter:
     def _sum_block(self, block: _Block) -> None:
         goals = self._places(self.result, block)
         zero = constant(0.0, self._vector(block))
+        totals = [zero] * len(goals)
 
-        def add(totals: list[Val]) -> None:
+        def add_one(totals: list[Val]) -> None:
             totals[:] = self._added(totals, self._factors(block))
 
-        for goal, total in zip(goals, self._sum_hits([zero] * len(goals), add), strict=True):
+        if self.is_dense:
+            self._sum_hits(totals, add_one)
+        else:
+            totals = self._sum_runs(totals, block, add_one)
+        for goal, total in zip(goals, totals, strict=True):
             memory.store(self.scalars, total, *goal)
+
+    def _sum_runs(self, totals: list[Val], block: _Block, body: Body) -> list[Val]:
+        """The totals of a block of rows; those of runs are lanes that are added at the end."""
+        count = len(totals)
+        lanes = [constant(0.0, lane_type(element_of(self.dtype), self.lanes))] * count
+
+        def add_lanes(carried: list[Val]) -> None:
+            carried[:count] = self._added(carried[:count], self._run_factors(block, {}))
+
+        def add_one(carried: list[Val]) -> None:
+            rest = carried[count:]
+            body(rest)
+            carried[count:] = rest
+
+        carried = [*lanes, *totals]
+        self._runs_and_hits(carried, add_lanes, add_one)
+        lanes, totals = carried[:count], carried[count:]
+        has_runs = self.scalars.compare("sge", self.extents["k"], index(self.lanes))
+        with when(self.code, has_runs, totals) as values:
+            values[:] = [
+                self.scalars.add(total, self._folded([lane]))
+                for total, lane in zip(values, lanes, strict=True)
+            ]
+        return totals
 
     def _add_all_blocks(self) -> None:
         """To a looked up row of the result, on vector lanes."""
@@ -230,23 +292,40 @@ class _IndexedEmitter:
             if text == "nd"
         }
 
-        def add() -> None:
-            factors = [early[a] if a in early else self._load(a, block) for a in range(self.result)]
-            if not self.has_d or "d" in self.texts[self.result]:
-                self._add_block(block, factors)
-                return
-            goal = (self._row("result"), self.at["k"])
-            total = memory.load(self.scalars, *goal, self.dtype, 1)
-            for pair in zip(*factors, strict=True):
-                (total,) = self._added([total], [[value] for value in pair])
-            memory.store(self.scalars, total, *goal)
+        early_lanes = {
+            array: [self.scalars.splat(v, self.lanes) for v in values]
+            for array, values in early.items()
+        }
 
-        self._each_hit(add)
+        def add_one(_totals: list[Val]) -> None:
+            factors = [early[a] if a in early else self._load(a, block) for a in range(self.result)]
+            self._add_there(factors, 1)
+
+        def add_lanes(_totals: list[Val]) -> None:
+            self._add_there(self._run_factors(block, early_lanes), self.lanes)
+
+        if self.has_d:
+            self._runs_and_hits([], add_lanes, add_one)
+        else:
+            self._sum_hits([], add_one)
+
+    def _add_there(self, factors: Sequence[Sequence[Val]], lanes: int) -> None:
+        """Products to so many lanes of each row of the result in the block, or all to its one."""
+        text = self.texts[self.result]
+        goals = [(row, self.at[text[1]]) for row in self.rows[self.result]]
+        values = [memory.load(self.scalars, *goal, self.dtype, lanes) for goal in goals]
+        if "d" in text or not self.has_d:
+            values = self._added(values, factors)
+        else:
+            for pair in zip(*factors, strict=True):
+                values = self._added(values, [[value] for value in pair])
+        for goal, value in zip(goals, values, strict=True):
+            memory.store(self.scalars, value, *goal)
 
     def _dot(self) -> None:
         """A sum over d on vector lanes; the lanes are added at the end."""
         total = constant(0.0, lane_type(element_of(self.dtype)))
-        for begin, end, width in self._parts(self.extents["d"], VECTORS * self.lanes):
+        for begin, end, width in parts_of(self.code, self.extents["d"], VECTORS * self.lanes):
             vector = self._vector(_Block(begin, width))
             count = width // vector.lanes
             partial = [constant(0.0, vector)] * count
@@ -302,6 +381,23 @@ class _IndexedEmitter:
             return values
         return [self.scalars.splat(values[0], lanes)] * (block.width // lanes)
 
+    def _run_factors(
+        self, block: _Block, early: Mapping[int, Sequence[Val]]
+    ) -> list[Sequence[Val]]:
+        """Each operand's lanes of k or i for every row of the block; some are known already."""
+        factors: list[Sequence[Val]] = []
+        for array, text in enumerate(self.texts[: self.result]):
+            if array in early:
+                factors.append(early[array])
+                continue
+            rows = self.rows[array]
+            values = [
+                memory.load(self.scalars, row, self.at[text[1]], self.dtype, self.lanes)
+                for row in rows
+            ]
+            factors.append(values * (block.width // len(rows)))
+        return factors
+
     def _places(self, array: int, block: _Block) -> list[tuple[Val, Val]]:
         """(row, position in it) of each vector or row of the block."""
         text, rows = self.texts[array], self.rows[array]
@@ -325,7 +421,7 @@ class _IndexedEmitter:
         return self.code.value(I64, f"add nsw i64 {start.ref}, {more}") if more else start
 
     def _fill_zeros(self, count: Val) -> None:
-        for begin, end, width in self._parts(count, self.lanes):
+        for begin, end, width in parts_of(self.code, count, self.lanes):
             zero = constant(0.0, lane_type(element_of(self.dtype), width))
             with loop_if_any(self.code, begin, end, width, []) as state:
                 if state:

@@ -59,6 +59,17 @@ def round_down(code: Code, a: Val, step: int) -> Val:
     return code.value(I64, f"and i64 {a.ref}, {-step}")
 
 
+def parts_of(code: Code, extent: Val, widest: int) -> list[tuple[Val, Val, int]]:
+    """(begin, end, width): the extent cut into multiples of ever smaller powers of two."""
+    parts: list[tuple[Val, Val, int]] = []
+    begin, width = index(0), widest
+    while width:
+        end = round_down(code, extent, width)
+        parts.append((begin, end, width))
+        begin, width = end, width // 2
+    return parts
+
+
 def size_value(code: Code, size: Size, sizes: Mapping[str, Val]) -> Val:
     """The size as a value, from those of the call's dimensions."""
     value = index(size.factor)

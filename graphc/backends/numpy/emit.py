@@ -21,6 +21,7 @@ from graphc.backends.numpy.moves import MoveText
 from graphc.backends.numpy.names import Names
 from graphc.backends.numpy.scalars import HELPERS
 from graphc.backends.numpy.text import Constants, Lines, dtype_text
+from graphc.backends.numpy.update_rows import UpdateText
 from graphc.ir.codegen import (
     Contraction,
     Copy,
@@ -42,6 +43,7 @@ from graphc.ops.loop import LOOP, Loop, loop_parts
 from graphc.ops.places import Place as PlaceAt
 from graphc.ops.places import places
 from graphc.ops.pooling import PoolParams, pool_shape
+from graphc.ops.update_rows import UPDATE_ROWS, row_update
 from graphc.support.diagnostics import InternalError
 
 Dims = tuple[Dim, ...]
@@ -191,6 +193,19 @@ class _FunctionText:
             case other:
                 raise InternalError(f"`{op.opdef.name}` ({other}) is not at kernel level")
 
+    def _update_rows(self, op: Operation) -> None:
+        parts = row_update(op)
+        updated = self._targets(op)[: len(parts.tables)]
+        for value, old, name in zip(parts.updated, parts.tables, updated, strict=True):
+            if not self._places[value].overlaps(self._places[old]):
+                self._lines.add(f"np.copyto({name}, {self._name_of(old)})")
+        text = UpdateText(self._names, self._constants, self._lines)
+        numbers = [self._name_of(v) for v in parts.numbers]
+        name = self._name_of
+        lookups = [(name(o.x), name(o.y), name(o.index)) for o in parts.lookups]
+        text.write(parts, updated, numbers, lookups)
+        self._helpers.update(text.helpers)
+
     def _name_of(self, value: Value) -> str:
         return self._places[value].name
 
@@ -270,6 +285,8 @@ class _FunctionText:
             self._loop(op)
         elif op.opdef is GEMM_FUSED:
             self._fused_product(op)
+        elif op.opdef is UPDATE_ROWS:
+            self._update_rows(op)
         else:
             self._kernel(op, [self._places[v] for v in op.operands], self._arena)
 

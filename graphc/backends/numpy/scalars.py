@@ -222,6 +222,21 @@ def pool_spread(y, out, columns, rows, across, down):
         for j in reversed(range(rows)):
             out[:, i : i + across * width : across, j : j + down * height : down] += y
 ''',
+    "row_sums": '''
+def row_sums(size, *lookups):
+    """The rows that indices point at, of `size` there are, and the sum of x[n, k] y[n] for each."""
+    points = np.concatenate([index.ravel() for _, _, index in lookups])
+    rows = np.unique(points[(points >= 0) & (points < size)])
+    places = np.append(rows, -1)
+    total = np.zeros((len(rows), lookups[0][1].shape[1]), lookups[0][1].dtype)
+    part = np.empty_like(total)
+    for x, y, index in lookups:
+        slots = np.searchsorted(rows, index)
+        slots = np.where(places[slots] == index, slots, -1)
+        indexed_sum("nk nd id", (x, y), slots, part)
+        np.add(total, part, out=total)
+    return rows, total
+''',
     "convert": '''
 def convert(x, out):
     """The same numbers in the element type of `out`."""

@@ -105,9 +105,9 @@ class SequenceColumns:
         name = left_behind_name(name, steps)
         return self.function.argument(name) or self.function.add_argument(name, type, "carried")
 
-    def masked(self, b: IRBuilder, x: Value) -> Value:
-        """`x` [N, …] with 0 in the gaps, whatever stood there; no gradient flows to a gap."""
-        return select(b, self._real(b, _dims(x)), x, full_like(b, 0, x))
+    def masked(self, b: IRBuilder, x: Value, gap: float = 0) -> Value:
+        """`x` [N, …] with `gap` in the gaps, whatever stood there; no gradient flows to a gap."""
+        return select(b, self._real(b, _dims(x)), x, full_like(b, gap, x))
 
     def shifted(self, b: IRBuilder, x: Value, steps: int, default: float) -> Value:
         """For each column of `x` [N, rows] the one `steps` steps later in its sequence, or default.

@@ -19,6 +19,7 @@ from graphc.ops.epilogue import GEMM_FUSED
 from graphc.ops.kernel import KERNEL
 from graphc.ops.loop import LOOP, loop_parts
 from graphc.ops.places import Place, parse_place, places
+from graphc.ops.update_rows import UPDATE_ROWS, updates
 from graphc.passes.analysis.liveness import Liveness, is_view, live_ranges
 
 ALIGNMENT = 64
@@ -344,10 +345,12 @@ def _name(value: Value) -> str:
 def _is_in_place(op: Operation, result: Value, operands: list[Value], same_place: bool) -> bool:
     """Whether `op` may write `result` over these operands (all that lie in that memory).
 
-    Only a kernel without reductions, or the body of a product, whose space is the result's dims,
-    and which reads each of them at exactly those dims: then every element is read before it is
-    written.
+    `update_rows` over the table that the result is the new form of. Otherwise only a kernel without
+    reductions, or the body of a product, whose space is the result's dims, and which reads each of
+    them at exactly those dims: then every element is read before it is written.
     """
+    if op.opdef is UPDATE_ROWS:
+        return same_place and operands == [updates(op, result)]
     if op.opdef not in (KERNEL, GEMM_FUSED) or not same_place:
         return False
     if op.opdef is GEMM_FUSED and any(v in op.operands[:2] for v in operands):

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes
 import itertools
-import mmap
-import os
 import threading
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from graphc.backends.llvm import engine
-from graphc.backends.llvm.emit import ENTRY, emit_function
+from graphc.backends.llvm.emit import emit_function
 from graphc.backends.llvm.runtime import NativeFunction, compile_function
 from graphc.backends.llvm.target import Target
 from graphc.backends.signature import make_signature
-from graphc.ir.evaluate import evaluate
-from graphc.runtime.signature import NUMPY_DTYPES, Signature, concrete_shape
+from graphc.runtime.signature import Signature
 from tests.support.compiling import parse
+from tests.support.guarded import exit_code_guarded
 from tests.support.native import check_text, fused, random_arguments, runnable_targets
 
 TRAINING = """
@@ -170,74 +166,18 @@ def training_step(target: Target | None = None) -> tuple[NativeFunction, Signatu
     return compile_function(module.functions[0], signature, target), signature
 
 
-class Guarded:
-    """An array that ends, or begins, exactly at a page that may not be touched."""
-
-    def __init__(self, array: np.ndarray, *, at_end: bool) -> None:
-        page = mmap.PAGESIZE
-        size = -(-max(array.nbytes, 1) // page) * page
-        self._memory = mmap.mmap(-1, size + 2 * page)
-        start = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
-        libc = ctypes.CDLL(None)
-        for guard in (start, start + page + size):
-            assert libc.mprotect(ctypes.c_void_p(guard), ctypes.c_size_t(page), 0) == 0
-        self.address = start + page + (size - array.nbytes if at_end else 0)
-        ctypes.memmove(self.address, array.ctypes.data, array.nbytes)
-
-    def read(self, like: np.ndarray) -> np.ndarray:
-        made = np.empty_like(like)
-        ctypes.memmove(made.ctypes.data, self.address, like.nbytes)
-        return made
-
-
 @pytest.mark.parametrize("at_end", [True, False], ids=["end", "start"])
 @pytest.mark.parametrize("count", [1, 6, 39])
 @pytest.mark.parametrize("text", [TRAINING, MOVES], ids=["training", "moves"])
 def test_nothing_is_touched_outside_the_arrays(text: str, count: int, at_end: bool) -> None:
-    """Runs in a forked child: a stray access is a signal there, a wrong number an exit code."""
     module = parse(fused(text))
     function = module.functions[0]
     signature = make_signature(module, function)
     sizes = {"N": count}
     given = random_arguments(signature, sizes)
-    expected = evaluate(function, given, sizes)
     for target in runnable_targets():
-        code = engine.object_code(emit_function(function, signature, target), target)
-        loaded = engine.load(code, [ENTRY], target)
-        types = [ctypes.c_void_p] * 3
-        entry = engine.function(loaded, ENTRY, ctypes.c_int32, *types)
-        child = os.fork()
-        if child == 0:
-            os._exit(run_guarded(entry, signature, given, expected, sizes, at_end))
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, target.isa
-
-
-def run_guarded(
-    entry: Callable[..., int],
-    signature: Signature,
-    given: dict[str, np.ndarray],
-    expected: dict[str, np.ndarray],
-    sizes: dict[str, int],
-    at_end: bool,
-) -> int:
-    arrays = {name: Guarded(array, at_end=at_end) for name, array in given.items()}
-    results = {
-        r.name: Guarded(
-            np.zeros(concrete_shape(r.shape, sizes), NUMPY_DTYPES[r.dtype]), at_end=at_end
-        )
-        for r in signature.fresh_results
-    }
-    arena = Guarded(np.full(-(-signature.arena_bytes // 4096) * 4096, 0xFF, np.uint8), at_end=True)
-    addresses = [g.address for g in (*arrays.values(), *results.values())]
-    buffers = (ctypes.c_uint64 * len(addresses))(*addresses)
-    dims = (ctypes.c_int64 * 1)(sizes["N"])
-    entry(ctypes.addressof(buffers), ctypes.addressof(dims), arena.address)
-    held = results | {r.name: arrays[r.updates] for r in signature.results if r.updates}
-    good = all(
-        np.allclose(held[name].read(value), value, rtol=2e-4, atol=2e-4)
-        for name, value in expected.items()
-    )
-    return 0 if good else 1
+        code = exit_code_guarded(function, signature, target, given, sizes, at_end=at_end)
+        assert code == 0, target.isa
 
 
 def test_another_array_for_a_parameter_is_noticed() -> None:

@@ -27,7 +27,7 @@ FORMS = {
     "outer": ("NxK", "NxD", "VxD", "lookup_outer", "size = V, "),
     "outer of columns": ("NxK", "NxD", "DxV", "lookup_outer", "size = V, columns = true, "),
 }
-DIMS = "dim N <= 9\ndim K <= 9\ndim V <= 40\ndim D <= 200\n"
+DIMS = "dim N <= 9\ndim K <= 40\ndim V <= 40\ndim D <= 200\n"
 
 
 def text_of(form: str, dtype: str, fixed: Mapping[str, int] | None = None) -> str:
@@ -54,10 +54,14 @@ def operands(form: str, sizes: Mapping[str, int], dtype: str) -> dict[str, Array
     return {"x": x, "y": y, "i": make_index(rng, (sizes["N"], sizes["K"]), sizes["V"], "special")}
 
 
-def check(text: str, form: str, sizes: Mapping[str, int], dtype: str) -> None:
+def check(
+    text: str, form: str, sizes: Mapping[str, int], dtype: str, index: Array | None = None
+) -> None:
     (function,) = (module := parse(text)).functions
     signature = make_signature(module, function)
     given = operands(form, sizes, dtype)
+    if index is not None:
+        given["i"] = index
     expected = evaluate(function, given, sizes)["z"]
     tolerance = {"f32": 2e-5, "f64": 1e-12}[dtype]
     for target in runnable_targets():
@@ -73,6 +77,19 @@ def test_every_width_of_d(form: str, width: int, dtype: str) -> None:
     sizes = {"N": 5, "K": 4, "V": 6, "D": width}
     check(text_of(form, dtype), form, sizes, dtype)
     check(text_of(form, dtype, sizes), form, sizes, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("form", [form for form in FORMS if "columns" in form])
+@pytest.mark.parametrize("width", [1, 8, 21])
+def test_runs_of_neighbours(form: str, width: int, dtype: str) -> None:
+    """Within the table, beyond both of its ends, with a gap, and next to what is no run."""
+    sizes = {"N": 6, "K": 37, "V": 40, "D": width}
+    index = np.array([0, 3, -4, 30, 1, 2])[:, None] + np.arange(37)
+    index[4, 5] = -1
+    index[5] = index[5, ::-1]
+    check(text_of(form, dtype), form, sizes, dtype, index.astype(np.int32))
+    check(text_of(form, dtype, sizes), form, sizes, dtype, index.astype(np.int32))
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -1,0 +1,82 @@
+"""`update_rows` as Python lines: the rows that are looked up and their sums, then the rule on them.
+
+rows, sums = row_sums(W.shape[0], (x, y, index))
+v2 = W[rows]
+…
+W[rows] = v7
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphc.backends.numpy.names import Names
+from graphc.backends.numpy.scalars import Recorder, callee, extra_operand, is_helper
+from graphc.backends.numpy.tape import Constant, Input, Item, Word, record
+from graphc.backends.numpy.text import Constants, Lines, dtype_text
+from graphc.ops.update_rows import RowUpdate
+from graphc.support.diagnostics import InternalError
+
+
+class UpdateText:
+    """Writes one; the tables' new forms are named by `updated`, and hold the old ones by then."""
+
+    def __init__(self, names: Names, constants: Constants, lines: Lines) -> None:
+        self._names = names
+        self._constants = constants
+        self._lines = lines
+        self.helpers: dict[str, None] = {"indexed_sum": None, "row_sums": None}
+
+    def write(
+        self,
+        parts: RowUpdate,
+        updated: Sequence[str],
+        numbers: Sequence[str],
+        lookups: Sequence[tuple[str, str, str]],
+    ) -> None:
+        """The lines of one; the arrays are given by name."""
+        rows, sums = self._names.fresh("rows"), self._names.fresh("sums")
+        listed = ", ".join(f"({', '.join(names)})" for names in lookups)
+        columns = parts.params.columns
+        size = f"{updated[0]}.shape[{1 if columns else 0}]"
+        self._lines.add(f"{rows}, {sums} = row_sums({size}, {listed})")
+        seen = [f"{name}[:, {rows}].T" if columns else f"{name}[{rows}]" for name in updated]
+        arguments = [*map(self._named, seen), sums, *numbers]
+        tape = record(parts.op, Recorder)
+        texts: dict[Item, str] = {}
+        for step in tape.steps:
+            if not isinstance(step, Word):
+                raise InternalError("a fold in the rule of `update_rows`")
+            texts[step] = self._word(step, [self._text(a, texts, arguments) for a in step.args])
+        for name, item in zip(updated, tape.results, strict=True):
+            new = self._text(item, texts, arguments)
+            if columns:
+                self._lines.add(f"{name}[:, {rows}] = {new}.T")
+            else:
+                self._lines.add(f"{name}[{rows}] = {new}")
+
+    def _named(self, text: str) -> str:
+        name = self._names.fresh("v1")
+        self._lines.add(f"{name} = {text}")
+        return name
+
+    def _text(self, item: Item, texts: dict[Item, str], arguments: Sequence[str]) -> str:
+        match item:
+            case Input():
+                return arguments[item.index]
+            case Constant():
+                return self._constants.number(item.values[0], item.dtype)
+            case _:
+                return texts[item]
+
+    def _word(self, word: Word, operands: list[str]) -> str:
+        function = callee(word)
+        if extra_operand(word):
+            operands.append(extra_operand(word))
+        if not is_helper(word):
+            return self._named(f"{function}({', '.join(operands)})")
+        self.helpers[function] = None
+        shapes = ", ".join(f"np.shape({o})" for o in operands)
+        out = self._named(f"np.empty(np.broadcast_shapes({shapes}), {dtype_text(word.dtype)})")
+        self._lines.add(f"{function}({', '.join(operands)}, out={out})")
+        return out
