@@ -47,8 +47,10 @@ if TYPE_CHECKING:
     from graphc.tensor.functions import cross_correlate as cross_correlate
     from graphc.tensor.functions import divide as divide
     from graphc.tensor.functions import equal as equal
+    from graphc.tensor.functions import erf as erf
     from graphc.tensor.functions import exp as exp
     from graphc.tensor.functions import expand_dims as expand_dims
+    from graphc.tensor.functions import expm1 as expm1
     from graphc.tensor.functions import eye as eye
     from graphc.tensor.functions import flip as flip
     from graphc.tensor.functions import floor as floor
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from graphc.tensor.functions import less as less
     from graphc.tensor.functions import less_equal as less_equal
     from graphc.tensor.functions import log as log
+    from graphc.tensor.functions import log1p as log1p
     from graphc.tensor.functions import log_softmax as log_softmax
     from graphc.tensor.functions import logical_and as logical_and
     from graphc.tensor.functions import logical_not as logical_not
@@ -155,9 +158,11 @@ __all__ = [
     "cross_correlate",
     "divide",
     "equal",
+    "erf",
     "evaluate",
     "exp",
     "expand_dims",
+    "expm1",
     "eye",
     "flip",
     "floor",
@@ -174,6 +179,7 @@ __all__ = [
     "load",
     "loads",
     "log",
+    "log1p",
     "log_softmax",
     "logical_and",
     "logical_not",

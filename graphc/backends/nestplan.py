@@ -48,9 +48,12 @@ MAX_KEPT_BYTES = 32768
 
 _WEIGHTS = {
     "exp": 16,
+    "expm1": 16,
     "log": 16,
+    "log1p": 16,
     "tanh": 20,
     "sigmoid": 20,
+    "erf": 32,
     "sin": 32,
     "cos": 32,
     "power": 64,

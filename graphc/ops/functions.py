@@ -5,6 +5,7 @@ Backends compute them to a few units in the last place (docs/numerics.md), each 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,6 +19,7 @@ from graphc.ops.elementwise import (
     EQUAL,
     GREATER_EQUAL,
     LOGICAL_AND,
+    add,
     compare,
     div,
     mul,
@@ -37,8 +39,16 @@ def exp(b: IRBuilder, x: Value) -> Value:
     return b.emit_one(EXP, x)
 
 
+def expm1(b: IRBuilder, x: Value) -> Value:
+    return b.emit_one(EXPM1, x)
+
+
 def log(b: IRBuilder, x: Value) -> Value:
     return b.emit_one(LOG, x)
+
+
+def log1p(b: IRBuilder, x: Value) -> Value:
+    return b.emit_one(LOG1P, x)
 
 
 def sqrt(b: IRBuilder, x: Value) -> Value:
@@ -51,6 +61,10 @@ def tanh(b: IRBuilder, x: Value) -> Value:
 
 def sigmoid(b: IRBuilder, x: Value) -> Value:
     return b.emit_one(SIGMOID, x)
+
+
+def erf(b: IRBuilder, x: Value) -> Value:
+    return b.emit_one(ERF, x)
 
 
 def sin(b: IRBuilder, x: Value) -> Value:
@@ -76,8 +90,16 @@ def _exp_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
     return [mul(b, dy, op.result)]
 
 
+def _expm1_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
+    return [mul(b, dy, add(b, op.result, full_like(b, 1.0, dy)))]
+
+
 def _log_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
     return [div(b, dy, op.operands[0])]
+
+
+def _log1p_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
+    return [div(b, dy, add(b, full_like(b, 1.0, dy), op.operands[0]))]
 
 
 def _sqrt_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
@@ -97,6 +119,16 @@ def _sigmoid_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
 def _sigmoid_reference(_p: NoParams, x: Array) -> Array:
     e = np.exp(-np.abs(x))
     return (np.where(x < 0, e, np.ones_like(x)) / (1 + e)).astype(x.dtype)
+
+
+def _erf_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
+    (x,) = op.operands
+    bell = exp(b, neg(b, mul(b, x, x)))
+    return [mul(b, dy, mul(b, full_like(b, 2 / math.sqrt(math.pi), bell), bell))]
+
+
+def _erf_reference(_p: NoParams, x: Array) -> Array:
+    return np.asarray(np.frompyfunc(math.erf, 1, 1)(x)).astype(x.dtype)
 
 
 def _sin_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
@@ -141,6 +173,17 @@ EXP = OpDef(
     jvp=diagonal_jvp,
     equation="y = e^x",
 )
+EXPM1 = OpDef(
+    name="expm1",
+    summary="exponential function minus one, accurate near 0",
+    operands=("x",),
+    infer=same_types(FLOATS),
+    reference=lambda _p, x: np.expm1(x),
+    codegen=Elementwise(word("expm1")),
+    vjp=_expm1_vjp,
+    jvp=diagonal_jvp,
+    equation="y = e^x - 1",
+)
 LOG = OpDef(
     name="log",
     summary="natural logarithm",
@@ -151,6 +194,17 @@ LOG = OpDef(
     vjp=_log_vjp,
     jvp=diagonal_jvp,
     equation="y = ln x",
+)
+LOG1P = OpDef(
+    name="log1p",
+    summary="natural logarithm of one more, accurate near 0",
+    operands=("x",),
+    infer=same_types(FLOATS),
+    reference=lambda _p, x: np.log1p(x),
+    codegen=Elementwise(word("log1p")),
+    vjp=_log1p_vjp,
+    jvp=diagonal_jvp,
+    equation="y = ln (1 + x)",
 )
 SQRT = OpDef(
     name="sqrt",
@@ -184,6 +238,17 @@ SIGMOID = OpDef(
     vjp=_sigmoid_vjp,
     jvp=diagonal_jvp,
     equation="y = 1 / (1 + e^-x)",
+)
+ERF = OpDef(
+    name="erf",
+    summary="error function",
+    operands=("x",),
+    infer=same_types(FLOATS),
+    reference=_erf_reference,
+    codegen=Elementwise(word("erf")),
+    vjp=_erf_vjp,
+    jvp=diagonal_jvp,
+    equation="y = 2/√π ∫ e^(-t²) dt from 0 to x",
 )
 SIN = OpDef(
     name="sin",
@@ -229,4 +294,4 @@ FLOOR = OpDef(
     equation="y = ⌊x⌋",
 )
 
-OPS = (EXP, LOG, SQRT, TANH, SIGMOID, SIN, COS, POWER, FLOOR)
+OPS = (EXP, EXPM1, LOG, LOG1P, SQRT, TANH, SIGMOID, ERF, SIN, COS, POWER, FLOOR)

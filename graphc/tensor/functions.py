@@ -58,9 +58,19 @@ def exp(x: Any) -> Any:
     return _of_floats(mathematics.EXP, x)
 
 
+def expm1(x: Any) -> Any:
+    """e to the power of each element, less 1; accurate near 0."""
+    return _of_floats(mathematics.EXPM1, x)
+
+
 def log(x: Any) -> Any:
     """Natural logarithm: -inf at 0, nan below."""
     return _of_floats(mathematics.LOG, x)
+
+
+def log1p(x: Any) -> Any:
+    """Natural logarithm of 1 + x, accurate near 0: -inf at -1, nan below."""
+    return _of_floats(mathematics.LOG1P, x)
 
 
 def sqrt(x: Any) -> Any:
@@ -86,6 +96,11 @@ def tanh(x: Any) -> Any:
 def sigmoid(x: Any) -> Any:
     """1 / (1 + e^-x)."""
     return _of_floats(mathematics.SIGMOID, x)
+
+
+def erf(x: Any) -> Any:
+    """The error function 2/√π ∫ e^(-t²) dt from 0 to x."""
+    return _of_floats(mathematics.ERF, x)
 
 
 def floor(x: Any) -> Any:

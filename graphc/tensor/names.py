@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _FUNCTIONS = """
-    abs absolute add arange broadcast_to cast concatenate cos cross_correlate divide equal exp
-    expand_dims eye flip floor full greater greater_equal less less_equal log log_softmax
-    logical_and logical_not logical_or matmul max maximum maxpool mean min minimum multiply
-    negative not_equal ones pad power relu reshape sigmoid sin softmax sqrt square squeeze stack
-    stop_gradient subtract sum tanh transpose where zeros
+    abs absolute add arange broadcast_to cast concatenate cos cross_correlate divide equal erf exp
+    expand_dims expm1 eye flip floor full greater greater_equal less less_equal log log1p
+    log_softmax logical_and logical_not logical_or matmul max maximum maxpool mean min minimum
+    multiply negative not_equal ones pad power relu reshape sigmoid sin softmax sqrt square squeeze
+    stack stop_gradient subtract sum tanh transpose where zeros
 """
 FUNCTIONS = frozenset(_FUNCTIONS.split())
 
@@ -27,7 +27,6 @@ INSTEAD: Mapping[str, str] = {
     "hstack": "gc.concatenate",
     "isnan": "x != x",
     "linalg.norm": "gc.sqrt(gc.sum(x**2))",
-    "log1p": "gc.log(1 + x)",
     "ndim": "x.ndim",
     "ones_like": "gc.ones(x.shape)",
     "outer": "x[:, None] * y",

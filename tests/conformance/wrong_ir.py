@@ -215,7 +215,7 @@ _TENSOR: Mapping[str, tuple[str, ...]] = {
     "neg": _unary("neg", "a", wrong="p"),
     "abs": _unary("abs", "a", wrong="p"),
     **{n: _unary(n, "a", wrong="i") for n in ("exp", "log", "sqrt", "tanh", "sigmoid")},
-    **{n: _unary(n, "a", wrong="i") for n in ("sin", "cos", "floor")},
+    **{n: _unary(n, "a", wrong="i") for n in ("sin", "cos", "floor", "erf", "expm1", "log1p")},
     **{
         n: _binary(n, wrong="d", result="i1")
         for n in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")

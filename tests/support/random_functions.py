@@ -70,7 +70,10 @@ SIMPLE_OPS = tuple(
     if op.level is Level.TENSOR and isinstance(op.codegen, Elementwise) and op.params is NoParams
 )
 REDUCTIONS = tuple(op for op in ALL_OPS if isinstance(op.codegen, Reduction))
-INEXACT = ("cos", "exp", "log", "power", "sigmoid", "sin", "tanh", "reduce_sum")
+INEXACT = (
+    *("cos", "erf", "exp", "expm1", "log", "log1p", "power", "sigmoid", "sin", "tanh"),
+    "reduce_sum",
+)
 """Operations whose last bits are a backend's own choice, as are those of products."""
 
 FLOATS = (DType.F32, DType.F64)

@@ -13,14 +13,23 @@ class LlvmScalars(Arithmetic):
     def exp(self, a: Val) -> Val:
         return mathfunctions.exp(self, a)
 
+    def expm1(self, a: Val) -> Val:
+        return mathfunctions.expm1(self, a)
+
     def log(self, a: Val) -> Val:
         return mathfunctions.log(self, a)
+
+    def log1p(self, a: Val) -> Val:
+        return mathfunctions.log1p(self, a)
 
     def tanh(self, a: Val) -> Val:
         return mathfunctions.tanh(self, a)
 
     def sigmoid(self, a: Val) -> Val:
         return mathfunctions.sigmoid(self, a)
+
+    def erf(self, a: Val) -> Val:
+        return mathfunctions.erf(self, a)
 
     def sin(self, a: Val) -> Val:
         return mathfunctions.sin(self, a)

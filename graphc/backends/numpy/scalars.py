@@ -22,7 +22,9 @@ UFUNCS = {
     "abs": "np.absolute",
     "sqrt": "np.sqrt",
     "exp": "np.exp",
+    "expm1": "np.expm1",
     "log": "np.log",
+    "log1p": "np.log1p",
     "tanh": "np.tanh",
     "sin": "np.sin",
     "cos": "np.cos",
@@ -50,6 +52,13 @@ def sigmoid(x, out):
     np.add(e, 1, out=out)
     np.copyto(e, 1, where=np.greater_equal(x, 0))
     np.divide(e, out, out=out)
+''',
+    "erf": '''
+def erf(x, out):
+    """The error function, which numpy lacks, of one element after the other."""
+    import math
+
+    np.copyto(out, np.frompyfunc(math.erf, 1, 1)(x), casting="unsafe")
 ''',
     "select": '''
 def select(condition, x, y, out):
@@ -302,14 +311,23 @@ class Recorder:
     def exp(self, a: Item, /) -> Item:
         return self._word("exp", a.dtype, a)
 
+    def expm1(self, a: Item, /) -> Item:
+        return self._word("expm1", a.dtype, a)
+
     def log(self, a: Item, /) -> Item:
         return self._word("log", a.dtype, a)
+
+    def log1p(self, a: Item, /) -> Item:
+        return self._word("log1p", a.dtype, a)
 
     def tanh(self, a: Item, /) -> Item:
         return self._word("tanh", a.dtype, a)
 
     def sigmoid(self, a: Item, /) -> Item:
         return self._word("sigmoid", a.dtype, a)
+
+    def erf(self, a: Item, /) -> Item:
+        return self._word("erf", a.dtype, a)
 
     def sin(self, a: Item, /) -> Item:
         return self._word("sin", a.dtype, a)

@@ -153,7 +153,7 @@ def test_a_memory_plan_is_sound_and_not_below_its_lower_bound(seed: int) -> None
 def test_random_functions_hold_every_tensor_operation() -> None:
     apart = (YIELD, LOOP)  # random loops are made elsewhere
     wanted = {op.name for op in ALL_OPS if op.level is Level.TENSOR and op not in apart}
-    found = {op.opdef.name for seed in range(60) for op in make_function(seed).function.block}
+    found = {op.opdef.name for seed in range(120) for op in make_function(seed).function.block}
     assert wanted - found == set()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -47,13 +48,20 @@ def compare(
         agree(result, wanted(*case), f"shapes {shapes}")
 
 
+def error_function(x: Array) -> Array:
+    return np.asarray(np.frompyfunc(math.erf, 1, 1)(x)).astype(x.dtype)
+
+
 def sigmoid(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
 
 
 UNARY: dict[str, tuple[Callable[..., Any], Callable[..., Any], float]] = {
     "exp": (gc.exp, np.exp, -2.0),
+    "expm1": (gc.expm1, np.expm1, -2.0),
     "log": (gc.log, np.log, 0.1),
+    "log1p": (gc.log1p, np.log1p, -0.9),
+    "erf": (gc.erf, error_function, -2.0),
     "sqrt": (gc.sqrt, np.sqrt, 0.1),
     "sin": (gc.sin, np.sin, -2.0),
     "cos": (gc.cos, np.cos, -2.0),

@@ -6,8 +6,16 @@
 
 from __future__ import annotations
 
-from graphc.backends.llvm.mathfunctions.exponential import exp, log, sigmoid, tanh
+from graphc.backends.llvm.mathfunctions.exponential import (
+    erf,
+    exp,
+    expm1,
+    log,
+    log1p,
+    sigmoid,
+    tanh,
+)
 from graphc.backends.llvm.mathfunctions.powers import power
 from graphc.backends.llvm.mathfunctions.trigonometric import cos, sin
 
-__all__ = ["cos", "exp", "log", "power", "sigmoid", "sin", "tanh"]
+__all__ = ["cos", "erf", "exp", "expm1", "log", "log1p", "power", "sigmoid", "sin", "tanh"]

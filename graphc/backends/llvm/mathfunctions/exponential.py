@@ -1,4 +1,4 @@
-"""exp, log, tanh and sigmoid: each is written once for both types, `Format` holds what differs."""
+"""exp, log and their kin: each is written once for both types, `Format` holds what differs."""
 
 from __future__ import annotations
 
@@ -34,23 +34,49 @@ def log(s: Arithmetic, x: Val) -> Val:
     m, e = split(s, scaled)
     e = s.sub(e, s.select(is_denormal, c(float(f.fraction_bits)), c(0.0)))
     fraction = s.sub(m, c(1.0))
-    y = _log1p(s, fraction, e)
-    y = s.select(s.equal(x, c(0.0)), c(float("-inf")), y)
-    y = s.select(s.compare("oge", x, c(0.0)), y, c(float("nan")))
-    return s.select(s.equal(x, c(float("inf"))), x, y)
+    return _with_ends(s, _of_fraction(s, fraction, e), x, 0.0)
+
+
+def log1p(s: Arithmetic, x: Val) -> Val:
+    """log(1 + x) = e ln 2 + log(1 + f) with f = x 2^-e + (2^-e - 1), e being that of 1 + x.
+
+    So f is rounded once, and is x itself where 1 + x is near 1.
+    """
+    f = format_of(x)
+    c = constants(s, x)
+    biased = _biased_exponent(s, s.add(x, c(1.0)))
+    exponent = s.code.binary("shl", biased, s.const(f.fraction_bits, biased))
+    one = f.bias << f.fraction_bits
+    scaled = s.bits(s.add(s.sub(s.bits(x), exponent), s.const(one, exponent)))
+    # 2^(2 - e), for at the largest x 2^-e is no normal number.
+    power = s.bits(s.sub(s.const(wrapped(f, 2 * one + (2 << f.fraction_bits)), exponent), exponent))
+    fraction = s.add(scaled, s.fma(power, c(0.25), c(-1.0)))
+    y = _with_ends(s, _of_fraction(s, fraction, _exponent(s, biased, x)), x, -1.0)
+    return s.intrinsic("copysign", y, x)
+
+
+def expm1(s: Arithmetic, x: Val) -> Val:
+    """e^x - 1 = 2 (p h + (h - 1/2)) with p = e^r - 1 and h = 2^(n - 1); 2^n may be no number."""
+    f = format_of(x)
+    c = constants(s, x)
+    shifted, r = _reduce(s, at_least(s, f.expm1_least, at_most(s, f.exp_range[1], x)))
+    half = s.bits(_power(s, f, s.bits(shifted), -1))
+    y = s.fma(exp_polynomial(s, r), half, s.sub(half, c(0.5)))
+    # A denormal is its own result; its half might not be a number.
+    is_tiny = s.less(s.abs(x), c(2.0 ** (2 - f.bias)))
+    return s.select(is_tiny, x, s.add(y, y))
 
 
 def tanh(s: Arithmetic, x: Val) -> Val:
-    """From e^2a, a = abs x, with the sign of x put back; small a apart (see the two helpers)."""
+    """a + a^3 P(a^2) for small a = abs x, else 1 - 2 / (e^2a + 1); the sign of x put back."""
     f = format_of(x)
     c = constants(s, x)
     a = s.abs(x)
-    twice = at_most(s, 2.0 * f.tanh_one, s.add(a, a))
-    y = _tanh_by_polynomial(s, a, twice) if f.tanh_terms else _tanh_by_expm1(s, twice)
-    # A tiny a is its own tanh; e^2a - 1 would lose the bits of a denormal.
-    if not f.tanh_terms:
-        y = s.select(s.less(a, c(2.0**-28)), a, y)
-    return s.intrinsic("copysign", y, x)
+    e = _exp_of_moderate(s, at_most(s, 2.0 * f.tanh_one, s.add(a, a)))
+    large = s.sub(c(1.0), s.div(c(2.0), s.add(e, c(1.0))))
+    z = s.mul(a, a)
+    small = s.fma(s.mul(a, z), horner(s, f.tanh_terms, z), a)
+    return s.intrinsic("copysign", s.select(s.less(a, c(f.tanh_small)), small, large), x)
 
 
 def sigmoid(s: Arithmetic, x: Val) -> Val:
@@ -60,6 +86,17 @@ def sigmoid(s: Arithmetic, x: Val) -> Val:
     t = exp_in_range(s, at_least(s, f.exp_range[0], s.neg(s.abs(x))))
     top = s.select(s.less(x, c(0.0)), t, c(1.0))
     return s.div(top, s.add(t, c(1.0)))
+
+
+def erf(s: Arithmetic, x: Val) -> Val:
+    """a + a P(a^2) for a = abs x below 1, else 1 - e^Q(a); the sign of x put back."""
+    f = format_of(x)
+    c = constants(s, x)
+    a = s.abs(x)
+    small = s.fma(a, horner(s, f.erf_terms, s.mul(a, a)), a)
+    logarithm = horner(s, f.erfc_log_terms, at_most(s, f.erf_one, a))
+    large = s.sub(c(1.0), _exp_of_moderate(s, logarithm))
+    return s.intrinsic("copysign", s.select(s.less(a, c(1.0)), small, large), x)
 
 
 def exp_in_range(s: Arithmetic, x: Val) -> Val:
@@ -80,6 +117,13 @@ def times_power(s: Arithmetic, y: Val, shifted: Val) -> Val:
     first = _power(s, f, half, -offset // 2)
     second = _power(s, f, s.sub(u, half), -offset // 2)
     return s.mul(s.mul(y, s.bits(first)), s.bits(second))
+
+
+def _exp_of_moderate(s: Arithmetic, x: Val) -> Val:
+    """exp where 2^n is a normal number."""
+    shifted, r = _reduce(s, x)
+    power = s.bits(_power(s, format_of(x), s.bits(shifted), 0))
+    return s.fma(exp_polynomial(s, r), power, power)
 
 
 def _reduce(s: Arithmetic, x: Val) -> tuple[Val, Val]:
@@ -106,21 +150,31 @@ def _power(s: Arithmetic, f: Format, n: Val, add: int) -> Val:
 def split(s: Arithmetic, x: Val) -> tuple[Val, Val]:
     """(m, e), both floats, with x = m 2^e and m in [sqrt(1/2), sqrt(2)); x positive and normal."""
     f = format_of(x)
+    biased = _biased_exponent(s, x)
+    exponent = s.code.binary("shl", biased, s.const(f.fraction_bits, biased))
+    one = s.const(f.bias << f.fraction_bits, exponent)
+    return s.bits(s.add(s.sub(s.bits(x), exponent), one)), _exponent(s, biased, x)
+
+
+def _biased_exponent(s: Arithmetic, x: Val) -> Val:
+    """e + bias, an integer, with e as in `split`."""
+    f = format_of(x)
     bits = s.bits(x)
     one = f.bias << f.fraction_bits
     root = bit_pattern(f, 0.5**0.5)
-    biased = s.code.binary(
-        "lshr", s.add(bits, s.const(one - root, bits)), s.const(f.fraction_bits, bits)
-    )
-    exponent = s.code.binary("shl", biased, s.const(f.fraction_bits, bits))
-    m = s.bits(s.add(s.sub(bits, exponent), s.const(one, bits)))
-    # A small integer written into the low bits of 2^fraction_bits is a float conversion.
+    raised = s.add(bits, s.const(one - root, bits))
+    return s.code.binary("lshr", raised, s.const(f.fraction_bits, bits))
+
+
+def _exponent(s: Arithmetic, biased: Val, like: Val) -> Val:
+    """e as a float: a small integer in the low bits of 2^fraction_bits is a float conversion."""
+    f = format_of(like)
     whole = 2.0**f.fraction_bits
-    placed = s.bits(s.code.binary("or", biased, s.const(bit_pattern(f, whole), bits)))
-    return m, s.sub(placed, s.const(whole + f.bias, x))
+    placed = s.bits(s.code.binary("or", biased, s.const(bit_pattern(f, whole), biased)))
+    return s.sub(placed, s.const(whole + f.bias, like))
 
 
-def _log1p(s: Arithmetic, fraction: Val, e: Val) -> Val:
+def _of_fraction(s: Arithmetic, fraction: Val, e: Val) -> Val:
     """e ln 2 + log(1 + fraction)."""
     f = format_of(fraction)
     c = constants(s, fraction)
@@ -138,24 +192,9 @@ def _log1p(s: Arithmetic, fraction: Val, e: Val) -> Val:
     return s.fma(e, c(f.ln2_high), s.add(fraction, correction))
 
 
-def _tanh_by_polynomial(s: Arithmetic, a: Val, twice: Val) -> Val:
-    """a + a^3 P(a^2) for small a, else 1 - 2 / (e^2a + 1)."""
-    f = format_of(a)
-    c = constants(s, a)
-    shifted, r = _reduce(s, twice)
-    power = s.bits(_power(s, f, s.bits(shifted), 0))
-    e = s.fma(exp_polynomial(s, r), power, power)
-    large = s.sub(c(1.0), s.div(c(2.0), s.add(e, c(1.0))))
-    z = s.mul(a, a)
-    small = s.fma(s.mul(a, z), horner(s, f.tanh_terms, z), a)
-    return s.select(s.less(a, c(f.tanh_small)), small, large)
-
-
-def _tanh_by_expm1(s: Arithmetic, twice: Val) -> Val:
-    """m / (m + 2) with m = e^2a - 1."""
-    f = format_of(twice)
-    c = constants(s, twice)
-    shifted, r = _reduce(s, twice)
-    power = s.bits(_power(s, f, s.bits(shifted), 0))
-    m = s.fma(exp_polynomial(s, r), power, s.sub(power, c(1.0)))
-    return s.div(m, s.add(m, c(2.0)))
+def _with_ends(s: Arithmetic, y: Val, x: Val, pole: float) -> Val:
+    """y, but minus infinity where x is the pole, nan below it, and infinity at infinity."""
+    c = constants(s, x)
+    y = s.select(s.equal(x, c(pole)), c(float("-inf")), y)
+    y = s.select(s.compare("oge", x, c(pole)), y, c(float("nan")))
+    return s.select(s.equal(x, c(float("inf"))), x, y)
