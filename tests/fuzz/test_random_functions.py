@@ -6,6 +6,7 @@ python -m tests.fuzz.test_random_functions 1234          judge this seed again
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from graphc.ir.clone import clone_module
 from graphc.ir.evaluate import evaluate
 from tests.support.compiling import call, compile_for, load_backend
 from tests.support.random_functions import make_function
+from tests.support.seed_runs import judged
 
 FUNCTIONS = 1000
 CHUNKS = 10
@@ -21,12 +23,12 @@ BACKENDS = ("numpy", "llvm")
 MOVES = {"concat", "overlap_add", "pad", "reverse", "slice", "transpose", "windows"}
 
 
-def judge(seed: int) -> str:
+def judge(seed: int, backends: Sequence[str] = BACKENDS) -> str:
     """What is wrong with a seed's results, '' if nothing."""
     made = make_function(seed, exact=True)
     expected = evaluate(made.function, made.arguments, made.sizes)
     problems: list[str] = []
-    for name in BACKENDS:
+    for name in backends:
         backend = load_backend(name)
         if isinstance(backend, str):
             continue
@@ -55,8 +57,8 @@ def test_the_functions_have_every_rearrangement() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_backends_compute_random_functions_as_the_references_do(chunk: int) -> None:
-    found = [judge(seed) for seed in range(chunk, FUNCTIONS, CHUNKS)]
-    assert [problem for problem in found if problem] == []
+    found = judged(__name__, range(chunk, FUNCTIONS, CHUNKS), BACKENDS)
+    assert [verdict for verdict in found if verdict.problem] == []
 
 
 if __name__ == "__main__":

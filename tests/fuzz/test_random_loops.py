@@ -6,7 +6,7 @@ python -m tests.fuzz.test_random_loops 1234          judge this seed again
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
@@ -29,9 +29,11 @@ from graphc.passes.synthesize_tangent import synthesize_tangent
 from graphc.support.diagnostics import DiagnosticSink
 from tests.support.compiling import KERNEL_PIPELINE, call, load_backend
 from tests.support.random_loops import RandomLoops, make_loops
+from tests.support.seed_runs import judged
 
 FUNCTIONS = 60
 CHUNKS = 6
+BACKENDS = ("numpy", "llvm")
 KINDS = ("values", "gradient", "tangent", "tangent of the gradient")
 WRT = ("x", "y", "z", "a", "b", "w", "r")
 
@@ -73,7 +75,7 @@ def _add_total(
     function.results.append(ResultInfo("total"))
 
 
-def judge(seed: int) -> str:
+def judge(seed: int, backends: Sequence[str] = BACKENDS) -> str:
     """What is wrong with a seed's results, '' if nothing."""
     made = make_loops(seed)
     recompute = RECOMPUTE[seed % len(RECOMPUTE)]
@@ -87,7 +89,7 @@ def judge(seed: int) -> str:
         except Exception as error:  # whatever it is, the seed has to be named
             problems.append(f"{kind}: {type(error).__name__}: {error}")
             continue
-        for name in ("numpy", "llvm"):
+        for name in backends:
             for passes in ("", OPTIMISE, f'hoist-loops{{kinds = ["{moved}"]}}'):
                 how = f"{kind}, recompute {recompute}, {name}, {passes or 'plain'}"
                 try:
@@ -154,8 +156,8 @@ def test_a_random_loop_is_right(seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_backends_and_passes_compute_random_loops_as_the_references_do(chunk: int) -> None:
-    found = [judge(seed) for seed in range(chunk, FUNCTIONS, CHUNKS)]
-    assert [problem for problem in found if problem] == []
+    found = judged(__name__, range(chunk, FUNCTIONS, CHUNKS), BACKENDS)
+    assert [verdict for verdict in found if verdict.problem] == []
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ python -m tests.fuzz.test_random_networks 1234          judge this seed again
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import pytest
 
@@ -20,6 +21,7 @@ from graphc.support.graphs import strongly_connected_components
 from tests.support.compiling import load_backend
 from tests.support.network_judge import computed, expectations, gradient_problem
 from tests.support.random_networks import SAMPLE_COUNTS, RandomNetwork, random_network
+from tests.support.seed_runs import judged
 
 NETWORKS = 500  # judged on every backend in every run of the tests
 CHUNKS = 20
@@ -27,7 +29,7 @@ BACKENDS = ("numpy", "llvm")
 MOST_DISCARDED = 0.1
 
 
-def judge(seed: int) -> str | None:
+def judge(seed: int, backends: Sequence[str] = BACKENDS) -> str | None:
     """What is wrong with a seed's results, '' if nothing, None if the network is discarded."""
     network = random_network(seed)
     if network is None:
@@ -39,7 +41,7 @@ def judge(seed: int) -> str | None:
     problems: list[str] = []
     if problem := gradient_problem(network, expected):
         problems.append(problem)
-    for backend in BACKENDS:
+    for backend in backends:
         if isinstance(load_backend(backend), str):
             continue
         try:
@@ -130,9 +132,9 @@ def _broadcasting(node: Node) -> list[str]:
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_backends_compute_random_networks_as_the_references_do(chunk: int) -> None:
     seeds = range(chunk, NETWORKS, CHUNKS)
-    found = [judge(seed) for seed in seeds]
-    assert [problem for problem in found if problem] == []
-    assert found.count(None) <= MOST_DISCARDED * len(seeds)
+    found = list(judged(__name__, seeds, BACKENDS))
+    assert [verdict for verdict in found if verdict.problem] == []
+    assert sum(verdict.problem is None for verdict in found) <= MOST_DISCARDED * len(seeds)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from graphc.backends.llvm.target import Target
 from graphc.backends.signature import make_signature
 from graphc.runtime.signature import Signature
 from tests.support.compiling import parse
-from tests.support.guarded import exit_code_guarded
+from tests.support.guarded_child import exit_code_guarded
 from tests.support.native import check_text, fused, random_arguments, runnable_targets
 
 TRAINING = """

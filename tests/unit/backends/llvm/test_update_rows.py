@@ -18,7 +18,7 @@ from graphc.passes import pipeline
 from graphc.passes.manager import PassManager
 from graphc.runtime.signature import Signature
 from tests.support.compiling import KERNEL_PIPELINE, call
-from tests.support.guarded import exit_code_guarded
+from tests.support.guarded_child import exit_code_guarded
 from tests.support.native import random_arguments, runnable_targets
 from tests.support.row_updates import step
 
