@@ -15,6 +15,7 @@ from graphc.driver.options import (
     parse_precision,
 )
 from graphc.frontend import frontend_for, network_class
+from graphc.ir.core import ContractionMode
 from graphc.learn.evaluate import DEFAULT_SIDE_BY_SIDE, evaluate_dataset
 from graphc.learn.learner import Learner, require_learner
 from graphc.learn.loop import EpochRecord, Progress, TrainingPlan, run_training
@@ -112,6 +113,7 @@ def compile(
     time: int = 0,
     sequences: int = 1,
     recompute: Recompute = "auto",
+    contraction: ContractionMode = "fma",
     verify: bool = False,
 ) -> Executable:
     """A callable that computes `outputs`, by default the network's output nodes.
@@ -124,6 +126,8 @@ def compile(
                a call recompiles too
     recompute  for gradients of recurrent networks, "none", "auto", "all" or "sqrt": what is
                computed again to save memory (docs/loops.md)
+    contraction  "fma" or "off": whether native code may round a product and the sum that it goes
+               to together (docs/numerics.md)
 
     `exe(features=x)` takes one array (N, rows) per input and gives one (N, rows) per output; a 1x1
     output is a scalar, a parameter's gradient has its shape (rows, cols). A sparse input takes what
@@ -142,6 +146,7 @@ def compile(
         sequences=sequences,
         recompute=recompute,
         cache=default_cache(),
+        contraction=contraction,
     )
     wanted, of = _names(outputs), _names(gradients)
     return bind(model, lambda m, o: evaluation_passes(m, wanted, of, o), options)
@@ -158,6 +163,7 @@ def compile_training(
     dropout: float = 0.0,
     seed: int = 0,
     recompute: Recompute = "auto",
+    contraction: ContractionMode = "fma",
     backend: str = DEFAULT_BACKEND,
     precision: str = "f32",
     verify: bool = False,
@@ -172,7 +178,7 @@ def compile_training(
     criterion  the node to minimise, by default the first criterion node
     dropout    share of elements that Dropout nodes set to zero, `step.dropout_rate` from then on;
                `seed` decides which they are
-    recompute  as in `compile`
+    recompute, contraction  as in `compile`
 
     From here on the network holds its parameters in the step's precision. Statistics must have
     been computed (`net.precompute`). Raises GraphcError for a bad network or option.
@@ -187,6 +193,7 @@ def compile_training(
         sequences=sequences,
         recompute=recompute,
         cache=default_cache(),
+        contraction=contraction,
     )
     return compile_training_step(
         _model_of(network), learner, options, criterion=criterion, dropout=dropout, seed=seed
@@ -217,6 +224,7 @@ def train(
     criterion: str | None = None,
     shuffle: bool = True,
     seed: int = 0,
+    contraction: ContractionMode = "fma",
     backend: str = DEFAULT_BACKEND,
     precision: str = "f32",
     progress: Progress | None = None,
@@ -231,8 +239,8 @@ def train(
     by side in an update, by default 16; a sample is a step of one, and rates are per sample or for
     a minibatch of average length.
     `truncate=K` updates after every K steps, going on from the values that the steps before had
-    (truncated backpropagation through time); 0 goes through whole sequences. `recompute` as in
-    `compile`.
+    (truncated backpropagation through time); 0 goes through whole sequences. `recompute` and
+    `contraction` as in `compile`.
 
     Rates and sizes are a number, one number per epoch, or text such as `0.5:0.2*20:0.1`. Rates and
     momentum are for a minibatch or, in their other form, per sample; `learner` is given in place
@@ -268,6 +276,7 @@ def train(
         time=time,
         recompute=recompute,
         cache=default_cache(),
+        contraction=contraction,
     )
     return run_training(model, data, plan, options, progress or Progress())
 

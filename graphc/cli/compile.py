@@ -16,6 +16,7 @@ from graphc.cli.network import names_of, open_network
 from graphc.cli.options import (
     EXISTING_FILE,
     cache_for,
+    contraction_option,
     define_option,
     json_option,
     macros_option,
@@ -28,6 +29,7 @@ from graphc.cli.terminal import Terminal, common_options
 from graphc.cli.timing import report_phases, timing_options
 from graphc.driver.artifact import ArtifactRequest, contents, emit, kind_of
 from graphc.driver.options import DEFAULT_BATCH, CompileOptions, parse_precision
+from graphc.ir.core import ContractionMode
 from graphc.support.diagnostics import GraphcError
 
 SCHEMA = 1
@@ -107,6 +109,7 @@ def c_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str
     help="What the C functions' names begin with; made from OUT if left out.",
 )
 @precision_option
+@contraction_option
 @define_option
 @macros_option
 @no_cache_option
@@ -127,6 +130,7 @@ def command(
     sequences: int,
     name: str | None,
     precision: str,
+    contraction: ContractionMode,
     defines: Sequence[tuple[str, object]],
     macros: Sequence[Path],
     no_cache: bool,
@@ -148,6 +152,7 @@ def command(
         time=time,
         sequences=sequences,
         cache=cache_for(no_cache),
+        contraction=contraction,
     )
     request = ArtifactRequest(
         kinds=wanted or [kind_of(out)],

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from graphc.driver.options import DEFAULT_TIME, MOST_COLUMNS
+from graphc.ir.core import CONTRACTION_MODES
 from graphc.passes.loop_gradient import RECOMPUTE
 
 if TYPE_CHECKING:
@@ -140,6 +141,15 @@ precision_option = click.option(
     default="float",
     show_default=True,
     help="What to compute in: 32-bit or 64-bit floating point.",
+)
+
+contraction_option = click.option(
+    "--contraction",
+    type=click.Choice(CONTRACTION_MODES),
+    default="fma",
+    show_default=True,
+    help="Whether native code may round a product and the sum it goes to together (fma), or "
+    "rounds each by itself (off).",
 )
 
 

@@ -16,6 +16,7 @@ from graphc.cli.options import (
     FileValueType,
     backend_option,
     cache_for,
+    contraction_option,
     define_option,
     macros_option,
     no_cache_option,
@@ -32,6 +33,7 @@ from graphc.driver.options import (
     CompileOptions,
     parse_precision,
 )
+from graphc.ir.core import ContractionMode
 from graphc.learn.shuffle import minibatches
 from graphc.runtime.executable import Executable, check_inputs
 from graphc.support.diagnostics import fail
@@ -73,6 +75,7 @@ time takes the samples of a file as the steps of one sequence.
 )
 @backend_option(list(BACKENDS), DEFAULT_BACKEND)
 @precision_option
+@contraction_option
 @define_option
 @macros_option
 @no_cache_option
@@ -89,6 +92,7 @@ def command(
     outputs: Sequence[Named],
     backend: str,
     precision: str,
+    contraction: ContractionMode,
     defines: Sequence[tuple[str, object]],
     macros: Sequence[Path],
     no_cache: bool,
@@ -99,7 +103,12 @@ def command(
 
     Writes numbers as text to stdout, one sample a line, unless -o names a file.
     """
-    options = CompileOptions(backend, parse_precision(precision), cache=cache_for(no_cache))
+    options = CompileOptions(
+        backend,
+        parse_precision(precision),
+        cache=cache_for(no_cache),
+        contraction=contraction,
+    )
     with options.phases.measure("read the network"):
         network = open_network(model, terminal, defines=defines, macros=macros)
     names = output_names(network, names_of(nodes), outputs)

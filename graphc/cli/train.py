@@ -21,6 +21,7 @@ from graphc.cli.options import (
     FiniteRange,
     backend_option,
     cache_for,
+    contraction_option,
     data_options,
     define_option,
     json_option,
@@ -33,6 +34,7 @@ from graphc.cli.schedules import ScheduleType
 from graphc.cli.terminal import Terminal, common_options
 from graphc.cli.timing import report_phases, timing_options
 from graphc.driver.options import DEFAULT_BACKEND, CompileOptions, parse_precision
+from graphc.ir.core import ContractionMode
 from graphc.learn.loop import EpochRecord, Progress, TrainingPlan, run_training
 from graphc.learn.schedule import Schedule
 from graphc.learn.step import training_outputs
@@ -154,6 +156,7 @@ def model_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
 )
 @backend_option(list(BACKENDS), DEFAULT_BACKEND)
 @precision_option
+@contraction_option
 @define_option
 @macros_option
 @no_cache_option
@@ -187,6 +190,7 @@ def command(
     output: Path,
     backend: str,
     precision: str,
+    contraction: ContractionMode,
     defines: Sequence[tuple[str, object]],
     macros: Sequence[Path],
     no_cache: bool,
@@ -221,7 +225,10 @@ def command(
             )
         plan = replace(plan, learner=stepping_heuristic(learning_rate, beta, history, l2))
     options = CompileOptions(
-        backend=backend, precision=parse_precision(precision), cache=cache_for(no_cache)
+        backend=backend,
+        precision=parse_precision(precision),
+        cache=cache_for(no_cache),
+        contraction=contraction,
     )
     require_writable(output)
     with options.phases.measure("read the network"):

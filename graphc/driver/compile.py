@@ -59,6 +59,7 @@ def lower(model: Model, passes: Sequence[Pass], options: CompileOptions) -> Lowe
     function = module.function(MAIN)
     if function is None:
         raise InternalError(f"the passes left no function @{MAIN}")
+    function.contraction = options.contraction
     signature = make_signature(module, function)
     has_time = function.argument(BEGIN) is not None
     segment = next((d.divisor for d in signature.dims if d.name == SEGMENTS_DIM), 1)

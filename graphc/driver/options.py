@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from graphc.backends import BACKENDS
 from graphc.driver.cache import Cache
-from graphc.ir.core import Module
+from graphc.ir.core import CONTRACTION_MODES, ContractionMode, Module
 from graphc.ir.types import DType
 from graphc.ops.nodes.sequence_columns import SEQUENCES_DIM, TIME_DIM
 from graphc.passes.expand_nodes import DEFAULT_ENTRIES, ENTRIES_DIM, SAMPLES_DIM
@@ -45,6 +45,8 @@ class CompileOptions:
     recompute  what gradients of loops compute again to save memory: a name of `RECOMPUTE`
     cache      where compiled code is kept and looked for; None: it is made anew
     phases     where the time of compiling is counted, of all compilations with these options
+    contraction  of native code: "fma" rounds a product and the sum it goes to together, in the
+               functions and sums of products where the target can; "off" rounds each by itself
     """
 
     backend: str = DEFAULT_BACKEND
@@ -59,6 +61,7 @@ class CompileOptions:
     recompute: Recompute = "auto"
     cache: Cache | None = None
     phases: Phases = field(default_factory=Phases, compare=False)
+    contraction: ContractionMode = "fma"
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
@@ -78,6 +81,9 @@ class CompileOptions:
         if self.recompute not in RECOMPUTE:
             modes = ", ".join(RECOMPUTE)
             raise fail("bad-option", f"recompute is one of {modes}, got {self.recompute!r}")
+        if self.contraction not in CONTRACTION_MODES:
+            modes = ", ".join(CONTRACTION_MODES)
+            raise fail("bad-option", f"contraction is one of {modes}, got {self.contraction!r}")
         if self.time * self.sequences > MOST_COLUMNS:
             message = f"at most {MOST_COLUMNS} columns, got {self.time} steps x {self.sequences}"
             raise fail("bad-option", message)

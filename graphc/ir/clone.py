@@ -20,6 +20,7 @@ def clone_function(function: Function) -> Function:
         results=list(function.results),
         location=function.location,
         arena=function.arena,
+        contraction=function.contraction,
     )
     values: dict[Value, Value] = {}
     for argument in function.arguments:

@@ -472,6 +472,10 @@ class RegionKind(Enum):
     SSA = "func"
 
 
+CONTRACTION_MODES = ("fma", "off")
+ContractionMode = Literal["fma", "off"]
+"""Whether native code may round a product and a sum once together (docs/numerics.md)."""
+
 ArgumentRole = Literal["input", "parameter", "state", "setting", "carried"]
 
 
@@ -494,6 +498,7 @@ class Function:
     results: list[ResultInfo] = field(default_factory=list)
     location: Location = UNKNOWN
     arena: int | None = None  # bytes of scratch memory, set by plan-memory
+    contraction: ContractionMode = "fma"
 
     def __post_init__(self) -> None:
         self.body.owner = self

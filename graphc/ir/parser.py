@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from graphc.ir.context import Context
 from graphc.ir.core import (
+    CONTRACTION_MODES,
     Block,
     Function,
     Module,
@@ -232,6 +233,12 @@ class _Parser:
             result_types = self._results(function)
         if self._accept("arena"):
             function.arena = self._integer("the arena's size")
+        if self._accept("contraction"):
+            token = self._expect_kind("name", "a mode of contraction")
+            if token.text not in CONTRACTION_MODES:
+                known = ", ".join(CONTRACTION_MODES)
+                raise self._error(f"contraction is one of {known}, got `{token.text}`", token)
+            function.contraction = token.text  # type: ignore[assignment]
         self._expect("{")
         self._body(function.block, scope, 0)
         self._expect("}")

@@ -122,6 +122,8 @@ class _Printer:
             head += f" -> ({', '.join(self._result(r.name, v, r.updates) for r, v in infos)})"
         if f.arena is not None:
             head += f" arena {f.arena}"
+        if f.contraction != "fma":
+            head += f" contraction {f.contraction}"
         lines = [head + " {"]
         self._block(f.block, 1, lines)
         lines.append("}")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from graphc.backends.llvm.convolution import Convolution, emit_convolution
@@ -84,6 +85,8 @@ def add_entry(
     module: Module, function: Function, signature: Signature, target: Target, *, linkage: str
 ) -> None:
     """Writes `graphc.entry` and everything it calls."""
+    if function.contraction == "off":
+        target = replace(target, has_fma=False)
     emitter = _EntryEmitter(module, function, signature, target)
     for op in function.block:
         emitter.operation(op)
