@@ -11,6 +11,7 @@ from rich.table import Table
 
 from graphc.cli.terminal import Terminal
 from graphc.learn.loop import EpochRecord
+from graphc.support.memory import peak_resident_bytes
 
 NUMBER_WIDTH = 14  # the longest `number_text`, and a blank
 
@@ -79,9 +80,10 @@ class TrainingReport:
         samples = sum(r.samples for r in records)
         computing = sum(r.seconds for r in records)
         speed = f"{samples / computing:,.0f}" if computing > 0 else "?"
-        self._say(
-            f"{samples:,} samples in {computing:.2f} s ({speed} a second), {seconds:.2f} s in all"
-        )
+        peak = peak_resident_bytes()
+        memory = "" if peak is None else f", at most {peak / 2**20:,.0f} MiB resident"
+        took = f"{samples:,} samples in {computing:.2f} s ({speed} a second)"
+        self._say(f"{took}, {seconds:.2f} s in all{memory}")
         self._say(f"saved to {output}")
 
     @property

@@ -41,6 +41,7 @@ from graphc.learn.step import training_outputs
 from graphc.learn.stepping import BETA, HISTORY, SteppingHeuristic
 from graphc.model.model import Model
 from graphc.support.diagnostics import GraphcError, fail
+from graphc.support.memory import peak_resident_bytes
 
 SCHEMA = 1
 MODEL_SUFFIX = ".safetensors"
@@ -338,9 +339,14 @@ def require_writable(output: Path) -> None:
 
 
 def records_json(records: Sequence[EpochRecord], output: Path, *, interrupted: bool) -> str:
-    """The training as JSON: one record for each epoch, with averages per sample."""
+    """The training as JSON: one record for each epoch, with averages per sample; and the most
+    memory that was resident so far, null where that is unknown."""
     epochs = [asdict(record) | {"evaluations": dict(record.evaluations)} for record in records]
-    return json.dumps(
-        {"schema": SCHEMA, "model": str(output), "interrupted": interrupted, "epochs": epochs},
-        indent=1,
-    )
+    record = {
+        "schema": SCHEMA,
+        "model": str(output),
+        "interrupted": interrupted,
+        "peak_memory_bytes": peak_resident_bytes(),
+        "epochs": epochs,
+    }
+    return json.dumps(record, indent=1)

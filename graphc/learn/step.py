@@ -31,6 +31,9 @@ from graphc.support.graphs import reachable
 STEP_LIMIT = 2**32
 """Training calls whose random numbers differ."""
 
+KNOWN_SETTINGS = 64
+"""Minibatch sizes whose settings are kept, where they follow from the size alone."""
+
 
 class TrainingStep:
     """Call it with a minibatch: `step(features=x, labels=t)` gives criterion and evaluation.
@@ -56,9 +59,11 @@ class TrainingStep:
     ) -> None:
         self._executable = executable
         self._learner = learner
+        self._follows_losses = follows_losses(learner)
         self._settings_taken = {a.name for a in executable.signature.with_role("setting")}
         self._samples = 0
         self._pace = Pace(0)
+        self._known: dict[tuple[int, int, float], dict[str, float]] = {}
         self.nominal = nominal
         self.criterion = criterion
         self.dropout_rate = dropout_rate
@@ -68,7 +73,8 @@ class TrainingStep:
         """One update. Raises GraphcError `input` for a bad input, with nothing changed."""
         results = self._executable.run(inputs, self._settings)
         self._steps += 1
-        self._learner.observe(float(results[self.criterion]) / self._samples)
+        if self._follows_losses:
+            self._learner.observe(float(results[self.criterion]) / self._samples)
         return results
 
     def _settings(self, samples: int) -> dict[str, float]:
@@ -79,9 +85,15 @@ class TrainingStep:
         return self._numbers(samples, self._steps)
 
     def _numbers(self, samples: int, step: int) -> dict[str, float]:
-        numbers = self._learner.settings(samples, self.nominal)
-        numbers |= {DROPOUT_RATE: self._dropout_rate, STEP: step}
-        return {name: numbers[name] for name in self._settings_taken}
+        call = samples, self.nominal, self._dropout_rate
+        known = self._known.get(call)
+        if known is None:
+            numbers = self._learner.settings(samples, self.nominal)
+            numbers |= {DROPOUT_RATE: self._dropout_rate, STEP: 0}
+            known = {name: numbers[name] for name in self._settings_taken}
+            if not self._follows_losses and len(self._known) < KNOWN_SETTINGS:
+                self._known[call] = known
+        return {**known, STEP: step} if STEP in known else known
 
     def run_epoch(
         self,
@@ -135,7 +147,7 @@ class TrainingStep:
         if (
             self._executable.runs_minibatches
             and isinstance(dataset, Samples)
-            and not follows_losses(self._learner)
+            and not self._follows_losses
         ):
             arrays = {n: a for n, a in dataset.arrays.items() if isinstance(a, np.ndarray)}
             yield from self._native_parts(arrays, order, size)
@@ -220,6 +232,8 @@ class TrainingStep:
                 "compile another one",
             )
         self._learner = learner
+        self._follows_losses = follows_losses(learner)
+        self._known.clear()
 
     @property
     def signature(self) -> Signature:

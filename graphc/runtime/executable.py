@@ -6,6 +6,7 @@ Nothing here imports the compiler, so it also serves functions loaded from artif
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
@@ -22,15 +23,13 @@ from graphc.runtime.plan import (
     places_of,
 )
 from graphc.runtime.ports import Port, read_array
+from graphc.runtime.quick import QuickCall, Settings
 from graphc.runtime.sequences import MOST_BEHIND, Minibatch, read_minibatch, read_sequences
 from graphc.runtime.signature import GRADIENT, Signature, concrete_shape
 from graphc.runtime.sparse import SparseRows
 from graphc.support.diagnostics import GraphcError, fail, suggestion
 
 Array = np.ndarray
-Settings = Mapping[str, float] | Callable[[int], Mapping[str, float]]
-"""Numbers of a call by name, or what they are for a number of samples; those of an integer type
-are given as int."""
 Recompile = Callable[[Mapping[str, int]], tuple[Compiled, Signature]]
 """A function for these bounds of its dims, by their names."""
 
@@ -117,6 +116,7 @@ class Executable:
         self._recompile = recompile
         self._carrying = carrying
         self._sequence_state: dict[str, Array] | None = None
+        self._threads = threading.local()
         self._names = frozenset(name.lower() for name in signature.input_names)
         self._prepare_stores()
 
@@ -157,6 +157,12 @@ class Executable:
 
     def run(self, inputs: Mapping[str, object], settings: Settings) -> Results:
         """Run once with inputs by name and the numbers of this call (learning rate, …) by name."""
+        quick: QuickCall | None = getattr(self._threads, "quick", None)
+        if quick is not None and (results := quick(inputs, settings, self._plan)) is not None:
+            return Results(results)
+        return self._run_thoroughly(inputs, settings)
+
+    def _run_thoroughly(self, inputs: Mapping[str, object], settings: Settings) -> Results:
         inputs, options = self._split(inputs)
         carry = bool(options.pop("carry", False))
         plan = self._plan if not carry else self._plan_that_carries()
@@ -181,10 +187,31 @@ class Executable:
             for p in plan.results
         ]
         plan.compiled(arguments, results, sizes)  # type: ignore[arg-type]  # all are filled by now
+        if plan is self._plan and QuickCall.serves(plan):
+            self._prepare_quick_calls(plan, inputs, arguments)
         if carry and minibatch is not None:
             left = {plan.results[i].name: results[i] for i in plan.carried.values()}
             self._sequence_state = {STEPS_BEHIND: minibatch.layout.behind, **left}
         return _results(plan, results, minibatch)
+
+    def _prepare_quick_calls(
+        self, plan: Plan, inputs: Mapping[str, object], arguments: Sequence[Array | None]
+    ) -> None:
+        """For calls of this thread that look like this one, where nothing was converted."""
+        if any(
+            plan.inputs.get(n) is None or arguments[plan.inputs[n]] is not v
+            for n, v in inputs.items()
+        ):
+            return
+        stores: list[tuple[Mapping[str, Array], list[str]]] = []
+        for store, kind in ((self._parameters, False), (self._learner_state, True)):
+            held = {
+                plan.ports[i].name: arguments[i] for i, is_state in plan.held if is_state == kind
+            }
+            if any(store[name] is not array for name, array in held.items()):
+                return
+            stores.append((store, list(held)))
+        self._threads.quick = QuickCall(plan, list(inputs), arguments, stores)  # type: ignore[arg-type]
 
     @property
     def runs_minibatches(self) -> bool:

@@ -25,6 +25,9 @@ is, and what is required of arrays, is as in a single call. `done` is 0 before a
 minibatches that are through, so it is right even where an interrupt ends the call in Python.
 """
 
+Prepared = Callable[[int, Sequence[Array]], None]
+"""(samples, arrays that change): runs a function whose other arrays were said before."""
+
 
 @dataclass(frozen=True, slots=True)
 class SparseArguments(SparsePort):
@@ -104,6 +107,22 @@ class Plan:
             {name: fresh[name] for name in carried},
             carried,
         )
+
+    def prepared(self, arrays: Sequence[Array | None], changing: Sequence[int]) -> Prepared:
+        """The function of at most one dim with these arguments and fresh results; the places that
+        are `changing` are filled at each call. For one thread, one call at a time."""
+        prepare = getattr(self.compiled, "prepare", None)
+        if prepare is not None:
+            return prepare(arrays, changing)
+        count, dims = len(self.ports), tuple(self.bounds)
+
+        def run(samples: int, given: Sequence[Array]) -> None:
+            filled = list(arrays)
+            for i, array in zip(changing, given, strict=True):
+                filled[i] = array
+            self.compiled(filled[:count], filled[count:], dict.fromkeys(dims, samples))  # type: ignore[arg-type]
+
+        return run
 
     def noun(self, dim: str) -> str:
         """What a dim counts, for messages."""

@@ -69,6 +69,12 @@ class NativeFunction:
         if status:
             raise InternalError(f"compiled code gave status {status}")
 
+    def prepare(
+        self, arrays: Sequence[np.ndarray | None], changing: Sequence[int]
+    ) -> _PreparedCall:
+        """A call with these arrays but for those `changing`; see `Plan.prepared`."""
+        return _PreparedCall(self._entry, self._tables(), arrays, changing)
+
     def _run_minibatches(
         self,
         arguments: Sequence[np.ndarray],
@@ -106,6 +112,41 @@ class NativeFunction:
         if tables is None:
             tables = self._threads.tables = _Tables(self.signature)
         return tables
+
+
+class _PreparedCall:
+    """See `Plan.prepared`. It keeps the memory alive that the entry is given."""
+
+    def __init__(
+        self,
+        entry: Callable[..., int],
+        tables: _Tables,
+        arrays: Sequence[np.ndarray | None],
+        changing: Sequence[int],
+    ) -> None:
+        self._kept = tables, arrays
+        self._buffers = (ctypes.c_uint64 * len(tables.buffers))()
+        for i, array in enumerate(arrays):
+            if array is not None:
+                self._buffers[i] = array.ctypes.data
+        self._dims = (ctypes.c_int64 * 1)()
+        self._changing = tuple(changing)
+        self._entry = entry
+        at = ctypes.addressof
+        self._given = at(self._buffers), at(self._dims), tables.arena_at
+
+    def __call__(self, samples: int, arrays: Sequence[np.ndarray]) -> None:
+        buffers = self._buffers
+        self._dims[0] = samples
+        try:
+            for i, array in zip(self._changing, arrays, strict=True):
+                buffers[i] = _addressof(_char_at(array))
+        except (TypeError, ValueError):
+            for i, array in zip(self._changing, arrays, strict=True):
+                buffers[i] = array.ctypes.data
+        status = self._entry(*self._given)
+        if status:
+            raise InternalError(f"compiled code gave status {status}")
 
 
 def _address(array: np.ndarray) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -31,6 +32,13 @@ def test_each_epoch_has_a_line_with_criterion_and_error(tmp_path: Path) -> None:
     assert [line.split()[0] for line in lines[1:3]] == ["1/2", "2/2"]
     assert f"saved to {tmp_path / 'net.safetensors'}" in done.err
     assert done.out == ""
+
+
+def test_the_most_memory_that_was_resident_is_told(tmp_path: Path) -> None:
+    done = train(tmp_path, "--json")
+    peak = json.loads(done.out)["peak_memory_bytes"]
+    assert peak > 2**20
+    assert re.search(r"s in all, at most [\d,]+ MiB resident", done.err)
 
 
 def test_quiet_says_nothing(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""What `Executable` accepts, converts, refuses and gives back."""
+"""What `Executable` accepts, converts, refuses and gives back: at its first call, and at a later
+one, for which it has prepared itself by the first."""
 
 from __future__ import annotations
 
@@ -59,10 +60,21 @@ FEATURES = np.arange(6, dtype=np.float32).reshape(2, 3)
 LABELS = np.ones((2, 1), np.float32)
 
 
+SETUP = {"called before": False}
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["first call", "later call"])
+def called_before(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SETUP, "called before", request.param)
+
+
 def make(**changes: object) -> tuple[Executable, Recorded, dict[str, Array]]:
     store = {"W": np.zeros((1, ROWS), np.float32)}
     recorded = Recorded()
-    return Executable(recorded, signature(), store, **changes), recorded, store  # type: ignore[arg-type]
+    executable = Executable(recorded, signature(), store, **changes)  # type: ignore[arg-type]
+    if SETUP["called before"]:
+        run(executable, rate=0.0)
+    return executable, recorded, store
 
 
 def run(executable: Executable, rate: float = 0.5, **inputs: object) -> Mapping[str, Array]:
