@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -345,7 +346,7 @@ def check_inputs(
     either kind of value may be indexed by a slice or by the numbers of samples. Raises GraphcError
     `input`.
     """
-    plan = Plan.of(lambda _arguments, _results, _sizes: None, signature)
+    plan = _plan_to_check(signature)
     found: dict[str, Array | SparseRows] = {}
     places = places_of(plan, inputs)
     sizes: dict[str, int] = {}
@@ -366,7 +367,7 @@ def check_sequences(
 
     For callers that choose minibatches out of a data set of lists. Raises GraphcError `input`.
     """
-    plan = Plan.of(lambda _arguments, _results, _sizes: None, signature)
+    plan = _plan_to_check(signature)
     places = places_of(plan, inputs)
     lists: dict[int, Sequence[object]] = {}
     for index, value in places.items():
@@ -383,6 +384,12 @@ def check_sequences(
         number = int(np.argmin(lengths))
         raise fail("input", f"a sequence requires at least one step, sequence {number} has none")
     return {input_name(plan, index): found[index] for index in found}, lengths
+
+
+@lru_cache(maxsize=16)
+def _plan_to_check(signature: Signature) -> Plan:
+    """What is known of a function's arguments, without the function."""
+    return Plan.of(lambda _arguments, _results, _sizes: None, signature)
 
 
 def needed_inputs(signature: Signature, data: Mapping[str, object]) -> dict[str, object]:

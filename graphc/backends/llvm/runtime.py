@@ -88,10 +88,10 @@ class NativeFunction:
         whole = (ctypes.c_uint64 * len(tables.buffers))()
         rows = (ctypes.c_uint64 * len(tables.buffers))()
         for i, array in enumerate((*arguments, *results)):
-            tables.buffers[i] = whole[i] = array.ctypes.data
+            tables.buffers[i] = whole[i] = _address(array)
         tables.held = [None] * len(arguments)
         for i, space in tables.rows_of(size).items():
-            rows[i] = space.ctypes.data
+            rows[i] = _address(space)
         status = self._epoch(
             tables.buffers_at,
             tables.dims_at,
@@ -128,7 +128,7 @@ class _PreparedCall:
         self._buffers = (ctypes.c_uint64 * len(tables.buffers))()
         for i, array in enumerate(arrays):
             if array is not None:
-                self._buffers[i] = array.ctypes.data
+                self._buffers[i] = _address(array)
         self._dims = (ctypes.c_int64 * 1)()
         self._changing = tuple(changing)
         self._entry = entry
