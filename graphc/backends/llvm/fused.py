@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from graphc.backends.llvm import memory
-from graphc.backends.llvm.gemm import Product, emit_gemm, smaller
+from graphc.backends.llvm.gemm import Product, emit_gemm
 from graphc.backends.llvm.kernels import PortKey, emit_nest
-from graphc.backends.llvm.loops import add, loop, mul, size_value, sub
+from graphc.backends.llvm.loops import add, loop, mul, size_value, smaller, sub
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import I64, PTR, Code, Module, Val, element_of, index
 from graphc.backends.loopnest import Size

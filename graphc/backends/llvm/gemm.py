@@ -1,9 +1,12 @@
 """A matrix product of any extents as one LLVM function, built from the pieces of `tiles`.
 
-C is cut into panels as wide as a tile, vectors along n. The last panel is moved left to end with
-the matrix, so whole panels need no masks: its columns are computed again, with the same bits.
-A matrix narrower than a tile goes through a padded block. B is read in place, or packed in blocks
-of k when it is stored transposed or its rows are long and there are enough rows of C to pay for it.
+C is cut into panels as wide as a tile, vectors along n. What is left over at the right is computed
+first, by a tile moved left to end with the matrix: so it needs no masks, and the panels that follow
+compute its other columns again, from the start and with the same bits. A matrix narrower than a
+tile has a tile of its own, where its width is known; otherwise it goes through a padded block.
+
+B is read in place, or packed in blocks of k: by the tiles of the first rows as they go, or before
+them when it is stored transposed or when only the call knows how many rows there are.
 
 A product over a batch is the same function, called once for each matrix.
 
@@ -13,12 +16,12 @@ computed in. So its bits depend neither on the other rows and columns nor on how
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from graphc.backends.llvm import memory, tiles
+from graphc.backends.llvm import memory, packing, tiles
+from graphc.backends.llvm.blocking import Extents, blocking
 from graphc.backends.llvm.loops import (
     add,
     loop,
@@ -27,6 +30,7 @@ from graphc.backends.llvm.loops import (
     number_of,
     offset,
     size_value,
+    smaller,
     sub,
     when,
 )
@@ -42,14 +46,17 @@ from graphc.backends.llvm.text import (
     constant,
     element_of,
     index,
+    lane_type,
 )
 from graphc.backends.llvm.tiles import Tile
 from graphc.backends.loopnest import Size
 from graphc.ir.types import DType
 from graphc.support.diagnostics import InternalError
 
-NEAR_BYTES = 512
-"""Rows of B up to this length are read where they are: packing them would not pay."""
+ATTRIBUTES = 'nounwind "probe-stack"="inline-asm"'
+"""Blocks on the stack are longer than the page that guards its end: each page is touched."""
+FINISH_BYTES = 8192
+"""A part of C is handed on once it is this large: still in a first-level cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +134,7 @@ def _finished(
         parameters += ["i64 %begin", "i64 %end"]
     if product.finish:
         parameters.append("ptr %context")
-    return module.add_internal(hint, ", ".join(parameters), code)
+    return module.add_internal(hint, ", ".join(parameters), code, attributes=ATTRIBUTES)
 
 
 class _GemmEmitter:
@@ -143,269 +150,357 @@ class _GemmEmitter:
         self.code = code
         self.target = target
         self.product = product
+        self.element = element_of(product.dtype)
         self.scalars = LlvmScalars(code, has_fma=target.has_fma)
         self.m, self.n, self.k = (
             size_value(code, size, sizes) for size in (product.m, product.n, product.k)
         )
         self.lda = self.m if product.transpose_a else self.k
         self.ldb = self.k if product.transpose_b else self.n
+        self.whole_n = self.n
         self.ldc = index(product.pitch) if product.pitch else self.n
         self.a, self.b, self.c = (Val(f"%{name}", PTR) for name in "abc")
-        self.tile = _tile(target, product, number_of(self.n))
-        self.height = tiles.tile_rows(target)
         self.row = self.column = index(0)
 
     def emit(self) -> None:
         if 0 in (number_of(self.m), number_of(self.n)):
             return
         self._take_range()
-        panel = tiles.panel_on_stack(self.code, self.tile)
-        block = memory.stack_array(self.code, self.tile.element, self.height * self.tile.width, 64)
-        with _if(self.code, self.scalars, "sge", self.n, index(self.tile.width)) as possible:
-            if possible:
-                self._whole_panels(panel)
-        with _if(self.code, self.scalars, "slt", self.n, index(self.tile.width)) as possible:
-            if possible:
-                self._narrow(panel, block)
+        layout = (self.product.transpose_a, self.product.transpose_b)
+        extents = Extents(*(number_of(x) for x in (self.m, self.n, self.k, self.whole_n)))
+        self.cuts = cuts = blocking(self.target, self.product.dtype, layout, extents)
+        self.panel = self._room(cuts.tile.width * cuts.depth)
+        self.block = self._room(cuts.rows * (cuts.depth + packing.APART)) if cuts.packs_a else None
+        if extents.n is not None:
+            self._panels(extents.n)
+            return
+        padded = self._room(cuts.height * cuts.tile.width)
+        width = index(cuts.tile.width)
+        with when(self.code, self.scalars.compare("sge", self.n, width), []):
+            self._panels(None)
+        with when(self.code, self.scalars.compare("slt", self.n, width), []):
+            self._narrow(padded)
+
+    def _room(self, elements: int) -> Val:
+        return memory.stack_array(self.code, self.element, elements, 64)
+
+    def _at(self, base: Val, place: Val) -> Val:
+        return offset(self.code, base, self.element, place)
 
     def _take_range(self) -> None:
         """Only the asked rows or columns from here on."""
         begin, end = Val("%begin", I64), Val("%end", I64)
         if self.product.split == "rows":
             self.m, self.row = sub(self.code, end, begin), begin
-            self.a = self._a_row(self.a, begin)
-            step = mul(self.code, begin, self.ldc)
-            self.c = offset(self.code, self.c, self.tile.element, step)
+            self.a = self._at(self.a, self._a_row(begin))
+            self.c = self._at(self.c, mul(self.code, begin, self.ldc))
         elif self.product.split == "cols":
             self.n, self.column = sub(self.code, end, begin), begin
-            self.b = offset(self.code, self.b, self.tile.element, self._b_column(begin))
-            self.c = offset(self.code, self.c, self.tile.element, begin)
+            self.b = self._at(self.b, self._b_column(begin))
+            self.c = self._at(self.c, begin)
+
+    def _a_row(self, row: Val) -> Val:
+        return row if self.product.transpose_a else mul(self.code, row, self.lda)
+
+    def _a_step(self, k: Val) -> Val:
+        return mul(self.code, k, self.lda) if self.product.transpose_a else k
 
     def _b_column(self, column: Val) -> Val:
         return mul(self.code, column, self.ldb) if self.product.transpose_b else column
 
-    def _finish_columns(self, begin: Val, end: Val) -> None:
-        """All computed rows of these columns are final, if there are any."""
-        if not self.product.finish:
+    def _b_step(self, k: Val) -> Val:
+        return k if self.product.transpose_b else mul(self.code, k, self.ldb)
+
+    # --- panels
+
+    def _panels(self, n: int | None) -> None:
+        """What is left over first, then whole panels."""
+        width = self.cuts.tile.width
+        if n is not None and n <= width:
+            self._blocks(self.cuts.tile, index(0), self.n)
             return
-        with _if(self.code, self.scalars, "sge", self.m, index(1)) as possible:
-            if not possible:
-                return
-            rows = (self.row, add(self.code, self.row, self.m))
-            columns = (add(self.code, self.column, x) for x in (begin, end))
-            self._call(self.product.finish, Val("%context", PTR), *rows, *columns)
+        if n is None:
+            rest = self.code.value(I64, f"urem i64 {self.n.ref}, {width}")
+            whole = sub(self.code, self.n, rest)
+            with when(self.code, self.scalars.compare("sgt", rest, index(0)), []):
+                self._left_over(self.cuts.tile, whole)
+        else:
+            whole = index(n // width * width)
+            if self.cuts.rest:
+                self._left_over(self.cuts.rest, whole)
+        self._blocks(self.cuts.tile, index(0), whole)
 
-    # --- C at least as wide as a tile
+    def _left_over(self, tile: Tile, whole: Val) -> None:
+        start = sub(self.code, self.n, index(tile.width))
+        self._blocks(tile, start, self.n, final=whole)
 
-    def _whole_panels(self, panel: Val) -> None:
-        """Each panel finishes the one before: the last may compute columns of that again."""
-        last = sub(self.code, self.n, index(self.tile.width))
-        with loop(self.code, index(0), self.n, self.tile.width, [index(0)]) as state:
-            start = smaller(self.code, state.index, last)
-            self._panel(start, panel)
-            if self.product.finish:
-                with when(self.code, self.scalars.compare("sgt", start, index(0)), []):
-                    self._finish_columns(state.carried[0], start)
-            state.carried[0] = start
-        self._finish_columns(last, self.n)
+    def _blocks(self, tile: Tile, begin: Val, end: Val, final: Val | None = None) -> None:
+        """The columns from `begin` to `end`, whole tiles; those from `final` on are finished."""
 
-    def _panel(self, start: Val, panel: Val) -> None:
-        goal = offset(self.code, self.c, self.tile.element, start)
-        place = self._b_column(start)
-        if self.product.transpose_b:
-            self._packed_blocks(place, panel, goal)
+        def in_depth(k_begin: Val, depth: Val) -> None:
+            adds = self._order("sgt", k_begin, index(0))
+            is_last = self._order("sge", add(self.code, k_begin, depth), self.k)
+
+            def in_rows(row: Val, rows: Val) -> None:
+                part = _Part(tile, k_begin, depth, row, rows, adds, is_last)
+                self._columns(part, begin, end, final)
+
+            self._cut(self.m, self.cuts.rows, in_rows)
+
+        self._cut(self.k, self.cuts.depth, in_depth, even_if_empty=True)
+
+    def _cut(
+        self,
+        length: Val,
+        step: int,
+        write: Callable[[Val, Val], None],
+        *,
+        even_if_empty: bool = False,
+    ) -> None:
+        """`write(start, length)` for each part; one, empty, for an empty whole if asked."""
+        known = number_of(length)
+        if known is not None and known <= step:
+            if known or even_if_empty:
+                write(index(0), length)
             return
-        enough = self._rows_worth_packing()
-        if enough is None:
-            self._direct_panel(place, goal)
-            return
-        with _if(self.code, self.scalars, "slt", self.m, enough) as possible:
-            if possible:
-                self._direct_panel(place, goal)
-        with _if(self.code, self.scalars, "sge", self.m, enough) as possible:
-            if possible:
-                self._packed_blocks(place, panel, goal)
-
-    def _rows_worth_packing(self) -> Val | None:
-        """How many rows of C pay for packing a B that lies in rows already; None if none do."""
-        n = number_of(self.ldb)
-        is_near = n is not None and n * self.product.dtype.itemsize <= NEAR_BYTES
-        return None if is_near else index(2 * self.height)
-
-    def _direct_panel(self, start: Val, goal: Val) -> None:
-        """One panel of C with B read where it lies."""
-        source = offset(self.code, self.b, self.tile.element, start)
-        self._rows(self.a, source, self.ldb, goal, self.k, constant(0, I1))
-
-    def _packed_blocks(self, start: Val, panel: Val, goal: Val) -> None:
-        """One panel of C from blocks of k; the first sets C, the others add to it.
-
-        `start` is the place in B of the panel's first element.
-        """
-        is_transposed = self.product.transpose_b
-        emit = tiles.emit_pack_transposed if is_transposed else tiles.emit_pack
-        pack = emit(self.code.module, self.target, self.tile)
-
-        def block(begin: Val, count: Val, accumulates: Val) -> None:
-            step = begin if is_transposed else mul(self.code, begin, self.ldb)
-            place = add(self.code, start, step)
-            source = offset(self.code, self.b, self.tile.element, place)
-            self._call(pack, source, self.ldb, count, panel)
-            a, width = self._a_at(begin), index(self.tile.width)
-            self._rows(a, panel, width, goal, count, accumulates)
-
-        self._each_k_block(block)
-
-    def _each_k_block(self, block: Callable[[Val, Val, Val], None]) -> None:
-        """`block(start, length, whether it adds)` for each block of k; one, empty, for k = 0."""
-        step, k = self.tile.panel_rows, number_of(self.k)
-        if k is not None and k <= step:
-            block(index(0), self.k, constant(0, I1))
-            return
-        end = self.k if k is not None else self._at_least_one(self.k)
+        end = length
+        if known is None and even_if_empty:
+            end = self.scalars.select(self._order("slt", length, index(1)), index(1), length)
         with loop(self.code, index(0), end, step) as state:
-            count = smaller(self.code, index(step), sub(self.code, self.k, state.index))
-            adds = self.scalars.compare("sgt", state.index, index(0))
-            block(state.index, count, adds)
+            left = sub(self.code, length, state.index)
+            write(state.index, smaller(self.code, index(step), left))
 
-    def _at_least_one(self, value: Val) -> Val:
-        is_zero = self.scalars.compare("slt", value, index(1))
-        return self.scalars.select(is_zero, index(1), value)
+    def _order(self, order: str, a: Val, b: Val) -> Val:
+        x, y = number_of(a), number_of(b)
+        if x is not None and y is not None:
+            return constant(x > y if order == "sgt" else x >= y, I1)
+        return self.scalars.compare(order, a, b)
 
-    def _a_at(self, k: Val) -> Val:
-        step = mul(self.code, k, self.lda) if self.product.transpose_a else k
-        return offset(self.code, self.a, self.tile.element, step)
+    def _columns(self, part: _Part, begin: Val, end: Val, final: Val | None) -> None:
+        """All panels of one part; what is final is handed on in pieces."""
+        a = self._at(self.a, add(self.code, self._a_row(part.row), self._a_step(part.start)))
+        lda = self.lda
+        if self.block:
+            height = self.cuts.height
+            pack = packing.emit_pack_rows(self.code.module, self.target, part.tile, height)
+            self._call(pack, a, lda, part.depth, part.rows, self.block)
+        first = final or begin
+        with loop(self.code, begin, end, part.tile.width, [first]) as state:
+            self._panel(part, a, state.index)
+            if self.product.finish:
+                following = add(self.code, state.index, index(part.tile.width))
+                state.carried[0] = self._finish_some(part, state.carried[0], following, end)
 
-    def _rows(self, a: Val, b: Val, ldb: Val, c: Val, k: Val, accumulates: Val) -> None:
-        """All rows of one panel: full tiles, then ever lower ones."""
+    def _finish_some(self, part: _Part, first: Val, following: Val, end: Val) -> Val:
+        """Hands the columns from `first` to `following` on, if they are final and enough."""
+        code, s = self.code, self.scalars
+        elements = mul(code, sub(code, following, first), part.rows)
+        enough = FINISH_BYTES // self.product.dtype.itemsize
+        ready = s.logical_or(
+            s.compare("sge", elements, index(enough)), s.compare("sge", following, end)
+        )
+        ready = s.logical_and(ready, part.is_last)
+        with when(code, ready, carried := [first]) as values:
+            top = add(code, self.row, part.row)
+            rows = (top, add(code, top, part.rows))
+            columns = (add(code, self.column, x) for x in (first, following))
+            self._call(self.product.finish, Val("%context", PTR), *rows, *columns)
+            values[0] = following
+        return carried[0]
 
-        def tile(row: Val, height: int) -> None:
-            name = tiles.emit_tile(self.code.module, self.target, self.tile, height)
-            goal = offset(self.code, c, self.tile.element, mul(self.code, row, self.ldc))
-            a_row = self._a_row(a, row)
-            self._call(name, a_row, self.lda, b, ldb, goal, self.ldc, k, accumulates)
+    # --- one panel
 
-        self._tiled_rows(tile)
+    def _panel(self, part: _Part, a: Val, start: Val) -> None:
+        """All rows of one part of one panel."""
+        code, tile = self.code, part.tile
+        goal = self._at(self.c, add(code, mul(code, part.row, self.ldc), start))
+        place = add(code, self._b_column(start), self._b_step(part.start))
+        source, width = self._at(self.b, place), index(tile.width)
+        if self.cuts.in_place:
+            self._rows(part, a, (source, self.ldb), goal)
+        elif self.product.transpose_b:
+            pack = packing.emit_pack_transposed(code.module, self.target, tile)
+            self._call(pack, source, self.ldb, part.depth, self.panel)
+            self._rows(part, a, (self.panel, width), goal)
+        else:
+            self._rows(part, a, (source, self.ldb), goal, packs=True)
 
-    def _a_row(self, a: Val, row: Val) -> Val:
-        step = row if self.product.transpose_a else mul(self.code, row, self.lda)
-        return offset(self.code, a, self.tile.element, step)
+    def _rows(
+        self, part: _Part, a: Val, b: tuple[Val, Val], goal: Val, *, packs: bool = False
+    ) -> None:
+        """Full tiles, then lower ones. With `packs` the first leaves B in the panel."""
+        code, height = self.code, self.cuts.height
 
-    def _tiled_rows(self, tile: Callable[[Val, int], None]) -> None:
-        """Calls `tile(first row, height)` so that every row of C is covered once."""
-        step, rows = self.height, number_of(self.m)
-        whole = index(rows // step * step) if rows is not None else self._whole_rows()
-        with loop_if_any(self.code, index(0), whole, step, []) as state:
-            if state:
-                tile(state.index, step)
+        def tile(row: Val, rows: int, b: tuple[Val, Val], *more: Val) -> None:
+            function = tiles.emit_tile(code.module, self.target, part.tile, rows, packs=bool(more))
+            c = self._at(goal, mul(code, row, self.ldc))
+            if self.block:
+                a_row, lda = self._packed_row(part, row, rows), index(height)
+            else:
+                a_row, lda = self._at(a, self._a_row(row)), self.lda
+            self._call(function, a_row, lda, *b, c, self.ldc, part.depth, part.adds, *more)
+
+        packed = (self.panel, index(part.tile.width))
+        rows = number_of(part.rows)
         if rows is not None:
-            if rows % step:
-                tile(whole, rows % step)
+            row = 0
+            for count, high in _heights(rows, height, balanced=self.block is None):
+                if packs and count and row == 0:
+                    tile(index(0), high, b, self.panel)
+                    row, count, b = high, count - 1, packed
+                if count:
+                    with loop(code, index(row), index(row + count * high), high) as state:
+                        tile(state.index, high, b)
+                row += count * high
             return
-        row, height = whole, _power_below(step)
-        while height:
-            following = add(self.code, row, index(height))
-            fits = self.scalars.compare("sle", following, self.m)
-            with when(self.code, fits, carried := [row]) as values:
-                tile(row, height)
+        rest = code.value(I64, f"urem i64 {part.rows.ref}, {height}")
+        end = sub(code, part.rows, rest)
+        if packs:
+            is_any = self.scalars.compare("sgt", end, index(0))
+            with when(code, is_any, carried := [index(0), *b]) as values:
+                tile(index(0), height, b, self.panel)
+                values[:] = [index(height), *packed]
+            first, b = carried[0], (carried[1], carried[2])
+        else:
+            first = index(0)
+        with loop_if_any(code, first, end, height, []) as state:
+            if state:
+                tile(state.index, height, b)
+        row, high = end, _power_below(height)
+        while high:
+            following = add(code, row, index(high))
+            fits = self.scalars.compare("sle", following, part.rows)
+            with when(code, fits, carried := [row]) as values:
+                tile(row, high, b)
                 values[0] = following
             row = carried[0]
-            height //= 2
+            high //= 2
 
-    def _whole_rows(self) -> Val:
-        rest = self.code.value(I64, f"urem i64 {self.m.ref}, {self.height}")
-        return sub(self.code, self.m, rest)
+    def _packed_row(self, part: _Part, row: Val, rows: int) -> Val:
+        """Where the packed block of A has this row, of a tile with so many `rows`."""
+        code, height = self.code, self.cuts.height
+        assert self.block is not None
+        panel, pitch = row, add(code, part.depth, index(packing.APART))
+        if rows < height:
+            # Lower tiles are in the last panel, which ends with the rows.
+            known = number_of(part.rows)
+            if known is not None:
+                panel = index(known // height * height)
+            else:
+                panel = sub(code, part.rows, code.value(I64, f"urem i64 {part.rows.ref}, {height}"))
+            row = add(code, row, sub(code, index(height), sub(code, part.rows, panel)))
+        place = add(code, mul(code, panel, pitch), sub(code, row, panel))
+        return self._at(self.block, place)
 
-    # --- C narrower than a tile
+    # --- C narrower than a tile, by how much only the call knows
 
-    def _narrow(self, panel: Val, block: Val) -> None:
+    def _narrow(self, padded: Val) -> None:
         """Through a padded panel and a block for the tile's result."""
-        copy = tiles.emit_copy_block(self.code.module, self.target, self.tile)
-        self._clear(panel)
+        copy = packing.emit_copy_block(self.code.module, self.target, self.cuts.tile)
+        self._clear()
 
-        def k_block(begin: Val, count: Val, accumulates: Val) -> None:
-            self._pack_narrow(panel, copy, begin, count)
-            self._narrow_rows(self._a_at(begin), panel, block, copy, count, accumulates)
+        def part(begin: Val, depth: Val) -> None:
+            self._pack_narrow(copy, begin, depth)
+            adds = self._order("sgt", begin, index(0))
+            self._narrow_rows(begin, depth, adds, padded, copy)
 
-        self._each_k_block(k_block)
-        with _if(self.code, self.scalars, "sge", self.n, index(1)) as possible:
-            if possible:
-                self._finish_columns(index(0), self.n)
+        self._cut(self.k, self.cuts.depth, part, even_if_empty=True)
+        if self.product.finish:
+            is_any = self.scalars.logical_and(
+                self.scalars.compare("sgt", self.m, index(0)),
+                self.scalars.compare("sgt", self.n, index(0)),
+            )
+            with when(self.code, is_any, []):
+                rows = (self.row, add(self.code, self.row, self.m))
+                columns = (self.column, add(self.code, self.column, self.n))
+                self._call(self.product.finish, Val("%context", PTR), *rows, *columns)
 
-    def _narrow_rows(
-        self, a: Val, panel: Val, block: Val, copy: str, k: Val, accumulates: Val
-    ) -> None:
+    def _narrow_rows(self, begin: Val, depth: Val, adds: Val, padded: Val, copy: str) -> None:
         """All rows of C from one padded panel."""
-        width = index(self.tile.width)
+        code, tile, width = self.code, self.cuts.tile, index(self.cuts.tile.width)
 
-        def tile(row: Val, height: int) -> None:
-            name = tiles.emit_tile(self.code.module, self.target, self.tile, height)
-            goal = offset(self.code, self.c, self.tile.element, mul(self.code, row, self.ldc))
-            rows = index(height)
-            if accumulates.ref.startswith("%"):
-                self._call(copy, goal, self.ldc, block, width, rows, self.n)
-            a_row = self._a_row(a, row)
-            self._call(name, a_row, self.lda, panel, width, block, width, k, accumulates)
-            self._call(copy, block, width, goal, self.ldc, rows, self.n)
+        def rows_at(row: Val, height: int) -> None:
+            name = tiles.emit_tile(code.module, self.target, tile, height)
+            goal = self._at(self.c, mul(code, row, self.ldc))
+            a = self._at(self.a, add(code, self._a_row(row), self._a_step(begin)))
+            if adds.ref.startswith("%"):
+                self._call(copy, goal, self.ldc, padded, width, index(height), self.n)
+            self._call(name, a, self.lda, self.panel, width, padded, width, depth, adds)
+            self._call(copy, padded, width, goal, self.ldc, index(height), self.n)
 
-        self._tiled_rows(tile)
+        _each_height(code, self.m, self.cuts.height, rows_at)
 
-    def _clear(self, panel: Val) -> None:
+    def _clear(self) -> None:
         """Zeros in the used part of the panel: the columns beside the matrix stay so."""
-        zero = constant(0.0, memory.lane_type(self.tile.element, self.tile.lanes))
-        used = smaller(self.code, index(self.tile.panel_rows), self.k)
-        end = mul(self.code, used, index(self.tile.width))
-        with loop_if_any(self.code, index(0), end, self.tile.lanes, []) as state:
+        tile = self.cuts.tile
+        zero = constant(0.0, lane_type(tile.element, tile.lanes))
+        used = smaller(self.code, index(self.cuts.depth), self.k)
+        end = mul(self.code, used, index(tile.width))
+        with loop_if_any(self.code, index(0), end, tile.lanes, []) as state:
             if state:
-                memory.store(self.scalars, zero, panel, state.index)
+                memory.store(self.scalars, zero, self.panel, state.index)
 
-    def _pack_narrow(self, panel: Val, copy: str, begin: Val, count: Val) -> None:
-        width = index(self.tile.width)
+    def _pack_narrow(self, copy: str, begin: Val, depth: Val) -> None:
+        width = index(self.cuts.tile.width)
+        source = self._at(self.b, self._b_step(begin))
         if not self.product.transpose_b:
-            row = mul(self.code, begin, self.ldb)
-            source = offset(self.code, self.b, self.tile.element, row)
-            self._call(copy, source, self.ldb, panel, width, count, self.n)
+            self._call(copy, source, self.ldb, self.panel, width, depth, self.n)
             return
-        with loop_if_any(self.code, index(0), self.n, 1, []) as column:
-            assert column is not None
-            row = mul(self.code, column.index, self.ldb)
-            source = offset(self.code, self.b, self.tile.element, add(self.code, row, begin))
-            goal = offset(self.code, panel, self.tile.element, column.index)
-            with loop_if_any(self.code, index(0), count, 1, []) as state:
+        with loop(self.code, index(0), self.n, 1) as column:
+            line = self._at(source, mul(self.code, column.index, self.ldb))
+            goal = self._at(self.panel, column.index)
+            with loop_if_any(self.code, index(0), depth, 1, []) as state:
                 if state:
-                    value = memory.load(self.scalars, source, state.index, self.tile.dtype, 1)
+                    value = memory.load(self.scalars, line, state.index, self.product.dtype, 1)
                     memory.store(self.scalars, value, goal, mul(self.code, state.index, width))
 
     def _call(self, function: str, *arguments: Val) -> None:
         self.code.do(f"call void {function}({', '.join(map(str, arguments))})")
 
 
-def _tile(target: Target, product: Product, n: int | None) -> Tile:
-    """Two vectors wide; one, or a part of one, where the matrix is narrower."""
-    lanes = target.lanes(product.dtype)
-    vectors = 1 if n is not None and n <= lanes else 2
-    while n is not None and vectors == 1 and lanes > 1 and lanes // 2 >= n:
-        lanes //= 2
-    return Tile(product.dtype, lanes, vectors, product.transpose_a)
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """`depth` steps of k from `start` on, for the rows from `row` on, in columns of one tile.
+
+    adds      whether C holds the sums of the steps before
+    is_last   whether the sums are final then
+    """
+
+    tile: Tile
+    start: Val
+    depth: Val
+    row: Val
+    rows: Val
+    adds: Val
+    is_last: Val
 
 
-@contextmanager
-def _if(code: Code, s: LlvmScalars, order: str, a: Val, b: Val) -> Generator[bool]:
-    """A branch that is decided here when both numbers are known; gives whether it can be taken."""
-    x, y = number_of(a), number_of(b)
-    if x is not None and y is not None:
-        yield x >= y if order == "sge" else x < y
-        return
-    with when(code, s.compare(order, a, b), []):
-        yield True
+def _each_height(code: Code, m: Val, height: int, tile: Callable[[Val, int], None]) -> None:
+    """`tile(first row, height)` for all of `m` rows: whole ones, then ever lower ones."""
+    rest = code.value(I64, f"urem i64 {m.ref}, {height}")
+    row = sub(code, m, rest)
+    with loop(code, index(0), row, height) as state:
+        tile(state.index, height)
+    lower = _power_below(height)
+    while lower:
+        following = add(code, row, index(lower))
+        fits = code.value(I1, f"icmp sle i64 {following.ref}, {m.ref}")
+        with when(code, fits, carried := [row]) as values:
+            tile(row, lower)
+            values[0] = following
+        row = carried[0]
+        lower //= 2
 
 
-def smaller(code: Code, a: Val, b: Val) -> Val:
-    x, y = number_of(a), number_of(b)
-    if x is not None and y is not None:
-        return index(min(x, y))
-    is_less = code.value(I1, f"icmp slt i64 {a.ref}, {b.ref}")
-    return code.value(I64, f"select {is_less}, {a}, {b}")
+def _heights(rows: int, height: int, *, balanced: bool) -> list[tuple[int, int]]:
+    """How many tiles of which heights: two neighbouring ones, or whole ones and a rest."""
+    if not balanced:
+        whole, rest = divmod(rows, height)
+        return [x for x in ((whole, height), (min(rest, 1), rest)) if x[0]]
+    count = -(-rows // height)
+    low = rows // count if count else 0
+    more = rows - low * count
+    return [x for x in ((more, low + 1), (count - more, low)) if x[0]]
 
 
 def _power_below(number: int) -> int:

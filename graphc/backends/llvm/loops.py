@@ -51,6 +51,15 @@ def mul(code: Code, a: Val, b: Val) -> Val:
     return code.value(I64, f"mul nsw i64 {a.ref}, {b.ref}")
 
 
+def smaller(code: Code, a: Val, b: Val) -> Val:
+    """The lesser of two integers."""
+    x, y = number_of(a), number_of(b)
+    if x is not None and y is not None:
+        return index(min(x, y))
+    is_less = code.value(I1, f"icmp slt i64 {a.ref}, {b.ref}")
+    return code.value(I64, f"select {is_less}, {a}, {b}")
+
+
 def round_down(code: Code, a: Val, step: int) -> Val:
     """The largest multiple of `step`, a power of two, that is not above `a`."""
     x = number_of(a)

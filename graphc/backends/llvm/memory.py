@@ -89,3 +89,11 @@ def stack_array(code: Code, element: str, count: int, align: int) -> Val:
     """An array on the stack of the current function. Call it in the entry block only."""
     type_ = lane_type("ptr")
     return code.value(type_, f"alloca [{count} x {memory_element(element)}], align {align}")
+
+
+def prefetch(s: LlvmScalars, base: Val, element: str, position: Val) -> None:
+    """Asks for the line of an element that will be read; it may lie outside the array."""
+    text = f"getelementptr {element}, ptr {base.ref}, {position}"
+    address = s.code.value(base.type, text)
+    function = s.code.module.intrinsic("llvm.prefetch.p0", "void", "ptr", "i32", "i32", "i32")
+    s.code.do(f"call void {function}({address}, i32 0, i32 2, i32 1)")

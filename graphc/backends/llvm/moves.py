@@ -25,6 +25,7 @@ from graphc.backends.llvm.loops import (
     sub,
     when,
 )
+from graphc.backends.llvm.packing import transposed
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import (
     ELEMENT_BYTES,
@@ -40,7 +41,6 @@ from graphc.backends.llvm.text import (
     lane_type,
     memory_element,
 )
-from graphc.backends.llvm.tiles import transposed
 from graphc.backends.loopnest import Size
 from graphc.ir.codegen import Rearrangement
 from graphc.ir.params import Params

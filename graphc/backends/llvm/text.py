@@ -127,9 +127,16 @@ class Module:
         """`header` is everything before the opening brace."""
         self._functions.append(f"{header} {{\n{code.text()}\n}}\n")
 
-    def add_internal(self, hint: str, parameters: str, code: Code, result: str = "void") -> str:
+    def add_internal(
+        self,
+        hint: str,
+        parameters: str,
+        code: Code,
+        result: str = "void",
+        attributes: str = "nounwind",
+    ) -> str:
         """`@name` of a function seen only in this module; equal bodies share one function."""
-        body = f"({parameters}) nounwind {{\n{code.text()}\n}}\n"
+        body = f"({parameters}) {attributes} {{\n{code.text()}\n}}\n"
         if body not in self._internal:
             name = f"graphc.{hint}{len(self._internal)}"
             self._internal[body] = name

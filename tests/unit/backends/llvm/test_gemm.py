@@ -9,10 +9,10 @@ import pytest
 
 from graphc.backends.llvm import engine
 from graphc.backends.llvm.emit import emit_function
+from graphc.backends.llvm.packing import transposed
 from graphc.backends.llvm.runtime import compile_function
 from graphc.backends.llvm.target import TARGETS, Target, host_target
 from graphc.backends.llvm.text import Code, Module, Val, lane_type
-from graphc.backends.llvm.tiles import transposed
 from graphc.backends.signature import make_signature
 from tests.support.compiling import call, parse
 from tests.support.native import check_text
@@ -194,3 +194,27 @@ def test_a_row_has_the_same_bits_whatever_other_rows_are_computed(
     together = run(rows)
     for count in (1, 5, 13):
         np.testing.assert_array_equal(run(rows[:count]), together[:count])
+
+
+def test_a_long_block_on_the_stack_is_touched_page_by_page() -> None:
+    """A thread with a small stack must end at its guard page, not beyond it."""
+    target = TARGETS["x86-64-v3"]
+    module = parse(product((512, 64, 512), (True, False), "f32"))
+    signature = make_signature(module, module.functions[0])
+    text = engine.assembly(emit_function(module.functions[0], signature, target), target)
+    assert any("subq\t$4096, %rsp" in line for line in text.splitlines())
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=LAYOUT_IDS)
+@pytest.mark.parametrize(
+    ("dims", "symbols"),
+    [((300, 70, 600), ""), ((300, 70, 600), "M"), ((300, 70, 600), "N"), ((130, 20, 40), "MNK")],
+    ids=str,
+)
+def test_blocks_of_rows_and_of_k(
+    dims: tuple[int, int, int], symbols: str, layout: tuple[bool, bool]
+) -> None:
+    sizes = dict(zip("MNK", dims, strict=True))
+    named = tuple(name if name in symbols else sizes[name] for name in "MNK")
+    text = product((named[0], named[1], named[2]), layout, "f32", bound=600)
+    check_text(text, [sizes], tolerance=1e-3)

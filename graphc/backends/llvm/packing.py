@@ -1,0 +1,210 @@
+"""Copies of parts of a product's operands into the order in which a tile reads them.
+
+A panel of B holds, for each step of k, the columns of one tile side by side. A block of A that is
+stored by columns becomes panels that hold, for each step of k, the rows of one tile.
+"""
+
+from __future__ import annotations
+
+from graphc.backends.llvm import memory
+from graphc.backends.llvm.loops import (
+    add,
+    loop,
+    loop_if_any,
+    mul,
+    offset,
+    round_down,
+    smaller,
+    sub,
+    when,
+)
+from graphc.backends.llvm.scalars import LlvmScalars
+from graphc.backends.llvm.target import Target
+from graphc.backends.llvm.text import I64, PTR, Code, Module, Val, index
+from graphc.backends.llvm.tiles import Tile
+
+APART = 8
+"""Steps of k between two packed panels of A, so that they do not lie in the same lines of a cache.
+A copy may also write up to so many steps beyond the end of a panel."""
+CHUNK = 16
+"""Steps of k that are copied together: reads stay in few rows of A, writes in few panels."""
+
+
+def emit_pack_transposed(module: Module, target: Target, tile: Tile) -> str:
+    """`void (b, ldb, k, panel)`: panel[p, j] = b[j, p] for the tile's width of rows of B."""
+    code = Code(module)
+    s = LlvmScalars(code, has_fma=target.has_fma)
+    b, panel = Val("%b", PTR), Val("%panel", PTR)
+    ldb, k = Val("%ldb", I64), Val("%k", I64)
+    whole = round_down(code, k, tile.lanes)
+    b_rows = [offset(code, b, tile.element, mul(code, index(j), ldb)) for j in range(tile.width)]
+    with loop_if_any(code, index(0), whole, tile.lanes, []) as state:
+        assert state is not None
+        goal = offset(code, panel, tile.element, mul(code, state.index, index(tile.width)))
+        for first in tile.starts:
+            block = [
+                memory.load(s, row, state.index, tile.dtype, tile.lanes)
+                for row in b_rows[first : first + tile.lanes]
+            ]
+            for p, value in enumerate(transposed(code, block)):
+                memory.store(s, value, goal, index(p * tile.width + first))
+    with loop_if_any(code, whole, k, 1, []) as state:
+        assert state is not None
+        goal = offset(code, panel, tile.element, mul(code, state.index, index(tile.width)))
+        for j, row in enumerate(b_rows):
+            value = memory.load(s, row, state.index, tile.dtype, 1)
+            memory.store(s, value, goal, index(j))
+    code.do("ret void")
+    return module.add_internal("pack", "ptr %b, i64 %ldb, i64 %k, ptr %panel", code)
+
+
+def emit_pack_rows(module: Module, target: Target, tile: Tile, height: int) -> str:
+    """`void (a, lda, k, rows, block)`: A stored [k, m] into panels of `height` rows.
+
+    Row r of step p of panel i is a[p, i * height + r]; the panel has k + APART steps. A last panel
+    that would be lower begins earlier, to end with the rows, or leaves its first rows empty.
+    """
+    code = Code(module)
+    s = LlvmScalars(code, has_fma=target.has_fma)
+    lda, k, rows = (Val(f"%{name}", I64) for name in ("lda", "k", "rows"))
+    a, block = Val("%a", PTR), Val("%block", PTR)
+    last = sub(code, rows, index(height))
+    with when(code, s.compare("sge", last, index(0)), []):
+        _copy_panels(s, target, tile, (a, lda), (block, height), k, rows)
+    with when(code, s.compare("slt", last, index(0)), []):
+        _copy_few_rows(s, tile, (a, lda), (block, height), k, rows)
+    code.do("ret void")
+    parameters = "ptr %a, i64 %lda, i64 %k, i64 %rows, ptr %block"
+    return module.add_internal("pack", parameters, code)
+
+
+def _copy_panels(
+    s: LlvmScalars,
+    target: Target,
+    tile: Tile,
+    source: tuple[Val, Val],
+    goal: tuple[Val, int],
+    k: Val,
+    rows: Val,
+) -> None:
+    """At least as many rows as a panel has, in panels that may overlap in the last ones."""
+    code, (a, lda), (block, height) = s.code, source, goal
+    panel = mul(code, add(code, k, index(APART)), index(height))
+    wide = 1 << (height - 1).bit_length()
+    exact = _emit_copy_steps(code.module, target, tile, height, _pieces(height, tile.lanes))
+    with loop_if_any(code, index(0), k, CHUNK, []) as step:
+        assert step is not None
+        steps = smaller(code, sub(code, k, step.index), index(CHUNK))
+        line = offset(code, a, tile.element, mul(code, step.index, lda))
+        first = mul(code, step.index, index(height))
+        with loop(code, index(0), rows, height, [first]) as state:
+            start = smaller(code, state.index, sub(code, rows, index(height)))
+            from_ = offset(code, line, tile.element, start)
+            to = offset(code, block, tile.element, state.carried[0])
+            function = exact
+            if height < wide <= tile.lanes:
+                over = _emit_copy_steps(code.module, target, tile, height, [wide])
+                is_inside = s.compare("sle", add(code, state.index, index(wide)), rows)
+                function = s.select(is_inside, Val(over, PTR), Val(exact, PTR)).ref
+            code.do(f"call void {function}({from_}, {lda}, {steps}, {to})")
+            state.carried[0] = add(code, state.carried[0], panel)
+
+
+def _copy_few_rows(
+    s: LlvmScalars, tile: Tile, source: tuple[Val, Val], goal: tuple[Val, int], k: Val, rows: Val
+) -> None:
+    """Fewer rows than a panel has, at its end, one element at a time."""
+    code, (a, lda), (block, height) = s.code, source, goal
+    skipped = sub(code, index(height), rows)
+    with loop_if_any(code, index(0), k, 1, []) as step, loop(code, index(0), rows, 1) as state:
+        assert step is not None
+        place = add(code, mul(code, step.index, lda), state.index)
+        value = memory.load(s, a, place, tile.dtype, 1)
+        place = add(code, mul(code, step.index, index(height)), skipped)
+        memory.store(s, value, block, add(code, place, state.index))
+
+
+def _emit_copy_steps(
+    module: Module, target: Target, tile: Tile, height: int, pieces: list[int]
+) -> str:
+    """`void (from, lda, k, to)`: the elements of `pieces` of each step, steps `height` apart.
+
+    Pieces longer than that write into the next step, which then replaces what they wrote.
+    """
+    code = Code(module)
+    s = LlvmScalars(code, has_fma=target.has_fma)
+    with loop_if_any(code, index(0), Val("%k", I64), 1, []) as state:
+        assert state is not None
+        place = mul(code, state.index, Val("%lda", I64))
+        source = offset(code, Val("%from", PTR), tile.element, place)
+        place = mul(code, state.index, index(height))
+        goal = offset(code, Val("%to", PTR), tile.element, place)
+        start = 0
+        for lanes in pieces:
+            value = memory.load(s, source, index(start), tile.dtype, lanes)
+            memory.store(s, value, goal, index(start))
+            start += lanes
+    code.do("ret void")
+    return module.add_internal("steps", "ptr %from, i64 %lda, i64 %k, ptr %to", code)
+
+
+def _pieces(count: int, lanes: int) -> list[int]:
+    """Vector lengths, powers of two up to `lanes`, that add up to `count`."""
+    pieces: list[int] = []
+    while count:
+        while lanes > count:
+            lanes //= 2
+        pieces.append(lanes)
+        count -= lanes
+    return pieces
+
+
+def emit_copy_block(module: Module, target: Target, tile: Tile) -> str:
+    """`void (from, ldf, to, ldt, rows, columns)`: copies a block no wider than the tile."""
+    code = Code(module)
+    s = LlvmScalars(code, has_fma=target.has_fma)
+    ldf, ldt, rows, columns = (Val(f"%{n}", I64) for n in ("ldf", "ldt", "rows", "columns"))
+    masks: list[Val] = []
+    starts = [index(start) for start in tile.starts]
+    if target.masks_memory and tile.lanes > 1:
+        masks = [memory.rest_mask(s, start, columns, tile.lanes) for start in starts]
+    with loop_if_any(code, index(0), rows, 1, []) as state:
+        assert state is not None
+        source = offset(code, Val("%from", PTR), tile.element, mul(code, state.index, ldf))
+        goal = offset(code, Val("%to", PTR), tile.element, mul(code, state.index, ldt))
+        for start, mask in zip(starts, masks, strict=False):
+            value = memory.load(s, source, start, tile.dtype, tile.lanes, mask)
+            memory.store(s, value, goal, start, mask)
+        if not masks:
+            with loop(code, index(0), columns, 1) as inner:
+                value = memory.load(s, source, inner.index, tile.dtype, 1)
+                memory.store(s, value, goal, inner.index)
+    code.do("ret void")
+    parameters = "ptr %from, i64 %ldf, ptr %to, i64 %ldt, i64 %rows, i64 %columns"
+    return module.add_internal("block", parameters, code)
+
+
+def transposed(code: Code, rows: list[Val]) -> list[Val]:
+    """A square block with rows and columns exchanged: halves swap, then quarters, and so on."""
+    count = len(rows)
+    if count == 1:
+        return rows
+    values = list(rows)
+    block = count // 2
+    while block:
+        low = [p if not p & block else count + p - block for p in range(count)]
+        high = [p + block if not p & block else count + p for p in range(count)]
+        for i in range(count):
+            if not i & block:
+                a, b = values[i], values[i + block]
+                values[i], values[i + block] = (
+                    _shuffled(code, a, b, low),
+                    _shuffled(code, a, b, high),
+                )
+        block //= 2
+    return values
+
+
+def _shuffled(code: Code, a: Val, b: Val, order: list[int]) -> Val:
+    listed = ", ".join(f"i32 {i}" for i in order)
+    return code.value(a.type, f"shufflevector {a}, {b}, <{len(order)} x i32> <{listed}>")
