@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphc.backends.llvm import memory
+from graphc.backends.llvm.blocking import tile_rows
 from graphc.backends.llvm.loops import loop_if_any, mul, offset
 from graphc.backends.llvm.scalars import LlvmScalars
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import PTR, Code, Module, Val, constant, element_of, index, lane_type
-from graphc.backends.llvm.tiles import tile_rows
 from graphc.ir.types import DType
 
 MAX_ROWS = 12
