@@ -114,6 +114,7 @@ def compile(
     sequences: int = 1,
     recompute: Recompute = "auto",
     contraction: ContractionMode = "fma",
+    threads: int | None = None,
     verify: bool = False,
 ) -> Executable:
     """A callable that computes `outputs`, by default the network's output nodes.
@@ -128,6 +129,8 @@ def compile(
                computed again to save memory (docs/loops.md)
     contraction  "fma" or "off": whether native code may round a product and the sum that it goes
                to together (docs/numerics.md)
+    threads    how many compute a call, `exe.threads` from then on; by default what the variable
+               GRAPHC_NUM_THREADS says, else one for each core (docs/threads.md)
 
     `exe(features=x)` takes one array (N, rows) per input and gives one (N, rows) per output; a 1x1
     output is a scalar, a parameter's gradient has its shape (rows, cols). A sparse input takes what
@@ -147,6 +150,7 @@ def compile(
         recompute=recompute,
         cache=default_cache(),
         contraction=contraction,
+        threads=threads,
     )
     wanted, of = _names(outputs), _names(gradients)
     return bind(model, lambda m, o: evaluation_passes(m, wanted, of, o), options)
@@ -166,6 +170,7 @@ def compile_training(
     contraction: ContractionMode = "fma",
     backend: str = DEFAULT_BACKEND,
     precision: str = "f32",
+    threads: int | None = None,
     verify: bool = False,
 ) -> TrainingStep:
     """A compiled training step: `step(features=x, labels=t)` updates the network's parameters.
@@ -179,6 +184,7 @@ def compile_training(
     dropout    share of elements that Dropout nodes set to zero, `step.dropout_rate` from then on;
                `seed` decides which they are
     recompute, contraction  as in `compile`
+    threads    as in `compile`; `step.threads` from then on
 
     From here on the network holds its parameters in the step's precision. Statistics must have
     been computed (`net.precompute`). Raises GraphcError for a bad network or option.
@@ -194,6 +200,7 @@ def compile_training(
         recompute=recompute,
         cache=default_cache(),
         contraction=contraction,
+        threads=threads,
     )
     return compile_training_step(
         _model_of(network), learner, options, criterion=criterion, dropout=dropout, seed=seed
@@ -227,6 +234,7 @@ def train(
     contraction: ContractionMode = "fma",
     backend: str = DEFAULT_BACKEND,
     precision: str = "f32",
+    threads: int | None = None,
     progress: Progress | None = None,
 ) -> list[EpochRecord]:
     """Train `network` on `data`, one array (samples, rows) per input; the record of each epoch.
@@ -245,7 +253,7 @@ def train(
     Rates and sizes are a number, one number per epoch, or text such as `0.5:0.2*20:0.1`. Rates and
     momentum are for a minibatch or, in their other form, per sample; `learner` is given in place
     of them all. `dropout` is the share of elements that Dropout nodes set to zero; `seed` decides
-    which, and the order of the samples. Statistics without a value
+    which, and the order of the samples. `threads` as in `compile`. Statistics without a value
     are computed over all data first. Raises GraphcError for a bad network, data or option, and
     when the criterion is not a number any more (the parameters of the last epoch are put back).
     """
@@ -277,6 +285,7 @@ def train(
         recompute=recompute,
         cache=default_cache(),
         contraction=contraction,
+        threads=threads,
     )
     return run_training(model, data, plan, options, progress or Progress())
 
@@ -292,12 +301,13 @@ def evaluate(
     time: int = 0,
     sequences: int = DEFAULT_SIDE_BY_SIDE,
     truncate: int = 0,
+    threads: int | None = None,
 ) -> Mapping[str, float]:
     """Averages per sample over `data` of criteria and evaluation nodes, by default all of them.
 
     Each has to be a sum over the samples (1x1). Sequences are given as to `train`, and measured
     `sequences` at a time; `truncate=K` computes K steps in a call, for sequences of any length in
-    the memory for K. Raises GraphcError as `compile`, and for bad data.
+    the memory for K. `threads` as in `compile`. Raises GraphcError as `compile`, and for bad data.
     """
     _check_data("evaluate", data)
     options = CompileOptions(
@@ -307,6 +317,7 @@ def evaluate(
         time=time,
         sequences=sequences,
         cache=default_cache(),
+        threads=threads,
     )
     found = evaluate_dataset(_model_of(network), data, options, _names(names), truncate)
     return found.averages

@@ -158,6 +158,20 @@ class Sweep:
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """A nest computed in parts of `length` indices each along an axis of this extent.
+
+    dim   the nest's dim that begins with the axis
+    step  elements of the dim for one index of the axis
+    """
+
+    dim: int
+    step: Size
+    extent: Size
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
 class Rows:
     """What happens once a row, between sweeps: statements in order, then stores."""
 
@@ -172,6 +186,7 @@ class Nest:
     heads    statements without lanes and without reductions before them, by the loop depth at
              which they are computed; the last entry belongs to the row
     bound    the largest extent of the lanes, 1 when there are no dims at all
+    cut      how its work is cut into parts, None for one piece
     """
 
     dims: tuple[Size, ...]
@@ -182,6 +197,7 @@ class Nest:
     rows: tuple[Rows, ...]
     sweeps: tuple[Sweep, ...]
     keeps: tuple[Keep, ...]
+    cut: Cut | None = None
 
     @property
     def lane(self) -> int:

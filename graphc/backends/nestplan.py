@@ -13,6 +13,7 @@ from typing import Literal
 
 from graphc.backends.loopnest import (
     Apply,
+    Cut,
     ExtentOf,
     Index,
     Keep,
@@ -35,6 +36,8 @@ from graphc.ops.constant import ConstantParams, ExtentParams, IotaParams
 from graphc.ops.control import YIELD
 from graphc.ops.epilogue import product_groups
 from graphc.ops.reduction import ReduceParams, identity_of
+from graphc.ops.splits import Split, split_of
+from graphc.passes.analysis.weights import formula_weight
 from graphc.support.diagnostics import InternalError
 
 HEAVY = 4
@@ -46,23 +49,6 @@ MAX_ROW_BYTES = 16384
 MAX_KEPT_BYTES = 32768
 """All such buffers of one nest together: they lie on the stack."""
 
-_WEIGHTS = {
-    "exp": 16,
-    "expm1": 16,
-    "log": 16,
-    "log1p": 16,
-    "tanh": 20,
-    "sigmoid": 20,
-    "erf": 32,
-    "sin": 32,
-    "cos": 32,
-    "power": 64,
-    "random_uniform": 64,
-    "floor": 8,
-    "div": 4,
-    "sqrt": 4,
-}
-
 
 def nests_of(kernel: Operation) -> tuple[Nest, ...]:
     """The loop nests of a `kernel` operation, in the order in which they have to run."""
@@ -71,7 +57,8 @@ def nests_of(kernel: Operation) -> tuple[Nest, ...]:
     for root in body.roots:
         groups.setdefault(root.space, []).append(root)
     order = sorted(groups, key=lambda space: (-len(space), sorted(space)))
-    return tuple(_Planner(body, space, groups[space]).nest() for space in order)
+    split = split_of(kernel)
+    return tuple(_Planner(body, space, groups[space], split).nest() for space in order)
 
 
 def epilogue_nest(product: Operation, pitch: int) -> Nest:
@@ -84,7 +71,7 @@ def epilogue_nest(product: Operation, pitch: int) -> Nest:
     rows = len(product_groups(product).rows)
     axes = sorted(body.extents)
     groups = [tuple(a for a in axes if a < rows), tuple(a for a in axes if a >= rows)]
-    return _Planner(body, frozenset(axes), body.roots, groups, pitch).nest()
+    return _Planner(body, frozenset(axes), body.roots, None, groups, pitch).nest()
 
 
 # --- reading the body ----------------------------------------------------------------------------
@@ -236,6 +223,8 @@ def _port_item(kind: Literal["operand", "constant"], index: int, type: TensorTyp
 class _Planner:
     """Builds the nest of the roots that share one space.
 
+    A space without the axis that is cut gives a nest of one piece.
+
     groups  the axes of each dim, where that is not for the planner to decide
     pitch   elements from row to row of operand 0, where it is not a dense array
     """
@@ -245,12 +234,14 @@ class _Planner:
         body: _Body,
         space: frozenset[int],
         roots: Sequence[_Root],
+        split: Split | None = None,
         groups: list[tuple[int, ...]] | None = None,
         pitch: int = 0,
     ) -> None:
         self.body = body
         self.roots = roots
         self.pitch = pitch
+        self.split = split if split is not None and split.where in space else None
         self.needed = _needed_items(body, roots)
         self.groups = self._merged(sorted(space)) if groups is None else groups
         self.dim_of = {axis: d for d, group in enumerate(self.groups) for axis in group}
@@ -266,13 +257,33 @@ class _Planner:
         sweeps, keeps = _plan_sweeps(self.statements, self.stores, self.lane, bound)
         heads, rows = _plan_rows(self.statements, self.stores, self.lane, len(sweeps))
         return Nest(
-            dims, bound, tuple(self.statements), tuple(self.stores), heads, rows, sweeps, keeps
+            dims,
+            bound,
+            tuple(self.statements),
+            tuple(self.stores),
+            heads,
+            rows,
+            sweeps,
+            keeps,
+            self._cut(),
         )
 
+    def _cut(self) -> Cut | None:
+        if self.split is None:
+            return None
+        axis = self.split.where
+        assert isinstance(axis, int)
+        group = self.groups[self.dim_of[axis]]
+        inner = Size.of(self.body.extents[a] for a in group[1:])
+        extent = Size.of((self.body.extents[axis],))
+        return Cut(self.dim_of[axis], inner, extent, self.split.length)
+
     def _merged(self, axes: list[int]) -> list[tuple[int, ...]]:
-        """Neighbouring axes that everything walks together, as groups."""
+        """Neighbouring axes that everything walks together, as groups; one begins where the work
+        is cut."""
         walked: list[frozenset[int]] = [_axes(root.type) for root in self.roots]
         alone: set[int] = set()
+        cut = self.split.where if self.split is not None else -1
         for number in self.needed:
             item = self.body.items[number]
             if isinstance(item.work, Load):
@@ -285,7 +296,7 @@ class _Planner:
         for axis in axes:
             before = groups[-1][-1] if groups else -1
             together = before >= 0 and all((before in w) == (axis in w) for w in walked)
-            if together and not {before, axis} & alone:
+            if together and axis != cut and not {before, axis} & alone:
                 groups[-1] = (*groups[-1], axis)
             else:
                 groups.append((axis,))
@@ -361,26 +372,8 @@ def _needed_items(body: _Body, roots: Sequence[_Root]) -> list[int]:
     return sorted(needed)
 
 
-class _Weigher:
-    """Stands in for the scalar vocabulary and adds up what a formula costs."""
-
-    def __init__(self) -> None:
-        self.total = 0
-
-    def __getattr__(self, word: str) -> object:
-        def count(*_args: object) -> None:
-            self.total += _WEIGHTS.get(word, 1)
-
-        return count
-
-
 def _weight(work: Work, args: tuple[int, ...]) -> int:
-    if not isinstance(work, Apply):
-        return 1
-    weigher = _Weigher()
-    # The weigher only counts the words that the rule says; it has no values to say them of.
-    work.rule(weigher, work.params, *([None] * len(args)))  # type: ignore[arg-type]
-    return weigher.total
+    return formula_weight(work.rule, work.params, len(args)) if isinstance(work, Apply) else 1
 
 
 def _plan_sweeps(

@@ -35,6 +35,7 @@ from graphc.passes.expand_nodes import MAIN, inputs_of
 from graphc.passes.manager import Pass, PassManager, PassRecord
 from graphc.runtime.executable import Executable
 from graphc.runtime.signature import SequenceTables, Signature, SparseInput
+from graphc.runtime.threads import thread_count, use_threads
 from graphc.support.diagnostics import InternalError, fail, suggestion
 from graphc.support.graphs import reachable
 
@@ -124,14 +125,15 @@ def compile_kept(
     if halves is None:
         function, signature = lowered()
         with phases.measure("backend"):
-            return backend.compile(function, signature), signature
+            return _threaded(backend.compile(function, signature), options), signature
     entry = key = None
     if options.cache is not None and options.after is None and not options.verify:
         with phases.measure("cache"):
             key = make_key(print_module(module), passes, backend.name, halves.versions("native"))
             entry = options.cache.lookup(key) if key is not None else None
     if entry is not None:
-        return halves.load(entry.code, entry.signature, phases), entry.signature
+        loaded = halves.load(entry.code, entry.signature, phases)
+        return _threaded(loaded, options), entry.signature
     start = time.perf_counter()
     function, signature = lowered()
     code = halves.make(function, signature, phases)
@@ -139,7 +141,12 @@ def compile_kept(
         with phases.measure("cache"):
             seconds = time.perf_counter() - start
             options.cache.store(Entry(key, signature, code, seconds))
-    return halves.load(code, signature, phases), signature
+    return _threaded(halves.load(code, signature, phases), options), signature
+
+
+def _threaded(compiled: CompiledFunction, options: CompileOptions) -> CompiledFunction:
+    use_threads(compiled, thread_count(options.threads))
+    return compiled
 
 
 PassesFor = Callable[[Model, CompileOptions], list[Pass]]
@@ -162,7 +169,14 @@ def bind(model: Model, passes_for: PassesFor, options: CompileOptions) -> Execut
 
     function, signature = compiled({})
     carrying = partial(compiled, carry=True) if signature.sequences is not None else None
-    return Executable(function, signature, model.values, recompile=compiled, carrying=carrying)
+    return Executable(
+        function,
+        signature,
+        model.values,
+        recompile=compiled,
+        carrying=carrying,
+        threads=thread_count(options.threads),
+    )
 
 
 def evaluation_passes(

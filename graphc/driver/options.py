@@ -13,6 +13,7 @@ from graphc.ops.nodes.sequence_columns import SEQUENCES_DIM, TIME_DIM
 from graphc.passes.expand_nodes import DEFAULT_ENTRIES, ENTRIES_DIM, SAMPLES_DIM
 from graphc.passes.loop_gradient import RECOMPUTE, Recompute
 from graphc.passes.manager import Pass
+from graphc.runtime.threads import checked_threads
 from graphc.support.diagnostics import fail, suggestion
 from graphc.support.phases import Phases
 
@@ -47,6 +48,7 @@ class CompileOptions:
     phases     where the time of compiling is counted, of all compilations with these options
     contraction  of native code: "fma" rounds a product and the sum it goes to together, in the
                functions and sums of products where the target can; "off" rounds each by itself
+    threads    how many compute a call; None: as `graphc.runtime.threads` says
     """
 
     backend: str = DEFAULT_BACKEND
@@ -62,6 +64,7 @@ class CompileOptions:
     cache: Cache | None = None
     phases: Phases = field(default_factory=Phases, compare=False)
     contraction: ContractionMode = "fma"
+    threads: int | None = None
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
@@ -84,6 +87,8 @@ class CompileOptions:
         if self.contraction not in CONTRACTION_MODES:
             modes = ", ".join(CONTRACTION_MODES)
             raise fail("bad-option", f"contraction is one of {modes}, got {self.contraction!r}")
+        if self.threads is not None:
+            checked_threads(self.threads)
         if self.time * self.sequences > MOST_COLUMNS:
             message = f"at most {MOST_COLUMNS} columns, got {self.time} steps x {self.sequences}"
             raise fail("bad-option", message)

@@ -19,7 +19,7 @@ from graphc.passes.synthesize_gradient import SynthesizeGradient
 SIMPLIFY = "simplify,fold-constants,hoist-loops,simplify"
 CLEAN = "cse,dce"
 OPTIMISE = f"{SIMPLIFY},{CLEAN}"
-KERNELS = "fuse-windows,fuse-kernels,fuse-epilogues,update-early,plan-memory"
+KERNELS = "fuse-windows,fuse-kernels,fuse-epilogues,update-early,split-work,plan-memory"
 
 PIPELINES: dict[str, str] = {
     "optimise": OPTIMISE,

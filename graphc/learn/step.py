@@ -240,6 +240,15 @@ class TrainingStep:
         return self._executable.signature
 
     @property
+    def threads(self) -> int:
+        """As that of an `Executable`."""
+        return self._executable.threads
+
+    @threads.setter
+    def threads(self, threads: int) -> None:
+        self._executable.threads = threads
+
+    @property
     def learner_state(self) -> Mapping[str, np.ndarray]:
         """The learner's arrays by name, such as `velocity.W0`."""
         return self._executable.learner_state

@@ -18,7 +18,8 @@
 `update_rows`  a learner's rule on some rows of tables (`update_rows.py`).
 `reshape` stays as it is: a view of its operand's memory.
 
-`at` says where each result lives (`places.py`). Before `plan-memory` it is empty.
+`at` says where each result lives (`places.py`). Before `plan-memory` it is empty. `split` says how
+the work is cut into parts for threads (`splits.py`); without it the operation is one piece.
 """
 
 from __future__ import annotations
@@ -40,17 +41,27 @@ from graphc.ops.loop import LoopParams
 from graphc.ops.places import check_places
 from graphc.ops.pooling import PoolParams, SlopeParams, SpreadParams
 from graphc.ops.rules import tensor
+from graphc.ops.splits import Setting, check_split
 from graphc.ops.update_rows import UpdateRowsParams
+
+
+@dataclass(frozen=True)
+class Placed(Params):
+    """Of an operation that has no settings of its own and is one piece."""
+
+    at: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class KernelParams(Params):
     at: tuple[str, ...] = ()
+    split: Setting = ()
 
 
 @dataclass(frozen=True)
 class GemmParams(MatmulParams):
     at: tuple[str, ...] = ()
+    split: Setting = ()
 
 
 @dataclass(frozen=True)
@@ -106,6 +117,7 @@ class PlacedOuter(indexed.OuterParams):
 PlacedParams = (
     KernelParams
     | GemmParams
+    | Placed
     | PlacedTranspose
     | PlacedSlice
     | PlacedPad
@@ -152,10 +164,16 @@ def _check_kernel(op: Operation) -> Iterable[str]:
     for inner in block:
         if inner.opdef is not YIELD and not isinstance(inner.opdef.codegen, FUSABLE):
             yield f"`{inner.opdef.name}` cannot stand in a kernel"
+    yield from check_split(op)
 
 
 def _list(types: Sequence[Type]) -> str:
     return f"({', '.join(map(str, types))})"
+
+
+def _check_placed(op: Operation) -> Iterable[str]:
+    yield from check_places(op)
+    yield from check_split(op)
 
 
 KERNEL = OpDef(
@@ -175,7 +193,7 @@ COPY = OpDef(
     name="copy",
     summary="the same elements in another buffer",
     operands=("x",),
-    params=KernelParams,
+    params=Placed,
     infer=lambda types, _params: [tensor(types[0])],
     reference=lambda _p, x: np.array(x),
     check=check_places,
@@ -195,7 +213,7 @@ def _placed(op: OpDef, name: str, params: type[Params], summary: str = "") -> Op
         params=params,
         infer=op.infer,
         reference=op.reference,
-        check=check_places,
+        check=_check_placed,
         codegen=op.codegen,
         vjp=NotDifferentiable.NONE,
         level=Level.KERNEL,
@@ -213,7 +231,7 @@ FORMS: dict[OpDef, OpDef] = {
     movement.REVERSE: _placed(movement.REVERSE, "move.reverse", PlacedReverse),
     windows.WINDOWS: _placed(windows.WINDOWS, "move.windows", PlacedWindows),
     windows.OVERLAP_ADD: _placed(windows.OVERLAP_ADD, "move.overlap_add", PlacedOverlapAdd),
-    indexed.TAKE: _placed(indexed.TAKE, "index.take", KernelParams),
+    indexed.TAKE: _placed(indexed.TAKE, "index.take", Placed),
     indexed.PUT_ADD: _placed(indexed.PUT_ADD, "index.put_add", PlacedPut),
     indexed.LOOKUP_SUM: _placed(indexed.LOOKUP_SUM, "index.lookup_sum", PlacedLookup),
     indexed.LOOKUP_DOT: _placed(indexed.LOOKUP_DOT, "index.lookup_dot", PlacedLookup),

@@ -24,6 +24,7 @@ from graphc.passes.manager import Pass, parse_pipeline
 from graphc.passes.plan_memory import PlanMemory
 from graphc.passes.pool_early import PoolEarly
 from graphc.passes.simplify import Simplify
+from graphc.passes.split_work import SplitWork
 from graphc.passes.synthesize_gradient import SynthesizeGradient
 from graphc.passes.synthesize_tangent import SynthesizeTangent
 from graphc.passes.update_early import UpdateEarly
@@ -51,6 +52,7 @@ PASSES: dict[str, type[Pass]] = {
         FuseKernels,
         FuseEpilogues,
         UpdateEarly,
+        SplitWork,
         PlanMemory,
     )
 }

@@ -32,7 +32,7 @@ from graphc.ir.core import Block, Function, IRBuilder, Module, Operation, Value
 from graphc.ir.traversal import straight_blocks, walk
 from graphc.ir.types import TensorType
 from graphc.ops.epilogue import GEMM_FUSED
-from graphc.ops.kernel import COPY, KERNEL, KernelParams, PlacedParams
+from graphc.ops.kernel import COPY, KERNEL, Placed, PlacedParams
 from graphc.ops.loop import LOOP, loop_parts
 from graphc.ops.movement import reshape
 from graphc.ops.places import Place, places
@@ -190,7 +190,7 @@ def _is_read_before(
 def _copy(value: Value, anchor: Operation | None) -> Value:
     assert anchor is not None and anchor.block is not None
     location = value.op.location if value.op is not None else anchor.location
-    copy = Operation(COPY, [value], [value.type], KernelParams(), location=location)
+    copy = Operation(COPY, [value], [value.type], Placed(), location=location)
     return anchor.block.insert_before(anchor, copy).result
 
 

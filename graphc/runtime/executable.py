@@ -28,6 +28,7 @@ from graphc.runtime.quick import QuickCall, Settings
 from graphc.runtime.sequences import MOST_BEHIND, Minibatch, read_minibatch, read_sequences
 from graphc.runtime.signature import GRADIENT, Signature, concrete_shape
 from graphc.runtime.sparse import SparseRows
+from graphc.runtime.threads import checked_threads, use_threads
 from graphc.support.diagnostics import GraphcError, fail, suggestion
 
 Array = np.ndarray
@@ -96,6 +97,7 @@ class Executable:
     recompile      called when dims are above their bounds, with the next powers of two for them;
                    without it that is an error
     carrying       as `recompile`, the function that goes on with sequences from the call before
+    threads        how many compute a call, `threads` from then on
 
     One call at a time where the function updates parameters or state, or carries sequences on;
     otherwise thread-safe.
@@ -109,8 +111,10 @@ class Executable:
         learner_state: MutableMapping[str, Array] | None = None,
         recompile: Recompile | None = None,
         carrying: Recompile | None = None,
+        threads: int = 1,
     ) -> None:
-        self._plan = Plan.of(compiled, signature)
+        self._threads = checked_threads(threads)
+        self._plan = self._planned(compiled, signature)
         self._carry_plan: Plan | None = None
         self._parameters = parameters
         self._learner_state = {} if learner_state is None else learner_state
@@ -124,6 +128,23 @@ class Executable:
     @property
     def signature(self) -> Signature:
         return self._plan.signature
+
+    @property
+    def threads(self) -> int:
+        """How many compute a call, where the backend shares work; results have the same bits for
+        any number. May be set between calls: nothing is compiled again."""
+        return self._threads
+
+    @threads.setter
+    def threads(self, threads: int) -> None:
+        self._threads = checked_threads(threads)
+        for plan in (self._plan, self._carry_plan):
+            if plan is not None:
+                use_threads(plan.compiled, self._threads)
+
+    def _planned(self, compiled: Compiled, signature: Signature) -> Plan:
+        use_threads(compiled, self._threads)
+        return Plan.of(compiled, signature)
 
     @property
     def learner_state(self) -> MutableMapping[str, Array]:
@@ -281,7 +302,7 @@ class Executable:
         if self._carry_plan is None:
             if self._carrying is None:
                 raise _no_sequences("carry=")
-            self._carry_plan = Plan.of(*self._carrying(self._plan.bounds))
+            self._carry_plan = self._planned(*self._carrying(self._plan.bounds))
         return self._carry_plan
 
     def _widened(self, plan: Plan, sizes: Mapping[str, int]) -> Plan:
@@ -293,7 +314,7 @@ class Executable:
                 raise fail("input", f"{message}, got {size}")
         assert recompile is not None
         bounds = {dim: 1 << (size - 1).bit_length() for dim, size in sizes.items()}
-        wider = Plan.of(*recompile({**plan.bounds, **bounds}))
+        wider = self._planned(*recompile({**plan.bounds, **bounds}))
         for dim, size in sizes.items():
             if wider.bounds[dim] < size:
                 message = f"requires at most {wider.bounds[dim]} {plan.noun(dim)} in a call"

@@ -15,7 +15,10 @@ from graphc.support.diagnostics import GraphcError, fail, suggestion
 
 Array = np.ndarray
 Compiled = Callable[[Sequence[Array], Sequence[Array], Mapping[str, int]], None]
-"""(arguments, fresh results, sizes of the dims): runs the function once."""
+"""(arguments, fresh results, sizes of the dims): runs the function once.
+
+One that shares its work among threads has an attribute `threads`: how many.
+"""
 RunMinibatches = Callable[[Sequence[Array], Sequence[Array], Array, int, Array], None]
 """(arguments, fresh results, order i64[samples], size, done i64[1]): runs the function on `size`
 rows of the inputs at a time, in this order, the last time on those that are left.

@@ -108,6 +108,7 @@ class Signature:
 
     sparse     the inputs that are two arguments each
     sequences  of a function of sequences: where it is told how they lie
+    is_split   some of its work is cut into parts that threads can share
     """
 
     name: str
@@ -117,6 +118,7 @@ class Signature:
     arena_bytes: int
     sparse: tuple[SparseInput, ...] = ()
     sequences: SequenceTables | None = None
+    is_split: bool = False
 
     def with_role(self, role: Role) -> tuple[Argument, ...]:
         return tuple(a for a in self.arguments if a.role == role)

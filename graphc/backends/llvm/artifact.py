@@ -88,7 +88,7 @@ def _add_run(module: Module, signature: Signature, request: EmitRequest) -> None
         for factor in factors:
             size = mul(code, size, factor)
         code.do(f"store {size}, ptr {offset(code, dims, 'i64', index(i)).ref}, align 8")
-    status = code.value(I64, f"call i32 @{ENTRY}({buffers}, {dims}, {arena})")
+    status = code.value(I64, f"call i32 @{ENTRY}({buffers}, {dims}, {arena}, ptr null)")
     code.do(f"ret i32 {status.ref}")
     # A function of no dims takes a number of samples too, and does not look at it.
     sizes = [*map(str, counts.values())] or ["i64 %n0"]

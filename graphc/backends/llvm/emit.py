@@ -1,10 +1,12 @@
 """A planned function as one LLVM module: a function per nest or product, and an entry.
 
-    i32 @graphc.entry(ptr buffers, ptr dims, ptr arena)
+    i32 @graphc.entry(ptr buffers, ptr dims, ptr arena, ptr pool)
 
 buffers  pointers of all arguments in order, then of the fresh results in order
 dims     the sizes of the signature's dims as i64, in order
 arena    scratch memory of `signature.arena_bytes`, 64-byte aligned
+pool     threads that share the parts of split operations (`share.py`); null: this one computes
+         all, the same bits
 
 The same function and target always give the same text.
 """
@@ -14,7 +16,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from graphc.backends.llvm.convolution import Convolution, emit_convolution
 from graphc.backends.llvm.epoch import add_epoch, runs_epochs
@@ -25,6 +27,7 @@ from graphc.backends.llvm.kernels import NestFunction, emit_nest
 from graphc.backends.llvm.loops import add, loop, mul, number_of, offset, size_value, sub
 from graphc.backends.llvm.moves import emit_move, move_of
 from graphc.backends.llvm.pooling import Pooling, emit_pooling
+from graphc.backends.llvm.share import emit_share, emit_task, parts_of
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import (
     I1,
@@ -39,7 +42,7 @@ from graphc.backends.llvm.text import (
     memory_element,
 )
 from graphc.backends.llvm.update_rows import emit_update_rows
-from graphc.backends.loopnest import Nest, Size, constants_of, copy_nest
+from graphc.backends.loopnest import Cut, Nest, Size, constants_of, copy_nest
 from graphc.backends.nestplan import nests_of
 from graphc.ir.codegen import (
     Contraction,
@@ -63,6 +66,7 @@ from graphc.ops.epilogue import GEMM_FUSED
 from graphc.ops.loop import LOOP, Loop, loop_parts
 from graphc.ops.places import Place, places
 from graphc.ops.pooling import PoolParams, pool_shape
+from graphc.ops.splits import split_of
 from graphc.ops.update_rows import UPDATE_ROWS, row_update
 from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import InternalError
@@ -90,9 +94,9 @@ def add_entry(
     emitter = _EntryEmitter(module, function, signature, target)
     for op in function.block:
         emitter.operation(op)
-    emitter.code.do("ret i32 0")
+    emitter.finish()
     linkage = f"{linkage} " if linkage else ""
-    parameters = "ptr %buffers, ptr %dims, ptr %arena"
+    parameters = "ptr %buffers, ptr %dims, ptr %arena, ptr %pool"
     module.add_function(f"define {linkage}i32 @{ENTRY}({parameters}) nounwind", emitter.code)
 
 
@@ -112,6 +116,9 @@ class _EntryEmitter:
         self.module = module
         self.target = target
         self.code = Code(module)
+        self.context = self.code.fresh(PTR)
+        self.context_at = self.code.hole()
+        self.context_slots = 0
         self.results = _result_slots(signature)
         self.where: dict[Value, Val] = {}
         self.slots: dict[int, Val] = {}
@@ -122,6 +129,14 @@ class _EntryEmitter:
             self.sizes[dim.name] = self._loaded(I64, "%dims", i)
         for i, argument in enumerate(function.arguments):
             self.where[argument] = self._slot(i)
+
+    def finish(self) -> None:
+        """The end of the function, and room for what tasks take, now that its size is known."""
+        self.code.do("ret i32 0")
+        if not self.context_slots:
+            return
+        table = f"alloca [{self.context_slots} x i64], align 16"
+        self.code.fill(self.context_at, f"  {self.context.ref} = {table}")
 
     def operation(self, op: Operation) -> None:
         """Writes the calls of one operation, of a loop those of its steps."""
@@ -254,6 +269,20 @@ class _EntryEmitter:
         arguments = [*pointers, *(self.sizes[name] for name in symbols)]
         self.code.do(f"call void {function}({', '.join(map(str, arguments))})")
 
+    def _share(
+        self, function: str, pointers: Sequence[Val], symbols: Sequence[str], cut: Cut
+    ) -> None:
+        """The call in parts. One table serves all operations: each ends before the next begins."""
+        given = [*pointers, *(self.sizes[name] for name in symbols)]
+        self.context_slots = max(self.context_slots, len(given))
+        for slot, value in enumerate(given):
+            place = offset(self.code, self.context, "i64", index(slot))
+            self.code.do(f"store {value}, {place}, align 8")
+        task = emit_task(self.module, function, len(pointers), symbols, cut)
+        parts = parts_of(self.code, cut, self.sizes)
+        share = emit_share(self.module)
+        self.code.do(f"call void {share}(ptr %pool, ptr {task}, {self.context}, {parts})")
+
     def _structured(self, op: Operation) -> None:
         if op.opdef is LOOP:
             self._loop(op)
@@ -284,12 +313,16 @@ class _EntryEmitter:
         self.code.do(f"call void {made.name}({', '.join(map(str, arguments))})")
 
     def _nest_call(self, op: Operation, nest: Nest, constants: dict[int, str]) -> None:
-        made: NestFunction = emit_nest(self.module, self.target, nest, constants)
+        window = () if nest.cut is None else (nest.cut.dim,)
+        made: NestFunction = emit_nest(self.module, self.target, nest, constants, window)
         pointers = [
             self.where[op.operands[i] if kind == "operand" else op.results[i]]
             for kind, i in made.ports
         ]
-        self._call(made.name, pointers, made.symbols)
+        if nest.cut is not None:
+            self._share(made.name, pointers, made.symbols, nest.cut)
+        else:
+            self._call(made.name, pointers, made.symbols)
 
     def _gemm(self, op: Operation) -> None:
         assert isinstance(op.params, MatmulParams)
@@ -304,9 +337,16 @@ class _EntryEmitter:
             op.params.transpose_b,
             Size.of(roles.batch),
         )
-        name = emit_gemm(self.module, self.target, product)
         pointers = [self.where[v] for v in (*op.operands, op.result)]
-        self._call(name, pointers, product.symbols())
+        split = split_of(op)
+        if split is None:
+            name = emit_gemm(self.module, self.target, product)
+            self._call(name, pointers, product.symbols())
+            return
+        where: Literal["rows", "cols"] = "rows" if split.where == "rows" else "cols"
+        cut = Cut(0, Size(), product.m if where == "rows" else product.n, split.length)
+        name = emit_gemm(self.module, self.target, replace(product, split=where))
+        self._share(name, pointers, product.symbols(), cut)
 
     def _convolution(self, op: Operation, role: Role) -> None:
         types = [_tensor(v) for v in op.operands]

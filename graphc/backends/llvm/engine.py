@@ -46,11 +46,18 @@ def assembly(text: str, target: Target) -> str:
     return machine.emit_assembly(module)
 
 
-def load(code: bytes, names: Sequence[str], target: Target) -> Loaded:
-    """Puts an object into this process and looks the names up."""
+def load(
+    code: bytes, names: Sequence[str], target: Target, *, from_process: bool = False
+) -> Loaded:
+    """Puts an object into this process and looks the names up.
+
+    from_process  the object may call functions of the C library
+    """
     _initialize()
     jit = llvm.create_lljit_compiler(_machine(target))
     library = llvm.JITLibraryBuilder().add_object_img(code)
+    if from_process:
+        library.add_current_process()
     for name in names:
         library.export_symbol(name)
     unique = "graphc_" + hashlib.sha256(code).hexdigest()[:16]

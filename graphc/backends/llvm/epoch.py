@@ -1,10 +1,10 @@
 """A second entry for training steps: many minibatches of data in memory in one call.
 
-    i32 @graphc.epoch(ptr buffers, ptr dims, ptr arena,
+    i32 @graphc.epoch(ptr buffers, ptr dims, ptr arena, ptr pool,
                       ptr whole, ptr rows, ptr order, i64 samples, i64 size, ptr done)
 
-buffers, dims, arena  as for `graphc.entry`; parameters and state stand in `buffers`, the rest is
-                      filled in here
+buffers, dims, arena, pool  as for `graphc.entry`; parameters and state stand in `buffers`, the rest
+       is filled in here
 whole    a pointer for every buffer: of an input all its data, of a setting its number for every
          minibatch, of a result room for its number of every minibatch
 rows     a pointer for every buffer: of an input room for the rows of one minibatch
@@ -77,12 +77,14 @@ def add_epoch(module: Module, signature: Signature, target: Target, entry: str) 
         code.do(f"store {count}, ptr %dims, align 8")
         _place_inputs(code, signature, target, whole, (first, count))
         _place_numbers(code, signature, whole, state.index)
-        status = code.value(_I32, f"call i32 @{entry}(ptr %buffers, ptr %dims, ptr %arena)")
+        status = code.value(
+            _I32, f"call i32 @{entry}(ptr %buffers, ptr %dims, ptr %arena, ptr %pool)"
+        )
         _leave_if_bad(code, status)
         code.do(f"store {add(code, state.index, index(1))}, ptr %done, align 8")
     code.do("ret i32 0")
     parameters = (
-        "ptr %buffers, ptr %dims, ptr %arena, ptr %whole, ptr %rows, ptr %order, "
+        "ptr %buffers, ptr %dims, ptr %arena, ptr %pool, ptr %whole, ptr %rows, ptr %order, "
         "i64 %samples, i64 %size, ptr %done"
     )
     module.add_function(f"define i32 @{EPOCH}({parameters}) nounwind", code)

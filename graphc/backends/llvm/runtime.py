@@ -16,6 +16,7 @@ from graphc.backends.base import aligned_bytes
 from graphc.backends.llvm import engine
 from graphc.backends.llvm.emit import ENTRY, emit_function
 from graphc.backends.llvm.epoch import EPOCH, row_bytes, runs_epochs
+from graphc.backends.llvm.pools import pool_address
 from graphc.backends.llvm.target import Target, host_target
 from graphc.ir.core import Function
 from graphc.runtime.plan import RunMinibatches
@@ -25,7 +26,10 @@ from graphc.support.phases import Phases
 
 
 class NativeFunction:
-    """A `CompiledFunction` in this process."""
+    """A `CompiledFunction` in this process.
+
+    threads  how many compute a call, if some of its work is split; may be set between calls
+    """
 
     def __init__(self, code: bytes, signature: Signature, target: Target) -> None:
         self.signature = signature
@@ -33,16 +37,18 @@ class NativeFunction:
         names = [ENTRY, EPOCH] if runs_epochs(signature) else [ENTRY]
         self._loaded = engine.load(code, names, target)
         pointer, number = ctypes.c_void_p, ctypes.c_int64
-        tables = (pointer, pointer, pointer)
+        tables = (pointer, pointer, pointer, pointer)
         self._entry: Callable[..., int] = engine.function(
             self._loaded, ENTRY, ctypes.c_int32, *tables
         )
         self.run_minibatches: RunMinibatches | None = None
         if EPOCH in names:
+            more = (pointer, pointer, pointer, number, number, pointer)
             self._epoch: Callable[..., int] = engine.function(
-                self._loaded, EPOCH, ctypes.c_int32, *tables, *tables, number, number, pointer
+                self._loaded, EPOCH, ctypes.c_int32, *tables, *more
             )
             self.run_minibatches = self._run_minibatches
+        self.threads = 1
         self._names = tuple(d.name for d in signature.dims)
         self._lasting = tuple(a.role in ("parameter", "state") for a in signature.arguments)
         self._threads = threading.local()
@@ -65,7 +71,7 @@ class NativeFunction:
             buffers[i] = _address(array)
         for i, name in enumerate(self._names):
             dims[i] = sizes[name]
-        status = self._entry(tables.buffers_at, tables.dims_at, tables.arena_at)
+        status = self._entry(tables.buffers_at, tables.dims_at, tables.arena_at, self._pool())
         if status:
             raise InternalError(f"compiled code gave status {status}")
 
@@ -96,6 +102,7 @@ class NativeFunction:
             tables.buffers_at,
             tables.dims_at,
             tables.arena_at,
+            self._pool(),
             ctypes.addressof(whole),
             ctypes.addressof(rows),
             order.ctypes.data,
@@ -105,6 +112,9 @@ class NativeFunction:
         )
         if status:
             raise InternalError(f"compiled code gave status {status}")
+
+    def _pool(self) -> int:
+        return pool_address(self.threads) if self.signature.is_split else 0
 
     def _tables(self) -> _Tables:
         """Those of this thread."""

@@ -1,0 +1,90 @@
+"""The pools of this process: one for each number of threads, shared by all compiled functions.
+
+A pool is made when a call first asks for it and lasts as long as the process: its workers sleep
+between calls and end with the process. The child of a fork makes pools of its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from graphc.backends.llvm import engine
+from graphc.backends.llvm.pool import has_pool, pool_text
+from graphc.backends.llvm.target import host_target
+from graphc.backends.llvm.text import Module
+
+_CREATE, _DESTROY = "graphc.pool_create", "graphc.pool_destroy"
+
+
+class _Pools:
+    """The addresses of the pools by their number of threads."""
+
+    def __init__(self) -> None:
+        self.forget()
+        self._create: Callable[[int], int | None] | None = None
+
+    def forget(self) -> None:
+        """Before the first use, and in the child of a fork."""
+        self._lock = threading.Lock()
+        self._addresses: dict[int, int] = {}
+
+    def address(self, threads: int) -> int:
+        """That of the pool of so many threads, made if there is none; 0 where there can be none."""
+        if threads <= 1:
+            return 0
+        known = self._addresses.get(threads)
+        if known is not None:
+            return known
+        with self._lock:
+            if threads not in self._addresses:
+                self._addresses[threads] = self._new(threads)
+            return self._addresses[threads]
+
+    def _new(self, threads: int) -> int:
+        if self._create is None:
+            self._create = _maker()
+            if hasattr(os, "register_at_fork"):
+                os.register_at_fork(after_in_child=self.forget)
+        return self._create(threads) or 0
+
+
+_POOLS = _Pools()
+
+
+def pool_address(threads: int) -> int:
+    """The pool of so many threads, for `graphc.entry`; 0 for one thread and where there is none.
+
+    Where the system gives fewer threads than asked for, the pool has those.
+    """
+    return _POOLS.address(threads)
+
+
+def _maker() -> Callable[[int], int | None]:
+    """The function that makes a pool."""
+    target = host_target()
+    if not has_pool(target):
+        return lambda _threads: 0
+    loaded = load_pool_functions()
+    create: Callable[[int], int | None] = engine.function(
+        loaded, _CREATE, ctypes.c_void_p, ctypes.c_int32
+    )
+    # Workers may stand in this code when the interpreter ends: it is never unloaded.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(loaded))
+    return create
+
+
+def load_pool_functions() -> engine.Loaded:
+    """The functions of `pool.py` in this process, as `graphc.pool_create` and `…_destroy`."""
+    target = host_target()
+    module = Module(target.triple)
+    code = engine.object_code(module.text() + pool_text(target, _CREATE, _DESTROY), target)
+    return engine.load(code, [_CREATE, _DESTROY], target, from_process=True)
+
+
+def destroy_function(loaded: engine.Loaded) -> Callable[[int], Any]:
+    """`pool_destroy` as a callable."""
+    return engine.function(loaded, _DESTROY, None, ctypes.c_void_p)

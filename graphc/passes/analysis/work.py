@@ -1,0 +1,61 @@
+"""How long kernel-level operations take on one core, roughly: what decides about cutting them.
+
+The constants were measured on one core of a machine with 256-bit vectors, in f32; f64 takes twice
+as long. They are right within a factor of two or three, which is all that a grain needs. Extents
+are at their bounds, so that the answer does not depend on a call.
+"""
+
+from __future__ import annotations
+
+import math
+
+from graphc.ir.codegen import Elementwise, Reduction
+from graphc.ir.core import Operation, Value
+from graphc.ir.types import TensorType, bound_of
+from graphc.ops.contraction import Groups
+from graphc.passes.analysis.iteration import iteration_dims
+from graphc.passes.analysis.weights import formula_weight
+
+FLOPS_PER_NS = 60.0
+"""Of matrix products: additions and multiplications."""
+
+NS_PER_WEIGHT = 0.03
+"""For one element and a formula of weight 1."""
+
+NS_PER_BYTE = 0.011
+"""For what a kernel reads and writes, in near caches."""
+
+_WORD = 4  # bytes of the element type that the constants were measured with
+
+
+def kernel_ns(kernel: Operation) -> float:
+    """Of a `kernel`."""
+    block = kernel.regions[0].block
+    total = sum(_body_ns(op) for op in block)
+    return total + NS_PER_BYTE * sum(map(_bytes, (*block.arguments, *kernel.results)))
+
+
+def _body_ns(op: Operation) -> float:
+    if isinstance(op.opdef.codegen, Elementwise):
+        weight = formula_weight(op.opdef.codegen.rule, op.params, len(op.operands))
+    elif isinstance(op.opdef.codegen, Reduction):
+        weight = 1
+    else:
+        return 0.0
+    elements = math.prod(map(bound_of, iteration_dims(op)))
+    return NS_PER_WEIGHT * weight * elements * _tensor(op.result).dtype.itemsize / _WORD
+
+
+def product_ns(roles: Groups, itemsize: int) -> float:
+    """Of a matrix product of these dims."""
+    dims = (*roles.batch, *roles.rows, *roles.inner, *roles.cols)
+    return 2 * math.prod(map(bound_of, dims)) * itemsize / _WORD / FLOPS_PER_NS
+
+
+def _bytes(value: Value) -> int:
+    return _tensor(value).bound_bytes
+
+
+def _tensor(value: Value) -> TensorType:
+    assert isinstance(value.type, TensorType)
+    return value.type

@@ -1,0 +1,160 @@
+"""Says how the work of kernels and products is cut into parts, for threads to share.
+
+    %0 = gemm %x, %w : tensor<256x512xf32>
+    %1 = kernel %0, %b : tensor<256x512xf32> {
+ =>
+    %0 = gemm %x, %w {split = ["cols", 32]} : tensor<256x512xf32>
+    %1 = kernel %0, %b {split = [0, 32]} : tensor<256x512xf32> {
+
+Parts are fixed by the extents' bounds and the cost model (`analysis/work.py`), never by the number
+of threads, so that results have the same bits for any number. Only what takes `GRAIN_NS` or more is
+cut, into parts of `PART_NS` or more: handing parts out costs about a microsecond an operation.
+
+A kernel is cut along its outermost axis that nothing is folded over, or along a longer one where
+that is short; so sums over samples are cut along their columns and there are no partial sums. A
+product is cut by columns, since its second factor is packed column by column and then no part
+packs what another has packed; by rows where there are too few columns. Loops' bodies are cut too.
+Leaves alone: products over a batch, rearrangements, functions with a memory plan. O(operations).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from graphc.ir.context import Context
+from graphc.ir.core import Function, Module, Operation
+from graphc.ir.traversal import straight_blocks
+from graphc.ir.types import Dim, TensorType, bound_of
+from graphc.ops.contraction import groups
+from graphc.ops.kernel import GEMM, KERNEL, GemmParams, KernelParams
+from graphc.ops.splits import Setting, folded_axes
+from graphc.passes.analysis.iteration import dims_of
+from graphc.passes.analysis.work import kernel_ns, product_ns
+from graphc.passes.invariants import Invariant
+from graphc.passes.manager import Pass, PassOutcome
+
+GRAIN_NS = 20_000.0
+"""Less work than this stays in one piece."""
+
+PART_NS = 8_000.0
+"""The least work of a part."""
+
+MOST_PARTS = 128
+"""Of a kernel: more would only make each shorter."""
+
+MOST_PRODUCT_PARTS = 32
+"""Of a product: each part reads one factor anew."""
+
+FEW = 8
+"""An axis with fewer parts than this is not taken if another one has more."""
+
+LINE_BYTES = 64
+"""Parts of the innermost axis are whole cache lines, so that no two threads write to one line."""
+
+COLUMNS, ROWS = 32, 12
+"""Parts of a product are multiples of these: a tile is as large, or a part of it."""
+
+
+def split_function(function: Function) -> int:
+    """Write the splits of a fused function; how many operations are cut."""
+    count = 0
+    for op in (op for block in straight_blocks(function) for op in block):
+        if op.opdef is KERNEL:
+            assert isinstance(op.params, KernelParams)
+            setting = kernel_split(op)
+            op.params = replace(op.params, split=setting)
+        elif op.opdef is GEMM:
+            assert isinstance(op.params, GemmParams)
+            setting = product_split(op)
+            op.params = replace(op.params, split=setting)
+        else:
+            continue
+        count += bool(setting)
+    return count
+
+
+def kernel_split(kernel: Operation) -> Setting:
+    """How to cut a kernel; () for one piece."""
+    work = kernel_ns(kernel)
+    if work < GRAIN_NS or not kernel.results:
+        return ()
+    space = _space(kernel)
+    folded = folded_axes(kernel)
+    free = [axis for axis, dim in enumerate(space) if axis not in folded and bound_of(dim) > 1]
+    if not free:
+        return ()
+    axis = next((a for a in free if bound_of(space[a]) >= FEW), None)
+    if axis is None:
+        axis = max(free, key=lambda a: bound_of(space[a]))
+    extent = bound_of(space[axis])
+    multiple = _line(kernel) if all(dim == 1 for dim in space[axis + 1 :]) else 1
+    length = _length(extent, work, MOST_PARTS, multiple)
+    return (axis, length) if length < extent else ()
+
+
+def product_split(product: Operation) -> Setting:
+    """How to cut a matrix product; () for one piece."""
+    assert isinstance(product.params, GemmParams)
+    a, b = (_tensor(product, i) for i in range(2))
+    roles = groups(product.params, a, b)
+    work = product_ns(roles, a.dtype.itemsize)
+    if work < GRAIN_NS or product.params.batch:
+        return ()
+    rows, cols = (math.prod(map(bound_of, dims)) for dims in (roles.rows, roles.cols))
+    by_cols = _length(cols, work, MOST_PRODUCT_PARTS, COLUMNS)
+    by_rows = _length(rows, work, MOST_PRODUCT_PARTS, ROWS)
+    parts_of_cols, parts_of_rows = -(-cols // by_cols), -(-rows // by_rows)
+    if parts_of_cols >= FEW or parts_of_cols >= parts_of_rows:
+        return ("cols", by_cols) if parts_of_cols > 1 else ()
+    return ("rows", by_rows)
+
+
+def _length(extent: int, work: float, most: int, multiple: int) -> int:
+    """Of parts that each do enough, all of about the same length."""
+    parts = max(min(int(work / PART_NS), most, -(-extent // multiple)), 1)
+    return -(-extent // parts // multiple) * multiple
+
+
+def _space(kernel: Operation) -> tuple[Dim, ...]:
+    """The extent of each axis: every value of the body has it, or 1."""
+    block = kernel.regions[0].block
+    values = [*block.arguments, *(v for op in block for v in op.results)]
+    extents: list[Dim] = [1] * len(dims_of(values[0]))
+    for value in values:
+        for axis, dim in enumerate(dims_of(value)):
+            if dim != 1:
+                extents[axis] = dim
+    return tuple(extents)
+
+
+def _line(kernel: Operation) -> int:
+    """Elements of a cache line, of the smallest result."""
+    sizes = [v.type.dtype.itemsize for v in kernel.results if isinstance(v.type, TensorType)]
+    return LINE_BYTES // min(sizes)
+
+
+def _tensor(op: Operation, operand: int) -> TensorType:
+    type = op.operands[operand].type
+    assert isinstance(type, TensorType)
+    return type
+
+
+@dataclass(frozen=True)
+class SplitWork(Pass):
+    name: ClassVar[str] = "split-work"
+    summary: ClassVar[str] = "say how kernels and products are cut into parts for threads"
+    requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.FUSED})
+    establishes: ClassVar[frozenset[Invariant]] = frozenset({Invariant.FUSED})
+
+    def run(self, module: Module, context: Context) -> PassOutcome:
+        before = [op.params for f in module.functions for op in _operations(f)]
+        todo = [f for f in module.functions if f.arena is None]
+        count = sum(split_function(f) for f in todo)
+        after = [op.params for f in module.functions for op in _operations(f)]
+        return PassOutcome(changed=before != after, counters={"split": count})
+
+
+def _operations(function: Function) -> list[Operation]:
+    return [op for block in straight_blocks(function) for op in block]

@@ -1,0 +1,195 @@
+"""Threads from outside: the same bits for any number, from several Python threads, after a fork."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+
+import graphc as gc
+from graphc.learn.step import TrainingStep
+from graphc.support.diagnostics import GraphcError
+
+COUNTS = (2, 3, 8)
+
+MLP = """
+features = Input(200, tag=feature)
+labels = Input(20, tag=label)
+W0 = Parameter(300, 200)
+B0 = Parameter(300, 1)
+h = Sigmoid(Plus(Times(W0, features), B0))
+d = Dropout(h)
+W1 = Parameter(20, 300)
+B1 = Parameter(20, 1)
+z = Plus(Times(W1, d), B1, tag=output)
+ce = CrossEntropyWithSoftmax(labels, z, tag=criterion)
+"""
+CONVOLUTION = """
+features = ImageInput(16, 16, 3, tag=feature)
+labels = Input(10, tag=label)
+K = Parameter(12, 75)
+c = Convolution(K, features, 5, 5, 12, 1, 1, zeroPadding=false)
+r = RectifiedLinear(c)
+p = MaxPooling(r, 2, 2, 2, 2)
+W = Parameter(10, 432)
+z = Times(W, p, tag=output)
+ce = CrossEntropyWithSoftmax(labels, z, tag=criterion)
+"""
+RECURRENT = """
+features = Input(40, tag=feature)
+labels = Input(30, tag=label)
+W = Parameter(200, 40)
+R = Parameter(200, 200)
+B = Parameter(200, 1)
+before = PastValue(200, 1, h)
+h = Tanh(Plus(Plus(Times(W, features), Times(R, before)), B))
+V = Parameter(30, 200)
+z = Times(V, h, tag=output)
+ce = CrossEntropyWithSoftmax(labels, z, tag=criterion)
+"""
+
+
+def _dense(rows: int, classes: int, samples: int) -> dict[str, object]:
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((samples, rows)).astype(np.float32)
+    y = np.eye(classes, dtype=np.float32)[rng.integers(0, classes, samples)]
+    return {"features": x, "labels": y}
+
+
+def _sequences(rows: int, classes: int) -> dict[str, object]:
+    rng = np.random.default_rng(4)
+    lengths = [12, 9, 12, 5, 12, 12, 1, 12]
+    x = [rng.standard_normal((n, rows)).astype(np.float32) for n in lengths]
+    y = [np.eye(classes, dtype=np.float32)[rng.integers(0, classes, n)] for n in lengths]
+    return {"features": x, "labels": y}
+
+
+CASES: Mapping[str, tuple[str, dict[str, object], dict[str, int]]] = {
+    "layers": (MLP, _dense(200, 20, 128), {"batch": 128}),
+    "convolution": (CONVOLUTION, _dense(768, 10, 32), {"batch": 32}),
+    "recurrent": (RECURRENT, _sequences(40, 30), {"time": 12, "sequences": 8}),
+}
+
+
+def _trained(
+    case: str, threads: int, precision: str = "f32"
+) -> tuple[TrainingStep, list[float], dict[str, np.ndarray]]:
+    text, data, bounds = CASES[case]
+    network = gc.loads(text)
+    step = gc.compile_training(
+        network,
+        learner=gc.SGD(0.1, momentum=0.9),
+        dropout=0.3,
+        precision=precision,
+        threads=threads,
+        **bounds,  # type: ignore[arg-type]
+    )
+    losses = [float(step(**data)["ce"]) for _ in range(3)]
+    return step, losses, {n: np.array(v) for n, v in network.model.values.items()}
+
+
+@pytest.mark.parametrize("precision", ["f32", "f64"])
+@pytest.mark.parametrize("case", CASES)
+def test_training_has_the_same_bits_for_any_number_of_threads(case: str, precision: str) -> None:
+    step, losses, values = _trained(case, 1, precision)
+    assert step.signature.is_split
+    for threads in COUNTS:
+        _, others, changed = _trained(case, threads, precision)
+        assert others == losses
+        for name, value in values.items():
+            np.testing.assert_array_equal(changed[name], value, err_msg=f"{name}, {threads}")
+
+
+def _network() -> gc.Executable:
+    return gc.compile(gc.loads(MLP), batch=128, threads=3)
+
+
+def _called(executable: gc.Executable, times: int = 1) -> Callable[[], np.ndarray]:
+    x = CASES["layers"][1]["features"]
+
+    def call() -> np.ndarray:
+        for _ in range(times - 1):
+            executable(features=x)
+        return np.array(executable(features=x)["z"])
+
+    return call
+
+
+def test_the_number_may_change_between_calls() -> None:
+    executable = _network()
+    expected = _called(executable)()
+    assert executable.threads == 3
+    for threads in (1, 2, 8, 3):
+        executable.threads = threads
+        np.testing.assert_array_equal(_called(executable)(), expected)
+
+
+def test_fewer_samples_than_the_bound_are_computed_alike() -> None:
+    executable = _network()
+    x = np.asarray(CASES["layers"][1]["features"])
+    expected = _called(executable)()
+    for samples in (0, 1, 13, 127):
+        got = np.array(executable(features=x[:samples])["z"])
+        np.testing.assert_array_equal(got, expected[:samples])
+
+
+def test_several_python_threads_at_once_with_one_executable_each_and_one_for_all() -> None:
+    shared, own = _network(), [_network() for _ in range(4)]
+    expected, each = _called(shared)(), [_called(e)() for e in own]
+    wrong: list[str] = []
+
+    def work(number: int) -> None:
+        for executable, value in ((shared, expected), (own[number], each[number])) * 20:
+            if not np.array_equal(_called(executable)(), value):
+                wrong.append(f"thread {number}")
+
+    callers = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert wrong == []
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")  # it is what is tested
+def test_a_child_of_a_fork_computes_the_same() -> None:
+    executable = _network()
+    expected = _called(executable)()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        same = np.array_equal(_called(executable, 5)(), expected)
+        os._exit(0 if same else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    np.testing.assert_array_equal(_called(executable)(), expected)
+
+
+def test_thousands_of_short_calls() -> None:
+    executable = _network()
+    x = np.asarray(CASES["layers"][1]["features"])[:2]
+    expected = np.array(executable(features=x)["z"])
+    for _ in range(2000):
+        np.testing.assert_array_equal(executable(features=x)["z"], expected)
+
+
+@pytest.mark.parametrize("threads", [0, -2, 10000, 2.0, "2"])
+def test_a_wrong_number_of_threads_is_one_clear_error(threads: object) -> None:
+    with pytest.raises(GraphcError, match="threads requires a whole number from 1 to 1024"):
+        gc.compile(gc.loads(MLP), threads=threads)  # type: ignore[arg-type]
+    executable = gc.compile(gc.loads(MLP), threads=1)
+    with pytest.raises(GraphcError, match="threads requires a whole number"):
+        executable.threads = threads  # type: ignore[assignment]
+    assert executable.threads == 1
+
+
+def test_the_variable_says_how_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAPHC_NUM_THREADS", "2")
+    assert gc.compile(gc.loads(MLP)).threads == 2
+    assert gc.compile(gc.loads(MLP), threads=1).threads == 1
+    monkeypatch.setenv("GRAPHC_NUM_THREADS", "none")
+    with pytest.raises(GraphcError, match="GRAPHC_NUM_THREADS requires a whole number"):
+        gc.compile(gc.loads(MLP))

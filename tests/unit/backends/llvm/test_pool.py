@@ -1,0 +1,207 @@
+"""The pool by itself: every part once, whoever is using it, before and after a fork."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphc.backends.llvm import engine
+from graphc.backends.llvm.pool import has_pool, pool_text
+from graphc.backends.llvm.pools import destroy_function, load_pool_functions, pool_address
+from graphc.backends.llvm.target import TARGETS, Target, host_target
+from graphc.backends.llvm.text import Module
+
+pytestmark = pytest.mark.skipif(not has_pool(host_target()), reason="no pool on this machine")
+
+COUNTING = """
+; Adds 1 to the counter of the part; part 0 first shares out the parts of an inner job, if there is.
+define internal void @count(ptr %context, i64 %index) {
+entry:
+  %place = getelementptr i64, ptr %context, i64 %index
+  %old = load i64, ptr %place, align 8
+  %new = add i64 %old, 1
+  store i64 %new, ptr %place, align 8
+  ret void
+}
+define internal void @nest(ptr %context, i64 %index) {
+entry:
+  %pool = load ptr, ptr %context, align 8
+  %run = load ptr, ptr %pool, align 8
+  %skip = mul i64 %index, 7
+  %start = add i64 %skip, 1
+  %counters = getelementptr i64, ptr %context, i64 %start
+  call void %run(ptr %pool, ptr @count, ptr %counters, i64 7)
+  ret void
+}
+define void @many(ptr %pool, ptr %counters, i64 %count, i64 %jobs, i1 %nested) {
+entry:
+  %run = load ptr, ptr %pool, align 8
+  %task = select i1 %nested, ptr @nest, ptr @count
+  br label %job
+job:
+  %j = phi i64 [ 0, %entry ], [ %j.next, %job ]
+  call void %run(ptr %pool, ptr %task, ptr %counters, i64 %count)
+  %j.next = add i64 %j, 1
+  %more = icmp slt i64 %j.next, %jobs
+  br i1 %more, label %job, label %done
+done:
+  ret void
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def many() -> Callable[..., None]:
+    return make_many()
+
+
+def make_many() -> Callable[..., None]:
+    """`many(pool, counters, count, jobs, nested)`: so many jobs, each adding 1 to each counter."""
+    target = host_target()
+    text = Module(target.triple).text() + COUNTING
+    loaded = engine.load(engine.object_code(text, target), ["many"], target)
+    pointer, number = ctypes.c_void_p, ctypes.c_int64
+    function = engine.function(loaded, "many", None, pointer, pointer, number, number, ctypes.c_int)
+
+    def call(pool: int, counters: np.ndarray, count: int, jobs: int, nested: bool = False) -> None:
+        assert loaded.keep
+        function(pool, counters.ctypes.data, count, jobs, nested)
+
+    return call
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 64, 1000])
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+def test_every_part_is_computed_once(threads: int, count: int, many: Callable[..., None]) -> None:
+    pool = pool_address(threads) or _new_pool(threads)
+    counters = np.zeros(count, np.int64)
+    many(pool, counters, count, 50)
+    assert counters.tolist() == [50] * count
+
+
+def _new_pool(threads: int) -> int:
+    loaded = load_pool_functions()
+    create = engine.function(loaded, "graphc.pool_create", ctypes.c_void_p, ctypes.c_int32)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(loaded))
+    return create(threads)
+
+
+def test_one_pool_for_each_number_of_threads() -> None:
+    assert pool_address(2) == pool_address(2) != pool_address(3)
+    assert pool_address(1) == 0
+
+
+def test_thousands_of_short_jobs(many: Callable[..., None]) -> None:
+    counters = np.zeros(3, np.int64)
+    many(pool_address(3), counters, 3, 5000)
+    assert counters.tolist() == [5000] * 3
+
+
+def test_a_part_may_use_the_pool_that_runs_it(many: Callable[..., None]) -> None:
+    pool = pool_address(3)
+    counters = np.zeros(1 + 7 * 20, np.int64)
+    counters[0] = pool
+    many(pool, counters, 20, 10, nested=True)
+    assert counters[1:].tolist() == [10] * 140
+
+
+def test_several_callers_at_once_get_all_their_parts(many: Callable[..., None]) -> None:
+    counters = [np.zeros(40, np.int64) for _ in range(4)]
+    pool = pool_address(3)
+    callers = [threading.Thread(target=many, args=(pool, c, 40, 300)) for c in counters]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert [c.tolist() for c in counters] == [[300] * 40] * 4
+
+
+def test_a_wrong_number_of_threads_gives_no_pool() -> None:
+    loaded = load_pool_functions()
+    create = engine.function(loaded, "graphc.pool_create", ctypes.c_void_p, ctypes.c_int32)
+    assert [create(n) for n in (0, -1, 1025)] == [None] * 3
+
+
+def test_a_pool_ends_when_it_is_destroyed(many: Callable[..., None]) -> None:
+    loaded = load_pool_functions()
+    create = engine.function(loaded, "graphc.pool_create", ctypes.c_void_p, ctypes.c_int32)
+    destroy = destroy_function(loaded)
+    before = len(_tasks())
+    for _ in range(20):
+        pool = create(4)
+        counters = np.zeros(9, np.int64)
+        many(pool, counters, 9, 3)
+        assert counters.tolist() == [3] * 9
+        destroy(pool)
+    assert len(_tasks()) == before
+    destroy(None)  # type: ignore[arg-type] # null, as in C
+
+
+FORK = """
+import ctypes, os, sys
+import numpy as np
+from graphc.backends.llvm.pools import pool_address
+sys.path.insert(0, {root!r})
+from tests.unit.backends.llvm.test_pool import {name} as child
+child()
+"""
+
+
+def _in_a_process(name: str) -> None:
+    text = FORK.format(root=str(Path(__file__).parents[4]), name=name)
+    found = subprocess.run(
+        [sys.executable, "-c", text], timeout=120, capture_output=True, text=True, check=False
+    )
+    assert found.returncode == 0, found.stderr
+
+
+def forked_while_used() -> None:
+    """A child of a process whose pool is in use computes alone with the old pool, and makes one of
+    its own when it asks."""
+    run = make_many()
+    pool = pool_address(3)
+    stop, background = threading.Event(), np.zeros(50, np.int64)
+
+    def keep_busy() -> None:
+        while not stop.is_set():
+            run(pool, background, 50, 50)
+
+    caller = threading.Thread(target=keep_busy)
+    caller.start()
+    for _ in range(10):
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            counters = np.zeros(20, np.int64)
+            own = pool_address(3)
+            run(own, counters, 20, 100)
+            os._exit(0 if counters.tolist() == [100] * 20 and len(_tasks()) == 3 else 1)
+        assert os.waitpid(child, 0)[1] == 0
+    stop.set()
+    caller.join()
+    assert len(set(background.tolist())) == 1
+
+
+def _tasks() -> list[Path]:
+    """The threads of this process."""
+    return list(Path("/proc/self/task").iterdir())
+
+
+def test_the_child_of_a_fork_makes_a_pool_of_its_own() -> None:
+    _in_a_process("forked_while_used")
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=lambda t: t.isa)
+def test_the_text_compiles_for_every_target(target: Target) -> None:
+    text = Module(target.triple).text() + pool_text(target, "a_create", "a_destroy")
+    code = engine.object_code(text, target)
+    assert b"a_create" in code and b"a_destroy" in code
