@@ -3,8 +3,8 @@
     i32 @graphc.epoch(ptr buffers, ptr dims, ptr arena, ptr pool,
                       ptr whole, ptr rows, ptr order, i64 samples, i64 size, ptr done)
 
-buffers, dims, arena, pool  as for `graphc.entry`; parameters and state stand in `buffers`, the rest
-       is filled in here
+buffers, dims, arena, pool
+         as for `graphc.entry`; parameters and state stand in `buffers`, the rest is filled in here
 whole    a pointer for every buffer: of an input all its data, of a setting its number for every
          minibatch, of a result room for its number of every minibatch
 rows     a pointer for every buffer: of an input room for the rows of one minibatch
