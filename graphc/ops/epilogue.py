@@ -1,6 +1,6 @@
 """`gemm.fused`: a matrix product whose elements go through a body before they are stored.
 
-    %y = gemm.fused %x, %w, %b {transpose_b = true, along = "cols", block = 128} : … {
+    %y = gemm.fused %x, %w, %b {transpose_b = true, split = ["cols", 128]} : … {
     ^(%z: tensor<Nx256xf32>, %c: tensor<1x256xf32>):
       %0 = broadcast %c {dims = [N, 256]} : tensor<Nx256xf32>
       %1 = add %z, %0 : tensor<Nx256xf32>
@@ -9,14 +9,13 @@
     }
 
 The first argument of the body is the product, the others are the operands behind `a` and `b`. The
-product itself is stored nowhere, unless the body hands it out: it is made in blocks of `block` rows
-or columns, and the body runs on each as soon as that is finished.
+product itself is stored nowhere, unless the body hands it out: it is made in the parts that `split`
+says, so many rows or columns each, and the body runs on a part as soon as that is finished.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from graphc.ir.codegen import FUSABLE, Position, Reduction, Structured
 from graphc.ir.core import Array, Block, Level, NotDifferentiable, OpDef, Operation, Value
@@ -27,14 +26,7 @@ from graphc.ops.control import YIELD
 from graphc.ops.kernel import GemmParams, body_results
 from graphc.ops.places import check_places
 from graphc.ops.reduction import ReduceParams
-
-
-@dataclass(frozen=True)
-class FusedParams(GemmParams):
-    """`along`: whether a block is so many "rows" or so many "cols" of the product."""
-
-    along: str = ""
-    block: int = 0
+from graphc.ops.splits import check_split, split_of
 
 
 def product_groups(op: Operation) -> Groups:
@@ -103,15 +95,14 @@ def _is_reduction(value: Value) -> bool:
 
 def _check(op: Operation) -> Iterable[str]:
     yield from check_places(op)
+    yield from check_split(op)
     if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:
         yield "requires one region with one block"
         return
-    assert isinstance(op.params, FusedParams)
-    if op.params.along not in ("rows", "cols") or op.params.block < 1:
-        yield (
-            'requires blocks of at least 1 along "rows" or "cols", got '
-            f'{op.params.block} along "{op.params.along}"'
-        )
+    assert isinstance(op.params, GemmParams)
+    split = split_of(op)
+    if split is None:
+        yield 'requires a split, such as ["cols", 128]: the parts that it is made in'
     block = op.regions[0].block
     product = infer_matmul([v.type for v in op.operands[:2]], op.params)[0]
     outside = [product, *(v.type for v in op.operands[2:])]
@@ -123,8 +114,8 @@ def _check(op: Operation) -> Iterable[str]:
         yield "requires a product without a batch"
     elif what := body_misfit(block, product_groups(op)):
         yield f"requires a body that follows the product, got {what}"
-    elif op.params.along == "rows" and has_sums(block):
-        yield "requires blocks of columns for sums over the rows"
+    elif split is not None and split.where == "rows" and has_sums(block):
+        yield "requires parts of columns for sums over the rows"
 
 
 def _reference(
@@ -157,7 +148,7 @@ GEMM_FUSED = OpDef(
     name="gemm.fused",
     summary="a matrix product whose elements go through a body before they are stored",
     operands=("a", "b", "inputs*"),
-    params=FusedParams,
+    params=GemmParams,
     infer=_infer,
     region_types=body_results,
     reference=_reference,

@@ -1,7 +1,7 @@
 """How the work of a kernel-level operation is cut into parts: its `split`, a dim and a length.
 
     kernel … {split = [0, 16]}        16 indices of axis 0 a part
-    gemm … {split = ["rows", 64]}     64 rows of the product a part, or "cols"
+    gemm … {split = ["rows", 64]}     64 rows of the product a part, or "cols"; also `gemm.fused`
 
 Threads share the parts. What a part computes depends on the split and the sizes of the call alone,
 so results have the same bits for any number of threads. `split-work` writes it.
@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from graphc.ir.codegen import Contraction, Reduction
+from graphc.ir.codegen import Reduction
 from graphc.ir.core import Operation, Value
 from graphc.ir.types import TensorType
+from graphc.ops.contraction import MatmulParams
 from graphc.ops.reduction import ReduceParams
 
 Setting = tuple[int | str, ...]
@@ -46,7 +47,7 @@ def check_split(op: Operation) -> Iterable[str]:
     if split is None or split.length < 1:
         yield "a split is what is cut and the length of a part, at least 1"
         return
-    if isinstance(op.opdef.codegen, Contraction):
+    if isinstance(op.params, MatmulParams):
         if split.where not in ("rows", "cols"):
             yield f'a split of a product cuts "rows" or "cols", got {split.where!r}'
         if getattr(op.params, "batch", 0):

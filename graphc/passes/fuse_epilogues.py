@@ -1,4 +1,4 @@
-"""Lets a kernel that follows a matrix product run on each block of it.
+"""Lets a kernel that follows a matrix product run on each part of it.
 
     %0 = gemm %x, %w : tensor<Nx32xf32>
     %1 = kernel %0, %b : tensor<Nx32xf32> {
@@ -12,25 +12,25 @@
     }
 
 So the product is not written to memory and read again: a bias and an activation, the derivative of
-one, a learner's update and the sum over the samples for a bias's gradient happen while a block of
+one, a learner's update and the sum over the samples for a bias's gradient happen while a part of
 the product is in a near cache.
 
 A kernel takes over a product that nothing else reads, if its body follows the product
 (`ops/epilogue.py`, `body_misfit`): every value varies along all rows of the product or none, and
 along all of its columns or none. Of several such products the largest is taken. A product of a
 batch, of one row or of one column stays alone: it is no more work than the kernel. So does one
-whose blocks would be too large, and one so small that it stays in the caches anyway: there the
-blocks cost more than they save (docs/performance.md). The product moves to the kernel's place.
+whose parts would be too large, and one so small that it stays in the caches anyway: there the
+parts cost more than they save (docs/performance.md). The product moves to the kernel's place.
 Leaves alone: functions with a memory plan. O(operations + operands).
 
-A block is columns, as products are computed in strips of columns anyway, or rows where the second
+A part is columns, as products are computed in strips of columns anyway, or rows where the second
 factor fits in a near cache: then what the body reads and writes is walked as it lies in memory.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from graphc.ir.context import Context
@@ -38,7 +38,7 @@ from graphc.ir.core import Block, Function, Module, Operation, Region, Value
 from graphc.ir.traversal import straight_blocks
 from graphc.ir.types import DType, TensorType, bound_of
 from graphc.ops.contraction import Groups
-from graphc.ops.epilogue import GEMM_FUSED, FusedParams, body_misfit, has_sums, product_groups
+from graphc.ops.epilogue import GEMM_FUSED, body_misfit, has_sums, product_groups
 from graphc.ops.kernel import GEMM, KERNEL, GemmParams
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
@@ -47,17 +47,17 @@ from graphc.support.source import merge_locations
 LEAST_BYTES = 2 * 1024 * 1024
 """Smaller products stay alone: with their kernel they are in a second or third-level cache."""
 
-BLOCK_BYTES = 128 * 1024
-"""A block of a product: a part of a second-level cache."""
+PART_BYTES = 128 * 1024
+"""A part of a product: a fraction of a second-level cache."""
 
 NEAR_BYTES = 256 * 1024
-"""A second factor up to this size is read again for every block of rows."""
+"""A second factor up to this size is read again for every part of rows."""
 
 MOST_ACROSS = 4096
-"""Elements of one row or column of a block, at the bounds: blocks lie on the stack."""
+"""Elements of one row or column of a part, at the bounds: parts wait on the stack."""
 
 COLUMNS, ROWS = 32, 12
-"""Blocks are multiples of these: a tile of a product is as large, or a part of it."""
+"""Parts are multiples of these: a tile of a product is as large, or a part of it."""
 
 
 def fuse_epilogues(function: Function, least_bytes: int = LEAST_BYTES) -> int:
@@ -95,11 +95,11 @@ def _can_take(product: Value, kernel: Operation) -> bool:
     if any(all(dim == 1 for dim in group) for group in (roles.rows, roles.cols)):
         return False
     body = kernel.regions[0].block
-    return not body_misfit(body, roles) and _blocks(body, roles, _tensor(product).dtype) is not None
+    return not body_misfit(body, roles) and _split(body, roles, _tensor(product).dtype) is not None
 
 
-def _blocks(body: Block, roles: Groups, dtype: DType) -> tuple[str, int] | None:
-    """Along which dim a block lies and its length; None if a block is too large in any case."""
+def _split(body: Block, roles: Groups, dtype: DType) -> tuple[str, int] | None:
+    """The parts that the product is made in; None if they would be too large in any case."""
     rows, cols, inner = (
         math.prod(map(bound_of, dims)) for dims in (roles.rows, roles.cols, roles.inner)
     )
@@ -110,8 +110,8 @@ def _blocks(body: Block, roles: Groups, dtype: DType) -> tuple[str, int] | None:
 
 
 def _length(extent: int, bytes_each: int, multiple: int) -> int:
-    """Of blocks of about the same length, a multiple of `multiple`."""
-    most = max(BLOCK_BYTES // max(bytes_each, 1) // multiple, 1) * multiple
+    """Of parts of about the same length, a multiple of `multiple`."""
+    most = max(PART_BYTES // max(bytes_each, 1) // multiple, 1) * multiple
     count = max(-(-extent // most), 1)
     return max(-(-extent // count // multiple), 1) * multiple
 
@@ -140,14 +140,13 @@ def _fused(gemm: Operation, kernel: Operation, product: Value) -> Operation:
         copy = body.append(Operation(op.opdef, operands, types, op.params, location=op.location))
         inside.update(zip(op.results, copy.results, strict=True))
     assert isinstance(gemm.params, GemmParams)
-    blocks = _blocks(body, product_groups(gemm), _tensor(product).dtype)
-    assert blocks is not None
-    along, block = blocks
+    split = _split(body, product_groups(gemm), _tensor(product).dtype)
+    assert split is not None
     return Operation(
         GEMM_FUSED,
         [*gemm.operands, *(v for v, _ in others)],
         [v.type for v in kernel.results],
-        FusedParams(**vars(gemm.params), along=along, block=block),
+        replace(gemm.params, split=split),
         regions=[Region([body])],
         location=merge_locations([gemm.location, kernel.location]),
         names=[v.name for v in kernel.results],
@@ -164,7 +163,7 @@ class FuseEpilogues(Pass):
     """`least_bytes`: of a product that gets a body, with every dim at its bound."""
 
     name: ClassVar[str] = "fuse-epilogues"
-    summary: ClassVar[str] = "run kernels on the blocks of the products that they follow"
+    summary: ClassVar[str] = "run kernels on the parts of the products that they follow"
     requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.FUSED})
     establishes: ClassVar[frozenset[Invariant]] = frozenset({Invariant.FUSED})
     least_bytes: int = LEAST_BYTES

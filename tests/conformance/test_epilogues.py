@@ -66,7 +66,7 @@ def text_of(layout: str, along: str, block: int, inner: int, cols: int, dtype: s
         ARGUMENTS=", ".join(arguments),
         RESULTS=f"z: {full}, v: {full} updates %v" + f", t: {row}" * has_sum,
         NAMES="%z, %w" + ", %t" * has_sum,
-        SETTINGS=f'{setting}along = "{along}", block = {block}',
+        SETTINGS=f'{setting}split = ["{along}", {block}]',
         TYPES=f"{full}, {full}" + f", {row}" * has_sum,
         YIELD="%7, %6" + ", %8" * has_sum,
         SUM=f"    %8 = reduce_sum %7 {{axes = [0]}} : {row}" * has_sum,

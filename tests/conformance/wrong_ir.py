@@ -52,7 +52,7 @@ def _kernel(body: str, type: str = "3x5xf32", *, at: str = "") -> str:
     return f"{head}\n  {{\n  ^(%x: tensor<{type}>):\n  {body}\n  }}"
 
 
-def _fused(body: str, settings: str = 'along = "cols", block = 8') -> str:
+def _fused(body: str, settings: str = 'split = ["cols", 8]') -> str:
     """A product of %a and %t with this body on the third line after its name."""
     head = f"%y = gemm.fused %a, %t {{{settings}}} : tensor<3x3xf32>"
     return f"{head}\n  {{\n  ^(%x: tensor<3x3xf32>):\n  {body}\n  }}"
@@ -524,10 +524,10 @@ _TENSOR: Mapping[str, tuple[str, ...]] = {
         _kernel("yield %x // error@-3: graph-structure: 1 results but 2 places", at=_TWO_PLACES),
     ),
     "gemm.fused": (
-        _fused("yield %x // error@-3: graph-structure: blocks of at least 1", 'along = "cols"'),
+        _fused("yield %x // error@-3: graph-structure: requires a split", "transpose_a = false"),
         _fused(
-            "yield %x // error@-3: graph-structure: blocks of at least 1",
-            'along = "diagonals", block = 8',
+            'yield %x // error@-3: graph-structure: cuts "rows" or "cols", got \'diagonals\'',
+            'split = ["diagonals", 8]',
         ),
         _fused(
             "%0 = reduce_max %x {axes = [1]} : tensor<3x1xf32>\n"
@@ -542,15 +542,15 @@ _TENSOR: Mapping[str, tuple[str, ...]] = {
         _fused(
             "%0 = reduce_sum %x {axes = [0]} : tensor<1x3xf32>\n"
             "  %1 = exp %x : tensor<3x3xf32>\n"
-            "  yield %1 // error@-5: graph-structure: blocks of columns for sums",
-            'along = "rows", block = 3',
+            "  yield %1 // error@-5: graph-structure: parts of columns for sums",
+            'split = ["rows", 3]',
         ),
         _fused(
             "%0 = matmul %x, %x : tensor<3x3xf32>\n"
             "  yield %0 // error@-4: graph-structure: `matmul`, which cannot stand in a kernel"
         ),
         _use(
-            'gemm.fused %a, %b {along = "cols", block = 8} : tensor<3x5xf32>',
+            'gemm.fused %a, %b {split = ["cols", 8]} : tensor<3x5xf32>',
             "shape-mismatch",
             "requires the inner dimensions to agree",
         ),

@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 
 from graphc.backends.llvm.convolution import Convolution, emit_convolution
 from graphc.backends.llvm.epoch import add_epoch, runs_epochs
-from graphc.backends.llvm.fused import blocks_of, emit_fused
+from graphc.backends.llvm.fused import emit_fused
 from graphc.backends.llvm.gemm import Product, emit_gemm
 from graphc.backends.llvm.indexed import LookedUp, emit_indexed
 from graphc.backends.llvm.kernels import NestFunction, emit_nest
@@ -307,10 +307,7 @@ class _EntryEmitter:
         pointers = [a, b]
         for kind, i in made.ports:
             pointers.append(inputs[i - 1] if kind == "operand" else self.where[op.results[i]])
-        sizes = [self.sizes[name] for name in made.symbols]
-        count = blocks_of(self.code, op, self.sizes)
-        arguments = [*pointers, *sizes, index(0), count]
-        self.code.do(f"call void {made.name}({', '.join(map(str, arguments))})")
+        self._share(made.name, pointers, made.symbols, made.cut)
 
     def _nest_call(self, op: Operation, nest: Nest, constants: dict[int, str]) -> None:
         window = () if nest.cut is None else (nest.cut.dim,)
