@@ -60,8 +60,9 @@ def mlp(work: Workload, how: How) -> Case:
     if "order" not in work.inputs:
         return Case(one_step(step, {"features": x, "labels": labels}), parameters)
     order = work.inputs["order"]
+    data = {"features": x, "labels": labels}
 
-    def epoch() -> list[float]:
-        return [float(step(features=x[some], labels=labels[some])[CRITERION]) for some in order]
+    def epoch() -> np.ndarray:
+        return step.run_epoch(data, order=order.reshape(-1), minibatch=order.shape[1])[CRITERION]
 
     return Case(epoch, parameters)
