@@ -1,13 +1,14 @@
-"""Versions of packages, as they are installed."""
+"""Versions of packages, as they are installed, under whatever name they are distributed."""
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
 
 
 def version_of(package: str) -> str:
-    """Nothing where the package is not installed as one."""
+    """Of a module that is imported by this name; nothing where it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
-        return ""
+        named = packages_distributions().get(package, ())
+    return version(named[0]) if named else ""

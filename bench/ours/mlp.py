@@ -59,10 +59,10 @@ def mlp(work: Workload, how: How) -> Case:
 
     if "order" not in work.inputs:
         return Case(one_step(step, {"features": x, "labels": labels}), parameters)
-    order = work.inputs["order"]
+    order = work.inputs["order"].reshape(-1)
     data = {"features": x, "labels": labels}
 
     def epoch() -> np.ndarray:
-        return step.run_epoch(data, order=order.reshape(-1), minibatch=order.shape[1])[CRITERION]
+        return step.run_epoch(data, order=order, minibatch=work.samples)[CRITERION]
 
     return Case(epoch, parameters)

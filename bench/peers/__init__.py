@@ -51,6 +51,8 @@ ENTRIES: dict[str, Entry] = {
     "torch.compile": Entry("torch", ("torch",), "compile"),
     "jax": Entry("jax", ("jax",)),
     "onnxruntime": Entry("onnx", ("onnxruntime", "onnx")),
+    "tensorflow": Entry("tensorflow", ("tensorflow",)),
+    "pytensor": Entry("pytensor", ("pytensor", "numba")),
     "numpy": Entry("numpy", ("numpy",)),
 }
 REFERENCE = Entry("graphc", ("graphc",), "reference", ours=True)

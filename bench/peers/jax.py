@@ -10,6 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from bench.peers import CannotSay, Case
+from bench.workloads.encoder import EPSILON as ENCODER_EPSILON
+from bench.workloads.encoder import Encoder
+from bench.workloads.images import ConvNet, Convolution, ResNet, blocks, stem
 from bench.workloads.mlp import Mlp
 from bench.workloads.record import MOMENTUM, Values, Workload
 from bench.workloads.recurrent import Recurrent
@@ -83,6 +86,65 @@ def mlp(spec: Mlp, p: Arrays, inputs: Arrays) -> Any:
     return h @ p[f"W{last}"].T + p[f"B{last}"]
 
 
+def convolved(x: Any, kernel: Any, stride: int = 1, padding: int = 0) -> Any:
+    around = [(padding, padding)] * 2
+    return jax.lax.conv_general_dilated(x, kernel, (stride, stride), around)
+
+
+def pooled(x: Any, window: int) -> Any:
+    """The largest of each window, with stride 2."""
+    lowest = -jnp.inf
+    sizes, strides = (1, 1, window, window), (1, 1, 2, 2)
+    return jax.lax.reduce_window(x, lowest, jax.lax.max, sizes, strides, "VALID")
+
+
+def convnet(spec: ConvNet, p: Arrays, inputs: Arrays) -> Any:
+    h = inputs["x"]
+    for i in range(len(spec.channels) - 1):
+        h = pooled(jax.nn.relu(convolved(h, p[f"K{i}"]) + p[f"A{i}"][:, None, None]), 2)
+    h = h.reshape(len(h), -1)
+    for i in range(len(spec.dense) - 1):
+        h = jax.nn.relu(h @ p[f"W{i}"].T + p[f"B{i}"])
+    last = len(spec.dense) - 1
+    return h @ p[f"W{last}"].T + p[f"B{last}"]
+
+
+def resnet(spec: ResNet, p: Arrays, inputs: Arrays) -> Any:
+    def normalised(c: Convolution, x: Any) -> Any:
+        y = convolved(x, p[f"{c.name}K"], c.stride, c.kernel // 2)
+        slope = p[f"{c.name}inv"] * p[f"{c.name}scale"]
+        rest = p[f"{c.name}bias"] - p[f"{c.name}mean"] * slope
+        return y * slope[:, None, None] + rest[:, None, None]
+
+    h = pooled(jax.nn.relu(normalised(stem(spec), inputs["x"])), 3)
+    for first, second, around in blocks(spec):
+        inner = normalised(second, jax.nn.relu(normalised(first, h)))
+        h = jax.nn.relu(inner + (normalised(around, h) if around else h))
+    return h.mean(axis=(2, 3)) @ p["W"].T + p["B"]
+
+
+def encoder(spec: Encoder, p: Arrays, inputs: Arrays) -> Any:
+    x = inputs["x"]
+
+    def affine(layer: str, x: Any) -> Any:
+        return x @ p[f"W{layer}"].T + p[f"B{layer}"]
+
+    def heads(layer: str) -> Any:
+        split = affine(layer, x).reshape(*x.shape[:2], spec.heads, spec.head)
+        return split.transpose(0, 2, 1, 3)
+
+    def normalised(which: str, x: Any) -> Any:
+        centred = x - x.mean(axis=-1, keepdims=True)
+        variance = (centred * centred).mean(axis=-1, keepdims=True)
+        scaled = centred * jax.lax.rsqrt(variance + ENCODER_EPSILON) * p[f"scale_{which}"]
+        return scaled + p[f"shift_{which}"]
+
+    scores = heads("q") @ heads("k").transpose(0, 1, 3, 2) * spec.head**-0.5
+    mixed = (jax.nn.softmax(scores) @ heads("v")).transpose(0, 2, 1, 3).reshape(x.shape)
+    y = normalised("first", x + affine("o", mixed))
+    return normalised("second", y + affine("down", jax.nn.relu(affine("up", y))))
+
+
 def hidden(spec: Recurrent, p: Arrays, inputs: Arrays) -> Any:
     """[T * S, hidden]: the states of all steps."""
     x = p["E"][inputs["words"]].sum(axis=2)
@@ -134,7 +196,10 @@ def rows(spec: Rows, p: Arrays, inputs: Arrays) -> Any:
 
 
 SCORES: dict[type[Any], Function] = {
+    ConvNet: convnet,
+    Encoder: encoder,
     Mlp: mlp,
     Recurrent: recurrent,
+    ResNet: resnet,
     Rows: rows,
 }

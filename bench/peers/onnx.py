@@ -11,6 +11,9 @@ import onnxruntime
 from onnx import helper, numpy_helper
 
 from bench.peers import CannotSay, Case
+from bench.workloads.encoder import EPSILON as ENCODER_EPSILON
+from bench.workloads.encoder import Encoder
+from bench.workloads.images import ConvNet, Convolution, ResNet, blocks, stem
 from bench.workloads.mlp import Mlp
 from bench.workloads.record import Array, Workload
 from bench.workloads.recurrent import Recurrent
@@ -80,6 +83,60 @@ def mlp(spec: Mlp, graph: Graph) -> None:
         h = h if last else graph.add(activation, h)
 
 
+def convnet(spec: ConvNet, graph: Graph) -> None:
+    h = "x"
+    for i in range(len(spec.channels) - 1):
+        h = graph.add("Relu", graph.add("Conv", h, f"K{i}", f"A{i}"))
+        h = graph.add("MaxPool", h, kernel_shape=[2, 2], strides=[2, 2])
+    h = graph.add("Flatten", h)
+    for i in range(len(spec.dense) - 1):
+        h = graph.add("Relu", graph.add("Gemm", h, f"W{i}", f"B{i}", transB=1))
+    last = len(spec.dense) - 1
+    graph.add("Gemm", h, f"W{last}", f"B{last}", transB=1, to=OUTPUT)
+
+
+def resnet(spec: ResNet, graph: Graph) -> None:
+    def normalised(c: Convolution, x: str) -> str:
+        around = [c.kernel // 2] * 4
+        y = graph.add("Conv", x, f"{c.name}K", strides=[c.stride] * 2, pads=around)
+        variance = graph.constant(graph.constants[f"{c.name}inv"] ** -2)
+        columns = [f"{c.name}{part}" for part in ("scale", "bias", "mean")]
+        return graph.add("BatchNormalization", y, *columns, variance, epsilon=0.0)
+
+    h = graph.add("Relu", normalised(stem(spec), "x"))
+    h = graph.add("MaxPool", h, kernel_shape=[3, 3], strides=[2, 2])
+    for first, second, around in blocks(spec):
+        inner = normalised(second, graph.add("Relu", normalised(first, h)))
+        beside = normalised(around, h) if around else h
+        h = graph.add("Relu", graph.add("Add", inner, beside))
+    mean = graph.add("Flatten", graph.add("GlobalAveragePool", h))
+    graph.add("Gemm", mean, "W", "B", transB=1, to=OUTPUT)
+
+
+def encoder(spec: Encoder, graph: Graph) -> None:
+    def affine(layer: str, x: str) -> str:
+        weight = graph.constant(graph.constants[f"W{layer}"].T)
+        return graph.add("Add", graph.add("MatMul", x, weight), f"B{layer}")
+
+    def heads(layer: str, order: list[int]) -> str:
+        split = graph.add("Reshape", affine(layer, "x"), apart)
+        return graph.add("Transpose", split, perm=order)
+
+    def normalised(which: str, x: str, to: str = "") -> str:
+        columns = [f"scale_{which}", f"shift_{which}"]
+        return graph.add("LayerNormalization", x, *columns, epsilon=ENCODER_EPSILON, to=to)
+
+    apart = graph.constant(np.array([0, 0, spec.heads, spec.head]))
+    together = graph.constant(np.array([0, 0, spec.width]))
+    product = graph.add("MatMul", heads("q", [0, 2, 1, 3]), heads("k", [0, 2, 3, 1]))
+    scores = graph.add("Mul", product, graph.constant(np.float32(spec.head**-0.5).reshape(1)))
+    mixed = graph.add("MatMul", graph.add("Softmax", scores), heads("v", [0, 2, 1, 3]))
+    mixed = graph.add("Reshape", graph.add("Transpose", mixed, perm=[0, 2, 1, 3]), together)
+    y = normalised("first", graph.add("Add", "x", affine("o", mixed)))
+    inner = affine("down", graph.add("Relu", affine("up", y)))
+    normalised("second", graph.add("Add", y, inner), to=OUTPUT)
+
+
 def recurrent(spec: Recurrent, graph: Graph) -> None:
     """ONNX's LSTM has peepholes, and gates in the order i, o, f, c."""
     if spec.cell == "sigmoid" or spec.classes or not spec.biased:
@@ -118,7 +175,10 @@ def rows(spec: Rows, graph: Graph) -> None:
 
 
 WRITERS: dict[type[Any], Callable[[Any, Graph], None]] = {
+    ConvNet: convnet,
+    Encoder: encoder,
     Mlp: mlp,
     Recurrent: recurrent,
+    ResNet: resnet,
     Rows: rows,
 }

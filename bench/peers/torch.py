@@ -13,6 +13,9 @@ import torch
 import torch.nn.functional as F
 
 from bench.peers import CannotSay, Case
+from bench.workloads.encoder import EPSILON as ENCODER_EPSILON
+from bench.workloads.encoder import Encoder
+from bench.workloads.images import ConvNet, Convolution, ResNet, blocks, stem
 from bench.workloads.mlp import Mlp
 from bench.workloads.record import MOMENTUM, Values, Workload
 from bench.workloads.recurrent import Recurrent
@@ -90,6 +93,49 @@ def mlp(spec: Mlp, p: Tensors, inputs: Tensors) -> torch.Tensor:
     return F.linear(h, p[f"W{last}"], p[f"B{last}"])
 
 
+def convnet(spec: ConvNet, p: Tensors, inputs: Tensors) -> torch.Tensor:
+    h = inputs["x"]
+    for i in range(len(spec.channels) - 1):
+        h = F.max_pool2d(torch.relu(F.conv2d(h, p[f"K{i}"], p[f"A{i}"])), 2)
+    h = h.flatten(1)
+    for i in range(len(spec.dense) - 1):
+        h = torch.relu(F.linear(h, p[f"W{i}"], p[f"B{i}"]))
+    last = len(spec.dense) - 1
+    return F.linear(h, p[f"W{last}"], p[f"B{last}"])
+
+
+def resnet(spec: ResNet, p: Tensors, inputs: Tensors) -> torch.Tensor:
+    def normalised(c: Convolution, x: torch.Tensor) -> torch.Tensor:
+        n = c.name
+        y = F.conv2d(x, p[f"{n}K"], stride=c.stride, padding=c.kernel // 2)
+        variance = p[f"{n}inv"] ** -2
+        return F.batch_norm(y, p[f"{n}mean"], variance, p[f"{n}scale"], p[f"{n}bias"], eps=0.0)
+
+    h = F.max_pool2d(torch.relu(normalised(stem(spec), inputs["x"])), 3, 2)
+    for first, second, around in blocks(spec):
+        inner = normalised(second, torch.relu(normalised(first, h)))
+        h = torch.relu(inner + (normalised(around, h) if around else h))
+    return F.linear(h.mean(dim=(2, 3)), p["W"], p["B"])
+
+
+def encoder(spec: Encoder, p: Tensors, inputs: Tensors) -> torch.Tensor:
+    x = inputs["x"]
+
+    def affine(layer: str, x: torch.Tensor) -> torch.Tensor:
+        return F.linear(x, p[f"W{layer}"], p[f"B{layer}"])
+
+    def heads(layer: str) -> torch.Tensor:
+        return affine(layer, x).unflatten(2, (spec.heads, spec.head)).transpose(1, 2)
+
+    def normalised(which: str, x: torch.Tensor) -> torch.Tensor:
+        scale, shift = p[f"scale_{which}"], p[f"shift_{which}"]
+        return F.layer_norm(x, (spec.width,), scale, shift, ENCODER_EPSILON)
+
+    mixed = F.scaled_dot_product_attention(heads("q"), heads("k"), heads("v"))
+    y = normalised("first", x + affine("o", mixed.transpose(1, 2).flatten(2)))
+    return normalised("second", y + affine("down", torch.relu(affine("up", y))))
+
+
 def hidden(spec: Recurrent, p: Tensors, inputs: Tensors, layer: Any = None) -> torch.Tensor:
     """[T * S, hidden]: the states of all steps."""
     x = F.embedding(inputs["words"], p["E"]).sum(dim=2)
@@ -151,7 +197,10 @@ def rows(spec: Rows, p: Tensors, inputs: Tensors) -> torch.Tensor:
 
 
 SCORES: dict[type[Any], Function] = {
+    ConvNet: convnet,
+    Encoder: encoder,
     Mlp: mlp,
     Recurrent: recurrent,
+    ResNet: resnet,
     Rows: rows,
 }

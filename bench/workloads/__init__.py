@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from bench.workloads.encoder import Encoder, encoder
+from bench.workloads.images import ConvNet, ResNet, convnet, resnet
 from bench.workloads.mlp import EPOCH_STEPS, Mlp, mlp
 from bench.workloads.record import Workload
 from bench.workloads.recurrent import Cell, Recurrent, recurrent
@@ -75,6 +77,27 @@ def _language(
     return recurrent(name, title, spec, targets=targets)
 
 
+def _convnet(
+    name: str,
+    title: str,
+    batch: int,
+    targets: tuple[float, float],
+    small: bool,
+    trains: bool = True,
+) -> Workload:
+    spec = ConvNet(16, (1, 4, 5), 5, (12, 10)) if small else ConvNet(28, (1, 16, 32), 5, (128, 10))
+    return convnet(
+        name, title, spec, min(batch, 6 if small else batch), trains=trains, targets=targets
+    )
+
+
+def _encoder(
+    name: str, title: str, batch: int, targets: tuple[float, float], small: bool
+) -> Workload:
+    spec = Encoder(16, 2, 7) if small else Encoder(256, 4, 128)
+    return encoder(name, title, spec, min(batch, 3 if small else batch), targets)
+
+
 def _w8(name: str, function: str, targets: tuple[float, float], small: bool) -> Workload:
     titles = {"chain": "element-wise chain", "softmax": "softmax by row", "norm": "norm by row"}
     shape = (33, 37) if small else (4096, 1024)
@@ -118,7 +141,30 @@ WORKLOADS: dict[str, Callable[[bool], Workload]] = {
     "W6": lambda small: _language(
         "W6", "LSTM 200, softmax 10000, 10 x 35", "lstm", 0, 35, (1.5, 2.5), small
     ),
+    "W7a": lambda small: _convnet(
+        "W7a", "two convolutions 5x5 on 28x28, minibatch 32", 32, (2.0, 3.9), small
+    ),
+    "W7b": lambda small: _convnet("W7b", "the same, minibatch 64", 64, (1.8, 3.0), small),
+    "W7i1": lambda small: _convnet(
+        "W7i1", "its inference, 1 sample", 1, (1.7, 2.7), small, trains=False
+    ),
+    "W7i64": lambda small: _convnet(
+        "W7i64", "its inference, 64 samples", 64, (1.1, 1.15), small, trains=False
+    ),
     "W8chain": lambda small: _w8("W8chain", "chain", (2.2, 2.5), small),
     "W8softmax": lambda small: _w8("W8softmax", "softmax", (1.2, 1.15), small),
     "W8norm": lambda small: _w8("W8norm", "norm", (1.2, 1.4), small),
+    "W9resnet": lambda small: resnet(
+        "W9resnet",
+        "ResNet-18 at 3x224x224, 1 sample",
+        ResNet(32, (4, 6), 7) if small else ResNet(224, (64, 128, 256, 512), 1000),
+        1,
+        (1.05, 1.15),
+    ),
+    "W9encoder1": lambda small: _encoder(
+        "W9encoder1", "encoder block 256, 4 heads, 128 steps, 1 sequence", 1, (1.2, 1.25), small
+    ),
+    "W9encoder8": lambda small: _encoder(
+        "W9encoder8", "the same, 8 sequences", 8, (1.3, 1.25), small
+    ),
 }
