@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from graphc.ir.core import Function
+from graphc.ir.core import Function, Operation
 from graphc.runtime.signature import Dimension, Signature
 from graphc.support.diagnostics import fail
 from graphc.support.phases import Phases
@@ -86,6 +86,53 @@ class KeptCode:
     versions: Callable[[str], Mapping[str, str]]
 
 
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """What one core of this machine does at most: f32 operations and bytes copied, a second."""
+
+    flops: float
+    bytes: float
+
+
+class Recorder(Protocol):
+    """Reads the times of a profiled function, in ticks of a counter that runs evenly."""
+
+    @property
+    def operations(self) -> Sequence[Operation]:
+        """Those that have a time, loops included, whose time is that of all their steps."""
+        ...
+
+    def reset(self) -> None:
+        """Forget what was noted so far."""
+        ...
+
+    def ticks(self) -> int:
+        """The counter now."""
+        ...
+
+    def seconds_per_tick(self) -> float: ...
+
+    def totals(self) -> tuple[np.ndarray, np.ndarray]:
+        """The ticks of each operation, and how often it ran."""
+        ...
+
+    def events(self) -> np.ndarray:
+        """i64[count, 3]: operation, ticks before and after, in the order in which they ended."""
+        ...
+
+
+@dataclass(frozen=True)
+class Profiling:
+    """What a backend offers for profiles.
+
+    compile  (function, signature, phases, whether to keep events) -> callable, reader of its times
+    peak     measures the machine, in a fraction of a second
+    """
+
+    compile: Callable[[Function, Signature, Phases, bool], tuple[CompiledFunction, Recorder]]
+    peak: Callable[[], Peak]
+
+
 @dataclass(frozen=True)
 class Backend:
     """A backend as data.
@@ -95,6 +142,7 @@ class Backend:
     emit     kind ("py", "ll", "asm", "obj") -> (function, signature, request) -> content
     isa      request.target -> the instruction set level written into `info`
     code     the halves of `compile`, for a backend whose code is worth keeping
+    profile  for a backend that can take the time of each operation
     """
 
     name: str
@@ -106,3 +154,4 @@ class Backend:
     )
     isa: Callable[[str], str] = lambda target: "none"
     code: KeptCode | None = None
+    profile: Profiling | None = None

@@ -23,6 +23,7 @@ from graphc.cli.options import (
     precision_option,
     refuse_overwriting,
 )
+from graphc.cli.profiling import profile_for, profile_options, report_profile
 from graphc.cli.terminal import Terminal, common_options
 from graphc.cli.timing import report_phases, timing_options
 from graphc.data.arrays import DASH, read_array, write_array
@@ -80,6 +81,7 @@ time takes the samples of a file as the steps of one sequence.
 @macros_option
 @no_cache_option
 @timing_options
+@profile_options
 @common_options
 @click.pass_obj
 def command(
@@ -98,16 +100,21 @@ def command(
     no_cache: bool,
     time_passes: bool,
     time_json: Path | None,
+    profiles: bool,
+    profile_json: Path | None,
+    trace: Path | None,
 ) -> None:
     """Compute the outputs of MODEL for the samples in FILE, or from stdin.
 
     Writes numbers as text to stdout, one sample a line, unless -o names a file.
     """
+    profile = profile_for(profiles, profile_json, trace)
     options = CompileOptions(
         backend,
         parse_precision(precision),
         cache=cache_for(no_cache),
         contraction=contraction,
+        profile=profile,
     )
     with options.phases.measure("read the network"):
         network = open_network(model, terminal, defines=defines, macros=macros)
@@ -122,6 +129,7 @@ def command(
         stdout = terminal.binary_stdout() if target == DASH else None
         write_array(target, array, stdout=stdout)  # type: ignore[arg-type] # only used for `-`
     report_phases(terminal, options.phases, time_passes=time_passes, time_json=time_json)
+    report_profile(terminal, profile, profiles=profiles, profile_json=profile_json, trace=trace)
     samples = len(next(iter(arrays.values()), ()))
     terminal.remark(f"{samples:,} samples", level=1)
 

@@ -29,6 +29,7 @@ from graphc.cli.options import (
     no_cache_option,
     precision_option,
 )
+from graphc.cli.profiling import profile_for, profile_options, report_profile
 from graphc.cli.report import TrainingReport
 from graphc.cli.schedules import ScheduleType
 from graphc.cli.terminal import Terminal, common_options
@@ -162,6 +163,7 @@ def model_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
 @macros_option
 @no_cache_option
 @timing_options
+@profile_options
 @json_option
 @common_options
 @click.pass_obj
@@ -197,6 +199,9 @@ def command(
     no_cache: bool,
     time_passes: bool,
     time_json: Path | None,
+    profiles: bool,
+    profile_json: Path | None,
+    trace: Path | None,
     as_json: bool,
 ) -> int:
     """Train MODEL, a network (.ndl) or a model to train further (.safetensors).
@@ -225,11 +230,13 @@ def command(
                 "and --history, and no other rates"
             )
         plan = replace(plan, learner=stepping_heuristic(learning_rate, beta, history, l2))
+    profile = profile_for(profiles, profile_json, trace)
     options = CompileOptions(
         backend=backend,
         precision=parse_precision(precision),
         cache=cache_for(no_cache),
         contraction=contraction,
+        profile=profile,
     )
     require_writable(output)
     with options.phases.measure("read the network"):
@@ -252,6 +259,7 @@ def command(
         records = train_and_save(network.model, arrays, plan, options, report, stop, output)
         report.finish(records, time.perf_counter() - start, output)
     report_phases(terminal, options.phases, time_passes=time_passes, time_json=time_json)
+    report_profile(terminal, profile, profiles=profiles, profile_json=profile_json, trace=trace)
     if as_json:
         terminal.write(records_json(records, output, interrupted=bool(stop)))
     return stop.exit_code

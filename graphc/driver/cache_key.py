@@ -35,7 +35,7 @@ def make_key(
     """The key of what `passes` and a backend make of a module; None while sources change.
 
     text      the module before the passes
-    versions  what the backend adds: its tools, the processor
+    versions  further parts: what the backend adds (its tools, the processor), the options
     """
     if SOURCES is None:
         return None

@@ -15,6 +15,7 @@ from graphc.driver.cache import Entry
 from graphc.driver.cache_key import make_key, sources_are_unchanged
 from graphc.driver.options import DEFAULT_TIME, CompileOptions
 from graphc.driver.prepare import prepare
+from graphc.driver.profile import Source
 from graphc.ir.clone import clone_module
 from graphc.ir.context import Context
 from graphc.ir.core import Function, Module
@@ -121,6 +122,13 @@ def compile_kept(
     With a cache `lowered` is called only if the code is not there yet; then it is kept.
     """
     backend, phases = BACKENDS[options.backend](), options.phases
+    if options.profile is not None:
+        if backend.profile is None:
+            raise fail("backend", f"the backend {backend.name} takes no times of single operations")
+        function, signature = lowered()
+        keep = options.profile.keep_events
+        made = backend.profile.compile(function, signature, phases, keep)
+        return options.profile.add(*made, Source(function, signature, module)), signature
     halves = backend.code
     if halves is None:
         function, signature = lowered()
@@ -129,7 +137,8 @@ def compile_kept(
     entry = key = None
     if options.cache is not None and options.after is None and not options.verify:
         with phases.measure("cache"):
-            key = make_key(print_module(module), passes, backend.name, halves.versions("native"))
+            versions = {**halves.versions("native"), "options": options.deciding()}
+            key = make_key(print_module(module), passes, backend.name, versions)
             entry = options.cache.lookup(key) if key is not None else None
     if entry is not None:
         loaded = halves.load(entry.code, entry.signature, phases)

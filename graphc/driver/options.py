@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 from graphc.backends import BACKENDS
 from graphc.driver.cache import Cache
+from graphc.driver.profile import Profile
 from graphc.ir.core import CONTRACTION_MODES, ContractionMode, Module
 from graphc.ir.types import DType
 from graphc.ops.nodes.sequence_columns import SEQUENCES_DIM, TIME_DIM
@@ -31,6 +32,9 @@ PRECISIONS: Mapping[str, DType] = {
 }
 
 
+_NOT_IN_CODE = frozenset({"verify", "after", "cache", "profile", "phases"})
+
+
 @dataclass(frozen=True)
 class CompileOptions:
     """backend    a name of `BACKENDS`
@@ -45,6 +49,7 @@ class CompileOptions:
     carry      sequences go on from one call to the next
     recompute  what gradients of loops compute again to save memory: a name of `RECOMPUTE`
     cache      where compiled code is kept and looked for; None: it is made anew
+    profile    where the times of each operation are collected; None: they are not taken
     phases     where the time of compiling is counted, of all compilations with these options
     contraction  of native code: "fma" rounds a product and the sum it goes to together, in the
                functions and sums of products where the target can; "off" rounds each by itself
@@ -62,6 +67,7 @@ class CompileOptions:
     carry: bool = False
     recompute: Recompute = "auto"
     cache: Cache | None = None
+    profile: Profile | None = None
     phases: Phases = field(default_factory=Phases, compare=False)
     contraction: ContractionMode = "fma"
     threads: int | None = None
@@ -92,6 +98,12 @@ class CompileOptions:
         if self.time * self.sequences > MOST_COLUMNS:
             message = f"at most {MOST_COLUMNS} columns, got {self.time} steps x {self.sequences}"
             raise fail("bad-option", message)
+
+    def deciding(self) -> str:
+        """What of the options decides the code, as lines of text: all but those that are known not
+        to, so that one that is added later counts."""
+        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _NOT_IN_CODE}
+        return "\n".join(f"{name} = {value}" for name, value in given.items())
 
     def widened(self, bounds: Mapping[str, int]) -> CompileOptions:
         """For calls of up to these sizes, by the names of dims."""

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from graphc.backends.base import Backend, CompiledFunction, EmitRequest, KeptCode
+from graphc.backends.base import (
+    Backend,
+    CompiledFunction,
+    EmitRequest,
+    KeptCode,
+    Peak,
+    Profiling,
+    Recorder,
+)
 from graphc.backends.llvm.artifact import emit_artifact
 from graphc.backends.llvm.target import Target, host_target, target_named
 from graphc.ir.core import Function
@@ -44,6 +52,20 @@ def _versions(name: str) -> Mapping[str, str]:
         "target": f"{target.triple} {target.cpu}",
         "features": target.features.replace(",", "\n"),
     }
+
+
+def _profiled(
+    function: Function, signature: Signature, phases: Phases, keep_events: bool
+) -> tuple[CompiledFunction, Recorder]:
+    from graphc.backends.llvm.recorder import compile_profiled
+
+    return compile_profiled(function, signature, phases, keep_events)
+
+
+def _peak() -> Peak:
+    from graphc.backends.llvm.peak import measure_peak
+
+    return measure_peak()
 
 
 def _text(function: Function, signature: Signature, request: EmitRequest) -> tuple[str, Target]:
@@ -82,4 +104,5 @@ BACKEND = Backend(
     emit={"ll": _emit_ll, "asm": _emit_asm, "obj": _emit_obj},
     isa=_isa,
     code=KeptCode(_make, _load, _versions),
+    profile=Profiling(_profiled, _peak),
 )

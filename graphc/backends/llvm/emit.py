@@ -27,6 +27,7 @@ from graphc.backends.llvm.kernels import NestFunction, emit_nest
 from graphc.backends.llvm.loops import add, loop, mul, number_of, offset, size_value, sub
 from graphc.backends.llvm.moves import emit_move, move_of
 from graphc.backends.llvm.pooling import Pooling, emit_pooling
+from graphc.backends.llvm.profile import Instrument
 from graphc.backends.llvm.share import emit_share, emit_task, parts_of
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import (
@@ -78,26 +79,53 @@ _FORMATS = {DType.F32: "f", DType.F64: "d", DType.I32: "i", DType.I64: "q", DTyp
 
 def emit_function(function: Function, signature: Signature, target: Target) -> str:
     """The module of `graphc.entry`; that of a training step has `graphc.epoch` too."""
+    return _module_text(Module(target.triple), function, signature, target, None)
+
+
+def emit_profiled(
+    function: Function, signature: Signature, target: Target
+) -> tuple[str, Sequence[Operation]]:
+    """The module that notes the time of every operation, and the operations (`profile.py`)."""
     module = Module(target.triple)
-    add_entry(module, function, signature, target, linkage="")
+    instrument = Instrument(module, target)
+    text = _module_text(module, function, signature, target, instrument)
+    return text, instrument.operations
+
+
+def _module_text(
+    module: Module,
+    function: Function,
+    signature: Signature,
+    target: Target,
+    instrument: Instrument | None,
+) -> str:
+    add_entry(module, function, signature, target, linkage="", instrument=instrument)
     if runs_epochs(signature):
         add_epoch(module, signature, target, ENTRY)
     return module.text()
 
 
 def add_entry(
-    module: Module, function: Function, signature: Signature, target: Target, *, linkage: str
+    module: Module,
+    function: Function,
+    signature: Signature,
+    target: Target,
+    *,
+    linkage: str,
+    instrument: Instrument | None = None,
 ) -> None:
     """Writes `graphc.entry` and everything it calls."""
     if function.contraction == "off":
         target = replace(target, has_fma=False)
-    emitter = _EntryEmitter(module, function, signature, target)
+    emitter = _EntryEmitter(module, function, signature, target, instrument)
     for op in function.block:
         emitter.operation(op)
     emitter.finish()
     linkage = f"{linkage} " if linkage else ""
     parameters = "ptr %buffers, ptr %dims, ptr %arena, ptr %pool"
     module.add_function(f"define {linkage}i32 @{ENTRY}({parameters}) nounwind", emitter.code)
+    if instrument is not None:
+        instrument.finish()
 
 
 class _Frame(NamedTuple):
@@ -111,9 +139,15 @@ class _EntryEmitter:
     """Where every value lives, and the calls that compute them."""
 
     def __init__(
-        self, module: Module, function: Function, signature: Signature, target: Target
+        self,
+        module: Module,
+        function: Function,
+        signature: Signature,
+        target: Target,
+        instrument: Instrument | None = None,
     ) -> None:
         self.module = module
+        self.instrument = instrument
         self.target = target
         self.code = Code(module)
         self.context = self.code.fresh(PTR)
@@ -140,6 +174,13 @@ class _EntryEmitter:
 
     def operation(self, op: Operation) -> None:
         """Writes the calls of one operation, of a loop those of its steps."""
+        if self.instrument is None:
+            self._operation(op)
+            return
+        with self.instrument.around(self.code, op):
+            self._operation(op)
+
+    def _operation(self, op: Operation) -> None:
         match op.opdef.codegen:
             case View():
                 self.where[op.result] = self.where[op.operands[0]]

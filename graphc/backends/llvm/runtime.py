@@ -29,23 +29,26 @@ class NativeFunction:
     """A `CompiledFunction` in this process.
 
     threads  how many compute a call, if some of its work is split; may be set between calls
+    more     names of its object besides the entries, to be found in `loaded`
     """
 
-    def __init__(self, code: bytes, signature: Signature, target: Target) -> None:
+    def __init__(
+        self, code: bytes, signature: Signature, target: Target, more: Sequence[str] = ()
+    ) -> None:
         self.signature = signature
         self.code = code
         names = [ENTRY, EPOCH] if runs_epochs(signature) else [ENTRY]
-        self._loaded = engine.load(code, names, target)
+        self.loaded = engine.load(code, [*names, *more], target)
         pointer, number = ctypes.c_void_p, ctypes.c_int64
         tables = (pointer, pointer, pointer, pointer)
         self._entry: Callable[..., int] = engine.function(
-            self._loaded, ENTRY, ctypes.c_int32, *tables
+            self.loaded, ENTRY, ctypes.c_int32, *tables
         )
         self.run_minibatches: RunMinibatches | None = None
         if EPOCH in names:
-            more = (pointer, pointer, pointer, number, number, pointer)
+            rest = (pointer, pointer, pointer, number, number, pointer)
             self._epoch: Callable[..., int] = engine.function(
-                self._loaded, EPOCH, ctypes.c_int32, *tables, *more
+                self.loaded, EPOCH, ctypes.c_int32, *tables, *rest
             )
             self.run_minibatches = self._run_minibatches
         self.threads = 1

@@ -123,6 +123,10 @@ class Module:
         name = self._globals.setdefault(body, f"graphc.data{len(self._globals)}")
         return f"@{name}"
 
+    def add_global(self, name: str, body: str) -> None:
+        """`@name` of memory that is seen from outside; `body` is what stands behind the `=`."""
+        self._functions.append(f"@{name} = {body}\n")
+
     def add_function(self, header: str, code: Code) -> None:
         """`header` is everything before the opening brace."""
         self._functions.append(f"{header} {{\n{code.text()}\n}}\n")

@@ -113,7 +113,7 @@ def test_why_names_what_differs_from_the_nearest_entry(tmp_path: Path) -> None:
     assert '  +  %z = node.minus %t, %b {tags = ["output"]} : matrix<2x*>' in done.out
     run(tmp_path, "--precision", "double")
     record = json.loads(graphc("cache", "why", "--json").out)
-    assert record["differing"] == ["passes"]
+    assert record["differing"] == ["passes", "options"]
     assert record["why"] == "no entry has this key"
 
 

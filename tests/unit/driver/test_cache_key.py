@@ -102,8 +102,9 @@ def test_a_call_beyond_the_bound_finds_what_was_compiled_for_it(
         {"text": NETWORK.replace("z =", "y = Sigmoid(x)\nz =")},
         {"batch": 100},
         {"precision": DType.F64},
+        {"contraction": "off"},
     ],
-    ids=["operation", "another node", "bound", "precision"],
+    ids=["operation", "another node", "bound", "precision", "contraction"],
 )
 def test_each_part_of_the_request_makes_another_key(
     cache: Cache, compiled: list[str], change: dict[str, Any]
@@ -111,6 +112,12 @@ def test_each_part_of_the_request_makes_another_key(
     run(cache)
     run(cache, **change)
     assert len(compiled) == 2
+
+
+def test_options_that_change_no_code_are_not_part_of_the_key() -> None:
+    plain = CompileOptions()
+    assert CompileOptions(cache=Cache(Path("x")), verify=True).deciding() == plain.deciding()
+    assert CompileOptions(time=3).deciding() != plain.deciding()
 
 
 def test_the_settings_of_a_learner_are_part_of_the_key(cache: Cache, compiled: list[str]) -> None:

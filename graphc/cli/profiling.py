@@ -1,0 +1,196 @@
+"""`--profile` and `--trace`: where the time of calls goes, as a table, as JSON, as a trace file.
+
+A trace is in Chrome's format, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from graphc.backends import BACKENDS
+from graphc.backends.base import Peak
+from graphc.cli.options import stack
+from graphc.cli.terminal import Terminal
+from graphc.driver.profile import Profile, ProfileRow
+from graphc.support.files import write_atomically
+
+SCHEMA = 1
+NARROW = 44
+"""Characters of a node list in a table; the rest is cut off."""
+
+profile_options = stack(
+    click.option(
+        "--profile",
+        "profiles",
+        is_flag=True,
+        help="Print the time of every kernel, with its nodes and lines (stderr). llvm only.",
+    ),
+    click.option(
+        "--profile-json",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Write what --profile prints as JSON.",
+    ),
+    click.option(
+        "--trace",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Write when each kernel ran, for ui.perfetto.dev.",
+    ),
+)
+
+
+def profile_for(profiles: bool, profile_json: Path | None, trace: Path | None) -> Profile | None:
+    """What the options ask for; None where they ask for nothing."""
+    if not (profiles or profile_json or trace):
+        return None
+    return Profile(keep_events=trace is not None)
+
+
+def report_profile(
+    terminal: Terminal,
+    profile: Profile | None,
+    *,
+    profiles: bool,
+    profile_json: Path | None,
+    trace: Path | None,
+) -> None:
+    """What the options ask for, after the calls."""
+    if profile is None:
+        return
+    if profiles or profile_json is not None:
+        peak = measured_peak()
+        if profiles:
+            terminal.message(profile_table(profile, peak))
+        if profile_json is not None:
+            write_json(profile_json, profile_record(profile, peak))
+    if trace is not None:
+        write_json(trace, trace_record(profile))
+
+
+def measured_peak() -> Peak:
+    """Of this machine, measured now."""
+    offered = BACKENDS["llvm"]().profile
+    assert offered is not None
+    return offered.peak()
+
+
+def write_json(path: Path, record: object) -> None:
+    """Write a record to a file."""
+    write_atomically(path, (json.dumps(record, indent=1) + "\n").encode("utf-8"))
+
+
+def profile_table(profile: Profile, peak: Peak) -> str:
+    """The rows by their time, what is outside of them, and what the shares are of."""
+    rows, seconds, calls = profile.rows(), profile.seconds, max(profile.calls, 1)
+    lines = [
+        f"{'share':>6} {'us/call':>10} {'runs':>8} {'GFLOP/s':>8} {'peak':>5} {'GB/s':>7} "
+        f"{'copy':>5}  operation"
+    ]
+    for row in sorted(rows, key=lambda r: -r.seconds):
+        share = row.seconds / seconds if seconds > 0 else 0.0
+        lines.append(
+            f"{share:>6.1%} {row.seconds / calls * 1e6:>10.2f} {row.calls:>8} {_rates(row, peak)}"
+            f"  {_described(row)}"
+        )
+    inside = sum(row.seconds for row in rows)
+    outside = max(seconds - inside, 0.0)
+    lines.append(
+        f"{outside / seconds if seconds > 0 else 0.0:>6.1%} {outside / calls * 1e6:>10.2f} "
+        f"{'':>8} {'':>8} {'':>5} {'':>7} {'':>5}  outside of operations: the call, the time stamps"
+    )
+    flops, moved = sum(r.cost.flops for r in rows), sum(r.cost.bytes for r in rows)
+    rates = _rate_cells(flops, moved, seconds, peak.flops, peak.bytes)
+    lines.append(f"{'':>6} {seconds / calls * 1e6:>10.2f} {profile.calls:>8} {rates}  all calls")
+    lines.append(
+        f"peak: of {peak.flops / 1e9:.0f} GFLOP/s, multiply-adds of f32 on one core (f64: half); "
+        f"copy: of {peak.bytes / 1e9:.1f} GB/s from memory to memory, more where caches hold the "
+        "data"
+    )
+    return "\n".join(lines)
+
+
+def profile_record(profile: Profile, peak: Peak) -> dict[str, object]:
+    """The same for JSON."""
+    return {
+        "schema": SCHEMA,
+        "calls": profile.calls,
+        "seconds": profile.seconds,
+        "peak_flops": peak.flops,
+        "copy_bytes": peak.bytes,
+        "kernels": [_row_record(row) for row in profile.rows()],
+    }
+
+
+def trace_record(profile: Profile) -> dict[str, object]:
+    """Chrome's trace format: complete events in microseconds from the first one on."""
+    rows, events = profile.rows(), profile.events()
+    first = events[0].start if events else 0.0
+    found: list[dict[str, object]] = []
+    for event in events:
+        row = rows[event.row] if event.row is not None else None
+        common = {
+            "ph": "X",
+            "ts": round((event.start - first) * 1e6, 3),
+            "dur": round(event.seconds * 1e6, 3),
+            "pid": 1,
+            "tid": 1,
+        }
+        if row is None:
+            found.append({"name": "call", "cat": "call", **common})
+            continue
+        details = {"operation": row.operation, "nodes": row.nodes, "lines": row.lines}
+        found.append({"name": row.label, "cat": "kernel", **common, "args": details})
+    return {"traceEvents": found, "displayTimeUnit": "ns"}
+
+
+def _row_record(row: ProfileRow) -> dict[str, object]:
+    return {
+        "operation": row.operation,
+        "nodes": list(row.nodes),
+        "lines": list(row.lines),
+        "depth": row.depth,
+        "dtype": row.dtype,
+        "runs": row.calls,
+        "seconds": row.seconds,
+        "flops": row.cost.flops,
+        "bytes_read": row.cost.bytes_read,
+        "bytes_written": row.cost.bytes_written,
+    }
+
+
+def _rates(row: ProfileRow, peak: Peak) -> str:
+    most = peak.flops / 2 if row.dtype == "f64" else peak.flops
+    return _rate_cells(row.cost.flops, row.cost.bytes, row.seconds, most, peak.bytes)
+
+
+def _rate_cells(flops: int, moved: int, seconds: float, most: float, copied: float) -> str:
+    """GFLOP/s, its share of the peak, GB/s, its share of the copy."""
+    if seconds <= 0:
+        return f"{'':>8} {'':>5} {'':>7} {'':>5}"
+    computing, moving = flops / seconds, moved / seconds
+    return (
+        f"{computing / 1e9:>8.2f} {computing / most:>5.0%} {moving / 1e9:>7.2f} "
+        f"{moving / copied:>5.0%}"
+    )
+
+
+def _described(row: ProfileRow) -> str:
+    """The operation, its nodes, its lines."""
+    nodes = ", ".join(row.nodes)
+    nodes = nodes if len(nodes) <= NARROW else nodes[: NARROW - 1] + "…"
+    parts = [f"{'  ' * row.depth}{row.operation}", nodes, _short_lines(row.lines)]
+    return "  ".join(p for p in parts if p)
+
+
+def _short_lines(lines: Sequence[str]) -> str:
+    """file:1, 2 and 7 for several lines of a file."""
+    by_file: dict[str, list[str]] = {}
+    for line in lines:
+        file, _, number = line.rpartition(":")
+        by_file.setdefault(file, []).append(number)
+    return "; ".join(f"{Path(f).name}:{','.join(numbers)}" for f, numbers in by_file.items())
