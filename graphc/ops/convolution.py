@@ -10,6 +10,9 @@ product, the third a product of windows over all places: each of the three is wh
 another one needs. The weights of `conv.image` have F before their last size, so that the elements
 of a window that lie together in x lie together there too.
 
+With a `block` of b the weights lie in blocks of so many F, for `conv.image` of C, of which there is
+one dim: w [F/b, S.., C.., b] and [S.., C/b, F.., b].
+
 With `low` and `high`, one number for each walked axis, an image is surrounded by so many zeros. The
 operation then has a second result, room for one such image, which nothing reads.
 
@@ -19,7 +22,7 @@ operation then has a second result, room for one such image, which nothing reads
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -48,6 +51,7 @@ class ConvParams(Params):
     strides: tuple[int, ...]
     low: tuple[int, ...] = ()
     high: tuple[int, ...] = ()
+    block: int = 0
     at: tuple[str, ...] = ()
 
 
@@ -60,6 +64,7 @@ class ConvImageParams(Params):
     strides: tuple[int, ...]
     low: tuple[int, ...] = ()
     high: tuple[int, ...] = ()
+    block: int = 0
     at: tuple[str, ...] = ()
 
 
@@ -98,6 +103,7 @@ class ConvShape:
     features: Sizes
     low: Sizes
     high: Sizes
+    block: int = 0
 
     @property
     def is_padded(self) -> bool:
@@ -131,12 +137,12 @@ def conv_shape(params: Params, types: Sequence[Type]) -> ConvShape:
     match params:
         case ConvParams():
             count = walked + len(behind)
-            weights = _known(b.dims, b, 1)
+            weights = _conv_weights(_known(b.dims, b, 1), params.block)
             sizes, features = weights[:walked], weights[count:]
             fits = weights[walked:count] == behind and len(features) > 0
             shape = around.shape(middle, behind, sizes, features)
         case ConvImageParams():
-            weights = _known(b.dims, b, 1)
+            weights = _image_weights(_known(b.dims, b, 1), walked, params.block)
             last = walked - 1 + len(behind)
             sizes = (*weights[: walked - 1], *weights[last : last + 1])
             channels = weights[last + 1 :]
@@ -153,7 +159,33 @@ def conv_shape(params: Params, types: Sequence[Type]) -> ConvShape:
             operand=1,
             slug="shape-mismatch",
         )
-    return shape
+    block = 0 if isinstance(params, ConvWeightsParams) else params.block
+    return replace(shape, block=block)
+
+
+def _conv_weights(dims: Sizes, block: int) -> Sizes:
+    """Dims of the weights of `conv` without blocks: [S.., C.., F]."""
+    if not block:
+        return dims
+    if len(dims) < 3 or dims[-1] != block:
+        raise _not_in_blocks(dims, block)
+    return (*dims[1:-1], dims[0] * block)
+
+
+def _image_weights(dims: Sizes, walked: int, block: int) -> Sizes:
+    """Dims of the weights of `conv.image` without blocks: [S.., F.., S, C]."""
+    if not block:
+        return dims
+    if len(dims) < walked + 3 or dims[-1] != block:
+        raise _not_in_blocks(dims, block)
+    sizes, features = dims[:walked], dims[walked + 1 : -1]
+    return (*sizes[:-1], *features, sizes[-1], dims[walked] * block)
+
+
+def _not_in_blocks(dims: Sizes, block: int) -> TypeRuleError:
+    return TypeRuleError(
+        f"requires weights in blocks of {block}, got dims {dims_text(dims)}", operand=1
+    )
 
 
 def _known(dims: Sequence[Dim], type: TensorType, operand: int) -> Sizes:
@@ -232,6 +264,9 @@ def _with_room(p: AnyConvParams, value: Array, image: tuple[int, ...]) -> Array 
 
 def _conv_reference(p: ConvParams, x: Array, w: Array) -> Array | tuple[Array, ...]:
     x = _padded(p, x)
+    if p.block:
+        w = np.moveaxis(w, 0, -2)
+        w = w.reshape((*w.shape[:-2], -1))
     sizes = w.shape[: len(p.strides)]
     patches = windows_reference(WindowsParams(p.axis, sizes, p.strides), x)
     return _with_room(p, np.tensordot(patches, w, x.ndim - p.axis), x.shape[p.axis :])
@@ -239,6 +274,9 @@ def _conv_reference(p: ConvParams, x: Array, w: Array) -> Array | tuple[Array, .
 
 def _image_reference(p: ConvImageParams, y: Array, w: Array) -> Array | tuple[Array, ...]:
     walked = len(p.strides)
+    if p.block:
+        w = np.moveaxis(w, (walked - 1, walked), (-3, -2))
+        w = w.reshape((*w.shape[:-2], -1))
     features = y.ndim - p.axis - walked
     ordered = np.moveaxis(w, range(walked - 1, walked - 1 + features), range(features))
     patches = np.tensordot(y, ordered, features)

@@ -12,6 +12,9 @@ transposition together with the one that they may have been through. A reduction
 `pool`, the gradient of their extremes `pool.slope`, that of their sum `pool.spread`. Zeros around
 the images of a product (`pad`, and `slice` in its gradient) are put around one image at a time.
 
+Weights of many features, or channels for `conv.image`, are laid out in blocks of them, each one
+stretch of memory that is read from end to end.
+
 Leaves alone: windows of more than two axes, extents before or among windows that are only known at
 the call, products that sum over less than whole windows. O(operations).
 """
@@ -61,6 +64,9 @@ from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.passes.matching import Result, is_number, made_by, operand_of, type_of
 
+LINE_BYTES = 64
+"""Of a cache: weights are laid out in blocks of one line where they have rows of several."""
+
 MAX_AXES = 2
 """Walked axes of a convolution or pooling."""
 
@@ -78,15 +84,16 @@ def _conv(b: IRBuilder, op: Operation) -> Result:
     if found is None or p.batch or p.transpose_a:
         return None
     x, walk = found
-    inside = type_of(x).rank - walk.axis
+    inside, rank = type_of(x).rank - walk.axis, type_of(weights).rank
     if p.contract != inside:
         return None
-    if p.transpose_b:
-        features = type_of(weights).rank - inside
-        weights = _transposed(b, weights, _rolled(type_of(weights).rank, features))
+    order = _rolled(rank, rank - inside) if p.transpose_b else list(range(rank))
+    block = _block(weights, order[inside:], needed=2)
+    if block:
+        order = [order[inside], *order]
     x, low, high = _unpadded(x, walk)
-    params = ConvParams(walk.axis, walk.strides, low, high)
-    return b.emit(CONV, [x, weights], params).results[:1]
+    params = ConvParams(walk.axis, walk.strides, low, high, block)
+    return b.emit(CONV, [x, _laid_out(b, weights, order, block)], params).results[:1]
 
 
 def _conv_weights(b: IRBuilder, op: Operation) -> Result:
@@ -121,13 +128,30 @@ def _conv_image(b: IRBuilder, op: Operation) -> Result:
     features, order = p.contract, list(range(rank))
     if p.transpose_b:
         order = _rolled(rank, rank - features)
-    middle = len(walk.strides) - 1
+    count = len(walk.strides)
     inside = order[features:]
-    order = [*inside[:middle], *order[:features], *inside[middle:]]
     if not _all_known(type_of(op.result).dims[walk.axis :]):
         return None
-    params = ConvImageParams(walk.axis, walk.extents, walk.strides)
-    return [b.emit_one(CONV_IMAGE, places, _transposed(b, weights, order), params=params)]
+    last = type_of(weights).dims[inside[count - 1]]
+    block = _block(weights, inside[count:], needed=2 if last == 1 else 1)
+    if block:
+        order = [*inside, *order[:features], inside[-1]]
+    else:
+        order = [*inside[: count - 1], *order[:features], *inside[count - 1 :]]
+    params = ConvImageParams(walk.axis, walk.extents, walk.strides, block=block)
+    return [b.emit_one(CONV_IMAGE, places, _laid_out(b, weights, order, block), params=params)]
+
+
+def _block(weights: Value, axes: Sequence[int], needed: int) -> int:
+    """How many elements along the last axis fill a cache line, if the axis is made of such blocks.
+
+    At least `needed` of them; 0 where there is not one axis, or it is not.
+    """
+    if len(axes) != 1:
+        return 0
+    extent, block = type_of(weights).dims[axes[0]], LINE_BYTES // type_of(weights).dtype.itemsize
+    fits = isinstance(extent, int) and extent % block == 0 and extent >= needed * block
+    return block if fits else 0
 
 
 def _inside(b: IRBuilder, op: Operation) -> Result:
@@ -160,7 +184,7 @@ def _transposition(b: IRBuilder, op: Operation) -> Result:
     if inner is None or made_by(inner.operands[0], CONV_WEIGHTS) is None:
         return None
     assert isinstance(op.params, TransposeParams)
-    return [_transposed(b, inner.result, op.params.permutation)]
+    return [_laid_out(b, inner.result, op.params.permutation, 0)]
 
 
 def _pool(b: IRBuilder, op: Operation) -> Result:
@@ -276,14 +300,23 @@ def _rolled(rank: int, count: int) -> list[int]:
     return [*range(count, rank), *range(count)]
 
 
-def _transposed(b: IRBuilder, x: Value, order: Sequence[int]) -> Value:
-    """`x` with its dims in this order, in one step with the transposition that made it."""
+def _laid_out(b: IRBuilder, x: Value, order: Sequence[int], block: int) -> Value:
+    """`x` with its dims in this order, in one step with the transposition that made it.
+
+    With a block the last axis is named twice: where the number of the block stands, and at the end.
+    """
     inner = made_by(x, TRANSPOSE)
-    if inner is None:
+    if inner is not None:
+        assert isinstance(inner.params, TransposeParams)
+        (x,), order = inner.operands, [inner.params.permutation[i] for i in order]
+    if not block:
         return transpose(b, x, order)
-    assert isinstance(inner.params, TransposeParams)
-    before = inner.params.permutation
-    return transpose(b, inner.operands[0], [before[i] for i in order])
+    dims, split = type_of(x).dims, order[-1]
+    extent = dims[split]
+    assert isinstance(extent, int)
+    x = reshape(b, x, (*dims[:split], extent // block, block, *dims[split + 1 :]))
+    moved = [i + 1 if i > split else i for i in order[:-1]]
+    return transpose(b, x, [*moved, split + 1])
 
 
 @dataclass(frozen=True)

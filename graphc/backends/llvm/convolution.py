@@ -8,6 +8,9 @@ A column of a window, j and c, lies together in an image: it is one run. Places 
 elements of a run lie at distances that are known here, so each product goes by tiles that read
 the image itself (`windowtiles.py`). Images are worked on in blocks of columns that stay near.
 
+Weights may lie in blocks of outputs (of channels for `image`), so that a panel of columns is one
+stretch of memory: `block` columns of all rows, then the next ones.
+
 An image with zeros around it is a copy, one at a time, in memory that the caller gives.
 """
 
@@ -18,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from graphc.backends.llvm import memory
-from graphc.backends.llvm.loops import add, loop, loop_if_any, mul, offset, size_value
+from graphc.backends.llvm.loops import add, loop, loop_if_any, mul, number_of, offset, size_value
 from graphc.backends.llvm.scalars import LlvmScalars
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import (
@@ -46,7 +49,15 @@ from graphc.ir.types import DType
 from graphc.ops.convolution import ConvShape
 
 NEAR_BYTES = 20480
-"""Of an image and of the places that are read or written with it, at a time."""
+"""Of what one tile after the other reads again: most of a first-level cache."""
+
+FAR_BYTES = 131072
+"""Of an image and its places that are worked on together: a part of a second-level cache."""
+
+FAR_ROW = 256
+"""Bytes between rows from which on a panel of them is copied."""
+
+LINE_BYTES = 64
 
 ONE_TURN = Turns(1, 0, 0)
 
@@ -61,6 +72,7 @@ class Convolution:
     extents, sizes, strides   of images, windows and steps: columns, then rows of pixels
     channels, outputs         of images and of the result
     low, high                 zeros around an image; they count in `extents`
+    block                     columns of the weights in one block, 0 for rows of all columns
     """
 
     role: Role
@@ -74,6 +86,7 @@ class Convolution:
     dtype: DType
     low: tuple[int, int] = (0, 0)
     high: tuple[int, int] = (0, 0)
+    block: int = 0
 
     @staticmethod
     def of(role: Role, shape: ConvShape, dtype: DType) -> Convolution:
@@ -97,6 +110,7 @@ class Convolution:
             dtype,
             (left, above),
             (right, below),
+            shape.block,
         )
 
     def symbols(self) -> tuple[str, ...]:
@@ -155,6 +169,32 @@ def emit_convolution(module: Module, target: Target, what: Convolution) -> str:
     return module.add_internal("conv", ", ".join(parameters), code)
 
 
+@dataclass(frozen=True, slots=True)
+class _Weights:
+    """Where a column of the weights begins: `width` columns of `rows` rows lie together."""
+
+    width: int
+    rows: int
+
+    def start(self, column: int) -> int:
+        block, rest = divmod(column, self.width)
+        return block * self.rows * self.width + rest
+
+    def at(self, code: Code, column: Val) -> Val:
+        """Of a column known at run time."""
+        known = number_of(column)
+        if known is not None:
+            return index(self.start(known))
+        block = code.value(I64, f"udiv i64 {column.ref}, {self.width}")
+        rest = code.value(I64, f"urem i64 {column.ref}, {self.width}")
+        return add(code, mul(code, block, index(self.rows * self.width)), rest)
+
+    def starts(self, panel: Panel) -> tuple[int, ...]:
+        """Where the vectors of a panel begin, from its first column on."""
+        first = self.start(panel.start)
+        return tuple(self.start(panel.start + at) - first for at, _ in panel.vectors)
+
+
 class _Emitter:
     """Writes the loops around the tiles."""
 
@@ -164,6 +204,10 @@ class _Emitter:
         self.what = what
         self.element = element_of(what.dtype)
         self.lanes = target.lanes(what.dtype)
+        self.stack: list[Val] = []
+        if what.role == "weights" and what.outputs * what.dtype.itemsize >= FAR_ROW:
+            room = max(NEAR_BYTES // what.dtype.itemsize, 2 * self.lanes * what.places[1])
+            self.stack = [memory.stack_array(code, self.element, room, LINE_BYTES)]
 
     def emit(self) -> None:
         """All images, one after the other."""
@@ -222,68 +266,68 @@ class _Emitter:
 
     def _result(self, x: Val, y: Val) -> None:
         what = self.what
-        outer = Turns(what.sizes[0], what.column, what.run * what.outputs)
-        inner = Turns(what.run, 1, what.outputs)
+        weights = _Weights(what.block or what.outputs, what.sizes[0] * what.run)
+        outer = Turns(what.sizes[0], what.column, what.run * weights.width)
+        inner = Turns(what.run, 1, weights.width)
 
         def block(first: Val, width: int) -> None:
-            for panel in panels(what.outputs, self.lanes, apart=False):
+            def columns(panel: Panel, start: Val) -> None:
+                source = self._from(Val("%b", PTR), weights.at(self.code, start))
 
-                def tile(p: Val, q: Val, rows: Sequence[Place], panel: Panel = panel) -> None:
-                    places = [what.place(*row) for row in rows]
+                def tile(p: Val, q: Val, rows: Sequence[Place]) -> None:
                     shape = WindowTile(
                         what.dtype,
                         tuple(what.window(*row) for row in rows),
-                        tuple(places),
+                        tuple(what.place(*row) for row in rows),
                         panel.vectors,
+                        weights.starts(panel),
                         outer,
                         inner,
                         adds=False,
                     )
-                    start = index(panel.start)
-                    self._tile(
-                        shape,
-                        self._from(x, self._window(p, q)),
-                        self._at("%b", start),
-                        self._from(y, add(self.code, self._place(p, q), start)),
-                    )
+                    goal = self._from(y, add(self.code, self._place(p, q), start))
+                    self._tile(shape, self._from(x, self._window(p, q)), source, goal)
 
                 self._grid(first, width, len(panel.vectors), tile)
 
-        self._blocks(block)
+            self._panels(panels(what.outputs, self.lanes, apart=False), columns)
+
+        self._blocks(self._column_bytes(), FAR_BYTES, block)
 
     def _image(self, y: Val, x: Val) -> None:
         what = self.what
         self._clear(x, what.image)
-        inner = Turns(what.outputs, 1, what.run)
+        weights = _Weights(what.block or what.run, what.outputs)
+        inner = Turns(what.outputs, 1, weights.width)
 
         def block(first: Val, width: int) -> None:
             with loop(self.code, index(0), index(what.sizes[0]), 1) as turn:
-                weights = mul(self.code, turn.index, index(what.outputs * what.run))
-                column = mul(self.code, turn.index, index(what.column))
-                for panel in panels(what.run, self.lanes, apart=True):
+                across = mul(self.code, turn.index, index(what.column))
+                there = self._at("%b", mul(self.code, turn.index, index(what.outputs * what.run)))
 
-                    def tile(p: Val, q: Val, rows: Sequence[Place], panel: Panel = panel) -> None:
+                def columns(panel: Panel, start: Val) -> None:
+                    source = self._from(there, weights.at(self.code, start))
+                    goal = self._from(x, add(self.code, across, start))
+
+                    def tile(p: Val, q: Val, rows: Sequence[Place]) -> None:
                         shape = WindowTile(
                             what.dtype,
                             tuple(what.place(*row) for row in rows),
                             tuple(what.window(*row) for row in rows),
                             panel.vectors,
+                            weights.starts(panel),
                             ONE_TURN,
                             inner,
                             adds=True,
                         )
-                        start = index(panel.start)
-                        goal = add(self.code, column, add(self.code, self._window(p, q), start))
-                        self._tile(
-                            shape,
-                            self._from(y, self._place(p, q)),
-                            self._at("%b", add(self.code, weights, start)),
-                            self._from(x, goal),
-                        )
+                        place, window = self._place(p, q), self._window(p, q)
+                        self._tile(shape, self._from(y, place), source, self._from(goal, window))
 
                     self._grid(first, width, len(panel.vectors), tile)
 
-        self._blocks(block)
+                self._panels(panels(what.run, self.lanes, apart=True), columns)
+
+        self._blocks(self._column_bytes(), FAR_BYTES, block)
 
     def _weights(self, x: Val, y: Val) -> None:
         what = self.what
@@ -291,43 +335,83 @@ class _Emitter:
         def block(first: Val, width: int) -> None:
             here = self._from(x, self._window(first, index(0)))
             there = self._from(y, self._place(first, index(0)))
-            outer = Turns(width, what.strides[0] * what.column, what.place_column)
-            inner = Turns(what.places[1], what.strides[1] * what.channels, what.outputs)
-            for panel in panels(what.outputs, self.lanes, apart=True):
 
-                def tile(column: Val, j: Val, rows: Sequence[Place], panel: Panel = panel) -> None:
+            def columns(panel: Panel, start: Val) -> None:
+                source, row = self._near_panel(panel, self._from(there, start), width)
+                outer = Turns(width, what.strides[0] * what.column, what.places[1] * row)
+                inner = Turns(what.places[1], what.strides[1] * what.channels, row)
+
+                def tile(column: Val, j: Val, rows: Sequence[Place]) -> None:
                     shape = WindowTile(
                         what.dtype,
                         tuple(i * what.column + k for i, k in rows),
                         tuple((i * what.run + k) * what.outputs for i, k in rows),
                         panel.vectors,
+                        tuple(at for at, _ in panel.vectors),
                         outer,
                         inner,
                         adds=True,
                     )
-                    start = index(panel.start)
-                    source = add(self.code, mul(self.code, column, index(what.column)), j)
-                    row = add(self.code, mul(self.code, column, index(what.run)), j)
-                    goal = add(self.code, mul(self.code, row, index(what.outputs)), start)
-                    self._tile(
-                        shape,
-                        self._from(here, source),
-                        self._from(there, start),
-                        self._at("%c", goal),
-                    )
+                    element = add(self.code, mul(self.code, column, index(what.column)), j)
+                    weight = add(self.code, mul(self.code, column, index(what.run)), j)
+                    goal = add(self.code, mul(self.code, weight, index(what.outputs)), start)
+                    self._tile(shape, self._from(here, element), source, self._at("%c", goal))
 
                 self._elements(len(panel.vectors), tile)
 
-        self._blocks(block)
+            self._panels(panels(what.outputs, self.lanes, apart=True), columns)
+
+        self._blocks(self._panel_bytes(), NEAR_BYTES, block)
+
+    def _near_panel(self, panel: Panel, source: Val, width: int) -> tuple[Val, int]:
+        """A panel of the places of a block, and how far its rows are apart: a copy where the
+        places' own rows are far apart, which would share few sets of a cache.
+        """
+        what, lanes = self.what, 2 * self.lanes
+        if not self.stack or panel.vectors != ((0, self.lanes), (self.lanes, self.lanes)):
+            return source, what.outputs
+        s = LlvmScalars(self.code, has_fma=self.target.has_fma)
+        (goal,) = self.stack
+        with loop_if_any(self.code, index(0), index(width * what.places[1]), 1, []) as place:
+            assert place is not None
+            row = self._from(source, mul(self.code, place.index, index(what.outputs)))
+            copy = self._from(goal, mul(self.code, place.index, index(lanes)))
+            for at, n in panel.vectors:
+                value = memory.load(s, row, index(at), what.dtype, n)
+                memory.store(s, value, copy, index(at))
+        return goal, lanes
 
     # --- loops
 
-    def _blocks(self, block: Callable[[Val, int], None]) -> None:
-        """Calls `block(first column, how many)` so that all columns of places are covered."""
+    def _blocks(self, column: int, near: int, block: Callable[[Val, int], None]) -> None:
+        """Calls `block(first column, how many)` so that all columns of places are covered.
+
+        As many of `column` bytes together as lie in `near` bytes.
+        """
         what = self.what
-        column = what.strides[0] * what.column + what.place_column
-        most = max(1, min(what.places[0], NEAR_BYTES // (column * what.dtype.itemsize)))
+        most = max(1, min(what.places[0], near // column))
         self._pieces(what.places[0], balanced(what.places[0], most), block)
+
+    def _column_bytes(self) -> int:
+        """What a column of places reads and writes."""
+        what = self.what
+        return (what.strides[0] * what.column + what.place_column) * what.dtype.itemsize
+
+    def _panel_bytes(self) -> int:
+        """What a tile reads of a column of places: a panel of them, and a line of each window."""
+        what = self.what
+        of_image = min(what.column * what.dtype.itemsize, what.places[1] * LINE_BYTES)
+        panel = min(2 * self.lanes, what.outputs) * what.dtype.itemsize
+        return of_image + what.places[1] * panel
+
+    def _panels(self, made: Sequence[Panel], body: Callable[[Panel, Val], None]) -> None:
+        """Calls `body(panel, its first column)` for all panels."""
+        for panel in made:
+            if panel.count == 1:
+                body(panel, index(panel.start))
+                continue
+            with loop(self.code, index(0), index(panel.count * panel.step), panel.step) as state:
+                body(panel, state.index)
 
     def _grid(
         self,

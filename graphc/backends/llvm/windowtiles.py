@@ -32,10 +32,15 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Neighbouring columns that a tile computes together, as vectors; they may overlap."""
+    """Neighbouring columns that a tile computes together, as vectors; they may overlap.
+
+    count, step   how many such panels there are, and how far one is from the next
+    """
 
     start: int
     vectors: tuple[Span, ...]
+    count: int = 1
+    step: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +57,15 @@ class WindowTile:
     """C[row] = Σ over outer and inner turns of A[row] · B, or C[row] += it.
 
     a_rows, c_rows   where each row lies, from the pointers that a call passes
-    vectors          of a row of B and of C
+    vectors          of a row of C
+    b_starts         where each of them begins in a row of B
     """
 
     dtype: DType
     a_rows: tuple[int, ...]
     c_rows: tuple[int, ...]
     vectors: tuple[Span, ...]
+    b_starts: tuple[int, ...]
     outer: Turns
     inner: Turns
     adds: bool
@@ -111,7 +118,10 @@ def _multiply(
 ) -> None:
     """Adds the products of one turn of the inner loop to `totals`."""
     row = turn * tile.inner.b
-    values = [memory.load(s, b, index(row + at), tile.dtype, n) for at, n in tile.vectors]
+    values = [
+        memory.load(s, b, index(row + at), tile.dtype, lanes)
+        for at, (_, lanes) in zip(tile.b_starts, tile.vectors, strict=True)
+    ]
     for r, distance in enumerate(tile.a_rows):
         factor = memory.load(s, a, index(distance + turn * tile.inner.a), tile.dtype, 1)
         for v, value in enumerate(values):
@@ -143,9 +153,9 @@ def panels(columns: int, lanes: int, *, apart: bool) -> list[Panel]:
     Unless they have to lie `apart`, the last vector is moved left to end with the columns.
     """
     width = 2 * lanes
-    made = [
-        Panel(start, ((0, lanes), (lanes, lanes))) for start in range(0, columns + 1 - width, width)
-    ]
+    made: list[Panel] = []
+    if columns >= width:
+        made.append(Panel(0, ((0, lanes), (lanes, lanes)), columns // width, width))
     rest = columns % width
     if not rest:
         return made

@@ -355,6 +355,8 @@ class _FunctionText:
         }[role]
         out, *room = self._targets(op)
         names = [*map(self._name_of, op.operands), out]
+        if shape.block:
+            names[1] += _without_blocks(role, sizes, channels, features, shape.block)
         arrays = [f"{name}.reshape({text})" for name, text in zip(names, dims, strict=True)]
         arguments = [*arrays, *map(str, (*missing, *shape.strides))]
         if room:
@@ -446,6 +448,18 @@ class _FunctionText:
             return self._result_names[at.index], _tensor(self._function.returned[at.index])
         argument = self._function.arguments[at.index]
         return self._name_of(argument), _tensor(argument)
+
+
+def _without_blocks(
+    role: Role, sizes: Sequence[int], channels: int, features: int, block: int
+) -> str:
+    """What makes weights of whole rows out of those in blocks."""
+    if role == "result":
+        rows = sizes[0] * sizes[1] * channels
+        return f".reshape({features // block}, {rows}, {block}).transpose(1, 0, 2)"
+    blocks = channels // block
+    dims = f"{sizes[0]}, {sizes[1]}, {blocks}, {features}, {block}"
+    return f".reshape({dims}).transpose(0, 3, 1, 2, 4)"
 
 
 def _align(size: int) -> int:

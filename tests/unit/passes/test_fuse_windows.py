@@ -31,6 +31,7 @@ def random_text(rng: np.random.Generator) -> str:
     """The three products of a convolution of random extents, over one or two axes."""
     walked = int(rng.integers(1, 3))
     sizes = [int(n) for n in rng.integers(1, 4, walked)]
+    sizes[0] += max(sizes) == 1  # windows of one element are no windows
     strides = [int(n) for n in rng.integers(1, 4, walked)]
     low, high = ([int(n) for n in rng.integers(0, 3, walked)] for _ in range(2))
     if rng.random() < 0.4:
@@ -104,6 +105,30 @@ def test_convolutions_are_the_products_that_they_replace(seed: int) -> None:
             np.testing.assert_allclose(found[name], value, rtol=1e-12, atol=1e-12, err_msg=name)
 
 
+def test_weights_in_blocks_are_the_same_weights() -> None:
+    text = """
+dim N <= 4
+func @f(%x: tensor<Nx5x4x16xf64> input, %k: tensor<24x16x3x2xf64> parameter)
+    -> (y: tensor<Nx3x3x24xf64>, dx: tensor<Nx5x4x16xf64>) {
+  %p = windows %x {axis = 1, sizes = [3, 2], strides = [1, 1]} : tensor<Nx3x3x3x2x16xf64>
+  %o = transpose %k {permutation = [0, 2, 3, 1]} : tensor<24x3x2x16xf64>
+  %y = matmul %p, %o {transpose_b = true, contract = 3} : tensor<Nx3x3x24xf64>
+  %q = matmul %y, %o : tensor<Nx3x3x3x2x16xf64>
+  %dx = overlap_add %q {axis = 1, extents = [5, 4], strides = [1, 1]} : tensor<Nx5x4x16xf64>
+  return %y, %dx
+}
+"""
+    module = parse(text)
+    fused = clone_module(module)
+    PassManager(pipeline("fuse-windows,dce"), verify=True).run(fused, default_context())
+    assert print_module(fused).count("block = 8") == 2
+    rng = np.random.default_rng(0)
+    given = {"x": rng.standard_normal((3, 5, 4, 16)), "k": rng.standard_normal((24, 16, 3, 2))}
+    expected = evaluate(module.functions[0], given, {"N": 3})
+    for name, value in evaluate(fused.functions[0], given, {"N": 3}).items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-12, atol=1e-12, err_msg=name)
+
+
 X, W = (TensorType(dims, DType.F32) for dims in ((Symbol("N", 4), 5, 6, 2), (2, 3, 2, 4)))
 
 
@@ -117,6 +142,15 @@ X, W = (TensorType(dims, DType.F32) for dims in ((Symbol("N", 4), 5, 6, 2), (2, 
         (CONV, (W, W), ConvParams(0, (1, 1)), "requires the parts of one convolution"),
         (CONV, (X, W.with_dtype(DType.F64)), ConvParams(1, (1, 1)), "of one element type"),
         (CONV, (W, X.with_dims((3, 1, 2, 4))), ConvParams(0, (1, 1)), "windows that fit into"),
+        (CONV, (X, W), ConvParams(1, (1, 1), (1, 0), (1,)), "low and high of at least 0 for 2"),
+        (CONV, (X, W), ConvParams(1, (1, 1), (-1, 0), (1, 0)), "low and high of at least 0 for 2"),
+        (CONV, (X, W), ConvParams(1, (1, 1), block=8), "requires weights in blocks of 8"),
+        (
+            CONV_IMAGE,
+            (X, W),
+            ConvImageParams(1, (5, 6), (1, 1), block=4),
+            "requires weights in blocks of 4",
+        ),
         (
             CONV_IMAGE,
             (X, W),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 
 import numpy as np
@@ -65,6 +66,9 @@ SHAPES = [
     ((5, 4, 9), (2, 3), (1, 1), 33),
     ((1, 40, 2), (1, 7), (1, 3), 5),
     ((40, 1, 2), (7, 1), (2, 1), 12),
+    ((6, 5, 32), (3, 2), (2, 1), 64),  # weights in blocks, rows of places far apart
+    ((5, 5, 16), (2, 1), (1, 1), 48),
+    ((5, 6, 17), (2, 2), (1, 1), 68),
     ((30, 30, 16), (3, 3), (1, 1), 20),  # more than one block of columns
 ]
 
@@ -86,7 +90,7 @@ def test_a_convolution_and_its_gradients(
 
 
 @pytest.mark.parametrize("at_end", [True, False], ids=["end", "start"])
-@pytest.mark.parametrize(("image", "sizes", "strides", "features"), SHAPES[1:10], ids=str)
+@pytest.mark.parametrize(("image", "sizes", "strides", "features"), SHAPES[1:13], ids=str)
 def test_nothing_is_touched_outside_the_arrays(
     image: tuple[int, int, int],
     sizes: tuple[int, int],
@@ -183,10 +187,11 @@ def test_panels_cover_all_columns_and_stay_inside(lanes: int, apart: bool) -> No
     for columns in range(1, 70):
         seen = [0] * columns
         for panel in panels(columns, lanes, apart=apart):
-            for start, width in panel.vectors:
-                assert panel.start + start + width <= columns
+            firsts = [panel.start + i * panel.step for i in range(panel.count)]
+            for first, (start, width) in itertools.product(firsts, panel.vectors):
+                assert first + start + width <= columns
                 for i in range(width):
-                    seen[panel.start + start + i] += 1
+                    seen[first + start + i] += 1
         assert min(seen) == 1
         assert not apart or max(seen) == 1
 
