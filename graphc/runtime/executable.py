@@ -121,7 +121,7 @@ class Executable:
         self._recompile = recompile
         self._carrying = carrying
         self._sequence_state: dict[str, Array] | None = None
-        self._threads = threading.local()
+        self._calls = threading.local()
         self._names = frozenset(name.lower() for name in signature.input_names)
         self._prepare_stores()
 
@@ -179,7 +179,7 @@ class Executable:
 
     def run(self, inputs: Mapping[str, object], settings: Settings) -> Results:
         """Run once with inputs by name and the numbers of this call (learning rate, …) by name."""
-        quick: QuickCall | None = getattr(self._threads, "quick", None)
+        quick: QuickCall | None = getattr(self._calls, "quick", None)
         if quick is not None and (results := quick(inputs, settings, self._plan)) is not None:
             return Results(results)
         return self._run_thoroughly(inputs, settings)
@@ -233,7 +233,7 @@ class Executable:
             if any(store[name] is not array for name, array in held.items()):
                 return
             stores.append((store, list(held)))
-        self._threads.quick = QuickCall(plan, list(inputs), arguments, stores)  # type: ignore[arg-type]
+        self._calls.quick = QuickCall(plan, list(inputs), arguments, stores)  # type: ignore[arg-type]
 
     @property
     def runs_minibatches(self) -> bool:
