@@ -53,6 +53,12 @@ def exported_symbols(name: str) -> tuple[str, ...]:
     return tuple(f"{name}_{part}" for part in ("run", "arena_bytes", "status", "info"))
 
 
+def thread_symbols(signature: Signature) -> tuple[str, ...]:
+    """The functions besides of an artifact that several threads can compute."""
+    parts = ("run_with", "pool_create", "pool_destroy") if signature.is_split else ()
+    return tuple(f"{signature.name}_{part}" for part in parts)
+
+
 def ports(signature: Signature) -> tuple[Port, ...]:
     """The pointers of NAME_run in their order: inputs, then the results with memory of their own.
 
@@ -108,14 +114,14 @@ def counts(signature: Signature) -> tuple[str, ...]:
     return tuple(d.name.lower() for d in signature.call_dims)
 
 
-def run_prototype(signature: Signature) -> str:
-    """The declaration of NAME_run, without the semicolon."""
+def run_prototype(signature: Signature, *, with_pool: bool = False) -> str:
+    """The declaration of NAME_run or NAME_run_with, without the semicolon."""
     parameters = [f"int64_t {count}" for count in counts(signature)]
     parameters += [
         f"{'const ' if p.is_input else ''}{p.ctype} *{p.identifier}" for p in ports(signature)
     ]
-    parameters.append("void *arena")
-    opening = f"int32_t {signature.name}_run("
+    parameters += ["void *arena", *(["void *pool"] if with_pool else [])]
+    opening = f"int32_t {signature.name}_run{'_with' if with_pool else ''}("
     line = opening + ", ".join(parameters) + ")"
     return line if len(line) <= 100 else opening + "\n    " + ",\n    ".join(parameters) + ")"
 
@@ -158,6 +164,7 @@ def header_text(signature: Signature, *, info: str) -> str:
         "/* What this file says, as JSON; not to be freed. */",
         f"const char *{name}_info(void);",
         "",
+        *_thread_lines(signature),
         "#ifdef __cplusplus",
         "}",
         "#endif",
@@ -192,12 +199,40 @@ def _documentation(signature: Signature, info: str) -> list[str]:
         "not aligned to 64 bytes, 4 an array is not aligned to its element type.",
         "",
         "The functions allocate nothing, write to outputs and arena only, and may be called from",
-        "several threads at once, each with an arena of its own.",
+        "several threads at once, each with an arena of its own."
+        + (" Those of a pool are the exception." if signature.is_split else ""),
         "",
         "Example:",
         *_example(signature),
         "",
         *_wrapped(f"Info: {comment_text(info)}", 96),
+    ]
+
+
+def _thread_lines(signature: Signature) -> list[str]:
+    if not signature.is_split:
+        return []
+    name = signature.name
+    return [
+        f"/* As {name}_run, computed by the threads of a pool and this one: the same bits for",
+        " * any number. Who finds the pool in use, or is in the child of a fork, computes alone,",
+        " * and so does a call with NULL. The pool may be another than one made here: whatever",
+        " * begins with a pointer to a function",
+        " *   void run(void *pool, void (*task)(void *context, int64_t index), void *context,",
+        " *            int64_t count)",
+        " * that calls task(context, i) once for every 0 <= i < count and returns when all",
+        " * have. */",
+        f"{run_prototype(signature, with_pool=True)};",
+        "",
+        "/* A pool of so many threads, the caller counted in; 0: one for each processor that",
+        " * the process may use. NULL for a number below 0 or above 1024, and where there is no",
+        " * memory; fewer threads where the system gives no more. They sleep between calls, and",
+        " * need those of the C library. */",
+        f"void *{name}_pool_create(int32_t threads);",
+        "",
+        "/* Ends the threads of a pool that no call is using; NULL is let be. */",
+        f"void {name}_pool_destroy(void *pool);",
+        "",
     ]
 
 

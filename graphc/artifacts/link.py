@@ -173,7 +173,7 @@ def _link(
     maps = [f"-ffile-prefix-map={p}=." for p in sorted({str(s.parent) for s in sources})]
     command = [
         *[compiler.path, *compiler.extra, *_COMPILED, *maps, *flags],
-        *[*_HARDENED, *_REPRODUCIBLE, "-o", "linked"],
+        *[*_HARDENED, *_REPRODUCIBLE, "-pthread", "-o", "linked"],
         *[str(s) for s in sources],
     ]
     _run(command, folder)

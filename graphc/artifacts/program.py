@@ -19,6 +19,7 @@ from graphc.artifacts.header import (
     header_text,
     ports,
     string_literal,
+    thread_symbols,
 )
 from graphc.artifacts.link import Compiler, build_folder, link_program, require_compiler
 from graphc.runtime.signature import Signature
@@ -85,12 +86,13 @@ def table_text(signature: Signature, *, info: str) -> str:
     outputs = [p for p in found if not p.is_input]
     run, arena_bytes, status, info_symbol = exported_symbols(signature.name)
     isa = str(record.get("isa", "unknown"))
+    run_with, *pool = thread_symbols(signature) or ("", "NULL", "NULL")
     return "\n".join(
         [
             '#include "program.h"',
             f'#include "{_HEADER_FILE}"',
             "",
-            _call_text(run, inputs, outputs),
+            _call_text(run_with or run, inputs, outputs, has_pool=bool(run_with)),
             _processor_text(isa),
             _ports_text("inputs", inputs),
             _ports_text("outputs", outputs),
@@ -101,6 +103,7 @@ def table_text(signature: Signature, *, info: str) -> str:
             f"    {string_literal(str(record.get('hash', 'unknown')))},",
             f"    {_bound(signature)}, {len(inputs)}, {len(outputs)}, inputs, outputs,",
             f"    call, {arena_bytes}, {status}, {info_symbol}, processor_fits,",
+            f"    {', '.join(pool)},",
             "};",
             "",
         ]
@@ -159,15 +162,17 @@ def _ports_text(table: str, found: Sequence[Port]) -> str:
     return "\n".join([*lines, "};", ""])
 
 
-def _call_text(run: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> str:
+def _call_text(run: str, inputs: Sequence[Port], outputs: Sequence[Port], *, has_pool: bool) -> str:
     arguments = ["n"]
     arguments += [f"(const {p.ctype} *)in[{i}]" for i, p in enumerate(inputs)]
     arguments += [f"({p.ctype} *)out[{i}]" for i, p in enumerate(outputs)]
-    arguments.append("arena")
+    arguments += ["arena", "pool"] if has_pool else ["arena"]
     return "\n".join(
         [
-            "static int32_t call(int64_t n, void *const *in, void *const *out, void *arena) {",
+            "static int32_t call(int64_t n, void *const *in, void *const *out, void *arena,",
+            "                    void *pool) {",
             "  (void)in;",
+            "  (void)pool;",
             f"  return {run}({', '.join(arguments)});",
             "}",
             "",

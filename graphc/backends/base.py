@@ -141,6 +141,7 @@ class Backend:
     compile  function -> callable
     emit     kind ("py", "ll", "asm", "obj") -> (function, signature, request) -> content
     isa      request.target -> the instruction set level written into `info`
+    has_threads  request.target -> whether what is emitted can compute with several threads
     code     the halves of `compile`, for a backend whose code is worth keeping
     profile  for a backend that can take the time of each operation
     """
@@ -153,5 +154,6 @@ class Backend:
         default_factory=dict
     )
     isa: Callable[[str], str] = lambda target: "none"
+    has_threads: Callable[[str], bool] = lambda target: False
     code: KeptCode | None = None
     profile: Profiling | None = None

@@ -22,6 +22,7 @@ from graphc.cli.options import (
     macros_option,
     no_cache_option,
     precision_option,
+    threads_option,
 )
 from graphc.cli.terminal import Terminal, common_options
 from graphc.cli.timing import report_phases, timing_options
@@ -46,6 +47,7 @@ Example:
 )
 @backend_option(list(BACKENDS), DEFAULT_BACKEND)
 @precision_option
+@threads_option
 @define_option
 @macros_option
 @no_cache_option
@@ -65,6 +67,7 @@ def command(
     nodes: str | None,
     backend: str,
     precision: str,
+    threads: int | None,
     defines: Sequence[tuple[str, object]],
     macros: Sequence[Path],
     no_cache: bool,
@@ -77,7 +80,10 @@ def command(
     One line for each node on stdout: its name and its average.
     """
     options = CompileOptions(
-        backend=backend, precision=parse_precision(precision), cache=cache_for(no_cache)
+        backend=backend,
+        precision=parse_precision(precision),
+        cache=cache_for(no_cache),
+        threads=threads,
     )
     with options.phases.measure("read the network"):
         network = open_network(model, terminal, defines=defines, macros=macros)

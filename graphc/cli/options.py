@@ -18,6 +18,7 @@ import click
 from graphc.driver.options import DEFAULT_TIME, MOST_COLUMNS
 from graphc.ir.core import CONTRACTION_MODES
 from graphc.passes.loop_gradient import RECOMPUTE
+from graphc.runtime.threads import MAX_THREADS, VARIABLE
 
 if TYPE_CHECKING:
     from graphc.driver.cache import Cache
@@ -164,6 +165,15 @@ def backend_option(names: Sequence[str], default: str) -> Callable[[F], F]:
     )
 
 
+threads_option = click.option(
+    "--threads",
+    type=click.IntRange(1, MAX_THREADS),
+    envvar=VARIABLE,
+    show_envvar=True,
+    metavar="N",
+    help="Threads that native code computes with; results do not depend on it. "
+    "[default: one for each core]",
+)
 data_options = stack(
     click.option(
         "--data",

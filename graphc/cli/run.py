@@ -22,6 +22,7 @@ from graphc.cli.options import (
     no_cache_option,
     precision_option,
     refuse_overwriting,
+    threads_option,
 )
 from graphc.cli.profiling import profile_for, profile_options, report_profile
 from graphc.cli.terminal import Terminal, common_options
@@ -77,6 +78,7 @@ time takes the samples of a file as the steps of one sequence.
 @backend_option(list(BACKENDS), DEFAULT_BACKEND)
 @precision_option
 @contraction_option
+@threads_option
 @define_option
 @macros_option
 @no_cache_option
@@ -95,6 +97,7 @@ def command(
     backend: str,
     precision: str,
     contraction: ContractionMode,
+    threads: int | None,
     defines: Sequence[tuple[str, object]],
     macros: Sequence[Path],
     no_cache: bool,
@@ -115,6 +118,7 @@ def command(
         cache=cache_for(no_cache),
         contraction=contraction,
         profile=profile,
+        threads=threads,
     )
     with options.phases.measure("read the network"):
         network = open_network(model, terminal, defines=defines, macros=macros)

@@ -28,6 +28,7 @@ from graphc.cli.options import (
     macros_option,
     no_cache_option,
     precision_option,
+    threads_option,
 )
 from graphc.cli.profiling import profile_for, profile_options, report_profile
 from graphc.cli.report import TrainingReport
@@ -159,6 +160,7 @@ def model_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
 @backend_option(list(BACKENDS), DEFAULT_BACKEND)
 @precision_option
 @contraction_option
+@threads_option
 @define_option
 @macros_option
 @no_cache_option
@@ -194,6 +196,7 @@ def command(
     backend: str,
     precision: str,
     contraction: ContractionMode,
+    threads: int | None,
     defines: Sequence[tuple[str, object]],
     macros: Sequence[Path],
     no_cache: bool,
@@ -237,6 +240,7 @@ def command(
         cache=cache_for(no_cache),
         contraction=contraction,
         profile=profile,
+        threads=threads,
     )
     require_writable(output)
     with options.phases.measure("read the network"):

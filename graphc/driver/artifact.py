@@ -15,7 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
-from graphc.artifacts.header import artifact_name, check_name, exported_symbols, header_text
+from graphc.artifacts.header import (
+    artifact_name,
+    check_name,
+    exported_symbols,
+    header_text,
+    thread_symbols,
+)
 from graphc.artifacts.link import Compiler, build_folder, link_shared, require_compiler
 from graphc.artifacts.program import build_program
 from graphc.backends import BACKENDS
@@ -188,7 +194,7 @@ class Prepared:
         object_file.write_bytes(content)
         made = place / out.name
         if kind == "so":
-            exports = exported_symbols(self.signature.name)
+            exports = exported_symbols(self.signature.name) + thread_symbols(self.signature)
             link_shared([object_file], made, exports=exports, compiler=compiler)
         else:
             info = self.request.info
@@ -218,7 +224,8 @@ def prepare_emission(
     lowered = lower(model, evaluation_passes(model, request.outputs, (), options), options)
     _require_dense(model, lowered.signature)
     name = request.name or artifact_name(request.out)
-    signature = replace(lowered.signature, name=name)
+    is_split = lowered.signature.is_split and BACKENDS[backend]().has_threads(request.target)
+    signature = replace(lowered.signature, name=name, is_split=is_split)
     parameters = embedded_parameters(signature, model.values)
     isa = BACKENDS[backend]().isa(request.target)
     info = info_json(

@@ -10,7 +10,7 @@ typedef struct {
   Options options;
   Reader **readers;
   void **inputs, **outputs; /* one block of each */
-  void *arena;
+  void *arena, *pool;
   Writer **writers;
   int writer_count;
   int64_t *labels; /* the right classes of a block */
@@ -108,6 +108,9 @@ static void start(Run *run, LabelSet *labels) {
   run->seconds = gcp_allocate(options->repeat, (int64_t)sizeof(double));
   run->labels = gcp_allocate(options->block, (int64_t)sizeof(int64_t));
   run->arena = gcp_allocate_aligned(arena, 1);
+  if (gcp_model.pool_create != NULL && options->threads != 1) {
+    run->pool = gcp_model.pool_create((int32_t)options->threads); /* without one: alone */
+  }
   labels->classes = gcp_model.outputs[0].columns;
   if (options->labels_file != NULL) {
     gcp_load_labels(options->labels_file, labels);
@@ -154,7 +157,7 @@ static void compute(Run *run, int64_t samples) {
   int64_t pass;
   for (pass = 0; pass < run->options.repeat; pass++) {
     double begin = now();
-    int32_t code = gcp_model.call(samples, run->inputs, run->outputs, run->arena);
+    int32_t code = gcp_model.call(samples, run->inputs, run->outputs, run->arena, run->pool);
     run->seconds[pass] += now() - begin;
     if (code != 0) {
       gcp_die(GCP_INTERNAL, "the computation failed with status %d: %s", (int)code,
@@ -247,6 +250,9 @@ int main(int count, char **arguments) {
   }
   start(&run, &labels);
   run_all(&run);
+  if (gcp_model.pool_destroy != NULL) {
+    gcp_model.pool_destroy(run.pool);
+  }
   gcp_finish_writers(run.writers, run.writer_count);
   report(&run);
   return 0;

@@ -201,6 +201,8 @@ static int option_with_value(Options *options, Arguments *arguments) {
     options->labels_file = value;
   } else if ((value = value_of(arguments, "--repeat")) != NULL) {
     options->repeat = whole_number("--repeat", value, NULL, 1, 1000000);
+  } else if ((value = value_of(arguments, "--threads")) != NULL) {
+    options->threads = whole_number("--threads", value, NULL, 1, 1024);
   } else if ((value = value_of(arguments, "--block")) != NULL) {
     options->block = whole_number("--block", value, NULL, 1, gcp_model.bound);
   } else {
@@ -278,7 +280,7 @@ static void check_labels(const Options *options) {
 
 void gcp_parse_options(int count, char **items, Options *options) {
   Arguments arguments;
-  const char *file = NULL;
+  const char *file = NULL, *threads = getenv("GRAPHC_NUM_THREADS");
   int i, names_only = 0;
   memset(options, 0, sizeof *options);
   options->input_files = gcp_allocate(gcp_model.input_count, (int64_t)sizeof(char *));
@@ -290,6 +292,9 @@ void gcp_parse_options(int count, char **items, Options *options) {
   options->label_column = -1;
   options->repeat = 1;
   options->block = gcp_model.bound;
+  if (threads != NULL && *threads != 0) {
+    options->threads = whole_number("GRAPHC_NUM_THREADS", threads, NULL, 1, 1024);
+  }
   arguments.count = count;
   arguments.items = items;
   for (arguments.next = 1; arguments.next < count; arguments.next++) {

@@ -35,11 +35,13 @@ typedef struct {
   int64_t bound; /* most samples of one call */
   int input_count, output_count;
   const Port *inputs, *outputs;
-  int32_t (*call)(int64_t n, void *const *inputs, void *const *outputs, void *arena);
+  int32_t (*call)(int64_t n, void *const *inputs, void *const *outputs, void *arena, void *pool);
   int64_t (*arena_bytes)(void);
   const char *(*status)(int32_t code);
   const char *(*info)(void);
   int (*processor_fits)(void);
+  void *(*pool_create)(int32_t threads); /* NULL: one thread computes all */
+  void (*pool_destroy)(void *pool);
 } Model;
 
 extern const Model gcp_model;
@@ -69,6 +71,7 @@ typedef struct {
   Format format;
   int raw, argmax, quiet, time;
   int64_t repeat, block;
+  int64_t threads; /* 0: one for each processor */
   int64_t label_column; /* -1: no labels */
   const char *labels_file;
 } Options;

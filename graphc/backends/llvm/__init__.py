@@ -18,6 +18,7 @@ from graphc.backends.base import (
     Recorder,
 )
 from graphc.backends.llvm.artifact import emit_artifact
+from graphc.backends.llvm.pool import has_pool
 from graphc.backends.llvm.target import Target, host_target, target_named
 from graphc.ir.core import Function
 from graphc.runtime.signature import Signature
@@ -96,6 +97,10 @@ def _isa(target: str) -> str:
     return target_named(target).isa
 
 
+def _has_threads(target: str) -> bool:
+    return has_pool(target_named(target))
+
+
 BACKEND = Backend(
     name="llvm",
     summary="native code through LLVM: calls from Python, objects, assembly",
@@ -103,6 +108,7 @@ BACKEND = Backend(
     compile=_compile,
     emit={"ll": _emit_ll, "asm": _emit_asm, "obj": _emit_obj},
     isa=_isa,
+    has_threads=_has_threads,
     code=KeptCode(_make, _load, _versions),
     profile=Profiling(_profiled, _peak),
 )

@@ -7,6 +7,12 @@
 
 Of sequences `int64_t t, int64_t s` stand in place of n. The parameters are embedded. Nothing else
 is visible, no memory is allocated, nothing global is written, no library is called.
+
+Where work is split there are besides, and these do need a C library and its threads:
+
+    int32_t NAME_run_with(…as NAME_run…, void *pool)
+    void *NAME_pool_create(int32_t threads)
+    void NAME_pool_destroy(void *pool)
 """
 
 from __future__ import annotations
@@ -19,6 +25,7 @@ from graphc.backends.base import EmitRequest
 from graphc.backends.llvm.emit import ENTRY, add_entry
 from graphc.backends.llvm.loops import mul, offset
 from graphc.backends.llvm.memory import stack_array
+from graphc.backends.llvm.pool import pool_text
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import I1, I64, PTR, Code, Module, Val, index
 from graphc.ir.core import Function
@@ -47,7 +54,11 @@ def emit_artifact(
     _add_arena_bytes(module, signature, request.name)
     _add_status(module, request.name)
     _add_info(module, request)
-    return module.text()
+    if not signature.is_split:
+        return module.text()
+    return module.text() + pool_text(
+        target, f"{request.name}_pool_create", f"{request.name}_pool_destroy"
+    )
 
 
 def _check(signature: Signature) -> None:
@@ -88,12 +99,18 @@ def _add_run(module: Module, signature: Signature, request: EmitRequest) -> None
         for factor in factors:
             size = mul(code, size, factor)
         code.do(f"store {size}, ptr {offset(code, dims, 'i64', index(i)).ref}, align 8")
-    status = code.value(I64, f"call i32 @{ENTRY}({buffers}, {dims}, {arena}, ptr null)")
+    status = code.value(I64, f"call i32 @{ENTRY}({buffers}, {dims}, {arena}, ptr %pool)")
     code.do(f"ret i32 {status.ref}")
     # A function of no dims takes a number of samples too, and does not look at it.
     sizes = [*map(str, counts.values())] or ["i64 %n0"]
-    parameters = [*sizes, *map(str, pointers), *map(str, results), str(arena)]
-    module.add_function(f"define i32 @{request.name}_run({', '.join(parameters)}) nounwind", code)
+    parameters = ", ".join([*sizes, *map(str, pointers), *map(str, results), str(arena)])
+    linkage = "" if signature.is_split else "internal "
+    header = f"define {linkage}i32 @{request.name}_run_with({parameters}, ptr %pool) nounwind"
+    module.add_function(header, code)
+    alone = Code(module)
+    call = f"call i32 @{request.name}_run_with({parameters}, ptr null)"
+    alone.do(f"ret i32 {alone.value(I64, call).ref}")
+    module.add_function(f"define i32 @{request.name}_run({parameters}) nounwind", alone)
 
 
 def _check_call(

@@ -1,6 +1,7 @@
 """A pool of threads that compute the parts of one operation, as LLVM text.
 
-    ptr  pool_create(i32 threads)      null where there is no memory or `threads` is below 1
+    ptr  pool_create(i32 threads)      0: one for each processor that the process may use; null
+                                       where there is no memory, or for a wrong number
     void pool_destroy(ptr pool)        no call may be using it; null is let be
     void run(ptr pool, ptr task, ptr context, i64 count)
 
@@ -369,8 +370,16 @@ entry:
   %all.signals = alloca [16 x i64], align 16
   %old.signals = alloca [16 x i64], align 16
   %attributes = alloca [32 x i64], align 16
-  %low = icmp slt i32 %threads, 1
-  %high = icmp sgt i32 %threads, <max>
+  %cores = call i64 @graphc.pool.cores()
+  %given = sext i32 %threads to i64
+  %is.known = icmp sgt i64 %cores, 1
+  %known = select i1 %is.known, i64 %cores, i64 1
+  %is.many = icmp sgt i64 %known, <max>
+  %usual = select i1 %is.many, i64 <max>, i64 %known
+  %is.zero = icmp eq i64 %given, 0
+  %wanted = select i1 %is.zero, i64 %usual, i64 %given
+  %low = icmp slt i64 %wanted, 1
+  %high = icmp sgt i64 %wanted, <max>
   %bad = or i1 %low, %high
   br i1 %bad, label %none, label %map
 none:
@@ -388,9 +397,9 @@ fill:
   %pid.at = getelementptr i8, ptr %pool, i64 <PID>
   store i32 %pid, ptr %pid.at, align 4
   store ptr @graphc.pool.run, ptr %pool, align 8
-  %cores = call i64 @graphc.pool.cores()
-  %wanted = sext i32 %threads to i64
-  %enough = icmp sge i64 %cores, %wanted
+  %more.cores = icmp sge i64 %cores, %wanted
+  %unknown = icmp eq i64 %cores, 0
+  %enough = or i1 %more.cores, %unknown
   %spins = select i1 %enough, i32 <spins>, i32 0
   %spins.at = getelementptr i8, ptr %pool, i64 <SPINS>
   store i32 %spins, ptr %spins.at, align 4
@@ -409,7 +418,8 @@ block:
   %made = call i32 @pthread_attr_init(ptr %attributes)
   %sized = call i32 @pthread_attr_setstacksize(ptr %attributes, i64 <stack>)
   %threads.at = getelementptr i8, ptr %pool, i64 <THREADS>
-  store i32 %threads, ptr %threads.at, align 4
+  %wanted.32 = trunc i64 %wanted to i32
+  store i32 %wanted.32, ptr %threads.at, align 4
   br label %next
 next:
   %i = phi i64 [ 1, %block ], [ %i.next, %start ]
@@ -440,7 +450,7 @@ ready:
   ret ptr %pool
 }
 
-; How many processors this process may use; a great number where that cannot be told.
+; How many processors this process may use; 0 where that cannot be told.
 define internal i64 @graphc.pool.cores() nounwind {
 entry:
   %mask = alloca [128 x i64], align 16
@@ -457,7 +467,7 @@ ask:
   %fine = icmp eq i32 %error, 0
   br i1 %fine, label %count, label %unknown
 unknown:
-  ret i64 <max>
+  ret i64 0
 count:
   %w = phi i64 [ 0, %ask ], [ %w.next, %count ]
   %total = phi i64 [ 0, %ask ], [ %sum, %count ]

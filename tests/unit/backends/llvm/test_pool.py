@@ -128,7 +128,16 @@ def test_several_callers_at_once_get_all_their_parts(many: Callable[..., None]) 
 def test_a_wrong_number_of_threads_gives_no_pool() -> None:
     loaded = load_pool_functions()
     create = engine.function(loaded, "graphc.pool_create", ctypes.c_void_p, ctypes.c_int32)
-    assert [create(n) for n in (0, -1, 1025)] == [None] * 3
+    assert [create(n) for n in (-1, 1025)] == [None] * 2
+
+
+def test_0_threads_are_one_for_each_processor() -> None:
+    loaded = load_pool_functions()
+    create = engine.function(loaded, "graphc.pool_create", ctypes.c_void_p, ctypes.c_int32)
+    before = len(_tasks())
+    pool = create(0)
+    assert len(_tasks()) == before + len(os.sched_getaffinity(0)) - 1
+    destroy_function(loaded)(pool)
 
 
 def test_a_pool_ends_when_it_is_destroyed(many: Callable[..., None]) -> None:
