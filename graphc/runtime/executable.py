@@ -113,7 +113,7 @@ class Executable:
         carrying: Recompile | None = None,
         threads: int = 1,
     ) -> None:
-        self._threads = checked_threads(threads)
+        self._thread_count = checked_threads(threads)
         self._plan = self._planned(compiled, signature)
         self._carry_plan: Plan | None = None
         self._parameters = parameters
@@ -133,17 +133,17 @@ class Executable:
     def threads(self) -> int:
         """How many compute a call, where the backend shares work; results have the same bits for
         any number. May be set between calls: nothing is compiled again."""
-        return self._threads
+        return self._thread_count
 
     @threads.setter
     def threads(self, threads: int) -> None:
-        self._threads = checked_threads(threads)
+        self._thread_count = checked_threads(threads)
         for plan in (self._plan, self._carry_plan):
             if plan is not None:
-                use_threads(plan.compiled, self._threads)
+                use_threads(plan.compiled, self._thread_count)
 
     def _planned(self, compiled: Compiled, signature: Signature) -> Plan:
-        use_threads(compiled, self._threads)
+        use_threads(compiled, self._thread_count)
         return Plan.of(compiled, signature)
 
     @property

@@ -35,7 +35,9 @@ def _cut(made: RandomFunction, seed: int, *, first: bool) -> tuple[Module, int]:
     module = clone_module(made.module)
     (function,) = module.functions
     context = default_context()
-    PassManager(pipeline("fuse-kernels"), verify=True).run(module, context)
+    PassManager(
+        pipeline("fuse-kernels,fuse-epilogues{least_bytes = 0},update-early"), verify=True
+    ).run(module, context)
     count = cut_at_random(function, seed) if first else 0
     PassManager(pipeline("plan-memory"), verify=True).run(module, context)
     count += 0 if first else cut_at_random(function, seed)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from graphc.ir.core import Function, Operation
 from graphc.ir.traversal import straight_blocks
 from graphc.ir.types import TensorType
+from graphc.ops.epilogue import GEMM_FUSED
 from graphc.ops.kernel import GEMM, KERNEL, GemmParams, KernelParams
 from graphc.ops.splits import folded_axes
 
@@ -25,6 +26,11 @@ def cut_at_random(function: Function, seed: int) -> int:
             if axes:
                 op.params = replace(op.params, split=(chosen.choice(axes), length))
                 count += 1
+        elif isinstance(op.params, GemmParams) and op.opdef is GEMM_FUSED:
+            where, most = op.params.split
+            assert isinstance(most, int)
+            op.params = replace(op.params, split=(where, chosen.randint(1, most)))
+            count += 1
         elif isinstance(op.params, GemmParams) and op.opdef is GEMM and not op.params.batch:
             op.params = replace(op.params, split=(chosen.choice(("rows", "cols")), length))
             count += 1

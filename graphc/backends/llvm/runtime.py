@@ -82,7 +82,7 @@ class NativeFunction:
         self, arrays: Sequence[np.ndarray | None], changing: Sequence[int]
     ) -> _PreparedCall:
         """A call with these arrays but for those `changing`; see `Plan.prepared`."""
-        return _PreparedCall(self._entry, self._tables(), arrays, changing)
+        return _PreparedCall(self._entry, self._pool, self._tables(), arrays, changing)
 
     def _run_minibatches(
         self,
@@ -133,6 +133,7 @@ class _PreparedCall:
     def __init__(
         self,
         entry: Callable[..., int],
+        pool: Callable[[], int],
         tables: _Tables,
         arrays: Sequence[np.ndarray | None],
         changing: Sequence[int],
@@ -145,6 +146,7 @@ class _PreparedCall:
         self._dims = (ctypes.c_int64 * 1)()
         self._changing = tuple(changing)
         self._entry = entry
+        self._pool = pool
         at = ctypes.addressof
         self._given = at(self._buffers), at(self._dims), tables.arena_at
 
@@ -157,7 +159,7 @@ class _PreparedCall:
         except (TypeError, ValueError):
             for i, array in zip(self._changing, arrays, strict=True):
                 buffers[i] = array.ctypes.data
-        status = self._entry(*self._given)
+        status = self._entry(*self._given, self._pool())
         if status:
             raise InternalError(f"compiled code gave status {status}")
 
