@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
 import itertools
-import os
 
 import numpy as np
 import pytest
 
-from graphc.backends.llvm import engine
-from graphc.backends.llvm.emit import ENTRY, emit_function
 from graphc.backends.llvm.runtime import compile_function
 from graphc.backends.llvm.target import X86_64, X86_64_V3, X86_64_V4, Target
 from graphc.backends.llvm.windowtiles import Panel, balanced, best_tile, most_rows, panels
 from graphc.backends.signature import make_signature
-from graphc.ir.evaluate import evaluate
 from tests.support.compiling import parse
+from tests.support.guarded_child import exit_code_guarded
 from tests.support.native import check_text, fused, random_arguments, runnable_targets
-from tests.unit.backends.llvm.test_emit import run_guarded
 
 
 def all_three(
@@ -98,20 +93,13 @@ def test_nothing_is_touched_outside_the_arrays(
     features: int,
     at_end: bool,
 ) -> None:
-    """Runs in a forked child: a stray access is a signal there, a wrong number an exit code."""
     module = parse(all_three(image, sizes, strides, features))
     function = module.functions[0]
     signature = make_signature(module, function)
     given = random_arguments(signature, {"N": 3})
-    expected = evaluate(function, given, {"N": 3})
     for target in runnable_targets():
-        code = engine.object_code(emit_function(function, signature, target), target)
-        loaded = engine.load(code, [ENTRY], target)
-        entry = engine.function(loaded, ENTRY, ctypes.c_int32, *[ctypes.c_void_p] * 3)
-        child = os.fork()
-        if child == 0:
-            os._exit(run_guarded(entry, signature, given, expected, {"N": 3}, at_end))
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, target.isa
+        code = exit_code_guarded(function, signature, target, given, {"N": 3}, at_end=at_end)
+        assert code == 0, target.isa
 
 
 PADDED = """

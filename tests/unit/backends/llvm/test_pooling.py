@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
-
 import pytest
 
-from graphc.backends.llvm import engine
-from graphc.backends.llvm.emit import ENTRY, emit_function
 from graphc.backends.signature import make_signature
-from graphc.ir.evaluate import evaluate
 from tests.support.compiling import parse
+from tests.support.guarded_child import exit_code_guarded
 from tests.support.native import check_text, random_arguments, runnable_targets
-from tests.unit.backends.llvm.test_emit import run_guarded
 
 
 def pooled(
@@ -69,17 +63,10 @@ def test_a_pooling_and_its_gradients(
 def test_nothing_is_touched_outside_the_arrays(
     image: tuple[int, int, int], sizes: tuple[int, int], strides: tuple[int, int], at_end: bool
 ) -> None:
-    """Runs in a forked child: a stray access is a signal there, a wrong number an exit code."""
     module = parse(pooled(image, sizes, strides))
     function = module.functions[0]
     signature = make_signature(module, function)
     given = random_arguments(signature, {"N": 3})
-    expected = evaluate(function, given, {"N": 3})
     for target in runnable_targets():
-        code = engine.object_code(emit_function(function, signature, target), target)
-        loaded = engine.load(code, [ENTRY], target)
-        entry = engine.function(loaded, ENTRY, ctypes.c_int32, *[ctypes.c_void_p] * 3)
-        child = os.fork()
-        if child == 0:
-            os._exit(run_guarded(entry, signature, given, expected, {"N": 3}, at_end))
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, target.isa
+        code = exit_code_guarded(function, signature, target, given, {"N": 3}, at_end=at_end)
+        assert code == 0, target.isa
