@@ -21,17 +21,18 @@ operation then has a second result, room for one such image, which nothing reads
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from graphc.ir.codegen import Role, WindowProduct
-from graphc.ir.core import Array, Level, NotDifferentiable, OpDef, Reference
+from graphc.ir.core import Array, Level, NotDifferentiable, OpDef, Operation, Reference
 from graphc.ir.params import Params
 from graphc.ir.types import Dim, TensorType, Type, TypeRuleError
 from graphc.ops.places import check_places
 from graphc.ops.rules import FLOATS, dims_text, require_dtype, tensor
+from graphc.ops.splits import Setting, check_images
 from graphc.ops.windows import (
     OverlapAddParams,
     WindowsParams,
@@ -52,6 +53,7 @@ class ConvParams(Params):
     low: tuple[int, ...] = ()
     high: tuple[int, ...] = ()
     block: int = 0
+    split: Setting = ()
     at: tuple[str, ...] = ()
 
 
@@ -65,6 +67,7 @@ class ConvImageParams(Params):
     low: tuple[int, ...] = ()
     high: tuple[int, ...] = ()
     block: int = 0
+    split: Setting = ()
     at: tuple[str, ...] = ()
 
 
@@ -295,6 +298,11 @@ def _weights_reference(p: ConvWeightsParams, x: Array, y: Array) -> Array | tupl
     return _with_room(p, np.tensordot(patches, y, (over, over)), x.shape[p.axis :])
 
 
+def _check(op: Operation) -> Iterable[str]:
+    yield from check_places(op)
+    yield from check_images(op)
+
+
 def _conv(
     name: str,
     summary: str,
@@ -311,7 +319,7 @@ def _conv(
         params=params,
         infer=_infer,
         reference=reference,
-        check=check_places,
+        check=check_places if role == "weights" else _check,
         codegen=WindowProduct(role),
         vjp=NotDifferentiable.NONE,
         level=Level.KERNEL,

@@ -13,18 +13,19 @@ to all elements of a window. What meets at one element is added.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from graphc.ir.codegen import WindowReduction
-from graphc.ir.core import Array, Level, NotDifferentiable, OpDef
+from graphc.ir.core import Array, Level, NotDifferentiable, OpDef, Operation
 from graphc.ir.params import Params
 from graphc.ir.types import Dim, TensorType, Type, TypeRuleError
 from graphc.ops.places import check_places
 from graphc.ops.rules import FLOATS, dims_text, require_dtype, tensor
+from graphc.ops.splits import Setting, check_images
 from graphc.ops.windows import (
     OverlapAddParams,
     WindowsParams,
@@ -46,6 +47,7 @@ class PoolParams(Params):
     axis: int
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
+    split: Setting = ()
     at: tuple[str, ...] = ()
 
 
@@ -56,6 +58,7 @@ class SlopeParams(Params):
     axis: int
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
+    split: Setting = ()
     at: tuple[str, ...] = ()
 
 
@@ -67,6 +70,7 @@ class SpreadParams(Params):
     extents: tuple[int, ...]
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
+    split: Setting = ()
     at: tuple[str, ...] = ()
 
 
@@ -186,6 +190,11 @@ def _spread_reference(p: SpreadParams, y: Array) -> Array:
     return overlap_add_reference(OverlapAddParams(p.axis, p.extents, p.strides), spread)
 
 
+def _check(op: Operation) -> Iterable[str]:
+    yield from check_places(op)
+    yield from check_images(op)
+
+
 POOL = OpDef(
     name="pool",
     summary="every window folded to one element, into a buffer",
@@ -193,7 +202,7 @@ POOL = OpDef(
     params=PoolParams,
     infer=_infer_pool,
     reference=_pool_reference,
-    check=check_places,
+    check=_check,
     codegen=WindowReduction("windows"),
     vjp=NotDifferentiable.NONE,
     level=Level.KERNEL,
@@ -206,7 +215,7 @@ POOL_SLOPE = OpDef(
     params=SlopeParams,
     infer=_infer_slope,
     reference=_slope_reference,
-    check=check_places,
+    check=_check,
     codegen=WindowReduction("slope"),
     vjp=NotDifferentiable.NONE,
     level=Level.KERNEL,
@@ -219,7 +228,7 @@ POOL_SPREAD = OpDef(
     params=SpreadParams,
     infer=_infer_spread,
     reference=_spread_reference,
-    check=check_places,
+    check=_check,
     codegen=WindowReduction("spread"),
     vjp=NotDifferentiable.NONE,
     level=Level.KERNEL,

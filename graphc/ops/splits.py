@@ -2,6 +2,7 @@
 
     kernel … {split = [0, 16]}        16 indices of axis 0 a part
     gemm … {split = ["rows", 64]}     64 rows of the product a part, or "cols"; also `gemm.fused`
+    conv … {split = ["images", 4]}    4 images a part; also `conv.image` and `pool`, `pool.*`
 
 Threads share the parts. What a part computes depends on the split and the sizes of the call alone,
 so results have the same bits for any number of threads. `split-work` writes it.
@@ -24,7 +25,7 @@ Setting = tuple[int | str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """`where` is an axis of a kernel, or "rows" or "cols" of a product."""
+    """`where` is an axis of a kernel, or a word for what is cut of another operation."""
 
     where: int | str
     length: int
@@ -56,6 +57,17 @@ def check_split(op: Operation) -> Iterable[str]:
         yield f"a split of a kernel cuts one of {_rank(op)} axes, got {split.where!r}"
     elif split.where in folded_axes(op):
         yield f"axis {split.where} cannot be cut: something is folded over it"
+
+
+def check_images(op: Operation) -> Iterable[str]:
+    """What is wrong with the split of an operation that is cut by images, if it is."""
+    split = split_of(op)
+    if getattr(op.params, "split", ()) and (split is None or split.length < 1):
+        yield "a split is what is cut and the length of a part, at least 1"
+    elif split is not None and split.where != "images":
+        yield f'a split cuts "images", got {split.where!r}'
+    elif split is not None and len(op.results) > 1:
+        yield "images with zeros around them cannot be shared: there is room for one"
 
 
 def folded_axes(kernel: Operation) -> frozenset[int]:

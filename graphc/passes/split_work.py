@@ -13,8 +13,10 @@ cut, into parts of `PART_NS` or more: handing parts out costs about a microsecon
 A kernel is cut along its outermost axis that nothing is folded over, or along a longer one where
 that is short; so sums over samples are cut along their columns and there are no partial sums. A
 product is cut by columns, since its second factor is packed column by column and then no part
-packs what another has packed; by rows where there are too few columns. Loops' bodies are cut too.
-Leaves alone: products over a batch, rearrangements, functions with a memory plan. O(operations).
+packs what another has packed; by rows where there are too few columns. Convolutions and poolings
+are cut by images. Loops' bodies are cut too.
+Leaves alone: products over a batch, rearrangements, the gradient of a convolution to its weights,
+functions with a memory plan. O(operations).
 """
 
 from __future__ import annotations
@@ -28,10 +30,12 @@ from graphc.ir.core import Function, Module, Operation
 from graphc.ir.traversal import straight_blocks
 from graphc.ir.types import Dim, TensorType, bound_of
 from graphc.ops.contraction import groups
+from graphc.ops.convolution import ConvImageParams, ConvParams
 from graphc.ops.kernel import GEMM, KERNEL, GemmParams, KernelParams
+from graphc.ops.pooling import PoolParams, SlopeParams, SpreadParams
 from graphc.ops.splits import Setting, folded_axes
 from graphc.passes.analysis.iteration import dims_of
-from graphc.passes.analysis.work import kernel_ns, product_ns
+from graphc.passes.analysis.work import images_ns, kernel_ns, product_ns
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 
@@ -57,6 +61,10 @@ COLUMNS, ROWS = 32, 12
 """Parts of a product are multiples of these: a tile is as large, or a part of it."""
 
 
+ByImages = ConvParams | ConvImageParams | PoolParams | SlopeParams | SpreadParams
+"""Settings of what computes one image after the other."""
+
+
 def split_function(function: Function) -> int:
     """Write the splits of a fused function; how many operations are cut."""
     count = 0
@@ -68,6 +76,9 @@ def split_function(function: Function) -> int:
         elif op.opdef is GEMM:
             assert isinstance(op.params, GemmParams)
             setting = product_split(op)
+            op.params = replace(op.params, split=setting)
+        elif isinstance(op.params, ByImages):
+            setting = images_split(op)
             op.params = replace(op.params, split=setting)
         else:
             continue
@@ -109,6 +120,18 @@ def product_split(product: Operation) -> Setting:
     if parts_of_cols >= FEW or parts_of_cols >= parts_of_rows:
         return ("cols", by_cols) if parts_of_cols > 1 else ()
     return ("rows", by_rows)
+
+
+def images_split(op: Operation) -> Setting:
+    """How to cut what goes over images one by one; () for one piece."""
+    work = images_ns(op)
+    if work < GRAIN_NS or len(op.results) > 1:  # of which there is room for one
+        return ()
+    assert isinstance(op.params, ByImages)
+    dims = _tensor(op, 0).dims[: op.params.axis]
+    images = math.prod(map(bound_of, dims))
+    length = _length(images, work, MOST_PARTS, 1)
+    return ("images", length) if length < images else ()
 
 
 def _length(extent: int, work: float, most: int, multiple: int) -> int:

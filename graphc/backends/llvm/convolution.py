@@ -73,6 +73,7 @@ class Convolution:
     channels, outputs         of images and of the result
     low, high                 zeros around an image; they count in `extents`
     block                     columns of the weights in one block, 0 for rows of all columns
+    is_part                   the function takes `begin, end` at the end, and computes those images
     """
 
     role: Role
@@ -87,6 +88,7 @@ class Convolution:
     low: tuple[int, int] = (0, 0)
     high: tuple[int, int] = (0, 0)
     block: int = 0
+    is_part: bool = False
 
     @staticmethod
     def of(role: Role, shape: ConvShape, dtype: DType) -> Convolution:
@@ -166,6 +168,7 @@ def emit_convolution(module: Module, target: Target, what: Convolution) -> str:
     code.do("ret void")
     parameters = ["ptr %a", "ptr %b", "ptr %c", *["ptr %room"] * what.is_padded]
     parameters += [f"i64 %d{i}" for i in range(len(what.symbols()))]
+    parameters += ["i64 %begin", "i64 %end"] * what.is_part
     return module.add_internal("conv", ", ".join(parameters), code)
 
 
@@ -217,8 +220,10 @@ class _Emitter:
         if what.is_padded and what.role != "image":
             self._clear(Val("%room", PTR), what.image)
         sizes = {name: Val(f"%d{i}", I64) for i, name in enumerate(what.symbols())}
-        images = size_value(self.code, what.images, sizes)
-        with loop_if_any(self.code, index(0), images, 1, []) as state:
+        begin, end = index(0), size_value(self.code, what.images, sizes)
+        if what.is_part:
+            begin, end = Val("%begin", I64), Val("%end", I64)
+        with loop_if_any(self.code, begin, end, 1, []) as state:
             if state is None:
                 return
             inner = what.inner[0] * what.inner[1] * what.channels

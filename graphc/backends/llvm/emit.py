@@ -389,15 +389,25 @@ class _EntryEmitter:
     def _convolution(self, op: Operation, role: Role) -> None:
         types = [_tensor(v) for v in op.operands]
         what = Convolution.of(role, conv_shape(op.params, types), types[0].dtype)
+        what = replace(what, is_part=split_of(op) is not None)
         name = emit_convolution(self.module, self.target, what)
-        self._call(name, [self.where[v] for v in (*op.operands, *op.results)], what.symbols())
+        self._images(op, name, what.images)
 
     def _pooling(self, op: Operation, folding: Folding) -> None:
         types = [_tensor(v) for v in op.operands]
         word = op.params.word if isinstance(op.params, PoolParams) else ""
         what = Pooling.of(folding, word, pool_shape(op.params, types), types[0].dtype)
+        what = replace(what, is_part=split_of(op) is not None)
         name = emit_pooling(self.module, self.target, what)
-        self._call(name, [self.where[v] for v in (*op.operands, op.result)], what.symbols())
+        self._images(op, name, what.images)
+
+    def _images(self, op: Operation, function: str, images: Size) -> None:
+        """The call of a function that goes over images, or over those of a part."""
+        pointers, split = [self.where[v] for v in (*op.operands, *op.results)], split_of(op)
+        if split is None:
+            self._call(function, pointers, images.symbols)
+        else:
+            self._share(function, pointers, images.symbols, Cut(0, Size(), images, split.length))
 
     def _indexed(self, op: Operation, texts: tuple[str, ...]) -> None:
         types = [_tensor(v) for v in (*op.operands, op.result)]

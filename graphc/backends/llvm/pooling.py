@@ -39,7 +39,10 @@ VECTORS = 4
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
-    """What is computed; `word` folds a window, extents are columns, then rows of pixels."""
+    """What is computed; `word` folds a window, extents are columns, then rows of pixels.
+
+    is_part   the function takes `begin, end` at the end, and computes those images
+    """
 
     folding: Folding
     word: str
@@ -50,6 +53,7 @@ class Pooling:
     places: tuple[int, int]
     channels: int
     dtype: DType
+    is_part: bool = False
 
     @staticmethod
     def of(folding: Folding, word: str, shape: PoolShape, dtype: DType) -> Pooling:
@@ -97,12 +101,16 @@ def emit_pooling(module: Module, target: Target, what: Pooling) -> str:
     code = Code(module)
     sizes = {name: Val(f"%d{i}", I64) for i, name in enumerate(what.symbols())}
     emitter = _Emitter(code, target, what)
-    with loop_if_any(code, index(0), size_value(code, what.images, sizes), 1, []) as state:
+    begin, end = index(0), size_value(code, what.images, sizes)
+    if what.is_part:
+        begin, end = Val("%begin", I64), Val("%end", I64)
+    with loop_if_any(code, begin, end, 1, []) as state:
         if state is not None:
             emitter.image(state.index)
     code.do("ret void")
     parameters = [*(f"ptr %from{i}" for i in range(what.operands)), "ptr %to"]
     parameters += [f"i64 {v.ref}" for v in sizes.values()]
+    parameters += ["i64 %begin", "i64 %end"] * what.is_part
     return module.add_internal("pool", ", ".join(parameters), code)
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 
-from graphc.ir.codegen import Elementwise, Reduction
+from graphc.ir.codegen import Elementwise, Reduction, WindowProduct
 from graphc.ir.core import Operation, Value
 from graphc.ir.types import TensorType, bound_of
 from graphc.ops.contraction import Groups
+from graphc.ops.convolution import conv_shape
 from graphc.passes.analysis.iteration import iteration_dims
 from graphc.passes.analysis.weights import formula_weight
 
@@ -50,6 +51,18 @@ def product_ns(roles: Groups, itemsize: int) -> float:
     """Of a matrix product of these dims."""
     dims = (*roles.batch, *roles.rows, *roles.inner, *roles.cols)
     return 2 * math.prod(map(bound_of, dims)) * itemsize / _WORD / FLOPS_PER_NS
+
+
+def images_ns(op: Operation) -> float:
+    """Of a convolution or the gradient to its images, or of a pooling."""
+    moved = NS_PER_BYTE * sum(map(_bytes, (*op.operands, op.results[0])))
+    if not isinstance(op.opdef.codegen, WindowProduct):
+        return moved + NS_PER_BYTE * _bytes(op.operands[0])
+    types = [_tensor(v) for v in op.operands]
+    shape = conv_shape(op.params, types)
+    dims = (*shape.lead, *shape.places, *shape.sizes, *shape.channels, *shape.features)
+    size = types[0].dtype.itemsize
+    return moved + 2 * math.prod(map(bound_of, dims)) * size / _WORD / FLOPS_PER_NS
 
 
 def _bytes(value: Value) -> int:
