@@ -21,12 +21,10 @@ from graphc.backends.llvm.loops import (
     number_of,
     offset,
     parts_of,
-    round_down,
     size_value,
-    sub,
     when,
 )
-from graphc.backends.llvm.runs import either, run_start
+from graphc.backends.llvm.runs import Runs
 from graphc.backends.llvm.scalars import LlvmScalars
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import (
@@ -182,33 +180,16 @@ class _IndexedEmitter:
 
     def _runs_and_hits(self, totals: list[Val], wide: Body, body: Body) -> None:
         """As `_sum_hits`; a run of lanes in k that are a run in i goes to `wide` as a whole."""
-        s, code = self.scalars, self.code
 
-        def whole(k: Val, carried: list[Val]) -> None:
-            indices = memory.load(s, self._row("index"), k, DType.I32, self.lanes)
-            start, is_run = run_start(s, indices)
-            fits = s.compare("sle", start, sub(code, self.extents["i"], index(self.lanes)))
-            is_inside = s.logical_and(s.compare("sge", start, index(0)), fits)
+        def together(k: Val, start: Val, carried: list[Val]) -> None:
+            self.at["k"], self.at["i"] = k, start
+            wide(carried)
 
-            def together(values: list[Val]) -> None:
-                self.at["k"], self.at["i"] = k, start
-                wide(values)
+        def alone(k: Val, carried: list[Val]) -> None:
+            self._hits(k, add(self.code, k, index(1)), carried, body)
 
-            end = add(code, k, index(self.lanes))
-            either(
-                s,
-                s.logical_and(is_run, is_inside),
-                carried,
-                together,
-                lambda values: self._hits(k, end, values, body),
-            )
-
-        last = self.extents["k"]
-        middle = round_down(code, last, self.lanes)
-        with loop_if_any(code, index(0), middle, self.lanes, totals) as state:
-            if state:
-                whole(state.index, state.carried)
-        self._hits(middle, last, totals, body)
+        runs = Runs(self.scalars, self._row("index"), self.lanes, self.extents["i"])
+        runs.walk(self.extents["k"], index(0), totals, together, alone)
 
     def _bind(self, letter: str, values: Sequence[Val]) -> None:
         """The letter has this value, or these: finds the rows that it is the first letter of."""

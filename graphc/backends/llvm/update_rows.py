@@ -17,8 +17,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from graphc.backends.llvm import memory
-from graphc.backends.llvm.loops import add, loop_if_any, mul, parts_of, size_value, sub, when
-from graphc.backends.llvm.runs import Work, all_of, either, run_start, whole_or_each
+from graphc.backends.llvm.loops import (
+    add,
+    loop_if_any,
+    mul,
+    offset,
+    parts_of,
+    size_value,
+    sub,
+    when,
+)
+from graphc.backends.llvm.runs import Runs, Work, all_of, either, run_start, whole_or_each
 from graphc.backends.llvm.scalars import LlvmScalars
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import (
@@ -42,6 +51,8 @@ from graphc.ops.control import YIELD
 from graphc.ops.update_rows import BLOCK, COLUMN_BLOCK, RowUpdate
 from graphc.support.diagnostics import InternalError
 
+AHEAD = 32
+"""Rows between that which is worked on and that which is brought near."""
 _I32 = lane_type("i32")
 
 
@@ -224,7 +235,7 @@ class _UpdateEmitter:
     def _run(self, base: Val, at: Val) -> tuple[Val, Val]:
         """The number at `at`, and whether it is at least 0 and the next lanes count up from it."""
         values = memory.load(self.scalars, base, at, DType.I32, self.lanes)
-        start, is_run = run_start(self.scalars, values)
+        start, is_run = run_start(self.scalars, [values])
         is_some = self.scalars.logical_not(self._is_negative(start))
         return start, self.scalars.logical_and(is_run, is_some)
 
@@ -270,19 +281,12 @@ class _UpdateEmitter:
                 with when(self.code, self.scalars.logical_not(self._is_negative(slot)), []):
                     self._add_entries(one, at, slot, y, numbers, lanes)
 
-            def whole(k: Val, carried: list[Val]) -> None:
+            def some(k: Val, slot: Val, _carried: list[Val]) -> None:
                 at = add(self.code, entries, k)
-                slot, is_run = self._run(one.slots, at)
-                either(
-                    self.scalars,
-                    is_run,
-                    carried,
-                    lambda _: self._add_entries(one, at, slot, y, numbers, self.lanes),
-                    lambda values: self._one_by_one(k, values, each),
-                )
+                self._add_entries(one, at, slot, y, numbers, self.lanes)
 
             if self.columns:
-                whole_or_each(self.code, index(0), one.k, self.lanes, [], whole, each)
+                Runs(self.scalars, one.slots, self.lanes).walk(one.k, entries, [], some, each)
             else:
                 with loop_if_any(self.code, index(0), one.k, 1, []) as inner:
                     if inner:
@@ -318,28 +322,35 @@ class _UpdateEmitter:
             row = self._get(self.rows, slot)
             with loop_if_any(self.code, index(0), index(width), 1, []) as state:
                 if state:
-                    number = add(self.code, start, state.index)
-                    position = add(self.code, mul(self.code, number, self.size), row)
+                    position = self._place(add(self.code, start, state.index), row)
                     gradient = add(self.code, mul(self.code, state.index, self.stride), slot)
                     self._apply_at(position, gradient, 1)
 
-        def run(slot: Val, row: Val) -> None:
+        last = sub(self.code, count, index(1))
+
+        def some(slot: Val, row: Val, _carried: list[Val]) -> None:
+            ahead = self.scalars.minimum(add(self.code, slot, index(AHEAD)), last)
+            self._fetch(start, width, self._get(self.rows, ahead))
             for j in range(width):
-                number = add(self.code, start, index(j))
-                position = add(self.code, mul(self.code, number, self.size), row)
+                position = self._place(add(self.code, start, index(j)), row)
                 self._apply_at(position, self._sum(j, slot), self.lanes)
 
-        def whole(slot: Val, carried: list[Val]) -> None:
-            row, is_run = self._run(self.rows, slot)
-            either(
-                self.scalars,
-                is_run,
-                carried,
-                lambda _: run(slot, row),
-                lambda values: self._one_by_one(slot, values, each),
-            )
+        Runs(self.scalars, self.rows, self.lanes).walk(count, index(0), [], some, each)
 
-        whole_or_each(self.code, index(0), count, self.lanes, [], whole, each)
+    def _place(self, number: Val, row: Val) -> Val:
+        """Where a number of a row is in a table, with columns."""
+        return add(self.code, mul(self.code, number, self.size), row)
+
+    def _fetch(self, start: Val, width: int, row: Val) -> None:
+        """Brings a block of a row that is worked on soon near, with columns."""
+        name = "llvm.prefetch.p0"
+        function = self.code.module.intrinsic(name, "void", "ptr", "i32", "i32", "i32")
+        element = element_of(self.dtype)
+        for j in range(width):
+            position = self._place(add(self.code, start, index(j)), row)
+            for table in self.tables:
+                place = offset(self.code, table, element, position)
+                self.code.do(f"call void {function}({place}, i32 1, i32 3, i32 1)")
 
     def _apply_at(self, position: Val, gradient: Val, lanes: int) -> None:
         before = [self._load(table, position, lanes) for table in self.tables]
