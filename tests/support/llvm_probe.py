@@ -54,6 +54,28 @@ def probe_text(
     return module.text()
 
 
+def probe_in_place(
+    target: Target,
+    formula: Formula,
+    inputs: Sequence[DType],
+    output: DType,
+    lanes: int | None = None,
+) -> Callable[..., None]:
+    """The formula as a function of flat arrays, the result last; a multiple of `lanes` elements."""
+    lanes = lanes or target.lanes(inputs[0])
+    text = probe_text(target, formula, inputs, output, lanes)
+    loaded = engine.load(engine.object_code(text, target), ["probe"], target)
+    arguments = [ctypes.c_void_p] * (len(inputs) + 1)
+    run = engine.function(loaded, "probe", None, *arguments, ctypes.c_int64)
+
+    def call(*arrays: np.ndarray) -> None:
+        assert all(a.size == arrays[0].size and a.size % lanes == 0 for a in arrays)
+        run(*(a.ctypes.data for a in arrays), arrays[0].size)
+        assert loaded.keep
+
+    return call
+
+
 def probe(
     target: Target,
     formula: Formula,
@@ -63,10 +85,7 @@ def probe(
 ) -> Callable[..., np.ndarray]:
     """The formula as a numpy function of flat arrays of one size, any size."""
     lanes = lanes or target.lanes(inputs[0])
-    text = probe_text(target, formula, inputs, output, lanes)
-    loaded = engine.load(engine.object_code(text, target), ["probe"], target)
-    arguments = [ctypes.c_void_p] * (len(inputs) + 1)
-    run = engine.function(loaded, "probe", None, *arguments, ctypes.c_int64)
+    run = probe_in_place(target, formula, inputs, output, lanes)
 
     def call(*arrays: np.ndarray) -> np.ndarray:
         size = arrays[0].size
@@ -75,8 +94,7 @@ def probe(
         for target_array, array in zip(held, arrays, strict=True):
             target_array[:size] = array
         result = np.empty(padded, output.numpy)
-        run(*(a.ctypes.data for a in held), result.ctypes.data, padded)
-        assert loaded.keep
+        run(*held, result)
         return result[:size]
 
     return call
