@@ -83,8 +83,10 @@ def sigmoid(s: Arithmetic, x: Val) -> Val:
     """1 / (1 + t) or t / (1 + t) with t = e^-abs(x): never overflows, keeps small results."""
     f = format_of(x)
     c = constants(s, x)
-    t = exp_in_range(s, at_least(s, f.exp_range[0], s.neg(s.abs(x))))
-    top = s.select(s.less(x, c(0.0)), t, c(1.0))
+    shifted, r = _reduce(s, at_least(s, f.exp_range[0], s.neg(s.abs(x))))
+    far = c(2.0 ** -_half_range(f))
+    t = s.mul(_times_part(s, exp_polynomial(s, r), shifted, far), far)
+    top = s.select(_has_sign(s, x), t, c(1.0))
     return s.div(top, s.add(t, c(1.0)))
 
 
@@ -100,23 +102,42 @@ def erf(s: Arithmetic, x: Val) -> Val:
 
 
 def exp_in_range(s: Arithmetic, x: Val) -> Val:
-    """exp where 2^n may be too big or small for one factor: it is applied in two halves."""
+    """exp where 2^n may be too big or small for one factor."""
     shifted, r = _reduce(s, x)
-    y = s.add(exp_polynomial(s, r), s.const(1.0, x))
-    return times_power(s, y, shifted)
+    return times_power(s, exp_polynomial(s, r), shifted, x)
 
 
-def times_power(s: Arithmetic, y: Val, shifted: Val) -> Val:
-    """y 2^n, rounded once, with `shifted` = magic + n; 2^n itself may not be a number."""
-    f = format_of(y)
-    bits = s.bits(shifted)
-    # bits = magic + n; u = n + offset is never negative, so a logical shift halves it.
-    offset = 4 * f.bias + 4
-    u = s.add(bits, s.const(offset - bit_pattern(f, f.magic), bits))
-    half = s.code.binary("lshr", u, s.const(1, bits))
-    first = _power(s, f, half, -offset // 2)
-    second = _power(s, f, s.sub(u, half), -offset // 2)
-    return s.mul(s.mul(y, s.bits(first)), s.bits(second))
+def times_power(s: Arithmetic, p: Val, shifted: Val, sign: Val) -> Val:
+    """(1 + p) 2^n, rounded as one product would be, with `shifted` = magic + n.
+
+    sign  is negative where n is below 0, and positive where n is above
+
+    2^n itself may not be a number. So 1 + p is first multiplied with the part of it that always is
+    one, then with a power of the same direction.
+    """
+    f = format_of(p)
+    down, up = (s.const(2.0**n, p) for n in (-_half_range(f), _half_range(f)))
+    far = s.select(_has_sign(s, sign), down, up)
+    return s.mul(_times_part(s, p, shifted, far), far)
+
+
+def _times_part(s: Arithmetic, p: Val, shifted: Val, far: Val) -> Val:
+    """(1 + p) 2^n / far, a normal number."""
+    f = format_of(p)
+    n = s.code.binary("shl", s.bits(shifted), s.const(f.fraction_bits, s.bits(shifted)))
+    exponents = s.sub(n, s.bits(far))
+    part = s.bits(s.add(exponents, s.const(wrapped(f, 2 * f.bias << f.fraction_bits), n)))
+    return s.fma(p, part, part)
+
+
+def _half_range(f: Format) -> int:
+    """The power of 2 that is half-way to the ends of the range."""
+    return (f.bias + 1) // 2
+
+
+def _has_sign(s: Arithmetic, x: Val) -> Val:
+    bits = s.bits(x)
+    return s.less(bits, s.const(0, bits))
 
 
 def _exp_of_moderate(s: Arithmetic, x: Val) -> Val:

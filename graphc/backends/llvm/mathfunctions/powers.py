@@ -95,8 +95,7 @@ def _of_pair(s: Arithmetic, a: Val, y: Val) -> Val:
     w, v = two_product(s, fraction, c(_LN2[0]))
     v = s.add(v, s.add(s.mul(fraction, c(_LN2[1])), s.mul(q, c(_LN2[0]))))
     e = exp_polynomial(s, w)
-    y = s.add(c(1.0), s.add(e, s.fma(v, e, v)))
-    return times_power(s, y, shifted)
+    return times_power(s, s.add(e, s.fma(v, e, v)), shifted, p)
 
 
 def _log2(s: Arithmetic, a: Val) -> tuple[Val, Val]:
