@@ -60,20 +60,26 @@ def probe_in_place(
     inputs: Sequence[DType],
     output: DType,
     lanes: int | None = None,
-) -> Callable[..., None]:
-    """The formula as a function of flat arrays, the result last; a multiple of `lanes` elements."""
+) -> Callable[..., Callable[[], None]]:
+    """Flat arrays of a multiple of `lanes` elements, the result last -> the call that fills it."""
     lanes = lanes or target.lanes(inputs[0])
     text = probe_text(target, formula, inputs, output, lanes)
     loaded = engine.load(engine.object_code(text, target), ["probe"], target)
     arguments = [ctypes.c_void_p] * (len(inputs) + 1)
     run = engine.function(loaded, "probe", None, *arguments, ctypes.c_int64)
 
-    def call(*arrays: np.ndarray) -> None:
-        assert all(a.size == arrays[0].size and a.size % lanes == 0 for a in arrays)
-        run(*(a.ctypes.data for a in arrays), arrays[0].size)
-        assert loaded.keep
+    def prepare(*arrays: np.ndarray) -> Callable[[], None]:
+        size = arrays[0].size
+        assert all(a.size == size and a.size % lanes == 0 for a in arrays)
+        pointers = [a.ctypes.data for a in arrays]
 
-    return call
+        def call() -> None:
+            run(*pointers, size)
+            assert loaded.keep and arrays
+
+        return call
+
+    return prepare
 
 
 def probe(
@@ -85,7 +91,7 @@ def probe(
 ) -> Callable[..., np.ndarray]:
     """The formula as a numpy function of flat arrays of one size, any size."""
     lanes = lanes or target.lanes(inputs[0])
-    run = probe_in_place(target, formula, inputs, output, lanes)
+    prepare = probe_in_place(target, formula, inputs, output, lanes)
 
     def call(*arrays: np.ndarray) -> np.ndarray:
         size = arrays[0].size
@@ -94,7 +100,7 @@ def probe(
         for target_array, array in zip(held, arrays, strict=True):
             target_array[:size] = array
         result = np.empty(padded, output.numpy)
-        run(*held, result)
+        prepare(*held, result)()
         return result[:size]
 
     return call

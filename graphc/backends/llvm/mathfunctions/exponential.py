@@ -12,6 +12,7 @@ from graphc.backends.llvm.mathfunctions.formats import (
     constants,
     format_of,
     horner,
+    paired,
     wrapped,
 )
 from graphc.backends.llvm.text import Val
@@ -56,12 +57,17 @@ def log1p(s: Arithmetic, x: Val) -> Val:
 
 
 def expm1(s: Arithmetic, x: Val) -> Val:
-    """e^x - 1 = 2 (p h + (h - 1/2)) with p = e^r - 1 and h = 2^(n - 1); 2^n may be no number."""
+    """e^x - 1 = 2 (r^2 P(r) h + (r h + (h - 1/2))), h = 2^(n - 1); 2^n may be no number.
+
+    In this order r h + (h - 1/2) is exact where the result is much smaller than e^x.
+    """
     f = format_of(x)
     c = constants(s, x)
     shifted, r = _reduce(s, at_least(s, f.expm1_least, at_most(s, f.exp_range[1], x)))
     half = s.bits(_power(s, f, s.bits(shifted), -1))
-    y = s.fma(exp_polynomial(s, r), half, s.sub(half, c(0.5)))
+    square = s.mul(r, r)
+    tail = s.mul(square, paired(s, f.exp_terms, r, square))
+    y = s.fma(tail, half, s.fma(r, half, s.sub(half, c(0.5))))
     # A denormal is its own result; its half might not be a number.
     is_tiny = s.less(s.abs(x), c(2.0 ** (2 - f.bias)))
     return s.select(is_tiny, x, s.add(y, y))
@@ -159,7 +165,8 @@ def _reduce(s: Arithmetic, x: Val) -> tuple[Val, Val]:
 
 def exp_polynomial(s: Arithmetic, r: Val) -> Val:
     """e^r - 1 for small r."""
-    return s.fma(s.mul(r, r), horner(s, format_of(r).exp_terms, r), r)
+    square = s.mul(r, r)
+    return s.fma(square, paired(s, format_of(r).exp_terms, r, square), r)
 
 
 def _power(s: Arithmetic, f: Format, n: Val, add: int) -> Val:
@@ -202,7 +209,7 @@ def _of_fraction(s: Arithmetic, fraction: Val, e: Val) -> Val:
     square = s.mul(fraction, fraction)
     half = s.mul(square, c(0.5))
     if f is F32:
-        series = s.mul(s.mul(square, fraction), horner(s, f.log_terms, fraction))
+        series = s.mul(s.mul(square, fraction), paired(s, f.log_terms, fraction, square))
         correction = s.sub(s.fma(e, c(f.ln2_low), series), half)
     else:
         t = s.div(fraction, s.add(fraction, c(2.0)))

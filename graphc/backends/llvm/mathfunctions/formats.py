@@ -188,9 +188,19 @@ F64 = Format(
 
 
 def horner(s: Arithmetic, terms: tuple[float, ...], x: Val) -> Val:
+    """The polynomial with these coefficients, lowest order first."""
     y = s.const(terms[-1], x)
     for term in reversed(terms[:-1]):
         y = s.fma(y, x, s.const(term, x))
+    return y
+
+
+def paired(s: Arithmetic, terms: tuple[float, ...], x: Val, square: Val) -> Val:
+    """The same in half as many steps after each other: pairs of terms, then Horner in x^2."""
+    pairs = [horner(s, terms[i : i + 2], x) for i in range(0, len(terms), 2)]
+    y = pairs.pop()
+    for pair in reversed(pairs):
+        y = s.fma(y, square, pair)
     return y
 
 
