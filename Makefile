@@ -8,7 +8,7 @@ TEST_JOBS ?= 2
 
 # What `make bench` compares with. Each is installed alone: one that cannot be is reported absent.
 BENCH := .venv-bench
-PEERS ?= torch==2.13.0+cpu jax onnx onnxruntime tensorflow-cpu pytensor numba
+PEERS ?= torch==2.13.0+cpu jax onnx onnxruntime openvino tensorflow-cpu pytensor numba
 PEER_INDEX := https://download.pytorch.org/whl/cpu
 
 .DEFAULT_GOAL := help

@@ -33,13 +33,17 @@ def draw(record: Mapping[str, Any], path: Path) -> None:
     except ImportError:
         raise SystemExit("a picture requires matplotlib: pip install graphc[plot]") from None
     found: list[dict[str, Any]] = [r for r in record["rows"] if r["best_peer_ms"]]
+    if not found:
+        raise SystemExit("a picture requires a peer to compare with")
     counts = sorted({r["threads"] for r in found})
     works = list(dict.fromkeys(r["workload"] for r in found))
     names = [n for n in ENTRIES if any(r["backend"] == n for r in found)]
     colours = dict(zip([n for n in names if n not in COLOURS], PEER_COLOURS * 3, strict=False))
-    figure = Figure(figsize=(2 + 0.9 * len(works), 3.6 * len(counts)), layout="constrained")
+    size = max(8.0, 2 + 0.9 * len(works)), 1 + 3.4 * len(counts)
+    figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(len(counts), 1, squeeze=False)[:, 0]
     width = 0.85 / len(names)
+    floor = min(r["ratio_to_best_peer"] for r in found) / 1.3
     for panel, threads in zip(panels, counts, strict=True):
         for i, name in enumerate(names):
             heights = {
@@ -51,18 +55,21 @@ def draw(record: Mapping[str, Any], path: Path) -> None:
             shown = [(x, heights[w]) for x, w in zip(places, works, strict=True) if w in heights]
             panel.bar(
                 [x for x, _ in shown],
-                [h - 1 for _, h in shown],  # from the line of the best peer, up or down
+                [h - floor for _, h in shown],
                 width,
-                bottom=1,
+                bottom=floor,
                 label=name,
                 color=(COLOURS | colours)[name],
             )
-        panel.set_yscale("log")
+        panel.set_yscale("log", base=2)
+        panel.yaxis.set_major_formatter(lambda value, place: f"{value:g}")
+        panel.set_ylim(bottom=floor)
         panel.axhline(1, color="black", linewidth=0.8)
         panel.set_xticks(range(len(works)), works, rotation=30, ha="right")
         panel.set_ylabel("times as fast as\nthe best peer")
         panel.set_title(f"{threads} thread{'s' * (threads > 1)}", loc="left")
-    panels[0].legend(ncols=min(len(names), 6), fontsize="small", loc="lower left")
+    shown, labels = panels[0].get_legend_handles_labels()
+    figure.legend(shown, labels, ncols=6, fontsize="small", loc="outside upper center")
     figure.savefig(path, dpi=130)
 
 

@@ -51,6 +51,7 @@ ENTRIES: dict[str, Entry] = {
     "torch.compile": Entry("torch", ("torch",), "compile"),
     "jax": Entry("jax", ("jax",)),
     "onnxruntime": Entry("onnx", ("onnxruntime", "onnx")),
+    "openvino": Entry("openvino", ("openvino", "onnx")),
     "tensorflow": Entry("tensorflow", ("tensorflow",)),
     "pytensor": Entry("pytensor", ("pytensor", "numba")),
     "numpy": Entry("numpy", ("numpy",)),

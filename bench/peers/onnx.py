@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import helper, numpy_helper
 
 from bench.peers import CannotSay, Case
@@ -43,6 +42,8 @@ class Graph:
 
 
 def case(work: Workload, threads: int, variant: str) -> Case:
+    import onnxruntime  # here, because OpenVINO is given the same files and does not need it
+
     data = model(work)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
