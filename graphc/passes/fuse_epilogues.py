@@ -40,6 +40,7 @@ from graphc.ir.types import DType, TensorType, bound_of
 from graphc.ops.contraction import Groups
 from graphc.ops.epilogue import GEMM_FUSED, body_misfit, has_sums, product_groups
 from graphc.ops.kernel import GEMM, KERNEL, GemmParams
+from graphc.passes.analysis.work import even_length
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.support.source import merge_locations
@@ -58,6 +59,9 @@ MOST_ACROSS = 4096
 
 COLUMNS, ROWS = 32, 12
 """Parts are multiples of these: a tile of a product is as large, or a part of it."""
+
+EVEN_COLUMNS, EVEN_ROWS = 16, 4
+"""Or of these, if all parts are then as long: their code is made for one length."""
 
 
 def fuse_epilogues(function: Function, least_bytes: int = LEAST_BYTES) -> int:
@@ -105,8 +109,12 @@ def _split(body: Block, roles: Groups, dtype: DType) -> tuple[str, int] | None:
     )
     is_near = inner * cols * dtype.itemsize <= NEAR_BYTES
     if (is_near or rows > MOST_ACROSS) and cols <= MOST_ACROSS and not has_sums(body):
-        return "rows", _length(rows, cols * dtype.itemsize, ROWS)
-    return ("cols", _length(cols, rows * dtype.itemsize, COLUMNS)) if rows <= MOST_ACROSS else None
+        length = _length(rows, cols * dtype.itemsize, ROWS)
+        return "rows", even_length(rows, length, EVEN_ROWS)
+    if rows > MOST_ACROSS:
+        return None
+    length = _length(cols, rows * dtype.itemsize, COLUMNS)
+    return "cols", even_length(cols, length, EVEN_COLUMNS)
 
 
 def _length(extent: int, bytes_each: int, multiple: int) -> int:

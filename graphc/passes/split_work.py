@@ -35,7 +35,7 @@ from graphc.ops.kernel import GEMM, KERNEL, GemmParams, KernelParams
 from graphc.ops.pooling import PoolParams, SlopeParams, SpreadParams
 from graphc.ops.splits import Setting, folded_axes
 from graphc.passes.analysis.iteration import dims_of
-from graphc.passes.analysis.work import images_ns, kernel_ns, product_ns
+from graphc.passes.analysis.work import even_length, images_ns, kernel_ns, product_ns
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 
@@ -48,8 +48,8 @@ PART_NS = 8_000.0
 MOST_PARTS = 128
 """Of a kernel: more would only make each shorter."""
 
-MOST_PRODUCT_PARTS = 32
-"""Of a product: each part reads one factor anew."""
+MOST_PRODUCT_PARTS = 8
+"""Of a product: each part reads, and where it is transposed copies, one factor anew."""
 
 FEW = 8
 """An axis with fewer parts than this is not taken if another one has more."""
@@ -59,6 +59,9 @@ LINE_BYTES = 64
 
 COLUMNS, ROWS = 32, 12
 """Parts of a product are multiples of these: a tile is as large, or a part of it."""
+
+EVEN_COLUMNS, EVEN_ROWS = 16, 4
+"""Or of these, if all parts are then as long: their code is made for one length."""
 
 
 ByImages = ConvParams | ConvImageParams | PoolParams | SlopeParams | SpreadParams
@@ -114,8 +117,8 @@ def product_split(product: Operation) -> Setting:
     if work < GRAIN_NS or product.params.batch:
         return ()
     rows, cols = (math.prod(map(bound_of, dims)) for dims in (roles.rows, roles.cols))
-    by_cols = _length(cols, work, MOST_PRODUCT_PARTS, COLUMNS)
-    by_rows = _length(rows, work, MOST_PRODUCT_PARTS, ROWS)
+    by_cols = even_length(cols, _length(cols, work, MOST_PRODUCT_PARTS, COLUMNS), EVEN_COLUMNS)
+    by_rows = even_length(rows, _length(rows, work, MOST_PRODUCT_PARTS, ROWS), EVEN_ROWS)
     parts_of_cols, parts_of_rows = -(-cols // by_cols), -(-rows // by_rows)
     if parts_of_cols >= FEW or parts_of_cols >= parts_of_rows:
         return ("cols", by_cols) if parts_of_cols > 1 else ()

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 from graphc.backends.llvm.convolution import Convolution, emit_convolution
 from graphc.backends.llvm.epoch import add_epoch, runs_epochs
 from graphc.backends.llvm.fused import emit_fused
-from graphc.backends.llvm.gemm import Product, emit_gemm
+from graphc.backends.llvm.gemm import Product, emit_gemm, even_part
 from graphc.backends.llvm.indexed import LookedUp, emit_indexed
 from graphc.backends.llvm.kernels import NestFunction, emit_nest
 from graphc.backends.llvm.loops import add, loop, mul, number_of, offset, size_value, sub
@@ -383,7 +383,8 @@ class _EntryEmitter:
             return
         where: Literal["rows", "cols"] = "rows" if split.where == "rows" else "cols"
         cut = Cut(0, Size(), product.m if where == "rows" else product.n, split.length)
-        name = emit_gemm(self.module, self.target, replace(product, split=where))
+        part = even_part(cut)
+        name = emit_gemm(self.module, self.target, replace(product, split=where, part=part))
         self._share(name, pointers, product.symbols(), cut)
 
     def _convolution(self, op: Operation, role: Role) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from graphc.backends.llvm import memory
-from graphc.backends.llvm.gemm import Product, emit_gemm
+from graphc.backends.llvm.gemm import Product, emit_gemm, even_part
 from graphc.backends.llvm.kernels import PortKey, emit_nest
 from graphc.backends.llvm.loops import mul, sub
 from graphc.backends.llvm.target import Target
@@ -51,6 +51,8 @@ def emit_fused(
     loops, dim = epilogue_nest(op, pitch), 0 if by_rows else 1
     window = (dim,) if loops.dims[dim] != Size() else ()  # a single row or column is one part
     nest = emit_nest(module, target, loops, constants, window)
+    extent = Size.of(roles.rows if by_rows else roles.cols)
+    cut = Cut(dim, Size(), extent, split.length)
     product = Product(
         Size.of(roles.rows),
         Size.of(roles.cols),
@@ -60,6 +62,7 @@ def emit_fused(
         op.params.transpose_b,
         split="rows" if by_rows else "cols",
         pitch=pitch,
+        part=even_part(cut),
     )
     gemm = emit_gemm(module, target, product)
 
@@ -84,8 +87,7 @@ def emit_fused(
     code.do("ret void")
     listed = ["ptr %a", "ptr %b", *(str(pointers[p]) for p in ports), *map(str, sizes.values())]
     name = module.add_internal("fused", ", ".join([*listed, str(begin), str(end)]), code)
-    extent = product.m if by_rows else product.n
-    return FusedFunction(name, ports, symbols, Cut(dim, Size(), extent, split.length))
+    return FusedFunction(name, ports, symbols, cut)
 
 
 def _bound(dims: tuple[Dim, ...]) -> int:

@@ -49,7 +49,7 @@ from graphc.backends.llvm.text import (
     lane_type,
 )
 from graphc.backends.llvm.tiles import Tile
-from graphc.backends.loopnest import Size
+from graphc.backends.loopnest import Cut, Size
 from graphc.ir.types import DType
 from graphc.support.diagnostics import InternalError
 
@@ -69,6 +69,7 @@ class Product:
             end)`, called once for every rectangle of C as soon as that is final. The rectangles
             cover what is computed exactly once; the function takes `ptr context` besides
     pitch   elements from row to row of C; 0: n
+    part    the length of every range, where all are as long; 0 where that is not known
     """
 
     m: Size
@@ -81,10 +82,17 @@ class Product:
     split: Literal["", "rows", "cols"] = ""
     finish: str = ""
     pitch: int = 0
+    part: int = 0
 
     def symbols(self) -> tuple[str, ...]:
         sizes = (self.m, self.n, self.k, self.batch)
         return tuple(sorted({name for size in sizes for name in size.symbols}))
+
+
+def even_part(cut: Cut) -> int:
+    """The length of each part of an extent, if all are as long; else 0."""
+    extent = cut.extent
+    return cut.length if not extent.symbols and extent.factor % cut.length == 0 else 0
 
 
 def emit_gemm(module: Module, target: Target, product: Product) -> str:
@@ -190,12 +198,16 @@ class _GemmEmitter:
     def _take_range(self) -> None:
         """Only the asked rows or columns from here on."""
         begin, end = Val("%begin", I64), Val("%end", I64)
+        part = self.product.part
+        length = index(part)
+        if self.product.split and not part:
+            length = sub(self.code, end, begin)
         if self.product.split == "rows":
-            self.m, self.row = sub(self.code, end, begin), begin
+            self.m, self.row = length, begin
             self.a = self._at(self.a, self._a_row(begin))
             self.c = self._at(self.c, mul(self.code, begin, self.ldc))
         elif self.product.split == "cols":
-            self.n, self.column = sub(self.code, end, begin), begin
+            self.n, self.column = length, begin
             self.b = self._at(self.b, self._b_column(begin))
             self.c = self._at(self.c, begin)
 

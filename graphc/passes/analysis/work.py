@@ -65,6 +65,12 @@ def images_ns(op: Operation) -> float:
     return moved + 2 * math.prod(map(bound_of, dims)) * size / _WORD / FLOPS_PER_NS
 
 
+def even_length(extent: int, length: int, multiple: int) -> int:
+    """The longest length of equal parts, from `length` down to half of it; `length` if none is."""
+    lengths = range(length // multiple * multiple, (length - 1) // 2, -multiple)
+    return next((i for i in lengths if i and extent % i == 0), length)
+
+
 def _bytes(value: Value) -> int:
     return _tensor(value).bound_bytes
 
