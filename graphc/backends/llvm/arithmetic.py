@@ -7,6 +7,8 @@ agree exactly. `fma` is the one private word, for the mathematical functions and
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from graphc.backends.llvm.text import (
     ELEMENT_BYTES,
     Code,
@@ -161,6 +163,16 @@ class Arithmetic:
         one = self.code.value(target, f"insertelement {target.text} poison, {a}, i64 0")
         mask = f"<{lanes} x i32> zeroinitializer"
         return self.code.value(target, f"shufflevector {one}, {target.text} poison, {mask}")
+
+    def gathered(self, values: Sequence[Val]) -> Val:
+        """One vector of these scalars."""
+        if len(values) == 1:
+            return values[0]
+        type_ = lane_type(values[0].type.element, len(values))
+        vector = Val("poison", type_)
+        for i, value in enumerate(values):
+            vector = self.code.value(type_, f"insertelement {vector}, {value}, i64 {i}")
+        return vector
 
     # The private layer below the words
 

@@ -7,6 +7,7 @@ level cache while all rows of a block of A, `rows` x `depth` in the second level
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.tiles import Tile
@@ -20,13 +21,22 @@ PACKED_BLOCK_BYTES = 131072
 """A packed block of A, which is on the stack."""
 NEAR_BYTES = 512
 """Rows of B up to this length are read where they are: copying them would not pay."""
+FEW_ROWS = 2
+"""So many rows are computed one by one, where only the call knows that they are few."""
+TURNED_ROWS = 3
+"""Up to so many rows of C, B stored by columns is turned by the tiles: a copy would cost more."""
+UNCUT = 1 << 40
+
+Source = Literal["near", "in place", "packed by tiles", "packed", "turned by tiles"]
+"""How tiles get B: from rows that are near each other, or far; through a panel, which the tiles of
+the first rows fill or which is filled before; or from columns, which the tiles turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extents:
     """What is known of a product's extents; None for what only the call knows.
 
-    `pitch` is the length of a row of the whole C, of which only a part may be computed.
+    `pitch` is the length of a row of B as it lies in memory.
     """
 
     m: int | None
@@ -36,45 +46,47 @@ class Extents:
 
 
 @dataclass(frozen=True, slots=True)
-class Blocking:
+class Cuts:
     """The cuts of one product.
 
-    tile       the tile of the panels; `rest` that of the columns that are left over, if known
+    tile       the tile of the panels; `rest` that of the columns that are left over
     height     rows of a tile
     depth      steps of k in a panel
     rows       rows of C in a block
     packs_a    blocks of A are copied into panels
-    in_place   B is read where it lies
+    source     how tiles get B
     """
 
     tile: Tile
-    rest: Tile | None
+    rest: Tile
     height: int
     depth: int
     rows: int
     packs_a: bool
-    in_place: bool
+    source: Source
 
 
-def blocking(target: Target, dtype: DType, layout: tuple[bool, bool], extents: Extents) -> Blocking:
-    """The cuts for a product with these extents, A and B transposed as `layout` says."""
-    lanes = target.lanes(dtype)
-    by_columns, b_by_columns = layout
+def cuts_for(
+    target: Target, dtype: DType, extents: Extents, *, by_columns: bool, turned: bool
+) -> Cuts:
+    """The cuts for a product with these extents; A and B are stored as `Operands` says."""
+    m, n, k = extents.m, extents.n, extents.k
     height = tile_rows(target)
-    vectors = _vectors(target, extents.m)
-    n, m, k = extents.n, extents.m, extents.k
-    tile = _tile(dtype, lanes, vectors, n, by_columns)
-    rest = None
-    if n is not None and n > tile.width and n % tile.width:
-        rest = Tile(dtype, lanes, _side_by_side(lanes, -(-(n % tile.width) // lanes)), by_columns)
-    item = dtype.itemsize
-    depth = _part(k, PANEL_BYTES // (tile.width * item) // 16 * 16, 16)
+    source = _source(extents, height, dtype, turned=turned)
+    vectors = _vectors(m, turned=turned)
+    tile = _tile(dtype, target.lanes(dtype), vectors, n, by_columns=by_columns)
+    rest = tile
+    if n is not None and source != "turned by tiles":
+        left = n % tile.width or tile.width
+        rest = _tile(dtype, tile.lanes, -(-left // tile.lanes), n, by_columns=by_columns)
     packs_a = by_columns and (m is None or m > 4 * height) and (n is None or n >= 4 * tile.width)
-    bytes_ = PACKED_BLOCK_BYTES if packs_a else BLOCK_BYTES
-    rows = _part(m, bytes_ // (depth * item) // height * height, height)
-    near = extents.pitch is not None and extents.pitch * item <= NEAR_BYTES
-    single = m is not None and m <= height
-    return Blocking(tile, rest, height, depth, rows, packs_a, (near or single) and not b_by_columns)
+    if n is not None and source in ("in place", "turned by tiles"):
+        return Cuts(tile, rest, height, UNCUT, UNCUT, packs_a=False, source=source)
+    row_bytes = tile.width * dtype.itemsize
+    depth = _part(k, PANEL_BYTES // row_bytes // 16 * 16, 16)
+    block = PACKED_BLOCK_BYTES if packs_a else BLOCK_BYTES
+    rows = _part(m, block // (depth * dtype.itemsize) // height * height, height)
+    return Cuts(tile, rest, height, depth, rows, packs_a, source)
 
 
 def tile_rows(target: Target) -> int:
@@ -82,27 +94,31 @@ def tile_rows(target: Target) -> int:
     return {128: 4, 256: 6, 512: 12}[target.vector_bits]
 
 
-def _vectors(target: Target, m: int | None) -> int:
+def _source(extents: Extents, height: int, dtype: DType, *, turned: bool) -> Source:
+    if turned:
+        return "turned by tiles" if extents.m is not None and extents.m <= TURNED_ROWS else "packed"
+    if extents.pitch is not None and extents.pitch * dtype.itemsize <= NEAR_BYTES:
+        return "near"
+    return "in place" if extents.m is not None and extents.m <= height else "packed by tiles"
+
+
+def _vectors(m: int | None, *, turned: bool) -> int:
     """Vectors of a tile: more for few rows, so that enough sums are under way at once."""
-    if m is None or m > 4:
+    if turned or m is None:
         return 2
-    return {1: 8, 2: 4, 3: 3, 4: 3}[max(m, 1)]
+    return {1: 8, 2: 5, 3: 3, 4: 3}.get(m, 2)
 
 
-def _tile(dtype: DType, lanes: int, vectors: int, n: int | None, by_columns: bool) -> Tile:
+def _tile(dtype: DType, lanes: int, vectors: int, n: int | None, *, by_columns: bool) -> Tile:
     """`vectors` side by side; as many as there are columns for where the matrix is narrower."""
     if n is None or n >= lanes * vectors:
-        return Tile(dtype, lanes, _side_by_side(lanes, vectors), by_columns)
+        return Tile(dtype, lanes, tuple(range(0, lanes * vectors, lanes)), by_columns)
     while lanes > max(n, 1):
         lanes //= 2
     starts = list(range(0, n - lanes + 1, lanes)) or [0]
     if starts[-1] + lanes < n:
         starts.append(n - lanes)
     return Tile(dtype, lanes, tuple(starts), by_columns)
-
-
-def _side_by_side(lanes: int, vectors: int) -> tuple[int, ...]:
-    return tuple(range(0, lanes * vectors, lanes))
 
 
 def _part(length: int | None, most: int, step: int) -> int:

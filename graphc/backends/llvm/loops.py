@@ -60,6 +60,14 @@ def smaller(code: Code, a: Val, b: Val) -> Val:
     return code.value(I64, f"select {is_less}, {a}, {b}")
 
 
+def remainder(code: Code, a: Val, step: int) -> Val:
+    """What is left of a length after whole steps."""
+    x = number_of(a)
+    if x is not None:
+        return index(x % step)
+    return code.value(I64, f"urem i64 {a.ref}, {step}")
+
+
 def round_down(code: Code, a: Val, step: int) -> Val:
     """The largest multiple of `step`, a power of two, that is not above `a`."""
     x = number_of(a)

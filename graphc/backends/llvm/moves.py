@@ -25,7 +25,7 @@ from graphc.backends.llvm.loops import (
     sub,
     when,
 )
-from graphc.backends.llvm.packing import transposed
+from graphc.backends.llvm.shuffles import transposed
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import (
     ELEMENT_BYTES,

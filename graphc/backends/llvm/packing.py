@@ -19,9 +19,10 @@ from graphc.backends.llvm.loops import (
     when,
 )
 from graphc.backends.llvm.scalars import LlvmScalars
+from graphc.backends.llvm.shuffles import load_transposed
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import I64, PTR, Code, Module, Val, index
-from graphc.backends.llvm.tiles import Tile
+from graphc.backends.llvm.tiles import Tile, lines_from
 
 APART = 8
 """Steps of k between two packed panels of A, so that they do not lie in the same lines of a cache.
@@ -30,32 +31,30 @@ CHUNK = 16
 """Steps of k that are copied together: reads stay in few rows of A, writes in few panels."""
 
 
-def emit_pack_transposed(module: Module, target: Target, tile: Tile) -> str:
-    """`void (b, ldb, k, panel)`: panel[p, j] = b[j, p] for the tile's width of rows of B."""
+def emit_pack_turned(module: Module, target: Target, tile: Tile) -> str:
+    """`void (b, ldb, k, panel, pitch)`: panel[p, j] = b[j, p] for as many rows as a vector has."""
     code = Code(module)
     s = LlvmScalars(code, has_fma=target.has_fma)
     b, panel = Val("%b", PTR), Val("%panel", PTR)
-    ldb, k = Val("%ldb", I64), Val("%k", I64)
+    ldb, k, pitch = (Val(f"%{name}", I64) for name in ("ldb", "k", "pitch"))
     whole = round_down(code, k, tile.lanes)
-    b_rows = [offset(code, b, tile.element, mul(code, index(j), ldb)) for j in range(tile.width)]
     with loop_if_any(code, index(0), whole, tile.lanes, []) as state:
         assert state is not None
-        goal = offset(code, panel, tile.element, mul(code, state.index, index(tile.width)))
-        for first in tile.starts:
-            block = [
-                memory.load(s, row, state.index, tile.dtype, tile.lanes)
-                for row in b_rows[first : first + tile.lanes]
-            ]
-            for p, value in enumerate(transposed(code, block)):
-                memory.store(s, value, goal, index(p * tile.width + first))
+        rows = lines_from(code, offset(code, b, tile.element, state.index), tile, ldb)
+        goal = offset(code, panel, tile.element, mul(code, state.index, pitch))
+        for value in load_transposed(s, rows, index(0), tile.dtype, tile.lanes):
+            memory.store(s, value, goal, index(0))
+            goal = offset(code, goal, tile.element, pitch)
     with loop_if_any(code, whole, k, 1, []) as state:
         assert state is not None
-        goal = offset(code, panel, tile.element, mul(code, state.index, index(tile.width)))
-        for j, row in enumerate(b_rows):
-            value = memory.load(s, row, state.index, tile.dtype, 1)
+        rows = lines_from(code, offset(code, b, tile.element, state.index), tile, ldb)
+        goal = offset(code, panel, tile.element, mul(code, state.index, pitch))
+        for j, row in enumerate(rows):
+            value = memory.load(s, row, index(0), tile.dtype, 1)
             memory.store(s, value, goal, index(j))
     code.do("ret void")
-    return module.add_internal("pack", "ptr %b, i64 %ldb, i64 %k, ptr %panel", code)
+    parameters = "ptr %b, i64 %ldb, i64 %k, ptr %panel, i64 %pitch"
+    return module.add_internal("pack", parameters, code)
 
 
 def emit_pack_rows(module: Module, target: Target, tile: Tile, height: int) -> str:
@@ -182,29 +181,3 @@ def emit_copy_block(module: Module, target: Target, tile: Tile) -> str:
     code.do("ret void")
     parameters = "ptr %from, i64 %ldf, ptr %to, i64 %ldt, i64 %rows, i64 %columns"
     return module.add_internal("block", parameters, code)
-
-
-def transposed(code: Code, rows: list[Val]) -> list[Val]:
-    """A square block with rows and columns exchanged: halves swap, then quarters, and so on."""
-    count = len(rows)
-    if count == 1:
-        return rows
-    values = list(rows)
-    block = count // 2
-    while block:
-        low = [p if not p & block else count + p - block for p in range(count)]
-        high = [p + block if not p & block else count + p for p in range(count)]
-        for i in range(count):
-            if not i & block:
-                a, b = values[i], values[i + block]
-                values[i], values[i + block] = (
-                    _shuffled(code, a, b, low),
-                    _shuffled(code, a, b, high),
-                )
-        block //= 2
-    return values
-
-
-def _shuffled(code: Code, a: Val, b: Val, order: list[int]) -> Val:
-    listed = ", ".join(f"i32 {i}" for i in order)
-    return code.value(a.type, f"shufflevector {a}, {b}, <{len(order)} x i32> <{listed}>")

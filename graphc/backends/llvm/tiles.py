@@ -7,13 +7,16 @@ and layout.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from graphc.backends.llvm import memory
-from graphc.backends.llvm.loops import add, loop_if_any, mul, offset, when
+from graphc.backends.llvm.loops import Loop, add, loop_if_any, mul, offset, round_down, when
 from graphc.backends.llvm.scalars import LlvmScalars
+from graphc.backends.llvm.shuffles import load_transposed
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import (
+    I1,
     I64,
     PTR,
     Code,
@@ -25,6 +28,9 @@ from graphc.backends.llvm.text import (
     lane_type,
 )
 from graphc.ir.types import DType
+
+LINE_BYTES = 64
+"""A line of a cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,44 +66,121 @@ def emit_tile(
     """
     code = Code(module)
     s = LlvmScalars(code, has_fma=target.has_fma)
-    vector = lane_type(tile.element, tile.lanes)
-    a, b, c = (Val(f"%{name}", PTR) for name in "abc")
-    lda, ldb, ldc, k = (Val(f"%{name}", I64) for name in ("lda", "ldb", "ldc", "k"))
-    c_rows = [offset(code, c, tile.element, mul(code, index(r), ldc)) for r in range(rows)]
-    starts = [index(start) for start in tile.starts]
-
-    totals = [constant(0.0, vector)] * (rows * len(starts))
-    with when(code, Val("%adds", lane_type("i1")), totals) as loaded:
-        loaded[:] = [
-            memory.load(s, row, start, tile.dtype, tile.lanes) for row in c_rows for start in starts
-        ]
-    a_rows = [a] * rows
-    if not tile.by_columns:
-        a_rows = [offset(code, a, tile.element, mul(code, index(r), lda)) for r in range(rows)]
-    with loop_if_any(code, index(0), k, 1, totals) as state:
+    sums = _Sums(s, tile, rows)
+    b = Val("%b", PTR)
+    lda, ldb, k = (Val(f"%{name}", I64) for name in ("lda", "ldb", "k"))
+    a_rows = _rows_of_a(code, tile, rows)
+    with loop_if_any(code, index(0), k, 1, sums.values) as state:
         assert state is not None
         b_row = offset(code, b, tile.element, mul(code, state.index, ldb))
-        b_values = [memory.load(s, b_row, start, tile.dtype, tile.lanes) for start in starts]
+        b_values = [
+            memory.load(s, b_row, index(start), tile.dtype, tile.lanes) for start in tile.starts
+        ]
         if packs:
             place = mul(code, state.index, index(tile.width))
             goal = offset(code, Val("%panel", PTR), tile.element, place)
-            for value, start in zip(b_values, starts, strict=True):
-                memory.store(s, value, goal, start)
+            for value, start in zip(b_values, tile.starts, strict=True):
+                memory.store(s, value, goal, index(start))
             memory.prefetch(s, b_row, tile.element, index(tile.width))
         if ahead:
             later = mul(code, add(code, state.index, index(ahead)), ldb)
-            memory.prefetch(s, b, tile.element, later)
-        a_column = mul(code, state.index, lda) if tile.by_columns else state.index
+            for start in range(0, tile.width, LINE_BYTES // tile.dtype.itemsize):
+                memory.prefetch(s, b, tile.element, add(code, later, index(start)))
+        column = mul(code, state.index, lda) if tile.by_columns else state.index
         for r in range(rows):
-            place = add(code, a_column, index(r)) if tile.by_columns else a_column
+            place = add(code, column, index(r)) if tile.by_columns else column
             scalar = memory.load(s, a_rows[r], place, tile.dtype, 1)
             value = s.splat(scalar, tile.lanes)
             for v, b_value in enumerate(b_values):
-                at = r * len(starts) + v
+                at = r * len(b_values) + v
                 state.carried[at] = s.fma(value, b_value, state.carried[at])
-    for r, row in enumerate(c_rows):
-        for v, start in enumerate(starts):
-            memory.store(s, totals[r * len(starts) + v], row, start)
+    sums.store()
     code.do("ret void")
-    parameters = "ptr %a, i64 %lda, ptr %b, i64 %ldb, ptr %c, i64 %ldc, i64 %k, i1 %adds"
-    return module.add_internal("tile", parameters + (", ptr %panel" if packs else ""), code)
+    parameters = _PARAMETERS + (", ptr %panel" if packs else "")
+    return module.add_internal("tile", parameters, code)
+
+
+def emit_transposing_tile(module: Module, target: Target, tile: Tile, rows: int) -> str:
+    """The same for a B stored [n, k]: blocks of it are turned in registers.
+
+    For few rows, where a packed panel would be read hardly more often than it is written.
+    """
+    code = Code(module)
+    s = LlvmScalars(code, has_fma=target.has_fma)
+    sums = _Sums(s, tile, rows)
+    lda, k = Val("%lda", I64), Val("%k", I64)
+    a_rows = _rows_of_a(code, tile, rows)
+    whole = round_down(code, k, tile.lanes)
+
+    def take(state: Loop, b_value: Val, step: Val, v: int) -> None:
+        """Adds the products with vector `v` of B at this step of k to each row's sum."""
+        for r, a_row in enumerate(a_rows):
+            place = add(code, mul(code, step, lda), index(r)) if tile.by_columns else step
+            scalar = memory.load(s, a_row, place, tile.dtype, 1)
+            at = r * len(tile.starts) + v
+            value = s.splat(scalar, tile.lanes)
+            state.carried[at] = s.fma(value, b_value, state.carried[at])
+
+    with loop_if_any(code, index(0), whole, tile.lanes, sums.values) as state:
+        assert state is not None
+        for v, lines in enumerate(_lines_of_b(code, tile, state.index)):
+            block = load_transposed(s, lines, index(0), tile.dtype, tile.lanes)
+            for p, value in enumerate(block):
+                take(state, value, add(code, state.index, index(p)), v)
+    with loop_if_any(code, whole, k, 1, sums.values) as state:
+        assert state is not None
+        for v, lines in enumerate(_lines_of_b(code, tile, state.index)):
+            scalars = [memory.load(s, row, index(0), tile.dtype, 1) for row in lines]
+            take(state, s.gathered(scalars), state.index, v)
+    sums.store()
+    code.do("ret void")
+    return module.add_internal("tile", _PARAMETERS, code)
+
+
+_PARAMETERS = "ptr %a, i64 %lda, ptr %b, i64 %ldb, ptr %c, i64 %ldc, i64 %k, i1 %adds"
+
+
+class _Sums:
+    """The sums of a tile, row after row: zeros, or what C holds, and at the end there again."""
+
+    def __init__(self, s: LlvmScalars, tile: Tile, rows: int) -> None:
+        code, self.scalars = s.code, s
+        c, ldc = Val("%c", PTR), Val("%ldc", I64)
+        lines = [offset(code, c, tile.element, mul(code, index(r), ldc)) for r in range(rows)]
+        self.places = [(line, index(start)) for line in lines for start in tile.starts]
+        self.values = [constant(0.0, lane_type(tile.element, tile.lanes))] * len(self.places)
+        with when(code, Val("%adds", I1), self.values) as loaded:
+            loaded[:] = [
+                memory.load(s, line, start, tile.dtype, tile.lanes) for line, start in self.places
+            ]
+
+    def store(self) -> None:
+        for value, (line, start) in zip(self.values, self.places, strict=True):
+            memory.store(self.scalars, value, line, start)
+
+
+def _lines_of_b(code: Code, tile: Tile, step: Val) -> Iterator[list[Val]]:
+    """For each vector the rows of a B stored [n, k] that it holds, from this step of k on."""
+    ldb, line = Val("%ldb", I64), offset(code, Val("%b", PTR), tile.element, step)
+    following = 0
+    for start in tile.starts:
+        back = mul(code, index(start - following), ldb)
+        lines = lines_from(code, offset(code, line, tile.element, back), tile, ldb)
+        yield lines
+        line, following = offset(code, lines[-1], tile.element, ldb), start + tile.lanes
+
+
+def lines_from(code: Code, first: Val, tile: Tile, pitch: Val) -> list[Val]:
+    """Where one row for each lane begins: each from the one before, which takes few registers."""
+    lines = [first]
+    while len(lines) < tile.lanes:
+        lines.append(offset(code, lines[-1], tile.element, pitch))
+    return lines
+
+
+def _rows_of_a(code: Code, tile: Tile, rows: int) -> list[Val]:
+    """Where each row of A begins; stored by columns they all begin where A does."""
+    a, lda = Val("%a", PTR), Val("%lda", I64)
+    if tile.by_columns:
+        return [a] * rows
+    return [offset(code, a, tile.element, mul(code, index(r), lda)) for r in range(rows)]

@@ -1,0 +1,106 @@
+"""The matrices of one product while its code is written: where they lie and which part is meant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from graphc.backends.llvm.loops import add, mul, offset, sub
+from graphc.backends.llvm.text import PTR, Code, Val, element_of, index
+from graphc.ir.types import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """C = op(A) op(B) for a range of rows and columns of the whole C.
+
+    a, b, c         where the range begins
+    m, n, k         rows and columns of the range, and the length of the sums
+    lda, ldb, ldc   the length of a row of each matrix as it lies in memory
+    by_columns      A is stored [k, m]
+    turned          B is stored [n, k]
+    row, column     the first of the range in the whole C
+    is_swapped      the caller knows the columns as rows and the rows as columns
+    finish          what is called with each final part, "" for nothing
+    """
+
+    dtype: DType
+    a: Val
+    b: Val
+    c: Val
+    m: Val
+    n: Val
+    k: Val
+    lda: Val
+    ldb: Val
+    ldc: Val
+    by_columns: bool
+    turned: bool
+    row: Val
+    column: Val
+    is_swapped: bool
+    finish: str
+
+    def at(self, code: Code, base: Val, place: Val) -> Val:
+        """The address of an element of one of the matrices."""
+        return offset(code, base, element_of(self.dtype), place)
+
+    def a_place(self, code: Code, row: Val, step: Val) -> Val:
+        if self.by_columns:
+            return add(code, row, mul(code, step, self.lda))
+        return add(code, mul(code, row, self.lda), step)
+
+    def b_place(self, code: Code, step: Val, column: Val) -> Val:
+        if self.turned:
+            return add(code, step, mul(code, column, self.ldb))
+        return add(code, mul(code, step, self.ldb), column)
+
+    def c_place(self, code: Code, row: Val, column: Val) -> Val:
+        return add(code, mul(code, row, self.ldc), column)
+
+    def of_rows(self, code: Code, begin: Val, end: Val) -> Operands:
+        """Only these rows."""
+        return replace(
+            self,
+            a=self.at(code, self.a, self.a_place(code, begin, index(0))),
+            c=self.at(code, self.c, self.c_place(code, begin, index(0))),
+            m=sub(code, end, begin),
+            row=add(code, self.row, begin),
+        )
+
+    def of_columns(self, code: Code, begin: Val, end: Val) -> Operands:
+        """Only these columns."""
+        return replace(
+            self,
+            b=self.at(code, self.b, self.b_place(code, index(0), begin)),
+            c=self.at(code, self.c, begin),
+            n=sub(code, end, begin),
+            column=add(code, self.column, begin),
+        )
+
+    def exchanged(self) -> Operands:
+        """The transposed product of a C with one column, which lies in memory as a row."""
+        return replace(
+            self,
+            a=self.b,
+            b=self.a,
+            m=self.n,
+            n=self.m,
+            lda=self.k,
+            ldb=self.lda,
+            ldc=self.m,
+            by_columns=False,
+            turned=not self.by_columns,
+            is_swapped=True,
+        )
+
+    def hand_on(self, code: Code, rows: tuple[Val, Val], columns: tuple[Val, Val]) -> None:
+        """Calls `finish` with a final part, given by its begin and end within the range."""
+        first = [add(code, self.row, x) for x in rows]
+        second = [add(code, self.column, x) for x in columns]
+        ends = [*second, *first] if self.is_swapped else [*first, *second]
+        call(code, self.finish, Val("%context", PTR), *ends)
+
+
+def call(code: Code, function: str, *arguments: Val) -> None:
+    """A call without a result."""
+    code.do(f"call void {function}({', '.join(map(str, arguments))})")
