@@ -16,6 +16,8 @@ from collections.abc import Callable
 import numpy as np
 
 import graphc as gc
+from graphc.learn.step import TrainingStep
+from graphc.runtime.executable import Executable
 
 ROUNDS = 40
 SECONDS = 0.02  # of one round
@@ -34,7 +36,7 @@ def layers(sizes: list[int], activation: str) -> str:
     return text + f"ce = CrossEntropyWithSoftmax(labels, s{len(sizes) - 2}, tag=criterion)\n"
 
 
-def training(sizes: list[int], activation: str, samples: int) -> tuple[gc.TrainingStep, Call]:
+def training(sizes: list[int], activation: str, samples: int) -> tuple[TrainingStep, Call]:
     """A momentum step on a minibatch of this size."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((samples, sizes[0])).astype(np.float32)
@@ -44,7 +46,7 @@ def training(sizes: list[int], activation: str, samples: int) -> tuple[gc.Traini
     return step, lambda: step(features=x, labels=y)
 
 
-def inference(text: str, rows: int, samples: int) -> tuple[gc.Executable, Call]:
+def inference(text: str, rows: int, samples: int) -> tuple[Executable, Call]:
     """The output node for so many samples."""
     x = np.random.default_rng(0).standard_normal((samples, rows)).astype(np.float32)
     executable = gc.compile(gc.loads(text), batch=samples)
@@ -68,7 +70,7 @@ features = Input(1024, tag=feature)
 z = Softmax(features, tag=output)
 """
 
-WORKLOADS: dict[str, Callable[[], tuple[gc.Executable | gc.TrainingStep, Call]]] = {
+WORKLOADS: dict[str, Callable[[], tuple[Executable | TrainingStep, Call]]] = {
     "product 256x512x512": lambda: inference(PRODUCT, 512, 256),
     "W1, minibatch 25": lambda: training([2, 50, 50, 2], "Sigmoid", 25),
     "W2a": lambda: training([784, 256, 10], "RectifiedLinear", 32),
@@ -79,7 +81,7 @@ WORKLOADS: dict[str, Callable[[], tuple[gc.Executable | gc.TrainingStep, Call]]]
 }
 
 
-def in_turns(compiled: gc.Executable | gc.TrainingStep, call: Call, threads: int) -> list[float]:
+def in_turns(compiled: Executable | TrainingStep, call: Call, threads: int) -> list[float]:
     """Least and median milliseconds with 1 thread, then with `threads`."""
     counts = (1, threads)
     times: dict[int, list[float]] = {n: [] for n in counts}

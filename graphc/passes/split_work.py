@@ -3,7 +3,7 @@
     %0 = gemm %x, %w : tensor<256x512xf32>
     %1 = kernel %0, %b : tensor<256x512xf32> {
  =>
-    %0 = gemm %x, %w {split = ["cols", 32]} : tensor<256x512xf32>
+    %0 = gemm %x, %w {split = ["cols", 64]} : tensor<256x512xf32>
     %1 = kernel %0, %b {split = [0, 32]} : tensor<256x512xf32> {
 
 Parts are fixed by the extents' bounds and the cost model (`analysis/work.py`), never by the number
@@ -12,9 +12,10 @@ cut, into parts of `PART_NS` or more: handing parts out costs about a microsecon
 
 A kernel is cut along its outermost axis that nothing is folded over, or along a longer one where
 that is short; so sums over samples are cut along their columns and there are no partial sums. A
-product is cut by columns, since its second factor is packed column by column and then no part
-packs what another has packed; by rows where there are too few columns. Convolutions and poolings
-are cut by images. Loops' bodies are cut too.
+product is cut by columns; by rows where its first factor is transposed, which is packed row by row,
+and where there are too few columns: so no part packs what another has packed. Convolutions and
+poolings are cut by images. Loops' bodies are cut too.
+
 Leaves alone: products over a batch, rearrangements, the gradient of a convolution to its weights,
 functions with a memory plan. O(operations).
 """
@@ -120,9 +121,12 @@ def product_split(product: Operation) -> Setting:
     by_cols = even_length(cols, _length(cols, work, MOST_PRODUCT_PARTS, COLUMNS), EVEN_COLUMNS)
     by_rows = even_length(rows, _length(rows, work, MOST_PRODUCT_PARTS, ROWS), EVEN_ROWS)
     parts_of_cols, parts_of_rows = -(-cols // by_cols), -(-rows // by_rows)
-    if parts_of_cols >= FEW or parts_of_cols >= parts_of_rows:
-        return ("cols", by_cols) if parts_of_cols > 1 else ()
-    return ("rows", by_rows)
+    first = parts_of_rows if product.params.transpose_a else parts_of_cols
+    if max(parts_of_rows, parts_of_cols) < 2:
+        return ()
+    others = parts_of_cols if product.params.transpose_a else parts_of_rows
+    by_first = first >= FEW or first >= others
+    return ("rows", by_rows) if by_first == product.params.transpose_a else ("cols", by_cols)
 
 
 def images_split(op: Operation) -> Setting:

@@ -12,6 +12,7 @@ import pytest
 
 import graphc as gc
 from graphc.learn.step import TrainingStep
+from graphc.runtime.executable import Executable
 from graphc.support.diagnostics import GraphcError
 
 COUNTS = (2, 3, 8)
@@ -104,11 +105,11 @@ def test_training_has_the_same_bits_for_any_number_of_threads(case: str, precisi
             np.testing.assert_array_equal(changed[name], value, err_msg=f"{name}, {threads}")
 
 
-def _network() -> gc.Executable:
+def _network() -> Executable:
     return gc.compile(gc.loads(MLP), batch=128, threads=3)
 
 
-def _called(executable: gc.Executable, times: int = 1) -> Callable[[], np.ndarray]:
+def _called(executable: Executable, times: int = 1) -> Callable[[], np.ndarray]:
     x = CASES["layers"][1]["features"]
 
     def call() -> np.ndarray:
