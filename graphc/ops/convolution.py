@@ -21,6 +21,7 @@ operation then has a second result, room for one such image, which nothing reads
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -32,7 +33,7 @@ from graphc.ir.params import Params
 from graphc.ir.types import Dim, TensorType, Type, TypeRuleError
 from graphc.ops.places import check_places
 from graphc.ops.rules import FLOATS, dims_text, require_dtype, tensor
-from graphc.ops.splits import Setting, check_images
+from graphc.ops.splits import Setting, check_images, check_windows, split_of
 from graphc.ops.windows import (
     OverlapAddParams,
     WindowsParams,
@@ -80,6 +81,7 @@ class ConvWeightsParams(Params):
     strides: tuple[int, ...]
     low: tuple[int, ...] = ()
     high: tuple[int, ...] = ()
+    split: Setting = ()
     at: tuple[str, ...] = ()
 
 
@@ -303,6 +305,21 @@ def _check(op: Operation) -> Iterable[str]:
     yield from check_images(op)
 
 
+def _check_weights(op: Operation) -> Iterable[str]:
+    yield from check_places(op)
+    yield from check_windows(op, "rows")
+    split = split_of(op)
+    if split is not None and split.length > 0:
+        shape = conv_shape(op.params, [v.type for v in op.operands])
+        if column_rows(shape) % split.length:
+            yield f"a part has to divide the {column_rows(shape)} rows of one column of a window"
+
+
+def column_rows(shape: ConvShape) -> int:
+    """Rows of weights that belong to one column of a window: they lie together in an image."""
+    return math.prod((shape.sizes[-1], *shape.channels))
+
+
 def _conv(
     name: str,
     summary: str,
@@ -319,7 +336,7 @@ def _conv(
         params=params,
         infer=_infer,
         reference=reference,
-        check=check_places if role == "weights" else _check,
+        check=_check_weights if role == "weights" else _check,
         codegen=WindowProduct(role),
         vjp=NotDifferentiable.NONE,
         level=Level.KERNEL,

@@ -3,6 +3,7 @@
     kernel … {split = [0, 16]}        16 indices of axis 0 a part
     gemm … {split = ["rows", 64]}     64 rows of the product a part, or "cols"; also `gemm.fused`
     conv … {split = ["images", 4]}    4 images a part; also `conv.image` and `pool`, `pool.*`
+    conv.weights … {split = ["rows", 40]}   40 rows of the weights a part, of one column of a window
 
 Threads share the parts. What a part computes depends on the split and the sizes of the call alone,
 so results have the same bits for any number of threads. `split-work` writes it.
@@ -61,11 +62,16 @@ def check_split(op: Operation) -> Iterable[str]:
 
 def check_images(op: Operation) -> Iterable[str]:
     """What is wrong with the split of an operation that is cut by images, if it is."""
+    return check_windows(op, "images")
+
+
+def check_windows(op: Operation, what: str) -> Iterable[str]:
+    """What is wrong with the split of an operation over windows that cuts `what`, if it is."""
     split = split_of(op)
     if getattr(op.params, "split", ()) and (split is None or split.length < 1):
         yield "a split is what is cut and the length of a part, at least 1"
-    elif split is not None and split.where != "images":
-        yield f'a split cuts "images", got {split.where!r}'
+    elif split is not None and split.where != what:
+        yield f'a split cuts "{what}", got {split.where!r}'
     elif split is not None and len(op.results) > 1:
         yield "images with zeros around them cannot be shared: there is room for one"
 

@@ -14,10 +14,10 @@ A kernel is cut along its outermost axis that nothing is folded over, or along a
 that is short; so sums over samples are cut along their columns and there are no partial sums. A
 product is cut by columns; by rows where its first factor is transposed, which is packed row by row,
 and where there are too few columns: so no part packs what another has packed. Convolutions and
-poolings are cut by images. Loops' bodies are cut too.
+poolings are cut by images, the gradient of a convolution to its weights by rows of these. Loops'
+bodies are cut too.
 
-Leaves alone: products over a batch, rearrangements, the gradient of a convolution to its weights,
-functions with a memory plan. O(operations).
+Leaves alone: products over a batch, rearrangements, functions with a memory plan. O(operations).
 """
 
 from __future__ import annotations
@@ -31,7 +31,13 @@ from graphc.ir.core import Function, Module, Operation
 from graphc.ir.traversal import straight_blocks
 from graphc.ir.types import Dim, TensorType, bound_of
 from graphc.ops.contraction import groups
-from graphc.ops.convolution import ConvImageParams, ConvParams
+from graphc.ops.convolution import (
+    ConvImageParams,
+    ConvParams,
+    ConvWeightsParams,
+    column_rows,
+    conv_shape,
+)
 from graphc.ops.kernel import GEMM, KERNEL, GemmParams, KernelParams
 from graphc.ops.pooling import PoolParams, SlopeParams, SpreadParams
 from graphc.ops.splits import Setting, folded_axes
@@ -65,6 +71,9 @@ EVEN_COLUMNS, EVEN_ROWS = 16, 4
 """Or of these, if all parts are then as long: their code is made for one length."""
 
 
+LEAST_ROWS = 24
+"""Of the weights of a convolution: a few tiles, as every part reads all of the result's slopes."""
+
 ByImages = ConvParams | ConvImageParams | PoolParams | SlopeParams | SpreadParams
 """Settings of what computes one image after the other."""
 
@@ -80,6 +89,9 @@ def split_function(function: Function) -> int:
         elif op.opdef is GEMM:
             assert isinstance(op.params, GemmParams)
             setting = product_split(op)
+            op.params = replace(op.params, split=setting)
+        elif isinstance(op.params, ConvWeightsParams):
+            setting = weights_split(op)
             op.params = replace(op.params, split=setting)
         elif isinstance(op.params, ByImages):
             setting = images_split(op)
@@ -139,6 +151,19 @@ def images_split(op: Operation) -> Setting:
     images = math.prod(map(bound_of, dims))
     length = _length(images, work, MOST_PARTS, 1)
     return ("images", length) if length < images else ()
+
+
+def weights_split(op: Operation) -> Setting:
+    """How to cut a convolution's gradient to its weights: by rows of these; () for one piece."""
+    work = images_ns(op)
+    if work < GRAIN_NS or len(op.results) > 1:
+        return ()
+    shape = conv_shape(op.params, [v.type for v in op.operands])
+    column = column_rows(shape)
+    rows = column * math.prod(shape.sizes[:-1])
+    lengths = [n for n in range(min(column, LEAST_ROWS), column + 1) if column % n == 0]
+    enough = [n for n in lengths if work * n / rows >= PART_NS]
+    return ("rows", enough[0]) if enough and enough[0] < rows else ()
 
 
 def _length(extent: int, work: float, most: int, multiple: int) -> int:

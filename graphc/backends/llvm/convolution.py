@@ -73,7 +73,9 @@ class Convolution:
     channels, outputs         of images and of the result
     low, high                 zeros around an image; they count in `extents`
     block                     columns of the weights in one block, 0 for rows of all columns
-    is_part                   the function takes `begin, end` at the end, and computes those images
+    part                      0, or else the function takes `begin, end` at the end and computes
+                              those images; for `weights` so many rows of them from `begin` on, all
+                              of one column of the windows
     """
 
     role: Role
@@ -88,7 +90,7 @@ class Convolution:
     low: tuple[int, int] = (0, 0)
     high: tuple[int, int] = (0, 0)
     block: int = 0
-    is_part: bool = False
+    part: int = 0
 
     @staticmethod
     def of(role: Role, shape: ConvShape, dtype: DType) -> Convolution:
@@ -168,7 +170,7 @@ def emit_convolution(module: Module, target: Target, what: Convolution) -> str:
     code.do("ret void")
     parameters = ["ptr %a", "ptr %b", "ptr %c", *["ptr %room"] * what.is_padded]
     parameters += [f"i64 %d{i}" for i in range(len(what.symbols()))]
-    parameters += ["i64 %begin", "i64 %end"] * what.is_part
+    parameters += ["i64 %begin", "i64 %end"] * (what.part > 0)
     return module.add_internal("conv", ", ".join(parameters), code)
 
 
@@ -216,12 +218,14 @@ class _Emitter:
         """All images, one after the other."""
         what = self.what
         if what.role == "weights":
-            self._clear(Val("%c", PTR), what.sizes[0] * what.run * what.outputs)
+            rows = what.part or what.sizes[0] * what.run
+            first = mul(self.code, self._first_row(), index(what.outputs))
+            self._clear(self._at("%c", first), rows * what.outputs)
         if what.is_padded and what.role != "image":
             self._clear(Val("%room", PTR), what.image)
         sizes = {name: Val(f"%d{i}", I64) for i, name in enumerate(what.symbols())}
         begin, end = index(0), size_value(self.code, what.images, sizes)
-        if what.is_part:
+        if what.part and what.role != "weights":
             begin, end = Val("%begin", I64), Val("%end", I64)
         with loop_if_any(self.code, begin, end, 1, []) as state:
             if state is None:
@@ -237,6 +241,10 @@ class _Emitter:
                 goal = self._at("%c", image)
                 self._image(self._at("%a", places), self._room(goal))
                 self._copy_inside(goal, is_back=True)
+
+    def _first_row(self) -> Val:
+        """Of the weights that are computed."""
+        return Val("%begin", I64) if self.what.part else index(0)
 
     def _room(self, image: Val) -> Val:
         """Where an image is worked on."""
@@ -438,9 +446,19 @@ class _Emitter:
         self._pieces(width, _steps(width, across), columns)
 
     def _elements(self, vectors: int, tile: Callable[[Val, Val, Sequence[Place]], None]) -> None:
-        """Calls `tile(i, j, its elements from there)` over the elements of a window."""
+        """Calls `tile(i, j, its elements from there)` over the elements of a window, or a part."""
         what = self.what
         rows = most_rows(self.target, vectors)
+        if what.part:
+            begin, run = self._first_row(), what.run
+            column = self.code.value(I64, f"udiv i64 {begin.ref}, {run}")
+            first = self.code.value(I64, f"urem i64 {begin.ref}, {run}")
+            self._pieces(
+                what.part,
+                balanced(what.part, rows),
+                lambda j, high: tile(column, add(self.code, first, j), _box(1, high)),
+            )
+            return
         across = max(1, rows // what.run)
         pieces = balanced(what.run, rows)
 

@@ -390,9 +390,15 @@ class _EntryEmitter:
     def _convolution(self, op: Operation, role: Role) -> None:
         types = [_tensor(v) for v in op.operands]
         what = Convolution.of(role, conv_shape(op.params, types), types[0].dtype)
-        what = replace(what, is_part=split_of(op) is not None)
+        split = split_of(op)
+        what = replace(what, part=split.length if split is not None else 0)
         name = emit_convolution(self.module, self.target, what)
-        self._images(op, name, what.images)
+        if split is None or role != "weights":
+            self._images(op, name, what.images)
+            return
+        pointers = [self.where[v] for v in (*op.operands, *op.results)]
+        rows = Size(what.sizes[0] * what.run)
+        self._share(name, pointers, what.symbols(), Cut(0, Size(), rows, split.length))
 
     def _pooling(self, op: Operation, folding: Folding) -> None:
         types = [_tensor(v) for v in op.operands]

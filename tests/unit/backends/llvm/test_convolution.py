@@ -11,19 +11,24 @@ from graphc.backends.llvm.runtime import compile_function
 from graphc.backends.llvm.target import X86_64, X86_64_V3, X86_64_V4, Target
 from graphc.backends.llvm.windowtiles import Panel, balanced, best_tile, most_rows, panels
 from graphc.backends.signature import make_signature
+from graphc.ir.printer import print_module
+from graphc.ops import default_context
+from graphc.passes import pipeline
+from graphc.passes.manager import PassManager
 from tests.support.compiling import parse
 from tests.support.guarded_child import exit_code_guarded
 from tests.support.native import check_text, fused, random_arguments, runnable_targets
 
 
-def all_three(
+def products(
     image: tuple[int, int, int],
     sizes: tuple[int, int],
     strides: tuple[int, int],
     features: int,
     dtype: str = "f32",
+    bound: int = 9,
 ) -> str:
-    """A convolution and its two gradients, planned; N images of width, height and channels."""
+    """A convolution and its two gradients: N images of width, height and channels."""
     width, height, channels = image
     places = [(e - s) // t + 1 for e, s, t in zip(image, sizes, strides, strict=False)]
     x, y = f"Nx{width}x{height}x{channels}", f"Nx{places[0]}x{places[1]}x{features}"
@@ -31,9 +36,8 @@ def all_three(
     w = f"{sizes[0]}x{sizes[1]}x{channels}x{features}"
     walk = f"sizes = {list(sizes)}, strides = {list(strides)}"
     back = f"extents = [{width}, {height}], strides = {list(strides)}"
-    return fused(
-        f"""
-dim N <= 9
+    return f"""
+dim N <= {bound}
 func @f(%x: tensor<{x}xf32> input, %w: tensor<{w}xf32> parameter, %dy: tensor<{y}xf32> input)
     -> (y: tensor<{y}xf32>, dx: tensor<{x}xf32>, dw: tensor<{w}xf32>) {{
   %p = windows %x {{axis = 1, {walk}}} : tensor<{patches}xf32>
@@ -46,7 +50,17 @@ func @f(%x: tensor<{x}xf32> input, %w: tensor<{w}xf32> parameter, %dy: tensor<{y
   return %y, %dx, %dw
 }}
 """.replace("f32", dtype)
-    )
+
+
+def all_three(
+    image: tuple[int, int, int],
+    sizes: tuple[int, int],
+    strides: tuple[int, int],
+    features: int,
+    dtype: str = "f32",
+) -> str:
+    """These, planned."""
+    return fused(products(image, sizes, strides, features, dtype))
 
 
 SHAPES = [
@@ -100,6 +114,25 @@ def test_nothing_is_touched_outside_the_arrays(
     for target in runnable_targets():
         code = exit_code_guarded(function, signature, target, given, {"N": 3}, at_end=at_end)
         assert code == 0, target.isa
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize(
+    ("image", "sizes", "features"),
+    [((28, 28, 1), (5, 5), 16), ((12, 12, 16), (5, 5), 32), ((14, 12, 7), (3, 4), 70)],
+    ids=str,
+)
+def test_parts_of_images_and_of_weights(
+    image: tuple[int, int, int], sizes: tuple[int, int], features: int, dtype: str
+) -> None:
+    module = parse(products(image, sizes, (1, 1), features, dtype, bound=64))
+    passes = pipeline("fuse-windows,fuse-kernels,split-work,plan-memory")
+    PassManager(passes, verify=True).run(module, default_context())
+    text = print_module(module)
+    assert text.count('split = ["images", ') == 2
+    assert text.count('split = ["rows", ') == 1
+    tolerance = 1e-2 if dtype == "f32" else 1e-10
+    check_text(text, [{"N": n} for n in (0, 1, 7, 64)], tolerance=tolerance)
 
 
 PADDED = """
