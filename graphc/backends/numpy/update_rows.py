@@ -1,9 +1,13 @@
 """`update_rows` as Python lines: the rows that are looked up and their sums, then the rule on them.
 
-rows, sums = row_sums(W.shape[0], (x, y, index))
-v2 = W[rows]
-…
-W[rows] = v7
+    rows, sums = row_sums(W.shape[0], (x, y, index))
+    for first in range(0, len(rows), 512):
+        some = rows[first : first + 512]
+        v1 = W[some]
+        …
+        W[some] = v7
+
+As many rows at once as keep temporaries in the cache.
 """
 
 from __future__ import annotations
@@ -14,8 +18,12 @@ from graphc.backends.numpy.names import Names
 from graphc.backends.numpy.scalars import Recorder, callee, extra_operand, is_helper
 from graphc.backends.numpy.tape import Constant, Input, Item, Word, record
 from graphc.backends.numpy.text import Constants, Lines, dtype_text
+from graphc.ir.types import TensorType, bound_of
 from graphc.ops.update_rows import RowUpdate
 from graphc.support.diagnostics import InternalError
+
+BLOCK_BYTES = 64 * 1024
+"""Of the rows of one table that are worked on together."""
 
 
 class UpdateText:
@@ -40,8 +48,15 @@ class UpdateText:
         columns = parts.params.columns
         size = f"{updated[0]}.shape[{1 if columns else 0}]"
         self._lines.add(f"{rows}, {sums} = row_sums({size}, {listed})")
-        seen = [f"{name}[:, {rows}].T" if columns else f"{name}[{rows}]" for name in updated]
-        arguments = [*map(self._named, seen), sums, *numbers]
+        first, some = self._names.fresh("first"), self._names.fresh("some")
+        step = _rows_at_once(parts)
+        self._lines.add(f"for {first} in range(0, len({rows}), {step}):")
+        self._lines.indent()
+        self._lines.add(f"{some} = {rows}[{first} : {first} + {step}]")
+        where = f"[:, {some}]" if columns else f"[{some}]"
+        gradient = f"{sums}[{first} : {first} + {step}]" + ".T" * columns
+        arguments = [self._named(name + where) for name in updated]
+        arguments += [self._named(gradient), *numbers]
         tape = record(parts.op, Recorder)
         texts: dict[Item, str] = {}
         for step in tape.steps:
@@ -49,11 +64,8 @@ class UpdateText:
                 raise InternalError("a fold in the rule of `update_rows`")
             texts[step] = self._word(step, [self._text(a, texts, arguments) for a in step.args])
         for name, item in zip(updated, tape.results, strict=True):
-            new = self._text(item, texts, arguments)
-            if columns:
-                self._lines.add(f"{name}[:, {rows}] = {new}.T")
-            else:
-                self._lines.add(f"{name}[{rows}] = {new}")
+            self._lines.add(f"{name}{where} = {self._text(item, texts, arguments)}")
+        self._lines.dedent()
 
     def _named(self, text: str) -> str:
         name = self._names.fresh("v1")
@@ -80,3 +92,10 @@ class UpdateText:
         out = self._named(f"np.empty(np.broadcast_shapes({shapes}), {dtype_text(word.dtype)})")
         self._lines.add(f"{function}({', '.join(operands)}, out={out})")
         return out
+
+
+def _rows_at_once(parts: RowUpdate) -> int:
+    table = parts.tables[0].type
+    assert isinstance(table, TensorType)
+    width = bound_of(table.dims[0 if parts.params.columns else 1])
+    return max(1, BLOCK_BYTES // max(1, width * table.dtype.itemsize))
