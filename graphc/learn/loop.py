@@ -155,7 +155,7 @@ def run_training(
         order = permutation(plan.seed, epoch, count) if plan.shuffle else np.arange(count)
         try:
             parts = step.parts(dataset, order, units)
-            record, finished = _run_epoch(step, parts, dataset.samples, epoch, progress)
+            record, stopped = _run_epoch(step, parts, dataset.samples, epoch, progress)
             _require_finite(step, model, epoch)
         except GraphcError:
             for name, value in good.items():
@@ -163,7 +163,7 @@ def run_training(
             raise
         records.append(record)
         progress.epoch(record)
-        if not finished:
+        if stopped:
             break
     return records
 
@@ -213,10 +213,10 @@ def _run_epoch(
     epoch: int,
     progress: Progress,
 ) -> tuple[EpochRecord, bool]:
-    """The epoch's record, and whether it was finished. GraphcError `not-a-number`."""
+    """The epoch's record, and whether a stop was asked for. GraphcError `not-a-number`."""
     start = time.perf_counter()
     totals: dict[str, float] = {}
-    done, finished = 0, True
+    done, stopped = 0, False
     for part in parts:
         is_first, done = done == 0, done + part.samples
         for name, values in part.values.items():
@@ -233,7 +233,7 @@ def _run_epoch(
             raise fail("not-a-number", _advice(what, epoch))
         progress.minibatch(done, samples)
         if progress.should_stop():
-            finished = done == samples
+            stopped = True
             break
     averages = {name: total / done for name, total in totals.items()}
     rate = step.learner.settings(step.nominal, step.nominal)["learning_rate"]
@@ -245,7 +245,7 @@ def _run_epoch(
         learning_rate_per_sample=rate,
         seconds=time.perf_counter() - start,
     )
-    return record, finished
+    return record, stopped
 
 
 def _total(values: np.ndarray, start: float) -> float:

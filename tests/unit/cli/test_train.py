@@ -13,6 +13,7 @@ import pytest
 
 import graphc as gc
 from graphc.learn import loop
+from graphc.runtime.executable import Executable
 from tests.support.commands import COLUMNS, NETWORK, graphc, train, write_data, write_network
 
 
@@ -259,6 +260,28 @@ def test_an_interrupt_finishes_the_minibatch_saves_and_exits_130(
     assert done.code == 130
     assert record["interrupted"] is True
     assert [e["samples"] for e in record["epochs"]] == [60, 30]
+    assert gc.load(tmp_path / "net.safetensors").parameters["W"].any()
+
+
+@pytest.mark.parametrize("call", [1, 2, 5])
+def test_an_interrupt_in_native_code_is_heard_after_its_call(
+    call: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many minibatches and epochs were still to come."""
+    run, calls = Executable.run_minibatches, 0
+
+    def interrupted(self: Executable, *arguments: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            os.kill(os.getpid(), signal.SIGINT)
+        return run(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Executable, "run_minibatches", interrupted)
+    done = train(tmp_path, "--epochs", "500", "--backend", "llvm", "--json")
+    assert done.code == 130
+    assert json.loads(done.out)["interrupted"] is True
+    assert calls == call
     assert gc.load(tmp_path / "net.safetensors").parameters["W"].any()
 
 

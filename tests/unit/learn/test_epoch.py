@@ -435,6 +435,24 @@ def test_a_stop_is_asked_for_between_native_calls(monkeypatch: pytest.MonkeyPatc
     assert seen[:7] == [(8, 53), (16, 53), (24, 53), (32, 53), (40, 53), (48, 53), (53, 53)]
 
 
+def test_a_stop_is_heard_where_one_native_call_trains_an_epoch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(epoch, "CALL_SECONDS", 1e9)
+    asked: list[None] = []
+
+    def stops() -> bool:
+        asked.append(None)
+        return len(asked) > 8
+
+    progress = gc.Progress(should_stop=stops)
+    records = gc.train(
+        classifier(), classes(SAMPLES), epochs=90, minibatch=8, learning_rate=0.5, progress=progress
+    )
+    assert [r.samples for r in records] == [53] * len(records)
+    assert len(records) < 9
+
+
 def test_progress_comes_to_the_end_of_every_epoch() -> None:
     seen: list[tuple[int, int]] = []
     progress = gc.Progress(minibatch=lambda done, total: seen.append((done, total)))

@@ -160,18 +160,19 @@ def test_training_stops_after_a_whole_minibatch_when_asked() -> None:
     assert bytes_of(net) == bytes_of(plain)
 
 
-def test_a_stop_at_the_end_of_an_epoch_is_a_whole_epoch() -> None:
-    watcher = Watcher(stop_after=3)
+@pytest.mark.parametrize(("minibatch", "backend"), [(8, "numpy"), (20, "numpy"), (20, "llvm")])
+def test_a_stop_at_the_end_of_an_epoch_starts_no_other(minibatch: int, backend: str) -> None:
+    watcher = Watcher(stop_after=-(-20 // minibatch))
     records = gc.train(
         classifier(),
         classes(20),
-        epochs=2,
-        minibatch=8,
+        epochs=9,
+        minibatch=minibatch,
         learning_rate=1,
-        backend="numpy",
+        backend=backend,
         progress=watcher.progress(),
     )
-    assert [r.samples for r in records][:1] == [20]
+    assert [r.samples for r in records] == [20]
 
 
 # --- what is not a number ------------------------------------------------------------------------

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-from collections.abc import Callable
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 
-from graphc.backends.llvm import engine
+from graphc.backends.llvm import engine, runtime
 from graphc.backends.llvm.emit import emit_function
 from graphc.backends.llvm.epoch import EPOCH, row_bytes, runs_epochs
-from graphc.backends.llvm.runtime import compile_function
+from graphc.backends.llvm.runtime import NativeFunction, compile_function
 from graphc.backends.llvm.target import TARGETS
 from graphc.backends.signature import make_signature
 from graphc.ir.evaluate import evaluate
 from graphc.runtime.signature import Signature
 from tests.support.compiling import parse
+from tests.support.guarded import GuardedMemory, Side
 from tests.support.native import fused, random_arguments, runnable_targets
-from tests.unit.backends.llvm.test_emit import Guarded
 
 STEP = """
 dim N <= 40
@@ -109,9 +108,9 @@ def test_rows_that_follow_one_another_are_not_copied() -> None:
         assert [bool((room != 0xAB).any()) for room in rooms.values()] == [is_copied] * 2, name
 
 
-@pytest.mark.parametrize("at_end", [True, False], ids=["end", "start"])
+@pytest.mark.parametrize("side", ["end", "start"])
 @pytest.mark.parametrize(("rows", "dtype"), [(1, "f32"), (13, "f32"), (300, "f64")])
-def test_nothing_is_touched_outside_the_arrays(rows: int, dtype: str, at_end: bool) -> None:
+def test_nothing_is_touched_outside_the_arrays(rows: int, dtype: str, side: Side) -> None:
     """Runs in a forked child: a stray access is a signal there, a wrong number an exit code."""
     text, order = step_text(rows, dtype), ORDERS["first minibatch in order"]
     module = parse(text)
@@ -119,49 +118,42 @@ def test_nothing_is_touched_outside_the_arrays(rows: int, dtype: str, at_end: bo
     given = whole_data(signature, order)
     expected = expected_run(text, given, order)
     for target in runnable_targets():
-        emitted = emit_function(module.functions[0], signature, target)
-        loaded = engine.load(engine.object_code(emitted, target), [EPOCH], target)
-        pointer, number = ctypes.c_void_p, ctypes.c_int64
-        types = [*[pointer] * 6, number, number, pointer]
-        run = engine.function(loaded, EPOCH, ctypes.c_int32, *types)
+        compiled = compile_function(module.functions[0], signature, target)
         child = os.fork()
         if child == 0:
-            os._exit(run_guarded(run, signature, given, expected, order, at_end))
+            os._exit(exit_code_guarded(compiled, given, expected, order, side))
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, target.isa
 
 
-def run_guarded(
-    run: Callable[..., int],
-    signature: Signature,
+def exit_code_guarded(
+    compiled: NativeFunction,
     given: dict[str, np.ndarray],
     expected: tuple[np.ndarray, list[float]],
     order: np.ndarray,
-    at_end: bool,
+    side: Side,
 ) -> int:
     w, losses = expected
-    arrays = {name: Guarded(array, at_end=at_end) for name, array in given.items()}
-    found = np.zeros(len(losses), given["w"].dtype)
-    result, done = Guarded(found, at_end=at_end), Guarded(np.zeros(1, np.int64), at_end=at_end)
-    chosen = Guarded(order.astype(np.int64), at_end=at_end)
-    arena = Guarded(np.full(-(-signature.arena_bytes // 4096) * 4096, 0xFF, np.uint8), at_end=True)
-    addresses = [g.address for g in (*arrays.values(), result)]
-    rooms = [
-        Guarded(np.zeros(SIZE * row_bytes(a), np.uint8), at_end=at_end)
-        if a.role == "input"
-        else None
-        for a in signature.arguments
-    ]
-    buffers, whole = ((ctypes.c_uint64 * len(addresses))(*addresses) for _ in range(2))
-    rows = (ctypes.c_uint64 * len(addresses))(*[0 if g is None else g.address for g in rooms], 0)
-    dims = (ctypes.c_int64 * 1)()
-    tables = [ctypes.addressof(t) for t in (buffers, dims)]
-    wholes = [ctypes.addressof(t) for t in (whole, rows)]
-    status = run(*tables, arena.address, *wholes, chosen.address, len(order), SIZE, done.address)
+    memory = GuardedMemory(side)
+
+    def guarded(array: np.ndarray, *, is_read: bool) -> np.ndarray:
+        buffer, copy = memory.like(array)
+        copy[...] = array
+        if is_read:
+            buffer.protect()
+        return copy
+
+    arrays = [guarded(array, is_read=name != "w") for name, array in given.items()]
+    chosen = guarded(order.astype(np.int64), is_read=True)
+    found = guarded(np.zeros(len(losses), w.dtype), is_read=False)
+    done = guarded(np.zeros(1, np.int64), is_read=False)
+    assert compiled.run_minibatches is not None
+    with patch.object(runtime, "aligned_bytes", lambda size, _: memory.bytes(size, 64).array):
+        compiled.run_minibatches(arrays, [found], chosen, SIZE, done)
     good = (
-        status == 0
-        and done.read(np.zeros(1, np.int64))[0] == len(losses)
-        and np.allclose(result.read(found), losses, rtol=1e-3)
-        and np.allclose(arrays["w"].read(w), w, rtol=1e-3, atol=1e-4)
+        done[0] == len(losses)
+        and np.allclose(found, losses, rtol=1e-3)
+        and np.allclose(arrays[2], w, rtol=1e-3, atol=1e-4)
+        and not memory.problems()
     )
     return 0 if good else 1
 
