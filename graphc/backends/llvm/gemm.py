@@ -81,6 +81,10 @@ def emit_gemm(module: Module, target: Target, product: Product) -> str:
 
     The last three are there where `split` and `finish` ask for them.
     """
+    return module.once((target, product), lambda: _written(module, target, product))
+
+
+def _written(module: Module, target: Target, product: Product) -> str:
     if product.batch != Size():
         if product.split or product.finish:
             raise InternalError("a product over a batch is neither cut nor finished in parts")

@@ -91,6 +91,18 @@ def emit_nest(
 
     window  dims of which a call computes a part; `nest.can_cut` must hold for each
     """
+    # As text: 0.0 and -0.0 are equal, and so would be the nests that they stand in.
+    key = (target, repr(nest), tuple(constants.items()), window)
+    return module.once(key, lambda: _written(module, target, nest, constants, window))
+
+
+def _written(
+    module: Module,
+    target: Target,
+    nest: Nest,
+    constants: Mapping[int, str],
+    window: tuple[int, ...],
+) -> NestFunction:
     for dim in window:
         if not nest.can_cut(dim):
             raise InternalError(f"a nest cannot be computed in parts of its dim {dim}")

@@ -7,11 +7,14 @@ objects, and the same input always gives the same text.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from graphc.ir.types import DType
+
+
+T = TypeVar("T")
 
 
 class LaneType(NamedTuple):
@@ -109,6 +112,14 @@ class Module:
         self._globals: dict[str, str] = {}
         self._functions: list[str] = []
         self._internal: dict[str, str] = {}
+        self._made: dict[Hashable, object] = {}
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` gives, called the first time that the key comes: what is written for equal
+        operations is written once, which of a deep network are most."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]  # type: ignore[return-value]  # of a key always the same type
 
     def intrinsic(self, name: str, result: str, *arguments: str) -> str:
         """`@name`, declared once. `name` is complete with its type suffixes."""
