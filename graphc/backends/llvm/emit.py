@@ -14,7 +14,7 @@ The same function and target always give the same text.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
@@ -73,6 +73,7 @@ from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import InternalError
 
 ENTRY = "graphc.entry"
+PART_OPERATIONS = 256
 
 _FORMATS = {DType.F32: "f", DType.F64: "d", DType.I32: "i", DType.I64: "q", DType.I1: "?"}
 
@@ -117,15 +118,45 @@ def add_entry(
     """Writes `graphc.entry` and everything it calls."""
     if function.contraction == "off":
         target = replace(target, has_fma=False)
-    emitter = _EntryEmitter(module, function, signature, target, instrument)
-    for op in function.block:
-        emitter.operation(op)
-    emitter.finish()
+    homes = {a: Place("argument", i) for i, a in enumerate(function.arguments)}
+    parts: list[Code] = []
+    for part in _parts(list(function.block)):
+        emitter = _EntryEmitter(module, signature, target, homes, part, instrument)
+        for op in part:
+            emitter.operation(op)
+        emitter.finish()
+        parts.append(emitter.code)
     linkage = f"{linkage} " if linkage else ""
     parameters = "ptr %buffers, ptr %dims, ptr %arena, ptr %pool"
-    module.add_function(f"define {linkage}i32 @{ENTRY}({parameters}) nounwind", emitter.code)
+    whole = parts[0] if len(parts) == 1 else Code(module)
+    if len(parts) > 1:
+        for i, code in enumerate(parts):
+            module.add_function(f"define internal i32 @graphc.part{i}({parameters}) nounwind", code)
+            whole.do(f"call i32 @graphc.part{i}({parameters})")
+        whole.do("ret i32 0")
+    module.add_function(f"define {linkage}i32 @{ENTRY}({parameters}) nounwind", whole)
     if instrument is not None:
         instrument.finish()
+
+
+def _parts(operations: list[Operation]) -> list[list[Operation]]:
+    """The operations in pieces that are functions of their own: the time that LLVM takes for one
+    grows faster than its length."""
+    most = PART_OPERATIONS
+    return [operations[i : i + most] for i in range(0, len(operations), most)] or [[]]
+
+
+class _Where(dict[Value, Val]):
+    """The addresses of values; of those that other parts of the entry made, by their `homes`."""
+
+    def __init__(self, homes: Mapping[Value, Place], address: Callable[[Place], Val]) -> None:
+        super().__init__()
+        self._homes = homes
+        self._address = address
+
+    def __missing__(self, value: Value) -> Val:
+        # Not kept: in a loop it is known only there, which `_address` takes care of.
+        return self._address(self._homes[value])
 
 
 class _Frame(NamedTuple):
@@ -136,14 +167,19 @@ class _Frame(NamedTuple):
 
 
 class _EntryEmitter:
-    """Where every value lives, and the calls that compute them."""
+    """Where every value lives, and the calls that compute them, for a part of the operations.
+
+    homes  the places of arguments, and of what the parts before computed; those of this part are
+           added
+    """
 
     def __init__(
         self,
         module: Module,
-        function: Function,
         signature: Signature,
         target: Target,
+        homes: dict[Value, Place],
+        part: Sequence[Operation],
         instrument: Instrument | None = None,
     ) -> None:
         self.module = module
@@ -154,15 +190,19 @@ class _EntryEmitter:
         self.context_at = self.code.hole()
         self.context_slots = 0
         self.results = _result_slots(signature)
-        self.where: dict[Value, Val] = {}
+        self.homes = homes
+        self.where = _Where(homes, self._address)
         self.slots: dict[int, Val] = {}
         self.arena: dict[int, Val] = {}
         self.frames: list[_Frame] = []
         self.sizes: dict[str, Val] = {}
         for i, dim in enumerate(signature.dims):
             self.sizes[dim.name] = self._loaded(I64, "%dims", i)
-        for i, argument in enumerate(function.arguments):
-            self.where[argument] = self._slot(i)
+        used = {v: None for op in part for v in op.operands}
+        for value in used:
+            # Before all loops, in which it would be loaded in every step.
+            if (home := homes.get(value)) is not None and home.kind == "argument":
+                self.where[value] = self._slot(home.index)
 
     def finish(self) -> None:
         """The end of the function, and room for what tasks take, now that its size is known."""
@@ -184,6 +224,8 @@ class _EntryEmitter:
         match op.opdef.codegen:
             case View():
                 self.where[op.result] = self.where[op.operands[0]]
+                if op.operands[0] in self.homes:
+                    self.homes[op.result] = self.homes[op.operands[0]]
                 return
             case Terminator():
                 return
@@ -213,6 +255,8 @@ class _EntryEmitter:
     def _place_results(self, op: Operation) -> None:
         for value, place in zip(op.results, places(op) or (), strict=True):
             self.where[value] = self._address(place)
+            if not self.frames:
+                self.homes[value] = place
 
     def _address(self, place: Place) -> Val:
         if place.kind == "argument":

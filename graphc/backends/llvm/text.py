@@ -13,7 +13,6 @@ from typing import NamedTuple, TypeVar
 
 from graphc.ir.types import DType
 
-
 T = TypeVar("T")
 
 
