@@ -128,7 +128,8 @@ def compile_kept(
         function, signature = lowered()
         keep = options.profile.keep_events
         made = backend.profile.compile(function, signature, phases, keep)
-        return options.profile.add(*made, Source(function, signature, module)), signature
+        profiled = options.profile.add(*made, Source(function, signature, module))
+        return _threaded(profiled, options), signature
     halves = backend.code
     if halves is None:
         function, signature = lowered()

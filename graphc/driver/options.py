@@ -32,7 +32,7 @@ PRECISIONS: Mapping[str, DType] = {
 }
 
 
-_NOT_IN_CODE = frozenset({"verify", "after", "cache", "profile", "phases"})
+_NOT_IN_CODE = frozenset({"verify", "after", "cache", "profile", "phases", "threads"})
 
 
 @dataclass(frozen=True)

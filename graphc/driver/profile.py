@@ -24,6 +24,7 @@ from graphc.ops.nodes.layout import display_name
 from graphc.ops.places import places
 from graphc.passes.analysis.costs import Cost, walk_costs
 from graphc.runtime.signature import Signature
+from graphc.runtime.threads import use_threads
 from graphc.support.source import Location, Span
 
 if TYPE_CHECKING:
@@ -170,6 +171,15 @@ class ProfiledFunction:
             self._sizes[(dim.name, size),] += min(whole, through)
             if rest and through > whole:
                 self._sizes[(dim.name, rest),] += 1
+
+    @property
+    def threads(self) -> int:
+        """How many compute a call."""
+        return getattr(self._compiled, "threads", 1)
+
+    @threads.setter
+    def threads(self, threads: int) -> None:
+        use_threads(self._compiled, threads)
 
     def reset(self) -> None:
         """Forget the calls so far."""

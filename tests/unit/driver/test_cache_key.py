@@ -116,7 +116,10 @@ def test_each_part_of_the_request_makes_another_key(
 
 def test_options_that_change_no_code_are_not_part_of_the_key() -> None:
     plain = CompileOptions()
-    assert CompileOptions(cache=Cache(Path("x")), verify=True).deciding() == plain.deciding()
+    assert (
+        CompileOptions(cache=Cache(Path("x")), verify=True, threads=3).deciding()
+        == plain.deciding()
+    )
     assert CompileOptions(time=3).deciding() != plain.deciding()
 
 

@@ -1,0 +1,295 @@
+"""`graphc bench`: how fast a network computes, or trains, on random data."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time as clock
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+import numpy as np
+
+from graphc.backends.base import Peak
+from graphc.cli.dump import pretend_statistics
+from graphc.cli.network import names_of, open_network
+from graphc.cli.options import (
+    EXISTING_FILE,
+    cache_for,
+    define_option,
+    json_option,
+    macros_option,
+    no_cache_option,
+    precision_option,
+    sequence_options,
+    threads_option,
+)
+from graphc.cli.profiling import (
+    measured_peak,
+    profile_record,
+    profile_table,
+    trace_record,
+    write_json,
+)
+from graphc.cli.terminal import Terminal, common_options
+from graphc.driver.compile import bind, evaluation_passes
+from graphc.driver.options import DEFAULT_BATCH, CompileOptions, parse_precision
+from graphc.driver.prepare import infer
+from graphc.driver.profile import Profile
+from graphc.learn.sgd import SGD
+from graphc.learn.step import compile_training_step
+from graphc.model.model import Model
+from graphc.passes.analysis.costs import Cost
+from graphc.runtime.signature import Signature
+
+SCHEMA = 1
+NOISY = 0.3
+"""A spread from which a machine is called busy."""
+ENTRIES = 4
+"""Numbers in a sample of a sparse input."""
+
+EPILOG = """\b
+Examples:
+  graphc bench net.safetensors                 inference of a minibatch
+  graphc bench net.ndl --train --batch 32      a training step (SGD with momentum)
+  graphc bench net.ndl --kernels               and where its time goes
+
+The smallest time is what the machine can do, the median what it did. Inputs are normal random
+numbers, labels one of their classes; Mean and InvStdDev nodes have made-up values.
+"""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of a call: over rounds, in each of which it was called so many times."""
+
+    rounds: tuple[float, ...]
+    calls: int
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.rounds)
+
+    @property
+    def spread(self) -> float:
+        """The slowest round against the fastest, as a share of the median."""
+        return (max(self.rounds) - min(self.rounds)) / self.median
+
+
+@click.command(epilog=EPILOG, short_help="Time a network on random data.")
+@click.argument("model", type=EXISTING_FILE, metavar="MODEL")
+@click.option("--nodes", metavar="A,B,…", help="What to compute, if not the output nodes.")
+@click.option("--train", is_flag=True, help="Time a training step.")
+@click.option(
+    "--batch",
+    type=click.IntRange(1, 2**31 - 1),
+    default=DEFAULT_BATCH,
+    show_default=True,
+    metavar="N",
+    help="Samples in a call.",
+)
+@sequence_options
+@click.option(
+    "--rounds", type=click.IntRange(1, 10_000), default=20, show_default=True, metavar="R"
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0.001, 3600),
+    default=1.0,
+    show_default=True,
+    metavar="S",
+    help="What all rounds take together, about.",
+)
+@click.option("--kernels", is_flag=True, help="Print the time of every kernel, as --profile does.")
+@click.option(
+    "--trace",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write when each kernel ran, for ui.perfetto.dev.",
+)
+@precision_option
+@threads_option
+@define_option
+@macros_option
+@no_cache_option
+@json_option
+@common_options
+@click.pass_obj
+def command(
+    terminal: Terminal,
+    /,
+    model: Path,
+    nodes: str | None,
+    train: bool,
+    batch: int,
+    time: int,
+    sequences: int,
+    rounds: int,
+    seconds: float,
+    kernels: bool,
+    trace: Path | None,
+    precision: str,
+    threads: int | None,
+    defines: Sequence[tuple[str, object]],
+    macros: Sequence[Path],
+    no_cache: bool,
+    as_json: bool,
+) -> None:
+    """Time the native code of MODEL on random data: rounds of calls, taken one after the other."""
+    if train and nodes:
+        raise click.UsageError("--train decides what is computed: leave out --nodes")
+    options = CompileOptions(
+        precision=parse_precision(precision),
+        batch=batch,
+        time=time,
+        sequences=sequences,
+        cache=cache_for(no_cache),
+        threads=threads,
+    )
+    network = open_network(model, terminal, defines=defines, macros=macros).model
+    infer(network)
+    pretend_statistics(network)
+    names = names_of(nodes)
+    start = clock.perf_counter()
+    call, samples = prepared_call(network, options, names, train=train)
+    compiling = clock.perf_counter() - start
+    timing = measure(call, rounds, seconds)
+    profile = profiled(network, options, names, train=train, trace=trace is not None)
+    work = work_of_a_call(profile)
+    peak = measured_peak()
+    if trace is not None:
+        write_json(trace, trace_record(profile))
+    if as_json:
+        record = bench_record(timing, samples, compiling, work, peak)
+        kernel_record = {"profile": profile_record(profile, peak)} if kernels else {}
+        terminal.write(json.dumps({"schema": SCHEMA, **record, **kernel_record}, indent=1))
+        return
+    terminal.write(bench_text(timing, samples, compiling, work, peak))
+    if kernels:
+        terminal.write("\n" + profile_table(profile, peak))
+
+
+def prepared_call(
+    model: Model, options: CompileOptions, names: Sequence[str], *, train: bool
+) -> tuple[Callable[[], object], int]:
+    """A call on random inputs, and the samples (of sequences the steps) in it."""
+    if train:
+        step = compile_training_step(model, SGD(0.01, momentum=0.9), options)
+        inputs, samples = random_inputs(model, step.signature, options)
+        return lambda: step(**inputs), samples
+    executable = bind(model, lambda m, o: evaluation_passes(m, names, (), o), options)
+    inputs, samples = random_inputs(model, executable.signature, options)
+    return lambda: executable(**inputs), samples
+
+
+def random_inputs(
+    model: Model, signature: Signature, options: CompileOptions
+) -> tuple[dict[str, object], int]:
+    """What the function takes at its bounds: normal numbers, of labels a class for each sample."""
+    rng = np.random.default_rng(0)
+    tables = signature.sequences
+    bounds = {d.name: d.bound for d in signature.call_dims}
+    labels = {name.lower() for name in model.tagged("label")}
+    rows = {s.name: s.rows for s in signature.sparse}
+    shapes = {a.name: a.shape for a in signature.with_role("input")}
+    dtype = options.precision.numpy
+
+    def columns(name: str, count: int) -> object:
+        if name in rows:
+            indices = rng.integers(0, rows[name], count * ENTRIES).astype(np.int32)
+            return indices, np.arange(count + 1) * ENTRIES
+        width = shapes[name][-1]
+        assert isinstance(width, int)
+        if name.lower() in labels and width > 1:
+            return np.eye(width, dtype=dtype)[rng.integers(0, width, count)]
+        return rng.standard_normal((count, width)).astype(dtype)
+
+    if tables is None:
+        return {n: columns(n, options.batch) for n in signature.input_names}, options.batch
+    steps, slots = bounds[tables.time], bounds[tables.slots]
+    given = {n: [columns(n, steps) for _ in range(slots)] for n in signature.input_names}
+    return dict(given), steps * slots
+
+
+def measure(call: Callable[[], object], rounds: int, seconds: float) -> Timing:
+    """Rounds of calls that take about so many seconds together; the first calls do not count."""
+    call()
+    start = clock.perf_counter()
+    call()
+    once = max(clock.perf_counter() - start, 1e-7)
+    calls = max(1, round(seconds / rounds / once))
+    found: list[float] = []
+    for _ in range(rounds):
+        start = clock.perf_counter()
+        for _ in range(calls):
+            call()
+        found.append((clock.perf_counter() - start) / calls)
+    return Timing(tuple(found), calls)
+
+
+def profiled(
+    model: Model, options: CompileOptions, names: Sequence[str], *, train: bool, trace: bool
+) -> Profile:
+    """A few calls of the function that notes its times; the first one does not count."""
+    profile = Profile(keep_events=trace)
+    call, _ = prepared_call(model, replace(options, profile=profile), names, train=train)
+    call()
+    profile.reset()
+    for _ in range(10):
+        call()
+    return profile
+
+
+def work_of_a_call(profile: Profile) -> Cost:
+    """What one call computes and moves, all operations together."""
+    total = Cost()
+    for row in profile.rows():
+        total = total.plus(row.cost)
+    count = max(profile.calls, 1)
+    return Cost(total.flops // count, total.bytes_read // count, total.bytes_written // count)
+
+
+def bench_record(
+    timing: Timing, samples: int, compiling: float, work: Cost, peak: Peak
+) -> dict[str, object]:
+    """The numbers for JSON, in seconds."""
+    return {
+        "median": timing.median,
+        "min": min(timing.rounds),
+        "max": max(timing.rounds),
+        "rounds": list(timing.rounds),
+        "calls_in_a_round": timing.calls,
+        "samples": samples,
+        "samples_per_second": samples / timing.median,
+        "compile_seconds": compiling,
+        "flops": work.flops,
+        "bytes": work.bytes,
+        "flops_per_second": work.flops / timing.median,
+        "bytes_per_second": work.bytes / timing.median,
+        "peak_flops": peak.flops,
+        "copy_bytes": peak.bytes,
+    }
+
+
+def bench_text(timing: Timing, samples: int, compiling: float, work: Cost, peak: Peak) -> str:
+    """The same in words."""
+    computing, moving = work.flops / timing.median, work.bytes / timing.median
+    lines: Mapping[str, str] = {
+        "compiled in": f"{compiling * 1e3:.1f} ms",
+        "a call": f"{_time(timing.median)} (median of {len(timing.rounds)} rounds of "
+        f"{timing.calls}), {_time(min(timing.rounds))} at best, spread {timing.spread:.0%}",
+        "samples": f"{samples:,} in a call, {samples / timing.median:,.0f} a second",
+        "arithmetic": f"{computing / 1e9:.2f} GFLOP/s, {computing / peak.flops:.0%} of "
+        f"{peak.flops / 1e9:.0f} (multiply-adds of f32 on one core)",
+        "memory": f"{moving / 1e9:.2f} GB/s read and written, {moving / peak.bytes:.0%} of "
+        f"{peak.bytes / 1e9:.1f} (a copy from memory to memory)",
+    }
+    if timing.spread > NOISY:
+        lines = {**lines, "note": "the rounds differ much: the machine is busy"}
+    return "\n".join(f"{name:<12} {text}" for name, text in lines.items())
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1e3:.3f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.2f} us"

@@ -1,0 +1,93 @@
+"""`graphc bench`: times of a network on random data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from graphc.backends.base import Peak
+from graphc.cli import bench
+from graphc.cli.bench import Timing, bench_text, measure
+from graphc.passes.analysis.costs import Cost
+from tests.support.commands import graphc, write_network
+
+pytestmark = pytest.mark.llvm
+
+PEAK = Peak(100e9, 10e9)
+SHORT = ("--rounds", "2", "--seconds", "0.01")
+RECURRENT = """x = SparseInput(7)
+t = Input(4, tag=label)
+W = Parameter(4, 7)
+R = Parameter(4, 4)
+p = PastValue(4, 1, h)
+h = Tanh(Plus(Times(W, x), Times(R, p)))
+c = CrossEntropyWithSoftmax(t, h, tag=criterion)
+OutputNodes = (h)
+"""
+
+
+@pytest.fixture(autouse=True)
+def peak(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "measured_peak", lambda: PEAK)
+
+
+def test_the_text_has_time_throughput_and_rates() -> None:
+    timing = Timing((2e-3, 1e-3, 3e-3), 5)
+    lines = bench_text(timing, 256, 0.1234, Cost(20_000_000, 1_000_000, 1_000_000), PEAK)
+    compiled, call, samples, arithmetic, memory, note = lines.splitlines()
+    assert compiled == "compiled in  123.4 ms"
+    assert "2.000 ms (median of 3 rounds of 5), 1.000 ms at best, spread 100%" in call
+    assert samples.endswith("256 in a call, 128,000 a second")
+    assert "10.00 GFLOP/s, 10% of 100" in arithmetic
+    assert "1.00 GB/s read and written, 10% of 10.0" in memory
+    assert "busy" in note
+
+
+def test_a_steady_machine_gets_no_note() -> None:
+    assert "note" not in bench_text(Timing((1e-6, 1e-6), 1), 1, 0.1, Cost(), PEAK)
+
+
+def test_every_round_makes_as_many_calls() -> None:
+    calls = []
+    timing = measure(lambda: calls.append(1), 3, 0.001)
+    assert len(timing.rounds) == 3
+    assert len(calls) == 2 + 3 * timing.calls
+
+
+def test_inference_is_timed(tmp_path: Path) -> None:
+    done = graphc("bench", write_network(tmp_path), "--batch", "10", *SHORT)
+    assert (done.code, done.err) == (0, "")
+    assert "10 in a call" in done.out
+
+
+def test_a_training_step_is_timed_with_its_kernels(tmp_path: Path) -> None:
+    words = ("--train", "--batch", "10", "--kernels", *SHORT)
+    done = graphc("bench", write_network(tmp_path), *words)
+    assert (done.code, done.err) == (0, "")
+    assert "update of W" in done.out
+
+
+def test_sparse_sequences_are_timed(tmp_path: Path) -> None:
+    words = ("--time", "5", "--sequences", "2", "--train", *SHORT)
+    done = graphc("bench", write_network(tmp_path, RECURRENT), *words)
+    assert (done.code, done.err) == (0, "")
+    assert "10 in a call" in done.out
+
+
+def test_json_and_trace_have_the_numbers(tmp_path: Path) -> None:
+    words = ("--batch", "10", "--json", "--kernels", "--trace", tmp_path / "t.json", *SHORT)
+    done = graphc("bench", write_network(tmp_path), *words)
+    record = json.loads(done.out)
+    assert (record["samples"], len(record["rounds"])) == (10, 2)
+    # Times of 2x2 and Plus for ten samples.
+    assert record["flops"] == 10 * 2 * 2 * 2 + 10 * 2
+    assert record["flops_per_second"] == record["flops"] / record["median"]
+    assert [k["runs"] for k in record["profile"]["kernels"]] == [10, 10]
+    assert json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+
+
+def test_training_and_nodes_exclude_each_other(tmp_path: Path) -> None:
+    done = graphc("bench", write_network(tmp_path), "--train", "--nodes", "z")
+    assert done.code == 2
