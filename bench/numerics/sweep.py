@@ -26,27 +26,34 @@ Formula = Callable[[LlvmScalars, Val], Val]
 
 
 class Part(NamedTuple):
-    """The worst of `PART` patterns: how far off, in units in the last place, and the operand."""
+    """The worst of `size` patterns: how far off, in units in the last place, and the operand."""
 
     worst: float
     at: float
     total: float
+    size: int
 
 
-def sweep(formula: Formula, target: Target) -> Iterator[Part]:
-    """Every part of the range, the patterns rising; f32 as it is computed for `target`."""
+def sweep(formula: Formula, target: Target, stride: int = 1) -> Iterator[Part]:
+    """Every part of the range, each `stride`-th pattern; f32 as it is computed for `target`."""
     host = host_target()
-    text = _text(formula, has_fma=target.has_fma, host=host)
+    text = _text(formula, stride, has_fma=target.has_fma, host=host)
     loaded = engine.load(engine.object_code(text, host), ["sweep"], host)
     run = engine.function(
         loaded, "sweep", None, ctypes.c_int64, ctypes.c_int64, *[ctypes.c_void_p] * 3
     )
-    for first in range(0, PATTERNS, PART):
+    for first in range(0, PATTERNS, PART * stride):
         worst, total = np.zeros(LANES), np.zeros(LANES)
         at = np.zeros(LANES, np.int32)
-        run(first, first + PART, worst.ctypes.data, total.ctypes.data, at.ctypes.data)
+        end = min(first + PART * stride, PATTERNS)
+        run(first, end, worst.ctypes.data, total.ctypes.data, at.ctypes.data)
         k = int(np.argmax(worst))
-        yield Part(float(worst[k]), float(at.view(np.float32)[k]), float(total.sum()))
+        yield Part(
+            float(worst[k]),
+            float(at.view(np.float32)[k]),
+            float(total.sum()),
+            (end - first) // stride,
+        )
 
 
 def distance(s: LlvmScalars, got: Val, wanted: Val) -> Val:
@@ -71,7 +78,7 @@ def distance(s: LlvmScalars, got: Val, wanted: Val) -> Val:
     return s.select(s.logical_or(both, neither), s.const(0.0, size), size)
 
 
-def _text(formula: Formula, *, has_fma: bool, host: Target) -> str:
+def _text(formula: Formula, stride: int, *, has_fma: bool, host: Target) -> str:
     """`void sweep(i64 first, i64 end, ptr worst, ptr total, ptr at)`, LANES patterns a turn."""
     module = Module(host.triple)
     code = Code(module)
@@ -85,14 +92,14 @@ def _text(formula: Formula, *, has_fma: bool, host: Target) -> str:
     one = code.value(patterns, f"insertelement {patterns.text} poison, {start}, i64 0")
     zeros = f"<{LANES} x i32> zeroinitializer"
     splat = code.value(patterns, f"shufflevector {one}, {patterns.text} poison, {zeros}")
-    steps = ", ".join(f"i32 {k}" for k in range(LANES))
+    steps = ", ".join(f"i32 {k * stride}" for k in range(LANES))
     x = narrow.bits(narrow.add(splat, Val(f"<{steps}>", patterns)))
     size = distance(wide, formula(narrow, x), formula(wide, wide.cast(x, DType.F64)))
     is_worse = wide.greater(size, worst)
     new_worst = wide.select(is_worse, size, worst)
     new_at = wide.select(is_worse, narrow.bits(x), at)
     new_total = wide.add(total, size)
-    following = code.value(I64, f"add i64 {i.ref}, {LANES}")
+    following = code.value(I64, f"add i64 {i.ref}, {LANES * stride}")
     more = code.value(I1, f"icmp ult i64 {following.ref}, %end")
     carried = [(i, following, "%first")]
     carried += [(v, n, "zeroinitializer") for v, n in ((worst, new_worst), (total, new_total))]

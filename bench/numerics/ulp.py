@@ -1,13 +1,14 @@
 """Error of the own mathematical functions next to numpy's, in units in the last place.
 
-    python -m bench.numerics.ulp [--exhaustive | --stride 2571] [--targets x86-64,x86-64-v3]
+    python -m bench.numerics.ulp [--exhaustive] [--stride 2571] [--targets x86-64,x86-64-v3]
                                   [--functions exp,log] [--dtypes f32,f64] [--json FILE]
 
 f32 runs over every STRIDE-th bit pattern and is judged in f64; f64, and powers of either type, run
 over a seeded sample, f64 judged in the 80-bit type. The judge is the machine's libm. --exhaustive
 takes all 2^32 f32 operands of the functions of one operand, half a minute each, and judges them by
 the own functions of f64 (sweep.py). Prints one table: max and mean error, and where the max is; the
-JSON has the eight worst operands, each from another part of the range.
+JSON has the eight worst operands, each from another part of the range. Status 1 if an own function
+is above its limit.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.numerics.sweep import PART, PATTERNS, sweep
+from bench.numerics.sweep import PATTERNS, sweep
 from graphc.backends.llvm.target import target_named
 from graphc.ir.types import DType
 from tests.support.llvm_probe import probe
-from tests.support.ulp import FUNCTIONS, exact, samples, ulp_distance
+from tests.support.ulp import FUNCTIONS, exact, limit_of, samples, ulp_distance
 
 CHUNK = 1 << 20
 KEPT = 8
@@ -81,13 +82,13 @@ def chunks(name: str, dtype: DType, stride: int) -> Iterator[Operands]:
         yield tuple(x[start : start + CHUNK] for x in operands)
 
 
-def swept(name: str, labels: Sequence[str]) -> list[Tally]:
-    """All 2^32 operands."""
+def swept(name: str, labels: Sequence[str], stride: int) -> list[Tally]:
+    """All 2^32 operands, or each `stride`-th of them."""
     tallies: list[Tally] = []
     for label in labels:
         tally = Tally(f"own {label}")
-        for part in sweep(lambda s, v: getattr(s, name)(v), target_named(label)):
-            tally.add(part.worst, [part.at], part.total, PART)
+        for part in sweep(lambda s, v: getattr(s, name)(v), target_named(label), stride):
+            tally.add(part.worst, [part.at], part.total, part.size)
         tallies.append(tally)
     return tallies
 
@@ -116,9 +117,9 @@ def measured(name: str, dtype: DType, labels: Sequence[str], stride: int) -> lis
     return list(tallies.values())
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--stride", type=int, default=2571, help="every n-th f32 (default 2571)")
+    parser.add_argument("--stride", type=int, help="every n-th f32 (default 2571; 1 if exhaustive)")
     parser.add_argument("--exhaustive", action="store_true", help="all f32 of one-operand words")
     parser.add_argument("--targets", default="x86-64,x86-64-v3")
     parser.add_argument("--functions", default=",".join(FUNCTIONS))
@@ -128,24 +129,28 @@ def main() -> None:
     labels = options.targets.split(",")
     dtypes = [DType.F32] if options.exhaustive else map(DType, options.dtypes.split(","))
     rows: list[dict[str, object]] = []
+    status = 0
     print(f"{'function':9} {'dtype':5} {'who':14} {'max ULP':>8} {'mean':>7}  worst at")
     for dtype in dtypes:
         for name in options.functions.split(","):
             if not options.exhaustive:
-                tallies = measured(name, dtype, labels, options.stride)
+                tallies = measured(name, dtype, labels, options.stride or 2571)
             elif name != "power":
-                tallies = swept(name, labels)
+                tallies = swept(name, labels, options.stride or 1)
             else:
                 continue
             for tally in tallies:
                 rows.append(tally.row(name, dtype))
                 worst, at = tally.worst[0]
+                if tally.who != "numpy" and worst > limit_of(name, dtype):
+                    status = 1
                 mean = tally.total / tally.count
                 print(f"{name:9} {dtype!s:5} {tally.who:14} {worst:8.4f} {mean:7.4f}  {at}")
             sys.stdout.flush()
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    return status
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

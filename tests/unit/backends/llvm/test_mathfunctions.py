@@ -10,21 +10,8 @@ import pytest
 from graphc.backends.llvm.target import X86_64, Target, host_target
 from graphc.ir.types import DType
 from tests.support.llvm_probe import probe
-from tests.support.ulp import FUNCTIONS, exact, samples, ulp_distance
+from tests.support.ulp import FUNCTIONS, WORST, exact, limit_of, samples, ulp_distance
 
-BUDGET = {
-    "exp": (1.0, 1.0),
-    "expm1": (2.0, 2.0),
-    "log": (0.85, 0.9),
-    "log1p": (1.5, 1.5),
-    "tanh": (1.5, 1.5),
-    "sigmoid": (2.4, 2.4),
-    "erf": (1.5, 1.5),
-    "sin": (0.51, 0.85),
-    "cos": (0.51, 0.85),
-    "power": (0.51, 1.15),
-}
-"""Of f32 and of f64."""
 INF, NAN = math.inf, math.nan
 SPECIAL = {
     "exp": [(0.0, 1.0), (-0.0, 1.0), (INF, INF), (-INF, 0.0), (NAN, NAN)],
@@ -68,8 +55,15 @@ def test_error_stays_within_the_budget(name: str, dtype: DType, target: Target) 
     distance = ulp_distance(own(target, name, dtype, *operands), exact(name, *operands))
     assert not np.isnan(distance).any()
     worst = int(np.argmax(distance))
-    budget = BUDGET[name][dtype is DType.F64]
-    assert distance[worst] <= budget, f"at {[x[worst] for x in operands]}"
+    assert distance[worst] <= limit_of(name, dtype), f"at {[x[worst] for x in operands]}"
+
+
+@pytest.mark.parametrize("target", [X86_64, host_target()], ids=["baseline", "host"])
+@pytest.mark.parametrize("name", WORST)
+def test_the_worst_operands_of_all_stay_within_the_budget(name: str, target: Target) -> None:
+    x = np.array(WORST[name], np.float32)
+    distance = ulp_distance(own(target, name, DType.F32, x), exact(name, x))
+    assert distance.max() <= limit_of(name, DType.F32), x[np.argmax(distance)]
 
 
 @pytest.mark.parametrize("target", [X86_64, host_target()], ids=["baseline", "host"])
