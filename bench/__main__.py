@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "schema": 1,
         "bench": "workloads",
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "command": shlex.join(["python", "-m", "bench", *(arguments or sys.argv[1:])]),
+        "command": _command(sys.argv[1:] if arguments is None else arguments),
         "machine": machine,
         "rows": found,
         "problems": [asdict(p) for p in problems],
@@ -99,6 +99,19 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         if unknown:
             parser.error(f"{', '.join(unknown)}: not one of {', '.join(all_of_them)}")
     return given
+
+
+def _command(arguments: Sequence[str]) -> str:
+    """What gives the same tables elsewhere: without the files and interpreters of this machine."""
+    kept: list[str] = []
+    rest = iter(arguments)
+    for argument in rest:
+        option, given, _ = argument.partition("=")
+        if option not in ("--json", "--plot", "--python"):
+            kept.append(argument)
+        elif not given:
+            next(rest, None)
+    return shlex.join(["python", "-m", "bench", *kept])
 
 
 def _listed(text: str) -> list[str]:
