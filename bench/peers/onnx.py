@@ -55,7 +55,7 @@ def case(work: Workload, threads: int, variant: str) -> Case:
 def model(work: Workload) -> bytes:
     """The workload as a file. Raises CannotSay."""
     if work.trains:
-        raise CannotSay("ONNX Runtime is for inference")
+        raise CannotSay("its files are for inference")
     write = WRITERS.get(type(work.spec))
     if write is None:
         raise CannotSay(f"no form of {type(work.spec).__name__} is written here")
