@@ -23,6 +23,8 @@ NEAR_BYTES = 512
 """Rows of B up to this length are read where they are: copying them would not pay."""
 FEW_ROWS = 2
 """So many rows are computed one by one, where only the call knows that they are few."""
+FEW_ROWS_ELEMENTS = 16384
+"""That has code of its own where B is at least so large."""
 TURNED_ROWS = 3
 """Up to so many rows of C, B stored by columns is turned by the tiles: a copy would cost more."""
 UNCUT = 1 << 40
@@ -49,7 +51,7 @@ class Extents:
 class Cuts:
     """The cuts of one product.
 
-    tile       the tile of the panels; `rest` that of the columns that are left over
+    tile       the tile of all panels: one more for what is left over would cost compilation
     height     rows of a tile
     depth      steps of k in a panel
     rows       rows of C in a block
@@ -58,7 +60,6 @@ class Cuts:
     """
 
     tile: Tile
-    rest: Tile
     height: int
     depth: int
     rows: int
@@ -75,18 +76,14 @@ def cuts_for(
     source = _source(extents, height, dtype, turned=turned)
     vectors = _vectors(m, turned=turned)
     tile = _tile(dtype, target.lanes(dtype), vectors, n, by_columns=by_columns)
-    rest = tile
-    if n is not None and source != "turned by tiles":
-        left = n % tile.width or tile.width
-        rest = _tile(dtype, tile.lanes, -(-left // tile.lanes), n, by_columns=by_columns)
     packs_a = by_columns and (m is None or m > 4 * height) and (n is None or n >= 4 * tile.width)
     if n is not None and source in ("in place", "turned by tiles"):
-        return Cuts(tile, rest, height, UNCUT, UNCUT, packs_a=False, source=source)
+        return Cuts(tile, height, UNCUT, UNCUT, packs_a=False, source=source)
     row_bytes = tile.width * dtype.itemsize
     depth = _part(k, PANEL_BYTES // row_bytes // 16 * 16, 16)
     block = PACKED_BLOCK_BYTES if packs_a else BLOCK_BYTES
     rows = _part(m, block // (depth * dtype.itemsize) // height * height, height)
-    return Cuts(tile, rest, height, depth, rows, packs_a, source)
+    return Cuts(tile, height, depth, rows, packs_a, source)
 
 
 def tile_rows(target: Target) -> int:

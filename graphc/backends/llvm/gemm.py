@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from graphc.backends.llvm import memory
-from graphc.backends.llvm.blocking import FEW_ROWS, Extents, cuts_for
+from graphc.backends.llvm.blocking import FEW_ROWS, FEW_ROWS_ELEMENTS, Extents, cuts_for
 from graphc.backends.llvm.loops import (
     add,
     loop,
@@ -132,8 +132,9 @@ def _emit(code: Code, target: Target, whole: Operands, product: Product) -> None
         x = whole.of_columns(code, begin, end)
         x = replace(x, n=index(product.part)) if product.part else x
     writer = _writer(code, target, x)
-    may_be_few = number_of(whole.m) is None and not whole.by_columns
-    if not may_be_few or number_of(x.n) is None:
+    n, k = number_of(x.n), number_of(x.k)
+    is_small = n is None or (k is not None and n * k < FEW_ROWS_ELEMENTS)
+    if number_of(whole.m) is not None or whole.by_columns or is_small:
         _emit_range(writer, x)
         return
     one_row = _writer(code, target, replace(x, m=index(1)))

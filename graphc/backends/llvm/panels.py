@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from graphc.backends.llvm import packing, tiles
-from graphc.backends.llvm.blocking import Cuts
+from graphc.backends.llvm.blocking import UNCUT, Cuts
 from graphc.backends.llvm.loops import (
     add,
     loop,
@@ -75,14 +75,18 @@ def emit_panels(w: Writer, x: Operands) -> None:
         with when(code, _compare(code, "sgt", rest, index(0)), []):
             _left_over(w, x, whole)
     elif number_of(rest) != 0:
+        if not x.finish and (number_of(x.k) or UNCUT) <= w.cuts.depth < UNCUT:
+            # In one block of k, the last panel may set columns again: one loop is less code.
+            _blocks(w, x, tile, (index(0), x.n), index(0))
+            return
         _left_over(w, x, whole)
     if number_of(whole) != 0:
         _blocks(w, x, tile, (index(0), whole), index(0))
 
 
 def _left_over(w: Writer, x: Operands, whole: Val) -> None:
-    start = sub(w.code, x.n, index(w.cuts.rest.width))
-    _blocks(w, x, w.cuts.rest, (start, x.n), whole)
+    start = sub(w.code, x.n, index(w.cuts.tile.width))
+    _blocks(w, x, w.cuts.tile, (start, x.n), whole)
 
 
 def _blocks(w: Writer, x: Operands, tile: Tile, columns: tuple[Val, Val], final: Val) -> None:
@@ -137,7 +141,10 @@ def _columns(w: Writer, x: Operands, part: _Part, columns: tuple[Val, Val], fina
     known = number_of(begin), number_of(final)
     first = final if None in known or known[0] != known[1] else begin
     with loop(code, begin, end, part.tile.width, [first]) as state:
-        _panel(w, x, part, a, state.index)
+        start = state.index
+        if number_of(sub(code, end, begin)) and number_of(remainder(code, end, part.tile.width)):
+            start = smaller(code, start, sub(code, end, index(part.tile.width)))
+        _panel(w, x, part, a, start)
         if x.finish:
             following = add(code, state.index, index(part.tile.width))
             state.carried[0] = _finish_some(w, x, part, state.carried[0], following, end)

@@ -175,7 +175,7 @@ def test_a_block_is_transposed_by_shuffles(count: int) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=LAYOUT_IDS)
-@pytest.mark.parametrize("columns", [10, 40, 300])
+@pytest.mark.parametrize("columns", [10, 25, 40, 300])
 def test_a_row_has_the_same_bits_whatever_other_rows_are_computed(
     columns: int, layout: tuple[bool, bool]
 ) -> None:
