@@ -327,5 +327,8 @@ class FuseWindows(Pass):
 
     def run(self, module: Module, context: Context) -> PassOutcome:
         blocks = [block for f in module.functions for block in straight_blocks(f)]
+        before = [len(block) for block in blocks]
         count = sum(fuse_windows(block) for block in blocks)
-        return PassOutcome(changed=count > 0, counters={"rewrites": count})
+        # Dead operations are dropped on the way, which counts as a change.
+        changed = count > 0 or before != [len(block) for block in blocks]
+        return PassOutcome(changed, counters={"rewrites": count})

@@ -137,5 +137,8 @@ class PoolEarly(Pass):
 
     def run(self, module: Module, context: Context) -> PassOutcome:
         blocks = [block for f in module.functions for block in straight_blocks(f)]
+        before = [len(block) for block in blocks]
         moved = sum(pool_early(block) for block in blocks)
-        return PassOutcome(changed=moved > 0, counters={"moved": moved})
+        # Dead operations are dropped on the way, which counts as a change.
+        changed = moved > 0 or before != [len(block) for block in blocks]
+        return PassOutcome(changed, counters={"moved": moved})
