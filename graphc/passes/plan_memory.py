@@ -10,20 +10,17 @@ argument still read after its update) a `copy` is added. Everything else lies in
 constant offsets, planned with every dimension at its bound. Leaves alone: what operations compute,
 and their order.
 
-Algorithm: one walk in program order with a list of free ranges; each buffer takes the smallest
-range that holds it (best fit), and is given back after its last reader (`analysis/liveness.py`;
-views count as readers). A kernel without reductions may write its result over an operand that dies
-there, if it reads that operand element by element at the result's dims; `update_rows` writes over
-the table that it updates. Buffers are aligned to 64
-bytes. A plan of more than `MAX_BYTES`, which no machine could address, is an error. O(n log n) for
-n operations, besides moving list entries.
+Algorithm: one walk in program order finds when each buffer is in use, until its last reader
+(`analysis/liveness.py`; views count as readers); `analysis/arena.py` gives them offsets. A kernel
+without reductions may write its result over an operand that dies there, if it reads that operand
+element by element at the result's dims. Buffers are aligned to 64 bytes. A plan of more than
+`MAX_BYTES`, which no machine could address, is an error. O(n log n) for n operations.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from graphc.ir.codegen import Reduction
@@ -37,6 +34,7 @@ from graphc.ops.loop import LOOP, loop_parts
 from graphc.ops.movement import reshape
 from graphc.ops.places import Place, places
 from graphc.ops.update_rows import UPDATE_ROWS, updates
+from graphc.passes.analysis.arena import Buffer, lay_out
 from graphc.passes.analysis.liveness import Liveness, live_ranges
 from graphc.passes.analysis.memory import ALIGNMENT, memory_report, peak_formula
 from graphc.passes.invariants import Invariant
@@ -78,10 +76,11 @@ def plan(function: Function) -> None:
     for op in walk(function):
         if op.opdef is LOOP:
             outside |= _place_yields(op)
-    free = _FreeList()
-    offsets: dict[Value, int] = {}
-    _plan_block(function.block, outside, free, offsets)
-    function.arena = free.end
+    lives = _Lives()
+    lives.walk(function.block, outside)
+    layout = lay_out(lives.buffers)
+    function.arena = layout.end
+    offsets = {value: layout.offsets[number] for value, number in lives.number.items()}
     for op in (op for block in straight_blocks(function) for op in block):
         if isinstance(op.params, PlacedParams):
             at = (outside.get(v) or Place("arena", offsets[v]) for v in op.results)
@@ -197,88 +196,47 @@ def _copy(value: Value, anchor: Operation | None) -> Value:
 # --- the arena ----------------------------------------------------------------------------------
 
 
-@dataclass
-class _FreeList:
-    """Free byte ranges of a growing arena: by size for the search, by offset for joining."""
+class _Lives:
+    """The buffers of values that need memory of their own, and when they are in use.
 
-    end: int = 0
-    by_size: list[tuple[int, int]] = field(default_factory=list)
-    starts: list[int] = field(default_factory=list)
-    size_at: dict[int, int] = field(default_factory=dict)
-
-    def take(self, size: int) -> int:
-        """The offset of `size` bytes, out of the smallest range that holds them."""
-        index = bisect_left(self.by_size, (size, -1))
-        if index == len(self.by_size):
-            return self._grow(size)
-        found, offset = self.by_size[index]
-        self._remove(offset)
-        if found > size:
-            self._add(offset + size, found - size)
-        return offset
-
-    def _grow(self, size: int) -> int:
-        offset = self.end
-        if self.starts and self.starts[-1] + self.size_at[self.starts[-1]] == self.end:
-            offset = self.starts[-1]
-            self._remove(offset)
-        self.end = offset + size
-        return offset
-
-    def give_back(self, offset: int, size: int) -> None:
-        index = bisect_left(self.starts, offset)
-        if index < len(self.starts) and self.starts[index] == offset + size:
-            size += self._remove(self.starts[index])
-        if index > 0:
-            before = self.starts[index - 1]
-            if before + self.size_at[before] == offset:
-                size += self._remove(before)
-                offset = before
-        self._add(offset, size)
-
-    def _add(self, offset: int, size: int) -> None:
-        insort(self.by_size, (size, offset))
-        insort(self.starts, offset)
-        self.size_at[offset] = size
-
-    def _remove(self, offset: int) -> int:
-        size = self.size_at.pop(offset)
-        del self.by_size[bisect_left(self.by_size, (size, offset))]
-        del self.starts[bisect_left(self.starts, offset)]
-        return size
-
-
-def _plan_block(
-    block: Block, outside: Mapping[Value, Place], free: _FreeList, offsets: dict[Value, int]
-) -> None:
-    """Note the arena offset of every result without a place outside, in loops' bodies too.
-
-    What the body of a loop needs is taken while the loop runs and given back behind it.
+    A value that is written over another one shares its buffer.
     """
-    liveness = live_ranges(block)
-    dying: dict[int, list[Value]] = {}
-    for root, live in liveness.ranges.items():
-        if root.op is not None and root not in outside:
-            dying.setdefault(live.end, []).append(root)
-    for position, op in enumerate(liveness.operations):
-        ends_here = dying.get(position, [])
-        taken_over: set[Value] = set()
-        for value in op.results:
-            if liveness.roots[value] is not value or value in outside:
-                continue
-            over = _operand_to_overwrite(op, value, ends_here, taken_over, liveness)
-            if over is not None:
-                taken_over.add(over)
-                offsets[value] = offsets[over]
-            else:
-                size = _aligned_size(value)
-                offsets[value] = free.take(size) if size else 0
-        if op.opdef is LOOP:
-            _plan_block(op.regions[0].block, outside, free, offsets)
-        for root in ends_here:
-            size = _aligned_size(root)
-            if size and root not in taken_over:
-                free.give_back(offsets[root], size)
+
+    def __init__(self) -> None:
+        self.buffers: list[Buffer] = []
+        self.number: dict[Value, int] = {}
+        self._now = 0
+
+    def walk(self, block: Block, outside: Mapping[Value, Place]) -> None:
+        """Note the results of `block` without a place outside, in loops' bodies too.
+
+        What the body of a loop needs is in use while the loop runs, and so is what the loop reads.
+        """
+        liveness = live_ranges(block)
+        dying: dict[int, list[Value]] = {}
+        for root, live in liveness.ranges.items():
+            if root.op is not None and root not in outside:
+                dying.setdefault(live.end, []).append(root)
+        for position, op in enumerate(liveness.operations):
+            self._now += 1
+            ends_here = dying.get(position, [])
+            taken_over: set[Value] = set()
+            for value in op.results:
+                if liveness.roots[value] is not value or value in outside:
+                    continue
+                over = _operand_to_overwrite(op, value, ends_here, taken_over, liveness)
+                if over is not None:
+                    taken_over.add(over)
+                    self.number[value] = self.number[over]
+                else:
+                    self.number[value] = len(self.buffers)
+                    self.buffers.append(Buffer(_aligned_size(value), self._now, self._now))
+            if op.opdef is LOOP:
+                self.walk(op.regions[0].block, outside)
+                self._now += 1
+            for root in ends_here:
+                if root not in taken_over:
+                    self.buffers[self.number[root]].end = self._now
 
 
 def _operand_to_overwrite(
