@@ -134,13 +134,12 @@ def _work(product: Value) -> int:
 def _fused(gemm: Operation, kernel: Operation, product: Value) -> Operation:
     """The product with the kernel's body, in no block."""
     old = kernel.regions[0].block
-    others = [
-        (v, a) for v, a in zip(kernel.operands, old.arguments, strict=True) if v is not product
-    ]
+    pairs = list(zip(kernel.operands, old.arguments, strict=True))
+    others = [(v, a) for v, a in pairs if v is not product]
     body = Block()
-    inside: dict[Value, Value] = {}
-    mine = old.arguments[kernel.operands.index(product)]
-    for argument in (mine, *(a for _, a in others)):
+    whole = body.add_argument(product.type)
+    inside: dict[Value, Value] = {a: whole for v, a in pairs if v is product}
+    for _, argument in others:
         inside[argument] = body.add_argument(argument.type)
     for op in old:
         operands = [inside[v] for v in op.operands]

@@ -85,7 +85,7 @@ def _conv(b: IRBuilder, op: Operation) -> Result:
         return None
     x, walk = found
     inside, rank = type_of(x).rank - walk.axis, type_of(weights).rank
-    if p.contract != inside:
+    if p.contract != inside or not _all_known(type_of(weights).dims):
         return None
     order = _rolled(rank, rank - inside) if p.transpose_b else list(range(rank))
     block = _block(weights, order[inside:], needed=2)
@@ -104,7 +104,8 @@ def _conv_weights(b: IRBuilder, op: Operation) -> Result:
     if found is None or p.batch or not p.transpose_a or p.transpose_b:
         return None
     x, walk = found
-    if p.contract != walk.axis + len(walk.sizes):
+    features = type_of(places).dims[p.contract :]
+    if p.contract != walk.axis + len(walk.sizes) or not _all_known(features):
         return None
     x, low, high = _unpadded(x, walk)
     params = ConvWeightsParams(walk.axis, walk.sizes, walk.strides, low, high)
@@ -130,7 +131,8 @@ def _conv_image(b: IRBuilder, op: Operation) -> Result:
         order = _rolled(rank, rank - features)
     count = len(walk.strides)
     inside = order[features:]
-    if not _all_known(type_of(op.result).dims[walk.axis :]):
+    kept = (*type_of(weights).dims, *type_of(places).dims[walk.axis :])
+    if not _all_known((*type_of(op.result).dims[walk.axis :], *kept)):
         return None
     last = type_of(weights).dims[inside[count - 1]]
     block = _block(weights, inside[count:], needed=2 if last == 1 else 1)
@@ -292,7 +294,8 @@ def _unpadded(x: Value, walk: WindowsParams) -> tuple[Value, tuple[int, ...], tu
 
 
 def _all_known(dims: Sequence[object]) -> bool:
-    return all(isinstance(d, int) for d in dims)
+    """Whether there is something to compute, of extents that no call decides."""
+    return all(isinstance(d, int) and d > 0 for d in dims)
 
 
 def _rolled(rank: int, count: int) -> list[int]:

@@ -112,3 +112,24 @@ def test_a_body_gets_products_of_any_extents(
     along: str, inner: int, cols: int, backend: str
 ) -> None:
     check(backend, text_of("plain", along, 24, inner, cols, "f32"), "f32")
+
+
+def test_a_kernel_that_takes_a_product_twice_goes_with_it() -> None:
+    module = parse(
+        """
+dim N <= 8
+func @f(%a: tensor<Nx3xf32> input, %b: tensor<3x5xf32> input) -> (y: tensor<Nx5xf32>) {
+  %p = gemm %a, %b : tensor<Nx5xf32>
+  %y = kernel %p, %p : tensor<Nx5xf32> {
+  ^(%s: tensor<Nx5xf32>, %t: tensor<Nx5xf32>):
+    %0 = mul %s, %t : tensor<Nx5xf32>
+    yield %0
+  }
+  return %y
+}
+"""
+    )
+    PassManager(pipeline("fuse-epilogues{least_bytes = 0}"), verify=True).run(
+        module, default_context()
+    )
+    assert [op.opdef.name for op in module.functions[0].block] == ["gemm.fused", "return"]

@@ -63,6 +63,8 @@ ONE_TURN = Turns(1, 0, 0)
 
 Place = tuple[int, int]
 """Of a window: a column and a row; or of an element in it: a column and a place in its run."""
+MOST_COPIED = 128 * 1024
+"""Bytes of one column of places that are copied: the copy is on the stack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +173,7 @@ def emit_convolution(module: Module, target: Target, what: Convolution) -> str:
     parameters = ["ptr %a", "ptr %b", "ptr %c", *["ptr %room"] * what.is_padded]
     parameters += [f"i64 %d{i}" for i in range(len(what.symbols()))]
     parameters += ["i64 %begin", "i64 %end"] * (what.part > 0)
-    return module.add_internal("conv", ", ".join(parameters), code)
+    return module.add_internal("conv", ", ".join(parameters), code, attributes=memory.LONG_STACK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +212,10 @@ class _Emitter:
         self.element = element_of(what.dtype)
         self.lanes = target.lanes(what.dtype)
         self.stack: list[Val] = []
-        if what.role == "weights" and what.outputs * what.dtype.itemsize >= FAR_ROW:
-            room = max(NEAR_BYTES // what.dtype.itemsize, 2 * self.lanes * what.places[1])
+        size = what.dtype.itemsize
+        column = 2 * self.lanes * what.places[1] * size
+        if what.role == "weights" and what.outputs * size >= FAR_ROW and column <= MOST_COPIED:
+            room = max(NEAR_BYTES, column) // size
             self.stack = [memory.stack_array(code, self.element, room, LINE_BYTES)]
 
     def emit(self) -> None:

@@ -86,7 +86,8 @@ def emit_fused(
     code.do(f"call void {nest.name}({', '.join(map(str, given))})")
     code.do("ret void")
     listed = ["ptr %a", "ptr %b", *(str(pointers[p]) for p in ports), *map(str, sizes.values())]
-    name = module.add_internal("fused", ", ".join([*listed, str(begin), str(end)]), code)
+    listed += [str(begin), str(end)]
+    name = module.add_internal("fused", ", ".join(listed), code, attributes=memory.LONG_STACK)
     return FusedFunction(name, ports, symbols, cut)
 
 

@@ -36,9 +36,6 @@ from graphc.backends.loopnest import Cut, Size
 from graphc.ir.types import DType
 from graphc.support.diagnostics import InternalError
 
-ATTRIBUTES = 'nounwind "probe-stack"="inline-asm"'
-"""Blocks on the stack are longer than the page that guards its end: each page is touched."""
-
 
 @dataclass(frozen=True, slots=True)
 class Product:
@@ -209,4 +206,4 @@ def _finished(
         parameters += ["i64 %begin", "i64 %end"]
     if product.finish:
         parameters.append("ptr %context")
-    return module.add_internal(hint, ", ".join(parameters), code, attributes=ATTRIBUTES)
+    return module.add_internal(hint, ", ".join(parameters), code, attributes=memory.LONG_STACK)

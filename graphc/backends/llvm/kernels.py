@@ -118,7 +118,8 @@ def _written(
     parameters = [f"ptr %p{i}" for i in range(len(keys))]
     parameters += [f"i64 %d{i}" for i in range(len(symbols))]
     parameters += [f"i64 %begin{d}, i64 %end{d}" for d in window]
-    name = module.add_internal("nest", ", ".join(parameters), code)
+    attributes = memory.LONG_STACK if nest.keeps else "nounwind"
+    name = module.add_internal("nest", ", ".join(parameters), code, attributes=attributes)
     return NestFunction(name, keys, symbols, window)
 
 

@@ -85,6 +85,11 @@ def steps(type_: LaneType) -> Val:
     return Val(f"<{', '.join(f'{type_.element} {i}' for i in range(type_.lanes))}>", type_)
 
 
+LONG_STACK = 'nounwind "probe-stack"="inline-asm"'
+"""Attributes of functions whose arrays on the stack are longer than the page that guards its end:
+each page is touched."""
+
+
 def stack_array(code: Code, element: str, count: int, align: int) -> Val:
     """An array on the stack of the current function. Call it in the entry block only."""
     type_ = lane_type("ptr")

@@ -26,6 +26,7 @@ class _Pools:
     def __init__(self) -> None:
         self.forget()
         self._create: Callable[[int], int | None] | None = None
+        self._watches_forks = False
 
     def forget(self) -> None:
         """Before the first use, and in the child of a fork."""
@@ -46,9 +47,10 @@ class _Pools:
 
     def _new(self, threads: int) -> int:
         if self._create is None:
-            self._create = _maker()
-            if hasattr(os, "register_at_fork"):
+            if not self._watches_forks and hasattr(os, "register_at_fork"):
                 os.register_at_fork(after_in_child=self.forget)
+                self._watches_forks = True
+            self._create = _maker()
         return self._create(threads) or 0
 
 

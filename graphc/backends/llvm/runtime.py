@@ -93,6 +93,7 @@ class NativeFunction:
         done: np.ndarray,
     ) -> None:
         """Run once for every minibatch; see `graphc.runtime.plan.RunMinibatches`."""
+        size = max(min(size, len(order)), 1)  # more than all is all
         tables = self._tables()
         whole = (ctypes.c_uint64 * len(tables.buffers))()
         rows = (ctypes.c_uint64 * len(tables.buffers))()

@@ -176,3 +176,41 @@ def test_parts_that_do_not_belong_together_are_refused(
 ) -> None:
     with pytest.raises(TypeRuleError, match=re.escape(message)):
         op.infer(operands, params)
+
+
+OPEN_EXTENTS = {
+    "weights": (
+        "%x: tensor<1x8x4xf32> input, %w: tensor<Nx3x4xf32> input",
+        "%p = windows %x {axis = 1, sizes = [3], strides = [1]} : tensor<1x6x3x4xf32>\n"
+        "  %y = matmul %p, %w {transpose_b = true, contract = 2} : tensor<1x6xNxf32>",
+        "1x6xN",
+    ),
+    "places": (
+        "%x: tensor<1x8x4xf32> input, %g: tensor<1x6xNxf32> input",
+        "%p = windows %x {axis = 1, sizes = [3], strides = [1]} : tensor<1x6x3x4xf32>\n"
+        "  %y = matmul %g, %p {transpose_a = true, contract = 2} : tensor<Nx3x4xf32>",
+        "Nx3x4",
+    ),
+    "both": (
+        "%g: tensor<1x6xNxf32> input, %w: tensor<Nx3x4xf32> input",
+        "%q = matmul %g, %w : tensor<1x6x3x4xf32>\n"
+        "  %y = overlap_add %q {axis = 1, extents = [8], strides = [1]} : tensor<1x8x4xf32>",
+        "1x8x4",
+    ),
+    "no channels": (
+        "%x: tensor<Nx8x0xf32> input, %w: tensor<3x0x5xf32> input",
+        "%p = windows %x {axis = 1, sizes = [3], strides = [1]} : tensor<Nx6x3x0xf32>\n"
+        "  %y = matmul %p, %w {contract = 2} : tensor<Nx6x5xf32>",
+        "Nx6x5",
+    ),
+}
+
+
+@pytest.mark.parametrize("which", OPEN_EXTENTS)
+def test_what_a_call_decides_or_is_empty_stays_a_product_with_windows(which: str) -> None:
+    arguments, body, result = OPEN_EXTENTS[which]
+    head = f"dim N <= 9\nfunc @f({arguments}) -> (y: tensor<{result}xf32>) {{"
+    text = f"{head}\n  {body}\n  return %y\n}}"
+    module = parse(text)
+    PassManager(pipeline("fuse-windows"), verify=True).run(module, default_context())
+    assert "matmul" in print_module(module)

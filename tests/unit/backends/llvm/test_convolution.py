@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import numpy as np
 import pytest
 
+from graphc.backends.llvm.emit import emit_function
 from graphc.backends.llvm.runtime import compile_function
 from graphc.backends.llvm.target import X86_64, X86_64_V3, X86_64_V4, Target
 from graphc.backends.llvm.windowtiles import Panel, balanced, best_tile, most_rows, panels
@@ -241,3 +243,25 @@ def test_balanced_pieces_cover_the_extent() -> None:
         assert sum(size * many for size, many in pieces) == extent
         assert max(size for size, _ in pieces) <= 12
         assert len(pieces) <= 2
+
+
+LONG = """
+func @f(%x: tensor<2x140002x4xf32> input, %y: tensor<2x140000x64xf32> input)
+    -> (w: tensor<64x3x4xf32>) {
+  %p = windows %x {axis = 1, sizes = [3], strides = [1]} : tensor<2x140000x3x4xf32>
+  %w = matmul %y, %p {transpose_a = true, contract = 2} : tensor<64x3x4xf32>
+  return %w
+}
+"""
+
+
+def test_a_long_axis_is_not_copied_to_the_stack() -> None:
+    module = parse(LONG)
+    passes = pipeline("fuse-windows,fuse-kernels,plan-memory")
+    PassManager(passes, verify=True).run(module, default_context())
+    (function,) = module.functions
+    signature = make_signature(module, function)
+    for target in (X86_64, X86_64_V3, X86_64_V4):
+        text = emit_function(function, signature, target)
+        assert "define internal void @graphc.conv" in text
+        assert all(int(n) < 1 << 17 for n in re.findall(r"alloca \[([0-9]+) x float\]", text))
