@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,19 +14,6 @@ from graphc.backends.llvm.target import Target, host_target
 from graphc.backends.llvm.text import Module
 from graphc.backends.loopnest import Size
 from graphc.ir.types import DType
-
-FINISH = "finish"
-"""Calls the C function whose address is the first word of the context."""
-
-_FINISH_BODY = f"""
-define internal void @{FINISH}(ptr %context, i64 %a, i64 %b, i64 %c, i64 %d) {{
-  %f = load ptr, ptr %context
-  call void %f(i64 %a, i64 %b, i64 %c, i64 %d)
-  ret void
-}}
-"""
-_Finish = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
-Rectangle = tuple[int, int, int, int]
 
 
 def size(extent: int | str) -> Size:
@@ -44,24 +31,22 @@ def product_of(
 
 
 def product_text(product: Product, target: Target) -> str:
-    """A module with the product as `go`; with a finish, one that calls back."""
+    """A module with the product as `go`."""
     module = Module(target.triple)
     name = emit_gemm(module, target, product)
     parameters = ["ptr %a", "ptr %b", "ptr %c"]
     parameters += [f"i64 %d{i}" for i in range(len(product.symbols()))]
     parameters += ["i64 %begin", "i64 %end"] if product.split else []
-    parameters += ["ptr %context"] if product.finish else []
     listed = ", ".join(parameters)
-    body = _FINISH_BODY if product.finish else ""
     return (
-        f"{module.text()}{body}\ndefine void @go({listed}) {{\n"
+        f"{module.text()}\ndefine void @go({listed}) {{\n"
         f"  call void {name}({listed})\n  ret void\n}}\n"
     )
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledProduct:
-    """`run` takes addresses; `on_finish` is called for each finished rectangle."""
+    """`run` takes addresses, and the range of a product with a split."""
 
     product: Product
     call: Callable[..., object]
@@ -74,32 +59,21 @@ class CompiledProduct:
         c: int,
         sizes: Mapping[str, int] | None = None,
         part: tuple[int, int] | None = None,
-        on_finish: Callable[[Rectangle], None] | None = None,
     ) -> None:
         given = sizes or {}
         numbers = [given[name] for name in self.product.symbols()]
         if part is not None:
             numbers += part
-        if on_finish is None:
-            self.call(a, b, c, *numbers)
-            return
-        callback = _Finish(lambda *rectangle: on_finish(rectangle))
-        context = ctypes.c_void_p(ctypes.cast(callback, ctypes.c_void_p).value)
-        self.call(a, b, c, *numbers, ctypes.addressof(context))
+        self.call(a, b, c, *numbers)
 
 
 def compile_product(product: Product, target: Target | None = None) -> CompiledProduct:
-    """The product ready to be called; `finish` of the product may only be "" or `@finish`."""
+    """The product ready to be called."""
     target = target or host_target()
     loaded = engine.load(engine.object_code(product_text(product, target), target), ["go"], target)
     count = len(product.symbols()) + 2 * bool(product.split)
     types = [ctypes.c_void_p] * 3 + [ctypes.c_int64] * count
-    types += [ctypes.c_void_p] * bool(product.finish)
     return CompiledProduct(product, engine.function(loaded, "go", None, *types), loaded)
-
-
-def with_finish(product: Product) -> Product:
-    return replace(product, finish=f"@{FINISH}")
 
 
 def operands(

@@ -43,9 +43,6 @@ class Product:
 
     batch   how many such products, the matrices of each operand one after the other
     split   the function computes only a range of these: it takes `i64 begin, i64 end` besides
-    finish  `@name` of `void (ptr context, i64 row begin, i64 row end, i64 column begin, i64 column
-            end)`, called once for every rectangle of C as soon as that is final. The rectangles
-            cover what is computed exactly once; the function takes `ptr context` besides
     pitch   elements from row to row of C; 0: n
     part    the length of every range, where all are as long; 0 where that is not known
     """
@@ -58,7 +55,6 @@ class Product:
     transpose_b: bool
     batch: Size = Size()  # noqa: RUF009  # frozen
     split: Literal["", "rows", "cols"] = ""
-    finish: str = ""
     pitch: int = 0
     part: int = 0
 
@@ -74,17 +70,14 @@ def even_part(cut: Cut) -> int:
 
 
 def emit_gemm(module: Module, target: Target, product: Product) -> str:
-    """`@name` of `void (a, b, c, sizes of product.symbols()…, begin, end, context)`.
-
-    The last three are there where `split` and `finish` ask for them.
-    """
+    """`@name` of `void (a, b, c, sizes of product.symbols()…)`, then `begin, end` with a split."""
     return module.once((target, product), lambda: _written(module, target, product))
 
 
 def _written(module: Module, target: Target, product: Product) -> str:
     if product.batch != Size():
-        if product.split or product.finish:
-            raise InternalError("a product over a batch is neither cut nor finished in parts")
+        if product.split:
+            raise InternalError("a product over a batch is not cut")
         return _emit_batch(module, target, product)
     code, sizes = Code(module), _sizes(product)
     whole = _operands(code, product, sizes)
@@ -105,10 +98,6 @@ def _operands(code: Code, product: Product, sizes: Mapping[str, Val]) -> Operand
         ldc=index(product.pitch) if product.pitch else n,
         by_columns=product.transpose_a,
         turned=product.transpose_b,
-        row=index(0),
-        column=index(0),
-        is_swapped=False,
-        finish=product.finish,
     )
 
 
@@ -204,6 +193,4 @@ def _finished(
     parameters = ["ptr %a", "ptr %b", "ptr %c", *(f"i64 {v.ref}" for v in sizes.values())]
     if product.split:
         parameters += ["i64 %begin", "i64 %end"]
-    if product.finish:
-        parameters.append("ptr %context")
     return module.add_internal(hint, ", ".join(parameters), code, attributes=memory.LONG_STACK)

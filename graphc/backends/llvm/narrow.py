@@ -39,10 +39,6 @@ def emit_narrow(w: Writer, x: Operands, padded: Val) -> None:
         _rows(w, x, _Part(start, depth, adds, padded, copy))
 
     cut_depth(code, x.k, w.cuts.depth, part)
-    if x.finish:
-        is_any = s.logical_and(s.compare("sgt", x.m, index(0)), s.compare("sgt", x.n, index(0)))
-        with when(code, is_any, []):
-            x.hand_on(code, (index(0), x.m), (index(0), x.n))
 
 
 def _rows(w: Writer, x: Operands, part: _Part) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from graphc.backends.llvm.loops import add, mul, offset, sub
-from graphc.backends.llvm.text import PTR, Code, Val, element_of, index
+from graphc.backends.llvm.text import Code, Val, element_of, index
 from graphc.ir.types import DType
 
 
@@ -18,9 +18,6 @@ class Operands:
     lda, ldb, ldc   the length of a row of each matrix as it lies in memory
     by_columns      A is stored [k, m]
     turned          B is stored [n, k]
-    row, column     the first of the range in the whole C
-    is_swapped      the caller knows the columns as rows and the rows as columns
-    finish          what is called with each final part, "" for nothing
     """
 
     dtype: DType
@@ -35,10 +32,6 @@ class Operands:
     ldc: Val
     by_columns: bool
     turned: bool
-    row: Val
-    column: Val
-    is_swapped: bool
-    finish: str
 
     def at(self, code: Code, base: Val, place: Val) -> Val:
         """The address of an element of one of the matrices."""
@@ -64,7 +57,6 @@ class Operands:
             a=self.at(code, self.a, self.a_place(code, begin, index(0))),
             c=self.at(code, self.c, self.c_place(code, begin, index(0))),
             m=sub(code, end, begin),
-            row=add(code, self.row, begin),
         )
 
     def of_columns(self, code: Code, begin: Val, end: Val) -> Operands:
@@ -74,7 +66,6 @@ class Operands:
             b=self.at(code, self.b, self.b_place(code, index(0), begin)),
             c=self.at(code, self.c, begin),
             n=sub(code, end, begin),
-            column=add(code, self.column, begin),
         )
 
     def exchanged(self) -> Operands:
@@ -90,15 +81,7 @@ class Operands:
             ldc=self.m,
             by_columns=False,
             turned=not self.by_columns,
-            is_swapped=True,
         )
-
-    def hand_on(self, code: Code, rows: tuple[Val, Val], columns: tuple[Val, Val]) -> None:
-        """Calls `finish` with a final part, given by its begin and end within the range."""
-        first = [add(code, self.row, x) for x in rows]
-        second = [add(code, self.column, x) for x in columns]
-        ends = [*second, *first] if self.is_swapped else [*first, *second]
-        call(code, self.finish, Val("%context", PTR), *ends)
 
 
 def call(code: Code, function: str, *arguments: Val) -> None:

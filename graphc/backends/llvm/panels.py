@@ -23,13 +23,10 @@ from graphc.backends.llvm.loops import (
     when,
 )
 from graphc.backends.llvm.operands import Operands, call
-from graphc.backends.llvm.scalars import LlvmScalars
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import I1, Code, Val, constant, index
 from graphc.backends.llvm.tiles import Tile
 
-FINISH_BYTES = 8192
-"""A part of C is handed on once it is this large: still in a first-level cache."""
 AHEAD = {"in place": 4, "packed by tiles": 8}
 """Steps of k before its use that a row of B is fetched; 0 where rows follow one another."""
 
@@ -53,8 +50,7 @@ class Writer:
 class _Part:
     """`depth` steps of k from `start` on, for the rows from `row` on, in columns of one tile.
 
-    adds      whether C holds the sums of the steps before
-    is_last   whether the sums are final then
+    adds   whether C holds the sums of the steps before
     """
 
     tile: Tile
@@ -63,7 +59,6 @@ class _Part:
     row: Val
     rows: Val
     adds: Val
-    is_last: Val
 
 
 def emit_panels(w: Writer, x: Operands) -> None:
@@ -73,33 +68,31 @@ def emit_panels(w: Writer, x: Operands) -> None:
     whole = sub(code, x.n, rest)
     if number_of(rest) is None:
         with when(code, _compare(code, "sgt", rest, index(0)), []):
-            _left_over(w, x, whole)
+            _left_over(w, x)
     elif number_of(rest) != 0:
-        if not x.finish and (number_of(x.k) or UNCUT) <= w.cuts.depth < UNCUT:
+        if (number_of(x.k) or UNCUT) <= w.cuts.depth < UNCUT:
             # In one block of k, the last panel may set columns again: one loop is less code.
-            _blocks(w, x, tile, (index(0), x.n), index(0))
+            _blocks(w, x, tile, (index(0), x.n))
             return
-        _left_over(w, x, whole)
+        _left_over(w, x)
     if number_of(whole) != 0:
-        _blocks(w, x, tile, (index(0), whole), index(0))
+        _blocks(w, x, tile, (index(0), whole))
 
 
-def _left_over(w: Writer, x: Operands, whole: Val) -> None:
+def _left_over(w: Writer, x: Operands) -> None:
     start = sub(w.code, x.n, index(w.cuts.tile.width))
-    _blocks(w, x, w.cuts.tile, (start, x.n), whole)
+    _blocks(w, x, w.cuts.tile, (start, x.n))
 
 
-def _blocks(w: Writer, x: Operands, tile: Tile, columns: tuple[Val, Val], final: Val) -> None:
-    """All rows of these columns, whole tiles; those from `final` on are handed on."""
+def _blocks(w: Writer, x: Operands, tile: Tile, columns: tuple[Val, Val]) -> None:
+    """All rows of these columns, whole tiles."""
     code = w.code
 
     def in_depth(start: Val, depth: Val) -> None:
         adds = _compare(code, "sgt", start, index(0))
-        is_last = _compare(code, "sge", add(code, start, depth), x.k)
 
         def in_rows(row: Val, rows: Val) -> None:
-            part = _Part(tile, start, depth, row, rows, adds, is_last)
-            _columns(w, x, part, columns, final)
+            _columns(w, x, _Part(tile, start, depth, row, rows, adds), columns)
 
         _cut(code, x.m, w.cuts.rows, in_rows)
 
@@ -130,38 +123,18 @@ def _cut(code: Code, length: Val, step: int, write: Callable[[Val, Val], None]) 
         write(state.index, smaller(code, index(step), sub(code, length, state.index)))
 
 
-def _columns(w: Writer, x: Operands, part: _Part, columns: tuple[Val, Val], final: Val) -> None:
-    """All panels of one part; what is final is handed on in pieces."""
+def _columns(w: Writer, x: Operands, part: _Part, columns: tuple[Val, Val]) -> None:
+    """All panels of one part."""
     code, (begin, end) = w.code, columns
     a = x.at(code, x.a, x.a_place(code, part.row, part.start))
     if w.cuts.packs_a:
         pack = packing.emit_pack_rows(code.module, w.target, part.tile, w.cuts.height)
         call(code, pack, a, x.lda, part.depth, part.rows, w.block)
-    # Columns before `final` are computed again by others, which hand them on.
-    known = number_of(begin), number_of(final)
-    first = final if None in known or known[0] != known[1] else begin
-    with loop(code, begin, end, part.tile.width, [first]) as state:
+    with loop(code, begin, end, part.tile.width) as state:
         start = state.index
         if number_of(sub(code, end, begin)) and number_of(remainder(code, end, part.tile.width)):
             start = smaller(code, start, sub(code, end, index(part.tile.width)))
         _panel(w, x, part, a, start)
-        if x.finish:
-            following = add(code, state.index, index(part.tile.width))
-            state.carried[0] = _finish_some(w, x, part, state.carried[0], following, end)
-
-
-def _finish_some(w: Writer, x: Operands, part: _Part, first: Val, following: Val, end: Val) -> Val:
-    """Hands the columns from `first` to `following` on, if they are final and enough."""
-    code = w.code
-    s = LlvmScalars(code, has_fma=w.target.has_fma)
-    elements = mul(code, sub(code, following, first), part.rows)
-    is_enough = s.compare("sge", elements, index(FINISH_BYTES // x.dtype.itemsize))
-    is_end = s.compare("sge", following, end)
-    ready = s.logical_and(s.logical_or(is_enough, is_end), part.is_last)
-    with when(code, ready, carried := [first]) as values:
-        x.hand_on(code, (part.row, add(code, part.row, part.rows)), (first, following))
-        values[0] = following
-    return carried[0]
 
 
 def _panel(w: Writer, x: Operands, part: _Part, a: Val, start: Val) -> None:

@@ -1,9 +1,8 @@
-"""Products computed in parts, and parts of products handed on as soon as they are final."""
+"""Products computed in parts."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -15,14 +14,7 @@ from graphc.backends.llvm.target import host_target
 from graphc.backends.llvm.text import Module
 from graphc.backends.loopnest import Size
 from graphc.support.diagnostics import InternalError
-from tests.support.products import (
-    CompiledProduct,
-    Rectangle,
-    compile_product,
-    operands,
-    product_of,
-    with_finish,
-)
+from tests.support.products import CompiledProduct, compile_product, operands, product_of
 
 LAYOUTS = list(itertools.product((False, True), (False, True)))
 LAYOUT_IDS = ["nn", "nt", "tn", "tt"]
@@ -93,77 +85,8 @@ def test_a_part_writes_nothing_outside_itself(
         np.testing.assert_array_equal(~np.isnan(c), written)
 
 
-def doubled(
-    compiled: CompiledProduct,
-    dims: tuple[int, int, int],
-    parts: Sequence[tuple[int, int] | None] = (None,),
-    sizes: dict[str, int] | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """C with each finished rectangle doubled in place, and how often each element was finished."""
-    product = compiled.product
-    a, b = operands(dims, (product.transpose_a, product.transpose_b))
-    c = np.full(dims[:2], np.nan, np.float32)
-    count = np.zeros(dims[:2], int)
-
-    def finish(rectangle: Rectangle) -> None:
-        top, bottom, left, right = rectangle
-        assert 0 <= top < bottom <= dims[0]
-        assert 0 <= left < right <= dims[1]
-        c[top:bottom, left:right] *= 2
-        count[top:bottom, left:right] += 1
-
-    for part in parts:
-        compiled.run(a.ctypes.data, b.ctypes.data, c.ctypes.data, sizes, part, finish)
-    return c, count
-
-
-@pytest.mark.parametrize("layout", LAYOUTS, ids=LAYOUT_IDS)
-@pytest.mark.parametrize("dims", [*SHAPES, (5, 7, 0), (9, 40, 0)], ids=str)
-def test_every_rectangle_is_finished_once_and_when_it_is_final(
-    dims: tuple[int, int, int], layout: tuple[bool, bool]
-) -> None:
-    product = product_of(dims, layout)
-    c, count = doubled(compile_product(with_finish(product)), dims)
-    np.testing.assert_array_equal(count, 1)
-    np.testing.assert_array_equal(c, 2 * whole(compile_product(product), dims))
-
-
-@pytest.mark.parametrize("layout", LAYOUTS, ids=LAYOUT_IDS)
-@pytest.mark.parametrize("dims", SHAPES, ids=str)
 @pytest.mark.parametrize("split", ["rows", "cols"])
-def test_parts_are_finished_too(
-    split: Literal["rows", "cols"], dims: tuple[int, int, int], layout: tuple[bool, bool]
-) -> None:
-    product = product_of(dims, layout)
-    expected = 2 * whole(compile_product(product), dims)
-    compiled = compile_product(with_finish(replace(product, split=split)))
-    for cut in cuts_of(dims[0] if split == "rows" else dims[1]):
-        c, count = doubled(compiled, dims, list(itertools.pairwise(cut)))
-        np.testing.assert_array_equal(count, 1)
-        np.testing.assert_array_equal(c, expected)
-
-
-@pytest.mark.parametrize("layout", LAYOUTS, ids=LAYOUT_IDS)
-@pytest.mark.parametrize("symbol", [0, 1, 2], ids=["m", "n", "k"])
-def test_extents_decided_at_the_call_are_finished(symbol: int, layout: tuple[bool, bool]) -> None:
-    extents: list[int | str] = [11, 21, 13]
-    extents[symbol] = "N"
-    m, n, k = extents
-    compiled = compile_product(with_finish(product_of((m, n, k), layout)))
-    for number in (0, 1, 5, 16, 40):
-        m, n, k = (number if isinstance(x, str) else x for x in extents)
-        c, count = doubled(compiled, (m, n, k), sizes={"N": number})
-        np.testing.assert_array_equal(count, 1)
-        a, b = operands((m, n, k), layout)
-        expected = 2 * ((a.T if layout[0] else a) @ (b.T if layout[1] else b))
-        np.testing.assert_allclose(c, expected, rtol=0, atol=2e-4)
-
-
-@pytest.mark.parametrize(("split", "finish"), [("rows", ""), ("", "@finish")])
-def test_a_product_over_a_batch_is_neither_cut_nor_finished(
-    split: Literal["", "rows"], finish: str
-) -> None:
-    product = product_of((3, 4, 5), (False, False))
-    product = replace(product, batch=Size(2), split=split, finish=finish)
+def test_a_product_over_a_batch_is_not_cut(split: Literal["rows", "cols"]) -> None:
+    product = replace(product_of((3, 4, 5), (False, False)), batch=Size(2), split=split)
     with pytest.raises(InternalError, match="batch"):
         emit_gemm(Module(host_target().triple), host_target(), product)
