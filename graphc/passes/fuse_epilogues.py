@@ -40,7 +40,7 @@ from graphc.ir.types import DType, TensorType, bound_of
 from graphc.ops.contraction import Groups
 from graphc.ops.epilogue import GEMM_FUSED, body_misfit, has_sums, product_groups
 from graphc.ops.kernel import GEMM, KERNEL, GemmParams
-from graphc.passes.analysis.work import even_length
+from graphc.passes.analysis.work import COLUMNS, EVEN_COLUMNS, EVEN_ROWS, ROWS, even_length
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.support.source import merge_locations
@@ -56,12 +56,6 @@ NEAR_BYTES = 256 * 1024
 
 MOST_ACROSS = 4096
 """Elements of one row or column of a part, at the bounds: parts wait on the stack."""
-
-COLUMNS, ROWS = 32, 12
-"""Parts are multiples of these: a tile of a product is as large, or a part of it."""
-
-EVEN_COLUMNS, EVEN_ROWS = 16, 4
-"""Or of these, if all parts are then as long: their code is made for one length."""
 
 
 def fuse_epilogues(function: Function, least_bytes: int = LEAST_BYTES) -> int:

@@ -42,7 +42,16 @@ from graphc.ops.kernel import GEMM, KERNEL, GemmParams, KernelParams
 from graphc.ops.pooling import PoolParams, SlopeParams, SpreadParams
 from graphc.ops.splits import Setting, folded_axes
 from graphc.passes.analysis.iteration import dims_of
-from graphc.passes.analysis.work import even_length, images_ns, kernel_ns, product_ns
+from graphc.passes.analysis.work import (
+    COLUMNS,
+    EVEN_COLUMNS,
+    EVEN_ROWS,
+    ROWS,
+    even_length,
+    images_ns,
+    kernel_ns,
+    product_ns,
+)
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 
@@ -63,13 +72,6 @@ FEW = 8
 
 LINE_BYTES = 64
 """Parts of the innermost axis are whole cache lines, so that no two threads write to one line."""
-
-COLUMNS, ROWS = 32, 12
-"""Parts of a product are multiples of these: a tile is as large, or a part of it."""
-
-EVEN_COLUMNS, EVEN_ROWS = 16, 4
-"""Or of these, if all parts are then as long: their code is made for one length."""
-
 
 LEAST_ROWS = 24
 """Of the weights of a convolution: a few tiles, as every part reads all of the result's slopes."""

@@ -42,6 +42,7 @@ from graphc.backends.llvm.windowtiles import (
     emit_window_tile,
     most_rows,
     panels,
+    whole_steps,
 )
 from graphc.backends.loopnest import Size
 from graphc.ir.codegen import Role
@@ -445,9 +446,9 @@ class _Emitter:
             def places(q: Val, high: int) -> None:
                 tile(add(self.code, first, p), q, _box(many, high))
 
-            self._pieces(self.what.places[1], _steps(self.what.places[1], down), places)
+            self._pieces(self.what.places[1], whole_steps(self.what.places[1], down), places)
 
-        self._pieces(width, _steps(width, across), columns)
+        self._pieces(width, whole_steps(width, across), columns)
 
     def _elements(self, vectors: int, tile: Callable[[Val, Val, Sequence[Place]], None]) -> None:
         """Calls `tile(i, j, its elements from there)` over the elements of a window, or a part."""
@@ -469,7 +470,7 @@ class _Emitter:
         def columns(i: Val, many: int) -> None:
             self._pieces(what.run, pieces, lambda j, high: tile(i, j, _box(many, high)))
 
-        self._pieces(what.sizes[0], _steps(what.sizes[0], across), columns)
+        self._pieces(what.sizes[0], whole_steps(what.sizes[0], across), columns)
 
     def _pieces(
         self, extent: int, pieces: Sequence[tuple[int, int]], body: Callable[[Val, int], None]
@@ -516,9 +517,3 @@ class _Emitter:
 
 def _box(across: int, down: int) -> list[Place]:
     return [(i, j) for i in range(across) for j in range(down)]
-
-
-def _steps(extent: int, step: int) -> list[tuple[int, int]]:
-    """(size, how many): whole steps, then what is left."""
-    pieces = [(step, extent // step), (extent % step, 1)]
-    return [(size, many) for size, many in pieces if size and many]

@@ -16,7 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from graphc.backends.llvm.loops import add, loop_if_any, mul, number_of, offset, size_value
+from graphc.backends.llvm.loops import (
+    add,
+    loop_if_any,
+    mul,
+    number_of,
+    offset,
+    size_value,
+    smaller,
+)
 from graphc.backends.llvm.text import I1, I64, PTR, Code, Module, Val, index
 from graphc.backends.loopnest import Cut
 
@@ -30,7 +38,7 @@ def emit_task(
     arguments = [_loaded(code, context, i, PTR.text) for i in range(pointers)]
     sizes = {name: _loaded(code, context, i, I64.text) for i, name in enumerate(symbols, pointers)}
     begin = mul(code, number, index(cut.length))
-    end = _smaller(code, add(code, begin, index(cut.length)), size_value(code, cut.extent, sizes))
+    end = smaller(code, add(code, begin, index(cut.length)), size_value(code, cut.extent, sizes))
     step = size_value(code, cut.step, sizes)
     given = [*arguments, *sizes.values(), mul(code, begin, step), mul(code, end, step)]
     code.do(f"call void {function}({', '.join(map(str, given))})")
@@ -76,8 +84,3 @@ def parts_of(code: Code, cut: Cut, sizes: Mapping[str, Val]) -> Val:
 def _loaded(code: Code, context: Val, slot: int, type_: str) -> Val:
     place = offset(code, context, "i64", index(slot))
     return code.value(I64 if type_ == "i64" else PTR, f"load {type_}, {place}, align 8")
-
-
-def _smaller(code: Code, a: Val, b: Val) -> Val:
-    is_less = code.value(I1, f"icmp slt i64 {a.ref}, {b.ref}")
-    return code.value(I64, f"select {is_less}, {a}, {b}")

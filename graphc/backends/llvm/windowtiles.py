@@ -192,16 +192,16 @@ def best_tile(across: int, down: int, rows: int, vectors: int) -> tuple[int, int
 
 def _cover_cost(across: int, down: int, shape: tuple[int, int], vectors: int) -> float:
     total = 0.0
-    for width, many in _parts(across, shape[0]):
-        for height, times in _parts(down, shape[1]):
+    for width, many in whole_steps(across, shape[0]):
+        for height, times in whole_steps(down, shape[1]):
             total += many * times * _tile_cost(width * height, vectors)
     return total
 
 
-def _parts(extent: int, step: int) -> list[tuple[int, int]]:
-    """(size, how many): whole steps, then what is left."""
-    parts = [(step, extent // step), (extent % step, 1)]
-    return [(size, many) for size, many in parts if size and many]
+def whole_steps(extent: int, step: int) -> list[tuple[int, int]]:
+    """(size, how many) of pieces: whole steps, then what is left."""
+    pieces = [(step, extent // step), (extent % step, 1)]
+    return [(size, many) for size, many in pieces if size and many]
 
 
 def _tile_cost(rows: int, vectors: int) -> float:

@@ -26,6 +26,12 @@ NS_PER_WEIGHT = 0.03
 NS_PER_BYTE = 0.011
 """For what a kernel reads and writes, in near caches."""
 
+COLUMNS, ROWS = 32, 12
+"""Parts of a product are multiples of these: a tile is as large, or a part of it."""
+
+EVEN_COLUMNS, EVEN_ROWS = 16, 4
+"""Or of these, if all parts are then as long: their code is made for one length."""
+
 _WORD = 4  # bytes of the element type that the constants were measured with
 
 
