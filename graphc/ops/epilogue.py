@@ -36,11 +36,12 @@ def product_groups(op: Operation) -> Groups:
 
 
 def body_misfit(body: Block, roles: Groups) -> str:
-    """What keeps the body from following a product block by block; "" if nothing.
+    """What keeps the body from following a product part by part; "" if nothing.
 
     Along the rows every value has all of the product's dims or none (extents of 1), and so along
     the columns: then each element belongs to a row, to a column, to one element or to all of the
-    product. Sums over all rows go from block to block; the body cannot read them.
+    product. Sums over all rows are final only behind the last row of a part; the body cannot read
+    them.
     """
     terminator = body.terminator
     if terminator is None or terminator.opdef is not YIELD:

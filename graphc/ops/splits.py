@@ -73,7 +73,7 @@ def check_windows(op: Operation, what: str) -> Iterable[str]:
     elif split is not None and split.where != what:
         yield f'a split cuts "{what}", got {split.where!r}'
     elif split is not None and len(op.results) > 1:
-        yield "images with zeros around them cannot be shared: there is room for one"
+        yield "an operation with zeros around its images cannot be cut: there is room for one"
 
 
 def folded_axes(kernel: Operation) -> frozenset[int]:

@@ -11,9 +11,10 @@ Every result `gradient.NAME` with a parameter NAME is replaced by the new parame
 learner's new state, which take over the old ones' memory. Where the gradient is a sum of lookups
 and the learner's rule is lazy, only the rows that are looked up change:
     %g = lookup_outer %x, %y, %index  =>  %W.new, %velocity.new = update_rows %W, %velocity, …
-L2 regularisation, `l2`, adds l2·N·w to
-the gradient first, N the number of samples of the call (the toolkit's order: L2, then the update);
-of a minibatch of sequences the number of steps, without the gaps.
+
+L2 regularisation, `l2`, adds l2·N·w to the gradient first, N the number of samples of the call (the
+toolkit's order: L2, then the update); of a minibatch of sequences the number of steps, without the
+gaps.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def _fuse(kernel: Operation, least_bytes: int) -> bool:
 
 
 def _can_take(product: Value, kernel: Operation) -> bool:
-    """Whether `kernel` can run on blocks of this operand."""
+    """Whether `kernel` can run on parts of this operand."""
     op = product.op
     if op is None or op.opdef is not GEMM or op.block is not kernel.block:
         return False

@@ -54,7 +54,7 @@ def can_write_over(op: Operation, result: Value, root: Value, liveness: Liveness
         return [v for v in op.operands if liveness.roots[v] is root] == [updates(op, result)]
     if op.opdef not in (KERNEL, GEMM_FUSED):
         return False
-    factors = 2 if op.opdef is GEMM_FUSED else 0  # read again for every block of the product
+    factors = 2 if op.opdef is GEMM_FUSED else 0  # read again for every part of the product
     if any(liveness.roots[v] is root for v in op.operands[:factors]):
         return False
     body = op.regions[0].block

@@ -74,7 +74,8 @@ LINE_BYTES = 64
 """Parts of the innermost axis are whole cache lines, so that no two threads write to one line."""
 
 LEAST_ROWS = 24
-"""Of the weights of a convolution: a few tiles, as every part reads all of the result's slopes."""
+"""Rows of a part of a convolution's weights: a few tiles, as every part reads all of the result's
+slopes."""
 
 ByImages = ConvParams | ConvImageParams | PoolParams | SlopeParams | SpreadParams
 """Settings of what computes one image after the other."""

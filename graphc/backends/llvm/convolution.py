@@ -76,9 +76,9 @@ class Convolution:
     channels, outputs         of images and of the result
     low, high                 zeros around an image; they count in `extents`
     block                     columns of the weights in one block, 0 for rows of all columns
-    part                      0, or else the function takes `begin, end` at the end and computes
-                              those images; for `weights` so many rows of them from `begin` on, all
-                              of one column of the windows
+    is_part                   the function takes `begin, end` at the end, and computes those images,
+                              or for `weights` those of their rows
+    part_rows                 for a part of `weights`, how many rows: all of one column of windows
     """
 
     role: Role
@@ -93,7 +93,8 @@ class Convolution:
     low: tuple[int, int] = (0, 0)
     high: tuple[int, int] = (0, 0)
     block: int = 0
-    part: int = 0
+    is_part: bool = False
+    part_rows: int = 0
 
     @staticmethod
     def of(role: Role, shape: ConvShape, dtype: DType) -> Convolution:
@@ -173,7 +174,7 @@ def emit_convolution(module: Module, target: Target, what: Convolution) -> str:
     code.do("ret void")
     parameters = ["ptr %a", "ptr %b", "ptr %c", *["ptr %room"] * what.is_padded]
     parameters += [f"i64 %d{i}" for i in range(len(what.symbols()))]
-    parameters += ["i64 %begin", "i64 %end"] * (what.part > 0)
+    parameters += ["i64 %begin", "i64 %end"] * what.is_part
     return module.add_internal("conv", ", ".join(parameters), code, attributes=memory.LONG_STACK)
 
 
@@ -223,14 +224,14 @@ class _Emitter:
         """All images, one after the other."""
         what = self.what
         if what.role == "weights":
-            rows = what.part or what.sizes[0] * what.run
+            rows = what.part_rows or what.sizes[0] * what.run
             first = mul(self.code, self._first_row(), index(what.outputs))
             self._clear(self._at("%c", first), rows * what.outputs)
         if what.is_padded and what.role != "image":
             self._clear(Val("%room", PTR), what.image)
         sizes = {name: Val(f"%d{i}", I64) for i, name in enumerate(what.symbols())}
         begin, end = index(0), size_value(self.code, what.images, sizes)
-        if what.part and what.role != "weights":
+        if what.is_part and what.role != "weights":
             begin, end = Val("%begin", I64), Val("%end", I64)
         with loop_if_any(self.code, begin, end, 1, []) as state:
             if state is None:
@@ -249,7 +250,7 @@ class _Emitter:
 
     def _first_row(self) -> Val:
         """Of the weights that are computed."""
-        return Val("%begin", I64) if self.what.part else index(0)
+        return Val("%begin", I64) if self.what.is_part else index(0)
 
     def _room(self, image: Val) -> Val:
         """Where an image is worked on."""
@@ -454,13 +455,13 @@ class _Emitter:
         """Calls `tile(i, j, its elements from there)` over the elements of a window, or a part."""
         what = self.what
         rows = most_rows(self.target, vectors)
-        if what.part:
+        if what.is_part:
             begin, run = self._first_row(), what.run
             column = self.code.value(I64, f"udiv i64 {begin.ref}, {run}")
             first = self.code.value(I64, f"urem i64 {begin.ref}, {run}")
             self._pieces(
-                what.part,
-                balanced(what.part, rows),
+                what.part_rows,
+                balanced(what.part_rows, rows),
                 lambda j, high: tile(column, add(self.code, first, j), _box(1, high)),
             )
             return

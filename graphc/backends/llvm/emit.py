@@ -435,7 +435,8 @@ class _EntryEmitter:
         types = [_tensor(v) for v in op.operands]
         what = Convolution.of(role, conv_shape(op.params, types), types[0].dtype)
         split = split_of(op)
-        what = replace(what, part=split.length if split is not None else 0)
+        rows = split.length if split is not None and role == "weights" else 0
+        what = replace(what, is_part=split is not None, part_rows=rows)
         name = emit_convolution(self.module, self.target, what)
         if split is None or role != "weights":
             self._images(op, name, what.images)

@@ -6,7 +6,7 @@
     void run(ptr pool, ptr task, ptr context, i64 count)
 
 A pool begins with a pointer to its `run`, which calls `task(context, i)` once for each i below
-count and returns when all have: compiled code knows no more of a pool (`split.py`). The text needs
+count and returns when all have: compiled code knows no more of a pool (`share.py`). The text needs
 threads, mmap and futex of Linux's C library and nothing else, so that a process of Python and a
 program without it run the same one.
 

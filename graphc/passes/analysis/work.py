@@ -2,7 +2,8 @@
 
 The constants were measured on one core of a machine with 256-bit vectors, in f32; f64 takes twice
 as long. They are right within a factor of two or three, which is all that a grain needs. Extents
-are at their bounds, so that the answer does not depend on a call.
+are at their bounds, so that the answer does not depend on a call. How long parts of products may be
+is here too, for the passes that choose them.
 """
 
 from __future__ import annotations
