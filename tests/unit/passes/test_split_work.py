@@ -1,0 +1,106 @@
+"""How long the parts are that work is cut into, and what stays in one piece."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from graphc.ir.core import Operation
+from graphc.ops.splits import split_of
+from graphc.passes.analysis.work import (
+    COLUMNS,
+    EVEN_COLUMNS,
+    even_length,
+    kernel_ns,
+)
+from graphc.passes.split_work import (
+    GRAIN_NS,
+    LINE_BYTES,
+    MOST_PARTS,
+    MOST_PRODUCT_PARTS,
+    PART_NS,
+    split_function,
+)
+from tests.support.compiling import parse
+
+
+def split(text: str) -> Operation:
+    """The first operation of a function, which may be cut."""
+    (function,) = parse(text).functions
+    split_function(function)
+    return next(iter(function.block))
+
+
+def product(m: int, k: int, n: int) -> Operation:
+    return split(f"""
+func @f(%x: tensor<{m}x{k}xf32> input, %w: tensor<{k}x{n}xf32> parameter)
+    -> (y: tensor<{m}x{n}xf32>) {{
+  %y = gemm %x, %w : tensor<{m}x{n}xf32>
+  return %y
+}}
+""")
+
+
+def sigmoid(*dims: int) -> Operation:
+    type = f"tensor<{'x'.join(map(str, dims))}xf32>"
+    return split(f"""
+func @f(%x: {type} input) -> (y: {type}) {{
+  %y = kernel %x : {type} {{
+  ^(%a: {type}):
+    %b = sigmoid %a : {type}
+    yield %b
+  }}
+  return %y
+}}
+""")
+
+
+def test_a_kernel_is_cut_from_the_grain_on() -> None:
+    kernels = [sigmoid(rows, 64) for rows in range(8, 1024, 8)]
+    works = [kernel_ns(kernel) for kernel in kernels]
+    assert works[0] < GRAIN_NS < works[-1]
+    assert [split_of(k) is not None for k in kernels] == [work >= GRAIN_NS for work in works]
+
+
+@pytest.mark.parametrize("rows", [500, 1000, 30_000, 1_000_000])
+def test_parts_of_a_kernel_do_enough_and_are_not_too_many(rows: int) -> None:
+    kernel = sigmoid(rows, 64)
+    cut = split_of(kernel)
+    assert cut is not None
+    assert cut.where == 0
+    assert math.ceil(rows / cut.length) <= MOST_PARTS
+    assert kernel_ns(kernel) * cut.length / rows >= PART_NS
+
+
+@pytest.mark.parametrize("elements", [100_003, 1_000_000])
+def test_parts_of_the_innermost_axis_are_whole_cache_lines(elements: int) -> None:
+    cut = split_of(sigmoid(1, elements))
+    assert cut is not None
+    assert cut.where == 1
+    assert cut.length * 4 % LINE_BYTES == 0
+
+
+@pytest.mark.parametrize("cols", [512, 1000, 1008, 1200, 4096])
+def test_parts_of_a_product_are_tiles_or_all_of_one_length(cols: int) -> None:
+    cut = split_of(product(256, 512, cols))
+    assert cut is not None
+    assert cut.where == "cols"
+    assert cut.length % COLUMNS == 0 or (cut.length % EVEN_COLUMNS == 0 == cols % cut.length)
+    assert math.ceil(cols / cut.length) <= 2 * MOST_PRODUCT_PARTS
+
+
+@pytest.mark.parametrize(
+    ("extent", "length", "multiple", "expected"),
+    [
+        (512, 64, 16, 64),  # divides already
+        (1008, 128, 16, 112),  # the longest that divides
+        (1000, 128, 16, 128),  # no multiple of 16 divides
+        (96, 80, 16, 48),
+        (16 * 31, 128, 16, 128),  # 16 would divide, but is less than half
+    ],
+)
+def test_the_longest_length_of_equal_parts_is_taken_down_to_half(
+    extent: int, length: int, multiple: int, expected: int
+) -> None:
+    assert even_length(extent, length, multiple) == expected
