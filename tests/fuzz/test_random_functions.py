@@ -17,7 +17,7 @@ from tests.support.compiling import call, compile_for, load_backend
 from tests.support.random_functions import make_function
 from tests.support.seed_runs import judged
 
-FUNCTIONS = 1000
+FUNCTIONS = 400
 CHUNKS = 10
 BACKENDS = ("numpy", "llvm")
 MOVES = {"concat", "overlap_add", "pad", "reverse", "slice", "transpose", "windows"}

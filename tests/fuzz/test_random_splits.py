@@ -24,7 +24,7 @@ from tests.support.native import runnable_targets
 from tests.support.random_functions import RandomFunction, make_function
 from tests.support.random_splits import cut_at_random
 
-FUNCTIONS = 300
+FUNCTIONS = 100
 CHUNKS = 6
 FEW = 25
 COUNTS = (1, 2, 3, 8)
