@@ -18,6 +18,7 @@ from graphc.cli.network import names_of, open_network
 from graphc.cli.options import (
     EXISTING_FILE,
     cache_for,
+    check_reports,
     define_option,
     json_option,
     macros_option,
@@ -140,6 +141,7 @@ def command(
     """Time the native code of MODEL on random data: rounds of calls, taken one after the other."""
     if train and nodes:
         raise click.UsageError("--train decides what is computed: leave out --nodes")
+    check_reports([trace], [model, *macros])
     options = CompileOptions(
         precision=parse_precision(precision),
         batch=batch,
@@ -159,16 +161,16 @@ def command(
     profile = profiled(network, options, names, train=train, trace=trace is not None)
     work = work_of_a_call(profile)
     peak = measured_peak()
-    if trace is not None:
-        write_json(trace, trace_record(profile))
     if as_json:
         record = bench_record(timing, samples, compiling, work, peak)
         kernel_record = {"profile": profile_record(profile, peak)} if kernels else {}
         terminal.write(json.dumps({"schema": SCHEMA, **record, **kernel_record}, indent=1))
-        return
-    terminal.write(bench_text(timing, samples, compiling, work, peak))
-    if kernels:
-        terminal.write("\n" + profile_table(profile, peak))
+    else:
+        terminal.write(bench_text(timing, samples, compiling, work, peak))
+        if kernels:
+            terminal.write("\n" + profile_table(profile, peak))
+    if trace is not None:
+        write_json(trace, trace_record(profile))
 
 
 def prepared_call(

@@ -16,6 +16,7 @@ from graphc.cli.network import names_of, open_network
 from graphc.cli.options import (
     EXISTING_FILE,
     cache_for,
+    check_reports,
     contraction_option,
     define_option,
     json_option,
@@ -163,24 +164,26 @@ def command(
         name=name or (artifact_name(model) if to_stdout else ""),
     )
     targets = request.paths()  # an unknown kind shows before any work
-    refuse_overwriting(model, () if to_stdout else targets.values())
+    made_files = [] if to_stdout else list(targets.values())
+    refuse_overwriting(model, made_files)
+    check_reports([time_json], [model, *macros, *made_files])
     with options.phases.measure("read the network"):
         network = open_network(model, terminal, defines=defines, macros=macros)
     if to_stdout:
         made, _ = contents(network.model, wanted, request, options)
-        report_phases(terminal, options.phases, time_passes=time_passes, time_json=time_json)
         terminal.stdout.write(made[wanted[0]].decode("utf-8"))
+        report_phases(terminal, options.phases, time_passes=time_passes, time_json=time_json)
         return
     start = perf_counter()
     paths = emit(network.model, request, options)
     seconds = perf_counter() - start
-    report_phases(terminal, options.phases, time_passes=time_passes, time_json=time_json)
     if as_json:
         terminal.write(as_json_text(paths, seconds))
-        return
-    for kind, path in paths.items():
-        terminal.remark(f"{kind:<6}  {path.stat().st_size:>9,} bytes  {path}")
-    terminal.remark(f"compiled in {seconds:.2f} s")
+    else:
+        for kind, path in paths.items():
+            terminal.remark(f"{kind:<6}  {path.stat().st_size:>9,} bytes  {path}")
+        terminal.remark(f"compiled in {seconds:.2f} s")
+    report_phases(terminal, options.phases, time_passes=time_passes, time_json=time_json)
 
 
 def as_json_text(paths: Mapping[str, Path], seconds: float) -> str:

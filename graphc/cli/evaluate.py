@@ -16,6 +16,7 @@ from graphc.cli.options import (
     Block,
     backend_option,
     cache_for,
+    check_reports,
     data_options,
     define_option,
     json_option,
@@ -79,6 +80,8 @@ def command(
 
     One line for each node on stdout: its name and its average.
     """
+    files = [model, data, *macros, *([label_mapping] if label_mapping else [])]
+    check_reports([time_json], files)
     options = CompileOptions(
         backend=backend,
         precision=parse_precision(precision),
@@ -100,8 +103,8 @@ def command(
     start = time.perf_counter()
     found = evaluate_dataset(network.model, arrays, options, names_of(nodes))
     seconds = time.perf_counter() - start
-    report_phases(terminal, options.phases, time_passes=time_passes, time_json=time_json)
     terminal.write(as_text(found) if not as_json else as_json_text(found, model))
+    report_phases(terminal, options.phases, time_passes=time_passes, time_json=time_json)
     terminal.remark(f"{found.samples:,} samples, {seconds:.2f} s with compilation")
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -15,10 +16,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from graphc.data.arrays import DASH
 from graphc.driver.options import DEFAULT_TIME, MOST_COLUMNS
 from graphc.ir.core import CONTRACTION_MODES
 from graphc.passes.loop_gradient import RECOMPUTE
 from graphc.runtime.threads import MAX_THREADS, VARIABLE
+from graphc.support.diagnostics import fail
 
 if TYPE_CHECKING:
     from graphc.driver.cache import Cache
@@ -98,6 +101,43 @@ def refuse_overwriting(model: Path, outputs: Iterable[Path]) -> None:
     for output in outputs:
         if output.exists() and output.samefile(model):
             raise click.UsageError(f"{output} is the network; name another file to write")
+
+
+def require_writable(output: Path) -> None:
+    """Refuse a place that cannot be written before hours of training, not after."""
+    folder = output.absolute().parent
+    if not folder.is_dir():
+        raise fail("file", f"{output}: the folder {folder} does not exist")
+    if not os.access(folder, os.W_OK):
+        raise fail("file", f"{output}: the folder {folder} cannot be written")
+
+
+def check_reports(reports: Iterable[Path | None], others: Iterable[Path]) -> None:
+    """Refuse, before any work, reports that cannot be written or would replace another file.
+
+    others  every file that the command reads or writes besides
+    Raises click.UsageError for a file with two uses, GraphcError `file` for a folder that is
+    missing or cannot be written.
+    """
+    taken = list(others)
+    for report in reports:
+        if report is None:
+            continue
+        if str(report) == DASH:
+            raise click.UsageError("a report goes to a file, `-` is none; name a file")
+        if any(_same_file(report, other) for other in taken):
+            raise click.UsageError(f"{report} is used for something else; name another file")
+        if report.exists() and not report.is_file():
+            raise click.UsageError(f"{report} is no regular file; name another one")
+        require_writable(report)
+        taken.append(report)
+
+
+def _same_file(a: Path, b: Path) -> bool:
+    """Whether two names are one file, by links too; it need not exist yet."""
+    if a.exists() and b.exists():
+        return a.samefile(b)
+    return os.path.realpath(a) == os.path.realpath(b)
 
 
 def number_or_text(text: str) -> object:

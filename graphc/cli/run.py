@@ -16,6 +16,7 @@ from graphc.cli.options import (
     FileValueType,
     backend_option,
     cache_for,
+    check_reports,
     contraction_option,
     define_option,
     macros_option,
@@ -111,6 +112,8 @@ def command(
 
     Writes numbers as text to stdout, one sample a line, unless -o names a file.
     """
+    named = [f for f in (file, *(f for _, f in [*inputs, *outputs])) if f not in (None, DASH)]
+    check_reports([time_json, profile_json, trace], [model, *macros, *map(Path, named)])
     profile = profile_for(profiles, profile_json, trace)
     options = CompileOptions(
         backend,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -21,6 +20,7 @@ from graphc.cli.options import (
     FiniteRange,
     backend_option,
     cache_for,
+    check_reports,
     contraction_option,
     data_options,
     define_option,
@@ -28,6 +28,7 @@ from graphc.cli.options import (
     macros_option,
     no_cache_option,
     precision_option,
+    require_writable,
     threads_option,
 )
 from graphc.cli.profiling import profile_for, profile_options, report_profile
@@ -42,7 +43,7 @@ from graphc.learn.schedule import Schedule
 from graphc.learn.step import training_outputs
 from graphc.learn.stepping import BETA, HISTORY, SteppingHeuristic
 from graphc.model.model import Model
-from graphc.support.diagnostics import GraphcError, fail
+from graphc.support.diagnostics import GraphcError
 from graphc.support.memory import peak_resident_bytes
 
 SCHEMA = 1
@@ -233,6 +234,8 @@ def command(
                 "and --history, and no other rates"
             )
         plan = replace(plan, learner=stepping_heuristic(learning_rate, beta, history, l2))
+    files = [model, data, output, *macros, *([label_mapping] if label_mapping else [])]
+    check_reports([time_json, profile_json, trace], files)
     profile = profile_for(profiles, profile_json, trace)
     options = CompileOptions(
         backend=backend,
@@ -262,10 +265,10 @@ def command(
     with stop_requests(terminal) as stop:
         records = train_and_save(network.model, arrays, plan, options, report, stop, output)
         report.finish(records, time.perf_counter() - start, output)
-    report_phases(terminal, options.phases, time_passes=time_passes, time_json=time_json)
-    report_profile(terminal, profile, profiles=profiles, profile_json=profile_json, trace=trace)
     if as_json:
         terminal.write(records_json(records, output, interrupted=bool(stop)))
+    report_phases(terminal, options.phases, time_passes=time_passes, time_json=time_json)
+    report_profile(terminal, profile, profiles=profiles, profile_json=profile_json, trace=trace)
     return stop.exit_code
 
 
@@ -339,15 +342,6 @@ def train_and_save(
         raise
     model.save(output)
     return records
-
-
-def require_writable(output: Path) -> None:
-    """Refuse a place that cannot be written before hours of training, not after."""
-    folder = output.absolute().parent
-    if not folder.is_dir():
-        raise fail("file", f"{output}: the folder {folder} does not exist")
-    if not os.access(folder, os.W_OK):
-        raise fail("file", f"{output}: the folder {folder} cannot be written")
 
 
 def records_json(records: Sequence[EpochRecord], output: Path, *, interrupted: bool) -> str:

@@ -144,6 +144,7 @@ class TrainingStep:
 
         order  i64[any], C-contiguous
         """
+        size = min(size, max(len(order), 1))  # memory for what there is
         if (
             self._executable.runs_minibatches
             and isinstance(dataset, Samples)

@@ -157,7 +157,7 @@ def test_an_epoch_is_its_single_calls_bit_by_bit(
 
 
 @pytest.mark.parametrize("backend", ["numpy", "llvm"])
-@pytest.mark.parametrize("size", [1, 25, 52, 53, 54, 1000])
+@pytest.mark.parametrize("size", [1, 25, 52, 53, 54, 1000, 10**13])
 @pytest.mark.parametrize("order", [None, SHUFFLED, REPEATED], ids=["all", "shuffled", "repeated"])
 def test_any_size_of_a_minibatch_will_do(order: Array | None, size: int, backend: str) -> None:
     """Also one above the bound of 8, which compiles again."""
