@@ -69,6 +69,8 @@ def info(terminal: Terminal, /, as_json: bool) -> None:
 def list_entries(terminal: Terminal, /, as_json: bool) -> None:
     """List what is kept: key, size, when it was used last, what it saves, and what it is."""
     entries = _usable_cache().entries()
+    if not entries and not as_json:
+        terminal.remark("no entries")
     if as_json:
         rows = [_row(e) for e in entries]
         terminal.write(json.dumps({"schema": SCHEMA, "entries": rows}, indent=1))
@@ -79,18 +81,24 @@ def list_entries(terminal: Terminal, /, as_json: bool) -> None:
         terminal.write(f"{e.name[:12]}  {_bytes(e.size):>9}  {used}  {saves}  {_what(e)}")
 
 
-@command.command(short_help="Check every entry and remove damaged ones.")
+@command.command(short_help="Check every entry and remove those that are of no use.")
 @common_options
 @click.pass_obj
 def verify(terminal: Terminal) -> int:
-    """Check the hash of every entry; damaged ones are removed. Exit code 1: there were some."""
+    """Check the hash of every entry; damaged ones are removed. Exit code 1: there were some.
+
+    Entries that another version of graphc made are removed too, and are no damage.
+    """
     cache = _usable_cache()
     entries = cache.entries()
-    damaged = [e for e in entries if e.problem]
-    for e in damaged:
+    useless = [e for e in entries if e.problem]
+    for e in useless:
         cache.remove(e.name)
         terminal.write(f"{e.name}: {e.problem}; removed")
-    terminal.remark(f"{len(entries) - len(damaged)} good, {len(damaged)} damaged")
+    damaged = [e for e in useless if e.is_damaged]
+    others = len(useless) - len(damaged)
+    counts = f"{len(entries) - len(useless)} good, {len(damaged)} damaged"
+    terminal.remark(counts + (f", {others} of another version" if others else ""))
     return EXIT_CHECK_FAILED if damaged else 0
 
 
@@ -167,7 +175,7 @@ def _row(listed: Listed) -> dict[str, object]:
 def _what(listed: Listed) -> str:
     """The function in a few words."""
     if listed.entry is None:
-        return f"damaged: {listed.problem}"
+        return f"not usable: {listed.problem}"
     signature = listed.entry.signature
     results = [r.name for r in signature.results if r.updates is None]
     updates = sum(r.updates is not None for r in signature.results)

@@ -34,6 +34,7 @@ SUFFIX = ".entry"
 LAST_MISS = "last-miss.json"
 MOST_BYTES = 512 * 2**20
 LARGEST_ENTRY = 128 * 2**20
+OTHER_VERSION = "another version of graphc made it"
 LEFT_OVER_SECONDS = 3600
 """After it, a temporary file is one of a process that was killed."""
 
@@ -72,6 +73,11 @@ class Listed:
     used: float  # seconds since 1970
     entry: Entry | None
     problem: str = ""
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether it is no good in itself, not only for this version of graphc."""
+        return self.problem not in ("", OTHER_VERSION)
 
 
 @dataclass(frozen=True)
@@ -225,19 +231,20 @@ def _entry_bytes(entry: Entry) -> bytes:
 
 
 def _read_entry(path: Path, digest: str) -> Entry:
-    """The entry in a file that belongs to this key. OSError, or ValueError if it is damaged."""
+    """The entry in a file that belongs to this key. OSError, or ValueError if it is damaged or
+    what another version of graphc wrote."""
     content = _read_own_file(path)
     head, _, body = content.partition(b"\n")
     if head != f"{FORMAT} {hashlib.sha256(body).hexdigest()}".encode():
         raise ValueError("its content does not have the hash that it states")
     line, _, code = body.partition(b"\n")
-    record = json.loads(line)
     try:
+        record = json.loads(line)
         key = Key(_texts(record["parts"]))
         signature = read_signature(record["signature"])
         seconds = float(record["seconds"])
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"it lacks a field: {error}") from None
+    except (KeyError, TypeError, ValueError):  # the hash is right, so that somebody meant it
+        raise ValueError(OTHER_VERSION) from None
     if key.digest != digest:
         raise ValueError("it belongs to another key")
     return Entry(key, signature, code, seconds)

@@ -13,6 +13,9 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from graphc.runtime.signature import Signature
 
+SHOWN = 200
+"""Characters of a wrong value in a message."""
+
 
 def signature_record(signature: Signature) -> dict[str, object]:
     """The signature as dicts, tuples, texts and numbers, ready for `json.dumps`."""
@@ -39,7 +42,7 @@ def _read(kind: Any, value: object) -> object:
         return value
     if isinstance(kind, type) and type(value) is kind:
         return value
-    raise ValueError(f"{kind} is required, got {value!r}")
+    raise ValueError(f"{kind} is required, got {_short(value)}")
 
 
 def _read_one_of(kinds: tuple[Any, ...], value: object) -> object:
@@ -52,14 +55,22 @@ def _read_one_of(kinds: tuple[Any, ...], value: object) -> object:
             return _read(kind, value)
         except ValueError:
             continue
-    raise ValueError(f"one of {kinds} is required, got {value!r}")
+    raise ValueError(f"one of {kinds} is required, got {_short(value)}")
 
 
 def _read_fields(kind: Any, value: object) -> object:
     kinds = _kinds(kind)
     if not isinstance(value, Mapping) or set(value) != set(kinds):
-        raise ValueError(f"{kind.__name__} requires the fields {sorted(kinds)}, got {value!r}")
+        got = sorted(map(str, value)) if isinstance(value, Mapping) else value
+        message = f"{kind.__name__} requires the fields {sorted(kinds)}, got {_short(got)}"
+        raise ValueError(message)
     return kind(**{name: _read(k, value[name]) for name, k in kinds.items()})
+
+
+def _short(value: object) -> str:
+    """A value in a message: of a whole record its beginning."""
+    text = repr(value)
+    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
 
 
 @lru_cache(maxsize=16)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -89,11 +90,31 @@ def test_verify_removes_what_is_damaged(tmp_path: Path, folder: Path) -> None:
     assert graphc("cache", "verify") == Done(0, "", "1 good, 0 damaged\n")
     (entry,) = folder.glob("*.entry")
     entry.write_bytes(entry.read_bytes()[:-1])
-    assert "damaged: its content" in graphc("cache", "list").out
+    assert "not usable: its content" in graphc("cache", "list").out
     done = graphc("cache", "verify")
     assert done.code == 1
     assert done.out == f"{entry.name}: its content does not have the hash that it states; removed\n"
     assert entries(folder) == 0
+
+
+def test_what_another_version_made_is_removed_and_no_damage(tmp_path: Path, folder: Path) -> None:
+    run(tmp_path)
+    (entry,) = folder.glob("*.entry")
+    head, line, code = entry.read_bytes().split(b"\n", 2)
+    record = json.loads(line)
+    record["signature"]["of_the_future"] = ["long"] * 1000
+    body = json.dumps(record).encode() + b"\n" + code
+    digest = hashlib.sha256(body).hexdigest().encode()
+    entry.write_bytes(head.split()[0] + b" " + digest + b"\n" + body)
+    assert graphc("cache", "list").out.endswith("not usable: another version of graphc made it\n")
+    done = graphc("cache", "verify")
+    text = f"{entry.name}: another version of graphc made it; removed\n"
+    assert done == Done(0, text, "0 good, 0 damaged, 1 of another version\n")
+    assert entries(folder) == 0
+
+
+def test_a_list_of_nothing_says_so(folder: Path) -> None:
+    assert graphc("cache", "list") == Done(0, "", "no entries\n")
 
 
 def test_clear_removes_everything(tmp_path: Path, folder: Path) -> None:

@@ -65,6 +65,14 @@ def test_a_value_of_another_kind_is_refused(path: tuple[Any, ...], value: object
         read_signature(record)
 
 
+def test_a_message_shows_no_more_than_the_beginning_of_a_value() -> None:
+    record = through_json(PLAIN) | {"arguments": "x" * 10_000, "name": "y" * 10_000, "more": 1}
+    for wrong in (record, {**record, "more": ["z" * 10_000]}, ["x" * 10_000]):
+        with pytest.raises(ValueError) as caught:
+            read_signature(wrong)
+        assert len(str(caught.value)) < 400
+
+
 def test_a_missing_and_an_unknown_field_are_refused() -> None:
     missing, unknown = through_json(PLAIN), through_json(PLAIN)
     del missing["dims"]
