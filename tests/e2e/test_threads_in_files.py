@@ -114,6 +114,8 @@ def test_a_program_computes_the_same_with_any_number_of_threads(tmp_path: Path) 
     wrong = output(GRAPHC_NUM_THREADS="x")
     assert wrong.returncode == 2
     assert "GRAPHC_NUM_THREADS: a whole number from 1 to 1024 required, got `x`" in wrong.stderr
+    assert output("--threads", "2", GRAPHC_NUM_THREADS="x").stdout == alone.stdout
+    assert output("--help", GRAPHC_NUM_THREADS="x").returncode == 0
 
 
 def test_what_is_little_work_needs_no_threads(tmp_path: Path) -> None:

@@ -292,9 +292,6 @@ void gcp_parse_options(int count, char **items, Options *options) {
   options->label_column = -1;
   options->repeat = 1;
   options->block = gcp_model.bound;
-  if (threads != NULL && *threads != 0) {
-    options->threads = whole_number("GRAPHC_NUM_THREADS", threads, NULL, 1, 1024);
-  }
   arguments.count = count;
   arguments.items = items;
   for (arguments.next = 1; arguments.next < count; arguments.next++) {
@@ -313,6 +310,10 @@ void gcp_parse_options(int count, char **items, Options *options) {
         gcp_die(GCP_USAGE, "no such option: `%s`; see --help", argument);
       }
     }
+  }
+  /* Only where it counts: a wrong value is nothing to --help or --threads. */
+  if (options->threads == 0 && threads != NULL && *threads != 0) {
+    options->threads = whole_number("GRAPHC_NUM_THREADS", threads, NULL, 1, 1024);
   }
   assign_inputs(options, file);
   check_outputs(options);
