@@ -16,6 +16,7 @@ from graphc.driver.options import (
 )
 from graphc.frontend import frontend_for, network_class
 from graphc.ir.core import ContractionMode
+from graphc.learn.dataset import check_data
 from graphc.learn.evaluate import DEFAULT_SIDE_BY_SIDE, evaluate_dataset
 from graphc.learn.learner import Learner, require_learner
 from graphc.learn.loop import EpochRecord, Progress, TrainingPlan, run_training
@@ -301,15 +302,17 @@ def evaluate(
     time: int = 0,
     sequences: int = DEFAULT_SIDE_BY_SIDE,
     truncate: int = 0,
+    contraction: ContractionMode = "fma",
     threads: int | None = None,
 ) -> Mapping[str, float]:
     """Averages per sample over `data` of criteria and evaluation nodes, by default all of them.
 
     Each has to be a sum over the samples (1x1). Sequences are given as to `train`, and measured
     `sequences` at a time; `truncate=K` computes K steps in a call, for sequences of any length in
-    the memory for K. `threads` as in `compile`. Raises GraphcError as `compile`, and for bad data.
+    the memory for K. `contraction` and `threads` as in `compile`. Raises GraphcError as `compile`,
+    and for bad data.
     """
-    _check_data("evaluate", data)
+    check_data("evaluate", data)
     options = CompileOptions(
         backend,
         parse_precision(precision),
@@ -317,21 +320,16 @@ def evaluate(
         time=time,
         sequences=sequences,
         cache=default_cache(),
+        contraction=contraction,
         threads=threads,
     )
     found = evaluate_dataset(_model_of(network), data, options, _names(names), truncate)
     return found.averages
 
 
-def _check_data(what: str, data: object) -> None:
-    """For callers without a type checker."""
-    if not isinstance(data, Mapping):
-        raise fail("argument-type", f"{what} requires arrays by name, got {type(data).__name__}")
-
-
 def _check_training(data: object, epochs: object) -> None:
     """For callers without a type checker."""
-    _check_data("train", data)
+    check_data("train", data)
     if not isinstance(epochs, int) or epochs < 0:
         raise fail("bad-value", f"epochs requires a whole number of at least 0, got {epochs!r}")
 

@@ -17,6 +17,7 @@ from graphc.cli.options import (
     backend_option,
     cache_for,
     check_reports,
+    contraction_option,
     data_options,
     define_option,
     json_option,
@@ -28,6 +29,7 @@ from graphc.cli.options import (
 from graphc.cli.terminal import Terminal, common_options
 from graphc.cli.timing import report_phases, timing_options
 from graphc.driver.options import DEFAULT_BACKEND, CompileOptions, parse_precision
+from graphc.ir.core import ContractionMode
 from graphc.learn.evaluate import Evaluation, evaluate_dataset
 
 SCHEMA = 1
@@ -48,6 +50,7 @@ Example:
 )
 @backend_option(list(BACKENDS), DEFAULT_BACKEND)
 @precision_option
+@contraction_option
 @threads_option
 @define_option
 @macros_option
@@ -68,6 +71,7 @@ def command(
     nodes: str | None,
     backend: str,
     precision: str,
+    contraction: ContractionMode,
     threads: int | None,
     defines: Sequence[tuple[str, object]],
     macros: Sequence[Path],
@@ -86,6 +90,7 @@ def command(
         backend=backend,
         precision=parse_precision(precision),
         cache=cache_for(no_cache),
+        contraction=contraction,
         threads=threads,
     )
     with options.phases.measure("read the network"):

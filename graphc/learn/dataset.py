@@ -120,6 +120,18 @@ class Sequences:
         return np.argsort(self.lengths, kind="stable")
 
 
+def check_data(what: str, data: object) -> None:
+    """For callers without a type checker: GraphcError `argument-type` unless it is arrays by name.
+
+    what  the function, for the message
+    """
+    if not isinstance(data, Mapping):
+        raise fail("argument-type", f"{what} requires arrays by name, got {type(data).__name__}")
+    for name in data:
+        if not isinstance(name, str):
+            raise fail("argument-type", f"{what} requires names that are texts, got {name!r}")
+
+
 def read_dataset(signature: Signature, data: Mapping[str, object], truncate: int = 0) -> Dataset:
     """The data that a function takes; GraphcError `input` where they do not fit."""
     needed = needed_inputs(signature, data)

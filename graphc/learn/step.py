@@ -12,7 +12,7 @@ from graphc.driver import pipelines
 from graphc.driver.compile import bind, bounds_for, node_names
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import prepare
-from graphc.learn.dataset import Dataset, Samples, read_dataset
+from graphc.learn.dataset import Dataset, Samples, check_data, read_dataset
 from graphc.learn.epoch import Pace, Part, number_tables, read_order
 from graphc.learn.evaluate import require_sums
 from graphc.learn.learner import Learner, follows_losses, is_number, require_learner
@@ -120,8 +120,9 @@ class TrainingStep:
         minibatch by minibatch.
 
         Raises GraphcError `input` for bad data or order, `bad-value` for a bad minibatch, with
-        nothing changed.
+        nothing changed; `argument-type` for data that are no arrays by name.
         """
+        check_data("run_epoch", data)
         dataset = read_dataset(self.signature, data)
         units = read_order(order, dataset.units)
         size = self._default_minibatch() if minibatch is None else minibatch

@@ -227,6 +227,16 @@ def test_data_are_left_as_they_are() -> None:
     assert {n: a.tobytes() for n, a in data.items()} == before
 
 
+@pytest.mark.parametrize(
+    ("data", "got"), [(None, "NoneType"), ([1, 2], "list"), ({3: np.zeros((2, 6))}, "texts, got 3")]
+)
+def test_data_that_are_no_arrays_by_name_are_refused(data: object, got: str) -> None:
+    step = twin("", "plain", "reference", "f32").restart()
+    with pytest.raises(GraphcError, match=got) as caught:
+        step.run_epoch(data)  # type: ignore[arg-type] # what the test is about
+    assert caught.value.diagnostics[0].slug == "argument-type"
+
+
 def test_a_data_set_may_hold_more_than_the_step_takes() -> None:
     data = {**classes(SAMPLES), "names": np.array(["a"] * SAMPLES)}
     assert len(twin("", "plain", "llvm", "f32").restart().run_epoch(data)["ce"]) == 7
