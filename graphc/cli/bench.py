@@ -19,6 +19,7 @@ from graphc.cli.options import (
     EXISTING_FILE,
     cache_for,
     check_reports,
+    contraction_option,
     define_option,
     json_option,
     macros_option,
@@ -29,25 +30,38 @@ from graphc.cli.options import (
 )
 from graphc.cli.profiling import (
     measured_peak,
+    peak_flops,
     profile_record,
     profile_table,
     trace_record,
     write_json,
 )
 from graphc.cli.terminal import Terminal, common_options
-from graphc.driver.compile import bind, evaluation_passes
+from graphc.driver.compile import (
+    bind,
+    bounds_for,
+    default_outputs,
+    evaluation_passes,
+    node_names,
+)
 from graphc.driver.options import DEFAULT_BATCH, CompileOptions, parse_precision
 from graphc.driver.prepare import infer
 from graphc.driver.profile import Profile
+from graphc.ir.core import ContractionMode
+from graphc.ir.types import DType
 from graphc.learn.sgd import SGD
-from graphc.learn.step import compile_training_step
+from graphc.learn.step import compile_training_step, training_outputs
 from graphc.model.model import Model
 from graphc.passes.analysis.costs import Cost
 from graphc.runtime.signature import Signature
+from graphc.runtime.threads import thread_count
+from graphc.support.diagnostics import fail
 
 SCHEMA = 1
 NOISY = 0.3
 """A spread from which a machine is called busy."""
+CODE_PHASE = "codegen"
+"""What is measured where code is made, and not where it is loaded."""
 ENTRIES = 4
 """Numbers in a sample of a sparse input."""
 
@@ -79,6 +93,17 @@ class Timing:
         return (max(self.rounds) - min(self.rounds)) / self.median
 
 
+@dataclass(frozen=True)
+class Setup:
+    """What was timed. compiling: the seconds until the code was there, is_cached: as it was kept;
+    threads: as many at most."""
+
+    precision: DType
+    threads: int
+    compiling: float
+    is_cached: bool = False
+
+
 @click.command(epilog=EPILOG, short_help="Time a network on random data.")
 @click.argument("model", type=EXISTING_FILE, metavar="MODEL")
 @click.option("--nodes", metavar="A,B,…", help="What to compute, if not the output nodes.")
@@ -86,14 +111,18 @@ class Timing:
 @click.option(
     "--batch",
     type=click.IntRange(1, 2**31 - 1),
-    default=DEFAULT_BATCH,
-    show_default=True,
     metavar="N",
-    help="Samples in a call.",
+    help="Samples in a call; of a network that looks along time --time and --sequences say it. "
+    f"[default: {DEFAULT_BATCH}]",
 )
 @sequence_options
 @click.option(
-    "--rounds", type=click.IntRange(1, 10_000), default=20, show_default=True, metavar="R"
+    "--rounds",
+    type=click.IntRange(1, 10_000),
+    default=20,
+    show_default=True,
+    metavar="R",
+    help="How often calls are timed; median, best and spread are those of the rounds.",
 )
 @click.option(
     "--seconds",
@@ -103,7 +132,13 @@ class Timing:
     metavar="S",
     help="What all rounds take together, about.",
 )
-@click.option("--kernels", is_flag=True, help="Print the time of every kernel, as --profile does.")
+@click.option(
+    "--kernels",
+    "--profile",
+    "kernels",
+    is_flag=True,
+    help="Print the time of every kernel, with its nodes and lines.",
+)
 @click.option(
     "--trace",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -111,6 +146,7 @@ class Timing:
     help="Write when each kernel ran, for ui.perfetto.dev.",
 )
 @precision_option
+@contraction_option
 @threads_option
 @define_option
 @macros_option
@@ -124,7 +160,7 @@ def command(
     model: Path,
     nodes: str | None,
     train: bool,
-    batch: int,
+    batch: int | None,
     time: int,
     sequences: int,
     rounds: int,
@@ -132,6 +168,7 @@ def command(
     kernels: bool,
     trace: Path | None,
     precision: str,
+    contraction: ContractionMode,
     threads: int | None,
     defines: Sequence[tuple[str, object]],
     macros: Sequence[Path],
@@ -144,33 +181,58 @@ def command(
     check_reports([trace], [model, *macros])
     options = CompileOptions(
         precision=parse_precision(precision),
-        batch=batch,
+        batch=batch or DEFAULT_BATCH,
         time=time,
         sequences=sequences,
         cache=cache_for(no_cache),
+        contraction=contraction,
         threads=threads,
     )
     network = open_network(model, terminal, defines=defines, macros=macros).model
     infer(network)
     pretend_statistics(network)
     names = names_of(nodes)
-    start = clock.perf_counter()
-    call, samples = prepared_call(network, options, names, train=train)
-    compiling = clock.perf_counter() - start
-    timing = measure(call, rounds, seconds)
-    profile = profiled(network, options, names, train=train, trace=trace is not None)
+    if batch is not None and has_steps(network, options, names, train=train):
+        raise click.UsageError(
+            "--batch is for samples without time; the network looks along it: --time, --sequences"
+        )
+    try:
+        call, samples = prepared_call(network, options, names, train=train)
+        setup = setup_of(options)
+        timing = measure(call, rounds, seconds)
+        profile = profiled(network, options, names, train=train, trace=trace is not None)
+    except MemoryError:
+        message = "a call takes more memory than there is: see --batch, --time and --sequences"
+        raise fail("limit", message) from None
     work = work_of_a_call(profile)
     peak = measured_peak()
     if as_json:
-        record = bench_record(timing, samples, compiling, work, peak)
+        record = bench_record(timing, samples, setup, work, peak)
         kernel_record = {"profile": profile_record(profile, peak)} if kernels else {}
         terminal.write(json.dumps({"schema": SCHEMA, **record, **kernel_record}, indent=1))
     else:
-        terminal.write(bench_text(timing, samples, compiling, work, peak))
+        terminal.write(bench_text(timing, samples, setup, work, peak))
         if kernels:
             terminal.write("\n" + profile_table(profile, peak))
     if trace is not None:
         write_json(trace, trace_record(profile))
+
+
+def has_steps(model: Model, options: CompileOptions, names: Sequence[str], *, train: bool) -> bool:
+    """Whether a call takes sequences: how much of them is said by other options than --batch."""
+    wanted = training_outputs(model, None) if train else names or default_outputs(model)
+    return bool(bounds_for(model, node_names(model, wanted), options).time)
+
+
+def setup_of(options: CompileOptions) -> Setup:
+    """After the compilation and before any other with these options."""
+    phases = options.phases.seconds
+    return Setup(
+        options.precision,
+        thread_count(options.threads),
+        sum(phases.values()),
+        is_cached="cache" in phases and CODE_PHASE not in phases,
+    )
 
 
 def prepared_call(
@@ -206,7 +268,7 @@ def random_inputs(
         assert isinstance(width, int)
         if name.lower() in labels and width > 1:
             return np.eye(width, dtype=dtype)[rng.integers(0, width, count)]
-        return rng.standard_normal((count, width)).astype(dtype)
+        return rng.standard_normal((count, width), dtype=dtype)
 
     if tables is None:
         return {n: columns(n, options.batch) for n in signature.input_names}, options.batch
@@ -254,7 +316,7 @@ def work_of_a_call(profile: Profile) -> Cost:
 
 
 def bench_record(
-    timing: Timing, samples: int, compiling: float, work: Cost, peak: Peak
+    timing: Timing, samples: int, setup: Setup, work: Cost, peak: Peak
 ) -> dict[str, object]:
     """The numbers for JSON, in seconds."""
     return {
@@ -265,26 +327,34 @@ def bench_record(
         "calls_in_a_round": timing.calls,
         "samples": samples,
         "samples_per_second": samples / timing.median,
-        "compile_seconds": compiling,
+        "compile_seconds": setup.compiling,
+        "from_cache": setup.is_cached,
+        "precision": setup.precision.value,
+        "threads": setup.threads,
         "flops": work.flops,
         "bytes": work.bytes,
         "flops_per_second": work.flops / timing.median,
         "bytes_per_second": work.bytes / timing.median,
-        "peak_flops": peak.flops,
+        "peak_flops": peak_flops(peak, setup.precision.value),
         "copy_bytes": peak.bytes,
     }
 
 
-def bench_text(timing: Timing, samples: int, compiling: float, work: Cost, peak: Peak) -> str:
+def bench_text(timing: Timing, samples: int, setup: Setup, work: Cost, peak: Peak) -> str:
     """The same in words."""
     computing, moving = work.flops / timing.median, work.bytes / timing.median
+    dtype = setup.precision.value
+    most = peak_flops(peak, dtype)
+    how = "loaded from the cache in" if setup.is_cached else "compiled in"
+    threads = f"{setup.threads} thread{'s' if setup.threads > 1 else ''} at most"
     lines: Mapping[str, str] = {
-        "compiled in": f"{compiling * 1e3:.1f} ms",
+        how: f"{setup.compiling * 1e3:.1f} ms",
+        "computed": f"in {dtype} with {threads}",
         "a call": f"{_time(timing.median)} (median of {len(timing.rounds)} rounds of "
         f"{timing.calls}), {_time(min(timing.rounds))} at best, spread {timing.spread:.0%}",
         "samples": f"{samples:,} in a call, {samples / timing.median:,.0f} a second",
-        "arithmetic": f"{computing / 1e9:.2f} GFLOP/s, {computing / peak.flops:.0%} of "
-        f"{peak.flops / 1e9:.0f} (multiply-adds of f32 on one core)",
+        "arithmetic": f"{computing / 1e9:.2f} GFLOP/s, {computing / most:.0%} of "
+        f"{most / 1e9:.0f} (multiply-adds of {dtype} on one core)",
         "memory": f"{moving / 1e9:.2f} GB/s read and written, {moving / peak.bytes:.0%} of "
         f"{peak.bytes / 1e9:.1f} (a copy from memory to memory)",
     }

@@ -79,6 +79,11 @@ def measured_peak() -> Peak:
     return offered.peak()
 
 
+def peak_flops(peak: Peak, dtype: str) -> float:
+    """Multiply-adds of an element type a second, on one core: a vector holds half as many f64."""
+    return peak.flops / 2 if dtype == "f64" else peak.flops
+
+
 def write_json(path: Path, record: object) -> None:
     """Write a record to a file."""
     write_atomically(path, (json.dumps(record, indent=1) + "\n").encode("utf-8"))
@@ -104,7 +109,9 @@ def profile_table(profile: Profile, peak: Peak) -> str:
         f"{'':>8} {'':>8} {'':>5} {'':>7} {'':>5}  outside of operations: the call, the time stamps"
     )
     flops, moved = sum(r.cost.flops for r in rows), sum(r.cost.bytes for r in rows)
-    rates = _rate_cells(flops, moved, seconds, peak.flops, peak.bytes)
+    least = sum(r.cost.flops / peak_flops(peak, r.dtype) for r in rows)  # seconds at the peak
+    most = flops / least if least else peak.flops
+    rates = _rate_cells(flops, moved, seconds, most, peak.bytes)
     lines.append(f"{'':>6} {seconds / calls * 1e6:>10.2f} {profile.calls:>8} {rates}  all calls")
     lines.append(
         f"peak: of {peak.flops / 1e9:.0f} GFLOP/s, multiply-adds of f32 on one core (f64: half); "
@@ -164,7 +171,7 @@ def _row_record(row: ProfileRow) -> dict[str, object]:
 
 
 def _rates(row: ProfileRow, peak: Peak) -> str:
-    most = peak.flops / 2 if row.dtype == "f64" else peak.flops
+    most = peak_flops(peak, row.dtype)
     return _rate_cells(row.cost.flops, row.cost.bytes, row.seconds, most, peak.bytes)
 
 

@@ -9,13 +9,16 @@ import pytest
 
 from graphc.backends.base import Peak
 from graphc.cli import bench
-from graphc.cli.bench import Timing, bench_text, measure
+from graphc.cli.bench import Setup, Timing, bench_text, measure
+from graphc.driver import cache_key
+from graphc.ir.types import DType
 from graphc.passes.analysis.costs import Cost
 from tests.support.commands import graphc, write_network
 
 pytestmark = pytest.mark.llvm
 
 PEAK = Peak(100e9, 10e9)
+SETUP = Setup(DType.F32, 2, 0.1234)
 SHORT = ("--rounds", "2", "--seconds", "0.01")
 RECURRENT = """x = SparseInput(7)
 t = Input(4, tag=label)
@@ -35,9 +38,10 @@ def peak(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_text_has_time_throughput_and_rates() -> None:
     timing = Timing((2e-3, 1e-3, 3e-3), 5)
-    lines = bench_text(timing, 256, 0.1234, Cost(20_000_000, 1_000_000, 1_000_000), PEAK)
-    compiled, call, samples, arithmetic, memory, note = lines.splitlines()
+    lines = bench_text(timing, 256, SETUP, Cost(20_000_000, 1_000_000, 1_000_000), PEAK)
+    compiled, computed, call, samples, arithmetic, memory, note = lines.splitlines()
     assert compiled == "compiled in  123.4 ms"
+    assert computed == "computed     in f32 with 2 threads at most"
     assert "2.000 ms (median of 3 rounds of 5), 1.000 ms at best, spread 100%" in call
     assert samples.endswith("256 in a call, 128,000 a second")
     assert "10.00 GFLOP/s, 10% of 100" in arithmetic
@@ -46,7 +50,14 @@ def test_the_text_has_time_throughput_and_rates() -> None:
 
 
 def test_a_steady_machine_gets_no_note() -> None:
-    assert "note" not in bench_text(Timing((1e-6, 1e-6), 1), 1, 0.1, Cost(), PEAK)
+    assert "note" not in bench_text(Timing((1e-6, 1e-6), 1), 1, SETUP, Cost(), PEAK)
+
+
+def test_the_share_of_the_peak_is_that_of_the_element_type() -> None:
+    timing, double = Timing((2e-3,), 5), Setup(DType.F64, 1, 0.1)
+    text = bench_text(timing, 256, double, Cost(20_000_000), PEAK)
+    assert "10.00 GFLOP/s, 20% of 50 (multiply-adds of f64 on one core)" in text
+    assert "in f64 with 1 thread at most" in text
 
 
 def test_every_round_makes_as_many_calls() -> None:
@@ -80,6 +91,8 @@ def test_json_and_trace_have_the_numbers(tmp_path: Path) -> None:
     words = ("--batch", "10", "--json", "--kernels", "--trace", tmp_path / "t.json", *SHORT)
     done = graphc("bench", write_network(tmp_path), *words)
     record = json.loads(done.out)
+    assert (record["precision"], record["from_cache"]) == ("f32", False)
+    assert record["threads"] >= 1
     assert (record["samples"], len(record["rounds"])) == (10, 2)
     # Times of 2x2 and Plus for ten samples.
     assert record["flops"] == 10 * 2 * 2 * 2 + 10 * 2
@@ -91,3 +104,40 @@ def test_json_and_trace_have_the_numbers(tmp_path: Path) -> None:
 def test_training_and_nodes_exclude_each_other(tmp_path: Path) -> None:
     done = graphc("bench", write_network(tmp_path), "--train", "--nodes", "z")
     assert done.code == 2
+
+
+def test_a_batch_is_refused_where_samples_are_steps(tmp_path: Path) -> None:
+    for more in ((), ("--train",)):
+        network = write_network(tmp_path, RECURRENT)
+        done = graphc("bench", network, "--batch", "10", *more, *SHORT)
+        assert done.code == 2
+        assert "--batch is for samples without time" in " ".join(done.err.split())
+
+
+def test_a_call_beyond_memory_is_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(bench, "random_inputs", full)
+    done = graphc("bench", write_network(tmp_path), *SHORT)
+    assert done.code == 3
+    assert "error[limit]: a call takes more memory than there is" in " ".join(done.err.split())
+
+
+def test_code_from_the_cache_is_called_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAPHC_CACHE", "on")
+    monkeypatch.setenv("GRAPHC_CACHE_DIR", str(tmp_path / "cache"))
+    # Sources that were edited a moment ago would switch it off.
+    monkeypatch.setattr(cache_key, "SOURCES", "0123456789abcdef")
+    monkeypatch.setattr(cache_key, "source_stamp", lambda: "0123456789abcdef")
+    words = ("bench", write_network(tmp_path), *SHORT)
+    assert graphc(*words).out.startswith("compiled in ")
+    assert graphc(*words).out.startswith("loaded from the cache in ")
+    assert graphc(*words, "--no-cache").out.startswith("compiled in ")
+
+
+def test_products_and_sums_may_be_rounded_each_by_itself(tmp_path: Path) -> None:
+    words = ("--contraction", "off", "--profile", "--precision", "double", *SHORT)
+    done = graphc("bench", write_network(tmp_path), *words)
+    assert (done.code, done.err) == (0, "")
+    assert "in f64" in done.out and "share" in done.out
