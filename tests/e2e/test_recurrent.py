@@ -293,7 +293,7 @@ def test_training_learns_what_was_one_step_ago(truncate: int) -> None:
     net, data = network(), many()
     before = gc.evaluate(net, data)
     records = gc.train(
-        net, data, epochs=15, minibatch=8, learning_rate=1.5, momentum=0.5, truncate=truncate
+        net, data, epochs=15, minibatch=8, learning_rate=0.5, momentum=0.5, truncate=truncate
     )
     steps = sum(map(len, data["features"]))
     assert [r.samples for r in records] == [steps] * 15
