@@ -9,6 +9,11 @@ import numpy as np
 import pytest
 
 import graphc as gc
+from graphc import api
+from graphc.cli import evaluate as command
+from graphc.driver.options import CompileOptions
+from graphc.learn.evaluate import Evaluation
+from graphc.model.model import Model
 from tests.support.commands import COLUMNS, NETWORK, Done, graphc, train, write_data, write_network
 
 
@@ -48,6 +53,24 @@ def test_samples_beyond_one_call_are_added_up(tmp_path: Path) -> None:
     many = json.loads(evaluate(tmp_path, "--json").out)
     assert many["samples"] == 600
     assert many["averages"] == pytest.approx(once, rel=1e-5)
+
+
+def test_how_products_and_sums_are_rounded_reaches_the_compilation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[str] = []
+
+    def noted(model: Model, data: object, options: CompileOptions, *_: object) -> Evaluation:
+        given.append(options.contraction)
+        return Evaluation(1, {"CE": 0.0})
+
+    monkeypatch.setattr(command, "evaluate_dataset", noted)
+    monkeypatch.setattr(api, "evaluate_dataset", noted)
+    train(tmp_path)
+    assert evaluate(tmp_path, "--contraction", "off").code == 0
+    gc.evaluate(gc.loads(NETWORK), {}, contraction="off")
+    gc.evaluate(gc.loads(NETWORK), {})
+    assert given == ["off", "off", "fma"]
 
 
 def test_nodes_can_be_chosen(tmp_path: Path) -> None:
