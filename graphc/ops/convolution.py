@@ -130,7 +130,8 @@ def conv_shape(params: Params, types: Sequence[Type]) -> ConvShape:
             f"{a.rank}, got {list(params.strides)}"
         )
     low, high = (amounts or (0,) * walked for amounts in (params.low, params.high))
-    if len(low) != walked or len(high) != walked or min((*low, *high)) < 0:
+    fits = len(params.low) == len(params.high) and len(low) == len(high) == walked
+    if not fits or min((*low, *high)) < 0:
         raise TypeRuleError(
             f"requires low and high of at least 0 for {walked} axes, got {dims_text(params.low)} "
             f"and {dims_text(params.high)}",
@@ -145,6 +146,7 @@ def conv_shape(params: Params, types: Sequence[Type]) -> ConvShape:
             weights = _conv_weights(_known(b.dims, b, 1), params.block)
             sizes, features = weights[:walked], weights[count:]
             fits = weights[walked:count] == behind and len(features) > 0
+            wanted = f"weights of {walked} sizes, the channels {dims_text(behind)} and features"
             shape = around.shape(middle, behind, sizes, features)
         case ConvImageParams():
             weights = _image_weights(_known(b.dims, b, 1), walked, params.block)
@@ -154,13 +156,19 @@ def conv_shape(params: Params, types: Sequence[Type]) -> ConvShape:
             shape = around.shape(params.extents, channels, sizes, behind)
             fits = weights[walked - 1 : last] == behind and len(behind) > 0
             fits = fits and len(weights) > last and shape.places == middle
+            wanted = (
+                f"{dims_text(shape.places)} windows over {dims_text(shape.extents)} and weights of "
+                f"the features {dims_text(behind)}, last of them before one size"
+            )
         case ConvWeightsParams():
             features = _known(b.dims[axis + walked :], b, 1)
             shape = around.shape(middle, behind, params.sizes, features)
-            fits = b.dims == (*a.dims[:axis], *shape.places, *features) and len(features) > 0
+            before = (*a.dims[:axis], *shape.places)
+            fits = b.dims == (*before, *features) and len(features) > 0
+            wanted = f"results of dims {dims_text(before)} and features"
     if not fits:
         raise TypeRuleError(
-            f"requires the parts of one convolution, got {a} and {b}",
+            f"requires {wanted}, got {a} and {b}",
             operand=1,
             slug="shape-mismatch",
         )
@@ -195,7 +203,9 @@ def _not_in_blocks(dims: Sizes, block: int) -> TypeRuleError:
 
 def _known(dims: Sequence[Dim], type: TensorType, operand: int) -> Sizes:
     if not all(isinstance(d, int) for d in dims):
-        raise TypeRuleError(f"requires known extents {dims_text(dims)} in {type}", operand=operand)
+        raise TypeRuleError(
+            f"requires known extents, got {dims_text(dims)} in {type}", operand=operand
+        )
     return tuple(d for d in dims if isinstance(d, int))
 
 
@@ -312,7 +322,10 @@ def _check_weights(op: Operation) -> Iterable[str]:
     if split is not None and split.length > 0:
         shape = conv_shape(op.params, [v.type for v in op.operands])
         if column_rows(shape) % split.length:
-            yield f"a part has to divide the {column_rows(shape)} rows of one column of a window"
+            yield (
+                f"a part has to divide the {column_rows(shape)} rows of one column of a window, "
+                f"got {split.length}"
+            )
 
 
 def column_rows(shape: ConvShape) -> int:

@@ -126,13 +126,15 @@ def pool_shape(params: Params, types: Sequence[Type]) -> PoolShape:
 
 def _known(dims: Sequence[Dim], type: TensorType) -> Sizes:
     if not all(isinstance(d, int) for d in dims):
-        raise TypeRuleError(f"requires known extents {dims_text(dims)} in {type}")
+        raise TypeRuleError(f"requires known extents, got {dims_text(dims)} in {type}")
     return tuple(d for d in dims if isinstance(d, int))
 
 
 def _infer_pool(types: Sequence[Type], params: PoolParams) -> Sequence[Type]:
     if params.word not in WORDS:
-        raise TypeRuleError(f"requires one of {', '.join(WORDS)}, got {params.word}")
+        raise TypeRuleError(
+            f"requires a word of {', '.join(WORDS)}, got {params.word}", slug="bad-value"
+        )
     return [tensor(types[0]).with_dims(pool_shape(params, types).narrow)]
 
 
@@ -153,7 +155,8 @@ def _infer_spread(types: Sequence[Type], params: SpreadParams) -> Sequence[Type]
     first, shape = tensor(types[0]), pool_shape(params, types)
     if first.dims != shape.narrow:
         raise TypeRuleError(
-            f"requires the windows of extents {dims_text(params.extents)}, got {first}",
+            f"requires {first.with_dims(shape.narrow)}, one element for each window of extents "
+            f"{dims_text(params.extents)}, got {first}",
             slug="shape-mismatch",
         )
     return [first.with_dims(shape.wide)]

@@ -47,7 +47,7 @@ def check_split(op: Operation) -> Iterable[str]:
         return
     split = split_of(op)
     if split is None or split.length < 1:
-        yield "a split is what is cut and the length of a part, at least 1"
+        yield f"a split is what is cut and the length of a part, at least 1, got {list(setting)}"
         return
     if isinstance(op.params, MatmulParams):
         if split.where not in ("rows", "cols"):
@@ -67,9 +67,10 @@ def check_images(op: Operation) -> Iterable[str]:
 
 def check_windows(op: Operation, what: str) -> Iterable[str]:
     """What is wrong with the split of an operation over windows that cuts `what`, if it is."""
+    setting: Setting = getattr(op.params, "split", ())
     split = split_of(op)
-    if getattr(op.params, "split", ()) and (split is None or split.length < 1):
-        yield "a split is what is cut and the length of a part, at least 1"
+    if setting and (split is None or split.length < 1):
+        yield f"a split is what is cut and the length of a part, at least 1, got {list(setting)}"
     elif split is not None and split.where != what:
         yield f'a split cuts "{what}", got {split.where!r}'
     elif split is not None and len(op.results) > 1:

@@ -220,15 +220,24 @@ def _check(op: Operation) -> Iterable[str]:
         return
     row = _row_type(tensor(parts.tables[0].type), parts.params)
     wanted = [*[row] * (len(parts.tables) + 1), *(v.type for v in parts.numbers)]
-    if [v.type for v in parts.block.arguments] != wanted:
-        yield f"its block must take {', '.join(map(str, wanted))}"
-    if [v.type for v in terminator.operands] != [row] * len(parts.tables):
-        yield f"its block must yield {len(parts.tables)} times {row}"
+    taken = [v.type for v in parts.block.arguments]
+    if taken != wanted:
+        yield f"its block must take {_listed(wanted)}, got {_listed(taken)}"
+    yielded = [v.type for v in terminator.operands]
+    if yielded != [row] * len(parts.tables):
+        yield f"its block must yield {len(parts.tables)} times {row}, got {_listed(yielded)}"
     for inner in parts.block:
         if inner.opdef is not YIELD and not isinstance(
             inner.opdef.codegen, Elementwise | Broadcast | Fill
         ):
-            yield f"`{inner.opdef.name}` cannot stand in its block"
+            yield (
+                f"`{inner.opdef.name}` cannot stand in its block, only what is element by element, "
+                "broadcasts and constants"
+            )
+
+
+def _listed(types: Sequence[Type]) -> str:
+    return ", ".join(map(str, types)) or "nothing"
 
 
 # --- reference -----------------------------------------------------------------------------------

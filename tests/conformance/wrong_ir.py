@@ -29,6 +29,10 @@ ARGUMENTS = {
     "j": "2x5xi32",
     "n": "Nx5xf32",
     "m": "Nx5xi32",
+    "o": "2x4xf32",
+    "f": "1x1xf32",
+    "g": "2x5xf32",
+    "k": "2x3xf32",
 }
 
 
@@ -78,6 +82,25 @@ def _loop(
     ]
     lines[at] += error
     return "\n".join(lines)
+
+
+def _update(
+    slug: str,
+    message: str,
+    *,
+    operands: str = "%t, %f, %g, %k, %j",
+    numbers: str = "tables = 1, numbers = 1",
+    taken: str = "%w0: tensor<1x3xf32>, %g0: tensor<1x3xf32>, %r0: tensor<1x1xf32>",
+    body: str = "yield %g0",
+    table: str = "5x3xf32",
+) -> str:
+    """A learner's rule on rows of %t that %j looks up, the message at its first line."""
+    types = [table, "2x5xi32", "5xi32", "5xi32", "5x32xf32"]
+    marked = ", ".join(f"tensor<{type}>" for type in types)
+    return (
+        f"%y, %slot, %rows, %places, %sums = update_rows {operands} {{{numbers}}} : {marked} {{ "
+        f"// error: {slug}: {message}\n  ^({taken}):\n  {body}\n  }}"
+    )
 
 
 def _use(line: str, slug: str, message: str) -> str:
@@ -607,6 +630,443 @@ _TENSOR: Mapping[str, tuple[str, ...]] = {
             "carried value 0 is not what stack 3 keeps",
             numbers="count = 2, sequences = 1, carried = 1, history = [3]",
         ),
+    ),
+    # products with windows and pooling
+    "conv": (
+        _use(
+            "conv %v, %s {axis = 0, strides = [1, 1]} : tensor<2x5xf32>",
+            "ill-typed",
+            "for one or two axes from 0 on, within the rank 1, got [1, 1]",
+        ),
+        _use(
+            "conv %t, %s {axis = 0, strides = [0]} : tensor<2x5xf32>",
+            "ill-typed",
+            "requires strides of at least 1",
+        ),
+        _use("conv %t, %s {axis = 0, strides = []} : tensor<2x5xf32>", "ill-typed", "got []"),
+        _use("conv %t, %s {axis = -1, strides = [1]} : tensor<2x5xf32>", "ill-typed", "from -1 on"),
+        _use("conv %i, %s {axis = 0, strides = [1]} : tensor<2x5xi32>", "ill-typed", "elements of"),
+        _use(
+            "conv %d, %s {axis = 0, strides = [1]} : tensor<2x5xf64>",
+            "ill-typed",
+            "requires operands of one element type, got tensor<3x5xf64> and tensor<4x3x5xf32>",
+        ),
+        _use(
+            "conv %n, %s {axis = 0, strides = [1]} : tensor<Nx5xf32>",
+            "ill-typed",
+            "requires known extents, got [N] in tensor<Nx5xf32>",
+        ),
+        _use(
+            "conv %a, %s {axis = 0, strides = [1]} : tensor<0x5xf32>",
+            "bad-value",
+            "requires windows that fit into [3], got [4]",
+        ),
+        _use(
+            "conv %a, %r {axis = 0, strides = [1]} : tensor<2x5xf32>",
+            "shape-mismatch",
+            "requires weights of 1 sizes, the channels [5] and features, got tensor<3x5xf32> and",
+        ),
+        _use(
+            "conv %t, %k {axis = 0, strides = [1]} : tensor<4xf32>",
+            "shape-mismatch",
+            "and features, got tensor<5x3xf32> and tensor<2x3xf32>",
+        ),
+        _use(
+            "conv %t, %s {axis = 0, strides = [1], low = [1]} : tensor<3x5xf32>",
+            "bad-value",
+            "requires low and high of at least 0 for 1 axes, got [1] and []",
+        ),
+        _use(
+            "conv %t, %s {axis = 0, strides = [1], low = [-1], high = [0]} : tensor<1x5xf32>",
+            "bad-value",
+            "got [-1] and [0]",
+        ),
+        _use(
+            "conv %t, %s {axis = 0, strides = [1], block = 8} : tensor<2x5xf32>",
+            "ill-typed",
+            "requires weights in blocks of 8, got dims [4, 3, 5]",
+        ),
+        _use(
+            'conv %t, %s {axis = 0, strides = [1], split = ["rows", 4]} : tensor<2x5xf32>',
+            "graph-structure",
+            "a split cuts \"images\", got 'rows'",
+        ),
+        _use(
+            'conv %t, %s {axis = 0, strides = [1], split = ["images", 0]} : tensor<2x5xf32>',
+            "graph-structure",
+            "the length of a part, at least 1, got ['images', 0]",
+        ),
+        _use(
+            "conv %t, %s {axis = 0, strides = [1], low = [1], high = [0]} : tensor<3x5xf32>",
+            "graph-structure",
+            "gives tensor<3x5xf32>, tensor<6x3xf32>, but is marked tensor<3x5xf32>",
+        ),
+        "%y, %room = conv %t, %s {axis = 0, strides = [1], low = [1], high = [0], "
+        'split = ["images", 1]} : tensor<3x5xf32>, tensor<6x3xf32> '
+        "// error: graph-structure: zeros around its images cannot be cut",
+        _use(
+            'conv %t, %s {axis = 0, strides = [1], at = ["here"]} : tensor<2x5xf32>',
+            "graph-structure",
+            "a place is",
+        ),
+    ),
+    "conv.image": (
+        _use(
+            "conv.image %o, %s {axis = 0, extents = [5], strides = [1]} : tensor<5x5xf32>",
+            "shape-mismatch",
+            "requires [3] windows over [5] and weights of the features [4]",
+        ),
+        _use(
+            "conv.image %k, %s {axis = 0, extents = [4], strides = [1]} : tensor<4x5xf32>",
+            "shape-mismatch",
+            "the features [3], last of them before one size, got tensor<2x3xf32> and",
+        ),
+        _use(
+            "conv.image %o, %s {axis = 0, extents = [2], strides = [1]} : tensor<2x5xf32>",
+            "bad-value",
+            "requires windows that fit into [2], got [3]",
+        ),
+        _use(
+            "conv.image %o, %s {axis = 0, extents = [4, 4], strides = [1]} : tensor<4x4x5xf32>",
+            "ill-typed",
+            "requires one size and one extent for each axis, got [3] and [4, 4]",
+        ),
+        _use(
+            "conv.image %o, %s {axis = 0, extents = [4], strides = [0]} : tensor<4x5xf32>",
+            "ill-typed",
+            "requires strides of at least 1",
+        ),
+        _use(
+            "conv.image %o, %s {axis = 2, extents = [4], strides = [1]} : tensor<4x5xf32>",
+            "ill-typed",
+            "from 2 on, within the rank 2",
+        ),
+        _use(
+            "conv.image %n, %s {axis = 0, extents = [4], strides = [1]} : tensor<4x5xf32>",
+            "ill-typed",
+            "requires known extents, got [N]",
+        ),
+        _use(
+            "conv.image %o, %d {axis = 0, extents = [4], strides = [1]} : tensor<4x5xf32>",
+            "ill-typed",
+            "requires operands of one element type",
+        ),
+        _use(
+            "conv.image %o, %s {axis = 0, extents = [4], strides = [1], block = 4} "
+            ": tensor<4x5xf32>",
+            "ill-typed",
+            "requires weights in blocks of 4, got dims [4, 3, 5]",
+        ),
+        _use("conv.image %o, %s {axis = 0, strides = [1]} : tensor<4x5xf32>", "bad-value", "`exte"),
+        _use(
+            "conv.image %o, %s {axis = 0, extents = [4], strides = [1]} : tensor<5x5xf32>",
+            "graph-structure",
+            "gives tensor<4x5xf32>, but is marked",
+        ),
+        _use(
+            'conv.image %o, %s {axis = 0, extents = [4], strides = [1], split = ["cols", 2]} '
+            ": tensor<4x5xf32>",
+            "graph-structure",
+            "a split cuts \"images\", got 'cols'",
+        ),
+        _use(
+            f"conv.image %o, %s {{axis = 0, extents = [4], strides = [1], {_TWO_PLACES[1:-2]}}} "
+            ": tensor<4x5xf32>",
+            "graph-structure",
+            "has 1 results but 2 places",
+        ),
+    ),
+    "conv.weights": (
+        _use(
+            "conv.weights %t, %o {axis = 0, sizes = [3], strides = [1]} : tensor<3x3x4xf32>",
+            "shape-mismatch",
+            "requires results of dims [3] and features, got tensor<5x3xf32> and tensor<2x4xf32>",
+        ),
+        _use(
+            "conv.weights %t, %v {axis = 0, sizes = [1], strides = [1]} : tensor<1x3xf32>",
+            "shape-mismatch",
+            "requires results of dims [5] and features, got tensor<5x3xf32> and tensor<5xf32>",
+        ),
+        _use(
+            "conv.weights %t, %o {axis = 0, sizes = [6], strides = [1]} : tensor<6x3x4xf32>",
+            "bad-value",
+            "requires windows that fit into [5], got [6]",
+        ),
+        _use(
+            "conv.weights %t, %o {axis = 0, sizes = [0], strides = [1]} : tensor<0x3x4xf32>",
+            "bad-value",
+            "requires windows that fit into [5], got [0]",
+        ),
+        _use(
+            "conv.weights %t, %o {axis = 0, sizes = [4, 4], strides = [1]} : tensor<4x3x4xf32>",
+            "ill-typed",
+            "requires one size and one extent for each axis, got [4, 4] and [5]",
+        ),
+        _use(
+            "conv.weights %t, %o {axis = 0, sizes = [4], strides = [-1]} : tensor<4x3x4xf32>",
+            "ill-typed",
+            "requires strides of at least 1",
+        ),
+        _use(
+            "conv.weights %n, %o {axis = 0, sizes = [4], strides = [1]} : tensor<4x5x4xf32>",
+            "ill-typed",
+            "requires known extents, got [N]",
+        ),
+        _use(
+            "conv.weights %t, %i {axis = 0, sizes = [4], strides = [1]} : tensor<4x3x5xf32>",
+            "ill-typed",
+            "requires operands of one element type",
+        ),
+        _use(
+            'conv.weights %t, %o {axis = 0, sizes = [4], strides = [1], split = ["rows", 5]} '
+            ": tensor<4x3x4xf32>",
+            "graph-structure",
+            "a part has to divide the 12 rows of one column of a window, got 5",
+        ),
+        _use(
+            'conv.weights %t, %o {axis = 0, sizes = [4], strides = [1], split = ["images", 1]} '
+            ": tensor<4x3x4xf32>",
+            "graph-structure",
+            "a split cuts \"rows\", got 'images'",
+        ),
+        _use(
+            'conv.weights %t, %o {axis = 0, sizes = [4], strides = [1], split = ["rows"]} '
+            ": tensor<4x3x4xf32>",
+            "graph-structure",
+            "at least 1, got ['rows']",
+        ),
+        _use("conv.weights %t {axis = 0} : tensor<4x3x4xf32>", "bad-value", "`sizes` is required"),
+    ),
+    "pool": (
+        _use(
+            f'pool %w {{word = "mean", {_WINDOWS}}} : tensor<2x3x5xf32>',
+            "bad-value",
+            "requires a word of add, maximum, minimum, got mean",
+        ),
+        _use(
+            'pool %w {word = "add", axis = 1, sizes = [5, 2], strides = [1, 1]} '
+            ": tensor<2x0x5xf32>",
+            "bad-value",
+            "requires windows that fit into [4, 6], got [5, 2]",
+        ),
+        _use(
+            'pool %w {word = "add", axis = 1, sizes = [2], strides = [1, 1]} : tensor<2x3x5xf32>',
+            "bad-value",
+            "requires windows that fit into [4, 6], got [2]",
+        ),
+        _use(
+            'pool %w {word = "add", axis = 1, sizes = [2, 2], strides = [1, 0]} '
+            ": tensor<2x3x5xf32>",
+            "ill-typed",
+            "requires strides of at least 1",
+        ),
+        _use(
+            'pool %w {word = "add", axis = 2, sizes = [2, 2], strides = [1, 1]} '
+            ": tensor<2x3x5xf32>",
+            "ill-typed",
+            "from 2 on, within the rank 3",
+        ),
+        _use(
+            'pool %w {word = "add", axis = 0, sizes = [1, 1, 1], strides = [1, 1, 1]} '
+            ": tensor<2x4x6xf32>",
+            "ill-typed",
+            "for one or two axes from 0 on",
+        ),
+        _use(
+            'pool %n {word = "add", axis = 0, sizes = [2], strides = [1]} : tensor<Nx5xf32>',
+            "ill-typed",
+            "requires known extents, got [N] in tensor<Nx5xf32>",
+        ),
+        _use(
+            'pool %i {word = "add", axis = 0, sizes = [2], strides = [1]} : tensor<2x5xi32>',
+            "ill-typed",
+            "requires elements of f32, f64",
+        ),
+        _use(f"pool %w {{{_WINDOWS}}} : tensor<2x3x5xf32>", "bad-value", "`word` is required"),
+        _use(
+            f'pool %w {{word = "add", {_WINDOWS}, split = ["rows", 1]}} : tensor<2x3x5xf32>',
+            "graph-structure",
+            "a split cuts \"images\", got 'rows'",
+        ),
+        _use(
+            f'pool %w {{word = "add", {_WINDOWS}, at = ["arena:-1"]}} : tensor<2x3x5xf32>',
+            "graph-structure",
+            "a place is",
+        ),
+        _use(f'pool %w {{word = "add", {_WINDOWS}}} : tensor<2x4x6xf32>', "graph-structure", "giv"),
+    ),
+    "pool.slope": (
+        _use(
+            "pool.slope %t, %o, %k {axis = 0, sizes = [4], strides = [1]} : tensor<5x3xf32>",
+            "shape-mismatch",
+            "requires tensor<2x3xf32>, one element for each window, got tensor<2x4xf32>",
+        ),
+        _use(
+            "pool.slope %t, %k, %o {axis = 0, sizes = [4], strides = [1]} : tensor<5x3xf32>",
+            "shape-mismatch",
+            "requires tensor<2x3xf32>, one element for each window, got tensor<2x4xf32>",
+        ),
+        _use(
+            "pool.slope %d, %a, %a {axis = 0, sizes = [1], strides = [1]} : tensor<3x5xf64>",
+            "shape-mismatch",
+            "requires tensor<3x5xf64>, one element for each window, got tensor<3x5xf32>",
+        ),
+        _use(
+            "pool.slope %t, %k, %k {axis = 0, sizes = [6], strides = [1]} : tensor<5x3xf32>",
+            "bad-value",
+            "requires windows that fit into [5], got [6]",
+        ),
+        _use(
+            "pool.slope %t, %k, %k {axis = 0, sizes = [4], strides = [0]} : tensor<5x3xf32>",
+            "ill-typed",
+            "requires strides of at least 1",
+        ),
+        _use(
+            "pool.slope %n, %g, %g {axis = 0, sizes = [4], strides = [1]} : tensor<Nx5xf32>",
+            "ill-typed",
+            "requires known extents, got [N]",
+        ),
+        _use(
+            "pool.slope %t, %k {axis = 0, sizes = [4], strides = [1]} : tensor<5x3xf32>",
+            "graph-structure",
+            "requires the operands (x, y, dy), got 2",
+        ),
+        _use(
+            "pool.slope %t, %k, %k {axis = 0, sizes = [4], strides = [1], split = [0, 1]} "
+            ": tensor<5x3xf32>",
+            "graph-structure",
+            'a split cuts "images", got 0',
+        ),
+        _use(
+            "pool.slope %t, %k, %k {axis = 0, sizes = [4], strides = [1]} : tensor<2x3xf32>",
+            "graph-structure",
+            "gives tensor<5x3xf32>, but is marked",
+        ),
+    ),
+    "pool.spread": (
+        _use(
+            "pool.spread %k {axis = 0, extents = [6], sizes = [4], strides = [1]} "
+            ": tensor<6x3xf32>",
+            "shape-mismatch",
+            "requires tensor<3x3xf32>, one element for each window of extents [6], got tensor<2x3x",
+        ),
+        _use(
+            "pool.spread %k {axis = 0, extents = [3], sizes = [4], strides = [1]} "
+            ": tensor<3x3xf32>",
+            "bad-value",
+            "requires windows that fit into [3], got [4]",
+        ),
+        _use(
+            "pool.spread %k {axis = 0, extents = [5, 3], sizes = [4], strides = [1]} "
+            ": tensor<5x3xf32>",
+            "bad-value",
+            "requires windows that fit into [5, 3], got [4]",
+        ),
+        _use(
+            "pool.spread %k {axis = 0, extents = [5], sizes = [4], strides = [0]} "
+            ": tensor<5x3xf32>",
+            "ill-typed",
+            "requires strides of at least 1",
+        ),
+        _use(
+            "pool.spread %n {axis = 0, extents = [5], sizes = [4], strides = [1]} "
+            ": tensor<5x5xf32>",
+            "ill-typed",
+            "requires known extents, got [N]",
+        ),
+        _use(
+            "pool.spread %j {axis = 0, extents = [5], sizes = [4], strides = [1]} "
+            ": tensor<5x5xi32>",
+            "ill-typed",
+            "requires elements of f32, f64",
+        ),
+        _use(
+            "pool.spread %k {axis = 0, sizes = [4], strides = [1]} : tensor<5x3xf32>",
+            "bad-value",
+            "`extents` is required",
+        ),
+        _use(
+            'pool.spread %k {axis = 0, extents = [5], sizes = [4], strides = [1], split = ["images"'
+            "]} : tensor<5x3xf32>",
+            "graph-structure",
+            "at least 1, got ['images']",
+        ),
+        _use(
+            "pool.spread %k {axis = 0, extents = [5], sizes = [4], strides = [1]} "
+            ": tensor<2x3xf32>",
+            "graph-structure",
+            "gives tensor<5x3xf32>, but is marked",
+        ),
+    ),
+    "update_rows": (
+        _update(
+            "ill-typed",
+            "lookups of three operands each, got 4 operands for 1 tables and 1 numbers",
+            operands="%t, %f, %g, %k",
+        ),
+        _update("ill-typed", "for 0 tables and 2 numbers", numbers="tables = 0, numbers = 2"),
+        _update("ill-typed", "for 5 tables and 0 numbers", numbers="tables = 5, numbers = 0"),
+        _update("ill-typed", "elements of f32, f64, got ", operands="%i, %f, %g, %k, %j"),
+        _update("ill-typed", "requires tables of rank 2, got ", operands="%v, %f, %g, %k, %j"),
+        _update(
+            "ill-typed",
+            "requires tensor<5x3xf32>, got tensor<3x5xf32>",
+            operands="%t, %a, %g, %k, %j",
+            numbers="tables = 2, numbers = 0",
+        ),
+        _update(
+            "ill-typed",
+            "requires tensor<1x1xf32>, got tensor<1x5xf32>",
+            operands="%t, %c, %g, %k, %j",
+        ),
+        _update(
+            "ill-typed",
+            "requires tensor<3x5xi32>, got tensor<3x5xi64>",
+            operands="%t, %f, %a, %k, %l",
+        ),
+        _update("ill-typed", "requires an index of rank 2, got ", operands="%t, %f, %g, %k, %v"),
+        _update(
+            "ill-typed",
+            "requires tensor<2x5xf32>, got tensor<3x5xf32>",
+            operands="%t, %f, %a, %k, %j",
+        ),
+        _update(
+            "ill-typed",
+            "requires tensor<2x3xf32>, got tensor<2x4xf32>",
+            operands="%t, %f, %g, %o, %j",
+        ),
+        _update(
+            "ill-typed",
+            "requires tensor<2x5xf32>, got tensor<2x3xf32>",
+            numbers="tables = 1, numbers = 1, columns = true",
+        ),
+        _update("bad-value", "`tables` is required", numbers="numbers = 1"),
+        _update(
+            "graph-structure",
+            "must take tensor<1x3xf32>, tensor<1x3xf32>, tensor<1x1xf32>, got tensor<1x3xf32>, te",
+            taken="%w0: tensor<1x3xf32>, %g0: tensor<1x3xf32>",
+        ),
+        _update(
+            "graph-structure",
+            "must yield 1 times tensor<1x3xf32>, got tensor<1x1xf32>",
+            body="yield %r0",
+        ),
+        _update("graph-structure", "must yield 1 times tensor<1x3xf32>, got nothing", body="yield"),
+        _update(
+            "graph-structure",
+            "`reduce_sum` cannot stand in its block, only what is element by element",
+            body="%z = reduce_sum %g0 {axes = [0]} : tensor<1x3xf32>\n  yield %z",
+        ),
+        _update("graph-structure", "but is marked tensor<3x5xf32>", table="3x5xf32"),
+        _update(
+            "graph-structure",
+            "has 5 results but 1 places",
+            numbers='tables = 1, numbers = 1, at = ["argument:0"]',
+        ),
+        "%y, %slot, %rows, %places, %sums = update_rows %t, %f, %g, %k, %j "
+        "{tables = 1, numbers = 1} : tensor<5x3xf32>, tensor<2x5xi32>, tensor<5xi32>, "
+        "tensor<5xi32>, tensor<5x32xf32> "
+        "// error: graph-structure: requires one region with one block",
     ),
     "copy": (
         _use("copy %a : tensor<5x3xf32>", "graph-structure", "gives tensor<3x5xf32>"),
