@@ -303,8 +303,8 @@ def _together(works: Sequence[Callable[[], None]]) -> float:
 
 
 def from_json(record: dict[str, object]) -> Limits:
-    levels = tuple(Level(**level) for level in record["levels"])  # type: ignore[attr-defined]
-    return Limits(int(record["threads"]), float(record["peak"]), levels)  # type: ignore[call-overload]
+    levels = tuple(Level(**level) for level in record["levels"])  # type: ignore[attr-defined]  # JSON
+    return Limits(int(record["threads"]), float(record["peak"]), levels)  # type: ignore[call-overload]  # JSON
 
 
 def main() -> None:

@@ -95,9 +95,9 @@ def main() -> None:
         each: list[float] = []
         for nodes in (n for n in CASES[case][2] if n <= given.largest):
             row = measured(case, nodes)
-            phases: dict[str, float] = row["phases"]  # type: ignore[assignment]
+            phases: dict[str, float] = row["phases"]  # type: ignore[assignment]  # of `measured`
             longest = sorted(phases, key=phases.__getitem__, reverse=True)[:3]
-            seconds = float(row["compile_s"])  # type: ignore[arg-type]
+            seconds = float(row["compile_s"])  # type: ignore[arg-type]  # likewise
             each.append(seconds / nodes)
             print(
                 f"{'':>8} {nodes:>7} {row['read_s']:>6.2f} s {seconds:>6.2f} s "

@@ -101,7 +101,7 @@ def _encoder(
 def _w8(name: str, function: str, targets: tuple[float, float], small: bool) -> Workload:
     titles = {"chain": "element-wise chain", "softmax": "softmax by row", "norm": "norm by row"}
     shape = (33, 37) if small else (4096, 1024)
-    return rows(name, f"{titles[function]}, 4096x1024", function, shape, targets)  # type: ignore[arg-type]
+    return rows(name, f"{titles[function]}, 4096x1024", function, shape, targets)  # type: ignore[arg-type]  # a key of titles
 
 
 WORKLOADS: dict[str, Callable[[bool], Workload]] = {

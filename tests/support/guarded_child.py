@@ -30,7 +30,7 @@ def exit_code_guarded(
     expected = evaluate(function, given, sizes)
     code = engine.object_code(emit_function(function, signature, target), target)
     loaded = engine.load(code, [ENTRY], target)
-    entry = engine.function(loaded, ENTRY, ctypes.c_int32, *[ctypes.c_void_p] * 3)
+    entry = engine.function(loaded, ENTRY, ctypes.c_int32, *[ctypes.c_void_p] * 4)
     child = os.fork()
     if child == 0:
         os._exit(_run(entry, signature, given, expected, sizes, at_end))
@@ -76,7 +76,7 @@ def _run(
     addresses = [g.address for g in (*arrays.values(), *results.values())]
     buffers = (ctypes.c_uint64 * len(addresses))(*addresses)
     dims = (ctypes.c_int64 * len(signature.dims))(*(sizes[d.name] for d in signature.dims))
-    entry(ctypes.addressof(buffers), ctypes.addressof(dims), arena.address)
+    entry(ctypes.addressof(buffers), ctypes.addressof(dims), arena.address, None)
     held = results | {r.name: arrays[r.updates] for r in signature.results if r.updates}
     good = all(
         np.allclose(held[name].read(value), value, rtol=2e-4, atol=2e-4)
