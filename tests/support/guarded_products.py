@@ -1,14 +1,11 @@
-"""Matrix products whose operands lie directly between pages that may not be touched.
+"""Matrix products whose operands lie in guarded memory.
 
 Run as a program: a product that reads or writes outside its matrices ends it with SIGSEGV.
 """
 
 from __future__ import annotations
 
-import ctypes
 import itertools
-import math
-import mmap
 import sys
 from collections.abc import Mapping
 
@@ -16,9 +13,9 @@ import numpy as np
 
 from graphc.backends.llvm.target import TARGETS, Target, host_target
 from graphc.ir.types import DType
+from tests.support.guarded_memory import SIDES, GuardedMemory
 from tests.support.products import CompiledProduct, compile_product, operands, product_of
 
-PAGE = mmap.PAGESIZE
 SHAPES = [
     (1, 1, 1),
     (1, 70, 9),
@@ -43,25 +40,6 @@ EXTENTS = (0, 1, 3, 8, 17, 37)
 LAYOUTS = tuple(itertools.product((False, True), (False, True)))
 
 
-class Guarded:
-    """`size` bytes that begin, or end, at a page that may not be touched; freed with this."""
-
-    def __init__(self, size: int, *, at_end: bool) -> None:
-        inside = max(-(-size // PAGE), 1) * PAGE
-        self.memory = mmap.mmap(-1, inside + 2 * PAGE)
-        base = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
-        libc = ctypes.CDLL(None, use_errno=True)
-        for page in (base, base + PAGE + inside):
-            if libc.mprotect(ctypes.c_void_p(page), ctypes.c_size_t(PAGE), 0):
-                raise OSError(ctypes.get_errno(), "mprotect")
-        self.address = base + PAGE + (inside - size if at_end else 0)
-
-    def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        count = math.prod(shape)
-        buffer = (ctypes.c_char * (count * dtype.itemsize)).from_address(self.address)
-        return np.frombuffer(memoryview(buffer), dtype).reshape(shape)
-
-
 def check(
     compiled: CompiledProduct, dims: tuple[int, int, int], sizes: Mapping[str, int] | None = None
 ) -> None:
@@ -71,16 +49,18 @@ def check(
     dtype = product.dtype.numpy
     a, b = operands(dims, layout, dtype.type)
     expected = (a.T if layout[0] else a) @ (b.T if layout[1] else b)
-    for at_end in (False, True):
+    for side in SIDES:
+        memory = GuardedMemory(side)
         given = (a, b, np.full(dims[:2], np.nan, dtype))
-        places = [Guarded(values.nbytes, at_end=at_end) for values in given]
-        parts = [place.array(x.shape, dtype) for place, x in zip(places, given, strict=True)]
+        parts = [memory.like(values)[1] for values in given]
         for part, values in zip(parts, given, strict=True):
             part[...] = values
         first, second, third = (part.ctypes.data for part in parts)
         compiled.run(first, second, third, sizes)
         tolerance = 1e-3 if dtype == np.float32 else 1e-10
         np.testing.assert_allclose(parts[2], expected, rtol=0, atol=tolerance)
+        assert memory.problems() == []
+        memory.close()
 
 
 def check_all(target: Target, dtype: DType) -> None:

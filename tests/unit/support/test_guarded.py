@@ -14,7 +14,8 @@ pytest.importorskip("llvmlite")
 
 from graphc.backends import BACKENDS
 from tests.support.compiling import call, compile_for, load_backend, parse
-from tests.support.guarded import GARBAGE, GuardedMemory, Side, guarded_buffers
+from tests.support.guarded import guarded_buffers
+from tests.support.guarded_memory import GARBAGE, GuardedMemory, Side
 from tests.support.seed_runs import judged
 
 ROOT = Path(__file__).parents[3]
@@ -29,7 +30,7 @@ func @f(%x: tensor<Nx7xf32> input, %w: tensor<7x5xf32> parameter) -> (y: tensor<
 """
 ACCESS = """
 import ctypes
-from tests.support.guarded import GuardedMemory
+from tests.support.guarded_memory import GuardedMemory
 buffer = GuardedMemory({side!r}).bytes(100, 4)
 {protect}
 ctypes.memset(buffer.array.ctypes.data + {offset}, 0, 1)

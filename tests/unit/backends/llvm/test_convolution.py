@@ -19,6 +19,7 @@ from graphc.passes import pipeline
 from graphc.passes.manager import PassManager
 from tests.support.compiling import parse
 from tests.support.guarded_child import exit_code_guarded
+from tests.support.guarded_memory import SIDES, Side
 from tests.support.native import check_text, fused, random_arguments, runnable_targets
 
 
@@ -100,21 +101,21 @@ def test_a_convolution_and_its_gradients(
     check_text(text, [{"N": n} for n in (0, 1, 2, 5)], tolerance=tolerance)
 
 
-@pytest.mark.parametrize("at_end", [True, False], ids=["end", "start"])
+@pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize(("image", "sizes", "strides", "features"), SHAPES[1:13], ids=str)
 def test_nothing_is_touched_outside_the_arrays(
     image: tuple[int, int, int],
     sizes: tuple[int, int],
     strides: tuple[int, int],
     features: int,
-    at_end: bool,
+    side: Side,
 ) -> None:
     module = parse(all_three(image, sizes, strides, features))
     function = module.functions[0]
     signature = make_signature(module, function)
     given = random_arguments(signature, {"N": 3})
     for target in runnable_targets():
-        code = exit_code_guarded(function, signature, target, given, {"N": 3}, at_end=at_end)
+        code = exit_code_guarded(function, signature, target, given, {"N": 3}, side)
         assert code == 0, target.isa
 
 

@@ -16,6 +16,7 @@ from graphc.backends.signature import make_signature
 from graphc.runtime.signature import Signature
 from tests.support.compiling import parse
 from tests.support.guarded_child import exit_code_guarded
+from tests.support.guarded_memory import SIDES, Side
 from tests.support.native import check_text, fused, random_arguments, runnable_targets
 
 TRAINING = """
@@ -166,17 +167,17 @@ def training_step(target: Target | None = None) -> tuple[NativeFunction, Signatu
     return compile_function(module.functions[0], signature, target), signature
 
 
-@pytest.mark.parametrize("at_end", [True, False], ids=["end", "start"])
+@pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("count", [1, 6, 39])
 @pytest.mark.parametrize("text", [TRAINING, MOVES], ids=["training", "moves"])
-def test_nothing_is_touched_outside_the_arrays(text: str, count: int, at_end: bool) -> None:
+def test_nothing_is_touched_outside_the_arrays(text: str, count: int, side: Side) -> None:
     module = parse(fused(text))
     function = module.functions[0]
     signature = make_signature(module, function)
     sizes = {"N": count}
     given = random_arguments(signature, sizes)
     for target in runnable_targets():
-        code = exit_code_guarded(function, signature, target, given, sizes, at_end=at_end)
+        code = exit_code_guarded(function, signature, target, given, sizes, side)
         assert code == 0, target.isa
 
 

@@ -17,7 +17,7 @@ from graphc.backends.signature import make_signature
 from graphc.ir.evaluate import evaluate
 from graphc.runtime.signature import Signature
 from tests.support.compiling import parse
-from tests.support.guarded import GuardedMemory, Side
+from tests.support.guarded_memory import GuardedMemory, Side
 from tests.support.native import fused, random_arguments, runnable_targets
 
 STEP = """

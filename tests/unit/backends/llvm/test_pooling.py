@@ -7,6 +7,7 @@ import pytest
 from graphc.backends.signature import make_signature
 from tests.support.compiling import parse
 from tests.support.guarded_child import exit_code_guarded
+from tests.support.guarded_memory import SIDES, Side
 from tests.support.native import check_text, random_arguments, runnable_targets
 
 
@@ -58,15 +59,15 @@ def test_a_pooling_and_its_gradients(
     check_text(pooled(image, sizes, strides, word, dtype), [{"N": n} for n in (0, 1, 4)])
 
 
-@pytest.mark.parametrize("at_end", [True, False], ids=["end", "start"])
+@pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize(("image", "sizes", "strides"), SHAPES, ids=str)
 def test_nothing_is_touched_outside_the_arrays(
-    image: tuple[int, int, int], sizes: tuple[int, int], strides: tuple[int, int], at_end: bool
+    image: tuple[int, int, int], sizes: tuple[int, int], strides: tuple[int, int], side: Side
 ) -> None:
     module = parse(pooled(image, sizes, strides))
     function = module.functions[0]
     signature = make_signature(module, function)
     given = random_arguments(signature, {"N": 3})
     for target in runnable_targets():
-        code = exit_code_guarded(function, signature, target, given, {"N": 3}, at_end=at_end)
+        code = exit_code_guarded(function, signature, target, given, {"N": 3}, side)
         assert code == 0, target.isa

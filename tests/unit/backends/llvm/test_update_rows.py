@@ -19,6 +19,7 @@ from graphc.passes.manager import PassManager
 from graphc.runtime.signature import Signature
 from tests.support.compiling import KERNEL_PIPELINE, call
 from tests.support.guarded_child import exit_code_guarded
+from tests.support.guarded_memory import SIDES, Side
 from tests.support.native import random_arguments, runnable_targets
 from tests.support.row_updates import step
 
@@ -61,14 +62,14 @@ def test_every_target_that_runs_here(width: int, columns: bool, dtype: DType) ->
 
 
 @pytest.mark.parametrize("columns", [False, True])
-@pytest.mark.parametrize("at_end", [True, False], ids=["end", "start"])
+@pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("count", [1, 7, 24])
-def test_nothing_is_touched_outside_the_arrays(count: int, at_end: bool, columns: bool) -> None:
+def test_nothing_is_touched_outside_the_arrays(count: int, side: Side, columns: bool) -> None:
     function, signature = planned(DType.F32, columns=columns, width=21)
     sizes = {"N": count, "K": 35}
     arguments = given(signature, sizes)
     for target in runnable_targets():
-        code = exit_code_guarded(function, signature, target, arguments, sizes, at_end=at_end)
+        code = exit_code_guarded(function, signature, target, arguments, sizes, side)
         assert code == 0, target.isa
 
 
