@@ -1,6 +1,6 @@
 """Random programs on the LLVM backend, in guarded memory, against the evaluator; for long runs.
 
-    python -m tests.fuzz [--count 10000] [--seed 0] [--kinds functions,networks,loops] [--jobs 2]
+    python -m tests.fuzz [--count 10000] [--seed 0] [--kinds functions,splits] [--jobs 2]
 
 Seeds are judged in child processes: a crash is a problem of its seed. Problems are printed as they
 are found, counts at the end. Status 1 if there was a problem. One seed again: --count 1 --seed N.
@@ -22,6 +22,7 @@ KINDS = {
     "functions": "tests.fuzz.test_random_functions",
     "networks": "tests.fuzz.test_random_networks",
     "loops": "tests.fuzz.test_random_loops",
+    "splits": "tests.fuzz.test_random_splits",
 }
 EVERY = 15.0
 """Seconds between two lines about how far it is."""

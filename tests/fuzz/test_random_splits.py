@@ -6,6 +6,7 @@ python -m tests.fuzz.test_random_splits 1234          judge this seed again
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -20,9 +21,11 @@ from graphc.ops import default_context
 from graphc.passes import pipeline
 from graphc.passes.manager import PassManager
 from tests.support.compiling import call
+from tests.support.guarded import GuardedFunction
 from tests.support.native import runnable_targets
 from tests.support.random_functions import RandomFunction, make_function
 from tests.support.random_splits import cut_at_random
+from tests.support.seed_runs import judged
 
 FUNCTIONS = 100
 CHUNKS = 6
@@ -46,11 +49,12 @@ def _cut(made: RandomFunction, seed: int, *, first: bool) -> tuple[Module, int]:
     return module, count
 
 
-def judge(seed: int) -> tuple[str, int]:
-    """What is wrong with a seed's results, '' if nothing; and how many operations were cut."""
+def judge(seed: int, backends: Sequence[str] = ()) -> str:
+    """What is wrong with a seed's results, '' if nothing; only the llvm backend has parts."""
+    del backends
     made = make_function(seed, exact=True)
     expected = evaluate(made.function, made.arguments, made.sizes)
-    module, count = _cut(made, seed, first=seed % 2 == 0)
+    module, _ = _cut(made, seed, first=seed % 2 == 0)
     (function,) = module.functions
     signature = make_signature(module, function)
     problems: list[str] = []
@@ -58,31 +62,34 @@ def judge(seed: int) -> tuple[str, int]:
         compiled = compile_function(function, signature, target)
         for threads in COUNTS:
             compiled.threads = threads
-            got = call(compiled, signature, made.arguments, made.sizes)
+            got = call(GuardedFunction(compiled), signature, made.arguments, made.sizes)
             problems += [
                 f"{target.isa}, {threads} threads, {name}: {got[name]}, not {value}"
                 for name, value in expected.items()
                 if not np.array_equal(got[name], value)
             ]
     if not problems:
-        return "", count
+        return ""
     again = f"repeat with: python -m tests.fuzz.test_random_splits {seed}"
-    return "\n".join([*problems, again, f"{made.sizes}", str(module)]), count
+    return "\n".join([*problems, again, f"{made.sizes}", str(module)])
 
 
 def test_a_few_random_functions_in_parts() -> None:
-    found = [judge(seed) for seed in range(FEW)]
-    assert [problem for problem, _ in found if problem] == []
-    assert sum(count for _, count in found) >= FEW
+    assert [problem for seed in range(FEW) if (problem := judge(seed))] == []
+
+
+def test_the_functions_are_cut_in_many_places() -> None:
+    made = [make_function(seed, exact=True) for seed in range(FEW)]
+    assert sum(_cut(m, seed, first=seed % 2 == 0)[1] for seed, m in enumerate(made)) >= FEW
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_random_functions_in_parts(chunk: int) -> None:
-    found = [judge(seed) for seed in range(FEW + chunk, FEW + FUNCTIONS, CHUNKS)]
-    assert [problem for problem, _ in found if problem] == []
+    found = judged(__name__, range(FEW + chunk, FEW + FUNCTIONS, CHUNKS), ["llvm"])
+    assert [verdict for verdict in found if verdict.problem] == []
 
 
 if __name__ == "__main__":
     for argument in sys.argv[1:]:
-        sys.stdout.write(f"{argument}: {judge(int(argument))[0] or 'fine'}\n")
+        sys.stdout.write(f"{argument}: {judge(int(argument)) or 'fine'}\n")

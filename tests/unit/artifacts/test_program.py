@@ -9,7 +9,7 @@ import re
 import signal
 import stat
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import numpy as np
@@ -398,6 +398,15 @@ def test_a_replaced_file_keeps_its_mode_and_a_link_its_target(run: Run, tmp_path
     assert stat.S_IMODE((tmp_path / "real.txt").stat().st_mode) == 0o640
 
 
+@pytest.fixture
+def listening() -> Generator[None]:
+    """Children are not told to ignore interrupts, as those of a shell's background job are."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("listening")
 def test_an_interrupt_removes_the_unfinished_file(workshop: Workshop, tmp_path: Path) -> None:
     command = [str(workshop.program(affine())), "-o", str(tmp_path / "z.txt"), "--block=1"]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
