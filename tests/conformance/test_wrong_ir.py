@@ -9,8 +9,24 @@ from graphc.ir.core import Level
 from graphc.ir.parser import parse_module
 from graphc.ir.verifier import verify_module
 from graphc.ops import ALL_OPS, default_context
-from tests.conformance.wrong_ir import LEAST, WRONG_IR, text_of
+from graphc.ops.kernel import FORMS
+from tests.conformance.wrong_ir_forms import text_of
+from tests.conformance.wrong_kernel_ir import WRONG_KERNEL_IR
+from tests.conformance.wrong_tensor_ir import WRONG_TENSOR_IR
 
+LEAST = 5
+"""Uses of every operation."""
+
+
+_OWN = {**WRONG_TENSOR_IR, **WRONG_KERNEL_IR}
+
+
+def _of_form(op: str, form: str) -> tuple[str, ...]:
+    """At kernel level the same rules hold, and results may have places."""
+    return tuple(use.replace(f"= {op} ", f"= {form} ") for use in _OWN[op])
+
+
+WRONG_IR = {**_OWN, **{form.name: _of_form(op.name, form.name) for op, form in FORMS.items()}}
 ALL = [(op, use) for op, uses in WRONG_IR.items() for use in uses]
 
 
