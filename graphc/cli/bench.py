@@ -67,9 +67,9 @@ ENTRIES = 4
 
 EPILOG = """\b
 Examples:
-  graphc bench net.safetensors                 inference of a minibatch
-  graphc bench net.ndl --train --batch 32      a training step (SGD with momentum)
-  graphc bench net.ndl --kernels               and where its time goes
+  graphc bench net.safetensors                  inference of a minibatch
+  graphc bench net.ndl --train --minibatch 32   a training step (SGD with momentum)
+  graphc bench net.ndl --kernels                and where its time goes
 
 The smallest time is what the machine can do, the median what it did. Inputs are normal random
 numbers, labels one of their classes; Mean and InvStdDev nodes have made-up values.
@@ -109,7 +109,7 @@ class Setup:
 @click.option("--nodes", metavar="A,B,…", help="What to compute, if not the output nodes.")
 @click.option("--train", is_flag=True, help="Time a training step.")
 @click.option(
-    "--batch",
+    "--minibatch",
     type=click.IntRange(1, 2**31 - 1),
     metavar="N",
     help="Samples in a call; of a network that looks along time --time and --sequences say it. "
@@ -160,7 +160,7 @@ def command(
     model: Path,
     nodes: str | None,
     train: bool,
-    batch: int | None,
+    minibatch: int | None,
     time: int,
     sequences: int,
     rounds: int,
@@ -181,7 +181,7 @@ def command(
     check_reports([trace], [model, *macros])
     options = CompileOptions(
         precision=parse_precision(precision),
-        batch=batch or DEFAULT_BATCH,
+        batch=minibatch or DEFAULT_BATCH,
         time=time,
         sequences=sequences,
         cache=cache_for(no_cache),
@@ -192,9 +192,10 @@ def command(
     infer(network)
     pretend_statistics(network)
     names = names_of(nodes)
-    if batch is not None and has_steps(network, options, names, train=train):
+    if minibatch is not None and has_steps(network, options, names, train=train):
         raise click.UsageError(
-            "--batch is for samples without time; the network looks along it: --time, --sequences"
+            "--minibatch is for samples without time; the network looks along it: "
+            "--time, --sequences"
         )
     try:
         call, samples = prepared_call(network, options, names, train=train)
@@ -202,7 +203,7 @@ def command(
         timing = measure(call, rounds, seconds)
         profile = profiled(network, options, names, train=train, trace=trace is not None)
     except MemoryError:
-        message = "a call takes more memory than there is: see --batch, --time and --sequences"
+        message = "a call takes more memory than there is: see --minibatch, --time and --sequences"
         raise fail("limit", message) from None
     work = work_of_a_call(profile)
     peak = measured_peak()
@@ -219,7 +220,7 @@ def command(
 
 
 def has_steps(model: Model, options: CompileOptions, names: Sequence[str], *, train: bool) -> bool:
-    """Whether a call takes sequences: how much of them is said by other options than --batch."""
+    """Whether a call takes sequences, which other options than --minibatch limit."""
     wanted = training_outputs(model, None) if train else names or default_outputs(model)
     return bool(bounds_for(model, node_names(model, wanted), options).time)
 

@@ -68,13 +68,13 @@ def test_every_round_makes_as_many_calls() -> None:
 
 
 def test_inference_is_timed(tmp_path: Path) -> None:
-    done = graphc("bench", write_network(tmp_path), "--batch", "10", *SHORT)
+    done = graphc("bench", write_network(tmp_path), "--minibatch", "10", *SHORT)
     assert (done.code, done.err) == (0, "")
     assert "10 in a call" in done.out
 
 
 def test_a_training_step_is_timed_with_its_kernels(tmp_path: Path) -> None:
-    words = ("--train", "--batch", "10", "--kernels", *SHORT)
+    words = ("--train", "--minibatch", "10", "--kernels", *SHORT)
     done = graphc("bench", write_network(tmp_path), *words)
     assert (done.code, done.err) == (0, "")
     assert "update of W" in done.out
@@ -88,7 +88,7 @@ def test_sparse_sequences_are_timed(tmp_path: Path) -> None:
 
 
 def test_json_and_trace_have_the_numbers(tmp_path: Path) -> None:
-    words = ("--batch", "10", "--json", "--kernels", "--trace", tmp_path / "t.json", *SHORT)
+    words = ("--minibatch", "10", "--json", "--kernels", "--trace", tmp_path / "t.json", *SHORT)
     done = graphc("bench", write_network(tmp_path), *words)
     record = json.loads(done.out)
     assert (record["precision"], record["from_cache"]) == ("f32", False)
@@ -109,9 +109,9 @@ def test_training_and_nodes_exclude_each_other(tmp_path: Path) -> None:
 def test_a_batch_is_refused_where_samples_are_steps(tmp_path: Path) -> None:
     for more in ((), ("--train",)):
         network = write_network(tmp_path, RECURRENT)
-        done = graphc("bench", network, "--batch", "10", *more, *SHORT)
+        done = graphc("bench", network, "--minibatch", "10", *more, *SHORT)
         assert done.code == 2
-        assert "--batch is for samples without time" in " ".join(done.err.split())
+        assert "--minibatch is for samples without time" in " ".join(done.err.split())
 
 
 def test_a_call_beyond_memory_is_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ def command(folder: Path, name: str, *more: str | Path) -> Done:
         "eval": (*data, *reference),
         "run": (samples, "-o", folder / "out.txt", *reference),
         "compile": ("-o", folder / "out.py", "--no-cache"),
-        "bench": ("--batch", "2"),
+        "bench": ("--minibatch", "2"),
     }[name]
     return graphc(name, model, *rest, *more)
 
