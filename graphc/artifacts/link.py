@@ -22,6 +22,8 @@ from graphc.support.diagnostics import BackendUnavailable, Note, Severity, fail,
 
 _TIMEOUT_SECONDS = 600
 _SHOWN_LINES = 20
+_WRONG_FORMAT = "file in wrong format"
+_OTHER_PROCESSOR = "code for another processor needs its compiler, such as CC=aarch64-linux-gnu-gcc"
 
 # -z defs and -z text turn a missing function and code that is not position independent into errors.
 _HARDENED = ("-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack", "-Wl,-z,defs", "-Wl,-z,text")
@@ -200,12 +202,14 @@ def _run(command: Sequence[str], folder: Path) -> str:
         raise fail("toolchain", f"the C compiler cannot be run: {error}") from error
     if done.returncode != 0:
         complaint = done.stderr.decode("utf-8", "replace").splitlines()
+        hints = [Note(_OTHER_PROCESSOR)] if any(_WRONG_FORMAT in x for x in complaint) else []
         raise fail(
             "toolchain",
             f"the C compiler failed with exit code {done.returncode}",
             notes=[
                 Note(f"command: {shlex.join(command)}"),
                 *[Note(line) for line in complaint[:_SHOWN_LINES]],
+                *hints,
             ],
         )
     return done.stdout.decode("utf-8", "replace")

@@ -92,7 +92,7 @@ def c_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str
     default="native",
     show_default=True,
     metavar="ISA",
-    help="The instruction set: native, x86-64, x86-64-v3 or x86-64-v4.",
+    help="The instruction set: native, x86-64, x86-64-v2, x86-64-v3, x86-64-v4 or aarch64.",
 )
 @click.option(
     "--bound",

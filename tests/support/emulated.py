@@ -13,16 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import llvmlite.binding as llvm
 import numpy as np
 
 from graphc.backends.llvm import engine
 from graphc.backends.llvm.emit import ENTRY, emit_function
-from graphc.backends.llvm.target import Target, native_target
+from graphc.backends.llvm.target import AARCH64
 from graphc.ir.core import Function
 from graphc.runtime.signature import NUMPY_DTYPES, Signature, concrete_shape
-
-AARCH64 = native_target("aarch64-unknown-linux-gnu", "generic", "+neon", {})
 
 PROGRAM = f"""
 #include <stdint.h>
@@ -78,12 +75,9 @@ def call_emulated(
     signature: Signature,
     arguments: Mapping[str, np.ndarray],
     sizes: Mapping[str, int],
-    target: Target = AARCH64,
 ) -> dict[str, np.ndarray]:
     """The results by name, of one call in an emulated process; CalledProcessError if that ends."""
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    code = engine.object_code(emit_function(function, signature, target), target)
+    code = engine.object_code(emit_function(function, signature, AARCH64), AARCH64)
     (folder / "code.o").write_bytes(code)
     (folder / "main.c").write_text(PROGRAM, encoding="ascii")
     parts = [folder / "main.c", folder / "code.o"]

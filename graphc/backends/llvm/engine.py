@@ -53,7 +53,7 @@ def load(
 
     from_process  the object may call functions of the C library
     """
-    _initialize()
+    _initialize(target)
     jit = llvm.create_lljit_compiler(_machine(target))
     library = llvm.JITLibraryBuilder().add_object_img(code)
     if from_process:
@@ -78,7 +78,7 @@ def version() -> str:
 
 
 def _parsed(text: str, target: Target) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:
-    _initialize()
+    _initialize(target)
     module = llvm.parse_assembly(text, llvm.create_context())
     module.verify()
     machine = _machine(target)
@@ -96,6 +96,14 @@ def _machine(target: Target) -> llvm.TargetMachine:
     )
 
 
-def _initialize() -> None:
+def _initialize(target: Target) -> None:
+    """What LLVM needs for this machine's processor, and for all others if `target` is another."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    if _architecture(target.triple) != _architecture(llvm.get_process_triple()):
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+
+
+def _architecture(triple: str) -> str:
+    return triple.split("-", 1)[0]

@@ -13,6 +13,7 @@ from graphc.ir.types import DType
 from graphc.support.diagnostics import fail, suggestion
 
 LINUX_X86 = "x86_64-unknown-linux-gnu"
+LINUX_ARM = "aarch64-unknown-linux-gnu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,9 @@ X86_64 = Target(LINUX_X86, "x86-64", "", 128, "x86-64", has_fma=False, masks_mem
 X86_64_V2 = Target(LINUX_X86, "x86-64-v2", "", 128, "x86-64-v2", has_fma=False, masks_memory=False)
 X86_64_V3 = Target(LINUX_X86, "x86-64-v3", "", 256, "x86-64-v3", has_fma=True, masks_memory=True)
 X86_64_V4 = Target(LINUX_X86, "x86-64-v4", "", 512, "x86-64-v4", has_fma=True, masks_memory=True)
+AARCH64 = Target(LINUX_ARM, "generic", "+neon", 128, "aarch64", has_fma=True, masks_memory=False)
 
-TARGETS: dict[str, Target] = {t.isa: t for t in (X86_64, X86_64_V2, X86_64_V3, X86_64_V4)}
+TARGETS: dict[str, Target] = {t.isa: t for t in (X86_64, X86_64_V2, X86_64_V3, X86_64_V4, AARCH64)}
 
 TARGET_NAMES = (*TARGETS, "native")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +22,7 @@ from graphc.learn.step import training_passes
 from graphc.ops import default_context
 from graphc.passes import pipeline
 from graphc.passes.manager import PassManager
+from tests.support.commands import graphc, write_network
 from tests.support.compiling import KERNEL_PIPELINE
 from tests.support.emulated import Emulator, call_emulated, find_emulator
 from tests.support.native import random_arguments
@@ -90,3 +93,28 @@ def test_a_training_step_gives_what_the_references_do(
     allowed = 2e-4 if dtype is DType.F32 else 1e-11
     for result, value in expected.items():
         np.testing.assert_allclose(got[result], value, rtol=allowed, atol=allowed, err_msg=result)
+
+
+def test_a_program_gives_what_the_network_does(
+    emulator: Emulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", f"{emulator.compiler} -static")
+    network, rows = write_network(tmp_path), b"0.5 -1\n2 0.25\n"
+    done = graphc("compile", network, "-o", tmp_path / "net", "--target", "aarch64")
+    assert done.code == 0, done.err
+    ended = subprocess.run(
+        [emulator.runner, tmp_path / "net"], input=rows, capture_output=True, check=True
+    )
+    here = graphc("run", network, stdin=rows).out
+    np.testing.assert_allclose(np.loadtxt(ended.stdout.splitlines()), np.loadtxt(here.splitlines()))
+
+
+@pytest.mark.skipif(platform.machine() == "aarch64", reason="gcc makes code for this processor")
+def test_a_compiler_for_another_processor_is_said_to_be_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", "gcc")
+    done = graphc("compile", write_network(tmp_path), "-o", tmp_path / "net", "--target", "aarch64")
+    assert done.code == 3
+    assert "CC=aarch64-linux-gnu-gcc" in done.err
+    assert not (tmp_path / "net").exists()
