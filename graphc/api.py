@@ -116,6 +116,7 @@ def compile(
     recompute: Recompute = "auto",
     contraction: ContractionMode = "fma",
     threads: int | None = None,
+    freeze: bool = False,
     verify: bool = False,
 ) -> Executable:
     """A callable that computes `outputs`, by default the network's output nodes.
@@ -132,12 +133,14 @@ def compile(
                to together (docs/numerics.md)
     threads    how many compute a call, `exe.threads` from then on; by default what the variable
                GRAPHC_NUM_THREADS says, else one for each core (docs/threads.md)
+    freeze     the parameters stay as they are now: kept a second time, in the form that products
+               read fastest
 
     `exe(features=x)` takes one array (N, rows) per input and gives one (N, rows) per output; a 1x1
     output is a scalar, a parameter's gradient has its shape (rows, cols). A sparse input takes what
     `train` says. Of sequences it takes one list of arrays (steps, rows) per input and gives a list
     of arrays per output, or arrays (T, S, rows) with `lengths=` or `flags=` (docs/sequences.md);
-    with `carry=True` they go on from `exe.state`. Parameters are read at every call.
+    with `carry=True` they go on from `exe.state`. Parameters are read at every call unless frozen.
     Raises GraphcError for a bad network or option.
     """
     model = _model_of(network)
@@ -152,6 +155,7 @@ def compile(
         cache=default_cache(),
         contraction=contraction,
         threads=threads,
+        freeze=freeze,
     )
     wanted, of = _names(outputs), _names(gradients)
     return bind(model, lambda m, o: evaluation_passes(m, wanted, of, o), options)

@@ -53,5 +53,12 @@ def training_step(net: GraphBuilder, work: Workload, how: How, **bounds: int) ->
     )
 
 
+def inference(net: GraphBuilder, how: How, **bounds: int) -> Any:
+    """The scores; the parameters stay as they are, as those in a file of ONNX do."""
+    return gc.compile(
+        net, SCORES, backend=how.backend, precision=how.precision, freeze=True, **bounds
+    )
+
+
 def one_step(step: Any, data: dict[str, object]) -> Callable[[], float]:
     return lambda: float(step(**data)[CRITERION])

@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 import graphc as gc
-from bench.ours.how import CRITERION, SCORES, How, one_hot, one_step, put, training_step
+from bench.ours.how import CRITERION, SCORES, How, inference, one_hot, one_step, put, training_step
 from bench.peers import Case
 from bench.workloads.images import ConvNet, Convolution, ResNet, blocks, stem
 from bench.workloads.record import Array, Values, Workload
@@ -95,9 +95,7 @@ def convnet(work: Workload, how: How) -> Case:
     put(net, to_nodes(spec, work.parameters))
     x = images(work.inputs["x"])
     if not work.trains:
-        scores = gc.compile(
-            net, SCORES, batch=work.samples, backend=how.backend, precision=how.precision
-        )
+        scores = inference(net, how, batch=work.samples)
         return Case(lambda: scores(features=x)[SCORES])
     step = training_step(net, work, how, batch=work.samples)
     labels = one_hot(work.inputs["y"], spec.dense[-1], how)
@@ -154,8 +152,6 @@ def resnet(work: Workload, how: How) -> Case:
                 break
         nodes[name] = kernel_rows(value) if value.ndim == 4 else value
     put(net, nodes)
-    scores = gc.compile(
-        net, SCORES, batch=work.samples, backend=how.backend, precision=how.precision
-    )
+    scores = inference(net, how, batch=work.samples)
     x = images(work.inputs["x"])
     return Case(lambda: scores(features=x)[SCORES])

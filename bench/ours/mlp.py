@@ -5,7 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 import graphc as gc
-from bench.ours.how import CRITERION, SCORES, How, got, one_hot, one_step, put, training_step
+from bench.ours.how import (
+    CRITERION,
+    SCORES,
+    How,
+    got,
+    inference,
+    one_hot,
+    one_step,
+    put,
+    training_step,
+)
 from bench.peers import Case
 from bench.workloads.mlp import Mlp
 from bench.workloads.record import Workload
@@ -47,9 +57,7 @@ def mlp(work: Workload, how: How) -> Case:
         net.model.set_statistic(name, value[:, None])
     x = work.inputs["x"]
     if not work.trains:
-        scores = gc.compile(
-            net, SCORES, batch=work.samples, backend=how.backend, precision=how.precision
-        )
+        scores = inference(net, how, batch=work.samples)
         return Case(lambda: scores(features=x)[SCORES])
     labels = one_hot(work.inputs["y"], spec.widths[-1], how)
     step = training_step(net, work, how, batch=work.samples)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import graphc as gc
-from bench.ours.how import CRITERION, SCORES, How, one_hot, one_step, training_step
+from bench.ours.how import CRITERION, SCORES, How, inference, one_hot, one_step, training_step
 from bench.peers import Case
 from bench.workloads.record import Values, Workload
 from bench.workloads.recurrent import GATES, Recurrent
@@ -85,7 +85,7 @@ def recurrent(work: Workload, how: How) -> Case:
     bounds = {"time": spec.time, "sequences": spec.sequences}
     lengths = np.full(spec.sequences, spec.time)
     if not work.trains:
-        scores = gc.compile(net, SCORES, backend=how.backend, precision=how.precision, **bounds)
+        scores = inference(net, how, **bounds)
         shape = (columns, spec.outputs)
         return Case(lambda: scores(words=entries, lengths=lengths)[SCORES].reshape(shape))
     step = training_step(net, work, how, **bounds)

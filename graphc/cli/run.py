@@ -122,6 +122,7 @@ def command(
         contraction=contraction,
         profile=profile,
         threads=threads,
+        freeze=True,
     )
     with options.phases.measure("read the network"):
         network = open_network(model, terminal, defines=defines, macros=macros)

@@ -31,7 +31,7 @@ from graphc.ops import default_context
 from graphc.passes import pipeline
 from graphc.passes.invariants import CHECKERS, Invariant
 from graphc.passes.manager import Pass, PassManager, PassRecord
-from graphc.runtime.signature import NUMPY_DTYPES, concrete_shape
+from graphc.runtime.signature import NUMPY_DTYPES, ROLES_OF_MODEL, concrete_shape
 from graphc.support.diagnostics import fail, suggestion
 from graphc.support.randomness import Purpose, random_words, unit_interval
 
@@ -213,7 +213,8 @@ def emit_text(module: Module, request: Request) -> str:
     bounds = {d.name: d.bound for d in module.dims}
     zeros = {
         a.name: np.zeros(concrete_shape(a.shape, bounds), NUMPY_DTYPES[a.dtype])
-        for a in signature.with_role("parameter")
+        for a in signature.arguments
+        if a.role in ROLES_OF_MODEL
     }
     emission = EmitRequest(function.name, zeros, "{}")
     return BACKENDS[request.emit]().emit[kind](function, signature, emission).decode("utf-8")

@@ -33,7 +33,7 @@ from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import prepare
 from graphc.ir.printer import print_module
 from graphc.model.model import Model
-from graphc.runtime.signature import NUMPY_DTYPES, Signature, info_json
+from graphc.runtime.signature import Signature, info_json
 from graphc.support.diagnostics import fail, suggestion
 from graphc.support.files import write_atomically
 
@@ -218,7 +218,7 @@ def prepare_emission(
     model: Model, backend: str, request: ArtifactRequest, options: CompileOptions
 ) -> Prepared:
     """Lower the network for a backend and gather what is written into every file."""
-    options = replace(options, backend=backend)
+    options = replace(options, backend=backend, freeze=True)
     with options.phases.measure("sizes and initial values"):
         prepare(model)
     lowered = lower(model, evaluation_passes(model, request.outputs, (), options), options)
@@ -226,7 +226,7 @@ def prepare_emission(
     name = request.name or artifact_name(request.out)
     is_split = lowered.signature.is_split and BACKENDS[backend]().has_threads(request.target)
     signature = replace(lowered.signature, name=name, is_split=is_split)
-    parameters = embedded_parameters(signature, model.values)
+    parameters = signature.model_arrays(model.values)
     isa = BACKENDS[backend]().isa(request.target)
     info = info_json(
         signature,
@@ -236,16 +236,6 @@ def prepare_emission(
     )
     emission = EmitRequest(name, parameters, info, request.target, options.phases)
     return Prepared(BACKENDS[backend](), lowered, signature, emission, options.cache)
-
-
-def embedded_parameters(
-    signature: Signature, values: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray]:
-    """The values of the function's parameters in its element types."""
-    return {
-        a.name: np.ascontiguousarray(values[a.name], NUMPY_DTYPES[a.dtype])
-        for a in signature.with_role("parameter")
-    }
 
 
 def content_hash(

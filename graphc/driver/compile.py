@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+
+import numpy as np
 
 from graphc.backends import BACKENDS
 from graphc.backends.base import CompiledFunction
@@ -34,6 +36,7 @@ from graphc.ops.nodes.sequence_columns import (
 )
 from graphc.passes.expand_nodes import MAIN, inputs_of
 from graphc.passes.manager import Pass, PassManager, PassRecord
+from graphc.passes.transpose_parameters import TransposeParameters
 from graphc.runtime.executable import Executable
 from graphc.runtime.signature import SequenceTables, Signature, SparseInput
 from graphc.runtime.threads import thread_count, use_threads
@@ -170,19 +173,26 @@ def bind(model: Model, passes_for: PassesFor, options: CompileOptions) -> Execut
     """
     prepare(model)
     frozen = model.snapshot()
+    values: MutableMapping[str, np.ndarray] = model.values
+    if options.freeze:
+        frozen.values = {name: array.copy() for name, array in model.values.items()}
+        values = {}
 
     def compiled(
         bounds: Mapping[str, int], *, carry: bool = False
     ) -> tuple[CompiledFunction, Signature]:
         wider = replace(options.widened(bounds), carry=carry or options.carry)
-        return compile_model(frozen, passes_for(frozen, wider), wider)
+        function, signature = compile_model(frozen, passes_for(frozen, wider), wider)
+        if options.freeze:
+            values.update(signature.model_arrays(frozen.values))
+        return function, signature
 
     function, signature = compiled({})
     carrying = partial(compiled, carry=True) if signature.sequences is not None else None
     return Executable(
         function,
         signature,
-        model.values,
+        values,
         recompile=compiled,
         carrying=carrying,
         threads=thread_count(options.threads),
@@ -196,7 +206,8 @@ def evaluation_passes(
     names = node_names(model, outputs or default_outputs(model))
     wanted = node_names(model, gradients)
     bounds = bounds_for(model, names, options)
-    return pipelines.evaluation(names, wanted, options.precision, bounds, options.recompute)
+    passes = pipelines.evaluation(names, wanted, options.precision, bounds, options.recompute)
+    return [*passes, TransposeParameters()] if options.freeze else passes
 
 
 def bounds_for(model: Model, names: Sequence[str], options: CompileOptions) -> pipelines.Bounds:

@@ -51,6 +51,7 @@ class CompileOptions:
     cache      where compiled code is kept and looked for; None: it is made anew
     profile    where the times of each operation are collected; None: they are not taken
     phases     where the time of compiling is counted, of all compilations with these options
+    freeze     the parameters as they are now belong to the code, which may turn matrices
     contraction  of native code: "fma" rounds a product and the sum it goes to together, in the
                functions and sums of products where the target can; "off" rounds each by itself
     threads    how many compute a call; None: as `graphc.runtime.threads` says
@@ -71,6 +72,7 @@ class CompileOptions:
     phases: Phases = field(default_factory=Phases, compare=False)
     contraction: ContractionMode = "fma"
     threads: int | None = None
+    freeze: bool = False
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:

@@ -476,7 +476,7 @@ CONTRACTION_MODES = ("fma", "off")
 ContractionMode = Literal["fma", "off"]
 """Whether native code may round a product and a sum once together (docs/numerics.md)."""
 
-ArgumentRole = Literal["input", "parameter", "state", "setting", "carried"]
+ArgumentRole = Literal["input", "parameter", "transposed", "state", "setting", "carried"]
 
 
 @dataclass(frozen=True, slots=True)

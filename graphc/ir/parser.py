@@ -47,7 +47,7 @@ from graphc.support.source import NOT_AT_HAND, UNKNOWN, Location, SourceFile, Sp
 MAX_NESTING = 64
 MAX_ERRORS = 100
 MAX_INTEGER = 2**63 - 1
-_ROLES = ("input", "parameter", "state", "setting", "carried")
+_ROLES = ("input", "parameter", "transposed", "state", "setting", "carried")
 
 
 def parse_module(text: str, context: Context, *, file: str = "<text>") -> Module:

@@ -27,6 +27,7 @@ from graphc.passes.simplify import Simplify
 from graphc.passes.split_work import SplitWork
 from graphc.passes.synthesize_gradient import SynthesizeGradient
 from graphc.passes.synthesize_tangent import SynthesizeTangent
+from graphc.passes.transpose_parameters import TransposeParameters
 from graphc.passes.update_early import UpdateEarly
 from graphc.support.diagnostics import DiagnosticSink
 
@@ -47,6 +48,7 @@ PASSES: dict[str, type[Pass]] = {
         EliminateCommonSubexpressions,
         EliminateDeadCode,
         HoistLoops,
+        TransposeParameters,
         # kernel level
         FuseWindows,
         FuseKernels,

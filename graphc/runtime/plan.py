@@ -10,7 +10,7 @@ import numpy as np
 
 from graphc.runtime.ports import Port, read_array
 from graphc.runtime.sequences import Minibatch, SparsePort
-from graphc.runtime.signature import Signature
+from graphc.runtime.signature import ROLES_OF_MODEL, Signature
 from graphc.support.diagnostics import GraphcError, fail, suggestion
 
 Array = np.ndarray
@@ -93,7 +93,9 @@ class Plan:
             {name: places[name] for name in signature.input_names},
             {places[s.name]: s for s in sparse},
             {a.name: i for i, a in arguments if a.role == "setting"},
-            tuple((i, a.role == "state") for i, a in arguments if a.role in ("parameter", "state")),
+            tuple(
+                (i, a.role == "state") for i, a in arguments if a.role in (*ROLES_OF_MODEL, "state")
+            ),
             tuple(Port.of(r) for r in signature.fresh_results),
             {d.name: d.bound for d in signature.dims if not d.factors},
             frozenset(r.updates for r in signature.results),

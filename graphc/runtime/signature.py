@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-Role = Literal["input", "parameter", "state", "setting", "carried"]
+Role = Literal["input", "parameter", "transposed", "state", "setting", "carried"]
 Shape = tuple[int | str, ...]
 
 NUMPY_DTYPES: dict[str, np.dtype] = {
@@ -46,6 +46,7 @@ class Argument:
 
     input      given by the caller at every call
     parameter  part of the model (weights, computed statistics)
+    transposed a matrix of the model, `NAME.transposed`: its shape is (columns, rows)
     state      kept by the learner between calls, starts as zeros
     setting    a number of the call such as the learning rate, shape ()-like (1, 1)
     carried    what the call before left in the fresh result of the same name, [S, rows]
@@ -55,6 +56,11 @@ class Argument:
     dtype: str
     shape: Shape
     role: Role
+
+
+ROLES_OF_MODEL: tuple[Role, ...] = ("parameter", "transposed")
+TRANSPOSED = ".transposed"
+"""Behind the name of the parameter that a transposed argument is made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +128,17 @@ class Signature:
 
     def with_role(self, role: Role) -> tuple[Argument, ...]:
         return tuple(a for a in self.arguments if a.role == role)
+
+    def model_arrays(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The model's arrays in the form and element type that the function takes."""
+        made: dict[str, np.ndarray] = {}
+        for argument in (a for a in self.arguments if a.role in ROLES_OF_MODEL):
+            if argument.role == "transposed":
+                array = values[argument.name.removesuffix(TRANSPOSED)].T
+            else:
+                array = values[argument.name]
+            made[argument.name] = np.ascontiguousarray(array, NUMPY_DTYPES[argument.dtype])
+        return made
 
     @property
     def input_names(self) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from graphc.backends.llvm.pool import pool_text
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import I1, I64, PTR, Code, Module, Val, index
 from graphc.ir.core import Function
-from graphc.runtime.signature import NUMPY_DTYPES, Argument, Result, Signature
+from graphc.runtime.signature import NUMPY_DTYPES, ROLES_OF_MODEL, Argument, Result, Signature
 from graphc.support.diagnostics import fail
 
 STATUS = (
@@ -67,7 +67,7 @@ def _check(signature: Signature) -> None:
         names = ", ".join(d.name for d in signature.call_dims)
         raise fail("not-supported", f"an artifact has one dimension of samples, got {names}")
     for argument in signature.arguments:
-        if argument.role not in ("input", "parameter"):
+        if argument.role not in ("input", *ROLES_OF_MODEL):
             message = f"an artifact takes inputs and parameters only, got {argument.role}"
             raise fail("not-supported", f"{message} `{argument.name}`")
     for result in signature.results:

@@ -20,7 +20,7 @@ from graphc.backends.llvm.pools import pool_address
 from graphc.backends.llvm.target import Target, host_target
 from graphc.ir.core import Function
 from graphc.runtime.plan import RunMinibatches
-from graphc.runtime.signature import Signature
+from graphc.runtime.signature import ROLES_OF_MODEL, Signature
 from graphc.support.diagnostics import InternalError
 from graphc.support.phases import Phases
 
@@ -53,7 +53,7 @@ class NativeFunction:
             self.run_minibatches = self._run_minibatches
         self.threads = 1
         self._names = tuple(d.name for d in signature.dims)
-        self._lasting = tuple(a.role in ("parameter", "state") for a in signature.arguments)
+        self._lasting = tuple(a.role in (*ROLES_OF_MODEL, "state") for a in signature.arguments)
         self._threads = threading.local()
 
     def __call__(

@@ -14,7 +14,7 @@ from graphc.backends.numpy.names import Names
 from graphc.backends.numpy.scalars import HELPERS
 from graphc.backends.numpy.text import decode_text
 from graphc.ir.core import Function
-from graphc.runtime.signature import Argument, Result, Signature
+from graphc.runtime.signature import ROLES_OF_MODEL, Argument, Result, Signature
 from graphc.support.diagnostics import fail
 
 _HEAD = '''"""{title}: a network compiled by graphc to numpy source.
@@ -271,7 +271,7 @@ def _calls(signature: Signature, emitted: Emitted) -> str:
 
 def _parameters(signature: Signature, request: EmitRequest) -> str:
     lines = ["PARAMETERS = {"]
-    for argument in signature.with_role("parameter"):
+    for argument in (a for a in signature.arguments if a.role in ROLES_OF_MODEL):
         first, *middle, last = decode_text(request.parameters[argument.name])
         lines.append(f"    {argument.name!r}: {first}")
         lines += [f"    {line}" for line in middle]

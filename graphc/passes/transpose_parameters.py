@@ -1,0 +1,84 @@
+"""Takes parameters transposed where products want them so; for code that parameters are part of.
+
+    func @f(%x: tensor<Nx64xf32> input, %W: tensor<10x64xf32> parameter) -> (…) {
+      %y = matmul %x, %W {transpose_b = true} : tensor<Nx10xf32>
+ =>
+    func @f(%x: tensor<Nx64xf32> input, %W.transposed: tensor<64x10xf32> transposed) -> (…) {
+      %y = matmul %x, %W.transposed : tensor<Nx10xf32>
+
+The function then reads rows of a matrix one after the other, and nothing is turned in a call:
+whoever binds the function turns the matrix once. The numbers keep their bits.
+
+Leaves alone: a parameter that anything else reads or that the function updates, one with a single
+row or column, products over a batch. O(arguments and their uses).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from graphc.ir.context import Context
+from graphc.ir.core import Function, Module, Operation, RegionKind, Value
+from graphc.ir.types import TensorType
+from graphc.ops.contraction import MatmulParams
+from graphc.ops.movement import TransposeParams
+from graphc.passes.invariants import Invariant
+from graphc.passes.manager import Pass, PassOutcome
+from graphc.runtime.signature import TRANSPOSED
+
+MATRIX_TRANSPOSED = TransposeParams((1, 0))
+
+
+def transpose_parameters(function: Function) -> int:
+    """Change the arguments of `function`; how many are transposed."""
+    if function.kind is not RegionKind.SSA:
+        return 0
+    updated = {result.updates for result in function.results}
+    count = 0
+    for argument, role in zip(function.arguments, function.roles, strict=True):
+        name = f"{argument.name}{TRANSPOSED}"
+        is_free = argument.name not in updated and function.argument(name) is None
+        if role == "parameter" and is_free and _is_read_transposed(argument):
+            _transpose(argument, name)
+            function.roles[argument.index] = "transposed"
+            count += 1
+    return count
+
+
+def _is_read_transposed(argument: Value) -> bool:
+    """Whether it is a matrix that everything reads transposed."""
+    assert isinstance(argument.type, TensorType)
+    if argument.type.rank != 2 or 1 in argument.type.dims or not argument.has_uses:
+        return False
+    return all(_transposes(op, place) for op, place in argument.uses)
+
+
+def _transposes(op: Operation, place: int) -> bool:
+    if isinstance(op.params, MatmulParams):
+        is_plain = (op.params.contract, op.params.batch) == (1, 0)
+        return is_plain and op.params.transpose_b and place == 1
+    return op.params == MATRIX_TRANSPOSED
+
+
+def _transpose(argument: Value, name: str) -> None:
+    """Give the argument its other form, to all that read it."""
+    assert isinstance(argument.type, TensorType)
+    argument.name = name
+    argument.type = replace(argument.type, dims=argument.type.dims[::-1])
+    for op, _ in argument.uses:
+        if isinstance(op.params, MatmulParams):
+            op.params = replace(op.params, transpose_b=False)
+        else:
+            op.replace_with([argument])
+
+
+@dataclass(frozen=True)
+class TransposeParameters(Pass):
+    name: ClassVar[str] = "transpose-parameters"
+    summary: ClassVar[str] = "take matrices of the model as products read them"
+    requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.SSA})
+
+    def run(self, module: Module, context: Context) -> PassOutcome:
+        count = sum(transpose_parameters(f) for f in module.functions)
+        return PassOutcome(changed=count > 0, counters={"transposed": count})
