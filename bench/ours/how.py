@@ -30,9 +30,9 @@ class How:
 
 def put(net: GraphBuilder, values: Values) -> None:
     """Start values by node name; of a bias one number a row."""
+    stored = net.parameters
     for name, value in values.items():
-        stored = net.parameters[name]
-        stored[...] = value.reshape(stored.shape)
+        stored[name][...] = value.reshape(stored[name].shape)
 
 
 def got(net: GraphBuilder, like: Values) -> Values:
@@ -40,7 +40,9 @@ def got(net: GraphBuilder, like: Values) -> Values:
 
 
 def one_hot(classes: Array, count: int, how: How) -> Array:
-    return np.eye(count, dtype=how.dtype)[classes]
+    rows = np.zeros((classes.size, count), how.dtype)
+    rows[np.arange(classes.size), classes.ravel()] = 1
+    return rows.reshape(*classes.shape, count)
 
 
 def training_step(net: GraphBuilder, work: Workload, how: How, **bounds: int) -> Any:
