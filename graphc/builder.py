@@ -158,7 +158,8 @@ class GraphBuilder:
     @property
     def parameters(self) -> Parameters:
         """The values of parameters and computed statistics, by node name."""
-        prepare(self.model)
+        if self.model.has_missing_values():
+            prepare(self.model)
         return Parameters(self.model)
 
     @property

@@ -10,14 +10,14 @@ through the platform's log and cosine, which may differ in the last bit before t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 
 from graphc.support.diagnostics import GraphcError, fail
 from graphc.support.files import read_file_inside
-from graphc.support.randomness import Purpose, random_words, unit_interval
+from graphc.support.randomness import Purpose, unit_interval, word_blocks
 from graphc.support.source import Location, SourceFile
 
 UNIFORM_RANGE = 0.05
@@ -63,17 +63,18 @@ def initial_value(
     if rows < 1 or cols < 1:
         raise ValueError(f"rows and cols must be inferred before, got {rows} x {cols}")
     if kind == "uniform":
-        drawn = _uniform(seed, index, rows * cols) * (UNIFORM_RANGE * scale)
+        drawn = _drawn(_uniform, UNIFORM_RANGE * scale, seed, index, rows * cols)
     elif kind == "gaussian":
-        drawn = _gaussian(seed, index, rows * cols) * (GAUSSIAN_DEVIATION * scale / cols**0.5)
+        deviation = GAUSSIAN_DEVIATION * scale / cols**0.5
+        drawn = _drawn(_gaussian, deviation, seed, index, rows * cols)
     elif kind == "fixed_value":
-        drawn = np.full(rows * cols, value)
+        drawn = _rounded(np.full(rows * cols, value))
     else:
         kinds = "uniform, gaussian, fixed_value or from_file"
         raise fail("bad-value", f"a parameter's init must be {kinds}, got `{kind}`")
-    if not np.all(np.abs(drawn) <= _F32_MAX):
+    if not np.isfinite(drawn).all():
         raise fail("bad-value", f"an initial value lies beyond f32: scale {scale}, value {value}")
-    return drawn.astype(np.float32).reshape(rows, cols)
+    return drawn.reshape(rows, cols)
 
 
 def check_size(name: str, rows: int, cols: int, where: Location) -> None:
@@ -101,19 +102,40 @@ def read_matrix(folder: Path, name: str, *, allow_absolute: bool = False) -> np.
     return np.stack(rows)
 
 
-def _uniform(seed: int, index: int, count: int) -> np.ndarray:
-    """f64[count] in [-1, 1)."""
-    return 2.0 * unit_interval(random_words(seed, Purpose.INITIAL_VALUE, index, count)) - 1.0
+def _drawn(
+    numbers: Callable[[np.ndarray], np.ndarray], factor: float, seed: int, index: int, count: int
+) -> np.ndarray:
+    """f32[count]: what `numbers` makes of random words, as many f64 numbers, times `factor`."""
+    drawn = np.empty(count, np.float32)
+    done = 0
+    for words in word_blocks(seed, Purpose.INITIAL_VALUE, index, count + count % 2):
+        made = numbers(words)
+        made *= factor
+        drawn[done : done + len(made)] = _rounded(made[: count - done])
+        done += len(made)
+    return drawn
 
 
-def _gaussian(seed: int, index: int, count: int) -> np.ndarray:
-    """f64[count], mean 0, deviation 1: Box-Muller, each pair of words giving two neighbours."""
-    pairs = (count + 1) // 2
-    words = random_words(seed, Purpose.INITIAL_VALUE, index, 2 * pairs).reshape(pairs, 2)
-    drawn = unit_interval(words)
+def _rounded(numbers: np.ndarray) -> np.ndarray:
+    """As f32; infinite beyond it."""
+    with np.errstate(over="ignore"):
+        return numbers.astype(np.float32)
+
+
+def _uniform(words: np.ndarray) -> np.ndarray:
+    """f64 in [-1, 1)."""
+    numbers = unit_interval(words)
+    numbers *= 2.0
+    numbers -= 1.0
+    return numbers
+
+
+def _gaussian(words: np.ndarray) -> np.ndarray:
+    """f64, mean 0, deviation 1: Box-Muller, each pair of words giving two neighbours."""
+    drawn = unit_interval(words).reshape(-1, 2)
     radius = np.sqrt(-2.0 * np.log(1.0 - drawn[:, 0]))  # the argument is in (0, 1]
     angle = (2.0 * np.pi) * drawn[:, 1]
-    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).reshape(-1)[:count]
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).reshape(-1)
 
 
 def _decoded(data: bytes, label: str) -> str:

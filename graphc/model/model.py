@@ -70,6 +70,13 @@ class Model:
         """The nodes that have a value: parameters and computed statistics."""
         return [op for op in self.graph.block if _has_value(op)]
 
+    def has_missing_values(self) -> bool:
+        """Whether some parameter was not drawn or read yet."""
+        return any(
+            isinstance(op.params, ParameterParams) and op.result.name not in self.values
+            for op in self.graph.block
+        )
+
     def load_matrices(self, sink: DiagnosticSink) -> None:
         """Read the files of `init=fromFile`; the file's shape replaces the declared one."""
         for op in self.graph.block:

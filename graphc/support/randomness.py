@@ -8,11 +8,14 @@ whereas numpy may change what its distributions and shuffles make of them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import IntEnum
 
 import numpy as np
 
 SEED_LIMIT = 2**64
+BLOCK = 2**15
+"""Words of a piece of a stream: what is made of it stays in a cache."""
 
 
 class Purpose(IntEnum):
@@ -24,17 +27,31 @@ class Purpose(IntEnum):
 
 
 def random_words(seed: int, purpose: Purpose, index: int, count: int) -> np.ndarray:
-    """The first `count` words, u64[count], of a stream. ValueError unless 0 <= seed, index < 2^64.
+    """The first `count` words, u64[count], of a stream.
 
-    Philox is keyed by (seed, index); the purpose is the highest word of its 256-bit counter.
+    ValueError unless 0 <= seed, index < 2^64.
     """
+    return _stream(seed, purpose, index).random_raw(count)
+
+
+def word_blocks(seed: int, purpose: Purpose, index: int, count: int) -> Iterator[np.ndarray]:
+    """The same words, in pieces of `BLOCK` and a rest."""
+    stream = _stream(seed, purpose, index)
+    for start in range(0, count, BLOCK):
+        yield stream.random_raw(min(BLOCK, count - start))
+
+
+def _stream(seed: int, purpose: Purpose, index: int) -> np.random.Philox:
+    """Philox is keyed by (seed, index); the purpose is the highest word of its 256-bit counter."""
     if not (0 <= seed < SEED_LIMIT and 0 <= index < SEED_LIMIT):
         raise ValueError(f"seed and index must be from 0 to 2^64 - 1, got {seed} and {index}")
     key = np.array([seed, index], dtype=np.uint64)
     counter = np.array([0, 0, 0, purpose], dtype=np.uint64)
-    return np.random.Philox(key=key, counter=counter).random_raw(count)
+    return np.random.Philox(key=key, counter=counter)
 
 
 def unit_interval(words: np.ndarray) -> np.ndarray:
     """The words as f64 numbers k / 2^53 in [0, 1), k their upper 53 bits."""
-    return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    numbers = (words >> np.uint64(11)).astype(np.float64)
+    numbers *= 2.0**-53
+    return numbers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphc.support.randomness import Purpose, random_words, unit_interval
+from graphc.support.randomness import BLOCK, Purpose, random_words, unit_interval, word_blocks
 
 
 def test_the_words_of_a_stream_are_these_for_ever() -> None:
@@ -21,6 +21,14 @@ def test_a_longer_read_starts_with_a_shorter_one() -> None:
     short = random_words(1, Purpose.INITIAL_VALUE, 0, 5)
     long = random_words(1, Purpose.INITIAL_VALUE, 0, 1000)
     np.testing.assert_array_equal(long[:5], short)
+
+
+@pytest.mark.parametrize("count", [0, 1, BLOCK, 2 * BLOCK + 3])
+def test_blocks_of_a_stream_are_its_words(count: int) -> None:
+    blocks = list(word_blocks(1, Purpose.INITIAL_VALUE, 2, count))
+    assert all(0 < len(block) <= BLOCK for block in blocks)
+    words = random_words(1, Purpose.INITIAL_VALUE, 2, count)
+    np.testing.assert_array_equal(np.concatenate([words[:0], *blocks]), words)
 
 
 def test_streams_differ_by_seed_index_and_purpose() -> None:

@@ -195,6 +195,15 @@ def test_a_removed_node_is_none_of_the_network_s() -> None:
         net.sigmoid(a)
 
 
+def test_a_parameter_that_is_added_later_has_a_value_too() -> None:
+    net = Network()
+    net.parameter("W", 3, 2)
+    first = net.parameters["W"]
+    net.parameter("V", 2, 2)
+    assert net.parameters["V"].shape == (2, 2)
+    assert net.parameters["W"] is first
+
+
 def test_a_node_that_waits_for_its_operand_can_be_removed() -> None:
     net = Network()
     net.remove(net.past_value(rows=2, name="p"))
