@@ -6,7 +6,6 @@ that they iterate over; each group becomes one nest. Linear in the body and the 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -31,7 +30,7 @@ from graphc.backends.loopnest import (
 )
 from graphc.ir.codegen import Broadcast, Elementwise, Extent, Fill, Position, Reduction
 from graphc.ir.core import Operation, Value
-from graphc.ir.types import Dim, DType, TensorType, bound_of
+from graphc.ir.types import Dim, DType, TensorType, bound_elements
 from graphc.ops.constant import ConstantParams, ExtentParams, IotaParams
 from graphc.ops.control import YIELD
 from graphc.ops.epilogue import product_groups
@@ -252,7 +251,7 @@ class _Planner:
     def nest(self) -> Nest:
         dims = tuple(Size.of(self.body.extents[a] for a in group) for group in self.groups)
         last = self.groups[-1] if self.groups else ()
-        bound = math.prod(bound_of(self.body.extents[a]) for a in last)
+        bound = bound_elements(self.body.extents[a] for a in last)
         self._write_statements()
         sweeps, keeps = _plan_sweeps(self.statements, self.stores, self.lane, bound)
         heads, rows = _plan_rows(self.statements, self.stores, self.lane, len(sweeps))

@@ -100,6 +100,11 @@ def bound_of(dim: Dim) -> int:
     return dim.bound if isinstance(dim, Symbol) else dim
 
 
+def bound_elements(dims: Iterable[Dim]) -> int:
+    """Number of elements of an array with these dims, every symbol at its bound."""
+    return math.prod(map(bound_of, dims))
+
+
 def size_of(dim: Dim, sizes: Mapping[str, int]) -> int:
     """The dimension's value in a call where the symbols have these sizes."""
     return sizes[dim.name] if isinstance(dim, Symbol) else dim
@@ -119,7 +124,7 @@ class TensorType:
     @property
     def bound_elements(self) -> int:
         """Number of elements with every symbol at its bound."""
-        return math.prod(bound_of(d) for d in self.dims)
+        return bound_elements(self.dims)
 
     @property
     def bound_bytes(self) -> int:

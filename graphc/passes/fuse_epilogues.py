@@ -29,14 +29,13 @@ factor fits in a near cache: then what the body reads and writes is walked as it
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from graphc.ir.context import Context
 from graphc.ir.core import Block, Function, Module, Operation, Region, Value
 from graphc.ir.traversal import straight_blocks
-from graphc.ir.types import DType, TensorType, bound_of
+from graphc.ir.types import DType, TensorType, bound_elements
 from graphc.ops.contraction import Groups
 from graphc.ops.epilogue import GEMM_FUSED, body_misfit, has_sums, product_groups
 from graphc.ops.kernel import GEMM, KERNEL, GemmParams
@@ -98,9 +97,7 @@ def _can_take(product: Value, kernel: Operation) -> bool:
 
 def _split(body: Block, roles: Groups, dtype: DType) -> tuple[str, int] | None:
     """The parts that the product is made in; None if they would be too large in any case."""
-    rows, cols, inner = (
-        math.prod(map(bound_of, dims)) for dims in (roles.rows, roles.cols, roles.inner)
-    )
+    rows, cols, inner = (bound_elements(dims) for dims in (roles.rows, roles.cols, roles.inner))
     is_near = inner * cols * dtype.itemsize <= NEAR_BYTES
     if (is_near or rows > MOST_ACROSS) and cols <= MOST_ACROSS and not has_sums(body):
         length = _length(rows, cols * dtype.itemsize, ROWS)
@@ -122,7 +119,7 @@ def _work(product: Value) -> int:
     """Elements of the product times what each is a sum of, at the bounds."""
     assert product.op is not None
     inner = product_groups(product.op).inner
-    return _tensor(product).bound_elements * math.prod(map(bound_of, inner))
+    return _tensor(product).bound_elements * bound_elements(inner)
 
 
 def _fused(gemm: Operation, kernel: Operation, product: Value) -> Operation:

@@ -29,7 +29,7 @@ from typing import ClassVar
 from graphc.ir.context import Context
 from graphc.ir.core import Function, Module, Operation
 from graphc.ir.traversal import straight_blocks
-from graphc.ir.types import Dim, TensorType, bound_of
+from graphc.ir.types import Dim, TensorType, bound_elements, bound_of
 from graphc.ops.contraction import groups
 from graphc.ops.convolution import (
     ConvImageParams,
@@ -132,7 +132,7 @@ def product_split(product: Operation) -> Setting:
     work = product_ns(roles, a.dtype.itemsize)
     if work < GRAIN_NS or product.params.batch:
         return ()
-    rows, cols = (math.prod(map(bound_of, dims)) for dims in (roles.rows, roles.cols))
+    rows, cols = (bound_elements(dims) for dims in (roles.rows, roles.cols))
     by_cols = even_length(cols, _length(cols, work, MOST_PRODUCT_PARTS, COLUMNS), EVEN_COLUMNS)
     by_rows = even_length(rows, _length(rows, work, MOST_PRODUCT_PARTS, ROWS), EVEN_ROWS)
     parts_of_cols, parts_of_rows = -(-cols // by_cols), -(-rows // by_rows)
@@ -151,7 +151,7 @@ def images_split(op: Operation) -> Setting:
         return ()
     assert isinstance(op.params, ByImages)
     dims = _tensor(op, 0).dims[: op.params.axis]
-    images = math.prod(map(bound_of, dims))
+    images = bound_elements(dims)
     length = _length(images, work, MOST_PARTS, 1)
     return ("images", length) if length < images else ()
 

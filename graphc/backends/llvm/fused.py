@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,7 +14,7 @@ from graphc.backends.llvm.text import I64, PTR, Code, Module, Val, element_of, i
 from graphc.backends.loopnest import Cut, Size
 from graphc.backends.nestplan import epilogue_nest
 from graphc.ir.core import Operation
-from graphc.ir.types import Dim, TensorType, bound_of
+from graphc.ir.types import TensorType, bound_elements
 from graphc.ops.contraction import MatmulParams, groups
 from graphc.ops.splits import split_of
 
@@ -47,7 +46,7 @@ def emit_fused(
     assert isinstance(a, TensorType) and isinstance(b, TensorType)
     roles = groups(op.params, a, b)
     by_rows = split.where == "rows"
-    pitch = _bound(roles.cols) if by_rows else split.length
+    pitch = bound_elements(roles.cols) if by_rows else split.length
     loops, dim = epilogue_nest(op, pitch), 0 if by_rows else 1
     window = (dim,) if loops.dims[dim] != Size() else ()  # a single row or column is one part
     nest = emit_nest(module, target, loops, constants, window)
@@ -73,7 +72,7 @@ def emit_fused(
     sizes = {name: Val(f"%d{i}", I64) for i, name in enumerate(symbols)}
     begin, end = Val("%begin", I64), Val("%end", I64)
     element = element_of(a.dtype)
-    across = pitch if by_rows else _bound(roles.rows)
+    across = pitch if by_rows else bound_elements(roles.rows)
     part = memory.stack_array(code, element, split.length * across, 64)
     # Where the product would begin if all of it were there.
     before = sub(code, index(0), mul(code, begin, index(pitch if by_rows else 1)))
@@ -89,7 +88,3 @@ def emit_fused(
     listed += [str(begin), str(end)]
     name = module.add_internal("fused", ", ".join(listed), code, attributes=memory.LONG_STACK)
     return FusedFunction(name, ports, symbols, cut)
-
-
-def _bound(dims: tuple[Dim, ...]) -> int:
-    return math.prod(map(bound_of, dims))

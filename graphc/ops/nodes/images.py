@@ -8,14 +8,13 @@ product or a reduction, are all there is to it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from graphc.ir.core import Array, ExpandRule, IRBuilder, Operation, Reference, Value
-from graphc.ir.types import DType, Image, MatrixType, Type, TypeRuleError, bound_of
+from graphc.ir.types import DType, Image, MatrixType, Type, TypeRuleError, bound_elements
 from graphc.ops.constant import full_like
 from graphc.ops.contraction import matmul
 from graphc.ops.elementwise import div
@@ -307,7 +306,7 @@ def _largest(b: IRBuilder, patches: Value) -> Value:
 
 
 def _mean(b: IRBuilder, patches: Value) -> Value:
-    size = math.prod(bound_of(d) for d in tensor_dims(patches)[3:5])
+    size = bound_elements(tensor_dims(patches)[3:5])
     total = reduce_sum(b, patches, (3, 4))
     return div(b, total, full_like(b, float(size), total))
 

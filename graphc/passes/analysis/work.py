@@ -8,11 +8,9 @@ is here too, for the passes that choose them.
 
 from __future__ import annotations
 
-import math
-
 from graphc.ir.codegen import Elementwise, Reduction, WindowProduct
 from graphc.ir.core import Operation, Value
-from graphc.ir.types import TensorType, bound_of
+from graphc.ir.types import TensorType, bound_elements
 from graphc.ops.contraction import Groups
 from graphc.ops.convolution import conv_shape
 from graphc.passes.analysis.iteration import iteration_dims
@@ -50,14 +48,14 @@ def _body_ns(op: Operation) -> float:
         weight = 1
     else:
         return 0.0
-    elements = math.prod(map(bound_of, iteration_dims(op)))
+    elements = bound_elements(iteration_dims(op))
     return NS_PER_WEIGHT * weight * elements * _tensor(op.result).dtype.itemsize / _WORD
 
 
 def product_ns(roles: Groups, itemsize: int) -> float:
     """Of a matrix product of these dims."""
     dims = (*roles.batch, *roles.rows, *roles.inner, *roles.cols)
-    return 2 * math.prod(map(bound_of, dims)) * itemsize / _WORD / FLOPS_PER_NS
+    return 2 * bound_elements(dims) * itemsize / _WORD / FLOPS_PER_NS
 
 
 def images_ns(op: Operation) -> float:
@@ -69,7 +67,7 @@ def images_ns(op: Operation) -> float:
     shape = conv_shape(op.params, types)
     dims = (*shape.lead, *shape.places, *shape.sizes, *shape.channels, *shape.features)
     size = types[0].dtype.itemsize
-    return moved + 2 * math.prod(map(bound_of, dims)) * size / _WORD / FLOPS_PER_NS
+    return moved + 2 * bound_elements(dims) * size / _WORD / FLOPS_PER_NS
 
 
 def even_length(extent: int, length: int, multiple: int) -> int:
