@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -71,6 +72,12 @@ def check_all(target: Target, dtype: DType) -> None:
         compiled = compile_product(product_of(("M", "N", "K"), layout, dtype), target)
         for m, n, k in itertools.product(EXTENTS, EXTENTS, EXTENTS):
             check(compiled, (m, n, k), {"M": m, "N": n, "K": k})
+        most = max(EXTENTS)
+        for n in (21, 70):
+            bounded = replace(product_of(("M", n, "K"), layout, dtype), most_m=most, most_k=most)
+            compiled = compile_product(bounded, target)
+            for m, k in itertools.product(EXTENTS, EXTENTS):
+                check(compiled, (m, n, k), {"M": m, "K": k})
 
 
 def main(isa: str, dtype: str) -> None:

@@ -38,13 +38,14 @@ the first rows fill or which is filled before; or from columns, which the tiles 
 class Extents:
     """What is known of a product's extents; None for what only the call knows.
 
-    `pitch` is the length of a row of B as it lies in memory.
+    `pitch` is the length of a row of B as it lies in memory, `most_m` is never less than m.
     """
 
     m: int | None
     n: int | None
     k: int | None
     pitch: int | None
+    most_m: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,11 @@ def cuts_for(
     row_bytes = tile.width * dtype.itemsize
     depth = _part(k, PANEL_BYTES // row_bytes // 16 * 16, 16)
     block = PACKED_BLOCK_BYTES if packs_a else BLOCK_BYTES
-    rows = _part(m, block // (depth * dtype.itemsize) // height * height, height)
+    most_rows = block // (depth * dtype.itemsize)
+    if extents.most_m <= most_rows and not packs_a:
+        rows = UNCUT
+    else:
+        rows = _part(m, most_rows // height * height, height)
     return Cuts(tile, height, depth, rows, packs_a, source)
 
 

@@ -31,6 +31,7 @@ from graphc.backends.llvm.profile import Instrument
 from graphc.backends.llvm.share import emit_share, emit_task, parts_of
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import (
+    CALLER,
     I1,
     I64,
     PTR,
@@ -59,7 +60,7 @@ from graphc.ir.codegen import (
     WindowReduction,
 )
 from graphc.ir.core import Function, Operation, Value
-from graphc.ir.types import DType, TensorType
+from graphc.ir.types import DType, TensorType, bound_elements
 from graphc.ops.constant import ConstantParams
 from graphc.ops.contraction import MatmulParams, groups
 from graphc.ops.convolution import conv_shape
@@ -131,10 +132,12 @@ def add_entry(
     whole = parts[0] if len(parts) == 1 else Code(module)
     if len(parts) > 1:
         for i, code in enumerate(parts):
-            module.add_function(f"define internal i32 @graphc.part{i}({parameters}) nounwind", code)
+            module.add_function(
+                f"define internal i32 @graphc.part{i}({parameters}) nounwind {CALLER}", code
+            )
             whole.do(f"call i32 @graphc.part{i}({parameters})")
         whole.do("ret i32 0")
-    module.add_function(f"define {linkage}i32 @{ENTRY}({parameters}) nounwind", whole)
+    module.add_function(f"define {linkage}i32 @{ENTRY}({parameters}) nounwind {CALLER}", whole)
     if instrument is not None:
         instrument.finish()
 
@@ -418,6 +421,8 @@ class _EntryEmitter:
             op.params.transpose_a,
             op.params.transpose_b,
             Size.of(roles.batch),
+            most_m=bound_elements(roles.rows),
+            most_k=bound_elements(roles.inner),
         )
         pointers = [self.where[v] for v in (*op.operands, op.result)]
         split = split_of(op)

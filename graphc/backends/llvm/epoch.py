@@ -22,7 +22,18 @@ from math import prod
 
 from graphc.backends.llvm.loops import add, loop, mul, offset, sub, when
 from graphc.backends.llvm.target import Target
-from graphc.backends.llvm.text import I1, I64, PTR, Code, LaneType, Module, Val, index, lane_type
+from graphc.backends.llvm.text import (
+    CALLER,
+    I1,
+    I64,
+    PTR,
+    Code,
+    LaneType,
+    Module,
+    Val,
+    index,
+    lane_type,
+)
 from graphc.runtime.signature import NUMPY_DTYPES, Argument, Result, Signature
 
 EPOCH = "graphc.epoch"
@@ -87,7 +98,7 @@ def add_epoch(module: Module, signature: Signature, target: Target, entry: str) 
         "ptr %buffers, ptr %dims, ptr %arena, ptr %pool, ptr %whole, ptr %rows, ptr %order, "
         "i64 %samples, i64 %size, ptr %done"
     )
-    module.add_function(f"define i32 @{EPOCH}({parameters}) nounwind", code)
+    module.add_function(f"define i32 @{EPOCH}({parameters}) nounwind {CALLER}", code)
 
 
 def _buffer_count(signature: Signature) -> int:

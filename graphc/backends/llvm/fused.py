@@ -10,7 +10,7 @@ from graphc.backends.llvm.gemm import Product, emit_gemm, even_part
 from graphc.backends.llvm.kernels import PortKey, emit_nest
 from graphc.backends.llvm.loops import mul, sub
 from graphc.backends.llvm.target import Target
-from graphc.backends.llvm.text import I64, PTR, Code, Module, Val, element_of, index
+from graphc.backends.llvm.text import CALLER, I64, PTR, Code, Module, Val, element_of, index
 from graphc.backends.loopnest import Cut, Size
 from graphc.backends.nestplan import epilogue_nest
 from graphc.ir.core import Operation
@@ -62,6 +62,8 @@ def emit_fused(
         split="rows" if by_rows else "cols",
         pitch=pitch,
         part=even_part(cut),
+        most_m=bound_elements(roles.rows),
+        most_k=bound_elements(roles.inner),
     )
     gemm = emit_gemm(module, target, product)
 
@@ -86,5 +88,6 @@ def emit_fused(
     code.do("ret void")
     listed = ["ptr %a", "ptr %b", *(str(pointers[p]) for p in ports), *map(str, sizes.values())]
     listed += [str(begin), str(end)]
-    name = module.add_internal("fused", ", ".join(listed), code, attributes=memory.LONG_STACK)
+    attributes = f"{memory.LONG_STACK} {CALLER}"
+    name = module.add_internal("fused", ", ".join(listed), code, attributes=attributes)
     return FusedFunction(name, ports, symbols, cut)

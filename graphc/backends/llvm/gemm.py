@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from graphc.backends.llvm import memory
-from graphc.backends.llvm.blocking import FEW_ROWS, FEW_ROWS_ELEMENTS, Extents, cuts_for
+from graphc.backends.llvm.blocking import FEW_ROWS, FEW_ROWS_ELEMENTS, UNCUT, Extents, cuts_for
 from graphc.backends.llvm.loops import (
     add,
     loop,
@@ -31,7 +31,7 @@ from graphc.backends.llvm.operands import Operands
 from graphc.backends.llvm.packing import APART
 from graphc.backends.llvm.panels import Writer, emit_panels
 from graphc.backends.llvm.target import Target
-from graphc.backends.llvm.text import I1, I64, PTR, Code, Module, Val, element_of, index
+from graphc.backends.llvm.text import CALLER, I1, I64, PTR, Code, Module, Val, element_of, index
 from graphc.backends.loopnest import Cut, Size
 from graphc.ir.types import DType
 from graphc.support.diagnostics import InternalError
@@ -45,6 +45,7 @@ class Product:
     split   the function computes only a range of these: it takes `i64 begin, i64 end` besides
     pitch   elements from row to row of C; 0: n
     part    the length of every range, where all are as long; 0 where that is not known
+    most_m, most_k  where only the call knows m and k: they are no larger
     """
 
     m: Size
@@ -57,6 +58,8 @@ class Product:
     split: Literal["", "rows", "cols"] = ""
     pitch: int = 0
     part: int = 0
+    most_m: int = UNCUT
+    most_k: int = UNCUT
 
     def symbols(self) -> tuple[str, ...]:
         sizes = (self.m, self.n, self.k, self.batch)
@@ -98,6 +101,8 @@ def _operands(code: Code, product: Product, sizes: Mapping[str, Val]) -> Operand
         ldc=index(product.pitch) if product.pitch else n,
         by_columns=product.transpose_a,
         turned=product.transpose_b,
+        most_m=product.most_m,
+        most_k=product.most_k,
     )
 
 
@@ -117,25 +122,26 @@ def _emit(code: Code, target: Target, whole: Operands, product: Product) -> None
     elif split == "cols":
         x = whole.of_columns(code, begin, end)
         x = replace(x, n=index(product.part)) if product.part else x
-    writer = _writer(code, target, x)
     n, k = number_of(x.n), number_of(x.k)
     is_small = n is None or (k is not None and n * k < FEW_ROWS_ELEMENTS)
     if number_of(whole.m) is not None or whole.by_columns or is_small:
-        _emit_range(writer, x)
+        _emit_range(_writer(code, target, x), x)
         return
     one_row = _writer(code, target, replace(x, m=index(1)))
+    several = _writer(code, target, x) if x.most_m > FEW_ROWS else None
     is_few = code.value(I1, f"icmp sle i64 {x.m.ref}, {FEW_ROWS}")
     with when(code, is_few, []), loop(code, index(0), x.m, 1) as state:
         row = x.of_rows(code, state.index, add(code, state.index, index(1)))
         emit_panels(one_row, replace(row, m=index(1)))
-    with when(code, code.value(I1, f"icmp sgt i64 {x.m.ref}, {FEW_ROWS}"), []):
-        emit_panels(writer, x)
+    if several is not None:
+        with when(code, code.value(I1, f"icmp sgt i64 {x.m.ref}, {FEW_ROWS}"), []):
+            emit_panels(several, x)
 
 
 def _writer(code: Code, target: Target, x: Operands) -> Writer:
     """The cuts for this range, with room on the stack for what they pack."""
     m, n, k, pitch = (number_of(size) for size in (x.m, x.n, x.k, x.ldb))
-    extents = Extents(m, n, k, pitch)
+    extents = Extents(m, n, k, pitch, x.most_m)
     cuts = cuts_for(target, x.dtype, extents, by_columns=x.by_columns, turned=x.turned)
     panel = block = Val("null", PTR)
     if n is None or cuts.source in ("packed", "packed by tiles"):
@@ -193,4 +199,5 @@ def _finished(
     parameters = ["ptr %a", "ptr %b", "ptr %c", *(f"i64 {v.ref}" for v in sizes.values())]
     if product.split:
         parameters += ["i64 %begin", "i64 %end"]
-    return module.add_internal(hint, ", ".join(parameters), code, attributes=memory.LONG_STACK)
+    attributes = f"{memory.LONG_STACK} {CALLER}"
+    return module.add_internal(hint, ", ".join(parameters), code, attributes=attributes)

@@ -122,6 +122,9 @@ def loop(
     first, last = number_of(start), number_of(stop)
     if first is not None and last is not None and first >= last:
         raise ValueError("a loop that never runs must not be written")
+    if first is not None and last is not None and last - first <= step:
+        yield Loop(start, list(carried))
+        return
     is_guarded = first is None or last is None
     before, head, done = code.block, code.fresh_label("loop"), code.fresh_label("done")
     if is_guarded:

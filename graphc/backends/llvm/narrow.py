@@ -38,7 +38,7 @@ def emit_narrow(w: Writer, x: Operands, padded: Val) -> None:
         _pack(w, x, s, copy, start, depth)
         _rows(w, x, _Part(start, depth, adds, padded, copy))
 
-    cut_depth(code, x.k, w.cuts.depth, part)
+    cut_depth(w, x, part)
 
 
 def _rows(w: Writer, x: Operands, part: _Part) -> None:

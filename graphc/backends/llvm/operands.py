@@ -18,6 +18,7 @@ class Operands:
     lda, ldb, ldc   the length of a row of each matrix as it lies in memory
     by_columns      A is stored [k, m]
     turned          B is stored [n, k]
+    most_m, most_k  where only the call knows m and k: they are no larger
     """
 
     dtype: DType
@@ -32,6 +33,8 @@ class Operands:
     ldc: Val
     by_columns: bool
     turned: bool
+    most_m: int
+    most_k: int
 
     def at(self, code: Code, base: Val, place: Val) -> Val:
         """The address of an element of one of the matrices."""

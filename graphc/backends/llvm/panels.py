@@ -70,7 +70,7 @@ def emit_panels(w: Writer, x: Operands) -> None:
         with when(code, _compare(code, "sgt", rest, index(0)), []):
             _left_over(w, x)
     elif number_of(rest) != 0:
-        if (number_of(x.k) or UNCUT) <= w.cuts.depth < UNCUT:
+        if _most(x.k, x.most_k) <= w.cuts.depth < UNCUT:
             # In one block of k, the last panel may set columns again: one loop is less code.
             _blocks(w, x, tile, (index(0), x.n))
             return
@@ -94,18 +94,16 @@ def _blocks(w: Writer, x: Operands, tile: Tile, columns: tuple[Val, Val]) -> Non
         def in_rows(row: Val, rows: Val) -> None:
             _columns(w, x, _Part(tile, start, depth, row, rows, adds), columns)
 
-        _cut(code, x.m, w.cuts.rows, in_rows)
+        _cut(code, x.m, x.most_m, w.cuts.rows, in_rows)
 
-    cut_depth(code, x.k, w.cuts.depth, in_depth)
+    cut_depth(w, x, in_depth)
 
 
-def cut_depth(code: Code, k: Val, step: int, write: Callable[[Val, Val], None]) -> None:
+def cut_depth(w: Writer, x: Operands, write: Callable[[Val, Val], None]) -> None:
     """`write(start, length)` for each part of k; one, empty, for k = 0: it sets C to zeros."""
-    known = number_of(k)
-    if known == 0:
-        write(index(0), k)
-    elif known is not None:
-        _cut(code, k, step, write)
+    code, k, step = w.code, x.k, w.cuts.depth
+    if number_of(k) is not None or x.most_k <= step:
+        _cut(code, k, x.most_k, step, write)
     else:
         is_empty = _compare(code, "slt", k, index(1))
         end = code.value(k.type, f"select {is_empty}, {index(1)}, {k}")
@@ -113,14 +111,19 @@ def cut_depth(code: Code, k: Val, step: int, write: Callable[[Val, Val], None]) 
             write(state.index, smaller(code, index(step), sub(code, k, state.index)))
 
 
-def _cut(code: Code, length: Val, step: int, write: Callable[[Val, Val], None]) -> None:
-    """`write(start, length)` for each part of a length, all but the last `step` long."""
-    known = number_of(length)
-    if known is not None and known <= step:
+def _cut(code: Code, length: Val, most: int, step: int, write: Callable[[Val, Val], None]) -> None:
+    """`write(start, length)` for each part of a length; all but the last are `step` long."""
+    if _most(length, most) <= step:
         write(index(0), length)
         return
     with loop(code, index(0), length, step) as state:
         write(state.index, smaller(code, index(step), sub(code, length, state.index)))
+
+
+def _most(length: Val, most: int) -> int:
+    """A length, or what it is at most where only the call knows it."""
+    known = number_of(length)
+    return most if known is None else known
 
 
 def _columns(w: Writer, x: Operands, part: _Part, columns: tuple[Val, Val]) -> None:

@@ -25,7 +25,7 @@ from graphc.backends.llvm.loops import (
     size_value,
     smaller,
 )
-from graphc.backends.llvm.text import I1, I64, PTR, Code, Module, Val, index
+from graphc.backends.llvm.text import CALLER, I1, I64, PTR, Code, Module, Val, index
 from graphc.backends.loopnest import Cut
 
 
@@ -43,7 +43,9 @@ def emit_task(
     given = [*arguments, *sizes.values(), mul(code, begin, step), mul(code, end, step)]
     code.do(f"call void {function}({', '.join(map(str, given))})")
     code.do("ret void")
-    return module.add_internal("task", "ptr %context, i64 %index", code)
+    return module.add_internal(
+        "task", "ptr %context, i64 %index", code, attributes=f"nounwind {CALLER}"
+    )
 
 
 def emit_share(module: Module) -> str:
@@ -68,7 +70,7 @@ def emit_share(module: Module) -> str:
         code.do(f"call void %task(ptr %context, {state.index})")
     code.do("ret void")
     parameters = "ptr %pool, ptr %task, ptr %context, i64 %count"
-    return module.add_internal("share", parameters, code)
+    return module.add_internal("share", parameters, code, attributes=f"nounwind {CALLER}")
 
 
 def parts_of(code: Code, cut: Cut, sizes: Mapping[str, Val]) -> Val:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from graphc.backends.llvm.text import Code, Module, Val, lane_type
 from graphc.backends.signature import make_signature
 from tests.support.compiling import call, parse
 from tests.support.native import check_text
+from tests.support.products import compile_product, operands, product_of
 
 LAYOUTS = list(itertools.product((False, True), (False, True)))
 LAYOUT_IDS = ["nn", "nt", "tn", "tt"]
@@ -172,6 +174,20 @@ def test_a_block_is_transposed_by_shuffles(count: int) -> None:
         both = held[a] + held[b]
         held[name] = [both[i] for i in order]
     assert [held[v.ref] for v in result] == [[(i, j) for i in range(count)] for j in range(count)]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=LAYOUT_IDS)
+@pytest.mark.parametrize("bound", [1, 2, 40, 5000])
+def test_the_bits_are_the_same_with_any_bound(bound: int, layout: tuple[bool, bool]) -> None:
+    rows = min(bound, 40)
+    a, b = operands((rows, 333, 90), layout)
+    expected, found = np.full((2, rows, 333), np.nan, np.float32)
+    static = product_of((rows, 333, 90), layout)
+    compile_product(static).run(a.ctypes.data, b.ctypes.data, expected.ctypes.data)
+    bounded = replace(product_of(("M", 333, "K"), layout), most_m=bound, most_k=bound + 90)
+    sizes = {"M": rows, "K": 90}
+    compile_product(bounded).run(a.ctypes.data, b.ctypes.data, found.ctypes.data, sizes)
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=LAYOUT_IDS)
