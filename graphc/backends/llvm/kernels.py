@@ -60,11 +60,10 @@ from graphc.support.diagnostics import InternalError
 
 PortKey = tuple[str, int]
 
-MAX_UNROLLED_WEIGHT = 48
-"""Bodies up to this weight take two vectors a turn: longer ones fill the machine by themselves."""
-
-MAX_STRAIGHT_VECTORS = 2
-"""Up to this many whole vectors are written out instead of looped over."""
+VECTORS = 4
+"""Vectors that a turn of a loop takes, as one value of all their lanes: functions are long chains
+of steps that wait for each other, and a processor does not look far enough ahead to find the next
+turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +147,7 @@ class _NestEmitter:
         self.is_masked = _is_masked(nest, target)
         self.indices: list[Val] = []
         self.row: dict[int, Val] = {}
-        self.splats: dict[int, Val] = {}
+        self.splats: dict[tuple[int, int], Val] = {}
         self.row_bases: dict[Port, Val] = {}
         self.buffers: dict[int, Val] = {}
 
@@ -299,15 +298,15 @@ class _NestEmitter:
     # --- over the lanes
 
     def _emit_sweep(self, sweep: Sweep) -> None:
-        """Whole vectors, several a turn where the body is light, then what is left."""
-        self._splat_row_values(sweep)
+        """Whole vectors, several a turn, then single ones, then what is left."""
         stop, lanes = self.width, self.lanes
-        unroll = self._unroll(sweep)
+        unroll = self._unroll()
+        self._splat_row_values(sweep, unroll)
         carried = [self._identity(n, lanes) for n in sweep.reduce for _ in range(unroll)]
         whole = round_down(self.code, stop, lanes)
         start = index(0)
         known = number_of(whole)
-        if known is None or known // lanes > MAX_STRAIGHT_VECTORS:
+        if known is None or unroll > 1:
             start = self._looped_vectors(sweep, stop, unroll, carried)
         if number_of(start) is not None and known is not None:
             for position in range(number_of(start) or 0, known, lanes):
@@ -318,8 +317,14 @@ class _NestEmitter:
                 self._vector(sweep, state.index, unroll, 0, state.carried)
         self._emit_rest(sweep, whole, stop, unroll, carried)
 
+    def _unroll(self) -> int:
+        """The vectors of a turn; so few that no turn is full are written out or looped over."""
+        number = number_of(self.width)
+        widest = self.nest.bound if number is None else number
+        return VECTORS if widest >= VECTORS * self.lanes else 1
+
     def _looped_vectors(self, sweep: Sweep, stop: Val, unroll: int, carried: list[Val]) -> Val:
-        """The loop of `unroll` vectors a turn; where it ends."""
+        """The loop of `unroll` vectors a turn, as one value of all their lanes; where it ends."""
         step = self.lanes * unroll
         number = number_of(stop)
         end = (
@@ -327,12 +332,19 @@ class _NestEmitter:
             if number is not None
             else round_down(self.code, stop, step)
         )
-        with loop_if_any(self.code, index(0), end, step, carried) as state:
+        totals = [self._identity(n, step) for n in sweep.reduce]
+        with loop_if_any(self.code, index(0), end, step, totals) as state:
             if state:
-                for part in range(unroll):
-                    position = add(self.code, state.index, index(part * self.lanes))
-                    self._vector(sweep, position, unroll, part, state.carried)
+                self._chunk(sweep, state.index, step, None, state.carried)
+        carried[:] = [part for total in totals for part in self._parts(total)]
         return end
+
+    def _parts(self, value: Val) -> list[Val]:
+        """The vectors of a value of several."""
+        count = value.type.lanes // self.lanes
+        if count == 1:
+            return [value]
+        return [_lanes_from(self.code, value, i * self.lanes, self.lanes) for i in range(count)]
 
     def _emit_rest(
         self, sweep: Sweep, whole: Val, stop: Val, unroll: int, carried: list[Val]
@@ -435,17 +447,18 @@ class _NestEmitter:
     def _operand(self, number: int, values: Mapping[int, Val], lanes: int) -> Val:
         if number in values:
             return values[number]
-        return self.row[number] if lanes == 1 else self.splats[number]
+        return self.row[number] if lanes == 1 else self.splats[number, lanes]
 
-    def _splat_row_values(self, sweep: Sweep) -> None:
-        """Every row value that this sweep reads, as a vector."""
+    def _splat_row_values(self, sweep: Sweep, unroll: int) -> None:
+        """Every row value that this sweep reads, as a vector, and as several."""
         statements = self.nest.statements
         used = [a for n in (*sweep.compute, *sweep.reduce) for a in statements[n].args]
         used += [self.nest.stores[n].value for n in sweep.store]
         self.splats = {
-            n: self.scalars.splat(self.row[n], self.lanes)
+            (n, lanes): self.scalars.splat(self.row[n], lanes)
             for n in dict.fromkeys(used)
             if n in self.row
+            for lanes in sorted({self.lanes, self.lanes * unroll})
         }
 
     def _kept(self, number: int) -> Val:
@@ -471,12 +484,6 @@ class _NestEmitter:
             value = self._fold(work, low, high)
         return value
 
-    def _unroll(self, sweep: Sweep) -> int:
-        weight = sum(self.nest.statements[n].weight for n in sweep.compute)
-        number = number_of(self.width)
-        is_short = number is not None and number // self.lanes <= MAX_STRAIGHT_VECTORS
-        return 1 if is_short or weight > MAX_UNROLLED_WEIGHT else 2
-
 
 def _halves(code: Code, value: Val) -> tuple[Val, Val]:
     half = value.type.lanes // 2
@@ -486,13 +493,14 @@ def _halves(code: Code, value: Val) -> tuple[Val, Val]:
             code.value(type_, f"extractelement {value}, i64 0"),
             code.value(type_, f"extractelement {value}, i64 1"),
         )
+    return _lanes_from(code, value, 0, half), _lanes_from(code, value, half, half)
 
-    def part(start: int) -> Val:
-        order = ", ".join(f"i32 {i}" for i in range(start, start + half))
-        text = f"shufflevector {value}, {value.type.text} poison, <{half} x i32> <{order}>"
-        return code.value(type_, text)
 
-    return part(0), part(half)
+def _lanes_from(code: Code, value: Val, start: int, count: int) -> Val:
+    """`count` lanes of a vector from lane `start` on."""
+    order = ", ".join(f"i32 {i}" for i in range(start, start + count))
+    text = f"shufflevector {value}, {value.type.text} poison, <{count} x i32> <{order}>"
+    return code.value(lane_type(value.type.element, count), text)
 
 
 def _lane_dtypes(nest: Nest) -> set[DType]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from graphc.backends.llvm.arithmetic import Arithmetic
 from graphc.backends.llvm.mathfunctions.formats import (
     F32,
@@ -78,22 +80,24 @@ def tanh(s: Arithmetic, x: Val) -> Val:
     f = format_of(x)
     c = constants(s, x)
     a = s.abs(x)
-    e = _exp_of_moderate(s, at_most(s, 2.0 * f.tanh_one, s.add(a, a)))
-    large = s.sub(c(1.0), s.div(c(2.0), s.add(e, c(1.0))))
+    p, power = _exp_parts(s, at_most(s, 2.0 * f.tanh_one, s.add(a, a)))
+    large = s.sub(c(1.0), s.div(c(2.0), s.fma(p, power, s.add(power, c(1.0)))))
     z = s.mul(a, a)
     small = s.fma(s.mul(a, z), horner(s, f.tanh_terms, z), a)
     return s.intrinsic("copysign", s.select(s.less(a, c(f.tanh_small)), small, large), x)
 
 
 def sigmoid(s: Arithmetic, x: Val) -> Val:
-    """1 / (1 + t) or t / (1 + t) with t = e^-abs(x): never overflows, keeps small results."""
+    """1 / (1 + t) or t / (1 + t) with t = e^-abs(x): never overflows, keeps small results.
+
+    Both are of t 2^h and 2^h instead of t and 1, so that a small t is a normal number.
+    """
     f = format_of(x)
-    c = constants(s, x)
     shifted, r = _reduce(s, at_least(s, f.exp_range[0], s.neg(s.abs(x))))
-    far = c(2.0 ** -_half_range(f))
-    t = s.mul(_times_part(s, exp_polynomial(s, r), shifted, far), far)
-    top = s.select(_has_sign(s, x), t, c(1.0))
-    return s.div(top, s.add(t, c(1.0)))
+    far = s.const(2.0 ** -_half_range(f), x)
+    one = s.const(2.0 ** _half_range(f), x)
+    t = _times_part(s, exp_polynomial(s, r), shifted, far)
+    return s.div(s.select(_has_sign(s, x), t, one), s.add(t, one))
 
 
 def erf(s: Arithmetic, x: Val) -> Val:
@@ -103,7 +107,8 @@ def erf(s: Arithmetic, x: Val) -> Val:
     a = s.abs(x)
     small = s.fma(a, horner(s, f.erf_terms, s.mul(a, a)), a)
     logarithm = horner(s, f.erfc_log_terms, at_most(s, f.erf_one, a))
-    large = s.sub(c(1.0), _exp_of_moderate(s, logarithm))
+    p, power = _exp_parts(s, logarithm)
+    large = s.fma(s.neg(p), power, s.sub(c(1.0), power))
     return s.intrinsic("copysign", s.select(s.less(a, c(1.0)), small, large), x)
 
 
@@ -146,21 +151,32 @@ def _has_sign(s: Arithmetic, x: Val) -> Val:
     return s.less(bits, s.const(0, bits))
 
 
-def _exp_of_moderate(s: Arithmetic, x: Val) -> Val:
-    """exp where 2^n is a normal number."""
-    shifted, r = _reduce(s, x)
-    power = s.bits(_power(s, format_of(x), s.bits(shifted), 0))
-    return s.fma(exp_polynomial(s, r), power, power)
+def _exp_parts(s: Arithmetic, x: Val) -> tuple[Val, Val]:
+    """(p, 2^n), whose e^x is (1 + p) 2^n, where 2^n is a normal number.
+
+    For sums with 1, which are rounded once if 2^n goes to the 1 first. There the error of ln 2 in
+    one part is lost: it grows as n does, but the sum is 1 already where n is large.
+    """
+    shifted, n = _exponent_of_exp(s, x)
+    r = s.fma(n, s.const(-math.log(2.0), x), x)
+    return exp_polynomial(s, r), s.bits(_power(s, format_of(x), s.bits(shifted), 0))
 
 
 def _reduce(s: Arithmetic, x: Val) -> tuple[Val, Val]:
     """(magic + n, r) with x = n ln 2 + r."""
     f = format_of(x)
     c = constants(s, x)
-    shifted = s.fma(x, c(1.4426950408889634), c(f.magic))
-    n = s.sub(shifted, c(f.magic))
+    shifted, n = _exponent_of_exp(s, x)
     r = s.fma(n, c(-f.ln2_high), x)
     return shifted, s.fma(n, c(-f.ln2_low), r)
+
+
+def _exponent_of_exp(s: Arithmetic, x: Val) -> tuple[Val, Val]:
+    """(magic + n, n) with n the integer nearest x / ln 2."""
+    f = format_of(x)
+    c = constants(s, x)
+    shifted = s.fma(x, c(1.4426950408889634), c(f.magic))
+    return shifted, s.sub(shifted, c(f.magic))
 
 
 def exp_polynomial(s: Arithmetic, r: Val) -> Val:
