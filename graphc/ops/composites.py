@@ -51,8 +51,11 @@ def centred(b: IRBuilder, x: Value, axis: int) -> Value:
 
 
 def softmax(b: IRBuilder, x: Value, axis: int) -> Value:
+    """Exponentials times the reciprocal of their sum, which is 1 or more: one division a row."""
     e = exp(b, centred(b, x, axis))
-    return divide(b, e, broadcast(b, reduce_sum(b, e, [axis]), _type(x).dims))
+    total = reduce_sum(b, e, [axis])
+    inverse = divide(b, full_like(b, 1.0, total), total)
+    return mul(b, e, broadcast(b, inverse, _type(x).dims))
 
 
 def log_softmax(b: IRBuilder, x: Value, axis: int) -> Value:
