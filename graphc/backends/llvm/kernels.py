@@ -1,8 +1,8 @@
 """One loop nest as one LLVM function: rows as loops, the last dim on vector lanes.
 
 Row values are computed once and splatted before the lanes' loop. Left-over lanes take one masked
-vector where the target masks memory, a scalar loop elsewhere. Reductions over lanes carry vectors
-and fold them by halves; reductions over outer dims live in the result, which first gets the
+vector where the target masks memory, a scalar loop elsewhere. Reductions over lanes carry a vector
+and fold it by halves; reductions over outer dims live in the result, which first gets the
 identity, so extents of 0 need no thought.
 
 A nest may have windows: dims of which a call computes a part only, from a begin to an end that it
@@ -11,7 +11,7 @@ is given. Calls for parts that cover a dim once give together what one call for 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -299,101 +299,65 @@ class _NestEmitter:
 
     def _emit_sweep(self, sweep: Sweep) -> None:
         """Whole vectors, several a turn, then single ones, then what is left."""
-        stop, lanes = self.width, self.lanes
-        unroll = self._unroll()
-        self._splat_row_values(sweep, unroll)
-        carried = [self._identity(n, lanes) for n in sweep.reduce for _ in range(unroll)]
-        whole = round_down(self.code, stop, lanes)
-        start = index(0)
-        known = number_of(whole)
-        if known is None or unroll > 1:
-            start = self._looped_vectors(sweep, stop, unroll, carried)
-        if number_of(start) is not None and known is not None:
-            for position in range(number_of(start) or 0, known, lanes):
-                self._vector(sweep, index(position), unroll, 0, carried)
-        elif unroll > 1:
-            with loop_if_any(self.code, start, whole, lanes, carried) as state:
-                assert state is not None
-                self._vector(sweep, state.index, unroll, 0, state.carried)
-        self._emit_rest(sweep, whole, stop, unroll, carried)
+        code, stop, lanes = self.code, self.width, self.lanes
+        wide = lanes * self._vectors()
+        self._splat_row_values(sweep, wide)
+        totals = [self._identity(n, lanes) for n in sweep.reduce]
+        middle, whole = round_down(code, stop, wide), round_down(code, stop, lanes)
+        self._emit_turns(sweep, index(0), middle, wide, totals)
+        if wide > lanes:
+            self._emit_turns(sweep, middle, whole, lanes, totals)
+        self._emit_rest(sweep, whole, stop, totals)
 
-    def _unroll(self) -> int:
-        """The vectors of a turn; so few that no turn is full are written out or looped over."""
+    def _vectors(self) -> int:
+        """The vectors of a turn: one where no turn of several would be full."""
         number = number_of(self.width)
         widest = self.nest.bound if number is None else number
         return VECTORS if widest >= VECTORS * self.lanes else 1
 
-    def _looped_vectors(self, sweep: Sweep, stop: Val, unroll: int, carried: list[Val]) -> Val:
-        """The loop of `unroll` vectors a turn, as one value of all their lanes; where it ends."""
-        step = self.lanes * unroll
-        number = number_of(stop)
-        end = (
-            index(number // step * step)
-            if number is not None
-            else round_down(self.code, stop, step)
-        )
-        totals = [self._identity(n, step) for n in sweep.reduce]
-        with loop_if_any(self.code, index(0), end, step, totals) as state:
-            if state:
-                self._chunk(sweep, state.index, step, None, state.carried)
-        carried[:] = [part for total in totals for part in self._parts(total)]
-        return end
-
-    def _parts(self, value: Val) -> list[Val]:
-        """The vectors of a value of several."""
-        count = value.type.lanes // self.lanes
-        if count == 1:
-            return [value]
-        return [_lanes_from(self.code, value, i * self.lanes, self.lanes) for i in range(count)]
-
-    def _emit_rest(
-        self, sweep: Sweep, whole: Val, stop: Val, unroll: int, carried: list[Val]
+    def _emit_turns(
+        self, sweep: Sweep, begin: Val, end: Val, lanes: int, totals: list[Val]
     ) -> None:
+        """From begin to end by so many lanes; what is no more than a turn has no loop."""
+        first, last = number_of(begin), number_of(end)
+        if first is not None and last is not None and last - first <= VECTORS * self.lanes:
+            for position in range(first, last, lanes):
+                self._chunk(sweep, index(position), lanes, None, totals)
+            return
+        with loop_if_any(self.code, begin, end, lanes, totals) as state:
+            assert state is not None
+            self._chunk(sweep, state.index, lanes, None, state.carried)
+
+    def _emit_rest(self, sweep: Sweep, whole: Val, stop: Val, totals: list[Val]) -> None:
         """The lanes from `whole` on, and the end of the reductions."""
         rest = sub(self.code, stop, whole)
         has_rest = self.lanes > 1 and number_of(rest) != 0
         if has_rest and self.is_masked:
-            self._masked_rest(sweep, whole, stop, unroll, carried)
-        totals = [
-            self._total(number, carried[i * unroll : (i + 1) * unroll])
-            for i, number in enumerate(sweep.reduce)
-        ]
+            self._masked_rest(sweep, whole, stop, totals)
+        totals = [self._total(n, total) for n, total in zip(sweep.reduce, totals, strict=True)]
         if has_rest and not self.is_masked:
             with loop_if_any(self.code, whole, stop, 1, totals) as state:
                 assert state is not None
                 self._chunk(sweep, state.index, 1, None, state.carried)
         self.row.update(zip(sweep.reduce, totals, strict=True))
 
-    def _masked_rest(
-        self, sweep: Sweep, whole: Val, stop: Val, unroll: int, carried: list[Val]
-    ) -> None:
+    def _masked_rest(self, sweep: Sweep, whole: Val, stop: Val, totals: list[Val]) -> None:
         if number_of(stop) is not None:
             mask = memory.rest_mask(self.scalars, whole, stop, self.lanes)
-            self._vector(sweep, whole, unroll, 0, carried, mask)
+            self._chunk(sweep, whole, self.lanes, mask, totals)
             return
         is_left = self.scalars.compare("slt", whole, stop)
-        with when(self.code, is_left, carried) as values:
+        with when(self.code, is_left, totals) as values:
             mask = memory.rest_mask(self.scalars, whole, stop, self.lanes)
-            self._vector(sweep, whole, unroll, 0, values, mask)
-
-    def _vector(
-        self,
-        sweep: Sweep,
-        position: Val,
-        unroll: int,
-        part: int,
-        carried: list[Val],
-        mask: Val | None = None,
-    ) -> None:
-        """One vector; its reductions go to the accumulators of `part`."""
-        own = carried[part::unroll]
-        self._chunk(sweep, position, self.lanes, mask, own)
-        carried[part::unroll] = own
+            self._chunk(sweep, whole, self.lanes, mask, values)
 
     def _chunk(
         self, sweep: Sweep, position: Val, lanes: int, mask: Val | None, totals: list[Val]
     ) -> None:
-        """All of a sweep for `lanes` elements from `position`; `totals` are the accumulators."""
+        """All of a sweep for `lanes` elements from `position`; `totals` are the accumulators.
+
+        Lanes of several vectors are folded to one first: the sum waits for one addition a turn.
+        """
         s = self.scalars
         values: dict[int, Val] = {}
         for number in sweep.reload:
@@ -409,6 +373,7 @@ class _NestEmitter:
             value = self._operand(statement.args[0], values, lanes)
             if mask is not None:
                 value = s.select(mask, value, self._identity(number, lanes))
+            value = self._folded(statement.work, value, self.lanes)
             totals[i] = self._fold(statement.work, totals[i], value)
         for number in sweep.store:
             store = self.nest.stores[number]
@@ -449,8 +414,8 @@ class _NestEmitter:
             return values[number]
         return self.row[number] if lanes == 1 else self.splats[number, lanes]
 
-    def _splat_row_values(self, sweep: Sweep, unroll: int) -> None:
-        """Every row value that this sweep reads, as a vector, and as several."""
+    def _splat_row_values(self, sweep: Sweep, wide: int) -> None:
+        """Every row value that this sweep reads, in the lanes of a vector and of a turn."""
         statements = self.nest.statements
         used = [a for n in (*sweep.compute, *sweep.reduce) for a in statements[n].args]
         used += [self.nest.stores[n].value for n in sweep.store]
@@ -458,7 +423,7 @@ class _NestEmitter:
             (n, lanes): self.scalars.splat(self.row[n], lanes)
             for n in dict.fromkeys(used)
             if n in self.row
-            for lanes in sorted({self.lanes, self.lanes * unroll})
+            for lanes in sorted({self.lanes, wide})
         }
 
     def _kept(self, number: int) -> Val:
@@ -472,14 +437,15 @@ class _NestEmitter:
         assert isinstance(statement.work, Reduce)
         return constant(statement.work.identity, lane_type(element_of(statement.dtype), lanes))
 
-    def _total(self, number: int, parts: Sequence[Val]) -> Val:
-        """The accumulators of one reduction folded to one number, by halves, in a fixed order."""
+    def _total(self, number: int, value: Val) -> Val:
+        """The accumulator of a reduction folded to one number."""
         work = self.nest.statements[number].work
         assert isinstance(work, Reduce)
-        value, *others = parts
-        for other in others:
-            value = self._fold(work, value, other)
-        while value.type.lanes > 1:
+        return self._folded(work, value, 1)
+
+    def _folded(self, work: Reduce, value: Val, lanes: int) -> Val:
+        """A value of more lanes folded to so many, by halves, in a fixed order."""
+        while value.type.lanes > lanes:
             low, high = _halves(self.code, value)
             value = self._fold(work, low, high)
         return value
