@@ -13,7 +13,8 @@ cut, into parts of `PART_NS` or more: handing parts out costs about a microsecon
 A kernel is cut along its outermost axis that nothing is folded over, or along a longer one where
 that is short; so sums over samples are cut along their columns and there are no partial sums. A
 product is cut by columns; by rows where its first factor is transposed, which is packed row by row,
-and where there are too few columns: so no part packs what another has packed. Convolutions and
+and where there are too few columns: so no part packs what another has packed. Where that factor is
+large, parts are longer, as each fetches it anew. Convolutions and
 poolings are cut by images, the gradient of a convolution to its weights by rows of these. Loops'
 bodies are cut too.
 
@@ -66,6 +67,13 @@ MOST_PARTS = 128
 
 MOST_PRODUCT_PARTS = 8
 """Of a product: each part reads, and where it is transposed copies, one factor anew."""
+
+NEAR_BYTES = 262144
+"""A factor up to this size is in a near cache when the next part reads it."""
+
+FAR_PART = 80
+"""Rows or columns of a part that reads a larger factor, where two parts have as many: fewer would
+compute little with what they read."""
 
 FEW = 8
 """An axis with fewer parts than this is not taken if another one has more."""
@@ -133,8 +141,9 @@ def product_split(product: Operation) -> Setting:
     if work < GRAIN_NS or product.params.batch:
         return ()
     rows, cols = (bound_elements(dims) for dims in (roles.rows, roles.cols))
-    by_cols = even_length(cols, _length(cols, work, MOST_PRODUCT_PARTS, COLUMNS), EVEN_COLUMNS)
-    by_rows = even_length(rows, _length(rows, work, MOST_PRODUCT_PARTS, ROWS), EVEN_ROWS)
+    most_cols, most_rows = _most_parts(cols, a), _most_parts(rows, b)
+    by_cols = even_length(cols, _length(cols, work, most_cols, COLUMNS), EVEN_COLUMNS)
+    by_rows = even_length(rows, _length(rows, work, most_rows, ROWS), EVEN_ROWS)
     parts_of_cols, parts_of_rows = -(-cols // by_cols), -(-rows // by_rows)
     first = parts_of_rows if product.params.transpose_a else parts_of_cols
     if max(parts_of_rows, parts_of_cols) < 2:
@@ -142,6 +151,14 @@ def product_split(product: Operation) -> Setting:
     others = parts_of_cols if product.params.transpose_a else parts_of_rows
     by_first = first >= FEW or first >= others
     return ("rows", by_rows) if by_first == product.params.transpose_a else ("cols", by_cols)
+
+
+def _most_parts(extent: int, read: TensorType) -> int:
+    """Of a product's rows or columns, where each part reads all of the other factor."""
+    size = bound_elements(read.dims) * read.dtype.itemsize
+    if size <= NEAR_BYTES:
+        return MOST_PRODUCT_PARTS
+    return min(MOST_PRODUCT_PARTS, max(extent // FAR_PART, 2))
 
 
 def images_split(op: Operation) -> Setting:

@@ -13,8 +13,8 @@ from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.tiles import Tile
 from graphc.ir.types import DType
 
-PANEL_BYTES = 16384
-"""A panel of B: half of a first-level cache, and small enough for the stack."""
+PANEL_BYTES = 24576
+"""A panel of B: three quarters of a first-level cache, and small enough for the stack."""
 BLOCK_BYTES = 262144
 """A block of A where it lies: half of a second-level cache."""
 PACKED_BLOCK_BYTES = 131072

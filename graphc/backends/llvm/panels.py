@@ -27,7 +27,7 @@ from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import I1, Code, Val, constant, index
 from graphc.backends.llvm.tiles import Tile
 
-AHEAD = {"in place": 4, "packed by tiles": 8}
+AHEAD = {"in place": 4, "packed by tiles": 32}
 """Steps of k before its use that a row of B is fetched; 0 where rows follow one another."""
 
 

@@ -15,6 +15,7 @@ from graphc.passes.analysis.work import (
     kernel_ns,
 )
 from graphc.passes.split_work import (
+    FAR_PART,
     GRAIN_NS,
     LINE_BYTES,
     MOST_PARTS,
@@ -88,6 +89,19 @@ def test_parts_of_a_product_are_tiles_or_all_of_one_length(cols: int) -> None:
     assert cut.where == "cols"
     assert cut.length % COLUMNS == 0 or (cut.length % EVEN_COLUMNS == 0 == cols % cut.length)
     assert math.ceil(cols / cut.length) <= 2 * MOST_PRODUCT_PARTS
+
+
+@pytest.mark.parametrize("rows", [100, 350, 1000])
+def test_parts_that_read_a_far_factor_have_many_rows_or_columns(rows: int) -> None:
+    cut = split_of(product(rows, 10_000, 200))
+    assert cut is not None
+    assert cut.length >= FAR_PART
+
+
+def test_there_are_two_parts_where_one_alone_has_few_rows() -> None:
+    cut = split_of(product(64, 10_000, 64))
+    assert cut is not None
+    assert cut.length == 32
 
 
 @pytest.mark.parametrize(
