@@ -65,19 +65,29 @@ class SparseRows:
     @property
     def most_entries(self) -> int:
         """Entries of the fullest row."""
-        return int(np.max(np.diff(self.offsets), initial=0))
+        return int(_lengths(self.offsets).max(initial=0))
 
     def padded(self, dtype: np.dtype) -> tuple[Array, Array]:
         """Indices i32[N, K] and values [N, K]; K is `most_entries`."""
-        counts = np.diff(self.offsets)
-        is_entry = np.arange(self.most_entries) < counts[:, None]
+        counts = _lengths(self.offsets)
+        most = counts.max(initial=0)
+        used = slice(self.offsets[0], self.offsets[-1])
+        if (counts == most).all():
+            shape = (len(counts), most)
+            with np.errstate(over="ignore"):
+                values = self.values[used].astype(dtype)
+            return self.indices[used].reshape(shape), values.reshape(shape)
+        is_entry = np.arange(most) < counts[:, None]
         indices = np.full(is_entry.shape, NO_INDEX, np.int32)
         values = np.zeros(is_entry.shape, dtype)
-        used = slice(self.offsets[0], self.offsets[-1])
         indices[is_entry] = self.indices[used]
         with np.errstate(over="ignore"):  # a number too large for f32 is infinite
             values[is_entry] = self.values[used]
         return indices, values
+
+
+def _lengths(offsets: Array) -> Array:
+    return offsets[1:] - offsets[:-1]
 
 
 def sample_count(value: object) -> int:
@@ -180,9 +190,9 @@ def _checked(name: str, indices: object, offsets: object, values: object, width:
 
 
 def _check_offsets(name: str, offsets: Array, entries: int) -> None:
-    falls = np.flatnonzero(np.diff(offsets) < 0)
-    if len(falls):
-        row = int(falls[0])
+    falls = _lengths(offsets) < 0
+    if falls.any():
+        row = int(falls.argmax())
         found = f"{offsets[row + 1]} after {offsets[row]} for sample {row}"
     elif not len(offsets) or offsets[0] != 0 or offsets[-1] != entries:
         found = f"{offsets[0]} to {offsets[-1]}" if len(offsets) else "none"
@@ -196,9 +206,9 @@ def _check_offsets(name: str, offsets: Array, entries: int) -> None:
 
 
 def _check_range(name: str, indices: Array, offsets: Array, width: int) -> None:
-    outside = np.flatnonzero((indices < 0) | (indices >= width))
-    if len(outside):
-        entry = int(outside[0])
+    outside = (indices < 0) | (indices >= width)
+    if outside.any():
+        entry = int(outside.argmax())
         row = int(np.searchsorted(offsets, entry, side="right")) - 1
         raise fail(
             "input",
