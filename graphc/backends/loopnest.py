@@ -112,7 +112,10 @@ Work = Load | Apply | Number | Index | ExtentOf | Reduce
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One value. `args` are indices of earlier statements, `dims` those it varies in."""
+    """One value. `args` are indices of earlier statements, `dims` those it varies in.
+
+    is_below_maximum  a number less the largest of those it is among, as in a softmax: 0 or less
+    """
 
     work: Work
     args: tuple[int, ...]
@@ -120,6 +123,7 @@ class Statement:
     dims: frozenset[int]
     level: int
     weight: int
+    is_below_maximum: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from graphc.ir.core import Operation, Value
 from graphc.ir.types import Dim, DType, TensorType, bound_elements
 from graphc.ops.constant import ConstantParams, ExtentParams, IotaParams
 from graphc.ops.control import YIELD
+from graphc.ops.elementwise import STOP_GRADIENT, SUB
 from graphc.ops.epilogue import product_groups
 from graphc.ops.reduction import ReduceParams, identity_of
 from graphc.ops.splits import Split, split_of
@@ -83,6 +84,7 @@ class _Item:
     axes     where it really varies (a broadcast does not make it vary)
     space    every axis that has to be walked to compute it, reduced ones included
     reduced  axes that a reduction folds
+    is_below_maximum  as of a `Statement`
     """
 
     work: Work
@@ -92,6 +94,7 @@ class _Item:
     space: frozenset[int]
     reduced: frozenset[int] = frozenset()
     port_dims: tuple[Dim, ...] = ()
+    is_below_maximum: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +121,7 @@ class _BodyReader:
         self.items: list[_Item] = []
         self.number: dict[Value, int] = {}
         self.constants = 0
+        self.maximum_of: dict[int, int] = {}
 
     def add(self, value: Value, item: _Item) -> None:
         self.number[value] = len(self.items)
@@ -133,7 +137,10 @@ class _BodyReader:
             case Broadcast():
                 self.number[value] = args[0]
             case Elementwise(rule):
-                self._plain(value, Apply(rule, op.params), args)
+                is_below = op.opdef is SUB and self.maximum_of.get(args[1]) == args[0]
+                self._plain(value, Apply(rule, op.params), args, is_below_maximum=is_below)
+                if op.opdef is STOP_GRADIENT and args[0] in self.maximum_of:
+                    self.maximum_of[self.number[value]] = self.maximum_of[args[0]]
             case Reduction() as reduction:
                 self._reduction(op, reduction, args[0])
             case Fill():
@@ -152,10 +159,14 @@ class _BodyReader:
             case _:
                 raise InternalError(f"`{op.opdef.name}` cannot stand in a kernel")
 
-    def _plain(self, value: Value, work: Work, args: tuple[int, ...]) -> None:
+    def _plain(
+        self, value: Value, work: Work, args: tuple[int, ...], *, is_below_maximum: bool = False
+    ) -> None:
         axes = frozenset[int]().union(*(self.items[a].axes for a in args))
         space = frozenset[int]().union(*(self.items[a].space for a in args))
-        self.add(value, _Item(work, args, _tensor(value).dtype, axes, space))
+        dtype = _tensor(value).dtype
+        item = _Item(work, args, dtype, axes, space, is_below_maximum=is_below_maximum)
+        self.add(value, item)
 
     def _reduction(self, op: Operation, reduction: Reduction, arg: int) -> None:
         assert isinstance(op.params, ReduceParams)
@@ -168,6 +179,8 @@ class _BodyReader:
         work = Reduce(reduction.word, identity_of(reduction, type.dtype))
         axes, space = source.axes - reduced, source.space | reduced
         self.add(op.result, _Item(work, (arg,), type.dtype, axes, space, reduced))
+        if reduction.word == "maximum":
+            self.maximum_of[self.number[op.result]] = arg
 
     def _constant(self, op: Operation) -> None:
         assert isinstance(op.params, ConstantParams)
@@ -352,7 +365,9 @@ class _Planner:
             work = Index(self.dim_of[work.dim])
         elif isinstance(work, Reduce):
             dims, level = frozenset(range(self.lane)), level + 1
-        self.statements.append(Statement(work, args, item.dtype, dims, level, _weight(work, args)))
+        weight = _weight(work, args)
+        below = item.is_below_maximum
+        self.statements.append(Statement(work, args, item.dtype, dims, level, weight, below))
         return len(self.statements) - 1
 
     def _level(self, args: tuple[int, ...]) -> int:

@@ -365,6 +365,8 @@ class _NestEmitter:
             values[number] = memory.load(s, self._kept(number), position, dtype, lanes, mask)
         for number in sweep.compute:
             values[number] = self._lane_value(number, values, position, lanes, mask)
+            if self.nest.statements[number].is_below_maximum:
+                s.note_at_most_zero(values[number])
         for number in sweep.keep:
             memory.store(s, values[number], self._kept(number), position, mask)
         for i, number in enumerate(sweep.reduce):

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from graphc.backends.llvm import mathfunctions, philox
 from graphc.backends.llvm.arithmetic import Arithmetic
-from graphc.backends.llvm.text import Val
+from graphc.backends.llvm.text import Code, Val
 
 
 class LlvmScalars(Arithmetic):
     """`graphc.ir.scalar.Scalars` over `Val`; appends instructions to a `Code`."""
 
+    def __init__(self, code: Code, *, has_fma: bool) -> None:
+        super().__init__(code, has_fma=has_fma)
+        self._at_most_zero: set[Val] = set()
+
+    def note_at_most_zero(self, a: Val) -> None:
+        """Says that no lane of a value is above 0 (nan is not): its functions have less to do."""
+        self._at_most_zero.add(a)
+
     def exp(self, a: Val) -> Val:
+        if a in self._at_most_zero:
+            return mathfunctions.exp_of_at_most_zero(self, a)
         return mathfunctions.exp(self, a)
 
     def expm1(self, a: Val) -> Val:

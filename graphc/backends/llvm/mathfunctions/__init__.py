@@ -9,6 +9,7 @@ from __future__ import annotations
 from graphc.backends.llvm.mathfunctions.exponential import (
     erf,
     exp,
+    exp_of_at_most_zero,
     expm1,
     log,
     log1p,
@@ -18,4 +19,16 @@ from graphc.backends.llvm.mathfunctions.exponential import (
 from graphc.backends.llvm.mathfunctions.powers import power
 from graphc.backends.llvm.mathfunctions.trigonometric import cos, sin
 
-__all__ = ["cos", "erf", "exp", "expm1", "log", "log1p", "power", "sigmoid", "sin", "tanh"]
+__all__ = [
+    "cos",
+    "erf",
+    "exp",
+    "exp_of_at_most_zero",
+    "expm1",
+    "log",
+    "log1p",
+    "power",
+    "sigmoid",
+    "sin",
+    "tanh",
+]

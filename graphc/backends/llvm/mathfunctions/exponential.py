@@ -27,6 +27,14 @@ def exp(s: Arithmetic, x: Val) -> Val:
     return exp_in_range(s, at_least(s, low, at_most(s, high, x)))
 
 
+def exp_of_at_most_zero(s: Arithmetic, x: Val) -> Val:
+    """exp where x is not above 0: the same bits, without what large results need."""
+    f = format_of(x)
+    shifted, r = _reduce(s, at_least(s, f.exp_range[0], x))
+    far = s.const(2.0 ** -_half_range(f), x)
+    return s.mul(_times_part(s, exp_polynomial(s, r), shifted, far), far)
+
+
 def log(s: Arithmetic, x: Val) -> Val:
     """log x = e ln 2 + log m with m between sqrt(1/2) and sqrt(2); nan below zero."""
     f = format_of(x)
@@ -94,8 +102,7 @@ def sigmoid(s: Arithmetic, x: Val) -> Val:
     """
     f = format_of(x)
     shifted, r = _reduce(s, at_least(s, f.exp_range[0], s.neg(s.abs(x))))
-    far = s.const(2.0 ** -_half_range(f), x)
-    one = s.const(2.0 ** _half_range(f), x)
+    far, one = (s.const(2.0**h, x) for h in (-_half_range(f), _half_range(f)))
     t = _times_part(s, exp_polynomial(s, r), shifted, far)
     return s.div(s.select(_has_sign(s, x), t, one), s.add(t, one))
 

@@ -13,7 +13,7 @@ from graphc.backends.signature import make_signature
 from tests.support.compiling import call, parse
 from tests.support.native import check_text, fused, runnable_targets
 
-EXTENTS = [0, 1, 2, 3, 4, 7, 8, 9, 10, 16, 17, 31, 33, 64, 97]
+EXTENTS = [0, 1, 2, 3, 4, 7, 8, 9, 10, 16, 17, 31, 33, 47, 64, 97]
 
 SOFTMAX = """
 dim N <= 300
@@ -98,6 +98,65 @@ def test_reductions_over_any_axes_and_empty_extents(dtype: str, axes: list[int],
     for name, extent in inner.items():
         text = text.replace(f"x{name}x", f"x{extent}x").replace(f"<{name}x", f"<{extent}x")
     check_text(text, [{"N": n} for n in (0, 1, 2, 7, 40)], tolerance=1e-4)
+
+
+EXTREMES = """
+func @f(%x: tensor<75x75xf32> input) -> (y: tensor<75x1xf32>, z: tensor<75x1xf32>) {
+  %y = reduce_max %x {axes = [1]} : tensor<75x1xf32>
+  %z = reduce_min %x {axes = [1]} : tensor<75x1xf32>
+  return %y, %z
+}
+"""
+
+
+def test_nan_is_the_extreme_of_a_row_wherever_it_stands() -> None:
+    x = np.random.default_rng(1).standard_normal((75, 75)).astype(np.float32)
+    np.fill_diagonal(x, np.nan)
+    got = _run(fused(EXTREMES), x)
+    assert np.isnan(got["y"]).all() and np.isnan(got["z"]).all()
+
+
+EXPONENTIAL = """
+func @f(%x: tensor<9x45x{T}> input) -> (y: tensor<9x45x{T}>{result}) {{
+  {before}
+  %y = exp %d : tensor<9x45x{T}>
+  return %y{values}
+}}
+"""
+LESS_THE_MAXIMUM = """
+  %m = reduce_max %x {{axes = [1]}} : tensor<9x1x{T}>
+  %t = stop_gradient %m : tensor<9x1x{T}>
+  %b = broadcast %t {{dims = [9, 45]}} : tensor<9x45x{T}>
+  %d = sub %x, %b : tensor<9x45x{T}>
+"""
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_the_exponential_of_a_row_less_its_maximum_has_the_bits_of_any_exponential(
+    dtype: str,
+) -> None:
+    """Its operands are not above 0, so another form of the function stands there."""
+    size = np.dtype({"f32": np.float32, "f64": np.float64}[dtype])
+    x = np.random.default_rng(2).uniform(-760, 720, (9, 45)).astype(size)
+    x[1:, ::2] /= 100
+    x[2] = np.linspace(-110, 0, 45)
+    for row, special in enumerate((np.inf, -np.inf, np.nan), 3):
+        x[row, 7], x[row, 44] = special, special
+    x[6], x[7], x[8] = -np.inf, 0.0, -0.0
+    before = LESS_THE_MAXIMUM.format(T=dtype).strip()
+    text = EXPONENTIAL.format(
+        T=dtype, before=before, result=f", d: tensor<9x45x{dtype}>", values=", %d"
+    )
+    got = _run(fused(text), x)
+    plain = EXPONENTIAL.format(T=dtype, before="", result="", values="").replace("%d", "%x")
+    np.testing.assert_array_equal(got["y"], _run(fused(plain), got["d"])["y"])
+
+
+def _run(text: str, x: np.ndarray) -> dict[str, np.ndarray]:
+    module = parse(text)
+    (function,) = module.functions
+    signature = make_signature(module, function)
+    return call(compile_function(function, signature), signature, {"x": x}, {})
 
 
 def test_a_reduction_over_an_empty_row_gives_its_identity() -> None:
