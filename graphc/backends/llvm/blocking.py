@@ -27,6 +27,13 @@ FEW_ROWS_ELEMENTS = 16384
 """That has code of its own where B is at least so large."""
 TURNED_ROWS = 3
 """Up to so many rows of C, B stored by columns is turned by the tiles: a copy would cost more."""
+WAY_BYTES = 4096
+"""Rows a multiple of this apart lie in the same few lines of a first-level cache: tiles that turn
+more of them than it has ways would fetch each line again and again."""
+SHORT_ROW_BYTES = 1536
+"""Rows of B up to this length end before the processor sees that they are read one after other."""
+FAR_BYTES = 524288
+"""A matrix from this size on is not in a second-level cache."""
 UNCUT = 1 << 40
 
 Source = Literal["near", "in place", "packed by tiles", "packed", "turned by tiles"]
@@ -58,6 +65,7 @@ class Cuts:
     rows       rows of C in a block
     packs_a    blocks of A are copied into panels
     source     how tiles get B
+    fetches    tiles that turn B fetch the rows that the next one turns
     """
 
     tile: Tile
@@ -66,6 +74,7 @@ class Cuts:
     rows: int
     packs_a: bool
     source: Source
+    fetches: bool = False
 
 
 def cuts_for(
@@ -75,11 +84,13 @@ def cuts_for(
     m, n, k = extents.m, extents.n, extents.k
     height = tile_rows(target)
     source = _source(extents, height, dtype, turned=turned)
-    vectors = _vectors(m, turned=turned)
+    vectors = _vectors(m, source)
     tile = _tile(dtype, target.lanes(dtype), vectors, n, by_columns=by_columns)
     packs_a = by_columns and (m is None or m > 4 * height) and (n is None or n >= 4 * tile.width)
     if n is not None and source in ("in place", "turned by tiles"):
-        return Cuts(tile, height, UNCUT, UNCUT, packs_a=False, source=source)
+        pitch = (extents.pitch or 0) * dtype.itemsize
+        fetches = pitch <= SHORT_ROW_BYTES and n * pitch >= FAR_BYTES
+        return Cuts(tile, height, UNCUT, UNCUT, packs_a=False, source=source, fetches=fetches)
     row_bytes = tile.width * dtype.itemsize
     depth = _part(k, PANEL_BYTES // row_bytes // 16 * 16, 16)
     block = PACKED_BLOCK_BYTES if packs_a else BLOCK_BYTES
@@ -98,15 +109,17 @@ def tile_rows(target: Target) -> int:
 
 def _source(extents: Extents, height: int, dtype: DType, *, turned: bool) -> Source:
     if turned:
-        return "turned by tiles" if extents.m is not None and extents.m <= TURNED_ROWS else "packed"
+        is_few = extents.m is not None and extents.m <= TURNED_ROWS
+        is_spread = extents.pitch is None or extents.pitch * dtype.itemsize % WAY_BYTES
+        return "turned by tiles" if is_few and is_spread else "packed"
     if extents.pitch is not None and extents.pitch * dtype.itemsize <= NEAR_BYTES:
         return "near"
     return "in place" if extents.m is not None and extents.m <= height else "packed by tiles"
 
 
-def _vectors(m: int | None, *, turned: bool) -> int:
+def _vectors(m: int | None, source: Source) -> int:
     """Vectors of a tile: more for few rows, so that enough sums are under way at once."""
-    if turned or m is None:
+    if m is None or source == "turned by tiles" or (source == "packed" and m > TURNED_ROWS):
         return 2
     return {1: 8, 2: 5, 3: 3, 4: 3}.get(m, 2)
 

@@ -209,7 +209,9 @@ class _Rows:
         c = x.at(code, self.goal, x.c_place(code, row, index(0)))
         arguments = (a, lda, *b, c, x.ldc, part.depth, part.adds)
         if cuts.source == "turned by tiles":
-            function = tiles.emit_transposing_tile(code.module, self.w.target, part.tile, rows)
+            function = tiles.emit_transposing_tile(
+                code.module, self.w.target, part.tile, rows, fetches=cuts.fetches
+            )
             call(code, function, *arguments)
             return
         ahead = AHEAD.get(cuts.source, 0) if packs or cuts.source == "in place" else 0

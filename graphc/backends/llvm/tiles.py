@@ -100,10 +100,14 @@ def emit_tile(
     return module.add_internal("tile", parameters, code)
 
 
-def emit_transposing_tile(module: Module, target: Target, tile: Tile, rows: int) -> str:
+def emit_transposing_tile(
+    module: Module, target: Target, tile: Tile, rows: int, *, fetches: bool = False
+) -> str:
     """The same for a B stored [n, k]: blocks of it are turned in registers.
 
     For few rows, where a packed panel would be read hardly more often than it is written.
+
+    fetches   rows of B are fetched for the tile to the right: they begin where those of this one end
     """
     code = Code(module)
     s = LlvmScalars(code, has_fma=target.has_fma)
@@ -123,6 +127,12 @@ def emit_transposing_tile(module: Module, target: Target, tile: Tile, rows: int)
 
     with loop_if_any(code, index(0), whole, tile.lanes, sums.values) as state:
         assert state is not None
+        if fetches:
+            size = tile.lanes * tile.width
+            following = mul(code, index(tile.width), Val("%ldb", I64))
+            place = add(code, following, mul(code, state.index, index(tile.width)))
+            for start in range(0, size, LINE_BYTES // tile.dtype.itemsize):
+                memory.prefetch(s, Val("%b", PTR), tile.element, add(code, place, index(start)))
         for v, lines in enumerate(_lines_of_b(code, tile, state.index)):
             block = load_transposed(s, lines, index(0), tile.dtype, tile.lanes)
             for p, value in enumerate(block):
@@ -147,6 +157,8 @@ class _Sums:
         code, self.scalars = s.code, s
         c, ldc = Val("%c", PTR), Val("%ldc", I64)
         lines = [offset(code, c, tile.element, mul(code, index(r), ldc)) for r in range(rows)]
+        for r in range(rows, 2 * rows):  # of the tile that most often follows
+            memory.prefetch(s, c, tile.element, mul(code, index(r), ldc))
         self.places = [(line, index(start)) for line in lines for start in tile.starts]
         self.values = [constant(0.0, lane_type(tile.element, tile.lanes))] * len(self.places)
         with when(code, Val("%adds", I1), self.values) as loaded:
