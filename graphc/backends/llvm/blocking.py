@@ -32,8 +32,10 @@ WAY_BYTES = 4096
 more of them than it has ways would fetch each line again and again."""
 SHORT_ROW_BYTES = 1536
 """Rows of B up to this length end before the processor sees that they are read one after other."""
-FAR_BYTES = 524288
-"""A matrix from this size on is not in a second-level cache."""
+NOT_NEAR_BYTES = 524288
+"""A B from this size on is not in a second-level cache."""
+FAR_BYTES = 2097152
+"""A B from this size on comes from so far away that its rows are fetched long before their use."""
 UNCUT = 1 << 40
 
 Source = Literal["near", "in place", "packed by tiles", "packed", "turned by tiles"]
@@ -65,7 +67,8 @@ class Cuts:
     rows       rows of C in a block
     packs_a    blocks of A are copied into panels
     source     how tiles get B
-    fetches    tiles that turn B fetch the rows that the next one turns
+    ahead      steps of k before its use that a tile fetches a row of B; of tiles that turn B: rows
+               of B before their use; 0 where the processor does so
     """
 
     tile: Tile
@@ -74,7 +77,7 @@ class Cuts:
     rows: int
     packs_a: bool
     source: Source
-    fetches: bool = False
+    ahead: int = 0
 
 
 def cuts_for(
@@ -86,11 +89,10 @@ def cuts_for(
     source = _source(extents, height, dtype, turned=turned)
     vectors = _vectors(m, source)
     tile = _tile(dtype, target.lanes(dtype), vectors, n, by_columns=by_columns)
+    ahead = _ahead(source, extents, dtype, tile)
     packs_a = by_columns and (m is None or m > 4 * height) and (n is None or n >= 4 * tile.width)
     if n is not None and source in ("in place", "turned by tiles"):
-        pitch = (extents.pitch or 0) * dtype.itemsize
-        fetches = pitch <= SHORT_ROW_BYTES and n * pitch >= FAR_BYTES
-        return Cuts(tile, height, UNCUT, UNCUT, packs_a=False, source=source, fetches=fetches)
+        return Cuts(tile, height, UNCUT, UNCUT, packs_a=False, source=source, ahead=ahead)
     row_bytes = tile.width * dtype.itemsize
     depth = _part(k, PANEL_BYTES // row_bytes // 16 * 16, 16)
     block = PACKED_BLOCK_BYTES if packs_a else BLOCK_BYTES
@@ -99,7 +101,7 @@ def cuts_for(
         rows = UNCUT
     else:
         rows = _part(m, most_rows // height * height, height)
-    return Cuts(tile, height, depth, rows, packs_a, source)
+    return Cuts(tile, height, depth, rows, packs_a, source, ahead)
 
 
 def tile_rows(target: Target) -> int:
@@ -115,6 +117,17 @@ def _source(extents: Extents, height: int, dtype: DType, *, turned: bool) -> Sou
     if extents.pitch is not None and extents.pitch * dtype.itemsize <= NEAR_BYTES:
         return "near"
     return "in place" if extents.m is not None and extents.m <= height else "packed by tiles"
+
+
+def _ahead(source: Source, extents: Extents, dtype: DType, tile: Tile) -> int:
+    """`Cuts.ahead`."""
+    size = (extents.n or 0) * (extents.k or 0) * dtype.itemsize
+    if source == "in place":
+        return 4
+    if source == "packed by tiles":
+        return 32 if size >= FAR_BYTES else 8
+    is_short = (extents.pitch or 0) * dtype.itemsize <= SHORT_ROW_BYTES
+    return tile.width if source == "turned by tiles" and is_short and size >= NOT_NEAR_BYTES else 0
 
 
 def _vectors(m: int | None, source: Source) -> int:

@@ -27,9 +27,6 @@ from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import I1, Code, Val, constant, index
 from graphc.backends.llvm.tiles import Tile
 
-AHEAD = {"in place": 4, "packed by tiles": 32}
-"""Steps of k before its use that a row of B is fetched; 0 where rows follow one another."""
-
 
 @dataclass(frozen=True, slots=True)
 class Writer:
@@ -210,11 +207,11 @@ class _Rows:
         arguments = (a, lda, *b, c, x.ldc, part.depth, part.adds)
         if cuts.source == "turned by tiles":
             function = tiles.emit_transposing_tile(
-                code.module, self.w.target, part.tile, rows, fetches=cuts.fetches
+                code.module, self.w.target, part.tile, rows, ahead=cuts.ahead
             )
             call(code, function, *arguments)
             return
-        ahead = AHEAD.get(cuts.source, 0) if packs or cuts.source == "in place" else 0
+        ahead = cuts.ahead if packs or cuts.source == "in place" else 0
         function = tiles.emit_tile(
             code.module, self.w.target, part.tile, rows, packs=packs, ahead=ahead
         )

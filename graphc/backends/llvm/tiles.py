@@ -101,13 +101,13 @@ def emit_tile(
 
 
 def emit_transposing_tile(
-    module: Module, target: Target, tile: Tile, rows: int, *, fetches: bool = False
+    module: Module, target: Target, tile: Tile, rows: int, *, ahead: int = 0
 ) -> str:
     """The same for a B stored [n, k]: blocks of it are turned in registers.
 
     For few rows, where a packed panel would be read hardly more often than it is written.
 
-    fetches   rows of B are fetched for the tile to the right: they begin where those of this one end
+    ahead   how many rows of B before their use they are fetched, one after the other
     """
     code = Code(module)
     s = LlvmScalars(code, has_fma=target.has_fma)
@@ -127,11 +127,10 @@ def emit_transposing_tile(
 
     with loop_if_any(code, index(0), whole, tile.lanes, sums.values) as state:
         assert state is not None
-        if fetches:
-            size = tile.lanes * tile.width
-            following = mul(code, index(tile.width), Val("%ldb", I64))
+        if ahead:
+            following = mul(code, index(ahead), Val("%ldb", I64))
             place = add(code, following, mul(code, state.index, index(tile.width)))
-            for start in range(0, size, LINE_BYTES // tile.dtype.itemsize):
+            for start in range(0, tile.lanes * tile.width, LINE_BYTES // tile.dtype.itemsize):
                 memory.prefetch(s, Val("%b", PTR), tile.element, add(code, place, index(start)))
         for v, lines in enumerate(_lines_of_b(code, tile, state.index)):
             block = load_transposed(s, lines, index(0), tile.dtype, tile.lanes)
