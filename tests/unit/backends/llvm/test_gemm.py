@@ -90,6 +90,21 @@ def test_k_longer_than_one_packed_block(
     check_text(text, sizes, tolerance=1e-3)
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+@pytest.mark.parametrize("columns", [5, 70])
+def test_few_rows_with_rows_of_b_that_share_lines_of_a_cache(
+    columns: int, rows: int, dtype: str
+) -> None:
+    check_text(product((rows, columns, 1024), (False, True), dtype), tolerance=1e-3)
+
+
+@pytest.mark.parametrize("rows", [1, 3, "M"])
+def test_few_rows_with_many_short_rows_of_b(rows: object) -> None:
+    text = product((rows, 470, 301), (False, True), "f32", bound=20)
+    check_text(text, [{"M": m} for m in (1, 2, 20)] if rows == "M" else [{}], tolerance=1e-3)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS, ids=LAYOUT_IDS)
 def test_rows_far_apart_are_packed_once_there_are_many(layout: tuple[bool, bool]) -> None:
     text = product(("M", 300, 20), layout, "f32", bound=50)
@@ -191,17 +206,19 @@ def test_the_bits_are_the_same_with_any_bound(bound: int, layout: tuple[bool, bo
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=LAYOUT_IDS)
-@pytest.mark.parametrize("columns", [10, 25, 40, 300])
+@pytest.mark.parametrize(
+    ("columns", "k"), [(10, 600), (25, 600), (40, 600), (300, 600), (70, 1024)]
+)
 def test_a_row_has_the_same_bits_whatever_other_rows_are_computed(
-    columns: int, layout: tuple[bool, bool]
+    columns: int, k: int, layout: tuple[bool, bool]
 ) -> None:
-    module = parse(product(("M", columns, 600), layout, "f32", bound=50))
+    module = parse(product(("M", columns, k), layout, "f32", bound=50))
     (function,) = module.functions
     signature = make_signature(module, function)
     compiled = compile_function(function, signature)
     rng = np.random.default_rng(1)
-    rows = rng.standard_normal((50, 600)).astype(np.float32)
-    b = rng.standard_normal((columns, 600) if layout[1] else (600, columns)).astype(np.float32)
+    rows = rng.standard_normal((50, k)).astype(np.float32)
+    b = rng.standard_normal((columns, k) if layout[1] else (k, columns)).astype(np.float32)
 
     def run(a: np.ndarray) -> np.ndarray:
         given = {"a": np.ascontiguousarray(a.T if layout[0] else a), "b": b}

@@ -1,0 +1,42 @@
+"""Which way products are computed, from what is known of their extents."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphc.backends.llvm.blocking import Cuts, Extents, cuts_for
+from graphc.backends.llvm.target import TARGETS
+from graphc.ir.types import DType
+
+
+def cuts(m: int | None, n: int, k: int, *, turned: bool = False) -> Cuts:
+    extents = Extents(m, n, k, k if turned else n)
+    return cuts_for(TARGETS["x86-64-v3"], DType.F32, extents, by_columns=False, turned=turned)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_few_rows_turn_b_unless_its_rows_share_lines_of_a_cache(rows: int) -> None:
+    assert cuts(rows, 512, 1000, turned=True).source == "turned by tiles"
+    assert cuts(rows, 512, 1024, turned=True).source == "packed"
+
+
+def test_a_tile_of_few_rows_from_a_panel_has_many_vectors() -> None:
+    widths = [len(cuts(rows, 512, 1024, turned=True).tile.starts) for rows in (1, 2, 3, 4)]
+    assert widths == [8, 5, 3, 2]
+
+
+def test_only_a_large_b_is_fetched_long_before_its_use() -> None:
+    near, far = cuts(48, 200, 300), cuts(48, 200, 10_000)
+    assert near.source == far.source == "packed by tiles"
+    assert 0 < near.ahead < far.ahead
+
+
+def test_short_rows_that_are_turned_are_fetched_a_tile_before_their_use() -> None:
+    cut = cuts(1, 1200, 300, turned=True)
+    assert cut.ahead == cut.tile.width
+    assert cuts(1, 1200, 1000, turned=True).ahead == 0  # rows so long the processor fetches itself
+    assert cuts(1, 300, 300, turned=True).ahead == 0  # in a near cache anyway
+
+
+def test_a_gradient_over_a_minibatch_is_summed_in_one_panel() -> None:
+    assert cuts(10_000, 200, 350).depth >= 350
