@@ -28,9 +28,11 @@ from graphc.backends.llvm.loops import (
     sub,
     when,
 )
+from graphc.backends.llvm.nestlanes import halves, is_masked, lanes_of, read_first
 from graphc.backends.llvm.scalars import LlvmScalars
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import (
+    ELEMENT_BYTES,
     I64,
     PTR,
     Code,
@@ -64,6 +66,8 @@ VECTORS = 4
 """Vectors that a turn of a loop takes, as one value of all their lanes: functions are long chains
 of steps that wait for each other, and a processor does not look far enough ahead to find the next
 turn."""
+
+CACHE_LINE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +147,9 @@ class _NestEmitter:
         self.begins = [parts[d][0] if d in parts else index(0) for d in range(len(extents))]
         self.ends = [parts[d][1] if d in parts else extent for d, extent in enumerate(extents)]
         self.width = sub(code, self.ends[-1], self.begins[-1]) if extents else index(1)
-        self.lanes = _lanes(nest, target)
-        self.is_masked = _is_masked(nest, target)
+        self.lanes = lanes_of(nest, target)
+        self.is_masked = is_masked(nest, target)
+        self.ahead = read_first(nest)
         self.indices: list[Val] = []
         self.row: dict[int, Val] = {}
         self.splats: dict[tuple[int, int], Val] = {}
@@ -295,6 +300,18 @@ class _NestEmitter:
             if state:
                 memory.store(self.scalars, value, base, state.index)
 
+    def _prefetch(self, position: Val, lanes: int) -> None:
+        """Asks for lanes of the next row. Processors look ahead inside a page of memory, and a row
+        that begins on another waits at its first sweep."""
+        for port in self.ahead:
+            stride = port.strides[self.nest.lane - 1]
+            assert stride is not None
+            place = add(self.code, position, size_value(self.code, stride, self.sizes))
+            element = memory_element(element_of(port.dtype))
+            for k in range(0, lanes, CACHE_LINE // ELEMENT_BYTES[element]):
+                there = add(self.code, place, index(k))
+                memory.prefetch(self.scalars, self.row_bases[port], element, there)
+
     # --- over the lanes
 
     def _emit_sweep(self, sweep: Sweep) -> None:
@@ -326,6 +343,8 @@ class _NestEmitter:
             return
         with loop_if_any(self.code, begin, end, lanes, totals) as state:
             assert state is not None
+            if lanes > self.lanes and sweep in self.nest.sweeps[1:2]:
+                self._prefetch(state.index, lanes)
             self._chunk(sweep, state.index, lanes, None, state.carried)
 
     def _emit_rest(self, sweep: Sweep, whole: Val, stop: Val, totals: list[Val]) -> None:
@@ -448,48 +467,6 @@ class _NestEmitter:
     def _folded(self, work: Reduce, value: Val, lanes: int) -> Val:
         """A value of more lanes folded to so many, by halves, in a fixed order."""
         while value.type.lanes > lanes:
-            low, high = _halves(self.code, value)
+            low, high = halves(self.code, value)
             value = self._fold(work, low, high)
         return value
-
-
-def _halves(code: Code, value: Val) -> tuple[Val, Val]:
-    half = value.type.lanes // 2
-    type_ = lane_type(value.type.element, half)
-    if half == 1:
-        return (
-            code.value(type_, f"extractelement {value}, i64 0"),
-            code.value(type_, f"extractelement {value}, i64 1"),
-        )
-    return _lanes_from(code, value, 0, half), _lanes_from(code, value, half, half)
-
-
-def _lanes_from(code: Code, value: Val, start: int, count: int) -> Val:
-    """`count` lanes of a vector from lane `start` on."""
-    order = ", ".join(f"i32 {i}" for i in range(start, start + count))
-    text = f"shufflevector {value}, {value.type.text} poison, <{count} x i32> <{order}>"
-    return code.value(lane_type(value.type.element, count), text)
-
-
-def _lane_dtypes(nest: Nest) -> set[DType]:
-    """Element types of the values and arrays that have lanes."""
-    values = {s.dtype for i, s in enumerate(nest.statements) if nest.has_lanes(i)}
-    return values | {store.port.dtype for store in nest.stores if nest.lane in store.port.dims}
-
-
-def _lanes(nest: Nest, target: Target) -> int:
-    """Lanes of a vector: one register of the widest type, less where the extent is small."""
-    if nest.lane < 0:
-        return 1
-    types = _lane_dtypes(nest) or {s.dtype for s in nest.statements}
-    lanes = min(target.lanes(dtype) for dtype in types)
-    while lanes > 1 and lanes // 2 >= nest.bound:
-        lanes //= 2
-    return lanes
-
-
-def _is_masked(nest: Nest, target: Target) -> bool:
-    """Whether left-over lanes are masked; bytes have no masked moves short of AVX-512."""
-    ports = (p.dtype for p in nest.ports() if nest.lane in p.dims)
-    kept = (nest.statements[k.value].dtype for k in nest.keeps)
-    return target.masks_memory and DType.I1 not in (*ports, *kept)

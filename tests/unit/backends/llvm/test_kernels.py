@@ -100,6 +100,14 @@ def test_reductions_over_any_axes_and_empty_extents(dtype: str, axes: list[int],
     check_text(text, [{"N": n} for n in (0, 1, 2, 7, 40)], tolerance=1e-4)
 
 
+@pytest.mark.parametrize(("columns", "is_ahead"), [(97, True), (8, False), (40_000, False)])
+def test_the_next_row_is_read_ahead_where_it_fits_a_cache(columns: int, is_ahead: bool) -> None:
+    module = parse(fused(SOFTMAX.format(C=columns, T="f32")))
+    signature = make_signature(module, module.functions[0])
+    text = emit_function(module.functions[0], signature, TARGETS["x86-64-v3"])
+    assert ("llvm.prefetch" in text) == is_ahead
+
+
 EXTREMES = """
 func @f(%x: tensor<75x75xf32> input) -> (y: tensor<75x1xf32>, z: tensor<75x1xf32>) {
   %y = reduce_max %x {axes = [1]} : tensor<75x1xf32>
