@@ -4,7 +4,8 @@
                                     [--json FILE]
 
 Arrays of 32,768 ordinary numbers, so that they stay in a near cache; rounds in turn, the shortest
-counts. torch is left out where it is not installed.
+counts. The own ones take as many vectors a turn as kernels do. torch is left out where it is not
+installed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from graphc.backends.llvm.kernels import VECTORS
 from graphc.backends.llvm.target import host_target
 from graphc.ir.types import DType
 from tests.support.llvm_probe import probe_in_place
@@ -43,7 +45,9 @@ def runs_of(name: str, dtype: DType) -> dict[str, Run]:
     operands = operands_of(name, dtype)
     out = np.empty_like(operands[0])
     inputs = [dtype] * len(operands)
-    own = probe_in_place(host_target(), lambda s, *v: getattr(s, name)(*v), inputs, dtype)
+    target = host_target()
+    lanes = VECTORS * target.lanes(dtype)
+    own = probe_in_place(target, lambda s, *v: getattr(s, name)(*v), inputs, dtype, lanes)
     runs: dict[str, Run] = {"own": own(*operands, out)}
     if hasattr(np, name):
         runs["numpy"] = partial(getattr(np, name), *operands, out)
