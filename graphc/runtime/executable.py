@@ -55,7 +55,10 @@ class Results(Mapping[str, Any]):
         self._arrays = arrays
 
     def __getitem__(self, name: str) -> Any:
-        return _by_name(self._arrays, name)
+        try:
+            return self._arrays[name]
+        except KeyError:
+            return _by_name(self._arrays, name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._arrays)
@@ -79,8 +82,6 @@ class Results(Mapping[str, Any]):
 
 
 def _by_name(arrays: Mapping[str, Any], name: str) -> Any:
-    if name in arrays:
-        return arrays[name]
     for known, array in arrays.items():
         if known.lower() == name.lower():
             return array

@@ -8,7 +8,7 @@ and the same parameter arrays. Anything else is left to the thorough way, errors
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from operator import is_
+from operator import is_, itemgetter
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,8 @@ from graphc.runtime.signature import concrete_shape
 
 Store = Mapping[str, Array]
 Settings = Mapping[str, float] | Callable[[int], Mapping[str, float]]
-"""Numbers of a call by name, or what they are for a number of samples; those of an integer type
-are given as int."""
+"""Numbers of a call by name, or what they are for a number of samples, in a mapping that nobody
+changes; those of an integer type are given as int."""
 
 IN_PLACE = 0x101
 """numpy's flags of an array that is C-contiguous and aligned, so that it is read where it lies."""
@@ -37,6 +37,7 @@ class QuickCall:
         "_fresh",
         "_held",
         "_inputs",
+        "_last",
         "_names",
         "_numbers",
         "_plan",
@@ -60,9 +61,13 @@ class QuickCall:
         ports = [plan.ports[i] for i in places]
         self._inputs = [(p.dtype, p.fixed, p.shape[-1] if p.shape else 0) for p in ports]
         self._bound = next(iter(plan.bounds.values()), 0)
-        self._held = [(s.get, tuple(n), [s[name] for name in n]) for s, n in stores]
+        # Of one name alone the getter would give no tuple.
+        self._held = [
+            (itemgetter(*n, n[0]), s, [s[name] for name in (*n, n[0])]) for s, n in stores if n
+        ]
         self._settings = {n: (arguments[i].copy(), plan.ports[i]) for n, i in plan.settings.items()}
         self._numbers: dict[str, object] = {}
+        self._last: Mapping[str, float] | None = None
         results = [np.empty((1, 1), p.dtype) if p.is_number else None for p in plan.results]
         self._results = [(p.name, a) for p, a in zip(plan.results, results, strict=True)]
         self._fresh = [p for p in plan.results if not p.is_number]
@@ -92,11 +97,14 @@ class QuickCall:
         samples = self._samples(given)
         if samples is None:
             return None
-        for get, names, arrays in self._held:
-            if not all(map(is_, map(get, names), arrays)):
-                return None
+        try:
+            for get, store, arrays in self._held:
+                if not all(map(is_, get(store), arrays)):
+                    return None
+        except KeyError:
+            return None
         numbers = settings(samples) if callable(settings) else settings
-        if not self._set_numbers(numbers):
+        if (numbers is not self._last or numbers is settings) and not self._set_numbers(numbers):
             return None
         if not self._fresh:
             self._run(samples, given)
@@ -140,6 +148,7 @@ class QuickCall:
                     return False
                 array[...] = value
                 self._numbers[name] = value
+        self._last = numbers
         return True
 
 

@@ -82,7 +82,8 @@ class NativeFunction:
         self, arrays: Sequence[np.ndarray | None], changing: Sequence[int]
     ) -> _PreparedCall:
         """A call with these arrays but for those `changing`; see `Plan.prepared`."""
-        return _PreparedCall(self._entry, self._pool, self._tables(), arrays, changing)
+        pool = self._pool if self.signature.is_split else int
+        return _PreparedCall(self._entry, pool, self._tables(), arrays, changing)
 
     def _run_minibatches(
         self,

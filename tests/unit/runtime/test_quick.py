@@ -108,6 +108,20 @@ def test_numbers_of_the_call_may_change(thorough: Callable[[], int]) -> None:
     assert step.steps == 5
 
 
+def test_numbers_in_a_mapping_that_was_changed_are_seen() -> None:
+    net = classifier()
+    step = gc.compile_training(net, learner=gc.SGD(learning_rate=0.5), batch=16)
+    executable = step._executable  # pyright: ignore[reportPrivateUsage]  # no other door takes numbers
+    data, numbers = f32(8), dict(step._numbers(8, 0))  # pyright: ignore[reportPrivateUsage]
+    for _ in range(3):
+        executable.run(data, numbers)
+    numbers.update(dict.fromkeys(numbers, 0.0))
+    before = {name: value.copy() for name, value in net.parameters.items()}
+    executable.run(data, numbers)
+    for name, value in net.parameters.items():
+        np.testing.assert_array_equal(value, before[name])
+
+
 def test_a_learner_that_follows_the_losses_sees_those_of_short_calls() -> None:
     learner = gc.SteppingHeuristic(0.1, history=100)
     step = gc.compile_training(classifier(), learner=learner, batch=16)
