@@ -212,8 +212,10 @@ class _Rows:
             call(code, function, *arguments)
             return
         ahead = cuts.ahead if packs or cuts.source == "in place" else 0
-        function = tiles.emit_tile(
-            code.module, self.w.target, part.tile, rows, packs=packs, ahead=ahead
+        target, tile = self.w.target, part.tile
+        function = code.module.once(
+            ("tile", target, tile, rows, packs, ahead),
+            lambda: tiles.emit_tile(code.module, target, tile, rows, packs=packs, ahead=ahead),
         )
         call(code, function, *arguments, *([self.w.panel] if packs else []))
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from graphc.backends.llvm.blocking import Cuts, Extents, cuts_for
+from graphc.backends.llvm.blocking import UNCUT, Cuts, Extents, cuts_for
 from graphc.backends.llvm.target import TARGETS
 from graphc.ir.types import DType
 
 
 def cuts(m: int | None, n: int, k: int, *, turned: bool = False) -> Cuts:
-    extents = Extents(m, n, k, k if turned else n)
+    extents = Extents(m, n, k, k if turned else n, m or UNCUT)
     return cuts_for(TARGETS["x86-64-v3"], DType.F32, extents, by_columns=False, turned=turned)
 
 
