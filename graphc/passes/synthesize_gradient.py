@@ -60,7 +60,7 @@ def synthesize_gradient(
     target = next(
         (v for r, v in zip(function.results, function.returned, strict=True) if r.name == of), None
     )
-    sources = [_find_value(function, name) for name in wrt]
+    sources = _find_values(function, wrt)
     if target is None:
         near = suggestion(of, [r.name for r in function.results])
         sink.error("missing-node", f"there is no result `{of}`{near}", function.location)
@@ -96,11 +96,15 @@ def synthesize_gradient(
     return not sink.has_errors
 
 
-def _find_value(function: Function, name: str) -> Value | None:
-    """The argument or named result; NDL names do not distinguish case."""
-    values = [*function.arguments, *(v for op in function.block for v in op.results)]
-    exact = next((v for v in values if v.name == name), None)
-    return exact or next((v for v in values if (v.name or "").lower() == name.lower()), None)
+def _find_values(function: Function, names: Sequence[str]) -> list[Value | None]:
+    """The arguments or results of these names; NDL names do not distinguish case."""
+    exact: dict[str, Value] = {}
+    folded: dict[str, Value] = {}
+    for value in (*function.arguments, *(v for op in function.block for v in op.results)):
+        name = value.name or ""
+        exact.setdefault(name, value)
+        folded.setdefault(name.lower(), value)
+    return [exact.get(name) or folded.get(name.lower()) for name in names]
 
 
 def _is_inside_loop(function: Function, name: str, source: Value | None) -> bool:
