@@ -10,7 +10,6 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from graphc.backends.llvm import engine
 from graphc.backends.llvm.pool import has_pool, pool_text
@@ -85,8 +84,3 @@ def load_pool_functions() -> engine.Loaded:
     module = Module(target.triple)
     code = engine.object_code(module.text() + pool_text(target, _CREATE, _DESTROY), target)
     return engine.load(code, [_CREATE, _DESTROY], target, from_process=True)
-
-
-def destroy_function(loaded: engine.Loaded) -> Callable[[int], Any]:
-    """`pool_destroy` as a callable."""
-    return engine.function(loaded, _DESTROY, None, ctypes.c_void_p)

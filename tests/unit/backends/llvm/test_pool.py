@@ -16,7 +16,7 @@ import pytest
 
 from graphc.backends.llvm import engine
 from graphc.backends.llvm.pool import has_pool, pool_text
-from graphc.backends.llvm.pools import destroy_function, load_pool_functions, pool_address
+from graphc.backends.llvm.pools import load_pool_functions, pool_address
 from graphc.backends.llvm.target import TARGETS, Target, host_target
 from graphc.backends.llvm.text import Module
 
@@ -125,6 +125,10 @@ def test_several_callers_at_once_get_all_their_parts(many: Callable[..., None]) 
     assert [c.tolist() for c in counters] == [[300] * 40] * 4
 
 
+def destroy_function(loaded: engine.Loaded) -> Callable[[int | None], None]:
+    return engine.function(loaded, "graphc.pool_destroy", None, ctypes.c_void_p)
+
+
 def test_a_wrong_number_of_threads_gives_no_pool() -> None:
     loaded = load_pool_functions()
     create = engine.function(loaded, "graphc.pool_create", ctypes.c_void_p, ctypes.c_int32)
@@ -152,7 +156,7 @@ def test_a_pool_ends_when_it_is_destroyed(many: Callable[..., None]) -> None:
         assert counters.tolist() == [3] * 9
         destroy(pool)
     assert len(_tasks()) == before
-    destroy(None)  # type: ignore[arg-type] # null, as in C
+    destroy(None)  # null, as in C
 
 
 FORK = """
