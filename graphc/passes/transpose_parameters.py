@@ -25,8 +25,9 @@ from graphc.ops.contraction import MatmulParams
 from graphc.ops.movement import TransposeParams
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
-from graphc.runtime.signature import TRANSPOSED
 
+SUFFIX = ".transposed"
+"""Of the argument's name, as the signature of a function knows it."""
 MATRIX_TRANSPOSED = TransposeParams((1, 0))
 
 
@@ -37,7 +38,7 @@ def transpose_parameters(function: Function) -> int:
     updated = {result.updates for result in function.results}
     count = 0
     for argument, role in zip(function.arguments, function.roles, strict=True):
-        name = f"{argument.name}{TRANSPOSED}"
+        name = f"{argument.name}{SUFFIX}"
         is_free = argument.name not in updated and function.argument(name) is None
         if role == "parameter" and is_free and _is_read_transposed(argument):
             _transpose(argument, name)

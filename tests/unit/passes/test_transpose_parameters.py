@@ -10,6 +10,8 @@ from graphc.ir.evaluate import evaluate
 from graphc.ops import default_context
 from graphc.passes import pipeline
 from graphc.passes.manager import PassManager
+from graphc.passes.transpose_parameters import SUFFIX
+from graphc.runtime.signature import TRANSPOSED
 from tests.support.compiling import parse
 
 TEXT = """
@@ -95,3 +97,7 @@ def test_the_numbers_keep_their_bits() -> None:
     expected = evaluate(before, {"x": x, "W": w, "v": v}, {"N": 5})
     got = evaluate(after, {"x": x, "W.transposed": w.T, "v": v}, {"N": 5})
     np.testing.assert_array_equal(got["y"], expected["y"])
+
+
+def test_a_signature_knows_the_name() -> None:
+    assert SUFFIX == TRANSPOSED
