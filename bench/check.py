@@ -17,7 +17,7 @@ CHECKED = 3
 LOSSES, OUTPUTS = "losses", "outputs"
 MOST_OFF = 2e-4
 """Of losses and outputs, relative to the largest."""
-MOST_MOVED_OFF = 5e-3
+MOST_MOVED_OFF = 1e-2
 """Of a parameter's way, as a norm, relative to its length. Steps are small next to f32 parameters,
 so the difference has few digits."""
 
