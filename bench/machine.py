@@ -86,7 +86,7 @@ def describe() -> Machine:
         isa=f"{target.isa} ({target.cpu})",
         caches=caches(),
         memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        system=f"{platform.system()} {platform.release()}",
+        system=f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",
         python=platform.python_version(),
     )
 

@@ -184,12 +184,27 @@ def table(rows: Sequence[Row], peak: float) -> str:
     return "\n".join(lines)
 
 
+def markdown(rows: Sequence[Row]) -> str:
+    """A line a shape: ours and the better of the others, for each layout."""
+    lines = ["| rows x columns x sums | as stored | A transposed | B transposed |"]
+    lines.append("| --- | ---: | ---: | ---: |")
+    for shape in dict.fromkeys(row.shape for row in rows):
+        cells = [
+            f"{r.ours:.1f} / {max(r.openblas, r.mkl or 0.0):.1f}, **{r.ratio:.2f}**"
+            for r in rows
+            if r.shape == shape
+        ]
+        lines.append(f"| {shape} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description="matrix products next to OpenBLAS and MKL")
     arguments.add_argument("shapes", nargs="*", metavar="SHAPE", help="such as 256x512x784")
     arguments.add_argument("--dtype", choices=("f32", "f64"), default="f32")
     arguments.add_argument("--rounds", type=int, default=40)
     arguments.add_argument("--json", type=Path, metavar="FILE")
+    arguments.add_argument("--markdown", action="store_true", help="a line a shape, for documents")
     given = arguments.parse_args()
     shapes = [shape_of(text) for text in given.shapes] or SHAPES
     rows = [
@@ -198,7 +213,7 @@ def main() -> None:
         for transposed in LAYOUTS
     ]
     peak = limits(1, 0.3).peak
-    print(table(rows, peak))
+    print(markdown(rows) if given.markdown else table(rows, peak))
     if given.json:
         record = {"peak": peak, "rows": [asdict(row) | {"ratio": row.ratio} for row in rows]}
         given.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
