@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.products import Row, main, measure, shape_of, table
+from bench.products import Row, main, markdown, measure, shape_of, table
 from graphc.ir.types import DType
 
 ROWS = [
@@ -22,6 +22,11 @@ def test_a_product_is_checked_and_measured(transposed: str) -> None:
     row = measure((5, 9, 7), transposed, DType.F64, rounds=1)
     assert (row.shape, row.transposed, row.dtype) == ("5x9x7", transposed, "f64")
     assert min(row.ours, row.openblas) > 0
+
+
+def test_a_document_has_a_line_a_shape_with_the_better_of_the_others() -> None:
+    (*_, line) = markdown(ROWS).splitlines()
+    assert line == "| 1x2x3 | 30.0 / 20.0, **1.50** | 10.0 / 20.0, **0.50** |"
 
 
 def test_the_table_says_who_is_absent_and_where_we_are_behind() -> None:
