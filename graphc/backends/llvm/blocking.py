@@ -13,12 +13,10 @@ from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.tiles import Tile
 from graphc.ir.types import DType
 
-PANEL_BYTES = 24576
-"""A panel of B: three quarters of a first-level cache, and small enough for the stack."""
-BLOCK_BYTES = 262144
-"""A block of A where it lies: half of a second-level cache."""
+PANEL_BYTES = 49152
+"""A panel of B: three quarters of a first-level cache, and at most so much of the stack."""
 PACKED_BLOCK_BYTES = 131072
-"""A packed block of A, which is on the stack."""
+"""A packed block of A: a quarter of a second-level cache, and at most so much of the stack."""
 NEAR_BYTES = 512
 """Rows of B up to this length are read where they are: copying them would not pay."""
 FEW_ROWS = 2
@@ -32,8 +30,6 @@ WAY_BYTES = 4096
 more of them than it has ways would fetch each line again and again."""
 SHORT_ROW_BYTES = 1536
 """Rows of B up to this length end before the processor sees that they are read one after other."""
-NOT_NEAR_BYTES = 524288
-"""A B from this size on is not in a second-level cache."""
 FAR_BYTES = 2097152
 """A B from this size on comes from so far away that its rows are fetched long before their use."""
 UNCUT = 1 << 40
@@ -89,18 +85,19 @@ def cuts_for(
     source = _source(extents, height, dtype, turned=turned)
     vectors = _vectors(m, source)
     tile = _tile(dtype, target.lanes(dtype), vectors, n, by_columns=by_columns)
-    ahead = _ahead(source, extents, dtype, tile)
+    ahead = _ahead(source, extents, dtype, tile, target.l2)
     packs_a = by_columns and (m is None or m > 4 * height) and (n is None or n >= 4 * tile.width)
     if n is not None and source in ("in place", "turned by tiles"):
         return Cuts(tile, height, UNCUT, UNCUT, packs_a=False, source=source, ahead=ahead)
     row_bytes = tile.width * dtype.itemsize
-    depth = _part(k, PANEL_BYTES // row_bytes // 16 * 16, 16)
-    block = PACKED_BLOCK_BYTES if packs_a else BLOCK_BYTES
+    panel = min(target.l1 * 3 // 4, PANEL_BYTES)
+    depth = _part(k, max(panel // row_bytes // 16 * 16, 16), 16)
+    block = min(target.l2 // 4, PACKED_BLOCK_BYTES) if packs_a else target.l2 // 2
     most_rows = block // (depth * dtype.itemsize)
     if extents.most_m <= most_rows and not packs_a:
         rows = UNCUT
     else:
-        rows = _part(m, most_rows // height * height, height)
+        rows = _part(m, max(most_rows // height, 1) * height, height)
     return Cuts(tile, height, depth, rows, packs_a, source, ahead)
 
 
@@ -119,15 +116,15 @@ def _source(extents: Extents, height: int, dtype: DType, *, turned: bool) -> Sou
     return "in place" if extents.m is not None and extents.m <= height else "packed by tiles"
 
 
-def _ahead(source: Source, extents: Extents, dtype: DType, tile: Tile) -> int:
-    """`Cuts.ahead`."""
+def _ahead(source: Source, extents: Extents, dtype: DType, tile: Tile, l2: int) -> int:
+    """`Cuts.ahead`; `l2` are the bytes of a second-level cache."""
     size = (extents.n or 0) * (extents.k or 0) * dtype.itemsize
     if source == "in place":
         return 4
     if source == "packed by tiles":
         return 32 if size >= FAR_BYTES else 8
     is_short = (extents.pitch or 0) * dtype.itemsize <= SHORT_ROW_BYTES
-    return tile.width if source == "turned by tiles" and is_short and size >= NOT_NEAR_BYTES else 0
+    return tile.width if source == "turned by tiles" and is_short and size >= l2 else 0
 
 
 def _vectors(m: int | None, source: Source) -> int:

@@ -6,8 +6,9 @@ needs llvmlite, and imports it when called.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphc.ir.types import DType
 from graphc.support.diagnostics import fail, suggestion
@@ -23,6 +24,7 @@ class Target:
     isa            the level an artifact states, such as x86-64-v3
     has_fma        llvm.fma is one instruction
     masks_memory   masked loads and stores of 32 and 64 bit elements are instructions
+    l1, l2         bytes of a core's caches of data; results have the same bits for any
     """
 
     triple: str
@@ -32,6 +34,8 @@ class Target:
     isa: str
     has_fma: bool
     masks_memory: bool
+    l1: int = 32768
+    l2: int = 524288
 
     def lanes(self, dtype: DType) -> int:
         """Elements of a float or integer type in one vector register."""
@@ -69,7 +73,17 @@ def host_target() -> Target:
 
     features: Mapping[str, bool] = llvm.get_host_cpu_features()
     text = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(features.items()))
-    return native_target(llvm.get_process_triple(), llvm.get_host_cpu_name(), text, features)
+    found = native_target(llvm.get_process_triple(), llvm.get_host_cpu_name(), text, features)
+    return replace(
+        found,
+        l1=_cache_size("SC_LEVEL1_DCACHE_SIZE") or found.l1,
+        l2=_cache_size("SC_LEVEL2_CACHE_SIZE") or found.l2,
+    )
+
+
+def _cache_size(name: str) -> int:
+    """In bytes; 0 where the system does not tell."""
+    return max(os.sysconf(name), 0) if name in os.sysconf_names else 0
 
 
 def native_target(triple: str, cpu: str, text: str, features: Mapping[str, bool]) -> Target:

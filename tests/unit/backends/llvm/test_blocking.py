@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from graphc.backends.llvm.blocking import UNCUT, Cuts, Extents, cuts_for
@@ -18,6 +20,21 @@ def cuts(m: int | None, n: int, k: int, *, turned: bool = False) -> Cuts:
 def test_few_rows_turn_b_unless_its_rows_share_lines_of_a_cache(rows: int) -> None:
     assert cuts(rows, 512, 1000, turned=True).source == "turned by tiles"
     assert cuts(rows, 512, 1024, turned=True).source == "packed"
+
+
+def test_blocks_grow_with_the_caches_and_stay_small_on_the_stack() -> None:
+    extents = Extents(4096, 4096, 8192, 4096, 4096)
+
+    def of(l1: int, l2: int, *, by_columns: bool = False) -> Cuts:
+        target = replace(TARGETS["x86-64-v3"], l1=l1, l2=l2)
+        return cuts_for(target, DType.F32, extents, by_columns=by_columns, turned=False)
+
+    small, large, huge = of(32768, 524288), of(49152, 2 << 20), of(1 << 20, 1 << 30)
+    assert small.depth < large.depth < huge.depth <= 49152 // 64
+    assert small.rows * small.depth * 4 <= 262144 < large.rows * large.depth * 4
+    packed = of(1 << 20, 1 << 30, by_columns=True)
+    assert packed.rows * packed.depth * 4 <= 131072
+    assert of(1024, 2048).rows >= 6
 
 
 def test_a_tile_of_few_rows_from_a_panel_has_many_vectors() -> None:
