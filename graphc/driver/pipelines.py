@@ -13,10 +13,9 @@ from graphc.passes.expand_nodes import DEFAULT_ENTRIES, ExpandNodes
 from graphc.passes.infer_shapes import InferShapes
 from graphc.passes.loop_gradient import Recompute
 from graphc.passes.manager import Pass
-from graphc.passes.pool_early import PoolEarly
 from graphc.passes.synthesize_gradient import SynthesizeGradient
 
-SIMPLIFY = "simplify,fold-constants,hoist-loops,simplify"
+SIMPLIFY = "pool-early,simplify,fold-constants,hoist-loops,simplify"
 CLEAN = "cse,dce"
 OPTIMISE = f"{SIMPLIFY},{CLEAN}"
 KERNELS = "fuse-windows,fuse-kernels,fuse-epilogues,update-early,split-work,plan-memory"
@@ -69,7 +68,7 @@ def expansion(
     outputs: Sequence[str], dtype: DType, bounds: Bounds, recompute: Recompute = "auto"
 ) -> list[Pass]:
     """From the network to tensor operations that compute `outputs`."""
-    return [InferShapes(), bounds.expand(outputs, dtype, recompute=recompute), PoolEarly()]
+    return [InferShapes(), bounds.expand(outputs, dtype, recompute=recompute)]
 
 
 def evaluation(
@@ -102,8 +101,8 @@ def training(
     seed  of what is random in the network while it is trained
     """
     expand = bounds.expand(outputs, dtype, training=True, seed=seed, recompute=recompute)
-    passes: list[Pass] = [InferShapes(), expand, PoolEarly()]
-    passes.append(SynthesizeGradient(outputs[0], tuple(trained), recompute))
+    gradients = SynthesizeGradient(outputs[0], tuple(trained), recompute)
+    passes: list[Pass] = [InferShapes(), expand, gradients]
     # By then it shows which gradients are sums of lookups.
     return [*passes, *pipeline(SIMPLIFY), ApplyLearner(learner, l2), *pipeline(CLEAN)]
 

@@ -35,13 +35,20 @@ class PassOutcome:
 
 @dataclass(frozen=True)
 class Pass(Params):
-    """Base of every pass. Fields of subclasses are its options; see `params.py` for their types."""
+    """Base of every pass. Fields of subclasses are its options; see `params.py` for their types.
+
+    differentiates     makes derivatives of what it finds
+    changes_gradients  leaves the values of a function, but may change the gradient that is taken of
+                       it: where elements tie, say. It runs after what differentiates.
+    """
 
     name: ClassVar[str] = ""
     summary: ClassVar[str] = ""
     requires: ClassVar[frozenset[Invariant]] = frozenset()
     establishes: ClassVar[frozenset[Invariant]] = frozenset()
     breaks: ClassVar[frozenset[Invariant]] = frozenset()
+    differentiates: ClassVar[bool] = False
+    changes_gradients: ClassVar[bool] = False
 
     def run(self, module: Module, context: Context) -> PassOutcome:
         """Change `module` in place. User errors go to `context.sink`."""
@@ -85,6 +92,7 @@ class PassManager:
         """
         if self.verify:
             self._verify(module, "the input")
+        self._require_gradients_first()
         records: list[PassRecord] = []
         for p in self.passes:
             self._require(p, module, [r.name for r in records])
@@ -115,6 +123,19 @@ class PassManager:
         if self.check_claim and not outcome.changed and print_module(module) != before:
             raise InternalError(f"`{p.name}` says it changed nothing, but the module differs")
         return PassRecord(p.name, seconds, outcome.changed, outcome.counters)
+
+    def _require_gradients_first(self) -> None:
+        """Refuse to differentiate what a pass has left that changes gradients."""
+        changer: Pass | None = None
+        for p in self.passes:
+            if p.differentiates and changer is not None:
+                raise fail(
+                    "invariant",
+                    f"`{p.name}` requires a function with the gradient that it was given, but "
+                    f"`{changer.name}` before it may change it where elements tie; run "
+                    f"`{changer.name}` after it",
+                )
+            changer = p if p.changes_gradients else changer
 
     def _require(self, p: Pass, module: Module, earlier: Sequence[str]) -> None:
         for invariant in sorted(p.requires, key=lambda i: i.value):

@@ -11,10 +11,13 @@
     %y = maximum %2, %zero : tensor<Nx4x4x1x1x4xf32>
 
 The result has the same bits, for sums are rounded in order: a bias and a rectifier after a
-convolution work on a quarter of the elements, and so do their gradients if this runs before they
-are made. Where a sum makes two elements of a window equal that were not, the slope then goes to the
-one that was larger, not to both; where an infinite element meets the other infinity in a bias, the
-nan of one element no longer is that of its window.
+convolution work on a quarter of the elements. Where an infinite element meets the other infinity in
+a bias, the nan of one element no longer is that of its window.
+
+The gradient is another one, so this never runs before differentiation. Where elements of a window
+tie, as they do on the background of an image, the slope goes to each of them, and so several times
+to their bias; a bias that is added to the extreme gets it once. Elements that only tie once a bias
+has been added, rounded, no longer do. What gradients read of the elements stays where it is.
 
 Leaves alone: what something else reads too; operands that differ within a window. O(operations).
 """
@@ -134,6 +137,7 @@ class PoolEarly(Pass):
     name: ClassVar[str] = "pool-early"
     summary: ClassVar[str] = "take extremes of windows before adding biases and rectifying"
     requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.SSA})
+    changes_gradients: ClassVar[bool] = True
 
     def run(self, module: Module, context: Context) -> PassOutcome:
         blocks = [block for f in module.functions for block in straight_blocks(f)]

@@ -204,6 +204,7 @@ class SynthesizeGradient(Pass):
     name: ClassVar[str] = "synthesize-gradient"
     summary: ClassVar[str] = "append the gradient of a result"
     requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.SSA})
+    differentiates: ClassVar[bool] = True
 
     of: str
     wrt: tuple[str, ...]

@@ -149,6 +149,7 @@ class SynthesizeTangent(Pass):
     name: ClassVar[str] = "synthesize-tangent"
     summary: ClassVar[str] = "append the derivative along a direction of arguments"
     requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.SSA})
+    differentiates: ClassVar[bool] = True
 
     wrt: tuple[str, ...]
     of: tuple[str, ...] = ()

@@ -39,7 +39,8 @@ def vjp_function(op: OpDef, params: Params, types: Sequence[TensorType]) -> Func
 def differentiate(function: Function) -> None:
     """Turn `function` into its own vjp: results become `d<argument>` for cotangents `d<result>`.
 
-    Reverse mode over the function's operations, in their order backwards.
+    Results that are no floats have no cotangent. Reverse mode over the function's operations, in
+    their order backwards.
     """
     (terminator,) = [op for op in function.block if op.opdef is RETURN]
     returned, infos = terminator.operands, list(function.results)
@@ -50,6 +51,9 @@ def differentiate(function: Function) -> None:
     cotangents: dict[Value, Value] = {}
     arguments = list(function.arguments)
     for value, info in zip(returned, infos, strict=True):
+        assert isinstance(value.type, TensorType)
+        if not value.type.dtype.is_float:
+            continue
         seed = function.add_argument(f"d{info.name}", value.type, "input")
         _accumulate(builder, cotangents, value, seed)
     for op in reversed(operations):

@@ -1,4 +1,4 @@
-"""A pooling that is taken early has the same bits, and its gradient the same numbers."""
+"""A pooling that is taken early has the same bits; training does without."""
 
 from __future__ import annotations
 
