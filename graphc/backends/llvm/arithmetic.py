@@ -47,7 +47,7 @@ class Arithmetic:
 
     def neg(self, a: Val) -> Val:
         if is_float(a):
-            return self.code.value(a.type, f"fneg {a.type.text} {a.ref}")
+            return self.code.negate(a)
         return self.code.binary("sub", self.const(0, a), a)
 
     def abs(self, a: Val) -> Val:
@@ -115,10 +115,8 @@ class Arithmetic:
         return self.compare(_ordered(a, "ge"), a, b)
 
     def compare(self, order: str, a: Val, b: Val) -> Val:
-        """`order` is LLVM's name of a comparison; truth values, one per lane."""
-        word = "fcmp" if is_float(a) else "icmp"
-        type_ = lane_type("i1", a.type.lanes)
-        return self.code.value(type_, f"{word} {order} {a.type.text} {a.ref}, {b.ref}")
+        """`order` as `Code.compare` has it; truth values, one per lane."""
+        return self.code.compare(order, a, b)
 
     # Truth values
 
@@ -132,7 +130,7 @@ class Arithmetic:
         return self.code.binary("xor", a, self.const(1, a))
 
     def select(self, condition: Val, a: Val, b: Val) -> Val:
-        return self.code.value(a.type, f"select {condition}, {a}, {b}")
+        return self.code.select(condition, a, b)
 
     # Types
 
@@ -144,9 +142,7 @@ class Arithmetic:
         if dtype is DType.I1:
             return self.not_equal(a, self.const(0, a))
         if is_float(a) and not dtype.is_float:
-            name = f"llvm.fptosi.sat.{target.mangled}.{a.type.mangled}"
-            function = self.code.module.intrinsic(name, target.text, a.type.text)
-            return self.code.call(target, function, (a,))
+            return self.code.saturate(a, target)
         return self.convert(_conversion(a.type, target), a, target)
 
     def const(self, value: float | int, like: Val | LaneType) -> Val:
@@ -157,40 +153,24 @@ class Arithmetic:
         """A scalar repeated in every lane; what has lanes already stays as it is."""
         if lanes == 1 or a.type.lanes != 1:
             return a
-        target = lane_type(a.type.element, lanes)
-        if not a.ref.startswith("%"):
-            return Val(f"splat ({a.type.text} {a.ref})", target)
-        one = self.code.value(target, f"insertelement {target.text} poison, {a}, i64 0")
-        mask = f"<{lanes} x i32> zeroinitializer"
-        return self.code.value(target, f"shufflevector {one}, {target.text} poison, {mask}")
+        return self.code.splat(a, lanes)
 
     def gathered(self, values: Sequence[Val]) -> Val:
         """One vector of these scalars."""
-        if len(values) == 1:
-            return values[0]
-        type_ = lane_type(values[0].type.element, len(values))
-        vector = Val("poison", type_)
-        for i, value in enumerate(values):
-            vector = self.code.value(type_, f"insertelement {vector}, {value}, i64 {i}")
-        return vector
+        return values[0] if len(values) == 1 else self.code.gather(values)
 
     # The private layer below the words
 
     def convert(self, op: str, a: Val, target: LaneType) -> Val:
-        return self.code.value(target, f"{op} {a} to {target.text}")
+        return self.code.convert(op, a, target)
 
     def bits(self, a: Val) -> Val:
         """The bit pattern of a float as an integer of the same size, and back."""
         return self.convert("bitcast", a, lane_type(_BITS[a.type.element], a.type.lanes))
 
     def intrinsic(self, name: str, *arguments: Val) -> Val:
-        """An LLVM intrinsic whose arguments and result have one type."""
-        type_ = arguments[0].type
-        texts = [type_.text] * len(arguments)
-        full = f"llvm.{name}.{type_.mangled}"
-        return self.code.call(
-            type_, self.code.module.intrinsic(full, type_.text, *texts), arguments
-        )
+        """A function of the processor whose arguments and result have one type."""
+        return self.code.function(name, *arguments)
 
     def _integer_div(self, a: Val, b: Val) -> Val:
         """sdiv traps on both bad cases, so they are taken out first."""

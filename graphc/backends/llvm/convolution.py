@@ -171,7 +171,7 @@ def emit_convolution(module: Module, target: Target, what: Convolution) -> str:
     """
     code = Code(module)
     _Emitter(code, target, what).emit()
-    code.do("ret void")
+    code.leave()
     parameters = ["ptr %a", "ptr %b", "ptr %c", *["ptr %room"] * what.is_padded]
     parameters += [f"i64 %d{i}" for i in range(len(what.symbols()))]
     parameters += ["i64 %begin", "i64 %end"] * what.is_part
@@ -194,8 +194,8 @@ class _Weights:
         known = number_of(column)
         if known is not None:
             return index(self.start(known))
-        block = code.value(I64, f"udiv i64 {column.ref}, {self.width}")
-        rest = code.value(I64, f"urem i64 {column.ref}, {self.width}")
+        block = code.binary("udiv", column, index(self.width))
+        rest = code.binary("urem", column, index(self.width))
         return add(code, mul(code, block, index(self.rows * self.width)), rest)
 
     def starts(self, panel: Panel) -> tuple[int, ...]:
@@ -457,8 +457,8 @@ class _Emitter:
         rows = most_rows(self.target, vectors)
         if what.is_part:
             begin, run = self._first_row(), what.run
-            column = self.code.value(I64, f"udiv i64 {begin.ref}, {run}")
-            first = self.code.value(I64, f"urem i64 {begin.ref}, {run}")
+            column = self.code.binary("udiv", begin, index(run))
+            first = self.code.binary("urem", begin, index(run))
             self._pieces(
                 what.part_rows,
                 balanced(what.part_rows, rows),
@@ -492,7 +492,7 @@ class _Emitter:
 
     def _tile(self, shape: WindowTile, a: Val, b: Val, c: Val) -> None:
         name = emit_window_tile(self.code.module, self.target, shape)
-        self.code.do(f"call void {name}({a}, {b}, {c})")
+        self.code.invoke(name, (a, b, c))
 
     def _at(self, name: str, position: Val) -> Val:
         return self._from(Val(name, PTR), position)

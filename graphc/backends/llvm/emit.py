@@ -32,7 +32,6 @@ from graphc.backends.llvm.share import emit_share, emit_task, parts_of
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import (
     CALLER,
-    I1,
     I64,
     PTR,
     Code,
@@ -271,8 +270,8 @@ class _EntryEmitter:
         if place.kind == "result":
             return self._slot(self.results[place.index])
         if place.index not in self.arena:
-            text = f"getelementptr inbounds i8, ptr %arena, i64 {place.index}"
-            self.arena[place.index] = self.code.value(PTR, text)
+            at = self.code.offset(Val("%arena", PTR), "i8", index(place.index))
+            self.arena[place.index] = at
         return self.arena[place.index]
 
     def _slot(self, index: int) -> Val:
@@ -280,9 +279,9 @@ class _EntryEmitter:
             self.slots[index] = self._loaded(PTR, "%buffers", index)
         return self.slots[index]
 
-    def _loaded(self, type_: LaneType, base: str, index: int) -> Val:
-        pointer = self.code.value(PTR, f"getelementptr inbounds i64, ptr {base}, i64 {index}")
-        return self.code.value(type_, f"load {type_.text}, ptr {pointer.ref}, align 8")
+    def _loaded(self, type_: LaneType, base: str, number: int) -> Val:
+        address = self.code.offset(Val(base, PTR), "i64", index(number))
+        return self.code.load(type_, address, 8)
 
     # --- loops
 
@@ -343,8 +342,7 @@ class _EntryEmitter:
 
     def _select(self, number: Val, some: Val, none: Val) -> Val:
         """`some` where the number is above 0, else `none`."""
-        above = self.code.value(I1, f"icmp sgt i64 {number.ref}, 0")
-        return self.code.value(PTR, f"select i1 {above.ref}, ptr {some.ref}, ptr {none.ref}")
+        return self.code.select(self.code.compare("sgt", number, index(0)), some, none)
 
     def _copy(self, source: Val, target: Val, type: TensorType) -> None:
         made = emit_nest(self.module, self.target, copy_nest(type), {})
@@ -355,7 +353,7 @@ class _EntryEmitter:
 
     def _call(self, function: str, pointers: Sequence[Val], symbols: Sequence[str]) -> None:
         arguments = [*pointers, *(self.sizes[name] for name in symbols)]
-        self.code.do(f"call void {function}({', '.join(map(str, arguments))})")
+        self.code.invoke(function, arguments)
 
     def _share(
         self, function: str, pointers: Sequence[Val], symbols: Sequence[str], cut: Cut
@@ -365,11 +363,12 @@ class _EntryEmitter:
         self.context_slots = max(self.context_slots, len(given))
         for slot, value in enumerate(given):
             place = offset(self.code, self.context, "i64", index(slot))
-            self.code.do(f"store {value}, {place}, align 8")
+            self.code.store(value, place, 8)
         task = emit_task(self.module, function, len(pointers), symbols, cut)
         parts = parts_of(self.code, cut, self.sizes)
         share = emit_share(self.module)
-        self.code.do(f"call void {share}(ptr %pool, ptr {task}, {self.context}, {parts})")
+        arguments = (Val("%pool", PTR), Val(task, PTR), self.context, parts)
+        self.code.invoke(share, arguments)
 
     def _structured(self, op: Operation) -> None:
         if op.opdef is LOOP:

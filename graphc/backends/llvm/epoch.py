@@ -182,7 +182,7 @@ def _gather(module: Module, target: Target, width: int) -> str:
         source = offset(code, Val("%data", PTR), "i8", mul(code, row, index(width)))
         place = offset(code, Val("%to", PTR), "i8", mul(code, state.index, index(width)))
         _copy_row(code, source, place, width, target.vector_bits // 8)
-    code.do("ret void")
+    code.leave()
     return module.add_internal("gather", "ptr %data, ptr %order, i64 %count, ptr %to", code)
 
 

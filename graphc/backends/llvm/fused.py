@@ -78,14 +78,14 @@ def emit_fused(
     part = memory.stack_array(code, element, split.length * across, 64)
     # Where the product would begin if all of it were there.
     before = sub(code, index(0), mul(code, begin, index(pitch if by_rows else 1)))
-    whole = code.value(PTR, f"getelementptr {element}, ptr {part.ref}, {before}")
+    whole = code.offset(part, element, before, inside=False)
     pointers[PRODUCT] = whole
     given = [Val("%a", PTR), Val("%b", PTR), whole, *(sizes[s] for s in product.symbols())]
-    code.do(f"call void {gemm}({', '.join(map(str, [*given, begin, end]))})")
+    code.invoke(gemm, [*given, begin, end])
     given = [*(pointers[p] for p in nest.ports), *(sizes[s] for s in nest.symbols)]
     given += [begin, end] if window else []
-    code.do(f"call void {nest.name}({', '.join(map(str, given))})")
-    code.do("ret void")
+    code.invoke(nest.name, given)
+    code.leave()
     listed = ["ptr %a", "ptr %b", *(str(pointers[p]) for p in ports), *map(str, sizes.values())]
     listed += [str(begin), str(end)]
     attributes = f"{memory.LONG_STACK} {CALLER}"

@@ -31,7 +31,7 @@ from graphc.backends.llvm.operands import Operands
 from graphc.backends.llvm.packing import APART
 from graphc.backends.llvm.panels import Writer, emit_panels
 from graphc.backends.llvm.target import Target
-from graphc.backends.llvm.text import CALLER, I1, I64, PTR, Code, Module, Val, element_of, index
+from graphc.backends.llvm.text import CALLER, I64, PTR, Code, Module, Val, element_of, index
 from graphc.backends.loopnest import Cut, Size
 from graphc.ir.types import DType
 from graphc.support.diagnostics import InternalError
@@ -129,12 +129,12 @@ def _emit(code: Code, target: Target, whole: Operands, product: Product) -> None
         return
     one_row = _writer(code, target, replace(x, m=index(1)))
     several = _writer(code, target, x) if x.most_m > FEW_ROWS else None
-    is_few = code.value(I1, f"icmp sle i64 {x.m.ref}, {FEW_ROWS}")
+    is_few = code.compare("sle", x.m, index(FEW_ROWS))
     with when(code, is_few, []), loop(code, index(0), x.m, 1) as state:
         row = x.of_rows(code, state.index, add(code, state.index, index(1)))
         emit_panels(one_row, replace(row, m=index(1)))
     if several is not None:
-        with when(code, code.value(I1, f"icmp sgt i64 {x.m.ref}, {FEW_ROWS}"), []):
+        with when(code, code.compare("sgt", x.m, index(FEW_ROWS)), []):
             emit_panels(several, x)
 
 
@@ -158,9 +158,9 @@ def _emit_range(w: Writer, x: Operands) -> None:
         return
     code, width = w.code, w.cuts.tile.width
     padded = _room(code, x.dtype, w.cuts.height * width)
-    with when(code, code.value(I1, f"icmp sge i64 {x.n.ref}, {width}"), []):
+    with when(code, code.compare("sge", x.n, index(width)), []):
         emit_panels(w, x)
-    with when(code, code.value(I1, f"icmp slt i64 {x.n.ref}, {width}"), []):
+    with when(code, code.compare("slt", x.n, index(width)), []):
         emit_narrow(w, x, padded)
 
 
@@ -184,7 +184,7 @@ def _emit_batch(module: Module, target: Target, product: Product) -> str:
                 for name, length in lengths.items()
             ]
             arguments = [*places, *(sizes[name] for name in one.symbols())]
-            code.do(f"call void {function}({', '.join(map(str, arguments))})")
+            code.invoke(function, arguments)
     return _finished(module, "batch", code, sizes, product)
 
 
@@ -195,7 +195,7 @@ def _sizes(product: Product) -> dict[str, Val]:
 def _finished(
     module: Module, hint: str, code: Code, sizes: Mapping[str, Val], product: Product
 ) -> str:
-    code.do("ret void")
+    code.leave()
     parameters = ["ptr %a", "ptr %b", "ptr %c", *(f"i64 {v.ref}" for v in sizes.values())]
     if product.split:
         parameters += ["i64 %begin", "i64 %end"]

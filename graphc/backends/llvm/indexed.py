@@ -24,6 +24,7 @@ from graphc.backends.llvm.loops import (
     size_value,
     when,
 )
+from graphc.backends.llvm.nestlanes import halves
 from graphc.backends.llvm.runs import Runs
 from graphc.backends.llvm.scalars import LlvmScalars
 from graphc.backends.llvm.target import Target
@@ -82,7 +83,7 @@ def emit_indexed(module: Module, target: Target, sums: LookedUp) -> str:
     code = Code(module)
     sizes = {name: Val(f"%s{i}", I64) for i, name in enumerate(sums.symbols())}
     _IndexedEmitter(code, target, sums, sizes).emit()
-    code.do("ret void")
+    code.leave()
     pointers = [f"ptr %x{i}" for i in range(len(sums.texts) - 1)]
     parameters = [*pointers, "ptr %index", "ptr %y", *(f"i64 {v.ref}" for v in sizes.values())]
     return module.add_internal("index", ", ".join(parameters), code)
@@ -154,7 +155,7 @@ class _IndexedEmitter:
                 if state:
                     block = _Block(state.index, width)
                     if not self.is_dense:
-                        rows = [self._plus(state.index, j) for j in range(width)]
+                        rows = [add(self.code, state.index, index(j)) for j in range(width)]
                         self._bind("d", rows)
                     body(block)
 
@@ -328,18 +329,9 @@ class _IndexedEmitter:
             ]
         (value,) = values
         while value.type.lanes > 1:
-            half = value.type.lanes // 2
-            low, high = (self._lanes_from(value, start, half) for start in (0, half))
+            low, high = halves(self.code, value)
             value = self.scalars.add(low, high)
         return value
-
-    def _lanes_from(self, value: Val, start: int, count: int) -> Val:
-        if count == 1:
-            element = lane_type(value.type.element)
-            return self.code.value(element, f"extractelement {value}, i64 {start}")
-        order = ", ".join(f"i32 {start + i}" for i in range(count))
-        text = f"shufflevector {value}, {value.type.text} poison, <{count} x i32> <{order}>"
-        return self.code.value(lane_type(value.type.element, count), text)
 
     # --- elements
 
@@ -394,12 +386,6 @@ class _IndexedEmitter:
             return [self.scalars.add(t, x) for t, x in zip(totals, factors[0], strict=True)]
         pairs = zip(*factors, strict=True)
         return [self.scalars.fma(a, b, t) for t, (a, b) in zip(totals, pairs, strict=True)]
-
-    def _plus(self, start: Val, more: int) -> Val:
-        known = number_of(start)
-        if known is not None:
-            return index(known + more)
-        return self.code.value(I64, f"add nsw i64 {start.ref}, {more}") if more else start
 
     def _fill_zeros(self, count: Val) -> None:
         for begin, end, width in parts_of(self.code, count, self.lanes):

@@ -117,7 +117,7 @@ def _written(
     sizes = {name: Val(f"%d{i}", I64) for i, name in enumerate(symbols)}
     parts = {d: (Val(f"%begin{d}", I64), Val(f"%end{d}", I64)) for d in window}
     _NestEmitter(code, target, nest, bases, sizes, parts).emit()
-    code.do("ret void")
+    code.leave()
     parameters = [f"ptr %p{i}" for i in range(len(keys))]
     parameters += [f"i64 %d{i}" for i in range(len(symbols))]
     parameters += [f"i64 %begin{d}, i64 %end{d}" for d in window]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 
-from graphc.backends.llvm.text import I1, I64, PTR, Code, Val, index
+from graphc.backends.llvm.text import I1, I64, Code, Val, index
 from graphc.backends.loopnest import Size
 
 
@@ -26,7 +26,7 @@ def add(code: Code, a: Val, b: Val) -> Val:
         return b
     if y == 0:
         return a
-    return code.value(I64, f"add nsw i64 {a.ref}, {b.ref}")
+    return code.binary("add nsw", a, b)
 
 
 def sub(code: Code, a: Val, b: Val) -> Val:
@@ -35,7 +35,7 @@ def sub(code: Code, a: Val, b: Val) -> Val:
         return index(x - y)
     if y == 0:
         return a
-    return code.value(I64, f"sub nsw i64 {a.ref}, {b.ref}")
+    return code.binary("sub nsw", a, b)
 
 
 def mul(code: Code, a: Val, b: Val) -> Val:
@@ -48,7 +48,7 @@ def mul(code: Code, a: Val, b: Val) -> Val:
         return b
     if y == 1:
         return a
-    return code.value(I64, f"mul nsw i64 {a.ref}, {b.ref}")
+    return code.binary("mul nsw", a, b)
 
 
 def smaller(code: Code, a: Val, b: Val) -> Val:
@@ -56,8 +56,7 @@ def smaller(code: Code, a: Val, b: Val) -> Val:
     x, y = number_of(a), number_of(b)
     if x is not None and y is not None:
         return index(min(x, y))
-    is_less = code.value(I1, f"icmp slt i64 {a.ref}, {b.ref}")
-    return code.value(I64, f"select {is_less}, {a}, {b}")
+    return code.select(code.compare("slt", a, b), a, b)
 
 
 def remainder(code: Code, a: Val, step: int) -> Val:
@@ -65,7 +64,7 @@ def remainder(code: Code, a: Val, step: int) -> Val:
     x = number_of(a)
     if x is not None:
         return index(x % step)
-    return code.value(I64, f"urem i64 {a.ref}, {step}")
+    return code.binary("urem", a, index(step))
 
 
 def round_down(code: Code, a: Val, step: int) -> Val:
@@ -73,7 +72,7 @@ def round_down(code: Code, a: Val, step: int) -> Val:
     x = number_of(a)
     if x is not None:
         return index(x - x % step)
-    return code.value(I64, f"and i64 {a.ref}, {-step}")
+    return code.binary("and", a, index(-step))
 
 
 def parts_of(code: Code, extent: Val, widest: int) -> list[tuple[Val, Val, int]]:
@@ -99,7 +98,7 @@ def offset(code: Code, base: Val, element: str, position: Val) -> Val:
     """The address of an element of an array."""
     if number_of(position) == 0:
         return base
-    return code.value(PTR, f"getelementptr inbounds {element}, ptr {base.ref}, {position}")
+    return code.offset(base, element, position)
 
 
 class Loop:

@@ -27,12 +27,9 @@ def load(
     pointer = offset(s.code, base, memory.element, position)
     align = ELEMENT_BYTES[memory.element]
     if mask is None:
-        value = s.code.value(memory, f"load {memory.text}, ptr {pointer.ref}, align {align}")
+        value = s.code.load(memory, pointer, align)
     else:
-        name, mask_type = f"llvm.masked.load.{memory.mangled}.p0", mask.type.text
-        function = s.code.module.intrinsic(name, memory.text, "ptr", "i32", mask_type, memory.text)
-        arguments = f"ptr {pointer.ref}, i32 {align}, {mask}, {memory.text} zeroinitializer"
-        value = s.code.value(memory, f"call {memory.text} {function}({arguments})")
+        value = s.code.load_masked(memory, pointer, align, mask)
     return s.not_equal(value, constant(0, memory)) if dtype is DType.I1 else value
 
 
@@ -44,11 +41,9 @@ def store(s: LlvmScalars, value: Val, base: Val, position: Val, mask: Val | None
     if memory != value.type:
         value = s.convert("zext", value, memory)
     if mask is None:
-        s.code.do(f"store {value}, ptr {pointer.ref}, align {align}")
-        return
-    name, mask_type = f"llvm.masked.store.{memory.mangled}.p0", mask.type.text
-    function = s.code.module.intrinsic(name, "void", memory.text, "ptr", "i32", mask_type)
-    s.code.do(f"call void {function}({value}, ptr {pointer.ref}, i32 {align}, {mask})")
+        s.code.store(value, pointer, align)
+    else:
+        s.code.store_masked(value, pointer, align, mask)
 
 
 def clear(s: LlvmScalars, base: Val, elements: int, lanes: int, element: str) -> None:
@@ -92,13 +87,9 @@ each page is touched."""
 
 def stack_array(code: Code, element: str, count: int, align: int) -> Val:
     """An array on the stack of the current function. Call it in the entry block only."""
-    type_ = lane_type("ptr")
-    return code.value(type_, f"alloca [{count} x {memory_element(element)}], align {align}")
+    return code.stack_array(memory_element(element), count, align)
 
 
 def prefetch(s: LlvmScalars, base: Val, element: str, position: Val) -> None:
     """Asks for the line of an element that will be read; it may lie outside the array."""
-    text = f"getelementptr {element}, ptr {base.ref}, {position}"
-    address = s.code.value(base.type, text)
-    function = s.code.module.intrinsic("llvm.prefetch.p0", "void", "ptr", "i32", "i32", "i32")
-    s.code.do(f"call void {function}({address}, i32 0, i32 2, i32 1)")
+    s.code.prefetch(s.code.offset(base, element, position, inside=False))

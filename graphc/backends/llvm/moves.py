@@ -29,7 +29,6 @@ from graphc.backends.llvm.shuffles import transposed
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import (
     ELEMENT_BYTES,
-    I1,
     I64,
     PTR,
     Code,
@@ -113,7 +112,7 @@ def emit_move(module: Module, target: Target, move: Move) -> str:
             continue
         source = Val(f"%from{nest.operand}", PTR)
         _CopyEmitter(code, element, lanes, source, goal, sizes, move.adds).copy(nest)
-    code.do("ret void")
+    code.leave()
     parameters = [f"ptr %from{i}" for i in range(move.operands)]
     parameters += ["ptr %to", *(f"i64 {v.ref}" for v in sizes.values())]
     return module.add_internal("move", ", ".join(parameters), code)
@@ -173,8 +172,8 @@ def _unknown_rest(code: Code, start: Val, stop: Val, lanes: int, piece: Piece) -
     position = whole
     while lanes > 1:
         lanes //= 2
-        bit = code.value(I64, f"and i64 {stop.ref}, {lanes}")
-        has_more = code.value(I1, f"icmp ne i64 {bit.ref}, 0")
+        bit = code.binary("and", stop, index(lanes))
+        has_more = code.compare("ne", bit, index(0))
         carried = [position]
         with when(code, has_more, carried) as inside:
             piece(inside[0], lanes)
@@ -329,7 +328,7 @@ class _CopyEmitter:
         type_ = lane_type(self.element, lanes)
         pointer = offset(self.code, base, self.element, position)
         align = ELEMENT_BYTES[self.element]
-        return self.code.value(type_, f"load {type_.text}, ptr {pointer.ref}, align {align}")
+        return self.code.load(type_, pointer, align)
 
     def _put(self, value: Val, position: Val) -> None:
         if self.adds:
@@ -363,12 +362,10 @@ def _backwards(code: Code, value: Val) -> Val:
     lanes = value.type.lanes
     if lanes == 1:
         return value
-    order = ", ".join(f"i32 {i}" for i in reversed(range(lanes)))
-    text = f"shufflevector {value}, {value.type.text} poison, <{lanes} x i32> <{order}>"
-    return code.value(value.type, text)
+    return code.shuffle(value, None, range(lanes)[::-1])
 
 
 def _store(code: Code, value: Val, base: Val, position: Val) -> None:
     pointer = offset(code, base, value.type.element, position)
     align = ELEMENT_BYTES[value.type.element]
-    code.do(f"store {value}, ptr {pointer.ref}, align {align}")
+    code.store(value, pointer, align)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphc.backends.llvm.target import Target
-from graphc.backends.llvm.text import Code, Val, lane_type
+from graphc.backends.llvm.text import Code, Val
 from graphc.backends.loopnest import Load, Nest, Port
 from graphc.ir.types import DType
 
@@ -50,16 +50,11 @@ def is_masked(nest: Nest, target: Target) -> bool:
 def halves(code: Code, value: Val) -> tuple[Val, Val]:
     """The lanes of a vector in two."""
     half = value.type.lanes // 2
-    type_ = lane_type(value.type.element, half)
-    if half == 1:
-        return (
-            code.value(type_, f"extractelement {value}, i64 0"),
-            code.value(type_, f"extractelement {value}, i64 1"),
-        )
+    return lanes_from(code, value, 0, half), lanes_from(code, value, half, half)
 
-    def part(start: int) -> Val:
-        order = ", ".join(f"i32 {i}" for i in range(start, start + half))
-        text = f"shufflevector {value}, {value.type.text} poison, <{half} x i32> <{order}>"
-        return code.value(type_, text)
 
-    return part(0), part(half)
+def lanes_from(code: Code, value: Val, start: int, count: int) -> Val:
+    """`count` lanes of a vector from `start` on."""
+    if count == 1:
+        return code.extract(value, start)
+    return code.shuffle(value, None, range(start, start + count))

@@ -89,4 +89,4 @@ class Operands:
 
 def call(code: Code, function: str, *arguments: Val) -> None:
     """A call without a result."""
-    code.do(f"call void {function}({', '.join(map(str, arguments))})")
+    code.invoke(function, arguments)

@@ -52,7 +52,7 @@ def emit_pack_turned(module: Module, target: Target, tile: Tile) -> str:
         for j, row in enumerate(rows):
             value = memory.load(s, row, index(0), tile.dtype, 1)
             memory.store(s, value, goal, index(j))
-    code.do("ret void")
+    code.leave()
     parameters = "ptr %b, i64 %ldb, i64 %k, ptr %panel, i64 %pitch"
     return module.add_internal("pack", parameters, code)
 
@@ -72,7 +72,7 @@ def emit_pack_rows(module: Module, target: Target, tile: Tile, height: int) -> s
         _copy_panels(s, target, tile, (a, lda), (block, height), k, rows)
     with when(code, s.compare("slt", last, index(0)), []):
         _copy_few_rows(s, tile, (a, lda), (block, height), k, rows)
-    code.do("ret void")
+    code.leave()
     parameters = "ptr %a, i64 %lda, i64 %k, i64 %rows, ptr %block"
     return module.add_internal("pack", parameters, code)
 
@@ -100,12 +100,12 @@ def _copy_panels(
             start = smaller(code, state.index, sub(code, rows, index(height)))
             from_ = offset(code, line, tile.element, start)
             to = offset(code, block, tile.element, state.carried[0])
-            function = exact
+            function: str | Val = exact
             if height < wide <= tile.lanes:
                 over = _emit_copy_steps(code.module, target, tile, height, [wide])
                 is_inside = s.compare("sle", add(code, state.index, index(wide)), rows)
-                function = s.select(is_inside, Val(over, PTR), Val(exact, PTR)).ref
-            code.do(f"call void {function}({from_}, {lda}, {steps}, {to})")
+                function = s.select(is_inside, Val(over, PTR), Val(exact, PTR))
+            code.invoke(function, (from_, lda, steps, to))
             state.carried[0] = add(code, state.carried[0], panel)
 
 
@@ -143,7 +143,7 @@ def _emit_copy_steps(
             value = memory.load(s, source, index(start), tile.dtype, lanes)
             memory.store(s, value, goal, index(start))
             start += lanes
-    code.do("ret void")
+    code.leave()
     return module.add_internal("steps", "ptr %from, i64 %lda, i64 %k, ptr %to", code)
 
 
@@ -178,6 +178,6 @@ def emit_copy_block(module: Module, target: Target, tile: Tile) -> str:
             with loop(code, index(0), columns, 1) as inner:
                 value = memory.load(s, source, inner.index, tile.dtype, 1)
                 memory.store(s, value, goal, inner.index)
-    code.do("ret void")
+    code.leave()
     parameters = "ptr %from, i64 %ldf, ptr %to, i64 %ldt, i64 %rows, i64 %columns"
     return module.add_internal("block", parameters, code)

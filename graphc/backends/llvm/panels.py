@@ -103,7 +103,7 @@ def cut_depth(w: Writer, x: Operands, write: Callable[[Val, Val], None]) -> None
         _cut(code, k, x.most_k, step, write)
     else:
         is_empty = _compare(code, "slt", k, index(1))
-        end = code.value(k.type, f"select {is_empty}, {index(1)}, {k}")
+        end = code.select(is_empty, index(1), k)
         with loop(code, index(0), end, step) as state:
             write(state.index, smaller(code, index(step), sub(code, k, state.index)))
 
@@ -262,4 +262,4 @@ def _compare(code: Code, order: str, a: Val, b: Val) -> Val:
     p, q = number_of(a), number_of(b)
     if p is not None and q is not None:
         return constant({"sgt": p > q, "sge": p >= q, "slt": p < q, "sle": p <= q}[order], I1)
-    return code.value(I1, f"icmp {order} i64 {a.ref}, {b.ref}")
+    return code.compare(order, a, b)

@@ -83,7 +83,7 @@ def _add_multiply(module: Module, target: Target, type_: LaneType) -> None:
                 state.carried[i] = code.binary("fadd", code.binary("fmul", value, half), one)
     for place, value in zip(places, state.carried, strict=True):
         code.do(f"store {value}, {place}, align {bytes_}")
-    code.do("ret void")
+    code.leave()
     module.add_function("define void @multiply(i64 %steps, ptr %room) nounwind", code)
 
 
@@ -100,6 +100,6 @@ def _add_copy(module: Module, type_: LaneType) -> None:
             here = offset(code, target, "i8", index(i * bytes_))
             value = code.value(type_, f"load {type_.text}, {there}, align {bytes_}")
             code.do(f"store {value}, {here}, align {bytes_}")
-    code.do("ret void")
+    code.leave()
     header = "define void @copy(i64 %vectors, ptr %source, ptr %target) nounwind"
     module.add_function(header, code)

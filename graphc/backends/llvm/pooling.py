@@ -107,7 +107,7 @@ def emit_pooling(module: Module, target: Target, what: Pooling) -> str:
     with loop_if_any(code, begin, end, 1, []) as state:
         if state is not None:
             emitter.image(state.index)
-    code.do("ret void")
+    code.leave()
     parameters = [*(f"ptr %from{i}" for i in range(what.operands)), "ptr %to"]
     parameters += [f"i64 {v.ref}" for v in sizes.values()]
     parameters += ["i64 %begin", "i64 %end"] * what.is_part

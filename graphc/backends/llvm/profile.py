@@ -84,7 +84,7 @@ class Instrument:
         self._add(code, count_at, "1")
         code.do("br label %done")
         code.enter("done")
-        code.do("ret void")
+        code.leave()
         return code
 
     @staticmethod

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from graphc.backends.llvm import memory
 from graphc.backends.llvm.loops import add, loop_if_any, round_down, sub, when
 from graphc.backends.llvm.scalars import LlvmScalars
-from graphc.backends.llvm.text import I1, I64, Code, Val, constant, index, lane_type
+from graphc.backends.llvm.text import I1, I64, Code, Val, constant, index
 from graphc.ir.types import DType
 
 Work = Callable[[Val, list[Val]], None]
@@ -20,16 +20,13 @@ VECTORS = 4
 
 def all_of(s: LlvmScalars, condition: Val) -> Val:
     """Whether the condition holds in all lanes."""
-    name = f"llvm.vector.reduce.and.{condition.type.mangled}"
-    function = s.code.module.intrinsic(name, "i1", condition.type.text)
-    return s.code.call(I1, function, [condition])
+    return s.code.fold_truth("and", condition)
 
 
 def run_start(s: LlvmScalars, vectors: Sequence[Val]) -> tuple[Val, Val]:
     """The first lane of i32 vectors as i64, and whether all others count up from it by one."""
     type_ = vectors[0].type
-    element = lane_type(type_.element)
-    first = s.code.value(element, f"extractelement {vectors[0]}, i64 0")
+    first = s.code.extract(vectors[0], 0)
     counted = s.add(s.splat(first, type_.lanes), memory.steps(type_))
     same = s.compare("eq", vectors[0], counted)
     for i, values in enumerate(vectors[1:], 1):

@@ -25,7 +25,7 @@ from graphc.backends.llvm.loops import (
     size_value,
     smaller,
 )
-from graphc.backends.llvm.text import CALLER, I1, I64, PTR, Code, Module, Val, index
+from graphc.backends.llvm.text import CALLER, I1, I64, PTR, Code, LaneType, Module, Val, index
 from graphc.backends.loopnest import Cut
 
 
@@ -35,14 +35,14 @@ def emit_task(
     """`@name` of the task that calls `function(pointers…, sizes…, begin, end)` for a part."""
     code = Code(module)
     context, number = Val("%context", PTR), Val("%index", I64)
-    arguments = [_loaded(code, context, i, PTR.text) for i in range(pointers)]
-    sizes = {name: _loaded(code, context, i, I64.text) for i, name in enumerate(symbols, pointers)}
+    arguments = [_loaded(code, context, i, PTR) for i in range(pointers)]
+    sizes = {name: _loaded(code, context, i, I64) for i, name in enumerate(symbols, pointers)}
     begin = mul(code, number, index(cut.length))
     end = smaller(code, add(code, begin, index(cut.length)), size_value(code, cut.extent, sizes))
     step = size_value(code, cut.step, sizes)
     given = [*arguments, *sizes.values(), mul(code, begin, step), mul(code, end, step)]
-    code.do(f"call void {function}({', '.join(map(str, given))})")
-    code.do("ret void")
+    code.invoke(function, given)
+    code.leave()
     return module.add_internal(
         "task", "ptr %context, i64 %index", code, attributes=f"nounwind {CALLER}"
     )
@@ -63,12 +63,12 @@ def emit_share(module: Module) -> str:
     code.do(f"br {lives}, label %shared, label %alone")
     code.enter("shared")
     code.do(f"call void {run.ref}({pool}, ptr %task, ptr %context, {count})")
-    code.do("ret void")
+    code.leave()
     code.enter("alone")
     with loop_if_any(code, index(0), count, 1, []) as state:
         assert state is not None
         code.do(f"call void %task(ptr %context, {state.index})")
-    code.do("ret void")
+    code.leave()
     parameters = "ptr %pool, ptr %task, ptr %context, i64 %count"
     return module.add_internal("share", parameters, code, attributes=f"nounwind {CALLER}")
 
@@ -80,9 +80,9 @@ def parts_of(code: Code, cut: Cut, sizes: Mapping[str, Val]) -> Val:
     if known is not None:
         return index(-(-known // cut.length))
     last = add(code, extent, index(cut.length - 1))
-    return code.value(I64, f"udiv i64 {last.ref}, {cut.length}")
+    return code.binary("udiv", last, index(cut.length))
 
 
-def _loaded(code: Code, context: Val, slot: int, type_: str) -> Val:
+def _loaded(code: Code, context: Val, slot: int, type_: LaneType) -> Val:
     place = offset(code, context, "i64", index(slot))
-    return code.value(I64 if type_ == "i64" else PTR, f"load {type_}, {place}, align 8")
+    return code.load(type_, place, 8)

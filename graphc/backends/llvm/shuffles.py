@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from graphc.backends.llvm import memory
 from graphc.backends.llvm.loops import add
 from graphc.backends.llvm.scalars import LlvmScalars
-from graphc.backends.llvm.text import ELEMENT_BYTES, Code, Val, index, lane_type
+from graphc.backends.llvm.text import ELEMENT_BYTES, Code, Val, index
 from graphc.ir.types import DType
 
 
@@ -80,6 +80,4 @@ def _joined(code: Code, a: Val, b: Val) -> Val:
 
 
 def _shuffled(code: Code, a: Val, b: Val, order: list[int]) -> Val:
-    listed = ", ".join(f"i32 {i}" for i in order)
-    type_ = lane_type(a.type.element, len(order))
-    return code.value(type_, f"shufflevector {a}, {b}, <{len(order)} x i32> <{listed}>")
+    return code.shuffle(a, b, order)

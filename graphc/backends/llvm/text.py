@@ -7,7 +7,7 @@ objects, and the same input always gives the same text.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
@@ -191,6 +191,124 @@ class Code:
         """A call with these arguments; `function` includes the @."""
         listed = ", ".join([f"{a.type.text} {a.ref}" for a in arguments])
         return self.value(type_, f"call {type_.text} {function}({listed})")
+
+    def negate(self, a: Val) -> Val:
+        """Of floats; the sign of nan and 0 too."""
+        return self.value(a.type, f"fneg {a}")
+
+    def compare(self, order: str, a: Val, b: Val) -> Val:
+        """Truth values, one per lane; `order` is eq, ne, slt, ult … of integers, oeq, une, olt …
+        of floats."""
+        word = "fcmp" if a.type.element in _MANGLED else "icmp"
+        return self.value(lane_type("i1", a.type.lanes), f"{word} {order} {a}, {b.ref}")
+
+    def select(self, condition: Val, a: Val, b: Val) -> Val:
+        """a where the condition holds, b elsewhere; one condition, or one for each lane."""
+        return self.value(a.type, f"select {condition}, {a}, {b}")
+
+    def convert(self, how: str, a: Val, type_: LaneType) -> Val:
+        """To another type: sext, zext, trunc, bitcast, fpext, fptrunc, sitofp, uitofp."""
+        return self.value(type_, f"{how} {a} to {type_.text}")
+
+    def saturate(self, a: Val, type_: LaneType) -> Val:
+        """Floats to integers: towards zero, the nearest integer where there is none, nan to 0."""
+        name = f"llvm.fptosi.sat.{type_.mangled}.{a.type.mangled}"
+        return self.call(type_, self.module.intrinsic(name, type_.text, a.type.text), (a,))
+
+    def function(self, name: str, *arguments: Val) -> Val:
+        """fabs, sqrt, copysign, fma, fshl: of arguments of one type, rounded once."""
+        type_ = arguments[0].type
+        texts = [type_.text] * len(arguments)
+        full = f"llvm.{name}.{type_.mangled}"
+        return self.call(type_, self.module.intrinsic(full, type_.text, *texts), arguments)
+
+    def leading_zeros(self, a: Val) -> Val:
+        """Of an i64; 64 for zero."""
+        function = self.module.intrinsic("llvm.ctlz.i64", "i64", "i64", "i1")
+        return self.value(I64, f"call i64 {function}({a}, i1 false)")
+
+    def fold_truth(self, how: str, a: Val) -> Val:
+        """All lanes of truth values to one, by `and` or `or`."""
+        name = f"llvm.vector.reduce.{how}.{a.type.mangled}"
+        return self.call(I1, self.module.intrinsic(name, "i1", a.type.text), (a,))
+
+    # Lanes
+
+    def splat(self, a: Val, lanes: int) -> Val:
+        """A scalar in every lane."""
+        target = lane_type(a.type.element, lanes)
+        if not a.ref.startswith("%"):
+            return Val(f"splat ({a})", target)
+        one = self.value(target, f"insertelement {target.text} poison, {a}, i64 0")
+        mask = f"<{lanes} x i32> zeroinitializer"
+        return self.value(target, f"shufflevector {one}, {target.text} poison, {mask}")
+
+    def gather(self, values: Sequence[Val]) -> Val:
+        """One vector of several scalars."""
+        type_ = lane_type(values[0].type.element, len(values))
+        vector = Val("poison", type_)
+        for i, value in enumerate(values):
+            vector = self.value(type_, f"insertelement {vector}, {value}, i64 {i}")
+        return vector
+
+    def extract(self, a: Val, lane: int) -> Val:
+        return self.value(lane_type(a.type.element), f"extractelement {a}, i64 {lane}")
+
+    def shuffle(self, a: Val, b: Val | None, order: Sequence[int]) -> Val:
+        """The lanes of a, then those of b, in this order."""
+        listed = ", ".join(f"i32 {i}" for i in order)
+        second = b or f"{a.type.text} poison"
+        type_ = lane_type(a.type.element, len(order))
+        return self.value(type_, f"shufflevector {a}, {second}, <{len(order)} x i32> <{listed}>")
+
+    # Memory
+
+    def offset(self, base: Val, element: str, position: Val, *, inside: bool = True) -> Val:
+        """The address of an element of an array; not `inside`: it is never read."""
+        bounds = "inbounds " if inside else ""
+        return self.value(PTR, f"getelementptr {bounds}{element}, ptr {base.ref}, {position}")
+
+    def load(self, type_: LaneType, address: Val, align: int) -> Val:
+        return self.value(type_, f"load {type_.text}, ptr {address.ref}, align {align}")
+
+    def store(self, value: Val, address: Val, align: int) -> None:
+        self.do(f"store {value}, ptr {address.ref}, align {align}")
+
+    def load_masked(self, type_: LaneType, address: Val, align: int, mask: Val) -> Val:
+        """Zeros where the mask is false; nothing is read there."""
+        name = f"llvm.masked.load.{type_.mangled}.p0"
+        function = self.module.intrinsic(name, type_.text, "ptr", "i32", mask.type.text, type_.text)
+        arguments = f"ptr {address.ref}, i32 {align}, {mask}, {type_.text} zeroinitializer"
+        return self.value(type_, f"call {type_.text} {function}({arguments})")
+
+    def store_masked(self, value: Val, address: Val, align: int, mask: Val) -> None:
+        name = f"llvm.masked.store.{value.type.mangled}.p0"
+        function = self.module.intrinsic(
+            name, "void", value.type.text, "ptr", "i32", mask.type.text
+        )
+        self.do(f"call void {function}({value}, ptr {address.ref}, i32 {align}, {mask})")
+
+    def prefetch(self, address: Val, *, writes: bool = False) -> None:
+        """Asks for the line of an address: to the second level to be read, to the first to be
+        written."""
+        function = self.module.intrinsic("llvm.prefetch.p0", "void", "ptr", "i32", "i32", "i32")
+        how = "i32 1, i32 3" if writes else "i32 0, i32 2"
+        self.do(f"call void {function}({address}, {how}, i32 1)")
+
+    def stack_array(self, element: str, count: int, align: int) -> Val:
+        """In the entry block only."""
+        return self.value(PTR, f"alloca [{count} x {element}], align {align}")
+
+    # Calls
+
+    def invoke(self, function: str | Val, arguments: Iterable[Val]) -> None:
+        """A call without a result, of a function of the module or of one that was chosen."""
+        name = function if isinstance(function, str) else function.ref
+        self.do(f"call void {name}({', '.join(map(str, arguments))})")
+
+    def leave(self) -> None:
+        """The end of a function without a result."""
+        self.do("ret void")
 
     def do(self, text: str) -> None:
         """An instruction without a result."""

@@ -95,7 +95,7 @@ def emit_tile(
                 at = r * len(b_values) + v
                 state.carried[at] = s.fma(value, b_value, state.carried[at])
     sums.store()
-    code.do("ret void")
+    code.leave()
     parameters = _PARAMETERS + (", ptr %panel" if packs else "")
     return module.add_internal("tile", parameters, code)
 
@@ -142,7 +142,7 @@ def emit_transposing_tile(
             scalars = [memory.load(s, row, index(0), tile.dtype, 1) for row in lines]
             take(state, s.gathered(scalars), state.index, v)
     sums.store()
-    code.do("ret void")
+    code.leave()
     return module.add_internal("tile", _PARAMETERS, code)
 
 

@@ -77,7 +77,7 @@ def emit_update_rows(module: Module, target: Target, update: RowUpdate) -> Updat
     sizes = {name: Val(f"%s{i}", I64) for i, name in enumerate(symbols)}
     where = dict(zip(pointers, parameters, strict=True))
     _UpdateEmitter(code, target, update, where, sizes).emit()
-    code.do("ret void")
+    code.leave()
     listed = ", ".join(map(str, (*parameters, *sizes.values())))
     return UpdateFunction(module.add_internal("update", listed, code), pointers, symbols)
 
@@ -343,14 +343,12 @@ class _UpdateEmitter:
 
     def _fetch(self, start: Val, width: int, row: Val) -> None:
         """Brings a block of a row that is worked on soon near, with columns."""
-        name = "llvm.prefetch.p0"
-        function = self.code.module.intrinsic(name, "void", "ptr", "i32", "i32", "i32")
         element = element_of(self.dtype)
         for j in range(width):
             position = self._place(add(self.code, start, index(j)), row)
             for table in self.tables:
                 place = offset(self.code, table, element, position)
-                self.code.do(f"call void {function}({place}, i32 1, i32 3, i32 1)")
+                self.code.prefetch(place, writes=True)
 
     def _apply_at(self, position: Val, gradient: Val, lanes: int) -> None:
         before = [self._load(table, position, lanes) for table in self.tables]

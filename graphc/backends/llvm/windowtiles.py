@@ -95,7 +95,7 @@ def emit_window_tile(module: Module, target: Target, tile: WindowTile) -> str:
         for turn in range(whole, tile.inner.count):
             _multiply(s, tile, a_row, b_row, turn, outer.carried)
     _finish(s, tile, c, totals)
-    code.do("ret void")
+    code.leave()
     return module.add_internal("windowtile", "ptr %a, ptr %b, ptr %c", code)
 
 

@@ -37,7 +37,7 @@ def reduce_lanes(s: Arithmetic, a: Val) -> tuple[Val, Val, Val]:
     quadrants = lane_type("i64", a.type.lanes)
     made = [Val("poison", quadrants), Val("poison", a.type), Val("poison", a.type)]
     for lane in range(a.type.lanes):
-        one = s.code.value(_DOUBLE, f"extractelement {a}, i64 {lane}")
+        one = s.code.extract(a, lane)
         for i, part in enumerate(_call(s, function, one)):
             made[i] = s.code.value(made[i].type, f"insertelement {made[i]}, {part}, i64 {lane}")
     return made[0], made[1], made[2]
@@ -113,8 +113,8 @@ def _window(s: Arithmetic, start: Val) -> list[Val]:
     loaded: list[Val] = []
     for i in range(4):
         place = s.add(first, s.const(i, first))
-        pointer = s.code.value(PTR, f"getelementptr i64, ptr {base}, {place}")
-        loaded.append(s.code.value(I64, f"load i64, ptr {pointer.ref}, align 8"))
+        address = s.code.offset(Val(base, PTR), "i64", place, inside=False)
+        loaded.append(s.code.load(I64, address, 8))
     return [_funnel(s, loaded[i], loaded[i + 1], offset) for i in range(3)]
 
 
@@ -136,11 +136,9 @@ def _shift(s: Arithmetic, op: str, a: Val, places: int) -> Val:
 
 def _leading_zeros(s: Arithmetic, a: Val) -> Val:
     """64 for zero."""
-    function = s.code.module.intrinsic("llvm.ctlz.i64", "i64", "i64", "i1")
-    return s.code.value(I64, f"call i64 {function}({a}, i1 false)")
+    return s.code.leading_zeros(a)
 
 
 def _funnel(s: Arithmetic, high: Val, low: Val, places: Val) -> Val:
     """The upper word of the pair shifted left by 0 to 63 places (modulo 64)."""
-    function = s.code.module.intrinsic("llvm.fshl.i64", "i64", "i64", "i64", "i64")
-    return s.code.call(I64, function, (high, low, places))
+    return s.code.function("fshl", high, low, places)

@@ -12,7 +12,7 @@ from graphc.backends.llvm.loops import when
 from graphc.backends.llvm.mathfunctions.angles import reduce_lanes
 from graphc.backends.llvm.mathfunctions.formats import F64, constants, horner
 from graphc.backends.llvm.mathfunctions.pairs import ordered_sum, two_sum
-from graphc.backends.llvm.text import I1, Val
+from graphc.backends.llvm.text import Val
 from graphc.ir.types import DType
 
 _TWO_OVER_PI = 0.6366197723675814
@@ -128,8 +128,7 @@ def _any(s: Arithmetic, truth: Val) -> Val:
     """Whether any lane holds."""
     if truth.type.lanes == 1:
         return truth
-    name = f"llvm.vector.reduce.or.{truth.type.mangled}"
-    return s.code.call(I1, s.code.module.intrinsic(name, "i1", truth.type.text), (truth,))
+    return s.code.fold_truth("or", truth)
 
 
 def _pair(s: Arithmetic, r: Val, r_low: Val) -> tuple[Val, Val]:
