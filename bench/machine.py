@@ -118,7 +118,7 @@ def caches() -> dict[str, int]:
 
 def fma_text(target: Target) -> str:
     """`peak(ptr out, i64 turns)`: a turn is one multiply-add of a vector for every accumulator."""
-    lanes = target.lanes(DType.F32)
+    lanes = target.machine.lanes(DType.F32)
     vector = f"<{lanes} x float>"
     names = [f"%a{i}" for i in range(ACCUMULATORS)]
     half, one = "splat (float 0x3FE0000000000000)", "splat (float 0x3FF0000000000000)"
@@ -131,7 +131,7 @@ def fma_text(target: Target) -> str:
     ]
     lines += [f"  {a} = phi {vector} [{one}, %entry], [{a}n, %loop]" for a in names]
     for a in names:
-        if target.has_fma:
+        if target.machine.has_fma:
             lines.append(
                 f"  {a}n = call {vector} @llvm.fma.v{lanes}f32({vector} {a}, {vector} {half}, "
                 f"{vector} {half})"
@@ -149,14 +149,14 @@ def fma_text(target: Target) -> str:
         lines.append(f"  %p{i} = getelementptr {vector}, ptr %out, i64 {i}")
         lines.append(f"  store {vector} {a}n, ptr %p{i}, align 4")
     lines += ["  ret void", "}"]
-    if target.has_fma:
+    if target.machine.has_fma:
         lines.append(f"declare {vector} @llvm.fma.v{lanes}f32({vector}, {vector}, {vector})")
     return "\n".join(lines) + "\n"
 
 
 def memory_text(target: Target) -> str:
     """`read(ptr from, ptr to, i64 vectors, i64 times)` and `copy`: eight vectors a turn."""
-    vector = f"<{target.lanes(DType.F32)} x i32>"
+    vector = f"<{target.machine.lanes(DType.F32)} x i32>"
     return _read(vector) + _copy(vector)
 
 
@@ -232,7 +232,7 @@ def limits(threads: int, seconds: float) -> Limits:
         n: engine.function(loaded, n, None, pointer, pointer, count, count)
         for n in ("read", "copy")
     }
-    lanes = target.lanes(DType.F32)
+    lanes = target.machine.lanes(DType.F32)
     outs = [aligned(ACCUMULATORS * 64) for _ in range(threads)]
     best = shortest([lambda o=o: peak(o.ctypes.data, SPIN) for o in outs], seconds)
     flops = 2.0 * ACCUMULATORS * lanes * SPIN * threads / best

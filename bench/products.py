@@ -28,10 +28,10 @@ import numpy as np  # noqa: E402  # reads the number of threads once
 
 from bench.machine import aligned, limits  # noqa: E402
 from graphc.backends.llvm import engine  # noqa: E402
-from graphc.backends.llvm.gemm import Product, emit_gemm  # noqa: E402
 from graphc.backends.llvm.target import host_target  # noqa: E402
 from graphc.backends.llvm.text import Module  # noqa: E402
 from graphc.backends.loopnest import Size  # noqa: E402
+from graphc.backends.loops.gemm import Product, emit_gemm  # noqa: E402
 from graphc.ir.types import DType  # noqa: E402
 
 Shape = tuple[int, int, int]
@@ -128,7 +128,7 @@ def _random(rng: np.random.Generator, shape: tuple[int, int], dtype: DType) -> n
 def _ours(product: Product, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Callable[[], object]:
     target = host_target()
     module = Module(target.triple)
-    name = emit_gemm(module, target, product)
+    name = emit_gemm(module, target.machine, product)
     text = (
         f"{module.text()}\ndefine void @product(ptr %a, ptr %b, ptr %c) {{\n"
         f"  call void {name}(ptr %a, ptr %b, ptr %c)\n  ret void\n}}\n"

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from graphc.backends.llvm.kernels import VECTORS
 from graphc.backends.llvm.target import host_target
+from graphc.backends.loops.nests import VECTORS
 from graphc.ir.types import DType
 from tests.support.llvm_probe import probe_in_place
 from tests.support.ulp import FUNCTIONS
@@ -46,7 +46,7 @@ def runs_of(name: str, dtype: DType) -> dict[str, Run]:
     out = np.empty_like(operands[0])
     inputs = [dtype] * len(operands)
     target = host_target()
-    lanes = VECTORS * target.lanes(dtype)
+    lanes = VECTORS * target.machine.lanes(dtype)
     own = probe_in_place(target, lambda s, *v: getattr(s, name)(*v), inputs, dtype, lanes)
     runs: dict[str, Run] = {"own": own(*operands, out)}
     if hasattr(np, name):

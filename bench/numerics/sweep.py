@@ -13,16 +13,17 @@ from typing import NamedTuple
 import numpy as np
 
 from graphc.backends.llvm import engine
-from graphc.backends.llvm.scalars import LlvmScalars
 from graphc.backends.llvm.target import Target, host_target
-from graphc.backends.llvm.text import I1, I64, Code, Module, Val, lane_type
+from graphc.backends.llvm.text import Code, Module
+from graphc.backends.loops.scalars import LaneScalars
+from graphc.backends.loops.values import I1, I64, Val, lane_type
 from graphc.ir.types import DType
 
 LANES = 8
 PATTERNS = 2**32
 PART = 2**24
 
-Formula = Callable[[LlvmScalars, Val], Val]
+Formula = Callable[[LaneScalars, Val], Val]
 
 
 class Part(NamedTuple):
@@ -37,7 +38,7 @@ class Part(NamedTuple):
 def sweep(formula: Formula, target: Target, stride: int = 1) -> Iterator[Part]:
     """Every part of the range, each `stride`-th pattern; f32 as it is computed for `target`."""
     host = host_target()
-    text = _text(formula, stride, has_fma=target.has_fma, host=host)
+    text = _text(formula, stride, has_fma=target.machine.has_fma, host=host)
     loaded = engine.load(engine.object_code(text, host), ["sweep"], host)
     run = engine.function(
         loaded, "sweep", None, ctypes.c_int64, ctypes.c_int64, *[ctypes.c_void_p] * 3
@@ -56,7 +57,7 @@ def sweep(formula: Formula, target: Target, stride: int = 1) -> Iterator[Part]:
         )
 
 
-def distance(s: LlvmScalars, got: Val, wanted: Val) -> Val:
+def distance(s: LaneScalars, got: Val, wanted: Val) -> Val:
     """abs(got - wanted) in units in the last place of the rounded result, f64.
 
     Numbers beyond f32 count as 2^128. 0 for nan against nan, infinite for nan against a number.
@@ -82,7 +83,10 @@ def _text(formula: Formula, stride: int, *, has_fma: bool, host: Target) -> str:
     """`void sweep(i64 first, i64 end, ptr worst, ptr total, ptr at)`, LANES patterns a turn."""
     module = Module(host.triple)
     code = Code(module)
-    narrow, wide = LlvmScalars(code, has_fma=has_fma), LlvmScalars(code, has_fma=host.has_fma)
+    narrow, wide = (
+        LaneScalars(code, has_fma=has_fma),
+        LaneScalars(code, has_fma=host.machine.has_fma),
+    )
     sizes, patterns = lane_type("double", LANES), lane_type("i32", LANES)
     code.do("br label %loop")
     code.enter("loop")

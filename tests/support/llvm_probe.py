@@ -11,15 +11,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from graphc.backends.llvm import engine
-from graphc.backends.llvm.scalars import LlvmScalars
 from graphc.backends.llvm.target import Target
-from graphc.backends.llvm.text import (
+from graphc.backends.llvm.text import Code, Module
+from graphc.backends.loops.scalars import LaneScalars
+from graphc.backends.loops.values import (
     ELEMENT_BYTES,
     I1,
     I64,
     PTR,
-    Code,
-    Module,
     Val,
     element_of,
     lane_type,
@@ -36,7 +35,7 @@ def probe_text(
     """`void probe(inputs..., output, n)`: the formula on every `lanes` elements up to n."""
     module = Module(target.triple)
     code = Code(module)
-    scalars = LlvmScalars(code, has_fma=target.has_fma)
+    scalars = LaneScalars(code, has_fma=target.machine.has_fma)
     code.do("br label %loop")
     code.enter("loop")
     hole, i = code.hole(), code.fresh(I64)
@@ -62,7 +61,7 @@ def probe_in_place(
     lanes: int | None = None,
 ) -> Callable[..., Callable[[], None]]:
     """Flat arrays of a multiple of `lanes` elements, the result last -> the call that fills it."""
-    lanes = lanes or target.lanes(inputs[0])
+    lanes = lanes or target.machine.lanes(inputs[0])
     text = probe_text(target, formula, inputs, output, lanes)
     loaded = engine.load(engine.object_code(text, target), ["probe"], target)
     arguments = [ctypes.c_void_p] * (len(inputs) + 1)
@@ -90,7 +89,7 @@ def probe(
     lanes: int | None = None,
 ) -> Callable[..., np.ndarray]:
     """The formula as a numpy function of flat arrays of one size, any size."""
-    lanes = lanes or target.lanes(inputs[0])
+    lanes = lanes or target.machine.lanes(inputs[0])
     prepare = probe_in_place(target, formula, inputs, output, lanes)
 
     def call(*arrays: np.ndarray) -> np.ndarray:
@@ -106,7 +105,7 @@ def probe(
     return call
 
 
-def _load(s: LlvmScalars, base: str, dtype: DType, i: Val, lanes: int) -> Val:
+def _load(s: LaneScalars, base: str, dtype: DType, i: Val, lanes: int) -> Val:
     element = element_of(dtype)
     memory = lane_type(memory_element(element), lanes)
     pointer = s.code.value(PTR, f"getelementptr {memory.element}, ptr {base}, {i}")
@@ -117,7 +116,7 @@ def _load(s: LlvmScalars, base: str, dtype: DType, i: Val, lanes: int) -> Val:
     return s.convert("trunc", value, lane_type(element, lanes))
 
 
-def _store(s: LlvmScalars, value: Val, dtype: DType, i: Val) -> None:
+def _store(s: LaneScalars, value: Val, dtype: DType, i: Val) -> None:
     element = element_of(dtype)
     memory = lane_type(memory_element(element), value.type.lanes)
     pointer = s.code.value(PTR, f"getelementptr {memory.element}, ptr %y, {i}")

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphc.backends.llvm import engine
-from graphc.backends.llvm.gemm import Product, emit_gemm
 from graphc.backends.llvm.target import Target, host_target
 from graphc.backends.llvm.text import Module
 from graphc.backends.loopnest import Size
+from graphc.backends.loops.gemm import Product, emit_gemm
 from graphc.ir.types import DType
 
 
@@ -33,7 +33,7 @@ def product_of(
 def product_text(product: Product, target: Target) -> str:
     """A module with the product as `go`."""
     module = Module(target.triple)
-    name = emit_gemm(module, target, product)
+    name = emit_gemm(module, target.machine, product)
     parameters = ["ptr %a", "ptr %b", "ptr %c"]
     parameters += [f"i64 %d{i}" for i in range(len(product.symbols()))]
     parameters += ["i64 %begin", "i64 %end"] if product.split else []

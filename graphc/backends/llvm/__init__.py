@@ -51,7 +51,7 @@ def _versions(name: str) -> Mapping[str, str]:
     return {
         "llvm": engine.version(),
         "target": f"{target.triple} {target.cpu}",
-        "caches": f"{target.l1} {target.l2}",
+        "caches": f"{target.machine.l1} {target.machine.l2}",
         "features": target.features.replace(",", "\n"),
     }
 

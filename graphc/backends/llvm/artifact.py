@@ -23,11 +23,12 @@ import numpy as np
 
 from graphc.backends.base import EmitRequest
 from graphc.backends.llvm.emit import ENTRY, add_entry
-from graphc.backends.llvm.loops import mul, offset
-from graphc.backends.llvm.memory import stack_array
 from graphc.backends.llvm.pool import pool_text
 from graphc.backends.llvm.target import Target
-from graphc.backends.llvm.text import I1, I64, PTR, Code, Module, Val, index
+from graphc.backends.llvm.text import Code, Module
+from graphc.backends.loops.control import mul, offset
+from graphc.backends.loops.memory import stack_array
+from graphc.backends.loops.values import I1, I64, PTR, Val, index
 from graphc.ir.core import Function
 from graphc.runtime.signature import NUMPY_DTYPES, ROLES_OF_MODEL, Argument, Result, Signature
 from graphc.support.diagnostics import fail

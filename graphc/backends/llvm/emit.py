@@ -18,32 +18,31 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from graphc.backends.llvm.convolution import Convolution, emit_convolution
 from graphc.backends.llvm.epoch import add_epoch, runs_epochs
-from graphc.backends.llvm.fused import emit_fused
-from graphc.backends.llvm.gemm import Product, emit_gemm, even_part
-from graphc.backends.llvm.indexed import LookedUp, emit_indexed
-from graphc.backends.llvm.kernels import NestFunction, emit_nest
-from graphc.backends.llvm.loops import add, loop, mul, number_of, offset, size_value, sub
-from graphc.backends.llvm.moves import emit_move, move_of
-from graphc.backends.llvm.pooling import Pooling, emit_pooling
 from graphc.backends.llvm.profile import Instrument
-from graphc.backends.llvm.share import emit_share, emit_task, parts_of
 from graphc.backends.llvm.target import Target
-from graphc.backends.llvm.text import (
-    CALLER,
+from graphc.backends.llvm.text import CALLER, Code, Module
+from graphc.backends.loopnest import Cut, Nest, Size, constants_of, copy_nest
+from graphc.backends.loops.control import add, loop, mul, offset, size_value, sub
+from graphc.backends.loops.convolution import Convolution, emit_convolution
+from graphc.backends.loops.fused import emit_fused
+from graphc.backends.loops.gemm import Product, emit_gemm, even_part
+from graphc.backends.loops.indexed import LookedUp, emit_indexed
+from graphc.backends.loops.moves import emit_move, move_of
+from graphc.backends.loops.nests import NestFunction, emit_nest
+from graphc.backends.loops.pooling import Pooling, emit_pooling
+from graphc.backends.loops.share import emit_task, parts_of
+from graphc.backends.loops.update_rows import emit_update_rows
+from graphc.backends.loops.values import (
     I64,
     PTR,
-    Code,
     LaneType,
-    Module,
     Val,
     element_of,
     index,
     memory_element,
+    number_of,
 )
-from graphc.backends.llvm.update_rows import emit_update_rows
-from graphc.backends.loopnest import Cut, Nest, Size, constants_of, copy_nest
 from graphc.backends.nestplan import nests_of
 from graphc.ir.codegen import (
     Contraction,
@@ -117,7 +116,7 @@ def add_entry(
 ) -> None:
     """Writes `graphc.entry` and everything it calls."""
     if function.contraction == "off":
-        target = replace(target, has_fma=False)
+        target = replace(target, machine=replace(target.machine, has_fma=False))
     homes = {a: Place("argument", i) for i, a in enumerate(function.arguments)}
     parts: list[Code] = []
     for part in _parts(list(function.block)):
@@ -187,6 +186,7 @@ class _EntryEmitter:
         self.module = module
         self.instrument = instrument
         self.target = target
+        self.machine = target.machine
         self.code = Code(module)
         self.context = self.code.fresh(PTR)
         self.context_at = self.code.hole()
@@ -345,7 +345,7 @@ class _EntryEmitter:
         return self.code.select(self.code.compare("sgt", number, index(0)), some, none)
 
     def _copy(self, source: Val, target: Val, type: TensorType) -> None:
-        made = emit_nest(self.module, self.target, copy_nest(type), {})
+        made = emit_nest(self.module, self.machine, copy_nest(type), {})
         places = {"operand": source, "result": target}
         self._call(made.name, [places[kind] for kind, _ in made.ports], made.symbols)
 
@@ -366,7 +366,7 @@ class _EntryEmitter:
             self.code.store(value, place, 8)
         task = emit_task(self.module, function, len(pointers), symbols, cut)
         parts = parts_of(self.code, cut, self.sizes)
-        share = emit_share(self.module)
+        share = self.module.share()
         arguments = (Val("%pool", PTR), Val(task, PTR), self.context, parts)
         self.code.invoke(share, arguments)
 
@@ -389,7 +389,7 @@ class _EntryEmitter:
         }
 
     def _fused(self, op: Operation) -> None:
-        made = emit_fused(self.module, self.target, op, self._constants(op))
+        made = emit_fused(self.module, self.machine, op, self._constants(op))
         a, b, *inputs = (self.where[v] for v in op.operands)
         pointers = [a, b]
         for kind, i in made.ports:
@@ -398,7 +398,7 @@ class _EntryEmitter:
 
     def _nest_call(self, op: Operation, nest: Nest, constants: dict[int, str]) -> None:
         window = () if nest.cut is None else (nest.cut.dim,)
-        made: NestFunction = emit_nest(self.module, self.target, nest, constants, window)
+        made: NestFunction = emit_nest(self.module, self.machine, nest, constants, window)
         pointers = [
             self.where[op.operands[i] if kind == "operand" else op.results[i]]
             for kind, i in made.ports
@@ -426,13 +426,13 @@ class _EntryEmitter:
         pointers = [self.where[v] for v in (*op.operands, op.result)]
         split = split_of(op)
         if split is None:
-            name = emit_gemm(self.module, self.target, product)
+            name = emit_gemm(self.module, self.machine, product)
             self._call(name, pointers, product.symbols())
             return
         where: Literal["rows", "cols"] = "rows" if split.where == "rows" else "cols"
         cut = Cut(0, Size(), product.m if where == "rows" else product.n, split.length)
         part = even_part(cut)
-        name = emit_gemm(self.module, self.target, replace(product, split=where, part=part))
+        name = emit_gemm(self.module, self.machine, replace(product, split=where, part=part))
         self._share(name, pointers, product.symbols(), cut)
 
     def _convolution(self, op: Operation, role: Role) -> None:
@@ -441,7 +441,7 @@ class _EntryEmitter:
         split = split_of(op)
         rows = split.length if split is not None and role == "weights" else 0
         what = replace(what, is_part=split is not None, part_rows=rows)
-        name = emit_convolution(self.module, self.target, what)
+        name = emit_convolution(self.module, self.machine, what)
         if split is None or role != "weights":
             self._images(op, name, what.images)
             return
@@ -454,7 +454,7 @@ class _EntryEmitter:
         word = op.params.word if isinstance(op.params, PoolParams) else ""
         what = Pooling.of(folding, word, pool_shape(op.params, types), types[0].dtype)
         what = replace(what, is_part=split_of(op) is not None)
-        name = emit_pooling(self.module, self.target, what)
+        name = emit_pooling(self.module, self.machine, what)
         self._images(op, name, what.images)
 
     def _images(self, op: Operation, function: str, images: Size) -> None:
@@ -468,7 +468,7 @@ class _EntryEmitter:
     def _indexed(self, op: Operation, texts: tuple[str, ...]) -> None:
         types = [_tensor(v) for v in (*op.operands, op.result)]
         sums = LookedUp(texts, (*types[:-2], types[-1]), types[-2])
-        name = emit_indexed(self.module, self.target, sums)
+        name = emit_indexed(self.module, self.machine, sums)
         pointers = [self.where[v] for v in (*op.operands, op.result)]
         self._call(name, pointers, sums.symbols())
 
@@ -477,12 +477,12 @@ class _EntryEmitter:
         for old, new in zip(update.tables, update.updated, strict=True):
             if self.where[old] != self.where[new]:
                 self._copy(self.where[old], self.where[new], _tensor(new))
-        made = emit_update_rows(self.module, self.target, update)
+        made = emit_update_rows(self.module, self.machine, update)
         self._call(made.name, [self.where[v] for v in made.pointers], made.symbols)
 
     def _move(self, op: Operation, how: Rearrangement) -> None:
         move = move_of(how, op.params, [_tensor(v) for v in op.operands], _tensor(op.result))
-        name = emit_move(self.module, self.target, move)
+        name = emit_move(self.module, self.machine, move)
         self._call(name, [self.where[v] for v in (*op.operands, op.result)], move.symbols())
 
 

@@ -20,20 +20,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from graphc.backends.llvm.loops import add, loop, mul, offset, sub, when
 from graphc.backends.llvm.target import Target
-from graphc.backends.llvm.text import (
-    CALLER,
-    I1,
-    I64,
-    PTR,
-    Code,
-    LaneType,
-    Module,
-    Val,
-    index,
-    lane_type,
-)
+from graphc.backends.llvm.text import CALLER, Code, Module
+from graphc.backends.loops.control import add, loop, mul, offset, sub, when
+from graphc.backends.loops.values import I1, I64, PTR, LaneType, Val, constant, index, lane_type
 from graphc.runtime.signature import NUMPY_DTYPES, Argument, Result, Signature
 
 EPOCH = "graphc.epoch"
@@ -114,16 +104,16 @@ def _place_inputs(
     """
     first, count = part
     order = offset(code, Val("%order", PTR), "i64", first)
-    start = code.value(I64, f"load i64, ptr {order.ref}, align 8")
+    start = code.load(I64, order, 8)
     function = _consecutive(code.module)
-    scattered = code.value(I1, f"call i1 {function}({order}, {count})")
+    (scattered,) = code.invoke_for(function, (order, count), (I1,))
     inputs = [(i, row_bytes(a)) for i, a in enumerate(signature.arguments) if a.role == "input"]
     places = [offset(code, whole[i], "i8", mul(code, start, index(b))) for i, b in inputs]
     with when(code, scattered, places) as gathered:
         for k, (i, width) in enumerate(inputs):
             gathered[k] = _pointer(code, "%rows", i)
             copy = _gather(code.module, target, width)
-            code.do(f"call void {copy}({whole[i]}, {order}, {count}, {gathered[k]})")
+            code.invoke(copy, (whole[i], order, count, gathered[k]))
     for (i, _), place in zip(inputs, places, strict=True):
         _set_buffer(code, i, place)
 
@@ -140,13 +130,11 @@ def _place_numbers(code: Code, signature: Signature, whole: Sequence[Val], turn:
 
 
 def _pointer(code: Code, table: str, place: int) -> Val:
-    at = offset(code, Val(table, PTR), "ptr", index(place))
-    return code.value(PTR, f"load ptr, ptr {at.ref}, align 8")
+    return code.load(PTR, offset(code, Val(table, PTR), "ptr", index(place)), 8)
 
 
 def _set_buffer(code: Code, place: int, pointer: Val) -> None:
-    at = offset(code, Val("%buffers", PTR), "ptr", index(place))
-    code.do(f"store {pointer}, ptr {at.ref}, align 8")
+    code.store(pointer, offset(code, Val("%buffers", PTR), "ptr", index(place)), 8)
 
 
 def _leave_if_bad(code: Code, status: Val) -> None:
@@ -161,29 +149,29 @@ def _leave_if_bad(code: Code, status: Val) -> None:
 def _consecutive(module: Module) -> str:
     """`@name` of a function that says whether `count` >= 1 row numbers do not rise by 1 each."""
     code = Code(module)
-    order = Val("%order", PTR)
-    start = code.value(I64, "load i64, ptr %order, align 8")
-    with loop(code, index(1), Val("%count", I64), 1, [Val("false", I1)]) as state:
-        at = offset(code, order, "i64", state.index)
-        found = code.value(I64, f"load i64, ptr {at.ref}, align 8")
+    order, count = Val("%order", PTR), Val("%count", I64)
+    start = code.load(I64, order, 8)
+    with loop(code, index(1), count, 1, [constant(0, I1)]) as state:
+        found = code.load(I64, offset(code, order, "i64", state.index), 8)
         expected = add(code, start, state.index)
-        differs = code.value(I1, f"icmp ne {found}, {expected.ref}")
+        differs = code.compare("ne", found, expected)
         state.carried[0] = code.binary("or", state.carried[0], differs)
-    code.do(f"ret {state.carried[0]}")
-    return module.add_internal("scattered", "ptr %order, i64 %count", code, "i1")
+    code.leave(state.carried)
+    return module.add("scattered", (order, count), code, results=(I1,))
 
 
 def _gather(module: Module, target: Target, width: int) -> str:
     """`@name` of a function that copies rows of `width` bytes to where they follow one another."""
     code = Code(module)
-    with loop(code, index(0), Val("%count", I64), 1) as state:
-        at = offset(code, Val("%order", PTR), "i64", state.index)
-        row = code.value(I64, f"load i64, ptr {at.ref}, align 8")
-        source = offset(code, Val("%data", PTR), "i8", mul(code, row, index(width)))
-        place = offset(code, Val("%to", PTR), "i8", mul(code, state.index, index(width)))
-        _copy_row(code, source, place, width, target.vector_bits // 8)
+    data, order, to = (Val(f"%{name}", PTR) for name in ("data", "order", "to"))
+    count = Val("%count", I64)
+    with loop(code, index(0), count, 1) as state:
+        row = code.load(I64, offset(code, order, "i64", state.index), 8)
+        source = offset(code, data, "i8", mul(code, row, index(width)))
+        place = offset(code, to, "i8", mul(code, state.index, index(width)))
+        _copy_row(code, source, place, width, target.machine.vector_bits // 8)
     code.leave()
-    return module.add_internal("gather", "ptr %data, ptr %order, i64 %count, ptr %to", code)
+    return module.add("gather", (data, order, count, to), code)
 
 
 def _copy_row(code: Code, source: Val, place: Val, width: int, vector: int) -> None:
@@ -206,6 +194,5 @@ def _copy_row(code: Code, source: Val, place: Val, width: int, vector: int) -> N
 def _copy_piece(code: Code, source: Val, place: Val, position: Val, size: int) -> None:
     type_: LaneType = lane_type("i8", size)
     read = offset(code, source, "i8", position)
-    value = code.value(type_, f"load {type_.text}, ptr {read.ref}, align 1")
-    write = offset(code, place, "i8", position)
-    code.do(f"store {value}, ptr {write.ref}, align 1")
+    value = code.load(type_, read, 1)
+    code.store(value, offset(code, place, "i8", position), 1)

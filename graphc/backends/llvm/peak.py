@@ -13,19 +13,10 @@ from collections.abc import Callable
 
 from graphc.backends.base import Peak, aligned_bytes
 from graphc.backends.llvm import engine
-from graphc.backends.llvm.loops import loop, mul, offset
 from graphc.backends.llvm.target import Target, host_target
-from graphc.backends.llvm.text import (
-    I64,
-    PTR,
-    Code,
-    LaneType,
-    Module,
-    Val,
-    constant,
-    index,
-    lane_type,
-)
+from graphc.backends.llvm.text import Code, Module
+from graphc.backends.loops.control import loop, mul, offset
+from graphc.backends.loops.values import I64, PTR, LaneType, Val, constant, index, lane_type
 from graphc.ir.types import DType
 
 CHAINS = 10
@@ -40,7 +31,7 @@ def measure_peak(target: Target | None = None) -> Peak:
     """The peak of f32 on one core; f64 has half the elements in a vector, so half of it."""
     target = target or host_target()
     module = Module(target.triple)
-    lanes = target.lanes(DType.F32)
+    lanes = target.machine.lanes(DType.F32)
     _add_multiply(module, target, lane_type("float", lanes))
     _add_copy(module, lane_type("float", lanes))
     loaded = engine.load(engine.object_code(module.text(), target), ["multiply", "copy"], target)
@@ -75,7 +66,7 @@ def _add_multiply(module: Module, target: Target, type_: LaneType) -> None:
     chains = [code.value(type_, f"load {type_.text}, {p}, align {bytes_}") for p in places]
     with loop(code, index(0), Val("%steps", I64), 1, chains) as state:
         for i, value in enumerate(state.carried):
-            if target.has_fma:
+            if target.machine.has_fma:
                 kinds = (type_.text,) * 3
                 fma = module.intrinsic(f"llvm.fma.{type_.mangled}", type_.text, *kinds)
                 state.carried[i] = code.call(type_, fma, (value, half, one))

@@ -14,7 +14,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from graphc.backends.llvm.target import Target
-from graphc.backends.llvm.text import I1, I64, PTR, Code, Module, Val
+from graphc.backends.llvm.text import Code, Module
+from graphc.backends.loops.values import I1, I64, PTR, Val
 from graphc.ir.codegen import Terminator, View
 from graphc.ir.core import Operation
 

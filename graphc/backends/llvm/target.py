@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from graphc.ir.types import DType
+from graphc.backends.loops.machine import Machine
 from graphc.support.diagnostics import fail, suggestion
 
 LINUX_X86 = "x86_64-unknown-linux-gnu"
@@ -21,32 +21,23 @@ LINUX_ARM = "aarch64-unknown-linux-gnu"
 class Target:
     """What LLVM has to know of the machine, and what the emitters have to know.
 
-    isa            the level an artifact states, such as x86-64-v3
-    has_fma        llvm.fma is one instruction
-    masks_memory   masked loads and stores of 32 and 64 bit elements are instructions
-    l1, l2         bytes of a core's caches of data; results have the same bits for any
+    isa      the level an artifact states, such as x86-64-v3
+    machine  what the algorithms have to know
     """
 
     triple: str
     cpu: str
     features: str
-    vector_bits: int
     isa: str
-    has_fma: bool
-    masks_memory: bool
-    l1: int = 32768
-    l2: int = 524288
-
-    def lanes(self, dtype: DType) -> int:
-        """Elements of a float or integer type in one vector register."""
-        return self.vector_bits // (8 * max(dtype.itemsize, 4))
+    machine: Machine
 
 
-X86_64 = Target(LINUX_X86, "x86-64", "", 128, "x86-64", has_fma=False, masks_memory=False)
-X86_64_V2 = Target(LINUX_X86, "x86-64-v2", "", 128, "x86-64-v2", has_fma=False, masks_memory=False)
-X86_64_V3 = Target(LINUX_X86, "x86-64-v3", "", 256, "x86-64-v3", has_fma=True, masks_memory=True)
-X86_64_V4 = Target(LINUX_X86, "x86-64-v4", "", 512, "x86-64-v4", has_fma=True, masks_memory=True)
-AARCH64 = Target(LINUX_ARM, "generic", "+neon", 128, "aarch64", has_fma=True, masks_memory=False)
+_X86 = Machine(128, has_fma=False, masks_memory=False)
+X86_64 = Target(LINUX_X86, "x86-64", "", "x86-64", _X86)
+X86_64_V2 = Target(LINUX_X86, "x86-64-v2", "", "x86-64-v2", _X86)
+X86_64_V3 = Target(LINUX_X86, "x86-64-v3", "", "x86-64-v3", Machine(256, True, True))
+X86_64_V4 = Target(LINUX_X86, "x86-64-v4", "", "x86-64-v4", Machine(512, True, True))
+AARCH64 = Target(LINUX_ARM, "generic", "+neon", "aarch64", Machine(128, True, False))
 
 TARGETS: dict[str, Target] = {t.isa: t for t in (X86_64, X86_64_V2, X86_64_V3, X86_64_V4, AARCH64)}
 
@@ -74,11 +65,12 @@ def host_target() -> Target:
     features: Mapping[str, bool] = llvm.get_host_cpu_features()
     text = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(features.items()))
     found = native_target(llvm.get_process_triple(), llvm.get_host_cpu_name(), text, features)
-    return replace(
-        found,
-        l1=_cache_size("SC_LEVEL1_DCACHE_SIZE") or found.l1,
-        l2=_cache_size("SC_LEVEL2_CACHE_SIZE") or found.l2,
+    machine = replace(
+        found.machine,
+        l1=_cache_size("SC_LEVEL1_DCACHE_SIZE") or found.machine.l1,
+        l2=_cache_size("SC_LEVEL2_CACHE_SIZE") or found.machine.l2,
     )
+    return replace(found, machine=machine)
 
 
 def _cache_size(name: str) -> int:
@@ -89,17 +81,10 @@ def _cache_size(name: str) -> int:
 def native_target(triple: str, cpu: str, text: str, features: Mapping[str, bool]) -> Target:
     """The target with exactly these features; `text` is their form for LLVM."""
     if not triple.startswith("x86_64"):
-        return Target(triple, cpu, text, 128, cpu, has_fma=True, masks_memory=False)
+        return Target(triple, cpu, text, cpu, AARCH64.machine)
     level = _level(features)
-    return Target(
-        triple,
-        cpu,
-        text,
-        level.vector_bits,
-        level.isa,
-        has_fma=features.get("fma", False),
-        masks_memory=level.masks_memory,
-    )
+    machine = replace(level.machine, has_fma=features.get("fma", False))
+    return Target(triple, cpu, text, level.isa, machine)
 
 
 def _level(features: Mapping[str, bool]) -> Target:

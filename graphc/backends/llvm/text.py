@@ -1,4 +1,4 @@
-"""LLVM IR as text: types, values, the lines of one function, the parts of one module.
+"""LLVM IR as text: the lines of one function, the parts of one module. The writer of loops in LLVM.
 
 Knows LLVM's syntax and nothing of graphc's IR. Text is much faster to make than llvmlite's own
 objects, and the same input always gives the same text.
@@ -6,123 +6,40 @@ objects, and the same input always gives the same text.
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 
-from graphc.ir.types import DType
-
-T = TypeVar("T")
+from graphc.backends.loops.values import (
+    FLOATS,
+    I1,
+    I64,
+    PTR,
+    LaneType,
+    Val,
+    index,
+    lane_type,
+    number_of,
+)
+from graphc.backends.loops.writer import ModuleWriter, Turn, Writer
 
 CALLER = "noinline optnone"
 """Attributes of functions whose work is done by those that they call. LLVM writes their code
 quickly: to improve it would take a fifth of a compilation and gains nothing."""
 
 
-class LaneType(NamedTuple):
-    """`lanes` elements of one LLVM scalar type; one lane is the plain scalar."""
-
-    element: str
-    lanes: int
-    text: str
-    mangled: str
-
-
-class Val(NamedTuple):
-    """A typed LLVM value: an SSA name or a constant."""
-
-    ref: str
-    type: LaneType
-
-    def __str__(self) -> str:
-        return f"{self.type.text} {self.ref}"
-
-
-_MANGLED = {"float": "f32", "double": "f64"}
-_ELEMENTS = {
-    DType.F32: "float",
-    DType.F64: "double",
-    DType.I32: "i32",
-    DType.I64: "i64",
-    DType.I1: "i1",
-}
-ELEMENT_BYTES = {"float": 4, "double": 8, "i32": 4, "i64": 8, "i1": 1, "i8": 1}
-
-
-@lru_cache(maxsize=256)
-def lane_type(element: str, lanes: int = 1) -> LaneType:
-    """The LLVM type of `lanes` elements."""
-    mangled = _MANGLED.get(element, element)
-    if lanes == 1:
-        return LaneType(element, 1, element, mangled)
-    return LaneType(element, lanes, f"<{lanes} x {element}>", f"v{lanes}{mangled}")
-
-
-def element_of(dtype: DType) -> str:
-    """LLVM's name of an element type in a register."""
-    return _ELEMENTS[dtype]
-
-
-def memory_element(element: str) -> str:
-    """How an element lies in memory: a truth value is one byte."""
-    return "i8" if element == "i1" else element
-
-
-I1 = lane_type("i1")
-I64 = lane_type("i64")
-PTR = lane_type("ptr")
-
-
-def float_literal(value: float, element: str) -> str:
-    """A float constant as hexadecimal bits, rounded to the element type first."""
-    if element == "float":
-        value = _to_f32(value)
-    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
-
-
-def _to_f32(value: float) -> float:
-    try:
-        return struct.unpack("<f", struct.pack("<f", value))[0]
-    except OverflowError:
-        return float("inf") if value > 0 else float("-inf")
-
-
-def constant(value: float | int, type_: LaneType) -> Val:
-    """The same constant in every lane; for integers an exact int within the type."""
-    if type_.element in _MANGLED:
-        literal = float_literal(float(value), type_.element)
-    elif type_.element == "i1":
-        literal = "true" if value else "false"
-    else:
-        literal = str(int(value))
-    if type_.lanes == 1:
-        return Val(literal, type_)
-    return Val(f"splat ({type_.element} {literal})", type_)
-
-
-def index(value: int) -> Val:
-    """A constant of the type that counts and addresses."""
-    return Val(str(value), I64)
-
-
-class Module:
+class Module(ModuleWriter):
     """One LLVM module in the making: data, functions, declarations, in order of first use."""
 
     def __init__(self, triple: str) -> None:
+        super().__init__()
         self.triple = triple
         self._declarations: dict[str, str] = {}
         self._globals: dict[str, str] = {}
         self._functions: list[str] = []
         self._internal: dict[str, str] = {}
-        self._made: dict[Hashable, object] = {}
 
-    def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` gives, called the first time that the key comes: what is written for equal
-        operations is written once, which of a deep network are most."""
-        if key not in self._made:
-            self._made[key] = make()
-        return self._made[key]  # type: ignore[return-value]  # of a key always the same type
+    def body(self) -> Code:
+        return Code(self)
 
     def intrinsic(self, name: str, result: str, *arguments: str) -> str:
         """`@name`, declared once. `name` is complete with its type suffixes."""
@@ -145,21 +62,48 @@ class Module:
         """`header` is everything before the opening brace."""
         self._functions.append(f"{header} {{\n{code.text()}\n}}\n")
 
-    def add_internal(
+    def add(
         self,
         hint: str,
-        parameters: str,
-        code: Code,
-        result: str = "void",
-        attributes: str = "nounwind",
+        parameters: Sequence[Val],
+        body: Writer,
+        *,
+        results: Sequence[LaneType] = (),
+        long_stack: bool = False,
+        only_calls: bool = False,
     ) -> str:
-        """`@name` of a function seen only in this module; equal bodies share one function."""
-        body = f"({parameters}) {attributes} {{\n{code.text()}\n}}\n"
-        if body not in self._internal:
+        assert isinstance(body, Code)
+        attributes = "nounwind" + ' "probe-stack"="inline-asm"' * long_stack
+        attributes += f" {CALLER}" * only_calls
+        listed = ", ".join(map(str, parameters))
+        text = f"({listed}) {attributes} {{\n{body.text()}\n}}\n"
+        if text not in self._internal:
             name = f"graphc.{hint}{len(self._internal)}"
-            self._internal[body] = name
-            self._functions.append(f"define internal {result} @{name}{body}")
-        return f"@{self._internal[body]}"
+            self._internal[text] = name
+            self._functions.append(f"define internal {_structure(results)} @{name}{text}")
+        return f"@{self._internal[text]}"
+
+    def share(self) -> str:
+        code = Code(self)
+        pool, task, context = (Val(f"%{name}", PTR) for name in ("pool", "task", "context"))
+        count = Val("%count", I64)
+        several = code.compare("sgt", count, index(1))
+        given = code.value(I1, f"icmp ne {pool}, null")
+        both = code.binary("and", several, given)
+        code.do(f"br {both}, label %ask, label %alone")
+        code.enter("ask")
+        # A pool of which nothing is left, in the child of a fork, has no `run`.
+        run = code.load(PTR, pool, 8)
+        lives = code.value(I1, f"icmp ne {run}, null")
+        code.do(f"br {lives}, label %shared, label %alone")
+        code.enter("shared")
+        code.invoke(run, (pool, task, context, count))
+        code.leave()
+        code.enter("alone")
+        with code.guarded_loop(index(0), count, 1, ()) as turn:
+            code.invoke(task, (context, turn.index))
+        code.leave()
+        return self.add("share", (pool, task, context, count), code, only_calls=True)
 
     def text(self) -> str:
         parts = [f'target triple = "{self.triple}"\n']
@@ -169,14 +113,24 @@ class Module:
         return "\n".join(parts) + "\n"
 
 
-class Code:
+def _structure(types: Sequence[LaneType]) -> str:
+    """What a function gives: nothing, one value or several."""
+    texts = [t.text for t in types]
+    return f"{{ {', '.join(texts)} }}" if len(texts) > 1 else (*texts, "void")[0]
+
+
+class Code(Writer):
     """The body of one function: lines, fresh names, and the block now being written."""
 
     def __init__(self, module: Module, entry: str = "entry") -> None:
-        self.module = module
+        self._module = module
         self.block = entry
         self._lines: list[str] = [f"{entry}:"]
         self._count = 0
+
+    @property
+    def module(self) -> Module:
+        return self._module
 
     def value(self, type_: LaneType, text: str) -> Val:
         """A new value of `type_`, made by the instruction `text`."""
@@ -199,7 +153,7 @@ class Code:
     def compare(self, order: str, a: Val, b: Val) -> Val:
         """Truth values, one per lane; `order` is eq, ne, slt, ult … of integers, oeq, une, olt …
         of floats."""
-        word = "fcmp" if a.type.element in _MANGLED else "icmp"
+        word = "fcmp" if a.type.element in FLOATS else "icmp"
         return self.value(lane_type("i1", a.type.lanes), f"{word} {order} {a}, {b.ref}")
 
     def select(self, condition: Val, a: Val, b: Val) -> Val:
@@ -237,8 +191,8 @@ class Code:
     def splat(self, a: Val, lanes: int) -> Val:
         """A scalar in every lane."""
         target = lane_type(a.type.element, lanes)
-        if not a.ref.startswith("%"):
-            return Val(f"splat ({a})", target)
+        if a.number is not None:
+            return Val(f"splat ({a})", target, a.number)
         one = self.value(target, f"insertelement {target.text} poison, {a}, i64 0")
         mask = f"<{lanes} x i32> zeroinitializer"
         return self.value(target, f"shufflevector {one}, {target.text} poison, {mask}")
@@ -302,13 +256,83 @@ class Code:
     # Calls
 
     def invoke(self, function: str | Val, arguments: Iterable[Val]) -> None:
-        """A call without a result, of a function of the module or of one that was chosen."""
         name = function if isinstance(function, str) else function.ref
         self.do(f"call void {name}({', '.join(map(str, arguments))})")
 
-    def leave(self) -> None:
-        """The end of a function without a result."""
-        self.do("ret void")
+    def invoke_for(
+        self, function: str, arguments: Iterable[Val], types: Sequence[LaneType]
+    ) -> list[Val]:
+        if len(types) == 1:
+            return [self.call(types[0], function, arguments)]
+        listed, together = ", ".join(map(str, arguments)), _structure(types)
+        made = self.value(LaneType("", 1, together, ""), f"call {together} {function}({listed})")
+        return [self.value(t, f"extractvalue {made}, {i}") for i, t in enumerate(types)]
+
+    def leave(self, results: Sequence[Val] = ()) -> None:
+        if len(results) < 2:
+            self.do(f"ret {(*results, 'void')[0]}")
+            return
+        text = _structure([v.type for v in results])
+        together = Val("poison", LaneType("", 1, text, ""))
+        for i, part in enumerate(results):
+            together = self.value(together.type, f"insertvalue {together}, {part}, {i}")
+        self.do(f"ret {together}")
+
+    # Control
+
+    @contextmanager
+    def guarded_loop(
+        self, start: Val, stop: Val, step: int, carried: Sequence[Val]
+    ) -> Generator[Turn]:
+        """Tested at the bottom, and before unless it is known to run; carried values are phis."""
+        is_guarded = number_of(start) is None or number_of(stop) is None
+        before, head, done = self.block, self.fresh_label("loop"), self.fresh_label("done")
+        if is_guarded:
+            self._branch(self.compare("slt", start, stop), head, done)
+        else:
+            self.do(f"br label %{head}")
+        self.enter(head)
+        holes = [self.hole() for _ in range(len(carried) + 1)]
+        counter = self.fresh(I64)
+        phis = [self.fresh(v.type) for v in carried]
+        turn = Turn(counter, list(phis))
+        yield turn
+
+        following = self.binary("add nsw", counter, index(step))
+        more = self.compare("slt", following, stop)
+        latch = self.block
+        ends = [(counter, start, following), *zip(phis, carried, turn.carried, strict=True)]
+        for hole, (phi, initial, next_value) in zip(holes, ends, strict=True):
+            pairs = f"[ {initial.ref}, %{before} ], [ {next_value.ref}, %{latch} ]"
+            self.fill(hole, f"  {phi.ref} = phi {phi.type.text} {pairs}")
+        self._branch(more, head, done)
+        self.enter(done)
+        if is_guarded:
+            ends = zip(carried, turn.carried, strict=True)
+            turn.carried = [self._either(before, i, latch, v) for i, v in ends]
+
+    @contextmanager
+    def when(self, condition: Val, carried: list[Val]) -> Generator[list[Val]]:
+        before, inside, done = self.block, self.fresh_label("then"), self.fresh_label("end")
+        self._branch(condition, inside, done)
+        self.enter(inside)
+        values = list(carried)
+        yield values
+        end = self.block
+        self.do(f"br label %{done}")
+        self.enter(done)
+        ends = zip(carried, values, strict=True)
+        carried[:] = [self._either(before, i, end, v) for i, v in ends]
+
+    def _branch(self, condition: Val, some: str, other: str) -> None:
+        self.do(f"br {condition}, label %{some}, label %{other}")
+
+    def _either(self, before: str, initial: Val, end: str, value: Val) -> Val:
+        """The value of a block that two others lead to."""
+        pairs = f"[ {initial.ref}, %{before} ], [ {value.ref}, %{end} ]"
+        return self.value(value.type, f"phi {value.type.text} {pairs}")
+
+    # Lines
 
     def do(self, text: str) -> None:
         """An instruction without a result."""

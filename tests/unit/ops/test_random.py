@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from graphc.backends.llvm.philox import words
 from graphc.backends.llvm.target import X86_64, host_target
+from graphc.backends.loops.philox import words
 from graphc.ir.core import Function, IRBuilder, Module, RegionKind, ResultInfo
 from graphc.ir.evaluate import evaluate
 from graphc.ir.types import Dim, DType, Symbol, TensorType

@@ -6,14 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from graphc.backends.llvm.blocking import UNCUT, Cuts, Extents, cuts_for
 from graphc.backends.llvm.target import TARGETS
+from graphc.backends.loops.blocking import UNCUT, Cuts, Extents, cuts_for
 from graphc.ir.types import DType
 
 
 def cuts(m: int | None, n: int, k: int, *, turned: bool = False) -> Cuts:
     extents = Extents(m, n, k, k if turned else n, m or UNCUT)
-    return cuts_for(TARGETS["x86-64-v3"], DType.F32, extents, by_columns=False, turned=turned)
+    return cuts_for(
+        TARGETS["x86-64-v3"].machine, DType.F32, extents, by_columns=False, turned=turned
+    )
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3])
@@ -26,8 +28,8 @@ def test_blocks_grow_with_the_caches_and_stay_small_on_the_stack() -> None:
     extents = Extents(4096, 4096, 8192, 4096, 4096)
 
     def of(l1: int, l2: int, *, by_columns: bool = False) -> Cuts:
-        target = replace(TARGETS["x86-64-v3"], l1=l1, l2=l2)
-        return cuts_for(target, DType.F32, extents, by_columns=by_columns, turned=False)
+        machine = replace(TARGETS["x86-64-v3"].machine, l1=l1, l2=l2)
+        return cuts_for(machine, DType.F32, extents, by_columns=by_columns, turned=False)
 
     small, large, huge = of(32768, 524288), of(49152, 2 << 20), of(1 << 20, 1 << 30)
     assert small.depth < large.depth < huge.depth <= 49152 // 64

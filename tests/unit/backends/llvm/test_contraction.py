@@ -48,7 +48,7 @@ def test_off_rounds_products_and_their_sum_each_by_itself() -> None:
     np.testing.assert_array_equal(computed("off")["p"], wanted)
 
 
-@pytest.mark.skipif(not host_target().has_fma, reason="this machine has no FMA")
+@pytest.mark.skipif(not host_target().machine.has_fma, reason="this machine has no FMA")
 def test_fma_rounds_a_product_and_its_sum_together() -> None:
     a, b = (arguments()[n].astype(np.float64) for n in "ab")
     # The first product is rounded, the second one is added exactly.

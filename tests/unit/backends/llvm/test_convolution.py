@@ -11,7 +11,7 @@ import pytest
 from graphc.backends.llvm.emit import emit_function
 from graphc.backends.llvm.runtime import compile_function
 from graphc.backends.llvm.target import X86_64, X86_64_V3, X86_64_V4, Target
-from graphc.backends.llvm.windowtiles import Panel, balanced, best_tile, most_rows, panels
+from graphc.backends.loops.windowtiles import Panel, balanced, best_tile, most_rows, panels
 from graphc.backends.signature import make_signature
 from graphc.ir.printer import print_module
 from graphc.ops import default_context
@@ -228,7 +228,7 @@ def test_a_narrow_rest_goes_by_halves() -> None:
 def test_sums_of_a_tile_fit_into_the_registers(target: Target) -> None:
     registers = 32 if target is X86_64_V4 else 16
     for vectors in range(1, 6):
-        assert most_rows(target, vectors) * vectors <= registers - 4
+        assert most_rows(target.machine, vectors) * vectors <= registers - 4
 
 
 @pytest.mark.parametrize("across", [1, 3, 8, 24])

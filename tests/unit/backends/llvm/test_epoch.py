@@ -164,7 +164,7 @@ def test_every_target_gets_code(isa: str) -> None:
     signature = make_signature(module, module.functions[0])
     text = emit_function(module.functions[0], signature, TARGETS[isa])
     assert f"{EPOCH}:" in engine.assembly(text, TARGETS[isa])
-    assert f"<{TARGETS[isa].vector_bits // 8} x i8>" in text
+    assert f"<{TARGETS[isa].machine.vector_bits // 8} x i8>" in text
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,10 @@ import pytest
 from graphc.backends.llvm import engine
 from graphc.backends.llvm.emit import emit_function
 from graphc.backends.llvm.runtime import compile_function
-from graphc.backends.llvm.shuffles import transposed
 from graphc.backends.llvm.target import TARGETS, Target, host_target
-from graphc.backends.llvm.text import Code, Module, Val, lane_type
+from graphc.backends.llvm.text import Code, Module
+from graphc.backends.loops.shuffles import transposed
+from graphc.backends.loops.values import Val, lane_type
 from graphc.backends.signature import make_signature
 from tests.support.compiling import call, parse
 from tests.support.native import check_text

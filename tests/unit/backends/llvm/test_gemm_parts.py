@@ -9,10 +9,10 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from graphc.backends.llvm.gemm import emit_gemm
 from graphc.backends.llvm.target import host_target
 from graphc.backends.llvm.text import Module
 from graphc.backends.loopnest import Size
+from graphc.backends.loops.gemm import emit_gemm
 from graphc.support.diagnostics import InternalError
 from tests.support.products import CompiledProduct, compile_product, operands, product_of
 
@@ -89,4 +89,4 @@ def test_a_part_writes_nothing_outside_itself(
 def test_a_product_over_a_batch_is_not_cut(split: Literal["rows", "cols"]) -> None:
     product = replace(product_of((3, 4, 5), (False, False)), batch=Size(2), split=split)
     with pytest.raises(InternalError, match="batch"):
-        emit_gemm(Module(host_target().triple), host_target(), product)
+        emit_gemm(Module(host_target().triple), host_target().machine, product)

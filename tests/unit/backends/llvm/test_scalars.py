@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from graphc.backends.llvm import engine
-from graphc.backends.llvm.arithmetic import is_number
-from graphc.backends.llvm.scalars import LlvmScalars
 from graphc.backends.llvm.target import TARGETS, X86_64, Target, host_target
-from graphc.backends.llvm.text import Code, Module, Val, constant, lane_type
+from graphc.backends.llvm.text import Code, Module
+from graphc.backends.loops.arithmetic import is_number
+from graphc.backends.loops.scalars import LaneScalars
+from graphc.backends.loops.values import Val, constant, lane_type
 from graphc.ir.scalar import WORDS
 from graphc.ir.types import DType
 from tests.support.llvm_probe import Formula, probe, probe_text
@@ -137,7 +138,7 @@ def test_floor_is_exact_and_keeps_the_sign_of_zero(dtype: DType, target: Target)
 def test_extremes_with_a_constant_still_pass_nan_on(
     name: str, bound: float, constant_first: bool
 ) -> None:
-    def formula(s: LlvmScalars, x: Val) -> Val:
+    def formula(s: LaneScalars, x: Val) -> Val:
         limit = s.const(bound, x)
         return getattr(s, name)(*((limit, x) if constant_first else (x, limit)))
 
@@ -216,7 +217,7 @@ def test_cast_to_truth_asks_whether_it_is_not_zero(source: DType) -> None:
 def test_one_lane_and_many_lanes_give_the_same_bits(dtype: DType) -> None:
     a = np.linspace(-20, 20, 4001).astype(dtype.numpy)
 
-    def formula(s: LlvmScalars, x: Val) -> Val:
+    def formula(s: LaneScalars, x: Val) -> Val:
         return s.add(s.tanh(x), s.mul(s.sigmoid(x), s.log(s.exp(x))))
 
     runs = [probe(host_target(), formula, [dtype], dtype, lanes)(a) for lanes in (1, 4, 8, 16)]
@@ -227,11 +228,11 @@ def test_one_lane_and_many_lanes_give_the_same_bits(dtype: DType) -> None:
 @pytest.mark.parametrize("target", TARGETS.values(), ids=lambda t: t.isa)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_every_target_compiles_the_vocabulary(target: Target, dtype: DType) -> None:
-    def formula(s: LlvmScalars, x: Val) -> Val:
+    def formula(s: LaneScalars, x: Val) -> Val:
         y = s.maximum(s.add(s.tanh(x), s.log(x)), s.mul(s.sigmoid(x), s.exp(x)))
         return s.power(s.floor(y), s.add(s.sin(y), s.cos(y)))
 
-    text = probe_text(target, formula, [dtype], dtype, target.lanes(dtype))
+    text = probe_text(target, formula, [dtype], dtype, target.machine.lanes(dtype))
     assert len(engine.object_code(text, target)) > 0
 
 
@@ -245,7 +246,7 @@ def test_targets_with_fused_multiply_add_use_it_and_others_do_not() -> None:
 
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_no_library_call_is_left_in_the_object(lanes: int) -> None:
-    def formula(s: LlvmScalars, x: Val) -> Val:
+    def formula(s: LaneScalars, x: Val) -> Val:
         y = s.add(s.exp(s.tanh(x)), s.add(s.log(x), s.sigmoid(s.sqrt(x))))
         return s.power(s.floor(y), s.add(s.sin(y), s.cos(y)))
 
@@ -256,12 +257,12 @@ def test_no_library_call_is_left_in_the_object(lanes: int) -> None:
 
 
 def test_the_emitter_has_every_word_of_the_vocabulary() -> None:
-    assert [name for name in WORDS if not callable(getattr(LlvmScalars, name, None))] == []
+    assert [name for name in WORDS if not callable(getattr(LaneScalars, name, None))] == []
 
 
 def test_splat_of_a_constant_needs_no_instruction() -> None:
     code = Code(Module("x86_64"))
-    scalars = LlvmScalars(code, has_fma=True)
+    scalars = LaneScalars(code, has_fma=True)
     before = code.line_count()
     splat = scalars.splat(constant(2.0, lane_type("float")), 8)
     assert (splat.type, code.line_count()) == (lane_type("float", 8), before)

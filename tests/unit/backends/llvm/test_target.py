@@ -26,12 +26,16 @@ def test_features_decide_the_level_and_the_width(
     features: dict[str, bool], isa: str, bits: int
 ) -> None:
     target = native_target("x86_64-unknown-linux-gnu", "some-cpu", "", features)
-    assert (target.isa, target.vector_bits) == (isa, bits)
+    assert (target.isa, target.machine.vector_bits) == (isa, bits)
 
 
 def test_another_architecture_gets_128_bits_and_its_own_name() -> None:
     target = native_target("aarch64-unknown-linux-gnu", "neoverse-n1", "+neon", {})
-    assert (target.isa, target.vector_bits, target.has_fma) == ("neoverse-n1", 128, True)
+    assert (target.isa, target.machine.vector_bits, target.machine.has_fma) == (
+        "neoverse-n1",
+        128,
+        True,
+    )
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -50,4 +54,4 @@ def test_an_unknown_target_is_reported_with_a_near_name() -> None:
 
 def test_lanes_follow_the_width_and_the_size_of_elements() -> None:
     target = TARGETS["x86-64-v3"]
-    assert [target.lanes(d) for d in (DType.F32, DType.F64, DType.I64)] == [8, 4, 4]
+    assert [target.machine.lanes(d) for d in (DType.F32, DType.F64, DType.I64)] == [8, 4, 4]

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from graphc.backends.llvm import engine
-from graphc.backends.llvm.kernels import emit_nest
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import Module
 from graphc.backends.loopnest import Nest
+from graphc.backends.loops.nests import emit_nest
 from graphc.backends.nestplan import nests_of
 from graphc.support.diagnostics import InternalError
 from tests.support.compiling import parse
@@ -78,7 +78,7 @@ def _computed(
 ) -> np.ndarray:
     """The result after a call for each combination of parts of the windowed dims."""
     module = Module(target.triple)
-    made = emit_nest(module, target, nest, {}, window)
+    made = emit_nest(module, target.machine, nest, {}, window)
     given = [f"ptr %p{i}" for i in range(len(made.ports))] + ["i64 %d"] * len(made.symbols)
     bounds = [f"i64 %{end}{d}" for d in window for end in ("begin", "end")]
     arguments = ", ".join([*given, *bounds])
@@ -126,4 +126,6 @@ def test_a_dim_that_something_is_folded_over_cannot_be_cut(case: str, dim: int) 
     nest = _nest(result, body)
     assert [d for d in range(len(nest.dims)) if not nest.can_cut(d)] == [dim]
     with pytest.raises(InternalError, match=f"parts of its dim {dim}"):
-        emit_nest(Module("x86_64-unknown-linux-gnu"), runnable_targets()[0], nest, {}, (dim,))
+        emit_nest(
+            Module("x86_64-unknown-linux-gnu"), runnable_targets()[0].machine, nest, {}, (dim,)
+        )

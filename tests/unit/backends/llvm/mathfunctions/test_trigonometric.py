@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from graphc.backends.llvm.mathfunctions import angles
 from graphc.backends.llvm.target import X86_64, Target, host_target
+from graphc.backends.loops.mathfunctions import angles
 from graphc.ir.types import DType
 from tests.support.llvm_probe import probe
 

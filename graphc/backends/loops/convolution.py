@@ -1,0 +1,513 @@
+"""Convolution, and its two gradients, as one LLVM function each, without a copy of the windows.
+
+    result   y[n, p, q, o]               = Σ x[n, s p + i, t q + j, c] · w[i, j, c, o]
+    image    x[n, s p + i, t q + j, c]  += Σ y[n, p, q, o] · w[i, o, j, c], for each p, q, i
+    weights  w[i, j, c, o]               = Σ x[n, s p + i, t q + j, c] · y[n, p, q, o]
+
+A column of a window, j and c, lies together in an image: it is one run. Places of the result and
+elements of a run lie at distances that are known here, so each product goes by tiles that read
+the image itself (`windowtiles.py`). Images are worked on in blocks of columns that stay near.
+
+Weights may lie in blocks of outputs (of channels for `image`), so that a panel of columns is one
+stretch of memory: `block` columns of all rows, then the next ones.
+
+An image with zeros around it is a copy, one at a time, in memory that the caller gives.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from graphc.backends.loopnest import Size
+from graphc.backends.loops import memory
+from graphc.backends.loops.control import add, loop, loop_if_any, mul, offset, size_value
+from graphc.backends.loops.machine import Machine
+from graphc.backends.loops.scalars import LaneScalars
+from graphc.backends.loops.values import I64, PTR, Val, element_of, index, number_of
+from graphc.backends.loops.windowtiles import (
+    Panel,
+    Turns,
+    WindowTile,
+    balanced,
+    best_tile,
+    emit_window_tile,
+    most_rows,
+    panels,
+    whole_steps,
+)
+from graphc.backends.loops.writer import ModuleWriter, Writer
+from graphc.ir.codegen import Role
+from graphc.ir.types import DType
+from graphc.ops.convolution import ConvShape
+
+NEAR_BYTES = 20480
+"""Of what one tile after the other reads again: most of a first-level cache."""
+
+FAR_BYTES = 131072
+"""Of an image and its places that are worked on together: a part of a second-level cache."""
+
+FAR_ROW = 256
+"""Bytes between rows from which on a panel of them is copied."""
+
+LINE_BYTES = 64
+
+ONE_TURN = Turns(1, 0, 0)
+
+Place = tuple[int, int]
+"""Of a window: a column and a row; or of an element in it: a column and a place in its run."""
+MOST_COPIED = 128 * 1024
+"""Bytes of one column of places that are copied: the copy is on the stack."""
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """What is computed, from which extents.
+
+    extents, sizes, strides   of images, windows and steps: columns, then rows of pixels
+    channels, outputs         of images and of the result
+    low, high                 zeros around an image; they count in `extents`
+    block                     columns of the weights in one block, 0 for rows of all columns
+    is_part                   the function takes `begin, end` at the end, and computes those images,
+                              or for `weights` those of their rows
+    part_rows                 for a part of `weights`, how many rows: all of one column of windows
+    """
+
+    role: Role
+    images: Size
+    extents: tuple[int, int]
+    channels: int
+    sizes: tuple[int, int]
+    strides: tuple[int, int]
+    places: tuple[int, int]
+    outputs: int
+    dtype: DType
+    low: tuple[int, int] = (0, 0)
+    high: tuple[int, int] = (0, 0)
+    block: int = 0
+    is_part: bool = False
+    part_rows: int = 0
+
+    @staticmethod
+    def of(role: Role, shape: ConvShape, dtype: DType) -> Convolution:
+        """What an operation computes. One walked axis is a column of an image one pixel wide."""
+        missing = (1,) * (2 - len(shape.sizes))
+        first, second = (*missing, *shape.extents)
+        width, height = (*missing, *shape.sizes)
+        across, down = (*missing, *shape.strides)
+        columns, rows = (*missing, *shape.places)
+        left, above = (*(0 for _ in missing), *shape.low)
+        right, below = (*(0 for _ in missing), *shape.high)
+        return Convolution(
+            role,
+            Size.of(shape.lead),
+            (first, second),
+            math.prod(shape.channels),
+            (width, height),
+            (across, down),
+            (columns, rows),
+            math.prod(shape.features),
+            dtype,
+            (left, above),
+            (right, below),
+            shape.block,
+        )
+
+    def symbols(self) -> tuple[str, ...]:
+        """The dimensions of the call that the function asks for."""
+        return self.images.symbols
+
+    @property
+    def run(self) -> int:
+        """Elements of one column of a window."""
+        return self.sizes[1] * self.channels
+
+    @property
+    def image(self) -> int:
+        """Elements of an image, with the zeros around it."""
+        return self.extents[0] * self.extents[1] * self.channels
+
+    @property
+    def inner(self) -> tuple[int, int]:
+        """Extents of an image without zeros."""
+        across, down = (
+            e - a - z for e, a, z in zip(self.extents, self.low, self.high, strict=True)
+        )
+        return across, down
+
+    @property
+    def is_padded(self) -> bool:
+        return self.inner != self.extents
+
+    @property
+    def column(self) -> int:
+        return self.extents[1] * self.channels
+
+    @property
+    def place_column(self) -> int:
+        return self.places[1] * self.outputs
+
+    def window(self, p: int, q: int) -> int:
+        """Where the window of a place begins in its image."""
+        return p * self.strides[0] * self.column + q * self.strides[1] * self.channels
+
+    def place(self, p: int, q: int) -> int:
+        """Where the outputs of a place begin in its result."""
+        return p * self.place_column + q * self.outputs
+
+
+def emit_convolution(module: ModuleWriter, machine: Machine, what: Convolution) -> str:
+    """`@name` of `void (first, second, result, room for an image, sizes of what.symbols()…)`.
+
+    There is no room for an image unless it has zeros around it.
+    """
+    code = module.body()
+    _Emitter(code, machine, what).emit()
+    code.leave()
+    pointers = ["%a", "%b", "%c", *["%room"] * what.is_padded]
+    numbers = [*(f"%d{i}" for i in range(len(what.symbols()))), *["%begin", "%end"] * what.is_part]
+    parameters = [*(Val(n, PTR) for n in pointers), *(Val(n, I64) for n in numbers)]
+    return module.add("conv", parameters, code, long_stack=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Weights:
+    """Where a column of the weights begins: `width` columns of `rows` rows lie together."""
+
+    width: int
+    rows: int
+
+    def start(self, column: int) -> int:
+        block, rest = divmod(column, self.width)
+        return block * self.rows * self.width + rest
+
+    def at(self, code: Writer, column: Val) -> Val:
+        """Of a column known at run time."""
+        known = number_of(column)
+        if known is not None:
+            return index(self.start(known))
+        block = code.binary("udiv", column, index(self.width))
+        rest = code.binary("urem", column, index(self.width))
+        return add(code, mul(code, block, index(self.rows * self.width)), rest)
+
+    def starts(self, panel: Panel) -> tuple[int, ...]:
+        """Where the vectors of a panel begin, from its first column on."""
+        first = self.start(panel.start)
+        return tuple(self.start(panel.start + at) - first for at, _ in panel.vectors)
+
+
+class _Emitter:
+    """Writes the loops around the tiles."""
+
+    def __init__(self, code: Writer, machine: Machine, what: Convolution) -> None:
+        self.code = code
+        self.machine = machine
+        self.what = what
+        self.element = element_of(what.dtype)
+        self.lanes = machine.lanes(what.dtype)
+        self.stack: list[Val] = []
+        size = what.dtype.itemsize
+        column = 2 * self.lanes * what.places[1] * size
+        if what.role == "weights" and what.outputs * size >= FAR_ROW and column <= MOST_COPIED:
+            room = max(NEAR_BYTES, column) // size
+            self.stack = [memory.stack_array(code, self.element, room, LINE_BYTES)]
+
+    def emit(self) -> None:
+        """All images, one after the other."""
+        what = self.what
+        if what.role == "weights":
+            rows = what.part_rows or what.sizes[0] * what.run
+            first = mul(self.code, self._first_row(), index(what.outputs))
+            self._clear(self._at("%c", first), rows * what.outputs)
+        if what.is_padded and what.role != "image":
+            self._clear(Val("%room", PTR), what.image)
+        sizes = {name: Val(f"%d{i}", I64) for i, name in enumerate(what.symbols())}
+        begin, end = index(0), size_value(self.code, what.images, sizes)
+        if what.is_part and what.role != "weights":
+            begin, end = Val("%begin", I64), Val("%end", I64)
+        with loop_if_any(self.code, begin, end, 1, []) as state:
+            if state is None:
+                return
+            inner = what.inner[0] * what.inner[1] * what.channels
+            image = mul(self.code, state.index, index(inner))
+            places = mul(self.code, state.index, index(what.places[0] * what.place_column))
+            if what.role == "result":
+                self._result(self._padded(self._at("%a", image)), self._at("%c", places))
+            elif what.role == "weights":
+                self._weights(self._padded(self._at("%a", image)), self._at("%b", places))
+            else:
+                goal = self._at("%c", image)
+                self._image(self._at("%a", places), self._room(goal))
+                self._copy_inside(goal, is_back=True)
+
+    def _first_row(self) -> Val:
+        """Of the weights that are computed."""
+        return Val("%begin", I64) if self.what.is_part else index(0)
+
+    def _room(self, image: Val) -> Val:
+        """Where an image is worked on."""
+        return Val("%room", PTR) if self.what.is_padded else image
+
+    def _padded(self, image: Val) -> Val:
+        """The image, or its copy among zeros, which are there already."""
+        self._copy_inside(image, is_back=False)
+        return self._room(image)
+
+    def _copy_inside(self, image: Val, *, is_back: bool) -> None:
+        """Copies an image into the room, or back out of it."""
+        what = self.what
+        if not what.is_padded:
+            return
+        length = what.inner[1] * what.channels
+        first = index(what.low[0] * what.column + what.low[1] * what.channels)
+        s = LaneScalars(self.code, has_fma=self.machine.has_fma)
+        with loop_if_any(self.code, index(0), index(what.inner[0]), 1, []) as column:
+            if column is None or not length:
+                return
+            here = self._from(image, mul(self.code, column.index, index(length)))
+            room = add(self.code, first, mul(self.code, column.index, index(what.column)))
+            there = self._from(Val("%room", PTR), room)
+            source, goal = (there, here) if is_back else (here, there)
+            whole = length // self.lanes * self.lanes
+            for start, stop, lanes in ((0, whole, self.lanes), (whole, length, 1)):
+                with loop_if_any(self.code, index(start), index(stop), lanes, []) as state:
+                    if state is not None:
+                        value = memory.load(s, source, state.index, what.dtype, lanes)
+                        memory.store(s, value, goal, state.index)
+
+    def _result(self, x: Val, y: Val) -> None:
+        what = self.what
+        weights = _Weights(what.block or what.outputs, what.sizes[0] * what.run)
+        outer = Turns(what.sizes[0], what.column, what.run * weights.width)
+        inner = Turns(what.run, 1, weights.width)
+
+        def block(first: Val, width: int) -> None:
+            def columns(panel: Panel, start: Val) -> None:
+                source = self._from(Val("%b", PTR), weights.at(self.code, start))
+
+                def tile(p: Val, q: Val, rows: Sequence[Place]) -> None:
+                    shape = WindowTile(
+                        what.dtype,
+                        tuple(what.window(*row) for row in rows),
+                        tuple(what.place(*row) for row in rows),
+                        panel.vectors,
+                        weights.starts(panel),
+                        outer,
+                        inner,
+                        adds=False,
+                    )
+                    goal = self._from(y, add(self.code, self._place(p, q), start))
+                    self._tile(shape, self._from(x, self._window(p, q)), source, goal)
+
+                self._grid(first, width, len(panel.vectors), tile)
+
+            self._panels(panels(what.outputs, self.lanes, apart=False), columns)
+
+        self._blocks(self._column_bytes(), FAR_BYTES, block)
+
+    def _image(self, y: Val, x: Val) -> None:
+        what = self.what
+        self._clear(x, what.image)
+        weights = _Weights(what.block or what.run, what.outputs)
+        inner = Turns(what.outputs, 1, weights.width)
+
+        def block(first: Val, width: int) -> None:
+            with loop(self.code, index(0), index(what.sizes[0]), 1) as turn:
+                across = mul(self.code, turn.index, index(what.column))
+                there = self._at("%b", mul(self.code, turn.index, index(what.outputs * what.run)))
+
+                def columns(panel: Panel, start: Val) -> None:
+                    source = self._from(there, weights.at(self.code, start))
+                    goal = self._from(x, add(self.code, across, start))
+
+                    def tile(p: Val, q: Val, rows: Sequence[Place]) -> None:
+                        shape = WindowTile(
+                            what.dtype,
+                            tuple(what.place(*row) for row in rows),
+                            tuple(what.window(*row) for row in rows),
+                            panel.vectors,
+                            weights.starts(panel),
+                            ONE_TURN,
+                            inner,
+                            adds=True,
+                        )
+                        place, window = self._place(p, q), self._window(p, q)
+                        self._tile(shape, self._from(y, place), source, self._from(goal, window))
+
+                    self._grid(first, width, len(panel.vectors), tile)
+
+                self._panels(panels(what.run, self.lanes, apart=True), columns)
+
+        self._blocks(self._column_bytes(), FAR_BYTES, block)
+
+    def _weights(self, x: Val, y: Val) -> None:
+        what = self.what
+
+        def block(first: Val, width: int) -> None:
+            here = self._from(x, self._window(first, index(0)))
+            there = self._from(y, self._place(first, index(0)))
+
+            def columns(panel: Panel, start: Val) -> None:
+                source, row = self._near_panel(panel, self._from(there, start), width)
+                outer = Turns(width, what.strides[0] * what.column, what.places[1] * row)
+                inner = Turns(what.places[1], what.strides[1] * what.channels, row)
+
+                def tile(column: Val, j: Val, rows: Sequence[Place]) -> None:
+                    shape = WindowTile(
+                        what.dtype,
+                        tuple(i * what.column + k for i, k in rows),
+                        tuple((i * what.run + k) * what.outputs for i, k in rows),
+                        panel.vectors,
+                        tuple(at for at, _ in panel.vectors),
+                        outer,
+                        inner,
+                        adds=True,
+                    )
+                    element = add(self.code, mul(self.code, column, index(what.column)), j)
+                    weight = add(self.code, mul(self.code, column, index(what.run)), j)
+                    goal = add(self.code, mul(self.code, weight, index(what.outputs)), start)
+                    self._tile(shape, self._from(here, element), source, self._at("%c", goal))
+
+                self._elements(len(panel.vectors), tile)
+
+            self._panels(panels(what.outputs, self.lanes, apart=True), columns)
+
+        self._blocks(self._panel_bytes(), NEAR_BYTES, block)
+
+    def _near_panel(self, panel: Panel, source: Val, width: int) -> tuple[Val, int]:
+        """A panel of the places of a block, and how far its rows are apart: a copy where the
+        places' own rows are far apart, which would share few sets of a cache.
+        """
+        what, lanes = self.what, 2 * self.lanes
+        if not self.stack or panel.vectors != ((0, self.lanes), (self.lanes, self.lanes)):
+            return source, what.outputs
+        s = LaneScalars(self.code, has_fma=self.machine.has_fma)
+        (goal,) = self.stack
+        with loop_if_any(self.code, index(0), index(width * what.places[1]), 1, []) as place:
+            assert place is not None
+            row = self._from(source, mul(self.code, place.index, index(what.outputs)))
+            copy = self._from(goal, mul(self.code, place.index, index(lanes)))
+            for at, n in panel.vectors:
+                value = memory.load(s, row, index(at), what.dtype, n)
+                memory.store(s, value, copy, index(at))
+        return goal, lanes
+
+    # --- loops
+
+    def _blocks(self, column: int, near: int, block: Callable[[Val, int], None]) -> None:
+        """Calls `block(first column, how many)` so that all columns of places are covered.
+
+        As many of `column` bytes together as lie in `near` bytes.
+        """
+        what = self.what
+        most = max(1, min(what.places[0], near // column))
+        self._pieces(what.places[0], balanced(what.places[0], most), block)
+
+    def _column_bytes(self) -> int:
+        """What a column of places reads and writes."""
+        what = self.what
+        return (what.strides[0] * what.column + what.place_column) * what.dtype.itemsize
+
+    def _panel_bytes(self) -> int:
+        """What a tile reads of a column of places: a panel of them, and a line of each window."""
+        what = self.what
+        of_image = min(what.column * what.dtype.itemsize, what.places[1] * LINE_BYTES)
+        panel = min(2 * self.lanes, what.outputs) * what.dtype.itemsize
+        return of_image + what.places[1] * panel
+
+    def _panels(self, made: Sequence[Panel], body: Callable[[Panel, Val], None]) -> None:
+        """Calls `body(panel, its first column)` for all panels."""
+        for panel in made:
+            if panel.count == 1:
+                body(panel, index(panel.start))
+                continue
+            with loop(self.code, index(0), index(panel.count * panel.step), panel.step) as state:
+                body(panel, state.index)
+
+    def _grid(
+        self,
+        first: Val,
+        width: int,
+        vectors: int,
+        tile: Callable[[Val, Val, Sequence[Place]], None],
+    ) -> None:
+        """Calls `tile(p, q, its places from there)` over a block of places."""
+        rows = most_rows(self.machine, vectors)
+        across, down = best_tile(width, self.what.places[1], rows, vectors)
+
+        def columns(p: Val, many: int) -> None:
+            def places(q: Val, high: int) -> None:
+                tile(add(self.code, first, p), q, _box(many, high))
+
+            self._pieces(self.what.places[1], whole_steps(self.what.places[1], down), places)
+
+        self._pieces(width, whole_steps(width, across), columns)
+
+    def _elements(self, vectors: int, tile: Callable[[Val, Val, Sequence[Place]], None]) -> None:
+        """Calls `tile(i, j, its elements from there)` over the elements of a window, or a part."""
+        what = self.what
+        rows = most_rows(self.machine, vectors)
+        if what.is_part:
+            begin, run = self._first_row(), what.run
+            column = self.code.binary("udiv", begin, index(run))
+            first = self.code.binary("urem", begin, index(run))
+            self._pieces(
+                what.part_rows,
+                balanced(what.part_rows, rows),
+                lambda j, high: tile(column, add(self.code, first, j), _box(1, high)),
+            )
+            return
+        across = max(1, rows // what.run)
+        pieces = balanced(what.run, rows)
+
+        def columns(i: Val, many: int) -> None:
+            self._pieces(what.run, pieces, lambda j, high: tile(i, j, _box(many, high)))
+
+        self._pieces(what.sizes[0], whole_steps(what.sizes[0], across), columns)
+
+    def _pieces(
+        self, extent: int, pieces: Sequence[tuple[int, int]], body: Callable[[Val, int], None]
+    ) -> None:
+        """Calls `body(start, size)` for pieces, (size, how many), one after the other."""
+        start = 0
+        for size, many in pieces:
+            stop = start + size * many
+            if many == 1:
+                body(index(start), size)
+            else:
+                with loop(self.code, index(start), index(stop), size) as state:
+                    body(state.index, size)
+            start = stop
+        assert start == extent
+
+    # --- places
+
+    def _tile(self, shape: WindowTile, a: Val, b: Val, c: Val) -> None:
+        name = emit_window_tile(self.code.module, self.machine, shape)
+        self.code.invoke(name, (a, b, c))
+
+    def _at(self, name: str, position: Val) -> Val:
+        return self._from(Val(name, PTR), position)
+
+    def _from(self, base: Val, position: Val) -> Val:
+        return offset(self.code, base, self.element, position)
+
+    def _window(self, p: Val, q: Val) -> Val:
+        """Where the window of a place begins in its image."""
+        across = mul(self.code, p, index(self.what.strides[0] * self.what.column))
+        return add(
+            self.code, across, mul(self.code, q, index(self.what.strides[1] * self.what.channels))
+        )
+
+    def _place(self, p: Val, q: Val) -> Val:
+        across = mul(self.code, p, index(self.what.place_column))
+        return add(self.code, across, mul(self.code, q, index(self.what.outputs)))
+
+    def _clear(self, base: Val, elements: int) -> None:
+        s = LaneScalars(self.code, has_fma=self.machine.has_fma)
+        memory.clear(s, base, elements, self.lanes, self.element)
+
+
+def _box(across: int, down: int) -> list[Place]:
+    return [(i, j) for i in range(across) for j in range(down)]

@@ -1,0 +1,93 @@
+"""A matrix product with a body, a part at a time: the part on the stack, then its body over it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from graphc.backends.loopnest import Cut, Size
+from graphc.backends.loops import memory
+from graphc.backends.loops.control import mul, sub
+from graphc.backends.loops.gemm import Product, emit_gemm, even_part
+from graphc.backends.loops.machine import Machine
+from graphc.backends.loops.nests import PortKey, emit_nest
+from graphc.backends.loops.values import I64, PTR, Val, element_of, index
+from graphc.backends.loops.writer import ModuleWriter
+from graphc.backends.nestplan import epilogue_nest
+from graphc.ir.core import Operation
+from graphc.ir.types import TensorType, bound_elements
+from graphc.ops.contraction import MatmulParams, groups
+from graphc.ops.splits import split_of
+
+PRODUCT: PortKey = ("operand", 0)
+"""What the body's nest calls the product."""
+
+
+@dataclass(frozen=True, slots=True)
+class FusedFunction:
+    """`void (a, b, pointers of ports…, sizes of symbols…, i64 begin, i64 end)`.
+
+    Computes the rows or columns from `begin` to before `end`, at most as many as `cut` says. A port
+    ("operand", i) is the operation's operand i + 1.
+    """
+
+    name: str
+    ports: tuple[PortKey, ...]
+    symbols: tuple[str, ...]
+    cut: Cut
+
+
+def emit_fused(
+    module: ModuleWriter, machine: Machine, op: Operation, constants: Mapping[int, str]
+) -> FusedFunction:
+    """Writes the function of a `gemm.fused`. `constants` names the arrays of constant ports."""
+    a, b = (v.type for v in op.operands[:2])
+    split = split_of(op)
+    assert isinstance(op.params, MatmulParams) and split is not None
+    assert isinstance(a, TensorType) and isinstance(b, TensorType)
+    roles = groups(op.params, a, b)
+    by_rows = split.where == "rows"
+    pitch = bound_elements(roles.cols) if by_rows else split.length
+    loops, dim = epilogue_nest(op, pitch), 0 if by_rows else 1
+    window = (dim,) if loops.dims[dim] != Size() else ()  # a single row or column is one part
+    nest = emit_nest(module, machine, loops, constants, window)
+    extent = Size.of(roles.rows if by_rows else roles.cols)
+    cut = Cut(dim, Size(), extent, split.length)
+    product = Product(
+        Size.of(roles.rows),
+        Size.of(roles.cols),
+        Size.of(roles.inner),
+        a.dtype,
+        op.params.transpose_a,
+        op.params.transpose_b,
+        split="rows" if by_rows else "cols",
+        pitch=pitch,
+        part=even_part(cut),
+        most_m=bound_elements(roles.rows),
+        most_k=bound_elements(roles.inner),
+    )
+    gemm = emit_gemm(module, machine, product)
+
+    code = module.body()
+    ports = tuple(key for key in nest.ports if key != PRODUCT)
+    symbols = tuple(sorted({*product.symbols(), *nest.symbols}))
+    pointers = {key: Val(f"%p{i}", PTR) for i, key in enumerate(ports)}
+    sizes = {name: Val(f"%d{i}", I64) for i, name in enumerate(symbols)}
+    begin, end = Val("%begin", I64), Val("%end", I64)
+    element = element_of(a.dtype)
+    across = pitch if by_rows else bound_elements(roles.rows)
+    part = memory.stack_array(code, element, split.length * across, 64)
+    # Where the product would begin if all of it were there.
+    before = sub(code, index(0), mul(code, begin, index(pitch if by_rows else 1)))
+    whole = code.offset(part, element, before, inside=False)
+    pointers[PRODUCT] = whole
+    given = [Val("%a", PTR), Val("%b", PTR), whole, *(sizes[s] for s in product.symbols())]
+    code.invoke(gemm, [*given, begin, end])
+    given = [*(pointers[p] for p in nest.ports), *(sizes[s] for s in nest.symbols)]
+    given += [begin, end] if window else []
+    code.invoke(nest.name, given)
+    code.leave()
+    factors = (Val("%a", PTR), Val("%b", PTR))
+    parameters = (*factors, *(pointers[p] for p in ports), *sizes.values(), begin, end)
+    name = module.add("fused", parameters, code, long_stack=True, only_calls=True)
+    return FusedFunction(name, ports, symbols, cut)

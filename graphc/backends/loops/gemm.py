@@ -1,0 +1,194 @@
+"""A matrix product of any extents as one LLVM function, built from the pieces of `tiles`.
+
+Which way it is computed, `blocking` decides from what is known of the extents; `panels` writes it.
+
+A product over a batch is the same function, called once for each matrix.
+
+Every element of C is one chain of additions over k, from the first to the last, whatever tile it is
+computed in. So its bits depend neither on the other rows and columns nor on how a range is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from graphc.backends.loopnest import Cut, Size
+from graphc.backends.loops import memory
+from graphc.backends.loops.blocking import FEW_ROWS, FEW_ROWS_ELEMENTS, UNCUT, Extents, cuts_for
+from graphc.backends.loops.control import add, loop, loop_if_any, mul, offset, size_value, when
+from graphc.backends.loops.machine import Machine
+from graphc.backends.loops.narrow import emit_narrow
+from graphc.backends.loops.operands import Operands
+from graphc.backends.loops.packing import APART
+from graphc.backends.loops.panels import ProductWriter, emit_panels
+from graphc.backends.loops.values import I64, NULL, PTR, Val, element_of, index, number_of
+from graphc.backends.loops.writer import ModuleWriter, Writer
+from graphc.ir.types import DType
+from graphc.support.diagnostics import InternalError
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """C[m, n] = op(A) op(B) over k, op transposing where asked.
+
+    batch   how many such products, the matrices of each operand one after the other
+    split   the function computes only a range of these: it takes `i64 begin, i64 end` besides
+    pitch   elements from row to row of C; 0: n
+    part    the length of every range, where all are as long; 0 where that is not known
+    most_m, most_k  where only the call knows m and k: they are no larger
+    """
+
+    m: Size
+    n: Size
+    k: Size
+    dtype: DType
+    transpose_a: bool
+    transpose_b: bool
+    batch: Size = Size()  # noqa: RUF009  # frozen
+    split: Literal["", "rows", "cols"] = ""
+    pitch: int = 0
+    part: int = 0
+    most_m: int = UNCUT
+    most_k: int = UNCUT
+
+    def symbols(self) -> tuple[str, ...]:
+        sizes = (self.m, self.n, self.k, self.batch)
+        return tuple(sorted({name for size in sizes for name in size.symbols}))
+
+
+def even_part(cut: Cut) -> int:
+    """The length of each part of an extent, if all are as long; else 0."""
+    extent = cut.extent
+    return cut.length if not extent.symbols and extent.factor % cut.length == 0 else 0
+
+
+def emit_gemm(module: ModuleWriter, machine: Machine, product: Product) -> str:
+    """`@name` of `void (a, b, c, sizes of product.symbols()…)`, then `begin, end` with a split."""
+    return module.once((machine, product), lambda: _written(module, machine, product))
+
+
+def _written(module: ModuleWriter, machine: Machine, product: Product) -> str:
+    if product.batch != Size():
+        if product.split:
+            raise InternalError("a product over a batch is not cut")
+        return _emit_batch(module, machine, product)
+    code, sizes = module.body(), _sizes(product)
+    whole = _operands(code, product, sizes)
+    if 0 not in (number_of(whole.m), number_of(whole.n)):
+        _emit(code, machine, whole, product)
+    return _finished(module, "gemm", code, sizes, product)
+
+
+def _operands(code: Writer, product: Product, sizes: Mapping[str, Val]) -> Operands:
+    """The whole matrices."""
+    m, n, k = (size_value(code, size, sizes) for size in (product.m, product.n, product.k))
+    a, b, c = (Val(f"%{name}", PTR) for name in "abc")
+    return Operands(
+        product.dtype,
+        *(a, b, c, m, n, k),
+        lda=m if product.transpose_a else k,
+        ldb=k if product.transpose_b else n,
+        ldc=index(product.pitch) if product.pitch else n,
+        by_columns=product.transpose_a,
+        turned=product.transpose_b,
+        most_m=product.most_m,
+        most_k=product.most_k,
+    )
+
+
+def _emit(code: Writer, machine: Machine, whole: Operands, product: Product) -> None:
+    """The asked range of rows or columns."""
+    split: str = product.split
+    if number_of(whole.n) == 1 and product.pitch in (0, 1):
+        whole = whole.exchanged()
+        split = {"rows": "cols", "cols": "rows"}.get(split, "")
+    if number_of(whole.m) == 1:
+        # One row lies in memory like one column.
+        whole = replace(whole, by_columns=False, lda=whole.k)
+    x, begin, end = whole, Val("%begin", I64), Val("%end", I64)
+    if split == "rows":
+        x = whole.of_rows(code, begin, end)
+        x = replace(x, m=index(product.part)) if product.part else x
+    elif split == "cols":
+        x = whole.of_columns(code, begin, end)
+        x = replace(x, n=index(product.part)) if product.part else x
+    n, k = number_of(x.n), number_of(x.k)
+    is_small = n is None or (k is not None and n * k < FEW_ROWS_ELEMENTS)
+    if number_of(whole.m) is not None or whole.by_columns or is_small:
+        _emit_range(_writer(code, machine, x), x)
+        return
+    one_row = _writer(code, machine, replace(x, m=index(1)))
+    several = _writer(code, machine, x) if x.most_m > FEW_ROWS else None
+    is_few = code.compare("sle", x.m, index(FEW_ROWS))
+    with when(code, is_few, []), loop(code, index(0), x.m, 1) as state:
+        row = x.of_rows(code, state.index, add(code, state.index, index(1)))
+        emit_panels(one_row, replace(row, m=index(1)))
+    if several is not None:
+        with when(code, code.compare("sgt", x.m, index(FEW_ROWS)), []):
+            emit_panels(several, x)
+
+
+def _writer(code: Writer, machine: Machine, x: Operands) -> ProductWriter:
+    """The cuts for this range, with room on the stack for what they pack."""
+    m, n, k, pitch = (number_of(size) for size in (x.m, x.n, x.k, x.ldb))
+    extents = Extents(m, n, k, pitch, x.most_m)
+    cuts = cuts_for(machine, x.dtype, extents, by_columns=x.by_columns, turned=x.turned)
+    panel = block = NULL
+    if n is None or cuts.source in ("packed", "packed by tiles"):
+        panel = _room(code, x.dtype, cuts.depth * cuts.tile.width)
+    if cuts.packs_a:
+        block = _room(code, x.dtype, cuts.rows * (cuts.depth + APART))
+    return ProductWriter(code, machine, cuts, panel, block)
+
+
+def _emit_range(w: ProductWriter, x: Operands) -> None:
+    """A range of any width; if only the call knows it, as wide as a tile or narrower."""
+    if number_of(x.n) is not None:
+        emit_panels(w, x)
+        return
+    code, width = w.code, w.cuts.tile.width
+    padded = _room(code, x.dtype, w.cuts.height * width)
+    with when(code, code.compare("sge", x.n, index(width)), []):
+        emit_panels(w, x)
+    with when(code, code.compare("slt", x.n, index(width)), []):
+        emit_narrow(w, x, padded)
+
+
+def _room(code: Writer, dtype: DType, elements: int) -> Val:
+    return memory.stack_array(code, element_of(dtype), elements, 64)
+
+
+def _emit_batch(module: ModuleWriter, machine: Machine, product: Product) -> str:
+    """The loop over the matrices of a batch."""
+    one = replace(product, batch=Size())
+    function = emit_gemm(module, machine, one)
+    code, sizes = module.body(), _sizes(product)
+    m, n, k, batch = (
+        size_value(code, size, sizes) for size in (one.m, one.n, one.k, product.batch)
+    )
+    lengths = {"%a": mul(code, m, k), "%b": mul(code, k, n), "%c": mul(code, m, n)}
+    with loop_if_any(code, index(0), batch, 1, []) as state:
+        if state:
+            places = [
+                offset(code, Val(name, PTR), element_of(one.dtype), mul(code, state.index, length))
+                for name, length in lengths.items()
+            ]
+            arguments = [*places, *(sizes[name] for name in one.symbols())]
+            code.invoke(function, arguments)
+    return _finished(module, "batch", code, sizes, product)
+
+
+def _sizes(product: Product) -> dict[str, Val]:
+    return {name: Val(f"%d{i}", I64) for i, name in enumerate(product.symbols())}
+
+
+def _finished(
+    module: ModuleWriter, hint: str, code: Writer, sizes: Mapping[str, Val], product: Product
+) -> str:
+    code.leave()
+    parameters = [*(Val(f"%{name}", PTR) for name in "abc"), *sizes.values()]
+    if product.split:
+        parameters += [Val("%begin", I64), Val("%end", I64)]
+    return module.add(hint, parameters, code, long_stack=True, only_calls=True)

@@ -1,0 +1,88 @@
+"""A matrix product narrower than a tile, by how much only the call knows: padded to a tile's width.
+
+B goes into a panel with zeros beside it, and each tile's result through a block next to C.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphc.backends.loops import memory, packing, tiles
+from graphc.backends.loops.control import loop, loop_if_any, mul, remainder, smaller, sub, when
+from graphc.backends.loops.operands import Operands, call
+from graphc.backends.loops.panels import ProductWriter, cut_depth, each_lower
+from graphc.backends.loops.scalars import LaneScalars
+from graphc.backends.loops.values import Val, constant, index, lane_type
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """`depth` steps of k from `start` on, through the room `padded`, with the function `copy`."""
+
+    start: Val
+    depth: Val
+    adds: Val
+    padded: Val
+    copy: str
+
+
+def emit_narrow(w: ProductWriter, x: Operands, padded: Val) -> None:
+    """The whole range."""
+    code = w.code
+    s = LaneScalars(code, has_fma=w.machine.has_fma)
+    copy = packing.emit_copy_block(code.module, w.machine, w.cuts.tile)
+    _clear(w, x, s)
+
+    def part(start: Val, depth: Val) -> None:
+        adds = s.compare("sgt", start, index(0))
+        _pack(w, x, s, copy, start, depth)
+        _rows(w, x, _Part(start, depth, adds, padded, copy))
+
+    cut_depth(w, x, part)
+
+
+def _rows(w: ProductWriter, x: Operands, part: _Part) -> None:
+    """All rows of C from one padded panel."""
+    code, tile, height = w.code, w.cuts.tile, w.cuts.height
+    width = index(tile.width)
+
+    def rows_at(row: Val, rows: int) -> None:
+        name = tiles.emit_tile(code.module, w.machine, tile, rows)
+        goal = x.at(code, x.c, x.c_place(code, row, index(0)))
+        a = x.at(code, x.a, x.a_place(code, row, part.start))
+        with when(code, part.adds, []):
+            call(code, part.copy, goal, x.ldc, part.padded, width, index(rows), x.n)
+        call(code, name, a, x.lda, w.panel, width, part.padded, width, part.depth, part.adds)
+        call(code, part.copy, part.padded, width, goal, x.ldc, index(rows), x.n)
+
+    whole = sub(code, x.m, remainder(code, x.m, height))
+    with loop_if_any(code, index(0), whole, height, []) as state:
+        if state:
+            rows_at(state.index, height)
+    each_lower(code, whole, x.m, height, rows_at)
+
+
+def _clear(w: ProductWriter, x: Operands, s: LaneScalars) -> None:
+    """Zeros in the used part of the panel: the columns beside the matrix stay so."""
+    tile = w.cuts.tile
+    zero = constant(0.0, lane_type(tile.element, tile.lanes))
+    used = smaller(w.code, index(w.cuts.depth), x.k)
+    end = mul(w.code, used, index(tile.width))
+    with loop_if_any(w.code, index(0), end, tile.lanes, []) as state:
+        if state:
+            memory.store(s, zero, w.panel, state.index)
+
+
+def _pack(w: ProductWriter, x: Operands, s: LaneScalars, copy: str, start: Val, depth: Val) -> None:
+    code, width = w.code, index(w.cuts.tile.width)
+    source = x.at(code, x.b, x.b_place(code, start, index(0)))
+    if not x.turned:
+        call(code, copy, source, x.ldb, w.panel, width, depth, x.n)
+        return
+    with loop(code, index(0), x.n, 1) as column:
+        line = x.at(code, source, mul(code, column.index, x.ldb))
+        goal = x.at(code, w.panel, column.index)
+        with loop_if_any(code, index(0), depth, 1, []) as state:
+            if state:
+                value = memory.load(s, line, state.index, x.dtype, 1)
+                memory.store(s, value, goal, mul(code, state.index, width))

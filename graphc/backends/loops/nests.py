@@ -1,0 +1,469 @@
+"""One loop nest as one LLVM function: rows as loops, the last dim on vector lanes.
+
+Row values are computed once and splatted before the lanes' loop. Left-over lanes take one masked
+vector where the machine masks memory, a scalar loop elsewhere. Reductions over lanes carry a vector
+and fold it by halves; reductions over outer dims live in the result, which first gets the
+identity, so extents of 0 need no thought.
+
+A nest may have windows: dims of which a call computes a part only, from a begin to an end that it
+is given. Calls for parts that cover a dim once give together what one call for all of it gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from graphc.backends.loopnest import (
+    Apply,
+    ExtentOf,
+    Index,
+    Load,
+    Nest,
+    Number,
+    Port,
+    Reduce,
+    Size,
+    Store,
+    Sweep,
+)
+from graphc.backends.loops import memory
+from graphc.backends.loops.control import (
+    add,
+    loop,
+    loop_if_any,
+    mul,
+    offset,
+    round_down,
+    size_value,
+    sub,
+    when,
+)
+from graphc.backends.loops.machine import Machine
+from graphc.backends.loops.nestlanes import halves, is_masked, lanes_of, read_first
+from graphc.backends.loops.scalars import LaneScalars
+from graphc.backends.loops.values import (
+    ELEMENT_BYTES,
+    I64,
+    PTR,
+    Val,
+    constant,
+    element_of,
+    index,
+    lane_type,
+    memory_element,
+    number_of,
+)
+from graphc.backends.loops.writer import ModuleWriter, Writer
+from graphc.ir.types import DType, Symbol
+from graphc.support.diagnostics import InternalError
+
+PortKey = tuple[str, int]
+
+VECTORS = 4
+"""Vectors that a turn of a loop takes, as one value of all their lanes: functions are long chains
+of steps that wait for each other, and a processor does not look far enough ahead to find the next
+turn."""
+
+CACHE_LINE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class NestFunction:
+    """A function for a nest: what to pass, pointers of `ports`, then the sizes of `symbols`.
+
+    After these, for each dim of `window`, where to begin and where to end: two i64.
+    """
+
+    name: str
+    ports: tuple[PortKey, ...]
+    symbols: tuple[str, ...]
+    window: tuple[int, ...] = ()
+
+
+def emit_nest(
+    module: ModuleWriter,
+    machine: Machine,
+    nest: Nest,
+    constants: Mapping[int, str],
+    window: tuple[int, ...] = (),
+) -> NestFunction:
+    """Writes the function of a nest. `constants` names the arrays of constant ports.
+
+    window  dims of which a call computes a part; `nest.can_cut` must hold for each
+    """
+    # As text: 0.0 and -0.0 are equal, and so would be the nests that they stand in.
+    key = (machine, repr(nest), tuple(constants.items()), window)
+    return module.once(key, lambda: _written(module, machine, nest, constants, window))
+
+
+def _written(
+    module: ModuleWriter,
+    machine: Machine,
+    nest: Nest,
+    constants: Mapping[int, str],
+    window: tuple[int, ...],
+) -> NestFunction:
+    for dim in window:
+        if not nest.can_cut(dim):
+            raise InternalError(f"a nest cannot be computed in parts of its dim {dim}")
+    code = module.body()
+    keys = tuple(dict.fromkeys((p.kind, p.index) for p in nest.ports() if p.kind != "constant"))
+    symbols = nest.symbols()
+    bases = {key: Val(f"%p{i}", PTR) for i, key in enumerate(keys)}
+    bases.update({("constant", i): Val(name, PTR) for i, name in constants.items()})
+    sizes = {name: Val(f"%d{i}", I64) for i, name in enumerate(symbols)}
+    parts = {d: (Val(f"%begin{d}", I64), Val(f"%end{d}", I64)) for d in window}
+    _NestEmitter(code, machine, nest, bases, sizes, parts).emit()
+    code.leave()
+    parameters = [*(bases[key] for key in keys), *sizes.values()]
+    parameters += [v for part in parts.values() for v in part]
+    name = module.add("nest", parameters, code, long_stack=bool(nest.keeps))
+    return NestFunction(name, keys, symbols, window)
+
+
+class _NestEmitter:
+    """State while one nest is written: indices of the open loops, row values, row addresses."""
+
+    def __init__(
+        self,
+        code: Writer,
+        machine: Machine,
+        nest: Nest,
+        bases: Mapping[PortKey, Val],
+        sizes: Mapping[str, Val],
+        parts: Mapping[int, tuple[Val, Val]],
+    ) -> None:
+        self.code = code
+        self.nest = nest
+        self.scalars = LaneScalars(code, has_fma=machine.has_fma)
+        self.bases = bases
+        self.sizes = sizes
+        extents = [size_value(code, size, sizes) for size in nest.dims]
+        self.begins = [parts[d][0] if d in parts else index(0) for d in range(len(extents))]
+        self.ends = [parts[d][1] if d in parts else extent for d, extent in enumerate(extents)]
+        self.width = sub(code, self.ends[-1], self.begins[-1]) if extents else index(1)
+        self.lanes = lanes_of(nest, machine)
+        self.is_masked = is_masked(nest, machine)
+        self.ahead = read_first(nest)
+        self.indices: list[Val] = []
+        self.row: dict[int, Val] = {}
+        self.splats: dict[tuple[int, int], Val] = {}
+        self.row_bases: dict[Port, Val] = {}
+        self.buffers: dict[int, Val] = {}
+
+    def emit(self) -> None:
+        self._allocate_buffers()
+        for store in self.nest.stores:
+            if store.combine:
+                self._fill_identity(store)
+        with ExitStack() as loops:
+            for depth, statements in enumerate(self.nest.heads):
+                for number in statements:
+                    self.row[number] = self._row_value(number)
+                if depth < self.nest.lane:
+                    begin, end = self.begins[depth], self.ends[depth]
+                    if number_of(end) == 0:
+                        return
+                    opened = loop(self.code, begin, end, 1)
+                    self.indices.append(loops.enter_context(opened).index)
+            self._emit_row()
+
+    # --- once a row
+
+    def _emit_row(self) -> None:
+        self._find_row_bases()
+        for number, rows in enumerate(self.nest.rows):
+            for statement in rows.compute:
+                self.row[statement] = self._row_value(statement)
+            for store in rows.store:
+                self._store_row_value(self.nest.stores[store])
+            if number < len(self.nest.sweeps):
+                self._emit_sweep(self.nest.sweeps[number])
+
+    def _row_value(self, number: int) -> Val:
+        """A value without lanes: a plain scalar."""
+        statement = self.nest.statements[number]
+        type_ = lane_type(element_of(statement.dtype))
+        match statement.work:
+            case Load(port):
+                return memory.load(
+                    self.scalars,
+                    self.bases[port.kind, port.index],
+                    self._place(port),
+                    port.dtype,
+                    1,
+                )
+            case Apply(rule, params):
+                return rule(self.scalars, params, *(self.row[a] for a in statement.args))
+            case Number(value):
+                return constant(value, type_)
+            case Index(dim):
+                return self._from_i64(self.indices[dim], statement.dtype)
+            case ExtentOf(dim):
+                size = Size.of((dim,))
+                value = size_value(self.code, size, self.sizes)
+                if isinstance(dim, Symbol):
+                    return self._from_i64(value, statement.dtype)
+                return constant(dim, type_)
+            case Reduce():
+                raise AssertionError("a reduction is made by its sweep")
+
+    def _from_i64(self, value: Val, dtype: DType) -> Val:
+        return self.scalars.cast(value, dtype)
+
+    def _place(self, port: Port) -> Val:
+        """The element's offset from the indices of the open loops; lanes not counted."""
+        place = index(0)
+        for dim, stride in enumerate(port.strides[: len(self.indices)]):
+            if stride is not None:
+                step = mul(self.code, self.indices[dim], size_value(self.code, stride, self.sizes))
+                place = add(self.code, place, step)
+        return place
+
+    def _store_row_value(self, store: Store) -> None:
+        value = self.row[store.value]
+        base, place = self.bases[store.port.kind, store.port.index], self._place(store.port)
+        if store.combine:
+            old = memory.load(self.scalars, base, place, store.port.dtype, 1)
+            value = self._fold(store.combine, old, value)
+        memory.store(self.scalars, value, base, place)
+
+    def _find_row_bases(self) -> None:
+        """Where the lanes of this row start in each array that has lanes."""
+        for port in self.nest.ports():
+            if self.nest.lane in port.dims and port not in self.row_bases:
+                base = self.bases[port.kind, port.index]
+                place = add(self.code, self._place(port), self.begins[-1])
+                element = memory_element(element_of(port.dtype))
+                self.row_bases[port] = offset(self.code, base, element, place)
+
+    def _fold(self, reduce: Reduce, a: Val, b: Val) -> Val:
+        return getattr(self.scalars, reduce.word)(a, b)
+
+    # --- before the loops
+
+    def _allocate_buffers(self) -> None:
+        for keep in self.nest.keeps:
+            if keep.port is None:
+                element = element_of(self.nest.statements[keep.value].dtype)
+                whole = -(-self.nest.bound // self.lanes) * self.lanes
+                self.buffers[keep.value] = memory.stack_array(self.code, element, whole, 64)
+
+    def _fill_identity(self, store: Store) -> None:
+        """The identity in all that this call combines into: from the last windowed dim on in one
+        stretch, for each turn of the dims before it."""
+        assert store.combine is not None
+        base, dims = self.bases[store.port.kind, store.port.index], sorted(store.port.dims)
+        start = max((i for i, d in enumerate(dims) if number_of(self.begins[d]) != 0), default=0)
+        with ExitStack() as loops:
+            for d in dims[:start]:
+                if number_of(self.ends[d]) == 0:
+                    return
+                opened = loop(self.code, self.begins[d], self.ends[d], 1)
+                place = mul(self.code, loops.enter_context(opened).index, self._stride(store, d))
+                base = self._moved(store, base, place)
+            count = index(1)
+            for d in dims[start:]:
+                count = mul(self.code, count, sub(self.code, self.ends[d], self.begins[d]))
+            if dims[start:]:
+                first = dims[start]
+                place = mul(self.code, self.begins[first], self._stride(store, first))
+                base = self._moved(store, base, place)
+            self._fill(base, count, store.combine.identity, store.port.dtype)
+
+    def _stride(self, store: Store, dim: int) -> Val:
+        stride = store.port.strides[dim]
+        assert stride is not None
+        return size_value(self.code, stride, self.sizes)
+
+    def _moved(self, store: Store, base: Val, place: Val) -> Val:
+        element = memory_element(element_of(store.port.dtype))
+        return offset(self.code, base, element, place)
+
+    def _fill(self, base: Val, count: Val, number: float | int, dtype: DType) -> None:
+        """`count` elements of one value."""
+        value = constant(number, lane_type(element_of(dtype), 1))
+        if number_of(count) == 1:
+            memory.store(self.scalars, value, base, index(0))
+            return
+        whole = round_down(self.code, count, self.lanes)
+        with loop_if_any(self.code, index(0), whole, self.lanes, []) as state:
+            if state:
+                vector = self.scalars.splat(value, self.lanes)
+                memory.store(self.scalars, vector, base, state.index)
+        with loop_if_any(self.code, whole, count, 1, []) as state:
+            if state:
+                memory.store(self.scalars, value, base, state.index)
+
+    def _prefetch(self, position: Val, lanes: int) -> None:
+        """Asks for lanes of the next row. Processors look ahead inside a page of memory, and a row
+        that begins on another waits at its first sweep."""
+        for port in self.ahead:
+            stride = port.strides[self.nest.lane - 1]
+            assert stride is not None
+            place = add(self.code, position, size_value(self.code, stride, self.sizes))
+            element = memory_element(element_of(port.dtype))
+            for k in range(0, lanes, CACHE_LINE // ELEMENT_BYTES[element]):
+                there = add(self.code, place, index(k))
+                memory.prefetch(self.scalars, self.row_bases[port], element, there)
+
+    # --- over the lanes
+
+    def _emit_sweep(self, sweep: Sweep) -> None:
+        """Whole vectors, several a turn, then single ones, then what is left."""
+        code, stop, lanes = self.code, self.width, self.lanes
+        wide = lanes * self._vectors()
+        self._splat_row_values(sweep, wide)
+        totals = [self._identity(n, lanes) for n in sweep.reduce]
+        middle, whole = round_down(code, stop, wide), round_down(code, stop, lanes)
+        self._emit_turns(sweep, index(0), middle, wide, totals)
+        if wide > lanes:
+            self._emit_turns(sweep, middle, whole, lanes, totals)
+        self._emit_rest(sweep, whole, stop, totals)
+
+    def _vectors(self) -> int:
+        """The vectors of a turn: one where no turn of several would be full."""
+        number = number_of(self.width)
+        widest = self.nest.bound if number is None else number
+        return VECTORS if widest >= VECTORS * self.lanes else 1
+
+    def _emit_turns(
+        self, sweep: Sweep, begin: Val, end: Val, lanes: int, totals: list[Val]
+    ) -> None:
+        """From begin to end by so many lanes; what is no more than a turn has no loop."""
+        first, last = number_of(begin), number_of(end)
+        if first is not None and last is not None and last - first <= VECTORS * self.lanes:
+            for position in range(first, last, lanes):
+                self._chunk(sweep, index(position), lanes, None, totals)
+            return
+        with loop_if_any(self.code, begin, end, lanes, totals) as state:
+            assert state is not None
+            if lanes > self.lanes and sweep in self.nest.sweeps[1:2]:
+                self._prefetch(state.index, lanes)
+            self._chunk(sweep, state.index, lanes, None, state.carried)
+
+    def _emit_rest(self, sweep: Sweep, whole: Val, stop: Val, totals: list[Val]) -> None:
+        """The lanes from `whole` on, and the end of the reductions."""
+        rest = sub(self.code, stop, whole)
+        has_rest = self.lanes > 1 and number_of(rest) != 0
+        if has_rest and self.is_masked:
+            self._masked_rest(sweep, whole, stop, totals)
+        totals = [self._total(n, total) for n, total in zip(sweep.reduce, totals, strict=True)]
+        if has_rest and not self.is_masked:
+            with loop_if_any(self.code, whole, stop, 1, totals) as state:
+                assert state is not None
+                self._chunk(sweep, state.index, 1, None, state.carried)
+        self.row.update(zip(sweep.reduce, totals, strict=True))
+
+    def _masked_rest(self, sweep: Sweep, whole: Val, stop: Val, totals: list[Val]) -> None:
+        if number_of(stop) is not None:
+            mask = memory.rest_mask(self.scalars, whole, stop, self.lanes)
+            self._chunk(sweep, whole, self.lanes, mask, totals)
+            return
+        is_left = self.scalars.compare("slt", whole, stop)
+        with when(self.code, is_left, totals) as values:
+            mask = memory.rest_mask(self.scalars, whole, stop, self.lanes)
+            self._chunk(sweep, whole, self.lanes, mask, values)
+
+    def _chunk(
+        self, sweep: Sweep, position: Val, lanes: int, mask: Val | None, totals: list[Val]
+    ) -> None:
+        """All of a sweep for `lanes` elements from `position`; `totals` are the accumulators.
+
+        Lanes of several vectors are folded to one first: the sum waits for one addition a turn.
+        """
+        s = self.scalars
+        values: dict[int, Val] = {}
+        for number in sweep.reload:
+            dtype = self.nest.statements[number].dtype
+            values[number] = memory.load(s, self._kept(number), position, dtype, lanes, mask)
+        for number in sweep.compute:
+            values[number] = self._lane_value(number, values, position, lanes, mask)
+            if self.nest.statements[number].is_below_maximum:
+                s.note_at_most_zero(values[number])
+        for number in sweep.keep:
+            memory.store(s, values[number], self._kept(number), position, mask)
+        for i, number in enumerate(sweep.reduce):
+            statement = self.nest.statements[number]
+            assert isinstance(statement.work, Reduce)
+            value = self._operand(statement.args[0], values, lanes)
+            if mask is not None:
+                value = s.select(mask, value, self._identity(number, lanes))
+            value = self._folded(statement.work, value, self.lanes)
+            totals[i] = self._fold(statement.work, totals[i], value)
+        for number in sweep.store:
+            store = self.nest.stores[number]
+            base = self.row_bases[store.port]
+            value = self._operand(store.value, values, lanes)
+            if store.combine:
+                old = memory.load(s, base, position, store.port.dtype, lanes, mask)
+                value = self._fold(store.combine, old, value)
+            memory.store(s, value, base, position, mask)
+
+    def _lane_value(
+        self, number: int, values: Mapping[int, Val], position: Val, lanes: int, mask: Val | None
+    ) -> Val:
+        statement = self.nest.statements[number]
+        match statement.work:
+            case Load(port):
+                base = self.row_bases[port]
+                return memory.load(self.scalars, base, position, port.dtype, lanes, mask)
+            case Apply(rule, params):
+                args = (self._operand(a, values, lanes) for a in statement.args)
+                return rule(self.scalars, params, *args)
+            case Index():
+                here = add(self.code, position, self.begins[-1])
+                return self._positions(here, lanes, statement.dtype)
+            case _:
+                raise AssertionError("every other kind of value has no lanes")
+
+    def _positions(self, position: Val, lanes: int, dtype: DType) -> Val:
+        """The index of each lane. In 32 bits where that is enough: wide conversions are slow."""
+        s = self.scalars
+        is_narrow = self.nest.bound < 2**31 and dtype is not DType.I64
+        counts = lane_type("i32" if is_narrow else "i64", lanes)
+        start = s.cast(position, DType.I32) if is_narrow else position
+        return s.cast(s.add(s.splat(start, lanes), memory.steps(counts)), dtype)
+
+    def _operand(self, number: int, values: Mapping[int, Val], lanes: int) -> Val:
+        if number in values:
+            return values[number]
+        return self.row[number] if lanes == 1 else self.splats[number, lanes]
+
+    def _splat_row_values(self, sweep: Sweep, wide: int) -> None:
+        """Every row value that this sweep reads, in the lanes of a vector and of a turn."""
+        statements = self.nest.statements
+        used = [a for n in (*sweep.compute, *sweep.reduce) for a in statements[n].args]
+        used += [self.nest.stores[n].value for n in sweep.store]
+        self.splats = {
+            (n, lanes): self.scalars.splat(self.row[n], lanes)
+            for n in dict.fromkeys(used)
+            if n in self.row
+            for lanes in sorted({self.lanes, wide})
+        }
+
+    def _kept(self, number: int) -> Val:
+        if number in self.buffers:
+            return self.buffers[number]
+        (port,) = (k.port for k in self.nest.keeps if k.value == number and k.port is not None)
+        return self.row_bases[port]
+
+    def _identity(self, number: int, lanes: int) -> Val:
+        statement = self.nest.statements[number]
+        assert isinstance(statement.work, Reduce)
+        return constant(statement.work.identity, lane_type(element_of(statement.dtype), lanes))
+
+    def _total(self, number: int, value: Val) -> Val:
+        """The accumulator of a reduction folded to one number."""
+        work = self.nest.statements[number].work
+        assert isinstance(work, Reduce)
+        return self._folded(work, value, 1)
+
+    def _folded(self, work: Reduce, value: Val, lanes: int) -> Val:
+        """A value of more lanes folded to so many, by halves, in a fixed order."""
+        while value.type.lanes > lanes:
+            low, high = halves(self.code, value)
+            value = self._fold(work, low, high)
+        return value

@@ -1,0 +1,93 @@
+"""The matrices of one product while its code is written: where they lie and which part is meant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from graphc.backends.loops.control import add, mul, offset, sub
+from graphc.backends.loops.values import Val, element_of, index
+from graphc.backends.loops.writer import Writer
+from graphc.ir.types import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """C = op(A) op(B) for a range of rows and columns of the whole C.
+
+    a, b, c         where the range begins
+    m, n, k         rows and columns of the range, and the length of the sums
+    lda, ldb, ldc   the length of a row of each matrix as it lies in memory
+    by_columns      A is stored [k, m]
+    turned          B is stored [n, k]
+    most_m, most_k  where only the call knows m and k: they are no larger
+    """
+
+    dtype: DType
+    a: Val
+    b: Val
+    c: Val
+    m: Val
+    n: Val
+    k: Val
+    lda: Val
+    ldb: Val
+    ldc: Val
+    by_columns: bool
+    turned: bool
+    most_m: int
+    most_k: int
+
+    def at(self, code: Writer, base: Val, place: Val) -> Val:
+        """The address of an element of one of the matrices."""
+        return offset(code, base, element_of(self.dtype), place)
+
+    def a_place(self, code: Writer, row: Val, step: Val) -> Val:
+        if self.by_columns:
+            return add(code, row, mul(code, step, self.lda))
+        return add(code, mul(code, row, self.lda), step)
+
+    def b_place(self, code: Writer, step: Val, column: Val) -> Val:
+        if self.turned:
+            return add(code, step, mul(code, column, self.ldb))
+        return add(code, mul(code, step, self.ldb), column)
+
+    def c_place(self, code: Writer, row: Val, column: Val) -> Val:
+        return add(code, mul(code, row, self.ldc), column)
+
+    def of_rows(self, code: Writer, begin: Val, end: Val) -> Operands:
+        """Only these rows."""
+        return replace(
+            self,
+            a=self.at(code, self.a, self.a_place(code, begin, index(0))),
+            c=self.at(code, self.c, self.c_place(code, begin, index(0))),
+            m=sub(code, end, begin),
+        )
+
+    def of_columns(self, code: Writer, begin: Val, end: Val) -> Operands:
+        """Only these columns."""
+        return replace(
+            self,
+            b=self.at(code, self.b, self.b_place(code, index(0), begin)),
+            c=self.at(code, self.c, begin),
+            n=sub(code, end, begin),
+        )
+
+    def exchanged(self) -> Operands:
+        """The transposed product of a C with one column, which lies in memory as a row."""
+        return replace(
+            self,
+            a=self.b,
+            b=self.a,
+            m=self.n,
+            n=self.m,
+            lda=self.k,
+            ldb=self.lda,
+            ldc=self.m,
+            by_columns=False,
+            turned=not self.by_columns,
+        )
+
+
+def call(code: Writer, function: str, *arguments: Val) -> None:
+    """A call without a result."""
+    code.invoke(function, arguments)

@@ -1,0 +1,259 @@
+"""A matrix product at least as wide as a tile: panels of columns, in blocks of k and of rows.
+
+What is left over at the right is computed first, by a tile moved left to end with the matrix: so it
+needs no masks, and the panels that follow compute its other columns again, from the start and with
+the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from graphc.backends.loops import packing, tiles
+from graphc.backends.loops.blocking import UNCUT, Cuts
+from graphc.backends.loops.control import add, loop, mul, remainder, smaller, sub, when
+from graphc.backends.loops.machine import Machine
+from graphc.backends.loops.operands import Operands, call
+from graphc.backends.loops.tiles import Tile
+from graphc.backends.loops.values import I1, Val, constant, index, number_of
+from graphc.backends.loops.writer import Order, Writer
+
+
+@dataclass(frozen=True, slots=True)
+class ProductWriter:
+    """What is needed to write one product.
+
+    panel   room for a packed panel of B
+    block   room for a packed block of A, where that is packed
+    """
+
+    code: Writer
+    machine: Machine
+    cuts: Cuts
+    panel: Val
+    block: Val
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """`depth` steps of k from `start` on, for the rows from `row` on, in columns of one tile.
+
+    adds   whether C holds the sums of the steps before
+    """
+
+    tile: Tile
+    start: Val
+    depth: Val
+    row: Val
+    rows: Val
+    adds: Val
+
+
+def emit_panels(w: ProductWriter, x: Operands) -> None:
+    """The whole range; it is as wide as a tile at least."""
+    code, tile = w.code, w.cuts.tile
+    rest = remainder(code, x.n, tile.width)
+    whole = sub(code, x.n, rest)
+    if number_of(rest) is None:
+        with when(code, _compare(code, "sgt", rest, index(0)), []):
+            _left_over(w, x)
+    elif number_of(rest) != 0:
+        if _most(x.k, x.most_k) <= w.cuts.depth < UNCUT:
+            # In one block of k, the last panel may set columns again: one loop is less code.
+            _blocks(w, x, tile, (index(0), x.n))
+            return
+        _left_over(w, x)
+    if number_of(whole) != 0:
+        _blocks(w, x, tile, (index(0), whole))
+
+
+def _left_over(w: ProductWriter, x: Operands) -> None:
+    start = sub(w.code, x.n, index(w.cuts.tile.width))
+    _blocks(w, x, w.cuts.tile, (start, x.n))
+
+
+def _blocks(w: ProductWriter, x: Operands, tile: Tile, columns: tuple[Val, Val]) -> None:
+    """All rows of these columns, whole tiles."""
+    code = w.code
+
+    def in_depth(start: Val, depth: Val) -> None:
+        adds = _compare(code, "sgt", start, index(0))
+
+        def in_rows(row: Val, rows: Val) -> None:
+            _columns(w, x, _Part(tile, start, depth, row, rows, adds), columns)
+
+        _cut(code, x.m, x.most_m, w.cuts.rows, in_rows)
+
+    cut_depth(w, x, in_depth)
+
+
+def cut_depth(w: ProductWriter, x: Operands, write: Callable[[Val, Val], None]) -> None:
+    """`write(start, length)` for each part of k; one, empty, for k = 0: it sets C to zeros."""
+    code, k, step = w.code, x.k, w.cuts.depth
+    if number_of(k) is not None or x.most_k <= step:
+        _cut(code, k, x.most_k, step, write)
+    else:
+        is_empty = _compare(code, "slt", k, index(1))
+        end = code.select(is_empty, index(1), k)
+        with loop(code, index(0), end, step) as state:
+            write(state.index, smaller(code, index(step), sub(code, k, state.index)))
+
+
+def _cut(
+    code: Writer, length: Val, most: int, step: int, write: Callable[[Val, Val], None]
+) -> None:
+    """`write(start, length)` for each part of a length; all but the last are `step` long."""
+    if _most(length, most) <= step:
+        write(index(0), length)
+        return
+    with loop(code, index(0), length, step) as state:
+        write(state.index, smaller(code, index(step), sub(code, length, state.index)))
+
+
+def _most(length: Val, most: int) -> int:
+    """A length, or what it is at most where only the call knows it."""
+    known = number_of(length)
+    return most if known is None else known
+
+
+def _columns(w: ProductWriter, x: Operands, part: _Part, columns: tuple[Val, Val]) -> None:
+    """All panels of one part."""
+    code, (begin, end) = w.code, columns
+    a = x.at(code, x.a, x.a_place(code, part.row, part.start))
+    if w.cuts.packs_a:
+        pack = packing.emit_pack_rows(code.module, w.machine, part.tile, w.cuts.height)
+        call(code, pack, a, x.lda, part.depth, part.rows, w.block)
+    with loop(code, begin, end, part.tile.width) as state:
+        start = state.index
+        if number_of(sub(code, end, begin)) and number_of(remainder(code, end, part.tile.width)):
+            start = smaller(code, start, sub(code, end, index(part.tile.width)))
+        _panel(w, x, part, a, start)
+
+
+def _panel(w: ProductWriter, x: Operands, part: _Part, a: Val, start: Val) -> None:
+    """All rows of one part of one panel."""
+    code = w.code
+    goal = x.at(code, x.c, x.c_place(code, part.row, start))
+    source = x.at(code, x.b, x.b_place(code, part.start, start))
+    b = (source, x.ldb)
+    if w.cuts.source == "packed":
+        pack = packing.emit_pack_turned(code.module, w.machine, part.tile)
+        pitch = index(part.tile.width)
+        for first in map(index, part.tile.starts):
+            rows = x.at(code, source, x.b_place(code, index(0), first))
+            call(code, pack, rows, x.ldb, part.depth, x.at(code, w.panel, first), pitch)
+        b = (w.panel, pitch)
+    _Rows(w, x, part, a, goal).emit(b)
+
+
+class _Rows:
+    """All rows of one part of one panel: full tiles, then lower ones."""
+
+    def __init__(self, w: ProductWriter, x: Operands, part: _Part, a: Val, goal: Val) -> None:
+        self.w, self.x, self.part, self.a, self.goal = w, x, part, a, goal
+        self.packed = (w.panel, index(part.tile.width))
+
+    def emit(self, b: tuple[Val, Val]) -> None:
+        rows = number_of(self.part.rows)
+        if rows is not None:
+            self._known(rows, b)
+        else:
+            self._decided_at_the_call(b)
+
+    def _known(self, rows: int, b: tuple[Val, Val]) -> None:
+        row, height = 0, self.w.cuts.height
+        packs = self.w.cuts.source == "packed by tiles"
+        for count, high in _heights(rows, height, balanced=not self.w.cuts.packs_a):
+            many = count
+            if packs and row == 0:
+                self._tile(index(0), high, b, packs=True)
+                row, many, b = high, count - 1, self.packed
+            if many == 1:
+                self._tile(index(row), high, b)
+            elif many:
+                with loop(self.w.code, index(row), index(row + many * high), high) as state:
+                    self._tile(state.index, high, b)
+            row += many * high
+
+    def _decided_at_the_call(self, b: tuple[Val, Val]) -> None:
+        code, rows, height = self.w.code, self.part.rows, self.w.cuts.height
+        whole = sub(code, rows, remainder(code, rows, height))
+        first = index(0)
+        if self.w.cuts.source == "packed by tiles":
+            is_any = _compare(code, "sgt", whole, index(0))
+            with when(code, is_any, carried := [first, *b]) as values:
+                self._tile(index(0), height, b, packs=True)
+                values[:] = [index(height), *self.packed]
+            first, b = carried[0], (carried[1], carried[2])
+        with loop(code, first, whole, height) as state:
+            self._tile(state.index, height, b)
+        each_lower(code, whole, rows, height, lambda row, high: self._tile(row, high, b))
+
+    def _tile(self, row: Val, rows: int, b: tuple[Val, Val], *, packs: bool = False) -> None:
+        """One tile whose first row is `row` of the part."""
+        code, x, part, cuts = self.w.code, self.x, self.part, self.w.cuts
+        if cuts.packs_a:
+            a, lda = self._packed_row(row, rows), index(cuts.height)
+        else:
+            a, lda = x.at(code, self.a, x.a_place(code, row, index(0))), x.lda
+        c = x.at(code, self.goal, x.c_place(code, row, index(0)))
+        arguments = (a, lda, *b, c, x.ldc, part.depth, part.adds)
+        if cuts.source == "turned by tiles":
+            function = tiles.emit_transposing_tile(
+                code.module, self.w.machine, part.tile, rows, ahead=cuts.ahead
+            )
+            call(code, function, *arguments)
+            return
+        ahead = cuts.ahead if packs or cuts.source == "in place" else 0
+        machine, tile = self.w.machine, part.tile
+        function = code.module.once(
+            ("tile", machine, tile, rows, packs, ahead),
+            lambda: tiles.emit_tile(code.module, machine, tile, rows, packs=packs, ahead=ahead),
+        )
+        call(code, function, *arguments, *([self.w.panel] if packs else []))
+
+    def _packed_row(self, row: Val, rows: int) -> Val:
+        """Where the packed block of A has this row, of a tile with so many `rows`."""
+        code, height, part = self.w.code, self.w.cuts.height, self.part
+        panel, pitch = row, add(code, part.depth, index(packing.APART))
+        if rows < height:
+            # Lower tiles are in the last panel, which ends with the rows.
+            rest = remainder(code, part.rows, height)
+            panel = sub(code, part.rows, rest)
+            row = add(code, row, sub(code, index(height), rest))
+        place = add(code, mul(code, panel, pitch), sub(code, row, panel))
+        return self.x.at(code, self.w.block, place)
+
+
+def each_lower(
+    code: Writer, row: Val, rows: Val, height: int, tile: Callable[[Val, int], None]
+) -> None:
+    """`tile(first row, height)` from `row` to `rows`, less than `height`, by ever lower ones."""
+    lower = 1 << (height - 1).bit_length() - 1
+    while lower:
+        following = add(code, row, index(lower))
+        with when(code, _compare(code, "sle", following, rows), carried := [row]) as values:
+            tile(row, lower)
+            values[0] = following
+        row = carried[0]
+        lower //= 2
+
+
+def _heights(rows: int, height: int, *, balanced: bool) -> list[tuple[int, int]]:
+    """How many tiles of which heights: two neighbouring ones, or whole ones and a rest."""
+    whole, rest = divmod(rows, height)
+    found = [(whole, height), (1, rest)]
+    if balanced and rows:
+        count = -(-rows // height)
+        low, more = divmod(rows, count)
+        found = [(more, low + 1), (count - more, low)]
+    return [(count, high) for count, high in found if count and high]
+
+
+def _compare(code: Writer, order: Order, a: Val, b: Val) -> Val:
+    """A comparison of integers, decided here where both are known."""
+    p, q = number_of(a), number_of(b)
+    if p is not None and q is not None:
+        return constant({"sgt": p > q, "sge": p >= q, "slt": p < q, "sle": p <= q}[order], I1)
+    return code.compare(order, a, b)

@@ -1,0 +1,54 @@
+"""One operation computed in parts, by the threads of a pool or one part after the other.
+
+    void graphc.share(ptr pool, ptr task, ptr context, i64 count)
+
+calls `task(context, i)` for each i below count: through the pool's own `run`, to which a pool
+begins with a pointer, or, where there is no pool or nothing to share, here. The context is a table
+of eight bytes for each pointer and size that the operation's function takes.
+
+    void run(ptr pool, ptr task, ptr context, i64 count)
+    void task(ptr context, i64 index)
+
+Anything that begins with a pointer to such a `run` can be a pool; `pool.py` is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from graphc.backends.loopnest import Cut
+from graphc.backends.loops.control import add, mul, offset, size_value, smaller
+from graphc.backends.loops.values import I64, PTR, LaneType, Val, index, number_of
+from graphc.backends.loops.writer import ModuleWriter, Writer
+
+
+def emit_task(
+    module: ModuleWriter, function: str, pointers: int, symbols: Sequence[str], cut: Cut
+) -> str:
+    """`@name` of the task that calls `function(pointers…, sizes…, begin, end)` for a part."""
+    code = module.body()
+    context, number = Val("%context", PTR), Val("%index", I64)
+    arguments = [_loaded(code, context, i, PTR) for i in range(pointers)]
+    sizes = {name: _loaded(code, context, i, I64) for i, name in enumerate(symbols, pointers)}
+    begin = mul(code, number, index(cut.length))
+    end = smaller(code, add(code, begin, index(cut.length)), size_value(code, cut.extent, sizes))
+    step = size_value(code, cut.step, sizes)
+    given = [*arguments, *sizes.values(), mul(code, begin, step), mul(code, end, step)]
+    code.invoke(function, given)
+    code.leave()
+    return module.add("task", (context, number), code, only_calls=True)
+
+
+def parts_of(code: Writer, cut: Cut, sizes: Mapping[str, Val]) -> Val:
+    """How many parts there are."""
+    extent = size_value(code, cut.extent, sizes)
+    known = number_of(extent)
+    if known is not None:
+        return index(-(-known // cut.length))
+    last = add(code, extent, index(cut.length - 1))
+    return code.binary("udiv", last, index(cut.length))
+
+
+def _loaded(code: Writer, context: Val, slot: int, type_: LaneType) -> Val:
+    place = offset(code, context, "i64", index(slot))
+    return code.load(type_, place, 8)

@@ -1,0 +1,196 @@
+"""The innermost piece of a matrix product: a tile of C that stays in registers over all of k.
+
+A tile is `rows` x vectors accumulators: one broadcast of A per row and step, one load of B per
+vector. It is a function of its own, shared by all products of a module with the same element type
+and layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from graphc.backends.loops import memory
+from graphc.backends.loops.control import add, loop_if_any, mul, offset, round_down, when
+from graphc.backends.loops.machine import Machine
+from graphc.backends.loops.scalars import LaneScalars
+from graphc.backends.loops.shuffles import load_transposed
+from graphc.backends.loops.values import I1, I64, PTR, Val, constant, element_of, index, lane_type
+from graphc.backends.loops.writer import ModuleWriter, Turn, Writer
+from graphc.ir.types import DType
+
+LINE_BYTES = 64
+"""A line of a cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """The columns of a tile and how A is read.
+
+    starts       the first column of each vector; neighbours may overlap, and do so with the same
+                 bits, where a matrix is not a whole number of vectors wide
+    by_columns   A is stored [k, m]: the tile's rows lie side by side
+    """
+
+    dtype: DType
+    lanes: int
+    starts: tuple[int, ...]
+    by_columns: bool
+
+    @property
+    def width(self) -> int:
+        return self.starts[-1] + self.lanes
+
+    @property
+    def element(self) -> str:
+        return element_of(self.dtype)
+
+
+def emit_tile(
+    module: ModuleWriter,
+    machine: Machine,
+    tile: Tile,
+    rows: int,
+    *,
+    packs: bool = False,
+    ahead: int = 0,
+) -> str:
+    """`void (a, lda, b, ldb, c, ldc, k, adds)`: C += A B or C = A B for one tile.
+
+    packs   takes `ptr panel` besides and leaves the used part of B there, row after row
+    ahead   how many steps of k before its use a row of B is fetched from memory
+    """
+    code = module.body()
+    s = LaneScalars(code, has_fma=machine.has_fma)
+    sums = _Sums(s, tile, rows)
+    b = Val("%b", PTR)
+    lda, ldb, k = (Val(f"%{name}", I64) for name in ("lda", "ldb", "k"))
+    a_rows = _rows_of_a(code, tile, rows)
+    with loop_if_any(code, index(0), k, 1, sums.values) as state:
+        assert state is not None
+        b_row = offset(code, b, tile.element, mul(code, state.index, ldb))
+        b_values = [
+            memory.load(s, b_row, index(start), tile.dtype, tile.lanes) for start in tile.starts
+        ]
+        if packs:
+            place = mul(code, state.index, index(tile.width))
+            goal = offset(code, Val("%panel", PTR), tile.element, place)
+            for value, start in zip(b_values, tile.starts, strict=True):
+                memory.store(s, value, goal, index(start))
+            memory.prefetch(s, b_row, tile.element, index(tile.width))
+        if ahead:
+            later = mul(code, add(code, state.index, index(ahead)), ldb)
+            for start in range(0, tile.width, LINE_BYTES // tile.dtype.itemsize):
+                memory.prefetch(s, b, tile.element, add(code, later, index(start)))
+        column = mul(code, state.index, lda) if tile.by_columns else state.index
+        for r in range(rows):
+            place = add(code, column, index(r)) if tile.by_columns else column
+            scalar = memory.load(s, a_rows[r], place, tile.dtype, 1)
+            value = s.splat(scalar, tile.lanes)
+            for v, b_value in enumerate(b_values):
+                at = r * len(b_values) + v
+                state.carried[at] = s.fma(value, b_value, state.carried[at])
+    sums.store()
+    code.leave()
+    parameters = (*_PARAMETERS, Val("%panel", PTR)) if packs else _PARAMETERS
+    return module.add("tile", parameters, code)
+
+
+def emit_transposing_tile(
+    module: ModuleWriter, machine: Machine, tile: Tile, rows: int, *, ahead: int = 0
+) -> str:
+    """The same for a B stored [n, k]: blocks of it are turned in registers.
+
+    For few rows, where a packed panel would be read hardly more often than it is written.
+
+    ahead   how many rows of B before their use they are fetched, one after the other
+    """
+    code = module.body()
+    s = LaneScalars(code, has_fma=machine.has_fma)
+    sums = _Sums(s, tile, rows)
+    lda, k = Val("%lda", I64), Val("%k", I64)
+    a_rows = _rows_of_a(code, tile, rows)
+    whole = round_down(code, k, tile.lanes)
+
+    def take(state: Turn, b_value: Val, step: Val, v: int) -> None:
+        """Adds the products with vector `v` of B at this step of k to each row's sum."""
+        for r, a_row in enumerate(a_rows):
+            place = add(code, mul(code, step, lda), index(r)) if tile.by_columns else step
+            scalar = memory.load(s, a_row, place, tile.dtype, 1)
+            at = r * len(tile.starts) + v
+            value = s.splat(scalar, tile.lanes)
+            state.carried[at] = s.fma(value, b_value, state.carried[at])
+
+    with loop_if_any(code, index(0), whole, tile.lanes, sums.values) as state:
+        assert state is not None
+        if ahead:
+            following = mul(code, index(ahead), Val("%ldb", I64))
+            place = add(code, following, mul(code, state.index, index(tile.width)))
+            for start in range(0, tile.lanes * tile.width, LINE_BYTES // tile.dtype.itemsize):
+                memory.prefetch(s, Val("%b", PTR), tile.element, add(code, place, index(start)))
+        for v, lines in enumerate(_lines_of_b(code, tile, state.index)):
+            block = load_transposed(s, lines, index(0), tile.dtype, tile.lanes)
+            for p, value in enumerate(block):
+                take(state, value, add(code, state.index, index(p)), v)
+    with loop_if_any(code, whole, k, 1, sums.values) as state:
+        assert state is not None
+        for v, lines in enumerate(_lines_of_b(code, tile, state.index)):
+            scalars = [memory.load(s, row, index(0), tile.dtype, 1) for row in lines]
+            take(state, s.gathered(scalars), state.index, v)
+    sums.store()
+    code.leave()
+    return module.add("tile", _PARAMETERS, code)
+
+
+_PARAMETERS = (
+    *(Val("%a", PTR), Val("%lda", I64), Val("%b", PTR), Val("%ldb", I64)),
+    *(Val("%c", PTR), Val("%ldc", I64), Val("%k", I64), Val("%adds", I1)),
+)
+
+
+class _Sums:
+    """The sums of a tile, row after row: zeros, or what C holds, and at the end there again."""
+
+    def __init__(self, s: LaneScalars, tile: Tile, rows: int) -> None:
+        code, self.scalars = s.code, s
+        c, ldc = Val("%c", PTR), Val("%ldc", I64)
+        lines = [offset(code, c, tile.element, mul(code, index(r), ldc)) for r in range(rows)]
+        for r in range(rows, 2 * rows):  # of the tile that most often follows
+            memory.prefetch(s, c, tile.element, mul(code, index(r), ldc))
+        self.places = [(line, index(start)) for line in lines for start in tile.starts]
+        self.values = [constant(0.0, lane_type(tile.element, tile.lanes))] * len(self.places)
+        with when(code, Val("%adds", I1), self.values) as loaded:
+            loaded[:] = [
+                memory.load(s, line, start, tile.dtype, tile.lanes) for line, start in self.places
+            ]
+
+    def store(self) -> None:
+        for value, (line, start) in zip(self.values, self.places, strict=True):
+            memory.store(self.scalars, value, line, start)
+
+
+def _lines_of_b(code: Writer, tile: Tile, step: Val) -> Iterator[list[Val]]:
+    """For each vector the rows of a B stored [n, k] that it holds, from this step of k on."""
+    ldb, line = Val("%ldb", I64), offset(code, Val("%b", PTR), tile.element, step)
+    following = 0
+    for start in tile.starts:
+        back = mul(code, index(start - following), ldb)
+        lines = lines_from(code, offset(code, line, tile.element, back), tile, ldb)
+        yield lines
+        line, following = offset(code, lines[-1], tile.element, ldb), start + tile.lanes
+
+
+def lines_from(code: Writer, first: Val, tile: Tile, pitch: Val) -> list[Val]:
+    """Where one row for each lane begins: each from the one before, which takes few registers."""
+    lines = [first]
+    while len(lines) < tile.lanes:
+        lines.append(offset(code, lines[-1], tile.element, pitch))
+    return lines
+
+
+def _rows_of_a(code: Writer, tile: Tile, rows: int) -> list[Val]:
+    """Where each row of A begins; stored by columns they all begin where A does."""
+    a, lda = Val("%a", PTR), Val("%lda", I64)
+    if tile.by_columns:
+        return [a] * rows
+    return [offset(code, a, tile.element, mul(code, index(r), lda)) for r in range(rows)]

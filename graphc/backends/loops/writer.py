@@ -1,0 +1,208 @@
+"""What algorithms write their loops with: one method for each instruction, loop and function.
+
+A `Writer` is the body of one function in the making, a `ModuleWriter` the functions of one module.
+Whoever implements the two, in whatever language, has all algorithms of this package: LLVM IR is
+`backends/llvm/text.py`, C is `backends/c/text.py`.
+
+Values are assigned once. All operands of an instruction have the same number of lanes, and nothing
+is converted by itself. No writer may reorder, contract or relax arithmetic on floats: each
+instruction is rounded once.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Literal, TypeVar
+
+from graphc.backends.loops.values import LaneType, Val
+
+T = TypeVar("T")
+
+Integral = Literal["add", "sub", "mul", "sdiv", "udiv", "urem", "add nsw", "sub nsw", "mul nsw"]
+Binary = (
+    Integral | Literal["fadd", "fsub", "fmul", "fdiv", "and", "or", "xor", "shl", "lshr", "ashr"]
+)
+"""Integers wrap around, but for `nsw`, where the writer may rely on that they do not."""
+IntegerOrder = Literal["eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"]
+Order = IntegerOrder | Literal["oeq", "une", "olt", "ole", "ogt", "oge", "uno"]
+"""s and u: signed and unsigned integers; o and u of floats: false and true where one is nan."""
+Conversion = Literal["sext", "zext", "trunc", "bitcast", "fpext", "fptrunc", "sitofp", "uitofp"]
+FunctionName = Literal["fabs", "sqrt", "copysign", "fma", "fshl"]
+
+
+class Turn:
+    """The inside of a loop: its index, and the values that it carries.
+
+    `carried` holds the values of this turn; whoever writes the loop puts there those of the next,
+    and finds there the final ones afterwards.
+    """
+
+    def __init__(self, index: Val, carried: list[Val]) -> None:
+        self.index = index
+        self.carried = carried
+
+
+class Writer(ABC):
+    """The body of one function."""
+
+    @property
+    @abstractmethod
+    def module(self) -> ModuleWriter:
+        """What the function is a part of."""
+
+    # --- elements
+
+    @abstractmethod
+    def binary(self, op: Binary, a: Val, b: Val) -> Val: ...
+
+    @abstractmethod
+    def negate(self, a: Val) -> Val:
+        """Of floats; the sign of nan and 0 too."""
+
+    @abstractmethod
+    def compare(self, order: Order, a: Val, b: Val) -> Val:
+        """Truth values, one per lane."""
+
+    @abstractmethod
+    def select(self, condition: Val, a: Val, b: Val) -> Val:
+        """a where the condition holds, b elsewhere; one condition, or one for each lane."""
+
+    @abstractmethod
+    def convert(self, how: Conversion, a: Val, type_: LaneType) -> Val: ...
+
+    @abstractmethod
+    def saturate(self, a: Val, type_: LaneType) -> Val:
+        """Floats to integers: towards zero, the nearest integer where there is none, nan to 0."""
+
+    @abstractmethod
+    def function(self, name: FunctionName, *arguments: Val) -> Val:
+        """Of arguments of one type, which is the result's; `fshl` shifts the pair of the first two
+        to the left and keeps the upper half."""
+
+    @abstractmethod
+    def leading_zeros(self, a: Val) -> Val:
+        """Of an i64; 64 for zero."""
+
+    @abstractmethod
+    def fold_truth(self, how: Literal["and", "or"], a: Val) -> Val:
+        """All lanes of truth values to one."""
+
+    # --- lanes
+
+    @abstractmethod
+    def splat(self, a: Val, lanes: int) -> Val:
+        """A scalar in every lane."""
+
+    @abstractmethod
+    def gather(self, values: Sequence[Val]) -> Val:
+        """One vector of several scalars."""
+
+    @abstractmethod
+    def extract(self, a: Val, lane: int) -> Val:
+        """One lane."""
+
+    @abstractmethod
+    def shuffle(self, a: Val, b: Val | None, order: Sequence[int]) -> Val:
+        """Of the lanes of a, then those of b, those of these numbers."""
+
+    # --- memory
+
+    @abstractmethod
+    def offset(self, base: Val, element: str, position: Val, *, inside: bool = True) -> Val:
+        """The address of an element of an array; not `inside`: it may lie beyond the array."""
+
+    @abstractmethod
+    def load(self, type_: LaneType, address: Val, align: int) -> Val: ...
+
+    @abstractmethod
+    def store(self, value: Val, address: Val, align: int) -> None: ...
+
+    @abstractmethod
+    def load_masked(self, type_: LaneType, address: Val, align: int, mask: Val) -> Val:
+        """Zeros where the mask is false; nothing is read there."""
+
+    @abstractmethod
+    def store_masked(self, value: Val, address: Val, align: int, mask: Val) -> None: ...
+
+    @abstractmethod
+    def prefetch(self, address: Val, *, writes: bool = False) -> None:
+        """Asks for the cache line of an address, which may lie anywhere."""
+
+    @abstractmethod
+    def stack_array(self, element: str, count: int, align: int) -> Val:
+        """Memory until the function ends. Before all loops and branches only."""
+
+    # --- control
+
+    @abstractmethod
+    def guarded_loop(
+        self, start: Val, stop: Val, step: int, carried: Sequence[Val]
+    ) -> AbstractContextManager[Turn]:
+        """Turns for start, start + step, … below stop; none where start is not below stop."""
+
+    @abstractmethod
+    def when(self, condition: Val, carried: list[Val]) -> AbstractContextManager[list[Val]]:
+        """Runs the block if the condition holds; `carried` then has the values of either way."""
+
+    # --- calls
+
+    @abstractmethod
+    def invoke(self, function: str | Val, arguments: Iterable[Val]) -> None:
+        """A call without a result, of a function of the module or of one that was chosen."""
+
+    @abstractmethod
+    def invoke_for(
+        self, function: str, arguments: Iterable[Val], types: Sequence[LaneType]
+    ) -> list[Val]:
+        """A call of a function that gives several values."""
+
+    @abstractmethod
+    def leave(self, results: Sequence[Val] = ()) -> None:
+        """The end of the function, with what it gives."""
+
+
+class ModuleWriter(ABC):
+    """The functions and constants of one module, in order of first use."""
+
+    def __init__(self) -> None:
+        self._made: dict[Hashable, object] = {}
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` gives, called the first time that the key comes: what is written for equal
+        operations is written once, which of a deep network are most."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]  # type: ignore[return-value]  # of a key always the same type
+
+    @abstractmethod
+    def body(self) -> Writer:
+        """A function in the making."""
+
+    @abstractmethod
+    def data(self, content: bytes, align: int) -> str:
+        """The name of read-only bytes; the same bytes are laid down once."""
+
+    @abstractmethod
+    def share(self) -> str:
+        """The name of `void (ptr pool, ptr task, ptr context, i64 count)`, which has the parts of
+        an operation computed (`share.py`)."""
+
+    @abstractmethod
+    def add(
+        self,
+        hint: str,
+        parameters: Sequence[Val],
+        body: Writer,
+        *,
+        results: Sequence[LaneType] = (),
+        long_stack: bool = False,
+        only_calls: bool = False,
+    ) -> str:
+        """The name of a function seen only in this module; equal bodies share one function.
+
+        long_stack  its arrays may be longer than the page that guards the end of the stack: each
+                    page is touched
+        only_calls  the work is done by those that it calls: nothing is gained by improving it
+        """
