@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import Code, Module
 from graphc.backends.loops.values import I1, I64, PTR, Val
+from graphc.backends.loops.writer import Writer
 from graphc.ir.codegen import Terminator, View
 from graphc.ir.core import Operation
 
@@ -34,8 +35,9 @@ class Instrument:
         self._counter = "llvm.readcyclecounter" if x86 else "llvm.readsteadycounter"
 
     @contextmanager
-    def around(self, code: Code, op: Operation) -> Generator[None]:
+    def around(self, code: Writer, op: Operation) -> Generator[None]:
         """The time of what is written in the body belongs to `op`."""
+        assert isinstance(code, Code)
         if isinstance(op.opdef.codegen, View | Terminator):
             yield
             return

@@ -6,7 +6,7 @@ objects, and the same input always gives the same text.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 
 from graphc.backends.loops.values import (
@@ -252,6 +252,15 @@ class Code(Writer):
     def stack_array(self, element: str, count: int, align: int) -> Val:
         """In the entry block only."""
         return self.value(PTR, f"alloca [{count} x {element}], align {align}")
+
+    def stack_words(self) -> tuple[Val, Callable[[int], None]]:
+        address, place = self.fresh(PTR), self.hole()
+
+        def reserve(count: int) -> None:
+            if count:
+                self.fill(place, f"  {address.ref} = alloca [{count} x i64], align 16")
+
+        return address, reserve
 
     # Calls
 

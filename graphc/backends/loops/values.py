@@ -73,6 +73,7 @@ def memory_element(element: str) -> str:
 
 
 I1 = lane_type("i1")
+I32 = lane_type("i32")
 I64 = lane_type("i64")
 PTR = lane_type("ptr")
 NULL = Val("null", PTR, 0)

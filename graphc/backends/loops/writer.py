@@ -134,6 +134,11 @@ class Writer(ABC):
     def stack_array(self, element: str, count: int, align: int) -> Val:
         """Memory until the function ends. Before all loops and branches only."""
 
+    @abstractmethod
+    def stack_words(self) -> tuple[Val, Callable[[int], None]]:
+        """The address of eight-byte words on the stack, and what says at the end how many: none
+        are reserved for 0. Before all loops and branches only."""
+
     # --- control
 
     @abstractmethod

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import graphc as gc
-from graphc.backends.llvm import emit
 from graphc.backends.llvm.text import Module
+from graphc.backends.loops import entry
 from graphc.driver.options import CompileOptions
 from graphc.driver.profile import Profile
 from graphc.learn.step import compile_training_step
@@ -53,7 +53,7 @@ def test_a_function_in_parts_computes_the_same_bits(
     text: str, time: int, operations: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = trained(text, time)
-    monkeypatch.setattr(emit, "PART_OPERATIONS", operations)
+    monkeypatch.setattr(entry, "PART_OPERATIONS", operations)
     for a, b in zip(trained(text, time), expected, strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -61,7 +61,7 @@ def test_a_function_in_parts_computes_the_same_bits(
 def test_the_times_of_all_parts_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     whole, parts = Profile(), Profile()
     trained(PLAIN, 0, whole)
-    monkeypatch.setattr(emit, "PART_OPERATIONS", 2)
+    monkeypatch.setattr(entry, "PART_OPERATIONS", 2)
     trained(PLAIN, 0, parts)
     assert [r.operation for r in parts.rows()] == [r.operation for r in whole.rows()]
     assert {r.calls for r in parts.rows()} == {3}
