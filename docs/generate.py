@@ -11,7 +11,7 @@ from dataclasses import MISSING, Field, fields
 from pathlib import Path
 
 from graphc.ir.core import Level, NotDifferentiable, OpDef
-from graphc.ir.params import describe_annotation, field_types, print_value
+from graphc.ir.params import Params, describe_annotation, field_types, print_value
 from graphc.ops import ALL_OPS
 from graphc.ops.nodes.layout import display_name
 from graphc.support.slugs import SLUGS
@@ -89,7 +89,8 @@ def _entry(op: OpDef) -> str:
     facts = [
         ("NDL", display_name(op) if op.level is Level.NODE else ""),
         ("operands", ", ".join(f"`{name}`" for name in op.operands)),
-        ("parameters", "; ".join(_parameters(op))),
+        ("parameters", "; ".join(_parameters(op.params))),
+        ("schedule", "; ".join(_parameters(op.schedule))),
         ("equation", op.equation),
         ("requires", "; ".join(op.constraints)),
         ("gradient", _gradient(op)),
@@ -102,9 +103,9 @@ def _entry(op: OpDef) -> str:
     return f"{text}\n```gir\n{shown}\n```\n" if shown else text
 
 
-def _parameters(op: OpDef) -> Iterable[str]:
-    types = field_types(op.params)
-    for f in fields(op.params):
+def _parameters(params: type[Params]) -> Iterable[str]:
+    types = field_types(params)
+    for f in fields(params):
         kind = describe_annotation(types[f.name]).replace("|", "\\|")
         yield f"`{f.name}{_default(f)}` ({kind})"
 

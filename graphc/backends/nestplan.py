@@ -36,7 +36,7 @@ from graphc.ops.control import YIELD
 from graphc.ops.elementwise import STOP_GRADIENT, SUB
 from graphc.ops.epilogue import product_groups
 from graphc.ops.reduction import ReduceParams, identity_of
-from graphc.ops.splits import Split, split_of
+from graphc.ops.schedules import Schedule, schedule_of
 from graphc.passes.analysis.weights import formula_weight
 from graphc.support.diagnostics import InternalError
 
@@ -57,8 +57,8 @@ def nests_of(kernel: Operation) -> tuple[Nest, ...]:
     for root in body.roots:
         groups.setdefault(root.space, []).append(root)
     order = sorted(groups, key=lambda space: (-len(space), sorted(space)))
-    split = split_of(kernel)
-    return tuple(_Planner(body, space, groups[space], split).nest() for space in order)
+    schedule = schedule_of(kernel)
+    return tuple(_Planner(body, space, groups[space], schedule).nest() for space in order)
 
 
 def epilogue_nest(product: Operation, pitch: int) -> Nest:
@@ -246,14 +246,14 @@ class _Planner:
         body: _Body,
         space: frozenset[int],
         roots: Sequence[_Root],
-        split: Split | None = None,
+        schedule: Schedule | None = None,
         groups: list[tuple[int, ...]] | None = None,
         pitch: int = 0,
     ) -> None:
         self.body = body
         self.roots = roots
         self.pitch = pitch
-        self.split = split if split is not None and split.where in space else None
+        self.schedule = schedule if schedule is not None and schedule.parallel in space else None
         self.needed = _needed_items(body, roots)
         self.groups = self._merged(sorted(space)) if groups is None else groups
         self.dim_of = {axis: d for d, group in enumerate(self.groups) for axis in group}
@@ -281,21 +281,21 @@ class _Planner:
         )
 
     def _cut(self) -> Cut | None:
-        if self.split is None:
+        if self.schedule is None:
             return None
-        axis = self.split.where
+        axis = self.schedule.parallel
         assert isinstance(axis, int)
         group = self.groups[self.dim_of[axis]]
         inner = Size.of(self.body.extents[a] for a in group[1:])
         extent = Size.of((self.body.extents[axis],))
-        return Cut(self.dim_of[axis], inner, extent, self.split.length)
+        return Cut(self.dim_of[axis], inner, extent, self.schedule.chunk)
 
     def _merged(self, axes: list[int]) -> list[tuple[int, ...]]:
         """Neighbouring axes that everything walks together, as groups; one begins where the work
         is cut."""
         walked: list[frozenset[int]] = [_axes(root.type) for root in self.roots]
         alone: set[int] = set()
-        cut = self.split.where if self.split is not None else -1
+        cut = self.schedule.parallel if self.schedule is not None else -1
         for number in self.needed:
             item = self.body.items[number]
             if isinstance(item.work, Load):

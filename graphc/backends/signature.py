@@ -5,7 +5,7 @@ from __future__ import annotations
 from graphc.ir.core import Function, Module, Value
 from graphc.ir.traversal import walk
 from graphc.ir.types import TensorType
-from graphc.ops.splits import split_of
+from graphc.ops.schedules import schedule_of
 from graphc.runtime.signature import Argument, Dimension, Result, Shape, Signature
 
 
@@ -25,7 +25,7 @@ def make_signature(module: Module, function: Function) -> Signature:
     dims = tuple(
         Dimension(d.name, d.bound, tuple(f.name for f in d.factors), d.divisor) for d in module.dims
     )
-    is_split = any(split_of(op) is not None for op in walk(function))
+    is_split = any(schedule_of(op) is not None for op in walk(function))
     arena = function.arena or 0
     return Signature(function.name, dims, arguments, results, arena, is_split=is_split)
 

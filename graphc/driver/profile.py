@@ -21,7 +21,6 @@ from graphc.ir.types import TensorType
 from graphc.ops.contraction import MatmulParams, groups
 from graphc.ops.loop import LOOP
 from graphc.ops.nodes.layout import display_name
-from graphc.ops.places import places
 from graphc.passes.analysis.costs import Cost, walk_costs
 from graphc.runtime.signature import Signature
 from graphc.runtime.threads import use_threads
@@ -266,7 +265,7 @@ def nodes_of(op: Operation, names: Names, signature: Signature) -> tuple[str, ..
         for name in names.get(_place(location), ()):
             found[name] = None
     if not found:
-        for place in places(op) or ():
+        for place in op.placement:
             if place.kind == "argument" and place.index < len(signature.arguments):
                 argument = signature.arguments[place.index]
                 if argument.role == "parameter":

@@ -54,6 +54,8 @@ def clone_shallow(op: Operation) -> Operation:
         [v.type for v in op.results],
         op.params,
         regions=[clone_region(r) for r in op.regions],
+        schedule=op.schedule,
+        placement=op.placement,
         location=op.location,
         names=[v.name for v in op.results],
     )

@@ -17,6 +17,7 @@ import numpy as np
 
 from graphc.ir.codegen import Category
 from graphc.ir.params import NoParams, Params
+from graphc.ir.placement import Place
 from graphc.ir.types import Symbol, Type
 from graphc.support.source import UNKNOWN, Location
 
@@ -66,7 +67,8 @@ class OpDef:
     summary      one sentence, for docs and messages
     operands     operand names for messages; a last name ending in `*` takes any number
     infer        (operand types, params) -> result types; raises TypeRuleError; verified against
-    params       the class of its settings
+    params       the class of its settings: what it computes
+    schedule     the class of its schedule: how it is computed, which changes no result
     reference    numpy meaning: (params, *arrays) -> array (or tuple); never shared with `codegen`;
                  structured ops: (params, body, results, *arrays) -> tuple, where `body` runs the
                  region on arrays and `results` are zeros of the results' types
@@ -100,6 +102,7 @@ class OpDef:
     codegen: Category
     vjp: VjpRule | NotDifferentiable
     params: type[Params] = NoParams
+    schedule: type[Params] = NoParams
     reference: Reference | None = None
     typed_reference: Reference | None = None
     jvp: JvpRule | None = None
@@ -185,7 +188,11 @@ class Value:
 
 
 class Operation:
-    """One node of the IR. Create with `Block.append`/`IRBuilder.emit`, remove with `erase`."""
+    """One node of the IR. Create with `Block.append`/`IRBuilder.emit`, remove with `erase`.
+
+    schedule   how it is computed; a pass that decides so replaces it
+    placement  where each of the results lives; empty until `plan-memory`
+    """
 
     __slots__ = (
         "_next",
@@ -195,8 +202,10 @@ class Operation:
         "location",
         "opdef",
         "params",
+        "placement",
         "regions",
         "results",
+        "schedule",
     )
 
     def __init__(
@@ -207,11 +216,15 @@ class Operation:
         params: Params | None = None,
         *,
         regions: Iterable[Region] = (),
+        schedule: Params | None = None,
+        placement: Sequence[Place] = (),
         location: Location = UNKNOWN,
         names: Sequence[str | None] = (),
     ) -> None:
         self.opdef = opdef
         self.params = params if params is not None else opdef.params()
+        self.schedule = schedule if schedule is not None else opdef.schedule()
+        self.placement = tuple(placement)
         self.location = location
         self.block: Block | None = None
         self._previous: Operation | None = None

@@ -1,4 +1,4 @@
-"""Structural equality: same operations, params, types and edges, in the same order.
+"""Structural equality: same operations, params, schedules, places, types and edges, in order.
 
 Names count in graphs (they are the nodes' names) and in signatures, not in SSA bodies. Locations
 never count.
@@ -55,6 +55,10 @@ def _match_shapes(
         if left.opdef is not right.opdef or len(left.operands) != len(right.operands):
             return False
         if print_params(left.params) != print_params(right.params):
+            return False
+        if print_params(left.schedule) != print_params(right.schedule):
+            return False
+        if left.placement != right.placement:
             return False
         if [v.type for v in left.results] != [v.type for v in right.results]:
             return False

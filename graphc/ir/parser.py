@@ -25,7 +25,8 @@ from graphc.ir.core import (
     Value,
 )
 from graphc.ir.lexer import Token, token_span, tokenize, unquote
-from graphc.ir.params import Literalish, ParamsError, make_params
+from graphc.ir.params import Literalish, NoParams, Params, ParamsError, make_params
+from graphc.ir.placement import PLACE_KINDS, Place, is_place_kind
 from graphc.ir.types import (
     DIM_NAME,
     SAMPLES,
@@ -324,6 +325,8 @@ class _Parser:
         if self._token.kind == "value" and self._is_on_line_of(op_token):
             operands = self._list("value", "an operand")
         given = self._params() if self._starts_params() else {}
+        schedule = self._schedule(opdef)
+        placement = self._placement()
         types: list[Type] = []
         if self._accept(":"):
             types.append(self._type())
@@ -334,10 +337,37 @@ class _Parser:
         location = self._location() if self._is("loc") else Location(self._span(op_token))
         regions = [self._region(scope, depth + 1)] if self._is("{") else []
         op = self._build(opdef, op_token, given, types, regions, location, results)
+        op.schedule, op.placement = schedule, placement
         block.append(op)
         scope.pending.append((op, operands))
         for token, value in zip(results, op.results, strict=True):
             self._define(scope, token, value)
+
+    def _schedule(self, opdef: OpDef) -> Params:
+        """`schedule {…}`, behind the params."""
+        token = self._token
+        if not self._accept("schedule"):
+            return opdef.schedule()
+        if opdef.schedule is NoParams:
+            raise self._error(f"`{opdef.name}` has no schedule", token, "bad-value")
+        return self._made(opdef.schedule, f"the schedule of {opdef.name}", self._params(), token)
+
+    def _placement(self) -> tuple[Place, ...]:
+        """`at arena:0, result:1`: a place for each result."""
+        if not self._accept("at"):
+            return ()
+        found = [self._place()]
+        while self._accept(","):
+            found.append(self._place())
+        return tuple(found)
+
+    def _place(self) -> Place:
+        token = self._expect_kind("name", f"a place ({', '.join(PLACE_KINDS)})")
+        if not is_place_kind(token.text):
+            kinds = ", ".join(PLACE_KINDS)
+            raise self._error(f"a place is one of {kinds}, got `{token.text}`", token, "bad-value")
+        self._expect(":")
+        return Place(token.text, self._integer("an offset or an index"))
 
     def _is_on_line_of(self, earlier: Token) -> bool:
         """Whether no line ends between `earlier` and here; a value on a later line is a result."""
@@ -353,12 +383,17 @@ class _Parser:
         location: Location,
         results: list[Token],
     ) -> Operation:
-        try:
-            params = make_params(opdef.params, given)
-        except ParamsError as problem:
-            raise self._error(f"{opdef.name}: {problem}", token, "bad-value") from None
+        params = self._made(opdef.params, opdef.name, given, token)
         names = [self._plain_name(t) or None for t in results]
         return Operation(opdef, (), types, params, regions=regions, location=location, names=names)
+
+    def _made(
+        self, cls: type[Params], what: str, given: Mapping[str, Literalish], token: Token
+    ) -> Params:
+        try:
+            return make_params(cls, given)
+        except ParamsError as problem:
+            raise self._error(f"{what}: {problem}", token, "bad-value") from None
 
     def _starts_params(self) -> bool:
         """`{name =` or `{}` opens params; any other `{` opens a region."""

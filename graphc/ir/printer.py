@@ -145,6 +145,10 @@ class _Printer:
         if op.operands:
             text += " " + ", ".join(self.name(v) for v in op.operands)
         text += print_params(op.params)
+        if schedule := print_params(op.schedule):
+            text += f" schedule{schedule}"
+        if op.placement:
+            text += f" at {', '.join(map(str, op.placement))}"
         if op.results:
             text += " : " + ", ".join(str(v.type) for v in op.results)
         if self._locations:

@@ -134,6 +134,8 @@ class _Verifier:
         if len(inferred) != len(found) or not all(map(_agree, inferred, found)):
             wanted = ", ".join(map(str, inferred)) or "nothing"
             self._error(op, f"gives {wanted}, but is marked {', '.join(map(str, found))}")
+        if op.placement and len(op.placement) != len(op.results):
+            self._error(op, f"has {len(op.results)} results but {len(op.placement)} places")
         if op.opdef.check is not None:
             for message in op.opdef.check(op):
                 self._error(op, message)

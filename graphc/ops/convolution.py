@@ -16,7 +16,7 @@ one dim: w [F/b, S.., C.., b] and [S.., C/b, F.., b].
 With `low` and `high`, one number for each walked axis, an image is surrounded by so many zeros. The
 operation then has a second result, room for one such image, which nothing reads.
 
-`fuse-windows` makes them; `at` says where a result lives (`places.py`).
+`fuse-windows` makes them; `at` says where a result lives.
 """
 
 from __future__ import annotations
@@ -31,9 +31,8 @@ from graphc.ir.codegen import Role, WindowProduct
 from graphc.ir.core import Array, Level, NotDifferentiable, OpDef, Operation, Reference
 from graphc.ir.params import Params
 from graphc.ir.types import Dim, TensorType, Type, TypeRuleError
-from graphc.ops.places import check_places
 from graphc.ops.rules import FLOATS, dims_text, require_dtype, tensor
-from graphc.ops.splits import Setting, check_images, check_windows, split_of
+from graphc.ops.schedules import ImagesSchedule, WeightsSchedule, check_schedule, schedule_of
 from graphc.ops.windows import (
     OverlapAddParams,
     WindowsParams,
@@ -54,8 +53,6 @@ class ConvParams(Params):
     low: tuple[int, ...] = ()
     high: tuple[int, ...] = ()
     block: int = 0
-    split: Setting = ()
-    at: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,8 +65,6 @@ class ConvImageParams(Params):
     low: tuple[int, ...] = ()
     high: tuple[int, ...] = ()
     block: int = 0
-    split: Setting = ()
-    at: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,8 +76,6 @@ class ConvWeightsParams(Params):
     strides: tuple[int, ...]
     low: tuple[int, ...] = ()
     high: tuple[int, ...] = ()
-    split: Setting = ()
-    at: tuple[str, ...] = ()
 
 
 AnyConvParams = ConvParams | ConvImageParams | ConvWeightsParams
@@ -310,21 +303,15 @@ def _weights_reference(p: ConvWeightsParams, x: Array, y: Array) -> Array | tupl
     return _with_room(p, np.tensordot(patches, y, (over, over)), x.shape[p.axis :])
 
 
-def _check(op: Operation) -> Iterable[str]:
-    yield from check_places(op)
-    yield from check_images(op)
-
-
 def _check_weights(op: Operation) -> Iterable[str]:
-    yield from check_places(op)
-    yield from check_windows(op, "rows")
-    split = split_of(op)
-    if split is not None and split.length > 0:
+    yield from check_schedule(op)
+    schedule = schedule_of(op)
+    if schedule is not None and schedule.chunk > 0:
         shape = conv_shape(op.params, [v.type for v in op.operands])
-        if column_rows(shape) % split.length:
+        if column_rows(shape) % schedule.chunk:
             yield (
-                f"a part has to divide the {column_rows(shape)} rows of one column of a window, "
-                f"got {split.length}"
+                f"a chunk has to divide the {column_rows(shape)} rows of one column of a window, "
+                f"got {schedule.chunk}"
             )
 
 
@@ -347,9 +334,10 @@ def _conv(
         summary=summary,
         operands=operands,
         params=params,
+        schedule=WeightsSchedule if role == "weights" else ImagesSchedule,
         infer=_infer,
         reference=reference,
-        check=_check_weights if role == "weights" else _check,
+        check=_check_weights if role == "weights" else check_schedule,
         codegen=WindowProduct(role),
         vjp=NotDifferentiable.NONE,
         level=Level.KERNEL,

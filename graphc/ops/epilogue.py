@@ -1,6 +1,6 @@
 """`gemm.fused`: a matrix product whose elements go through a body before they are stored.
 
-    %y = gemm.fused %x, %w, %b {transpose_b = true, split = ["cols", 128]} : … {
+    %y = gemm.fused %x, %w, %b {transpose_b = true} schedule {parallel = "cols", chunk = 128} : … {
     ^(%z: tensor<Nx256xf32>, %c: tensor<1x256xf32>):
       %0 = broadcast %c {dims = [N, 256]} : tensor<Nx256xf32>
       %1 = add %z, %0 : tensor<Nx256xf32>
@@ -9,8 +9,8 @@
     }
 
 The first argument of the body is the product, the others are the operands behind `a` and `b`. The
-product itself is stored nowhere, unless the body hands it out: it is made in the parts that `split`
-says, so many rows or columns each, and the body runs on a part as soon as that is finished.
+product itself is stored nowhere, unless the body hands it out: it is made in the chunks of its
+schedule, so many rows or columns each, and the body runs on a chunk as soon as that is finished.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ from graphc.ir.params import Params
 from graphc.ir.types import TensorType, Type
 from graphc.ops.contraction import Groups, MatmulParams, groups, infer_matmul, matmul_reference
 from graphc.ops.control import YIELD
-from graphc.ops.kernel import GemmParams, body_results
-from graphc.ops.places import check_places
+from graphc.ops.kernel import body_results
 from graphc.ops.reduction import ReduceParams
-from graphc.ops.splits import check_split, split_of
+from graphc.ops.schedules import ProductSchedule, check_schedule, schedule_of
 
 
 def product_groups(op: Operation) -> Groups:
@@ -95,15 +94,14 @@ def _is_reduction(value: Value) -> bool:
 
 
 def _check(op: Operation) -> Iterable[str]:
-    yield from check_places(op)
-    yield from check_split(op)
+    yield from check_schedule(op)
     if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:
         yield "requires one region with one block"
         return
-    assert isinstance(op.params, GemmParams)
-    split = split_of(op)
-    if split is None:
-        yield 'requires a split, such as ["cols", 128]: the parts that it is made in'
+    assert isinstance(op.params, MatmulParams)
+    schedule = schedule_of(op)
+    if schedule is None:
+        yield 'requires chunks to be made in: schedule {parallel = "cols", chunk = 128}, say'
     block = op.regions[0].block
     product = infer_matmul([v.type for v in op.operands[:2]], op.params)[0]
     outside = [product, *(v.type for v in op.operands[2:])]
@@ -115,8 +113,8 @@ def _check(op: Operation) -> Iterable[str]:
         yield "requires a product without a batch"
     elif what := body_misfit(block, product_groups(op)):
         yield f"requires a body that follows the product, got {what}"
-    elif split is not None and split.where == "rows" and has_sums(block):
-        yield "requires parts of columns for sums over the rows"
+    elif schedule is not None and schedule.parallel == "rows" and has_sums(block):
+        yield "requires chunks of columns for sums over the rows"
 
 
 def _reference(
@@ -149,7 +147,8 @@ GEMM_FUSED = OpDef(
     name="gemm.fused",
     summary="a matrix product whose elements go through a body before they are stored",
     operands=("a", "b", "inputs*"),
-    params=GemmParams,
+    params=MatmulParams,
+    schedule=ProductSchedule,
     infer=_infer,
     region_types=body_results,
     reference=_reference,

@@ -17,7 +17,7 @@ Results    what the last step carried on (the operand itself for a count of 0), 
            stacked along a first dim of time
 
 The steps go from 0 to count - 1, with `backward` the other way round; element t of a stack always
-belongs to step t. `at` is where the results live (`places.py`).
+belongs to step t. `at` says where the results live.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ from graphc.ir.core import (
 from graphc.ir.params import Params
 from graphc.ir.types import Dim, Symbol, TensorType, Type, TypeRuleError
 from graphc.ops.control import YIELD
-from graphc.ops.places import check_places
 from graphc.ops.rules import tensor
 
 
@@ -57,7 +56,6 @@ class LoopParams(Params):
     sequences: int
     carried: int
     backward: bool = False
-    at: tuple[str, ...] = ()
     history: tuple[int, ...] = ()
 
 
@@ -189,7 +187,6 @@ def _types(regions: Sequence[Region], params: LoopParams) -> Sequence[Type]:
 
 
 def _check(op: Operation) -> Iterable[str]:
-    yield from check_places(op)
     if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:
         yield "requires one region with one block"
         return

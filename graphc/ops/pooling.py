@@ -8,24 +8,23 @@ P windows over each walked extent E, `strides` apart. The second is the gradient
 minimum y: dy goes to every element of a window that attains it. The third is that of a sum: y goes
 to all elements of a window. What meets at one element is added.
 
-`fuse-windows` makes them; `at` says where a result lives (`places.py`).
+`fuse-windows` makes them; `at` says where a result lives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from graphc.ir.codegen import WindowReduction
-from graphc.ir.core import Array, Level, NotDifferentiable, OpDef, Operation
+from graphc.ir.core import Array, Level, NotDifferentiable, OpDef
 from graphc.ir.params import Params
 from graphc.ir.types import Dim, TensorType, Type, TypeRuleError
-from graphc.ops.places import check_places
 from graphc.ops.rules import FLOATS, dims_text, require_dtype, tensor
-from graphc.ops.splits import Setting, check_images
+from graphc.ops.schedules import ImagesSchedule, check_schedule
 from graphc.ops.windows import (
     OverlapAddParams,
     WindowsParams,
@@ -47,8 +46,6 @@ class PoolParams(Params):
     axis: int
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
-    split: Setting = ()
-    at: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,8 +55,6 @@ class SlopeParams(Params):
     axis: int
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
-    split: Setting = ()
-    at: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -70,8 +65,6 @@ class SpreadParams(Params):
     extents: tuple[int, ...]
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
-    split: Setting = ()
-    at: tuple[str, ...] = ()
 
 
 AnyPoolParams = PoolParams | SlopeParams | SpreadParams
@@ -193,19 +186,15 @@ def _spread_reference(p: SpreadParams, y: Array) -> Array:
     return overlap_add_reference(OverlapAddParams(p.axis, p.extents, p.strides), spread)
 
 
-def _check(op: Operation) -> Iterable[str]:
-    yield from check_places(op)
-    yield from check_images(op)
-
-
 POOL = OpDef(
     name="pool",
     summary="every window folded to one element, into a buffer",
     operands=("x",),
     params=PoolParams,
+    schedule=ImagesSchedule,
     infer=_infer_pool,
     reference=_pool_reference,
-    check=_check,
+    check=check_schedule,
     codegen=WindowReduction("windows"),
     vjp=NotDifferentiable.NONE,
     level=Level.KERNEL,
@@ -216,9 +205,10 @@ POOL_SLOPE = OpDef(
     summary="slopes of the extremes of windows, to the elements that attain them, into a buffer",
     operands=("x", "y", "dy"),
     params=SlopeParams,
+    schedule=ImagesSchedule,
     infer=_infer_slope,
     reference=_slope_reference,
-    check=_check,
+    check=check_schedule,
     codegen=WindowReduction("slope"),
     vjp=NotDifferentiable.NONE,
     level=Level.KERNEL,
@@ -229,9 +219,10 @@ POOL_SPREAD = OpDef(
     summary="one element for each window, to all elements of the window, into a buffer",
     operands=("y",),
     params=SpreadParams,
+    schedule=ImagesSchedule,
     infer=_infer_spread,
     reference=_spread_reference,
-    check=_check,
+    check=check_schedule,
     codegen=WindowReduction("spread"),
     vjp=NotDifferentiable.NONE,
     level=Level.KERNEL,

@@ -44,7 +44,6 @@ from graphc.ir.core import (
 from graphc.ir.params import Params
 from graphc.ir.types import Dim, DType, TensorType, Type, TypeRuleError, bound_of
 from graphc.ops.control import YIELD
-from graphc.ops.places import check_places
 from graphc.ops.rules import FLOATS, require_dtype, tensor
 
 BLOCK = 32
@@ -65,7 +64,6 @@ class UpdateRowsParams(Params):
     tables: int
     numbers: int
     columns: bool = False
-    at: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -209,7 +207,6 @@ def _sums_type(table: TensorType, most: int, params: UpdateRowsParams) -> Tensor
 
 
 def _check(op: Operation) -> Iterable[str]:
-    yield from check_places(op)
     if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:
         yield "requires one region with one block"
         return

@@ -29,16 +29,17 @@ factor fits in a near cache: then what the body reads and writes is walked as it
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from graphc.ir.context import Context
 from graphc.ir.core import Block, Function, Module, Operation, Region, Value
 from graphc.ir.traversal import straight_blocks
 from graphc.ir.types import DType, TensorType, bound_elements
-from graphc.ops.contraction import Groups
+from graphc.ops.contraction import Groups, MatmulParams
 from graphc.ops.epilogue import GEMM_FUSED, body_misfit, has_sums, product_groups
-from graphc.ops.kernel import GEMM, KERNEL, GemmParams
+from graphc.ops.kernel import GEMM, KERNEL
+from graphc.ops.schedules import ProductSchedule
 from graphc.passes.analysis.work import COLUMNS, EVEN_COLUMNS, EVEN_ROWS, ROWS, even_length
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
@@ -85,27 +86,27 @@ def _can_take(product: Value, kernel: Operation) -> bool:
         return False
     if product.users() != (kernel,):
         return False
-    assert isinstance(op.params, GemmParams)
+    assert isinstance(op.params, MatmulParams)
     if op.params.batch:
         return False
     roles = product_groups(op)
     if any(all(dim == 1 for dim in group) for group in (roles.rows, roles.cols)):
         return False
     body = kernel.regions[0].block
-    return not body_misfit(body, roles) and _split(body, roles, _tensor(product).dtype) is not None
+    return not body_misfit(body, roles) and _chunks(body, roles, _tensor(product).dtype) is not None
 
 
-def _split(body: Block, roles: Groups, dtype: DType) -> tuple[str, int] | None:
-    """The parts that the product is made in; None if they would be too large in any case."""
+def _chunks(body: Block, roles: Groups, dtype: DType) -> ProductSchedule | None:
+    """What the product is made in; None if it would be too large in any case."""
     rows, cols, inner = (bound_elements(dims) for dims in (roles.rows, roles.cols, roles.inner))
     is_near = inner * cols * dtype.itemsize <= NEAR_BYTES
     if (is_near or rows > MOST_ACROSS) and cols <= MOST_ACROSS and not has_sums(body):
         length = _length(rows, cols * dtype.itemsize, ROWS)
-        return "rows", even_length(rows, length, EVEN_ROWS)
+        return ProductSchedule("rows", even_length(rows, length, EVEN_ROWS))
     if rows > MOST_ACROSS:
         return None
     length = _length(cols, rows * dtype.itemsize, COLUMNS)
-    return "cols", even_length(cols, length, EVEN_COLUMNS)
+    return ProductSchedule("cols", even_length(cols, length, EVEN_COLUMNS))
 
 
 def _length(extent: int, bytes_each: int, multiple: int) -> int:
@@ -137,15 +138,15 @@ def _fused(gemm: Operation, kernel: Operation, product: Value) -> Operation:
         types = [v.type for v in op.results]
         copy = body.append(Operation(op.opdef, operands, types, op.params, location=op.location))
         inside.update(zip(op.results, copy.results, strict=True))
-    assert isinstance(gemm.params, GemmParams)
-    split = _split(body, product_groups(gemm), _tensor(product).dtype)
-    assert split is not None
+    schedule = _chunks(body, product_groups(gemm), _tensor(product).dtype)
+    assert schedule is not None
     return Operation(
         GEMM_FUSED,
         [*gemm.operands, *(v for v, _ in others)],
         [v.type for v in kernel.results],
-        replace(gemm.params, split=split),
+        gemm.params,
         regions=[Region([body])],
+        schedule=schedule,
         location=merge_locations([gemm.location, kernel.location]),
         names=[v.name for v in kernel.results],
     )

@@ -33,7 +33,7 @@ from graphc.ir.context import Context
 from graphc.ir.core import Block, Function, Level, Module, Operation, Region, Trait, Value
 from graphc.ir.traversal import straight_blocks
 from graphc.ops.control import YIELD
-from graphc.ops.kernel import FORMS, KERNEL, KernelParams, kernel_params
+from graphc.ops.kernel import FORMS, KERNEL
 from graphc.passes.analysis.fusion_groups import FusionGroups, fusion_groups
 from graphc.passes.eliminate_dead_code import remove_dead_in_block
 from graphc.passes.invariants import Invariant
@@ -84,9 +84,7 @@ def _single(op: Operation, new: dict[Value, Value]) -> Operation:
         return op
     types = [v.type for v in op.results]
     names = [v.name for v in op.results]
-    made = Operation(
-        FORMS[op.opdef], operands, types, kernel_params(op), location=op.location, names=names
-    )
+    made = Operation(FORMS[op.opdef], operands, types, op.params, location=op.location, names=names)
     new.update(zip(op.results, made.results, strict=True))
     return made
 
@@ -109,7 +107,6 @@ def _kernel(
         KERNEL,
         [new.get(v, v) for v in inputs],
         [v.type for v in leaving],
-        KernelParams(),
         regions=[Region([body])],
         location=merge_locations([m.location for m in members]),
         names=[v.name for v in leaving],

@@ -9,8 +9,7 @@ from graphc.ir.codegen import Structured, View
 from graphc.ir.core import Level, Module, RegionKind, Trait
 from graphc.ir.traversal import straight_blocks, walk
 from graphc.ir.types import MatrixType
-from graphc.ops.kernel import PlacedParams
-from graphc.passes.analysis.memory import check_plan
+from graphc.passes.analysis.memory import check_plan, has_buffers
 
 
 class Invariant(Enum):
@@ -66,7 +65,7 @@ def check_planned(module: Module) -> list[str]:
         if function.arena is None:
             problems.append(f"@{function.name} has no arena")
         for op in (op for block in straight_blocks(function) for op in block):
-            if isinstance(op.params, PlacedParams) and len(op.params.at) != len(op.results):
+            if has_buffers(op) and len(op.placement) != len(op.results):
                 problems.append(f"a `{op.opdef.name}` in @{function.name} has no place")
         if not problems:
             problems.extend(check_plan(function))

@@ -1,8 +1,8 @@
 """Gives every buffer of a kernel-level function its place.
 
     func @f(…) -> (y: …) {                          func @f(…) -> (y: …) arena 40960 {
-      %0 = gemm %x, %w : tensor<Nx10xf32>     =>      %0 = gemm %x, %w {at = ["arena:0"]} : …
-      %y = kernel %0, %b : tensor<Nx10xf32> {         %y = kernel %0, %b {at = ["result:0"]} : … {
+      %0 = gemm %x, %w : tensor<Nx10xf32>     =>      %0 = gemm %x, %w at arena:0 : …
+      %y = kernel %0, %b : tensor<Nx10xf32> {         %y = kernel %0, %b at result:0 : … {
 
 Results of the function are written where the caller wants them: "result:I", or "argument:I" for one
 that updates an argument. Where that cannot be (a returned argument, a value returned twice, an
@@ -26,17 +26,17 @@ from typing import ClassVar
 from graphc.ir.codegen import Reduction
 from graphc.ir.context import Context
 from graphc.ir.core import Block, Function, IRBuilder, Module, Operation, Value
+from graphc.ir.placement import Place
 from graphc.ir.traversal import straight_blocks, walk
 from graphc.ir.types import TensorType
 from graphc.ops.epilogue import GEMM_FUSED
-from graphc.ops.kernel import COPY, KERNEL, Placed, PlacedParams
+from graphc.ops.kernel import COPY, KERNEL
 from graphc.ops.loop import LOOP, loop_parts
 from graphc.ops.movement import reshape
-from graphc.ops.places import Place, places
 from graphc.ops.update_rows import UPDATE_ROWS, updates
 from graphc.passes.analysis.arena import Buffer, lay_out
 from graphc.passes.analysis.liveness import Liveness, live_ranges
-from graphc.passes.analysis.memory import ALIGNMENT, memory_report, peak_formula
+from graphc.passes.analysis.memory import ALIGNMENT, has_buffers, memory_report, peak_formula
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.support.diagnostics import DiagnosticSink
@@ -82,9 +82,8 @@ def plan(function: Function) -> None:
     function.arena = layout.end
     offsets = {value: layout.offsets[number] for value, number in lives.number.items()}
     for op in (op for block in straight_blocks(function) for op in block):
-        if isinstance(op.params, PlacedParams):
-            at = (outside.get(v) or Place("arena", offsets[v]) for v in op.results)
-            op.params = replace(op.params, at=tuple(map(str, at)))
+        if has_buffers(op):
+            op.placement = tuple(outside.get(v) or Place("arena", offsets[v]) for v in op.results)
 
 
 # --- results ------------------------------------------------------------------------------------
@@ -189,7 +188,7 @@ def _is_read_before(
 def _copy(value: Value, anchor: Operation | None) -> Value:
     assert anchor is not None and anchor.block is not None
     location = value.op.location if value.op is not None else anchor.location
-    copy = Operation(COPY, [value], [value.type], Placed(), location=location)
+    copy = Operation(COPY, [value], [value.type], location=location)
     return anchor.block.insert_before(anchor, copy).result
 
 
@@ -309,4 +308,4 @@ def _place_of(value: Value, function: Function) -> Location:
 
 def _plan_of(function: Function) -> tuple[object, ...]:
     placed = (op for block in straight_blocks(function) for op in block)
-    return (function.arena, *(places(op) for op in placed))
+    return (function.arena, *(op.placement for op in placed))

@@ -3,8 +3,8 @@
     %0 = gemm %x, %w : tensor<256x512xf32>
     %1 = kernel %0, %b : tensor<256x512xf32> {
  =>
-    %0 = gemm %x, %w {split = ["cols", 64]} : tensor<256x512xf32>
-    %1 = kernel %0, %b {split = [0, 32]} : tensor<256x512xf32> {
+    %0 = gemm %x, %w schedule {parallel = "cols", chunk = 64} : tensor<256x512xf32>
+    %1 = kernel %0, %b schedule {parallel = 0, chunk = 32} : tensor<256x512xf32> {
 
 Parts are fixed by the extents' bounds and the cost model (`analysis/work.py`), never by the number
 of threads, so that results have the same bits for any number. Only what takes `GRAIN_NS` or more is
@@ -24,24 +24,30 @@ Leaves alone: products over a batch, rearrangements, functions with a memory pla
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from graphc.ir.context import Context
 from graphc.ir.core import Function, Module, Operation
 from graphc.ir.traversal import straight_blocks
 from graphc.ir.types import Dim, TensorType, bound_elements, bound_of
-from graphc.ops.contraction import groups
+from graphc.ops.contraction import MatmulParams, groups
 from graphc.ops.convolution import (
     ConvImageParams,
     ConvParams,
-    ConvWeightsParams,
     column_rows,
     conv_shape,
 )
-from graphc.ops.kernel import GEMM, KERNEL, GemmParams, KernelParams
+from graphc.ops.kernel import GEMM
 from graphc.ops.pooling import PoolParams, SlopeParams, SpreadParams
-from graphc.ops.splits import Setting, folded_axes
+from graphc.ops.schedules import (
+    ImagesSchedule,
+    KernelSchedule,
+    ProductSchedule,
+    Schedule,
+    WeightsSchedule,
+    folded_axes,
+)
 from graphc.passes.analysis.iteration import dims_of
 from graphc.passes.analysis.work import (
     COLUMNS,
@@ -85,61 +91,60 @@ LEAST_ROWS = 24
 """Rows of a part of a convolution's weights: a few tiles, as every part reads all of the result's
 slopes."""
 
-ByImages = ConvParams | ConvImageParams | PoolParams | SlopeParams | SpreadParams
-"""Settings of what computes one image after the other."""
-
 
 def split_function(function: Function) -> int:
-    """Write the splits of a fused function; how many operations are cut."""
+    """Write the schedules of a fused function; how many operations are cut."""
     count = 0
     for op in (op for block in straight_blocks(function) for op in block):
-        if op.opdef is KERNEL:
-            assert isinstance(op.params, KernelParams)
-            setting = kernel_split(op)
-            op.params = replace(op.params, split=setting)
-        elif op.opdef is GEMM:
-            assert isinstance(op.params, GemmParams)
-            setting = product_split(op)
-            op.params = replace(op.params, split=setting)
-        elif isinstance(op.params, ConvWeightsParams):
-            setting = weights_split(op)
-            op.params = replace(op.params, split=setting)
-        elif isinstance(op.params, ByImages):
-            setting = images_split(op)
-            op.params = replace(op.params, split=setting)
-        else:
-            continue
-        count += bool(setting)
+        schedule = chunks(op)
+        if schedule is not None:
+            op.schedule = schedule
+            count += schedule.is_parallel
     return count
 
 
-def kernel_split(kernel: Operation) -> Setting:
-    """How to cut a kernel; () for one piece."""
+def chunks(op: Operation) -> Schedule | None:
+    """How to cut an operation; None for one that this pass does not schedule."""
+    match op.schedule:
+        case KernelSchedule():
+            return kernel_chunks(op)
+        case ProductSchedule() if op.opdef is GEMM:
+            return product_chunks(op)
+        case ImagesSchedule():
+            return image_chunks(op)
+        case WeightsSchedule():
+            return weight_chunks(op)
+        case _:
+            return None
+
+
+def kernel_chunks(kernel: Operation) -> KernelSchedule:
+    """How to cut a kernel."""
     work = kernel_ns(kernel)
     if work < GRAIN_NS or not kernel.results:
-        return ()
+        return KernelSchedule()
     space = _space(kernel)
     folded = folded_axes(kernel)
     free = [axis for axis, dim in enumerate(space) if axis not in folded and bound_of(dim) > 1]
     if not free:
-        return ()
+        return KernelSchedule()
     axis = next((a for a in free if bound_of(space[a]) >= FEW), None)
     if axis is None:
         axis = max(free, key=lambda a: bound_of(space[a]))
     extent = bound_of(space[axis])
     multiple = _line(kernel) if all(dim == 1 for dim in space[axis + 1 :]) else 1
     length = _length(extent, work, MOST_PARTS, multiple)
-    return (axis, length) if length < extent else ()
+    return KernelSchedule(axis, length) if length < extent else KernelSchedule()
 
 
-def product_split(product: Operation) -> Setting:
-    """How to cut a matrix product; () for one piece."""
-    assert isinstance(product.params, GemmParams)
+def product_chunks(product: Operation) -> ProductSchedule:
+    """How to cut a matrix product."""
+    assert isinstance(product.params, MatmulParams)
     a, b = (_tensor(product, i) for i in range(2))
     roles = groups(product.params, a, b)
     work = product_ns(roles, a.dtype.itemsize)
     if work < GRAIN_NS or product.params.batch:
-        return ()
+        return ProductSchedule()
     rows, cols = (bound_elements(dims) for dims in (roles.rows, roles.cols))
     most_cols, most_rows = _most_parts(cols, a), _most_parts(rows, b)
     by_cols = even_length(cols, _length(cols, work, most_cols, COLUMNS), EVEN_COLUMNS)
@@ -147,10 +152,12 @@ def product_split(product: Operation) -> Setting:
     parts_of_cols, parts_of_rows = -(-cols // by_cols), -(-rows // by_rows)
     first = parts_of_rows if product.params.transpose_a else parts_of_cols
     if max(parts_of_rows, parts_of_cols) < 2:
-        return ()
+        return ProductSchedule()
     others = parts_of_cols if product.params.transpose_a else parts_of_rows
     by_first = first >= FEW or first >= others
-    return ("rows", by_rows) if by_first == product.params.transpose_a else ("cols", by_cols)
+    if by_first == product.params.transpose_a:
+        return ProductSchedule("rows", by_rows)
+    return ProductSchedule("cols", by_cols)
 
 
 def _most_parts(extent: int, read: TensorType) -> int:
@@ -161,29 +168,39 @@ def _most_parts(extent: int, read: TensorType) -> int:
     return min(MOST_PRODUCT_PARTS, max(extent // FAR_PART, 2))
 
 
-def images_split(op: Operation) -> Setting:
-    """How to cut what goes over images one by one; () for one piece."""
+def image_chunks(op: Operation) -> ImagesSchedule:
+    """How to cut what goes over images one by one."""
     work = images_ns(op)
     if work < GRAIN_NS or len(op.results) > 1:  # of which there is room for one
-        return ()
-    assert isinstance(op.params, ByImages)
-    dims = _tensor(op, 0).dims[: op.params.axis]
+        return ImagesSchedule()
+    dims = _tensor(op, 0).dims[: _walked_axis(op)]
     images = bound_elements(dims)
     length = _length(images, work, MOST_PARTS, 1)
-    return ("images", length) if length < images else ()
+    return ImagesSchedule("images", length) if length < images else ImagesSchedule()
 
 
-def weights_split(op: Operation) -> Setting:
-    """How to cut a convolution's gradient to its weights: by rows of these; () for one piece."""
+def _walked_axis(op: Operation) -> int:
+    """The first axis inside an image."""
+    params = op.params
+    assert isinstance(
+        params, ConvParams | ConvImageParams | PoolParams | SlopeParams | SpreadParams
+    )
+    return params.axis
+
+
+def weight_chunks(op: Operation) -> WeightsSchedule:
+    """How to cut a convolution's gradient to its weights: by rows of these."""
     work = images_ns(op)
     if work < GRAIN_NS or len(op.results) > 1:
-        return ()
+        return WeightsSchedule()
     shape = conv_shape(op.params, [v.type for v in op.operands])
     column = column_rows(shape)
     rows = column * math.prod(shape.sizes[:-1])
     lengths = [n for n in range(min(column, LEAST_ROWS), column + 1) if column % n == 0]
     enough = [n for n in lengths if work * n / rows >= PART_NS]
-    return ("rows", enough[0]) if enough and enough[0] < rows else ()
+    if not enough or enough[0] >= rows:
+        return WeightsSchedule()
+    return WeightsSchedule("rows", enough[0])
 
 
 def _length(extent: int, work: float, most: int, multiple: int) -> int:
@@ -224,10 +241,10 @@ class SplitWork(Pass):
     establishes: ClassVar[frozenset[Invariant]] = frozenset({Invariant.FUSED})
 
     def run(self, module: Module, context: Context) -> PassOutcome:
-        before = [op.params for f in module.functions for op in _operations(f)]
+        before = [op.schedule for f in module.functions for op in _operations(f)]
         todo = [f for f in module.functions if f.arena is None]
         count = sum(split_function(f) for f in todo)
-        after = [op.params for f in module.functions for op in _operations(f)]
+        after = [op.schedule for f in module.functions for op in _operations(f)]
         return PassOutcome(changed=before != after, counters={"split": count})
 
 

@@ -17,15 +17,15 @@ from tests.support.native import TOLERANCE, random_arguments
 SIZES = (0, 1, 5, 12, 33, 70)
 LAYOUTS = {
     "plain": ("Nx{K}", "{K}x{C}", ""),
-    "transposed a": ("{K}xN", "{K}x{C}", "transpose_a = true, "),
-    "transposed b": ("Nx{K}", "{C}x{K}", "transpose_b = true, "),
+    "transposed a": ("{K}xN", "{K}x{C}", "{transpose_a = true}"),
+    "transposed b": ("Nx{K}", "{C}x{K}", "{transpose_b = true}"),
 }
 BLOCKS = (("rows", 1), ("rows", 12), ("rows", 100), ("cols", 7), ("cols", 32), ("cols", 512))
 
 TEXT = """
 dim N <= 70
 func @f({ARGUMENTS}) -> ({RESULTS}) {{
-  {NAMES} = gemm.fused %a, %b, %s, %r, %n, %v {{{SETTINGS}}} : {TYPES} {{
+  {NAMES} = gemm.fused %a, %b, %s, %r, %n, %v {SETTINGS} : {TYPES} {{
   ^(%p: {FULL}, %ps: {ROW}, %pr: tensor<Nx1x{T}>, %pn: tensor<1x1x{T}>, %pv: {FULL}):
     %0 = broadcast %ps {{dims = [N, {C}]}} : {FULL}
     %1 = broadcast %pr {{dims = [N, {C}]}} : {FULL}
@@ -66,7 +66,7 @@ def text_of(layout: str, along: str, block: int, inner: int, cols: int, dtype: s
         ARGUMENTS=", ".join(arguments),
         RESULTS=f"z: {full}, v: {full} updates %v" + f", t: {row}" * has_sum,
         NAMES="%z, %w" + ", %t" * has_sum,
-        SETTINGS=f'{setting}split = ["{along}", {block}]',
+        SETTINGS=f'{setting} schedule {{parallel = "{along}", chunk = {block}}}',
         TYPES=f"{full}, {full}" + f", {row}" * has_sum,
         YIELD="%7, %6" + ", %8" * has_sum,
         SUM=f"    %8 = reduce_sum %7 {{axes = [0]}} : {row}" * has_sum,

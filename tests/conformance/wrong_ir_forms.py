@@ -49,9 +49,9 @@ def in_kernel(body: str, type: str = "3x5xf32", *, at: str = "") -> str:
     return f"{head}\n  {{\n  ^(%x: tensor<{type}>):\n  {body}\n  }}"
 
 
-def fused(body: str, settings: str = 'split = ["cols", 8]') -> str:
+def fused(body: str, schedule: str = 'schedule {parallel = "cols", chunk = 8}') -> str:
     """A product of %a and %t with this body on the third line after its name."""
-    head = f"%y = gemm.fused %a, %t {{{settings}}} : tensor<3x3xf32>"
+    head = f"%y = gemm.fused %a, %t {schedule} : tensor<3x3xf32>"
     return f"{head}\n  {{\n  ^(%x: tensor<3x3xf32>):\n  {body}\n  }}"
 
 
@@ -64,11 +64,12 @@ def in_loop(
     element: str = "3x5xf32",
     body: str = "yield %u, %e",
     at: int = 0,
+    places: str = "",
 ) -> str:
     """A loop over %r that carries %a, the message `at` lines behind its first one."""
     error = f" // error: {slug}: {message}"
     lines = [
-        f"%h, %y = loop %r, %a {{{numbers}}} : {types} {{",
+        f"%h, %y = loop %r, %a {{{numbers}}} {places}: {types} {{",
         f"  ^(%e: tensor<{element}>, %u: tensor<3x5xf32>):",
         f"  {body}",
         "  }",
@@ -86,12 +87,14 @@ def update(
     taken: str = "%w0: tensor<1x3xf32>, %g0: tensor<1x3xf32>, %r0: tensor<1x1xf32>",
     body: str = "yield %g0",
     table: str = "5x3xf32",
+    places: str = "",
 ) -> str:
     """A learner's rule on rows of %t that %j looks up, the message at its first line."""
     types = [table, "2x5xi32", "5xi32", "5xi32", "5x32xf32"]
     marked = ", ".join(f"tensor<{type}>" for type in types)
     return (
-        f"%y, %slot, %rows, %places, %sums = update_rows {operands} {{{numbers}}} : {marked} {{ "
+        f"%y, %slot, %rows, %places, %sums = update_rows {operands} {{{numbers}}} "
+        f"{places}: {marked} {{ "
         f"// error: {slug}: {message}\n  ^({taken}):\n  {body}\n  }}"
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tests.conformance.wrong_ir_forms import fused, in_kernel, in_loop, update, use, whole
 
 _WINDOWS = "axis = 1, sizes = [2, 2], strides = [1, 1]"
-_TWO_PLACES = '{at = ["arena:0", "arena:64"]} '
+_TWO_PLACES = "at arena:0, arena:64 "
 
 WRONG_KERNEL_IR: Mapping[str, tuple[str, ...]] = {
     # control
@@ -43,14 +43,17 @@ WRONG_KERNEL_IR: Mapping[str, tuple[str, ...]] = {
             "%z = constant {type = tensor<5xf32>, value = [0.0]} : tensor<5xf32> "
             "// error@-3: graph-structure: requires values of one rank\n  yield %x"
         ),
-        in_kernel("yield %x // error@-3: graph-structure: a place is", at='{at = ["arena:x"]} '),
+        in_kernel(
+            "yield %x // error@-3: graph-structure: cuts one of 2 axes, got 7",
+            at="schedule {parallel = 7, chunk = 1} ",
+        ),
         in_kernel("yield %x // error@-3: graph-structure: 1 results but 2 places", at=_TWO_PLACES),
     ),
     "gemm.fused": (
-        fused("yield %x // error@-3: graph-structure: requires a split", "transpose_a = false"),
+        fused("yield %x // error@-3: graph-structure: requires chunks to be made in", ""),
         fused(
-            'yield %x // error@-3: graph-structure: cuts "rows" or "cols", got \'diagonals\'',
-            'split = ["diagonals", 8]',
+            "yield %x // error@-3: graph-structure: a chunk is at least 1 long, got 0",
+            'schedule {parallel = "cols"}',
         ),
         fused(
             "%0 = reduce_max %x {axes = [1]} : tensor<3x1xf32>\n"
@@ -65,15 +68,15 @@ WRONG_KERNEL_IR: Mapping[str, tuple[str, ...]] = {
         fused(
             "%0 = reduce_sum %x {axes = [0]} : tensor<1x3xf32>\n"
             "  %1 = exp %x : tensor<3x3xf32>\n"
-            "  yield %1 // error@-5: graph-structure: parts of columns for sums",
-            'split = ["rows", 3]',
+            "  yield %1 // error@-5: graph-structure: chunks of columns for sums",
+            'schedule {parallel = "rows", chunk = 3}',
         ),
         fused(
             "%0 = matmul %x, %x : tensor<3x3xf32>\n"
             "  yield %0 // error@-4: graph-structure: `matmul`, which cannot stand in a kernel"
         ),
         use(
-            'gemm.fused %a, %b {split = ["cols", 8]} : tensor<3x5xf32>',
+            'gemm.fused %a, %b schedule {parallel = "cols", chunk = 8} : tensor<3x5xf32>',
             "shape-mismatch",
             "requires the inner dimensions to agree",
         ),
@@ -123,7 +126,7 @@ WRONG_KERNEL_IR: Mapping[str, tuple[str, ...]] = {
         in_loop(
             "graph-structure",
             "has 2 results but 1 places",
-            numbers='count = 2, sequences = 1, carried = 1, at = ["arena:0"]',
+            places="at arena:0 ",
         ),
         in_loop(
             "graph-structure",
@@ -187,27 +190,29 @@ WRONG_KERNEL_IR: Mapping[str, tuple[str, ...]] = {
             "requires weights in blocks of 8, got dims [4, 3, 5]",
         ),
         use(
-            'conv %t, %s {axis = 0, strides = [1], split = ["rows", 4]} : tensor<2x5xf32>',
-            "graph-structure",
-            "a split cuts \"images\", got 'rows'",
+            'conv %t, %s {axis = 0, strides = [1]} schedule {parallel = "rows", chunk = 4} '
+            ": tensor<2x5xf32>",
+            "bad-value",
+            'the schedule of conv: parameter `parallel` requires "images" or none, got "rows"',
         ),
         use(
-            'conv %t, %s {axis = 0, strides = [1], split = ["images", 0]} : tensor<2x5xf32>',
+            'conv %t, %s {axis = 0, strides = [1]} schedule {parallel = "images"} '
+            ": tensor<2x5xf32>",
             "graph-structure",
-            "the length of a part, at least 1, got ['images', 0]",
+            "a chunk is at least 1 long, got 0",
         ),
         use(
             "conv %t, %s {axis = 0, strides = [1], low = [1], high = [0]} : tensor<3x5xf32>",
             "graph-structure",
             "gives tensor<3x5xf32>, tensor<6x3xf32>, but is marked tensor<3x5xf32>",
         ),
-        "%y, %room = conv %t, %s {axis = 0, strides = [1], low = [1], high = [0], "
-        'split = ["images", 1]} : tensor<3x5xf32>, tensor<6x3xf32> '
+        "%y, %room = conv %t, %s {axis = 0, strides = [1], low = [1], high = [0]} "
+        'schedule {parallel = "images", chunk = 1} : tensor<3x5xf32>, tensor<6x3xf32> '
         "// error: graph-structure: zeros around its images cannot be cut",
         use(
-            'conv %t, %s {axis = 0, strides = [1], at = ["here"]} : tensor<2x5xf32>',
-            "graph-structure",
-            "a place is",
+            "conv %t, %s {axis = 0, strides = [1]} at here:0 : tensor<2x5xf32>",
+            "bad-value",
+            "a place is one of arena, result, argument, carried, stack, got `here`",
         ),
     ),
     "conv.image": (
@@ -264,13 +269,13 @@ WRONG_KERNEL_IR: Mapping[str, tuple[str, ...]] = {
             "gives tensor<4x5xf32>, but is marked",
         ),
         use(
-            'conv.image %o, %s {axis = 0, extents = [4], strides = [1], split = ["cols", 2]} '
-            ": tensor<4x5xf32>",
-            "graph-structure",
-            "a split cuts \"images\", got 'cols'",
+            "conv.image %o, %s {axis = 0, extents = [4], strides = [1]} "
+            'schedule {parallel = "cols", chunk = 2} : tensor<4x5xf32>',
+            "bad-value",
+            'requires "images" or none, got "cols"',
         ),
         use(
-            f"conv.image %o, %s {{axis = 0, extents = [4], strides = [1], {_TWO_PLACES[1:-2]}}} "
+            f"conv.image %o, %s {{axis = 0, extents = [4], strides = [1]}} {_TWO_PLACES}"
             ": tensor<4x5xf32>",
             "graph-structure",
             "has 1 results but 2 places",
@@ -318,22 +323,22 @@ WRONG_KERNEL_IR: Mapping[str, tuple[str, ...]] = {
             "requires operands of one element type",
         ),
         use(
-            'conv.weights %t, %o {axis = 0, sizes = [4], strides = [1], split = ["rows", 5]} '
-            ": tensor<4x3x4xf32>",
+            "conv.weights %t, %o {axis = 0, sizes = [4], strides = [1]} "
+            'schedule {parallel = "rows", chunk = 5} : tensor<4x3x4xf32>',
             "graph-structure",
-            "a part has to divide the 12 rows of one column of a window, got 5",
+            "a chunk has to divide the 12 rows of one column of a window, got 5",
         ),
         use(
-            'conv.weights %t, %o {axis = 0, sizes = [4], strides = [1], split = ["images", 1]} '
-            ": tensor<4x3x4xf32>",
-            "graph-structure",
-            "a split cuts \"rows\", got 'images'",
+            "conv.weights %t, %o {axis = 0, sizes = [4], strides = [1]} "
+            'schedule {parallel = "images", chunk = 1} : tensor<4x3x4xf32>',
+            "bad-value",
+            'requires "rows" or none, got "images"',
         ),
         use(
-            'conv.weights %t, %o {axis = 0, sizes = [4], strides = [1], split = ["rows"]} '
+            "conv.weights %t, %o {axis = 0, sizes = [4], strides = [1]} schedule {chunk = 4} "
             ": tensor<4x3x4xf32>",
             "graph-structure",
-            "at least 1, got ['rows']",
+            "a schedule with a chunk says what is cut into them",
         ),
         use("conv.weights %t {axis = 0} : tensor<4x3x4xf32>", "bad-value", "`sizes` is required"),
     ),
@@ -384,14 +389,15 @@ WRONG_KERNEL_IR: Mapping[str, tuple[str, ...]] = {
         ),
         use(f"pool %w {{{_WINDOWS}}} : tensor<2x3x5xf32>", "bad-value", "`word` is required"),
         use(
-            f'pool %w {{word = "add", {_WINDOWS}, split = ["rows", 1]}} : tensor<2x3x5xf32>',
-            "graph-structure",
-            "a split cuts \"images\", got 'rows'",
+            f'pool %w {{word = "add", {_WINDOWS}}} schedule {{parallel = "rows", chunk = 1}} '
+            ": tensor<2x3x5xf32>",
+            "bad-value",
+            'requires "images" or none, got "rows"',
         ),
         use(
-            f'pool %w {{word = "add", {_WINDOWS}, at = ["arena:-1"]}} : tensor<2x3x5xf32>',
-            "graph-structure",
-            "a place is",
+            f'pool %w {{word = "add", {_WINDOWS}}} at arena:-1 : tensor<2x3x5xf32>',
+            "parse",
+            "an offset or an index",
         ),
         use(f'pool %w {{word = "add", {_WINDOWS}}} : tensor<2x4x6xf32>', "graph-structure", "giv"),
     ),
@@ -432,10 +438,10 @@ WRONG_KERNEL_IR: Mapping[str, tuple[str, ...]] = {
             "requires the operands (x, y, dy), got 2",
         ),
         use(
-            "pool.slope %t, %k, %k {axis = 0, sizes = [4], strides = [1], split = [0, 1]} "
-            ": tensor<5x3xf32>",
-            "graph-structure",
-            'a split cuts "images", got 0',
+            "pool.slope %t, %k, %k {axis = 0, sizes = [4], strides = [1]} "
+            "schedule {parallel = 0, chunk = 1} : tensor<5x3xf32>",
+            "bad-value",
+            'requires "images" or none, got 0',
         ),
         use(
             "pool.slope %t, %k, %k {axis = 0, sizes = [4], strides = [1]} : tensor<2x3xf32>",
@@ -486,10 +492,10 @@ WRONG_KERNEL_IR: Mapping[str, tuple[str, ...]] = {
             "`extents` is required",
         ),
         use(
-            'pool.spread %k {axis = 0, extents = [5], sizes = [4], strides = [1], split = ["images"'
-            "]} : tensor<5x3xf32>",
+            "pool.spread %k {axis = 0, extents = [5], sizes = [4], strides = [1]} "
+            'schedule {parallel = "images", chunk = -1} : tensor<5x3xf32>',
             "graph-structure",
-            "at least 1, got ['images']",
+            "a chunk is at least 1 long, got -1",
         ),
         use(
             "pool.spread %k {axis = 0, extents = [5], sizes = [4], strides = [1]} "
@@ -561,7 +567,7 @@ WRONG_KERNEL_IR: Mapping[str, tuple[str, ...]] = {
         update(
             "graph-structure",
             "has 5 results but 1 places",
-            numbers='tables = 1, numbers = 1, at = ["argument:0"]',
+            places="at argument:0 ",
         ),
         "%y, %slot, %rows, %places, %sums = update_rows %t, %f, %g, %k, %j "
         "{tables = 1, numbers = 1} : tensor<5x3xf32>, tensor<2x5xi32>, tensor<5xi32>, "
@@ -572,9 +578,9 @@ WRONG_KERNEL_IR: Mapping[str, tuple[str, ...]] = {
         use("copy %a : tensor<5x3xf32>", "graph-structure", "gives tensor<3x5xf32>"),
         use("copy : tensor<5x3xf32>", "graph-structure", "(x), got 0"),
         use("copy %q : tensor<3x5xf32>", "undefined-name", "value %q is not defined"),
-        use('copy %a {at = ["here"]} : tensor<3x5xf32>', "graph-structure", "a place is"),
+        use("copy %a at here:0 : tensor<3x5xf32>", "bad-value", "a place is one of"),
         use(f"copy %a {_TWO_PLACES}: tensor<3x5xf32>", "graph-structure", "but 2 places"),
-        use("copy %a {at = [1]} : tensor<3x5xf32>", "bad-value", "`at` requires"),
+        use("copy %a at 1 : tensor<3x5xf32>", "parse", "a place (arena, result"),
     ),
 }
 """By operation."""

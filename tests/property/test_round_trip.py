@@ -34,7 +34,7 @@ graph @network {
 }
 func @f(%x: tensor<Nx2xf32> input, %"a b": tensor<2xf32> state)
   -> (y: tensor<Nx2xf32>, s: tensor<2xf32> updates %"a b") arena 64 {
-  %y = kernel %x {at = ["result:0"]} : tensor<Nx2xf32> {
+  %y = kernel %x at result:0 : tensor<Nx2xf32> {
   ^(%a: tensor<Nx2xf32>):
     %c = constant {type = tensor<Nx2xf32>, value = [1e-45]} : tensor<Nx2xf32>
     %b = mul %a, %c : tensor<Nx2xf32>

@@ -8,31 +8,31 @@ from dataclasses import replace
 from graphc.ir.core import Function, Operation
 from graphc.ir.traversal import straight_blocks
 from graphc.ir.types import TensorType
+from graphc.ops.contraction import MatmulParams
 from graphc.ops.epilogue import GEMM_FUSED
-from graphc.ops.kernel import GEMM, KERNEL, GemmParams, KernelParams
-from graphc.ops.splits import folded_axes
+from graphc.ops.kernel import GEMM
+from graphc.ops.schedules import KernelSchedule, ProductSchedule, folded_axes
 
 LENGTHS = (1, 2, 3, 5, 8, 33)
 
 
 def cut_at_random(function: Function, seed: int) -> int:
-    """Write splits on kernels and products, before or after memory is planned; how many."""
+    """Write schedules on kernels and products, before or after memory is planned; how many."""
     chosen = random.Random(seed)
     count = 0
     for op in (op for block in straight_blocks(function) for op in block):
         length = chosen.choice(LENGTHS)
-        if isinstance(op.params, KernelParams) and op.opdef is KERNEL:
+        if isinstance(op.schedule, KernelSchedule):
             axes = _free_axes(op)
             if axes:
-                op.params = replace(op.params, split=(chosen.choice(axes), length))
+                op.schedule = KernelSchedule(chosen.choice(axes), length)
                 count += 1
-        elif isinstance(op.params, GemmParams) and op.opdef is GEMM_FUSED:
-            where, most = op.params.split
-            assert isinstance(most, int)
-            op.params = replace(op.params, split=(where, chosen.randint(1, most)))
+        elif op.opdef is GEMM_FUSED:
+            assert isinstance(op.schedule, ProductSchedule)
+            op.schedule = replace(op.schedule, chunk=chosen.randint(1, op.schedule.chunk))
             count += 1
-        elif isinstance(op.params, GemmParams) and op.opdef is GEMM and not op.params.batch:
-            op.params = replace(op.params, split=(chosen.choice(("rows", "cols")), length))
+        elif op.opdef is GEMM and isinstance(op.params, MatmulParams) and not op.params.batch:
+            op.schedule = ProductSchedule(chosen.choice(("rows", "cols")), length)
             count += 1
     return count
 

@@ -59,15 +59,15 @@ from graphc.ir.codegen import (
     WindowReduction,
 )
 from graphc.ir.core import Function, Operation, Value
+from graphc.ir.placement import Place
 from graphc.ir.types import DType, TensorType, bound_elements
 from graphc.ops.constant import ConstantParams
 from graphc.ops.contraction import MatmulParams, groups
 from graphc.ops.convolution import conv_shape
 from graphc.ops.epilogue import GEMM_FUSED
 from graphc.ops.loop import LOOP, Loop, loop_parts
-from graphc.ops.places import Place, places
 from graphc.ops.pooling import PoolParams, pool_shape
-from graphc.ops.splits import split_of
+from graphc.ops.schedules import schedule_of
 from graphc.ops.update_rows import UPDATE_ROWS, row_update
 from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import InternalError
@@ -221,7 +221,7 @@ class _EntryEmitter:
     # --- memory
 
     def _place_results(self, op: Operation) -> None:
-        for value, place in zip(op.results, places(op) or (), strict=True):
+        for value, place in zip(op.results, op.placement, strict=True):
             self.where[value] = self._address(place)
             if not self.frames:
                 self.homes[value] = place
@@ -390,13 +390,13 @@ class _EntryEmitter:
             most_k=bound_elements(roles.inner),
         )
         pointers = [self.where[v] for v in (*op.operands, op.result)]
-        split = split_of(op)
-        if split is None:
+        schedule = schedule_of(op)
+        if schedule is None:
             name = emit_gemm(self.module, self.machine, product)
             self._call(name, pointers, product.symbols())
             return
-        where: Literal["rows", "cols"] = "rows" if split.where == "rows" else "cols"
-        cut = Cut(0, Size(), product.m if where == "rows" else product.n, split.length)
+        where: Literal["rows", "cols"] = "rows" if schedule.parallel == "rows" else "cols"
+        cut = Cut(0, Size(), product.m if where == "rows" else product.n, schedule.chunk)
         part = even_part(cut)
         name = emit_gemm(self.module, self.machine, replace(product, split=where, part=part))
         self._share(name, pointers, product.symbols(), cut)
@@ -404,32 +404,32 @@ class _EntryEmitter:
     def _convolution(self, op: Operation, role: Role) -> None:
         types = [_tensor(v) for v in op.operands]
         what = Convolution.of(role, conv_shape(op.params, types), types[0].dtype)
-        split = split_of(op)
-        rows = split.length if split is not None and role == "weights" else 0
-        what = replace(what, is_part=split is not None, part_rows=rows)
+        schedule = schedule_of(op)
+        rows = schedule.chunk if schedule is not None and role == "weights" else 0
+        what = replace(what, is_part=schedule is not None, part_rows=rows)
         name = emit_convolution(self.module, self.machine, what)
-        if split is None or role != "weights":
+        if schedule is None or role != "weights":
             self._images(op, name, what.images)
             return
         pointers = [self.where[v] for v in (*op.operands, *op.results)]
         rows = Size(what.sizes[0] * what.run)
-        self._share(name, pointers, what.symbols(), Cut(0, Size(), rows, split.length))
+        self._share(name, pointers, what.symbols(), Cut(0, Size(), rows, schedule.chunk))
 
     def _pooling(self, op: Operation, folding: Folding) -> None:
         types = [_tensor(v) for v in op.operands]
         word = op.params.word if isinstance(op.params, PoolParams) else ""
         what = Pooling.of(folding, word, pool_shape(op.params, types), types[0].dtype)
-        what = replace(what, is_part=split_of(op) is not None)
+        what = replace(what, is_part=schedule_of(op) is not None)
         name = emit_pooling(self.module, self.machine, what)
         self._images(op, name, what.images)
 
     def _images(self, op: Operation, function: str, images: Size) -> None:
         """The call of a function that goes over images, or over those of a part."""
-        pointers, split = [self.where[v] for v in (*op.operands, *op.results)], split_of(op)
-        if split is None:
+        pointers, schedule = [self.where[v] for v in (*op.operands, *op.results)], schedule_of(op)
+        if schedule is None:
             self._call(function, pointers, images.symbols)
         else:
-            self._share(function, pointers, images.symbols, Cut(0, Size(), images, split.length))
+            self._share(function, pointers, images.symbols, Cut(0, Size(), images, schedule.chunk))
 
     def _indexed(self, op: Operation, texts: tuple[str, ...]) -> None:
         types = [_tensor(v) for v in (*op.operands, op.result)]

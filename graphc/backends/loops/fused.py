@@ -17,7 +17,7 @@ from graphc.backends.nestplan import epilogue_nest
 from graphc.ir.core import Operation
 from graphc.ir.types import TensorType, bound_elements
 from graphc.ops.contraction import MatmulParams, groups
-from graphc.ops.splits import split_of
+from graphc.ops.schedules import schedule_of
 
 PRODUCT: PortKey = ("operand", 0)
 """What the body's nest calls the product."""
@@ -42,17 +42,17 @@ def emit_fused(
 ) -> FusedFunction:
     """Writes the function of a `gemm.fused`. `constants` names the arrays of constant ports."""
     a, b = (v.type for v in op.operands[:2])
-    split = split_of(op)
-    assert isinstance(op.params, MatmulParams) and split is not None
+    schedule = schedule_of(op)
+    assert isinstance(op.params, MatmulParams) and schedule is not None
     assert isinstance(a, TensorType) and isinstance(b, TensorType)
     roles = groups(op.params, a, b)
-    by_rows = split.where == "rows"
-    pitch = bound_elements(roles.cols) if by_rows else split.length
+    by_rows = schedule.parallel == "rows"
+    pitch = bound_elements(roles.cols) if by_rows else schedule.chunk
     loops, dim = epilogue_nest(op, pitch), 0 if by_rows else 1
     window = (dim,) if loops.dims[dim] != Size() else ()  # a single row or column is one part
     nest = emit_nest(module, machine, loops, constants, window)
     extent = Size.of(roles.rows if by_rows else roles.cols)
-    cut = Cut(dim, Size(), extent, split.length)
+    cut = Cut(dim, Size(), extent, schedule.chunk)
     product = Product(
         Size.of(roles.rows),
         Size.of(roles.cols),
@@ -76,7 +76,7 @@ def emit_fused(
     begin, end = Val("%begin", I64), Val("%end", I64)
     element = element_of(a.dtype)
     across = pitch if by_rows else bound_elements(roles.rows)
-    part = memory.stack_array(code, element, split.length * across, 64)
+    part = memory.stack_array(code, element, schedule.chunk * across, 64)
     # Where the product would begin if all of it were there.
     before = sub(code, index(0), mul(code, begin, index(pitch if by_rows else 1)))
     whole = code.offset(part, element, before, inside=False)

@@ -35,13 +35,12 @@ from graphc.ir.codegen import (
     WindowReduction,
 )
 from graphc.ir.core import Function, Operation, Trait, Value
+from graphc.ir.placement import Place as PlaceAt
 from graphc.ir.types import Dim, Symbol, TensorType
 from graphc.ops.contraction import MatmulParams, groups
 from graphc.ops.convolution import conv_shape
 from graphc.ops.epilogue import GEMM_FUSED
 from graphc.ops.loop import LOOP, Loop, loop_parts
-from graphc.ops.places import Place as PlaceAt
-from graphc.ops.places import places
 from graphc.ops.pooling import PoolParams, pool_shape
 from graphc.ops.update_rows import UPDATE_ROWS, row_update
 from graphc.support.diagnostics import InternalError
@@ -413,8 +412,8 @@ class _FunctionText:
 
     def _targets(self, op: Operation) -> list[str]:
         """The names of the arrays that the results go to; buffers in the arena get a view."""
-        found = places(op) if op.results else ()
-        if found is None or len(found) != len(op.results):
+        found = op.placement
+        if len(found) != len(op.results):
             raise InternalError(f"a `{op.opdef.name}` in @{self._function.name} has no place")
         names: list[str] = []
         for value, at in zip(op.results, found, strict=True):

@@ -22,8 +22,8 @@ from graphc.backends.numpy.tape import (
 )
 from graphc.backends.numpy.text import Constants, Lines, dtype_text, number_text
 from graphc.ir.core import Operation
+from graphc.ir.placement import PlaceKind
 from graphc.ir.types import Dim, TensorType
-from graphc.ops.places import PlaceKind
 
 ExtentText = Callable[[Dim], str]
 

@@ -12,13 +12,13 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from graphc.ir.codegen import Reduction
+from graphc.ir.codegen import Reduction, View
 from graphc.ir.core import Block, Function, Operation, Trait, Value
+from graphc.ir.placement import Place
 from graphc.ir.types import Symbol, TensorType
 from graphc.ops.epilogue import GEMM_FUSED
 from graphc.ops.kernel import KERNEL
 from graphc.ops.loop import LOOP, loop_parts
-from graphc.ops.places import Place, parse_place, places
 from graphc.ops.update_rows import UPDATE_ROWS, updates
 from graphc.passes.analysis.liveness import Liveness, is_view, live_ranges
 
@@ -103,7 +103,7 @@ def _taken_over(liveness: Liveness) -> set[Value]:
     """Arena values whose last reader writes a result over them."""
     found: set[Value] = set()
     for position, op in enumerate(liveness.operations):
-        written = {p for p in places(op) or () if p.kind == "arena"}
+        written = {p for p in op.placement if p.kind == "arena"}
         for value in op.operands if written else ():
             root = liveness.roots[value]
             live = liveness.ranges[root]
@@ -132,9 +132,14 @@ def _type(value: Value) -> TensorType:
     return value.type
 
 
+def has_buffers(op: Operation) -> bool:
+    """Whether the results of a kernel-level operation have memory of their own."""
+    return bool(op.results) and not isinstance(op.opdef.codegen, View)
+
+
 def _place_of(value: Value) -> Place | None:
-    at: tuple[str, ...] = getattr(value.op.params, "at", ()) if value.op is not None else ()
-    return parse_place(at[value.index]) if value.index < len(at) else None
+    placement = value.op.placement if value.op is not None else ()
+    return placement[value.index] if value.index < len(placement) else None
 
 
 # --- the checker --------------------------------------------------------------------------------
@@ -238,14 +243,13 @@ class _Checker:
         self._write(loop, handed_on)
 
     def _operation(self, op: Operation) -> None:
-        at = [parse_place(text) for text in getattr(op.params, "at", ())]
-        if len(at) != len(op.results) or None in at:
+        at = op.placement
+        if len(at) != len(op.results):
             self._say(op, f"has {len(op.results)} results and {len(at)} places")
             return
         read = {self._root[v] for v in op.operands}
         before = {root: self._place[root] for root in read if root in self._place}
         for value, place in zip(op.results, at, strict=True):
-            assert place is not None
             self._check_place(op, value, place)
             if place.kind == "carried" and self._loops:
                 place = self._place[self._loops[-1].results[place.index]]

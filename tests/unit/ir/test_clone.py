@@ -18,7 +18,7 @@ graph @network {
 }
 func @f(%x: tensor<Nx2xf32> input, %s: tensor<2xf32> state)
   -> (y: tensor<Nx2xf32>, s: tensor<2xf32> updates %s) arena 64 {
-  %y = kernel %x {at = ["result:0"]} : tensor<Nx2xf32> {
+  %y = kernel %x at result:0 : tensor<Nx2xf32> {
   ^(%a: tensor<Nx2xf32>):
     %b = neg %a : tensor<Nx2xf32>
     yield %b

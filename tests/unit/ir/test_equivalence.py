@@ -64,7 +64,7 @@ def test_locations_do_not_count() -> None:
         ("sub %x, %w", "add %x, %w"),
         ("sub %x, %w", "sub %x, %x"),
         ("neg %p", "abs %p"),
-        ("kernel %b", 'kernel %b {at = ["result:0"]}'),
+        ("kernel %b", "kernel %b at result:0"),
         ("{dims = [N]}", "{dims = [4]}"),
         ("yield %q", "yield %p"),
         ("kernel %b", "kernel %a"),

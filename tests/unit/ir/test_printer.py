@@ -104,7 +104,7 @@ def test_a_result_name_that_only_starts_like_a_number_is_not(name: str) -> None:
 def test_a_nested_region_is_indented() -> None:
     text = (
         "func @f(%x: tensor<2xf32> input) -> (y: tensor<2xf32>) {\n"
-        '  %y = kernel %x {at = ["result:0"]} : tensor<2xf32> {\n'
+        "  %y = kernel %x at result:0 : tensor<2xf32> {\n"
         "  ^(%a: tensor<2xf32>):\n"
         "    %0 = neg %a : tensor<2xf32>\n"
         "    yield %0\n"

@@ -440,20 +440,19 @@ def test_a_loop_comes_apart_into_its_groups() -> None:
 
 ROTATED = """func @main(%x: tensor<4x2xf64> input, %a: tensor<2xf64> input, %b: tensor<2xf64> input)
     -> (p: tensor<2xf64>, q: tensor<2xf64>, r: tensor<2xf64>) arena 192 {
-  %p, %q, %r = loop %x, %a, %b, %b {count = 4, sequences = 1, carried = 3,
-      at = ["result:0", "result:1", "result:2"], history = [-1, -1, -1]}
-      : tensor<2xf64>, tensor<2xf64>, tensor<2xf64> {
+  %p, %q, %r = loop %x, %a, %b, %b {count = 4, sequences = 1, carried = 3, history = [-1, -1, -1]}
+      at result:0, result:1, result:2 : tensor<2xf64>, tensor<2xf64>, tensor<2xf64> {
   ^(%e: tensor<2xf64>, %u: tensor<2xf64>, %v: tensor<2xf64>, %m: tensor<2xf64>):
-    %0 = kernel %u, %e {at = ["arena:0"]} : tensor<2xf64> {
+    %0 = kernel %u, %e at arena:0 : tensor<2xf64> {
     ^(%1: tensor<2xf64>, %2: tensor<2xf64>):
       %3 = add %1, %2 : tensor<2xf64>
       yield %3
     }
-    %4 = copy %v {at = ["arena:64"]} : tensor<2xf64>
-    %5 = copy %m {at = ["arena:128"]} : tensor<2xf64>
-    %6 = copy %4 {at = ["carried:0"]} : tensor<2xf64>
-    %7 = copy %5 {at = ["carried:1"]} : tensor<2xf64>
-    %8 = copy %0 {at = ["carried:2"]} : tensor<2xf64>
+    %4 = copy %v at arena:64 : tensor<2xf64>
+    %5 = copy %m at arena:128 : tensor<2xf64>
+    %6 = copy %4 at carried:0 : tensor<2xf64>
+    %7 = copy %5 at carried:1 : tensor<2xf64>
+    %8 = copy %0 at carried:2 : tensor<2xf64>
     yield %6, %7, %8
   }
   return %p, %q, %r
@@ -462,18 +461,18 @@ ROTATED = """func @main(%x: tensor<4x2xf64> input, %a: tensor<2xf64> input, %b: 
 KEPT = """func @main(
     %w: tensor<2x2xf64> input, %x: tensor<4x3x2xf64> input, %a: tensor<3x2xf64> input)
     -> (h: tensor<3x2xf64>, s: tensor<1x3x2xf64>) arena 384 {
-  %h, %hs = loop %w, %x, %a {count = 4, sequences = 1, carried = 1,
-      at = ["result:0", "arena:0"], history = [0]} : tensor<3x2xf64>, tensor<4x3x2xf64> {
+  %h, %hs = loop %w, %x, %a {count = 4, sequences = 1, carried = 1, history = [0]}
+      at result:0, arena:0 : tensor<3x2xf64>, tensor<4x3x2xf64> {
   ^(%v: tensor<2x2xf64>, %e: tensor<3x2xf64>, %before: tensor<3x2xf64>):
-    %0 = gemm %before, %v {at = ["arena:192"]} : tensor<3x2xf64>
-    %1 = kernel %0, %e {at = ["stack:0"]} : tensor<3x2xf64> {
+    %0 = gemm %before, %v at arena:192 : tensor<3x2xf64>
+    %1 = kernel %0, %e at stack:0 : tensor<3x2xf64> {
     ^(%2: tensor<3x2xf64>, %3: tensor<3x2xf64>):
       %4 = add %2, %3 : tensor<3x2xf64>
       yield %4
     }
     yield %1, %1
   }
-  %s = kernel %hs {at = ["result:1"]} : tensor<1x3x2xf64> {
+  %s = kernel %hs at result:1 : tensor<1x3x2xf64> {
   ^(%5: tensor<4x3x2xf64>):
     %6 = reduce_sum %5 {axes = [0]} : tensor<1x3x2xf64>
     yield %6
@@ -483,18 +482,18 @@ KEPT = """func @main(
 
 INNER = """func @main(%x: tensor<4x2xf64> input, %a: tensor<2xf64> input)
     -> (p: tensor<2xf64>) arena 128 {
-  %q = loop %x, %a {count = 4, sequences = 1, carried = 1, at = ["arena:0"], history = [-1]}
+  %q = loop %x, %a {count = 4, sequences = 1, carried = 1, history = [-1]} at arena:0
       : tensor<2xf64> {
   ^(%e: tensor<2xf64>, %u: tensor<2xf64>):
-    %0 = copy %e {at = ["arena:64"]} : tensor<2xf64>
-    %1 = kernel %u, %0 {at = ["carried:0"]} : tensor<2xf64> {
+    %0 = copy %e at arena:64 : tensor<2xf64>
+    %1 = kernel %u, %0 at carried:0 : tensor<2xf64> {
     ^(%2: tensor<2xf64>, %3: tensor<2xf64>):
       %4 = add %2, %3 : tensor<2xf64>
       yield %4
     }
     yield %1
   }
-  %p = copy %q {at = ["result:0"]} : tensor<2xf64>
+  %p = copy %q at result:0 : tensor<2xf64>
   return %p
 }"""
 
@@ -508,12 +507,12 @@ def test_a_sound_plan_has_no_problems(text: str) -> None:
     ("text", "old", "new", "problem"),
     [
         (ROTATED, "arena 192", "arena 128", "ends past the arena's 128 bytes"),
-        (ROTATED, '%5 = copy %m {at = ["arena:128"]}', '%5 = copy %m {at = ["arena:64"]}', "reads"),
+        (ROTATED, "%5 = copy %m at arena:128", "%5 = copy %m at arena:64", "reads"),
         # What is carried as %v is written before it is read.
         (
             ROTATED,
-            '%0 = kernel %u, %e {at = ["arena:0"]}',
-            '%0 = kernel %u, %e {at = ["carried:1"]}',
+            "%0 = kernel %u, %e at arena:0",
+            "%0 = kernel %u, %e at carried:1",
             "reads %v",
         ),
         (ROTATED, "%6 = copy %4", "%6 = copy %u", "over its operand"),
@@ -521,15 +520,15 @@ def test_a_sound_plan_has_no_problems(text: str) -> None:
         (ROTATED, "yield %6, %7, %8", "yield %7, %6, %8", "carried value 0 is not what"),
         (ROTATED, "yield %6, %7, %8", "yield %4, %7, %8", "carried value 0 is not what"),
         (ROTATED, "yield %6, %7, %8", "yield %u, %7, %8", "whose memory holds something else"),
-        (ROTATED, '"carried:2"', '"result:2"', "result r is written 3 times"),
-        (ROTATED, '"result:2"]', '"arena:128"]', "result r is not what"),
-        (KEPT, '"stack:0"', '"arena:256"', "stack 0 is not what the steps keep"),
-        (KEPT, '"arena:192"', '"arena:128"', "reads %hs"),
-        (KEPT, '"arena:192"', '"carried:0"', None),
-        (KEPT, '{at = ["result:1"]}', '{at = ["stack:0"]}', "stack:0 outside every loop"),
-        (INNER, '"arena:64"', '"arena:0"', "reads %u"),
-        (INNER, 'copy %q {at = ["result:0"]}', 'copy %a {at = ["result:0"]}', None),
-        (INNER, 'at = ["arena:0"], history', 'at = ["result:0"], history', "written 2 times"),
+        (ROTATED, "carried:2", "result:2", "result r is written 3 times"),
+        (ROTATED, "result:2 :", "arena:128 :", "result r is not what"),
+        (KEPT, "stack:0", "arena:256", "stack 0 is not what the steps keep"),
+        (KEPT, "arena:192", "arena:128", "reads %hs"),
+        (KEPT, "arena:192", "carried:0", None),
+        (KEPT, "at result:1", "at stack:0", "stack:0 outside every loop"),
+        (INNER, "arena:64", "arena:0", "reads %u"),
+        (INNER, "copy %q at result:0", "copy %a at result:0", None),
+        (INNER, "at arena:0", "at result:0", "written 2 times"),
         (INNER, "kernel %u, %0", "kernel %0, %0", None),
     ],
 )

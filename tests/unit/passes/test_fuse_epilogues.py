@@ -6,7 +6,7 @@ import pytest
 
 from graphc.ir.core import Function, Operation
 from graphc.ops.epilogue import GEMM_FUSED
-from graphc.ops.splits import split_of
+from graphc.ops.schedules import schedule_of
 from graphc.passes.fuse_epilogues import LEAST_BYTES, fuse_epilogues
 from graphc.passes.fuse_kernels import fuse
 from tests.support.compiling import parse
@@ -93,5 +93,5 @@ def test_parts_are_short_enough_and_divide_the_extent_if_they_can(
     dims: tuple[int, int, int], expected: tuple[str, int] | None
 ) -> None:
     first: Operation = next(iter(fused(layer(*dims)).block))
-    split = split_of(first)
-    assert (None if split is None else (split.where, split.length)) == expected
+    split = schedule_of(first)
+    assert (None if split is None else (split.parallel, split.chunk)) == expected

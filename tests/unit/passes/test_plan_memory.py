@@ -5,7 +5,6 @@ import pytest
 from graphc.ir.core import Function
 from graphc.ir.parser import parse_module
 from graphc.ops import default_context
-from graphc.ops.places import places
 from graphc.passes import pipeline
 from graphc.passes.analysis.memory import check_plan, memory_report
 from graphc.passes.fuse_kernels import fuse
@@ -73,7 +72,7 @@ def test_a_view_keeps_its_memory_alive() -> None:
           return %z
         }"""
     )
-    offsets = [p for op in function.block for p in places(op) or () if p.kind == "arena"]
+    offsets = [p for op in function.block for p in op.placement if p.kind == "arena"]
     assert len(set(offsets)) == 2
     assert check_plan(function) == []
 
@@ -115,9 +114,9 @@ def test_an_update_that_reads_a_broadcast_of_its_argument_is_copied() -> None:
 
 def test_planning_twice_gives_the_same_plan() -> None:
     function = planned(chain(5))
-    before = [places(op) for op in function.block]
+    before = [op.placement for op in function.block]
     plan(function)
-    assert [places(op) for op in function.block] == before
+    assert [op.placement for op in function.block] == before
 
 
 def test_the_lower_bound_counts_what_lives_together() -> None:

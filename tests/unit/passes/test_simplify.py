@@ -101,7 +101,7 @@ def test_locations_follow_the_operation_that_is_replaced() -> None:
 def test_kernels_are_left_alone() -> None:
     f = read(
         """func @f(%x: tensor<2xf32> input) -> (z: tensor<2xf32>) arena 0 {
-          %z = kernel %x {at = ["result:0"]} : tensor<2xf32> {
+          %z = kernel %x at result:0 : tensor<2xf32> {
           ^(%a: tensor<2xf32>):
             %b = neg %a : tensor<2xf32>
             %c = neg %b : tensor<2xf32>

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from graphc.ir.core import Operation
-from graphc.ops.splits import split_of
+from graphc.ops.schedules import schedule_of
 from graphc.passes.analysis.work import (
     COLUMNS,
     EVEN_COLUMNS,
@@ -61,47 +61,47 @@ def test_a_kernel_is_cut_from_the_grain_on() -> None:
     kernels = [sigmoid(rows, 64) for rows in range(8, 1024, 8)]
     works = [kernel_ns(kernel) for kernel in kernels]
     assert works[0] < GRAIN_NS < works[-1]
-    assert [split_of(k) is not None for k in kernels] == [work >= GRAIN_NS for work in works]
+    assert [schedule_of(k) is not None for k in kernels] == [work >= GRAIN_NS for work in works]
 
 
 @pytest.mark.parametrize("rows", [500, 1000, 30_000, 1_000_000])
 def test_parts_of_a_kernel_do_enough_and_are_not_too_many(rows: int) -> None:
     kernel = sigmoid(rows, 64)
-    cut = split_of(kernel)
+    cut = schedule_of(kernel)
     assert cut is not None
-    assert cut.where == 0
-    assert math.ceil(rows / cut.length) <= MOST_PARTS
-    assert kernel_ns(kernel) * cut.length / rows >= PART_NS
+    assert cut.parallel == 0
+    assert math.ceil(rows / cut.chunk) <= MOST_PARTS
+    assert kernel_ns(kernel) * cut.chunk / rows >= PART_NS
 
 
 @pytest.mark.parametrize("elements", [100_003, 1_000_000])
 def test_parts_of_the_innermost_axis_are_whole_cache_lines(elements: int) -> None:
-    cut = split_of(sigmoid(1, elements))
+    cut = schedule_of(sigmoid(1, elements))
     assert cut is not None
-    assert cut.where == 1
-    assert cut.length * 4 % LINE_BYTES == 0
+    assert cut.parallel == 1
+    assert cut.chunk * 4 % LINE_BYTES == 0
 
 
 @pytest.mark.parametrize("cols", [512, 1000, 1008, 1200, 4096])
 def test_parts_of_a_product_are_tiles_or_all_of_one_length(cols: int) -> None:
-    cut = split_of(product(256, 512, cols))
+    cut = schedule_of(product(256, 512, cols))
     assert cut is not None
-    assert cut.where == "cols"
-    assert cut.length % COLUMNS == 0 or (cut.length % EVEN_COLUMNS == 0 == cols % cut.length)
-    assert math.ceil(cols / cut.length) <= 2 * MOST_PRODUCT_PARTS
+    assert cut.parallel == "cols"
+    assert cut.chunk % COLUMNS == 0 or (cut.chunk % EVEN_COLUMNS == 0 == cols % cut.chunk)
+    assert math.ceil(cols / cut.chunk) <= 2 * MOST_PRODUCT_PARTS
 
 
 @pytest.mark.parametrize("rows", [100, 350, 1000])
 def test_parts_that_read_a_far_factor_have_many_rows_or_columns(rows: int) -> None:
-    cut = split_of(product(rows, 10_000, 200))
+    cut = schedule_of(product(rows, 10_000, 200))
     assert cut is not None
-    assert cut.length >= FAR_PART
+    assert cut.chunk >= FAR_PART
 
 
 def test_there_are_two_parts_where_one_alone_has_few_rows() -> None:
-    cut = split_of(product(64, 10_000, 64))
+    cut = schedule_of(product(64, 10_000, 64))
     assert cut is not None
-    assert cut.length == 32
+    assert cut.chunk == 32
 
 
 @pytest.mark.parametrize(

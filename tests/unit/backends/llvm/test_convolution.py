@@ -132,8 +132,8 @@ def test_parts_of_images_and_of_weights(
     passes = pipeline("fuse-windows,fuse-kernels,split-work,plan-memory")
     PassManager(passes, verify=True).run(module, default_context())
     text = print_module(module)
-    assert text.count('split = ["images", ') == 2
-    assert text.count('split = ["rows", ') == 1
+    assert text.count('parallel = "images", ') == 2
+    assert text.count('parallel = "rows", ') == 1
     tolerance = 1e-2 if dtype == "f32" else 1e-10
     check_text(text, [{"N": n} for n in (0, 1, 7, 64)], tolerance=tolerance)
 

@@ -62,7 +62,7 @@ def test_transpositions_of_any_axes(permutation: tuple[int, ...], dtype: str) ->
     text = f"""
 dim N <= 9
 func @f(%x: tensor<Nx3x5x{dtype}> input) -> (y: {result}) arena 0 {{
-  %y = move.transpose %x {{permutation = {list(permutation)}, at = ["result:0"]}} : {result}
+  %y = move.transpose %x {{permutation = {list(permutation)}}} at result:0 : {result}
   return %y
 }}
 """
@@ -74,7 +74,7 @@ def test_copies_of_any_type_and_size(dtype: str) -> None:
     text = f"""
 dim N <= 9
 func @f(%x: tensor<Nx3x{dtype}> input) -> (y: tensor<Nx3x{dtype}>) arena 0 {{
-  %y = copy %x {{at = ["result:0"]}} : tensor<Nx3x{dtype}>
+  %y = copy %x at result:0 : tensor<Nx3x{dtype}>
   return %y
 }}
 """
@@ -85,10 +85,10 @@ def test_a_reshape_is_the_same_memory() -> None:
     text = """
 func @f(%b: tensor<5x1xf32> input) -> (y: tensor<1x5xf32>, z: tensor<5xf32>) arena 64 {
   %r = reshape %b {dims = [1, 5]} : tensor<1x5xf32>
-  %y = copy %r {at = ["result:0"]} : tensor<1x5xf32>
+  %y = copy %r at result:0 : tensor<1x5xf32>
   %s = reshape %y {dims = [5]} : tensor<5xf32>
-  %t = copy %s {at = ["arena:0"]} : tensor<5xf32>
-  %z = copy %t {at = ["result:1"]} : tensor<5xf32>
+  %t = copy %s at arena:0 : tensor<5xf32>
+  %z = copy %t at result:1 : tensor<5xf32>
   return %y, %z
 }
 """
@@ -104,8 +104,8 @@ def test_a_training_step_updates_its_parameter(dtype: str) -> None:
 def test_equal_pieces_share_one_function() -> None:
     text = """
 func @f(%x: tensor<7xf32> input) -> (y: tensor<7xf32>, z: tensor<7xf32>) arena 0 {
-  %y = copy %x {at = ["result:0"]} : tensor<7xf32>
-  %z = copy %x {at = ["result:1"]} : tensor<7xf32>
+  %y = copy %x at result:0 : tensor<7xf32>
+  %z = copy %x at result:1 : tensor<7xf32>
   return %y, %z
 }
 """
@@ -118,7 +118,7 @@ func @f(%x: tensor<7xf32> input) -> (y: tensor<7xf32>, z: tensor<7xf32>) arena 0
 def test_only_the_entry_is_visible_whatever_the_function_is_called() -> None:
     text = """
 func @"main\\") { evil" (%x: tensor<7xf32> input) -> (y: tensor<7xf32>) arena 0 {
-  %y = copy %x {at = ["result:0"]} : tensor<7xf32>
+  %y = copy %x at result:0 : tensor<7xf32>
   return %y
 }
 """

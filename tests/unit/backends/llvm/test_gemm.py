@@ -38,7 +38,7 @@ def product(
     return (
         f"{symbols}func @f(%a: tensor<{a}x{dtype}> input, %b: tensor<{b}x{dtype}> input)"
         f" -> (c: tensor<{m}x{n}x{dtype}>) arena 0 {{\n"
-        f'  %c = gemm %a, %b {{{flags}, at = ["result:0"]}} : tensor<{m}x{n}x{dtype}>\n'
+        f"  %c = gemm %a, %b {{{flags}}} at result:0 : tensor<{m}x{n}x{dtype}>\n"
         "  return %c\n}\n"
     )
 
@@ -134,7 +134,7 @@ def test_a_batch_is_one_product_after_the_other(layout: tuple[bool, bool]) -> No
         "dim N <= 3\ndim M <= 4\n"
         f"func @f(%a: tensor<{a}xf32> input, %b: tensor<{b}xf32> input)"
         " -> (c: tensor<NxMx3x5xf32>) arena 0 {\n"
-        f'  %c = gemm %a, %b {{{flags}, at = ["result:0"]}} : tensor<NxMx3x5xf32>\n'
+        f"  %c = gemm %a, %b {{{flags}}} at result:0 : tensor<NxMx3x5xf32>\n"
         "  return %c\n}\n"
     )
     check_text(text, [{"N": n, "M": m} for n, m in ((0, 4), (3, 0), (1, 1), (3, 4))])

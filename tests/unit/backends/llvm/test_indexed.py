@@ -21,11 +21,11 @@ Array = np.ndarray
 
 FORMS = {
     "sum": ("NxK", "VxD", "NxD", "lookup_sum", ""),
-    "sum of columns": ("NxK", "DxV", "NxD", "lookup_sum", "columns = true, "),
+    "sum of columns": ("NxK", "DxV", "NxD", "lookup_sum", "{columns = true}"),
     "dot": ("NxD", "VxD", "NxK", "lookup_dot", ""),
-    "dot of columns": ("NxD", "DxV", "NxK", "lookup_dot", "columns = true, "),
-    "outer": ("NxK", "NxD", "VxD", "lookup_outer", "size = V, "),
-    "outer of columns": ("NxK", "NxD", "DxV", "lookup_outer", "size = V, columns = true, "),
+    "dot of columns": ("NxD", "DxV", "NxK", "lookup_dot", "{columns = true}"),
+    "outer": ("NxK", "NxD", "VxD", "lookup_outer", "{size = V}"),
+    "outer of columns": ("NxK", "NxD", "DxV", "lookup_outer", "{size = V, columns = true}"),
 }
 DIMS = "dim N <= 9\ndim K <= 40\ndim V <= 40\ndim D <= 200\n"
 
@@ -36,7 +36,7 @@ def text_of(form: str, dtype: str, fixed: Mapping[str, int] | None = None) -> st
     text = (
         f"func @f(%x: tensor<{x}x{dtype}> input, %y: tensor<{y}x{dtype}> input,"
         f" %i: tensor<NxKxi32> input) -> (z: tensor<{z}x{dtype}>) arena 0 {{\n"
-        f'  %z = index.{name} %x, %y, %i {{{flags}at = ["result:0"]}} : tensor<{z}x{dtype}>\n'
+        f"  %z = index.{name} %x, %y, %i {flags} at result:0 : tensor<{z}x{dtype}>\n"
         "  return %z\n}\n"
     )
     for dim, size in (fixed or {}).items():

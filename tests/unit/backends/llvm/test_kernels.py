@@ -43,7 +43,7 @@ def test_elementwise_over_a_run_time_extent(dtype: str) -> None:
 dim N <= 100
 func @f(%x: tensor<Nx{dtype}> input, %y: tensor<Nx{dtype}> input)
     -> (z: tensor<Nx{dtype}>) arena 0 {{
-  %z = kernel %x, %y {{at = ["result:0"]}} : tensor<Nx{dtype}> {{
+  %z = kernel %x, %y at result:0 : tensor<Nx{dtype}> {{
   ^(%a: tensor<Nx{dtype}>, %b: tensor<Nx{dtype}>):
     %0 = maximum %a, %b : tensor<Nx{dtype}>
     %1 = mul %0, %a : tensor<Nx{dtype}>
@@ -60,7 +60,7 @@ def test_truth_values_are_bytes_in_memory() -> None:
 dim N <= 50
 func @f(%x: tensor<Nxf32> input, %c: tensor<Nxi1> input)
     -> (z: tensor<Nxi1>, w: tensor<Nxf32>) arena 0 {
-  %z, %w = kernel %x, %c {at = ["result:0", "result:1"]} : tensor<Nxi1>, tensor<Nxf32> {
+  %z, %w = kernel %x, %c at result:0, result:1 : tensor<Nxi1>, tensor<Nxf32> {
   ^(%a: tensor<Nxf32>, %b: tensor<Nxi1>):
     %zero = constant {type = tensor<Nxf32>, value = [0.0]} : tensor<Nxf32>
     %0 = greater %a, %zero : tensor<Nxi1>
@@ -77,7 +77,7 @@ func @f(%x: tensor<Nxf32> input, %c: tensor<Nxi1> input)
 REDUCTION = """
 dim N <= 40
 func @f(%x: tensor<NxAxBx{T}> input) -> (y: tensor<{Y}x{T}>) arena 0 {{
-  %y = kernel %x {{at = ["result:0"]}} : tensor<{Y}x{T}> {{
+  %y = kernel %x at result:0 : tensor<{Y}x{T}> {{
   ^(%a: tensor<NxAxBx{T}>):
     %0 = reduce_{K} %a {{axes = {axes}}} : tensor<{Y}x{T}>
     yield %0
@@ -171,7 +171,7 @@ def test_a_reduction_over_an_empty_row_gives_its_identity() -> None:
     text = """
 dim N <= 9
 func @f(%x: tensor<4xNxf32> input) -> (y: tensor<4x1xf32>, z: tensor<4x1xf32>) arena 0 {
-  %y, %z = kernel %x {at = ["result:0", "result:1"]} : tensor<4x1xf32>, tensor<4x1xf32> {
+  %y, %z = kernel %x at result:0, result:1 : tensor<4x1xf32>, tensor<4x1xf32> {
   ^(%a: tensor<4xNxf32>):
     %0 = reduce_sum %a {axes = [1]} : tensor<4x1xf32>
     %1 = reduce_max %a {axes = [1]} : tensor<4x1xf32>
@@ -204,7 +204,7 @@ def test_results_of_different_spaces_are_each_written_once() -> None:
 dim N <= 30
 func @f(%x: tensor<Nx5xf32> input, %w: tensor<1x5xf32> state)
     -> (y: tensor<Nx5xf32>, v: tensor<1x5xf32> updates %w, r: tensor<Nx1xf32>) arena 0 {
-  %y, %v, %r = kernel %x, %w {at = ["result:0", "argument:1", "result:2"]}
+  %y, %v, %r = kernel %x, %w at result:0, argument:1, result:2
       : tensor<Nx5xf32>, tensor<1x5xf32>, tensor<Nx1xf32> {
   ^(%a: tensor<Nx5xf32>, %b: tensor<1x5xf32>):
     %0 = broadcast %b {dims = [N, 5]} : tensor<Nx5xf32>
@@ -223,7 +223,7 @@ def test_an_update_in_place_of_an_operand_read_at_the_same_map() -> None:
     text = """
 func @f(%w: tensor<7x9xf32> parameter, %g: tensor<7x9xf32> input)
     -> (w2: tensor<7x9xf32> updates %w) arena 0 {
-  %v = kernel %w, %g {at = ["argument:0"]} : tensor<7x9xf32> {
+  %v = kernel %w, %g at argument:0 : tensor<7x9xf32> {
   ^(%a: tensor<7x9xf32>, %b: tensor<7x9xf32>):
     %0 = sub %a, %b : tensor<7x9xf32>
     yield %0
@@ -238,7 +238,7 @@ def test_positions_constants_and_extents() -> None:
     text = """
 dim N <= 30
 func @f(%x: tensor<Nx11xf32> input) -> (y: tensor<Nx11xf32>, i: tensor<Nx11xi64>) arena 0 {
-  %y, %i = kernel %x {at = ["result:0", "result:1"]} : tensor<Nx11xf32>, tensor<Nx11xi64> {
+  %y, %i = kernel %x at result:0, result:1 : tensor<Nx11xf32>, tensor<Nx11xi64> {
   ^(%a: tensor<Nx11xf32>):
     %n = extent {dim = N, type = tensor<1x1xf32>} : tensor<1x1xf32>
     %nb = broadcast %n {dims = [N, 11]} : tensor<Nx11xf32>
@@ -263,7 +263,7 @@ func @f(%x: tensor<Nx11xf32> input) -> (y: tensor<Nx11xf32>, i: tensor<Nx11xi64>
 def test_a_kernel_of_rank_zero() -> None:
     text = """
 func @f(%x: tensor<f32> input) -> (y: tensor<f32>) arena 0 {
-  %y = kernel %x {at = ["result:0"]} : tensor<f32> {
+  %y = kernel %x at result:0 : tensor<f32> {
   ^(%a: tensor<f32>):
     %0 = tanh %a : tensor<f32>
     yield %0
@@ -278,7 +278,7 @@ def test_a_value_may_be_yielded_twice_and_an_argument_too() -> None:
     text = """
 func @f(%x: tensor<13xf32> input)
     -> (y: tensor<13xf32>, z: tensor<13xf32>, w: tensor<13xf32>) arena 0 {
-  %y, %z, %w = kernel %x {at = ["result:0", "result:1", "result:2"]}
+  %y, %z, %w = kernel %x at result:0, result:1, result:2
       : tensor<13xf32>, tensor<13xf32>, tensor<13xf32> {
   ^(%a: tensor<13xf32>):
     %0 = neg %a : tensor<13xf32>

@@ -31,13 +31,13 @@ def agree(text: str, arguments: dict[str, np.ndarray], **sizes: int) -> None:
         np.testing.assert_array_equal(got[name], value, err_msg=name)
 
 
-def kernel(body: str, *, rows: int = 100_000, results: str = '"result:0"') -> str:
+def kernel(body: str, *, rows: int = 100_000, results: str = "result:0") -> str:
     """A function of x and y, f32[N, 4] and f32[1, 4], whose one kernel has this body."""
     return f"""\
 dim N <= {rows}
 
 func @f(%x: tensor<Nx4xf32> state, %y: tensor<1x4xf32> input) -> (r: tensor<Nx4xf32>) arena 0 {{
-  %r = kernel %x, %y {{at = [{results}]}} : tensor<Nx4xf32> {{
+  %r = kernel %x, %y at {results} : tensor<Nx4xf32> {{
   ^(%a: tensor<Nx4xf32>, %b: tensor<1x4xf32>):
     %c = broadcast %b {{dims = [N, 4]}} : tensor<Nx4xf32>
 {body}
@@ -100,7 +100,7 @@ SUMS = """\
 dim N <= 100000
 
 func @f(%x: tensor<Nx3xi64> input) -> (s: tensor<1x3xi64>, m: tensor<1x1xi64>, r: tensor<Nx1xi64>) arena 0 {
-  %s, %m, %r = kernel %x {at = ["result:0", "result:1", "result:2"]} : tensor<1x3xi64>, tensor<1x1xi64>, tensor<Nx1xi64> {
+  %s, %m, %r = kernel %x at result:0, result:1, result:2 : tensor<1x3xi64>, tensor<1x1xi64>, tensor<Nx1xi64> {
   ^(%a: tensor<Nx3xi64>):
     %0 = add %a, %a : tensor<Nx3xi64>
     %1 = reduce_sum %0 {axes = [0]} : tensor<1x3xi64>
@@ -146,7 +146,7 @@ IN_PLACE = [
 @pytest.mark.parametrize("body", IN_PLACE)
 @pytest.mark.parametrize("rows", [3, 100_000])
 def test_a_kernel_may_write_over_what_it_reads(body: str, rows: int) -> None:
-    text = kernel(body, rows=rows, results='"argument:0"').replace(
+    text = kernel(body, rows=rows, results="argument:0").replace(
         "(r: tensor<Nx4xf32>)", "(r: tensor<Nx4xf32> updates %x)"
     )
     agree(text, state_and_input(rows), N=rows)
@@ -154,7 +154,7 @@ def test_a_kernel_may_write_over_what_it_reads(body: str, rows: int) -> None:
 
 EXCHANGE = """\
 func @f(%x: tensor<5xf32> state, %y: tensor<5xf32> state) -> (x1: tensor<5xf32> updates %x, y1: tensor<5xf32> updates %y) arena 0 {
-  %p, %q = kernel %x, %y {at = ["argument:0", "argument:1"]} : tensor<5xf32>, tensor<5xf32> {
+  %p, %q = kernel %x, %y at argument:0, argument:1 : tensor<5xf32>, tensor<5xf32> {
   ^(%a: tensor<5xf32>, %b: tensor<5xf32>):
     yield %b, %a
   }
@@ -170,7 +170,7 @@ def test_two_arguments_can_exchange_their_values() -> None:
 
 TWICE = """\
 func @f(%x: tensor<5xf32> state) -> (x1: tensor<5xf32> updates %x, y: tensor<5xf32>, z: tensor<5xf32>) arena 0 {
-  %p, %q, %r = kernel %x {at = ["argument:0", "result:1", "result:2"]} : tensor<5xf32>, tensor<5xf32>, tensor<5xf32> {
+  %p, %q, %r = kernel %x at argument:0, result:1, result:2 : tensor<5xf32>, tensor<5xf32>, tensor<5xf32> {
   ^(%a: tensor<5xf32>):
     %0 = neg %a : tensor<5xf32>
     yield %0, %0, %a
@@ -188,7 +188,7 @@ INDICES = """\
 dim N <= 100000
 
 func @f(%x: tensor<Nx4xf32> input) -> (r: tensor<Nx4xf32>) arena 0 {
-  %r = kernel %x {at = ["result:0"]} : tensor<Nx4xf32> {
+  %r = kernel %x at result:0 : tensor<Nx4xf32> {
   ^(%a: tensor<Nx4xf32>):
     %0 = iota {type = tensor<Nx4xf32>, axis = 0} : tensor<Nx4xf32>
     %1 = iota {type = tensor<Nx4xf32>, axis = 1} : tensor<Nx4xf32>
@@ -216,10 +216,10 @@ MATRICES = """\
 dim N <= 16
 
 func @f(%x: tensor<Nx6xf64> input, %W: tensor<3x6xf64> parameter) -> (z: tensor<3xNxf64>, v: tensor<Nx2x3xf64>) arena 1024 {
-  %h = gemm %x, %W {transpose_b = true, at = ["arena:0"]} : tensor<Nx3xf64>
-  %t = move.transpose %h {permutation = [1, 0], at = ["result:0"]} : tensor<3xNxf64>
+  %h = gemm %x, %W {transpose_b = true} at arena:0 : tensor<Nx3xf64>
+  %t = move.transpose %h {permutation = [1, 0]} at result:0 : tensor<3xNxf64>
   %r = reshape %x {dims = [N, 2, 3]} : tensor<Nx2x3xf64>
-  %c = copy %r {at = ["result:1"]} : tensor<Nx2x3xf64>
+  %c = copy %r at result:1 : tensor<Nx2x3xf64>
   return %t, %c
 }
 """
@@ -233,7 +233,7 @@ def test_products_transpositions_views_and_copies(rows: int) -> None:
 
 HOSTILE = """\
 func @"import os"(%"x'; import os #": tensor<2xf32> input, %np: tensor<2xf32> input, %"class": tensor<2xf32> input) -> ("a\\nb": tensor<2xf32>) arena 0 {
-  %"1 + 1" = kernel %"x'; import os #", %np, %"class" {at = ["result:0"]} : tensor<2xf32> {
+  %"1 + 1" = kernel %"x'; import os #", %np, %"class" at result:0 : tensor<2xf32> {
   ^(%a: tensor<2xf32>, %b: tensor<2xf32>, %c: tensor<2xf32>):
     %0 = add %a, %b : tensor<2xf32>
     %1 = add %0, %c : tensor<2xf32>

@@ -28,8 +28,8 @@ TEXT = """\
 dim N <= 4
 
 func @evaluate(%features: tensor<Nx3xf32> input, %"W.0": tensor<2x3xf32> parameter) -> (z: tensor<Nx2xf32>, s: tensor<1x2xf32>) arena 0 {
-  %h = gemm %features, %"W.0" {transpose_b = true, at = ["result:0"]} : tensor<Nx2xf32>
-  %k = kernel %h {at = ["result:1"]} : tensor<1x2xf32> {
+  %h = gemm %features, %"W.0" {transpose_b = true} at result:0 : tensor<Nx2xf32>
+  %k = kernel %h at result:1 : tensor<1x2xf32> {
   ^(%a: tensor<Nx2xf32>):
     %0 = sigmoid %a : tensor<Nx2xf32>
     %1 = reduce_sum %0 {axes = [0]} : tensor<1x2xf32>

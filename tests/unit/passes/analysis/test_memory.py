@@ -11,15 +11,15 @@ from graphc.passes.analysis.memory import check_plan
 
 GOOD = """func @f(%x: tensor<4x4xf32> input, %w: tensor<4x4xf32> parameter)
     -> (z: tensor<4x4xf32>, w: tensor<4x4xf32> updates %w) arena 128 {
-  %a = gemm %x, %w {at = ["arena:0"]} : tensor<4x4xf32>
-  %b = gemm %x, %a {at = ["arena:64"]} : tensor<4x4xf32>
-  %c = kernel %a, %b {at = ["arena:64"]} : tensor<4x4xf32> {
+  %a = gemm %x, %w at arena:0 : tensor<4x4xf32>
+  %b = gemm %x, %a at arena:64 : tensor<4x4xf32>
+  %c = kernel %a, %b at arena:64 : tensor<4x4xf32> {
   ^(%0: tensor<4x4xf32>, %1: tensor<4x4xf32>):
     %2 = add %0, %1 : tensor<4x4xf32>
     yield %2
   }
-  %z = gemm %c, %w {at = ["result:0"]} : tensor<4x4xf32>
-  %n = kernel %w, %c {at = ["argument:1"]} : tensor<4x4xf32> {
+  %z = gemm %c, %w at result:0 : tensor<4x4xf32>
+  %n = kernel %w, %c at argument:1 : tensor<4x4xf32> {
   ^(%3: tensor<4x4xf32>, %4: tensor<4x4xf32>):
     %5 = sub %3, %4 : tensor<4x4xf32>
     yield %5
@@ -44,11 +44,11 @@ def test_a_sound_plan_has_no_problems() -> None:
     ("old", "new", "problem"),
     [
         ("arena 128", "arena 64", "ends past the arena's 64 bytes"),
-        ('%b = gemm %x, %a {at = ["arena:64"]}', '%b = gemm %x, %a {at = ["arena:0"]}', "over its"),
-        ('%c = kernel %a, %b {at = ["arena:64"]}', '%c = kernel %a, %b {at = ["arena:32"]}', "32"),
-        ('"result:0"', '"arena:0"', "result z is written 0 times"),
-        ('"result:0"', '"result:1"', "which is no result of the function"),
-        ('"argument:1"', '"argument:0"', "which is no result of the function"),
+        ("%b = gemm %x, %a at arena:64", "%b = gemm %x, %a at arena:0", "over its"),
+        ("%c = kernel %a, %b at arena:64", "%c = kernel %a, %b at arena:32", "32"),
+        ("result:0", "arena:0", "result z is written 0 times"),
+        ("result:0", "result:1", "which is no result of the function"),
+        ("argument:1", "argument:0", "which is no result of the function"),
         ("return %z, %n", "return %n, %z", "is not what"),
         ("= add %0, %1", "= add %1, %1", None),
     ],
@@ -60,9 +60,7 @@ def test_a_mistake_is_found(old: str, new: str, problem: str | None) -> None:
 
 
 def test_reading_a_value_that_was_overwritten_is_found() -> None:
-    text = GOOD.replace(
-        '%b = gemm %x, %a {at = ["arena:64"]}', '%b = gemm %x, %x {at = ["arena:0"]}'
-    )
+    text = GOOD.replace("%b = gemm %x, %a at arena:64", "%b = gemm %x, %x at arena:0")
     assert any("reads %a" in f for f in check_plan(function(text)))
 
 
@@ -76,13 +74,13 @@ def test_reading_an_argument_after_its_update_is_found() -> None:
 
 def test_two_results_of_one_operation_may_not_share_memory() -> None:
     text = """func @f(%x: tensor<2xf32> input) -> (z: tensor<2xf32>) arena 64 {
-      %a, %b = kernel %x {at = ["arena:0", "arena:0"]} : tensor<2xf32>, tensor<2xf32> {
+      %a, %b = kernel %x at arena:0, arena:0 : tensor<2xf32>, tensor<2xf32> {
       ^(%0: tensor<2xf32>):
         %1 = exp %0 : tensor<2xf32>
         %2 = neg %0 : tensor<2xf32>
         yield %1, %2
       }
-      %z = copy %b {at = ["result:0"]} : tensor<2xf32>
+      %z = copy %b at result:0 : tensor<2xf32>
       return %z
     }"""
     assert any("two results" in f for f in check_plan(function(text)))
@@ -102,12 +100,12 @@ def test_two_results_of_one_operation_may_not_share_memory() -> None:
 )
 def test_only_a_kernel_without_reductions_works_in_place(body: str, sound: bool) -> None:
     text = f"""func @f(%x: tensor<2x2xf32> input) -> (z: tensor<2x2xf32>) arena 64 {{
-      %a = gemm %x, %x {{at = ["arena:0"]}} : tensor<2x2xf32>
-      %b = kernel %a {{at = ["arena:0"]}} : tensor<2x2xf32> {{
+      %a = gemm %x, %x at arena:0 : tensor<2x2xf32>
+      %b = kernel %a at arena:0 : tensor<2x2xf32> {{
       ^(%0: tensor<2x2xf32>):
         {body}
       }}
-      %z = copy %b {{at = ["result:0"]}} : tensor<2x2xf32>
+      %z = copy %b at result:0 : tensor<2x2xf32>
       return %z
     }}"""
     assert (check_plan(function(text)) == []) is sound
