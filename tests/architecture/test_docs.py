@@ -24,8 +24,7 @@ GENERATED = ("errors.md", "ops.md")
 NOT_RUN = {
     "": "text",
     "ebnf": "a grammar",
-    "sh": "commands for a shell",
-    "console": "test_readme.py runs them",
+    "sh": "commands for a shell; test_readme.py runs those of the README",
 }
 SKIPPED = {
     "README.md": "test_readme.py runs its examples beside the data that they need",

@@ -17,14 +17,14 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+def blocks(language: str, text: str = README) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
 def commands() -> list[list[str]]:
-    """The lines after `$ ` of all console blocks, split into words."""
-    lines = "".join(blocks("console")).splitlines()
-    return [shlex.split(line[2:]) for line in lines if line.startswith("$ ")]
+    """The lines of the section on the command line, split into words."""
+    (section,) = re.findall(r"^## On the command line\n(.*?)^## ", README, re.MULTILINE | re.DOTALL)
+    return [shlex.split(line) for line in "".join(blocks("sh", section)).splitlines()]
 
 
 @pytest.fixture
@@ -68,6 +68,23 @@ def test_the_python_examples_run(digits: Path) -> None:
     criterion, classes = outputs[0].splitlines()
     assert float(criterion) < 0.5
     assert re.fullmatch(r"\[\d \d \d \d \d\]", classes)
+
+
+def test_the_help_of_every_command_in_the_table_has_an_example() -> None:
+    listed = re.findall(r"^\| `graphc (\w+)` \|", README, re.MULTILINE)
+    assert len(listed) == 8
+    for name in listed:
+        done = graphc(name, "--help")
+        assert done.code == 0
+        assert re.search(rf"^ *Examples?:\n +.*graphc {name} ", done.out, re.MULTILINE), name
+
+
+def test_every_target_of_make_that_is_named_exists() -> None:
+    text = README + (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"(?:`|^)make ([a-z]+)", text, re.MULTILINE))
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    assert named
+    assert named - targets == set()
 
 
 def test_every_link_of_the_documents_leads_somewhere() -> None:
