@@ -17,7 +17,11 @@ from tests.support.text_form import broken_rules, parsed
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+PAGES = [
+    *sorted(DOCS.rglob("*.md")),
+    *sorted((ROOT / "examples").rglob("README.md")),
+    *(ROOT / "README.md", ROOT / "CONTRIBUTING.md"),
+]
 GENERATED = ("errors.md", "ops.md")
 
 # Languages of code blocks that are run here; others are text for people.
