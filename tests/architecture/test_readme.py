@@ -9,12 +9,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.support.commands import graphc
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS: list[str] = re.findall(r"^\| `graphc (\w+)` \|", README, re.MULTILINE)
+
+BAD_IR = "func @f() {\n  frobnicate // error: unknown-op: no operation\n  return\n}\n"
 
 
 def blocks(language: str, text: str = README) -> list[str]:
@@ -70,13 +74,38 @@ def test_the_python_examples_run(digits: Path) -> None:
     assert re.fullmatch(r"\[\d \d \d \d \d\]", classes)
 
 
+def examples_of_help(name: str) -> list[str]:
+    """The lines under `Example:` of a command's help, or of graphc's own, without remarks."""
+    done = graphc(*([name] if name else []), "--help")
+    assert done.code == 0
+    block = re.search(r"^ *Examples?:\n((?: +.*\n)+)", done.out, re.MULTILINE)
+    assert block is not None, f"`graphc {name} --help` has no example"
+    lines = re.sub(r"\\\n *", "", block[1]).splitlines()
+    return [re.split(r" {3,}", line.strip())[0] for line in lines]
+
+
 def test_the_help_of_every_command_in_the_table_has_an_example() -> None:
-    listed = re.findall(r"^\| `graphc (\w+)` \|", README, re.MULTILINE)
-    assert len(listed) == 8
-    for name in listed:
-        done = graphc(name, "--help")
-        assert done.code == 0
-        assert re.search(rf"^ *Examples?:\n +.*graphc {name} ", done.out, re.MULTILINE), name
+    assert COMMANDS
+    for name in COMMANDS:
+        assert any(f"graphc {name} " in line for line in examples_of_help(name)), name
+
+
+@pytest.mark.llvm
+@pytest.mark.slow
+def test_the_examples_of_every_help_run(digits: Path) -> None:
+    shutil.copy("digits.ndl", "net.ndl")
+    Path("bad.gir").write_text(BAD_IR, encoding="utf-8")
+    samples = np.loadtxt("test.txt")[:, :64]
+    for file in ("samples.npy", "x.npy"):
+        np.save(file, samples)
+    for line in (line for name in ("", *COMMANDS) for line in examples_of_help(name)):
+        if not line.startswith("graphc ") or ("svg" in line and shutil.which("dot") is None):
+            continue  # what begins in the shell, or needs Graphviz
+        command, *file = line.removesuffix(" | less").split(" > ")
+        done = graphc(*shlex.split(command)[1:])
+        assert done.code == 0, f"{line}\n{done.err}"
+        if file:
+            Path(*file).write_text(done.out, encoding="utf-8")
 
 
 def test_every_target_of_make_that_is_named_exists() -> None:
