@@ -29,7 +29,17 @@ option --no-cache compile anew.
 """
 
 
-@click.group(help=HELP, short_help="Look after the compiled code that is kept in files.")
+EPILOG = """\b
+Examples:
+  graphc cache info             where the cache is, and how large
+  graphc cache why              why code was compiled the last time
+  GRAPHC_CACHE=off graphc bench net.ndl
+"""
+
+
+@click.group(
+    help=HELP, epilog=EPILOG, short_help="Look after the compiled code that is kept in files."
+)
 def command() -> None:
     """The sub-commands stand below."""
 

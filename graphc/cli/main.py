@@ -34,7 +34,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 EPILOG = """\b
 Examples:
-  graphc train net.ndl --data train.txt --features 0:64 --labels 64 --classes 10 -o net.safetensors
+  graphc train net.ndl --data train.txt --features 0:64 --labels 64 --classes 10 \\
+      --epochs 30 --minibatch 32 --learning-rate 1.0 --momentum 0.9 -o net.safetensors
   graphc eval net.safetensors --data test.txt --features 0:64 --labels 64 --classes 10
   graphc compile net.safetensors -o net --emit exe
 

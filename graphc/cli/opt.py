@@ -22,8 +22,9 @@ from graphc.support.diagnostics import Diagnostic, GraphcError
 
 EPILOG = """\b
 Examples:
+  graphc dump net.ndl --stage tensor > net.gir      IR text of a network
   graphc opt net.gir                                parse, verify, print
-  graphc opt net.gir -p "infer-shapes,cse,dce"      run three passes
+  graphc opt net.gir -p "simplify,cse,dce"          run three passes
   graphc opt net.gir -p simplify --trace-patterns   and tell which rules fired where
   graphc opt net.gir -p kernels --print-after-all --timing
   graphc opt bad.gir --check-errors                 compare with `// error:` comments

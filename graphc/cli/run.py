@@ -47,7 +47,7 @@ EPILOG = """\b
 Examples:
   graphc run net.safetensors samples.npy -o scores.npy
   cut -d' ' -f1-64 test.txt | graphc run net.safetensors --nodes z > scores.txt
-  graphc run net.safetensors --input features=x.npy --output z=z.npy --output h=h.txt
+  graphc run net.safetensors --input features=x.npy --output z=z.npy --output L1.h=h.txt
 
 Files that start like .npy are read as such, others as text: one sample a line, numbers separated
 by blanks. Files that end in .npy are written as such, others as text. A network that looks along
