@@ -30,7 +30,7 @@ from graphc.driver.cache import Cache
 from graphc.driver.cache_key import kept, make_key
 from graphc.driver.compile import Lowered, evaluation_passes, lower
 from graphc.driver.options import CompileOptions
-from graphc.driver.prepare import prepare
+from graphc.driver.prepare import draw, infer
 from graphc.ir.printer import print_module
 from graphc.model.model import Model
 from graphc.runtime.signature import Signature, info_json
@@ -219,10 +219,12 @@ def prepare_emission(
 ) -> Prepared:
     """Lower the network for a backend and gather what is written into every file."""
     options = replace(options, backend=backend, freeze=True)
-    with options.phases.measure("sizes and initial values"):
-        prepare(model)
+    with options.phases.measure("sizes"):
+        infer(model)
     lowered = lower(model, evaluation_passes(model, request.outputs, (), options), options)
     _require_dense(model, lowered.signature)
+    with options.phases.measure("initial values"):
+        draw(model, lowered.signature.model_names)
     name = request.name or artifact_name(request.out)
     is_split = lowered.signature.is_split and BACKENDS[backend]().has_threads(request.target)
     signature = replace(lowered.signature, name=name, is_split=is_split)
