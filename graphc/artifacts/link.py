@@ -12,13 +12,12 @@ import re
 import shlex
 import shutil
 import subprocess
-import tempfile
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from graphc.support.diagnostics import BackendUnavailable, Note, Severity, fail, make
+from graphc.support.files import temporary_folder
 
 _TIMEOUT_SECONDS = 600
 _SHOWN_LINES = 20
@@ -95,7 +94,7 @@ def link_shared(
     """
     _check_exports(exports)
     compiler = require_compiler() if compiler is None else compiler
-    with build_folder(out) as folder:
+    with temporary_folder(out) as folder:
         script = folder / "exports.map"
         globals_text = " ".join(f"{name};" for name in exports)
         script.write_text(f"{{ global: {globals_text} local: *; }};\n", encoding="ascii")
@@ -124,26 +123,9 @@ def link_program(
     can be linked so). Raises GraphcError: `toolchain`, `file`, as `link_shared`.
     """
     compiler = require_compiler() if compiler is None else compiler
-    with build_folder(out) as folder:
+    with temporary_folder(out) as folder:
         flags = ["-static-pie" if static else "-pie", "-s", "-Wl,--as-needed", "-Wl,--gc-sections"]
         _link(compiler, folder, objects, out, flags)
-
-
-@contextmanager
-def build_folder(out: Path) -> Generator[Path]:
-    """A new folder beside `out`, removed at the end. Raises GraphcError `file` if none can be made.
-
-    Beside, because only there a rename into place is one step.
-    """
-    parent = out.absolute().parent
-    try:
-        folder = tempfile.mkdtemp(prefix=f".{out.name[:40]}.", dir=parent)
-    except OSError as error:
-        raise fail("file", f"`{out}` cannot be written: {error.strerror}") from error
-    try:
-        yield Path(folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _resolve(command: str, search: str) -> Compiler | None:
@@ -182,7 +164,7 @@ def _link(
     try:
         (folder / "linked").replace(out)
     except OSError as error:
-        raise fail("file", f"`{out}` cannot be written: {error.strerror}") from error
+        raise fail("file", f"cannot write {out}: {error.strerror}") from error
 
 
 def _run(command: Sequence[str], folder: Path) -> str:

@@ -153,7 +153,8 @@ def _any_cache() -> Cache:
     """The cache, also where it is switched off."""
     folder = cache_folder(os.environ)
     if folder is None:
-        raise fail("file", "there is no folder for a cache: the user has no home; GRAPHC_CACHE_DIR")
+        message = "a cache requires GRAPHC_CACHE_DIR, or an absolute path in XDG_CACHE_HOME or HOME"
+        raise fail("file", message)
     return Cache(folder)
 
 

@@ -22,7 +22,7 @@ from graphc.artifacts.header import (
     header_text,
     thread_symbols,
 )
-from graphc.artifacts.link import Compiler, build_folder, link_shared, require_compiler
+from graphc.artifacts.link import Compiler, link_shared, require_compiler
 from graphc.artifacts.program import build_program
 from graphc.backends import BACKENDS
 from graphc.backends.base import Backend, EmitRequest, KeptCode
@@ -35,7 +35,7 @@ from graphc.ir.printer import print_module
 from graphc.model.model import Model
 from graphc.runtime.signature import Signature, info_json
 from graphc.support.diagnostics import fail, suggestion
-from graphc.support.files import write_atomically
+from graphc.support.files import temporary_folder, write_atomically
 
 SUFFIXES: dict[str, str] = {
     "exe": "",
@@ -114,7 +114,7 @@ def emit(model: Model, request: ArtifactRequest, options: CompileOptions) -> dic
     paths = request.paths()
     compiler = require_compiler() if any(kind in LINKED for kind in paths) else None
     made, native = contents(model, list(paths), request, options)
-    with build_folder(request.out) as folder:
+    with temporary_folder(request.out) as folder:
         linked: dict[str, Path] = {}
         for kind in LINKED:
             if kind in paths:
@@ -264,4 +264,4 @@ def _move(file: Path, out: Path) -> None:
     try:
         file.replace(out)
     except OSError as error:
-        raise fail("file", f"`{out}` cannot be written: {error.strerror}") from error
+        raise fail("file", f"cannot write {out}: {error.strerror}") from error

@@ -26,7 +26,7 @@ from typing import TypeVar
 from graphc.runtime.signature import Signature
 from graphc.runtime.signature_record import read_signature, signature_record
 from graphc.support.diagnostics import GraphcError
-from graphc.support.files import read_regular_file, write_atomically
+from graphc.support.files import read_regular_file, remove_left_over, write_atomically
 from graphc.support.private_folder import make_private_folder
 
 FORMAT = "graphc-cache-1"
@@ -35,8 +35,6 @@ LAST_MISS = "last-miss.json"
 MOST_BYTES = 512 * 2**20
 LARGEST_ENTRY = 128 * 2**20
 OTHER_VERSION = "another version of graphc made it"
-LEFT_OVER_SECONDS = 3600
-"""After it, a temporary file is one of a process that was killed."""
 
 T = TypeVar("T")
 
@@ -172,7 +170,7 @@ class Cache:
         for path, _ in files:
             self.remove(path.name)
         self.remove(LAST_MISS)
-        self._remove_left_over(older_than=0)
+        remove_left_over(self.folder, older_than=0)
         return len(files)
 
     def last_miss(self) -> Miss | None:
@@ -211,16 +209,6 @@ class Cache:
                 break
             total -= status.st_size
             self.remove(path.name)
-        self._remove_left_over(older_than=LEFT_OVER_SECONDS)
-
-    def _remove_left_over(self, older_than: float) -> None:
-        """Temporary files of processes that were killed while they wrote."""
-        with suppress(OSError), os.scandir(self.folder) as found:
-            for item in found:
-                if item.name.startswith(".") and item.name.endswith(".tmp"):
-                    with suppress(OSError):
-                        if time.time() - item.stat(follow_symlinks=False).st_mtime > older_than:
-                            self.remove(item.name)
 
 
 def _entry_bytes(entry: Entry) -> bytes:

@@ -1,8 +1,9 @@
 """Writing files so that a crash leaves the old or the new one, and reading files with checks.
 
 Writing: a temporary file in the same folder, flushed to the disk, then renamed over the target,
-then the folder is flushed too. Reading: regular files only, below a size the caller states. What
-a file contains is not judged here. POSIX.
+then the folder is flushed too. What a killed process left half written is removed by a later
+write into its folder. Reading: regular files only, below a size the caller states. What a file
+contains is not judged here. POSIX.
 """
 
 from __future__ import annotations
@@ -10,8 +11,12 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import secrets
+import shutil
 import stat
+import tempfile
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -29,6 +34,9 @@ _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _NAME_KEPT = 40  # characters of the target's name in the temporary name: at most 160 of 255 bytes
+_TEMPORARY = re.compile(r"\..*\.graphc-[a-z0-9_]+\.tmp", re.DOTALL)
+LEFT_OVER_SECONDS = 3600
+"""After so long without a change, a temporary file is one of a process that was killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +68,13 @@ def write_atomically(
     one; after return it is the new one, on the disk. An existing file keeps its permission bits,
     a new one gets those of the umask, or is the user's alone if `private`. If `path` is a symbolic
     link, the file it leads to is replaced. No temporary file is left behind unless the process is
-    killed.
+    killed; then a later write into the folder removes it (`remove_left_over`).
 
     GraphcError `file` if a call fails, or if `path` exists and is no regular file. What the
     function raises comes through unchanged, after the temporary file is removed.
     """
     target = _resolved(path)
+    remove_left_over(target.parent)
     try:
         _write_and_rename(target, data, calls, 0o600 if private else 0o666)
     except OSError as error:
@@ -75,6 +84,42 @@ def write_atomically(
     except OSError as error:
         message = f"{path} is written, but its folder cannot be flushed to disk: {_reason(error)}"
         raise fail("file", message) from error
+
+
+@contextmanager
+def temporary_folder(path: Path) -> Generator[Path]:
+    """A new folder beside `path`, removed at the end. GraphcError `file` if none can be made.
+
+    Beside, because only from there a rename to `path` is one step.
+    """
+    parent = path.absolute().parent
+    remove_left_over(parent)
+    prefix, suffix = _temporary_name(path)
+    try:
+        folder = tempfile.mkdtemp(suffix, prefix, parent)
+    except OSError as error:
+        raise fail("file", f"cannot write {path}: {_reason(error)}") from error
+    try:
+        yield Path(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_left_over(folder: Path, older_than: float = LEFT_OVER_SECONDS) -> None:
+    """Remove the temporary files and folders in `folder` that processes left which were killed.
+
+    Those of this user only, known by their names. Nothing happens to what cannot be removed.
+    """
+    with suppress(OSError), os.scandir(folder) as found:
+        for item in [item for item in found if _TEMPORARY.fullmatch(item.name)]:
+            with suppress(OSError):
+                status = item.stat(follow_symlinks=False)
+                if status.st_uid != os.geteuid() or time.time() - status.st_mtime <= older_than:
+                    continue
+                if stat.S_ISDIR(status.st_mode):
+                    shutil.rmtree(item.path)
+                elif stat.S_ISREG(status.st_mode):
+                    Path(item.path).unlink()
 
 
 def read_regular_file(path: Path, max_bytes: int) -> bytes:
@@ -125,8 +170,8 @@ def _write_and_rename(
     target: Path, data: bytes | Callable[[BinaryIO], None], calls: FileCalls, new: int
 ) -> None:
     mode = _mode_of_existing(target)
-    kept = target.name[:_NAME_KEPT]
-    temporary = str(target.with_name(f".{kept}.{secrets.token_hex(8)}.tmp"))
+    prefix, suffix = _temporary_name(target)
+    temporary = str(target.with_name(f"{prefix}{secrets.token_hex(8)}{suffix}"))
     # A private file stays private while it is written; a new one is subject to the umask.
     descriptor = calls.open(temporary, _CREATE, new if mode is None else 0o600)
     try:
@@ -142,6 +187,11 @@ def _write_and_rename(
         with suppress(OSError):
             calls.unlink(temporary)
         raise
+
+
+def _temporary_name(path: Path) -> tuple[str, str]:
+    """How names begin and end of what is moved to `path` later; something random goes between."""
+    return f".{path.name[:_NAME_KEPT]}.graphc-", ".tmp"
 
 
 def _fill(descriptor: int, data: bytes | Callable[[BinaryIO], None], calls: FileCalls) -> None:

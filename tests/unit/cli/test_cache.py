@@ -78,6 +78,20 @@ def test_info_says_why_it_is_not_in_use(folder: Path, monkeypatch: pytest.Monkey
     assert "in use   no: switched off by GRAPHC_CACHE=off" in graphc("cache", "info").out
 
 
+def test_a_relative_home_puts_nothing_into_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GRAPHC_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "relative")
+    monkeypatch.chdir(tmp_path)
+    assert run(tmp_path).code == 0
+    assert [p.name for p in tmp_path.iterdir()] == ["net.ndl"]
+    done = graphc("cache", "info")
+    assert done.code == 3
+    assert "a cache requires GRAPHC_CACHE_DIR, or an absolute path" in done.err
+
+
 def test_the_list_says_what_each_entry_is(tmp_path: Path, folder: Path) -> None:
     run(tmp_path)
     (entry,) = folder.glob("*.entry")

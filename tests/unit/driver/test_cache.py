@@ -320,7 +320,7 @@ def test_what_was_used_least_recently_goes_first(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_process_left_is_removed_in_time(cache: Cache) -> None:
-    old, new = cache.folder / ".a.entry.0.tmp", cache.folder / ".b.entry.1.tmp"
+    old, new = (cache.folder / f".{name}.entry.graphc-0.tmp" for name in "ab")
     for path in (old, new):
         path.write_bytes(b"part")
     os.utime(old, (0, 0))
@@ -330,7 +330,7 @@ def test_what_a_killed_process_left_is_removed_in_time(cache: Cache) -> None:
 
 def test_clearing_leaves_an_empty_folder_and_other_files(cache: Cache) -> None:
     cache.lookup(Key({"network": "none"}))
-    (cache.folder / ".c.tmp").write_bytes(b"")
+    (cache.folder / ".c.graphc-0.tmp").write_bytes(b"")
     (cache.folder / "mine.txt").write_text("stays")
     assert cache.clear() == 1
     assert [p.name for p in cache.folder.iterdir()] == ["mine.txt"]
