@@ -11,13 +11,14 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from graphc.support.diagnostics import BackendUnavailable, Note, Severity, fail, make
-from graphc.support.files import temporary_folder
+from graphc.support.files import move_into_place, temporary_folder
 
 _TIMEOUT_SECONDS = 600
 _SHOWN_LINES = 20
@@ -161,10 +162,11 @@ def _link(
         *[str(s) for s in sources],
     ]
     _run(command, folder)
-    try:
-        (folder / "linked").replace(out)
-    except OSError as error:
-        raise fail("file", f"cannot write {out}: {error.strerror}") from error
+    linked = folder / "linked"
+    if not linked.is_file():
+        message = "the C compiler says that all is well, but made no file"
+        raise fail("toolchain", message, notes=[Note(f"command: {shlex.join(command)}")])
+    move_into_place(linked, out)
 
 
 def _run(command: Sequence[str], folder: Path) -> str:
@@ -187,7 +189,7 @@ def _run(command: Sequence[str], folder: Path) -> str:
         hints = [Note(_OTHER_PROCESSOR)] if any(_WRONG_FORMAT in x for x in complaint) else []
         raise fail(
             "toolchain",
-            f"the C compiler failed with exit code {done.returncode}",
+            f"the C compiler {_ending(done.returncode)}",
             notes=[
                 Note(f"command: {shlex.join(command)}"),
                 *[Note(line) for line in complaint[:_SHOWN_LINES]],
@@ -195,3 +197,11 @@ def _run(command: Sequence[str], folder: Path) -> str:
             ],
         )
     return done.stdout.decode("utf-8", "replace")
+
+
+def _ending(code: int) -> str:
+    """How a process failed, by what `subprocess` makes of its exit code."""
+    if code >= 0:
+        return f"failed with exit code {code}"
+    known = {s.value: s.name for s in signal.Signals}
+    return f"was ended by signal {known.get(-code, -code)}"

@@ -7,16 +7,15 @@ Sub-commands live in modules of their own and are imported when they are called,
 from __future__ import annotations
 
 import importlib
-import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import TextIO
+from typing import TextIO, cast
 
 import click
 
 from graphc.cli.runner import EXIT_PIPE, run_command
-from graphc.cli.streams import StandardStream
+from graphc.cli.streams import MessageStream, StandardStream
 from graphc.cli.terminal import Terminal
 from graphc.support.diagnostics import suggestion
 
@@ -110,7 +109,7 @@ def main(
     terminal = Terminal(
         StandardStream("standard input", stdin),
         StandardStream("standard output", stdout),
-        stderr if stderr is not None else io.StringIO(),  # nobody is there to be told
+        cast(TextIO, MessageStream(stderr)),  # all of it that click, rich and `Terminal` use
     )
     return run_command(cli, "graphc", argv, terminal)
 
@@ -122,14 +121,15 @@ def console() -> None:
     except BrokenPipeError:  # the reader went away, as `head` does
         code = EXIT_PIPE
     _drop_unwritten(sys.stdout)
+    _drop_unwritten(sys.stderr)
     sys.exit(code)
 
 
-def _drop_unwritten(stdout: TextIO | None) -> None:
+def _drop_unwritten(stream: TextIO | None) -> None:
     """Python would try to write again on the way out what could not be written, and complain."""
-    if stdout is None:
+    if stream is None:
         return
     try:
-        stdout.flush()
+        stream.flush()
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

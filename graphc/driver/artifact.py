@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +37,7 @@ from graphc.ir.printer import print_module
 from graphc.model.model import Model
 from graphc.runtime.signature import Signature, info_json
 from graphc.support.diagnostics import fail, suggestion
-from graphc.support.files import temporary_folder, write_atomically
+from graphc.support.files import move_into_place, staged, temporary_folder
 
 SUFFIXES: dict[str, str] = {
     "exe": "",
@@ -114,18 +116,18 @@ def emit(model: Model, request: ArtifactRequest, options: CompileOptions) -> dic
     paths = request.paths()
     compiler = require_compiler() if any(kind in LINKED for kind in paths) else None
     made, native = contents(model, list(paths), request, options)
-    with temporary_folder(request.out) as folder:
-        linked: dict[str, Path] = {}
-        for kind in LINKED:
-            if kind in paths:
+    with temporary_folder(request.out) as folder, ExitStack() as open_files:
+        finished: list[Callable[[], None]] = []
+        for kind, path in paths.items():
+            if kind in LINKED:
                 assert native is not None
                 with options.phases.measure("link"):
-                    linked[kind] = native.link(kind, made["obj"], paths[kind], folder, compiler)
-        for kind in paths:
-            if kind not in LINKED:
-                write_atomically(paths[kind], made[kind])
-        for kind, file in linked.items():
-            _move(file, paths[kind])
+                    linked = native.link(kind, made["obj"], path, folder, compiler)
+                finished.append(partial(move_into_place, linked, path))
+            else:
+                finished.append(open_files.enter_context(staged(path, made[kind])))
+        for put_into_place in finished:
+            put_into_place()
     return paths
 
 
@@ -258,10 +260,3 @@ def _ir_text(model: Model, request: ArtifactRequest, options: CompileOptions) ->
     options = replace(options, backend="reference")
     lowered = lower(model, evaluation_passes(model, request.outputs, (), options), options)
     return print_module(lowered.module).encode("utf-8")
-
-
-def _move(file: Path, out: Path) -> None:
-    try:
-        file.replace(out)
-    except OSError as error:
-        raise fail("file", f"cannot write {out}: {error.strerror}") from error

@@ -24,7 +24,7 @@ from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO
 
-from graphc.support.diagnostics import Note, fail
+from graphc.support.diagnostics import GraphcError, Note, fail
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -73,24 +73,67 @@ def write_atomically(
     GraphcError `file` if a call fails, or if `path` exists and is no regular file. What the
     function raises comes through unchanged, after the temporary file is removed.
     """
+    with staged(path, data, private=private, calls=calls) as put_into_place:
+        put_into_place()
+
+
+@contextmanager
+def staged(
+    path: Path,
+    data: bytes | Callable[[BinaryIO], None],
+    *,
+    private: bool = False,
+    calls: FileCalls = SYSTEM_CALLS,
+) -> Generator[Callable[[], None]]:
+    """As `write_atomically`, up to the moment where the new file replaces the old one.
+
+    That is when what this gives is called, so that several files can be written before the first
+    one is replaced; a file that is not put into place by the end is removed.
+    """
     target = _resolved(path)
     remove_left_over(target.parent)
     try:
-        _write_and_rename(target, data, calls, 0o600 if private else 0o666)
+        temporary = _write_beside(target, data, calls, 0o600 if private else 0o666)
     except OSError as error:
-        raise fail("file", f"cannot write {path}: {_reason(error)}") from error
+        raise _cannot_write(path, error) from error
+    left = [temporary]
+
+    def put_into_place() -> None:
+        try:
+            calls.replace(left[0], str(target))
+        except OSError as error:
+            raise _cannot_write(path, error) from error
+        left.clear()
+        _flush_folder(path, target.parent, calls)
+
     try:
-        _flush_folder(target.parent, calls)
+        yield put_into_place
+    finally:
+        for name in left:
+            _remove(name, calls)
+
+
+def move_into_place(file: Path, path: Path) -> None:
+    """Make a finished file of a `temporary_folder` of `path` that file; flushed, in one step.
+
+    GraphcError `file` if `path` exists and is no regular file, or cannot be replaced.
+    """
+    _mode_of_existing(path)
+    try:
+        with file.open("rb") as stream:
+            os.fsync(stream.fileno())
+        file.replace(path)
     except OSError as error:
-        message = f"{path} is written, but its folder cannot be flushed to disk: {_reason(error)}"
-        raise fail("file", message) from error
+        raise _cannot_write(path, error) from error
+    _flush_folder(path, path.absolute().parent, SYSTEM_CALLS)
 
 
 @contextmanager
 def temporary_folder(path: Path) -> Generator[Path]:
-    """A new folder beside `path`, removed at the end. GraphcError `file` if none can be made.
+    """A new folder beside `path` to make it in, removed at the end.
 
-    Beside, because only from there a rename to `path` is one step.
+    Beside, because only from there a rename to `path` is one step. GraphcError `file` if no folder
+    can be made, and for what cannot be written in it.
     """
     parent = path.absolute().parent
     remove_left_over(parent)
@@ -98,9 +141,11 @@ def temporary_folder(path: Path) -> Generator[Path]:
     try:
         folder = tempfile.mkdtemp(suffix, prefix, parent)
     except OSError as error:
-        raise fail("file", f"cannot write {path}: {_reason(error)}") from error
+        raise _cannot_write(path, error) from error
     try:
         yield Path(folder)
+    except OSError as error:
+        raise _cannot_write(path, error) from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -166,9 +211,10 @@ def read_file_inside(
         return _read_exactly(stream, size, label)
 
 
-def _write_and_rename(
+def _write_beside(
     target: Path, data: bytes | Callable[[BinaryIO], None], calls: FileCalls, new: int
-) -> None:
+) -> str:
+    """The temporary file that holds the data, on the disk."""
     mode = _mode_of_existing(target)
     prefix, suffix = _temporary_name(target)
     temporary = str(target.with_name(f"{prefix}{secrets.token_hex(8)}{suffix}"))
@@ -182,11 +228,15 @@ def _write_and_rename(
             calls.fsync(descriptor)
         finally:
             calls.close(descriptor)
-        calls.replace(temporary, str(target))
     except BaseException:
-        with suppress(OSError):
-            calls.unlink(temporary)
+        _remove(temporary, calls)
         raise
+    return temporary
+
+
+def _remove(name: str, calls: FileCalls) -> None:
+    with suppress(OSError):
+        calls.unlink(name)
 
 
 def _temporary_name(path: Path) -> tuple[str, str]:
@@ -231,15 +281,20 @@ class _RawWriter(io.RawIOBase):
         return written
 
 
-def _flush_folder(folder: Path, calls: FileCalls) -> None:
-    descriptor = calls.open(str(folder), _FOLDER, 0)
+def _flush_folder(path: Path, folder: Path, calls: FileCalls) -> None:
+    """Put on the disk that `path` has been replaced."""
     try:
-        calls.fsync(descriptor)
+        descriptor = calls.open(str(folder), _FOLDER, 0)
+        try:
+            calls.fsync(descriptor)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # a file system that has no such call for folders
+                raise
+        finally:
+            calls.close(descriptor)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # a file system that has no such call for folders
-            raise
-    finally:
-        calls.close(descriptor)
+        message = f"{path} is written, but its folder cannot be flushed to disk: {_reason(error)}"
+        raise fail("file", message) from error
 
 
 def _mode_of_existing(target: Path) -> int | None:
@@ -314,6 +369,14 @@ def _notes(error: OSError) -> tuple[Note, ...]:
     if error.errno == errno.ELOOP:
         return (Note("symbolic links are not followed to a file that a model names"),)
     return ()
+
+
+def _cannot_write(path: Path, error: OSError) -> GraphcError:
+    """The error for `path`, of what is made in a temporary folder for what it is made for."""
+    for parent in path.parents:
+        if _TEMPORARY.fullmatch(parent.name):
+            path = parent.with_name(path.name)
+    return fail("file", f"cannot write {path}: {_reason(error)}")
 
 
 def _reason(error: OSError) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import tempfile
 from pathlib import Path
@@ -115,6 +116,20 @@ def test_an_internal_error_is_told_even_where_no_report_can_be_written(
     assert code == 4
     assert "surprise" in err
     assert "no report could be written" in err
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (MemoryError(), "error[limit]: this takes more memory than the system gives\n"),
+        (OSError(errno.ENOSPC, "No space"), "error[file]: No space\n"),
+        (OSError(errno.EMFILE, "Too many", "a.npy"), "error[file]: a.npy: Too many\n"),
+    ],
+)
+def test_what_the_machine_has_no_more_of_is_no_mistake_of_graphc(
+    error: Exception, message: str
+) -> None:
+    assert run_raising(error) == (3, message)
 
 
 def test_a_broken_pipe_is_left_to_the_console_entry() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
+import re
 import subprocess
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
@@ -30,6 +32,13 @@ OutputNodes = (z)
 """
 
 SAMPLES = np.array([[0.5, -1.0], [2.0, 0.25], [0.0, 0.0], [8.0, 4.0]], np.float32)
+
+FULL_DISK = """
+import resource, sys
+from graphc.cli.main import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
+sys.exit(main(sys.argv[2:], sys.stdin, sys.stdout, sys.stderr))
+"""
 
 needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="no C compiler")
 
@@ -132,6 +141,43 @@ def test_without_a_compiler_nothing_is_written(
     with pytest.raises(GraphcError, match="C compiler"):
         emit(model, request(tmp_path / "net", "exe", "ir"), CompileOptions())
     assert list(tmp_path.iterdir()) == []
+
+
+@needs_compiler
+@pytest.mark.llvm
+@pytest.mark.parametrize("kinds", ["exe", "so", "obj", "py", "exe,so", "header,so"])
+@pytest.mark.parametrize("limit", [0, 1000, 8000])
+def test_a_full_disk_is_told_and_changes_no_file(tmp_path: Path, kinds: str, limit: int) -> None:
+    """The limit on the size of a file stands for the disk: sources, object or result do not fit."""
+    rows = "W = LearnableParameter(300, 20)\nfeatures = Input(20, tag=feature)\n"
+    (tmp_path / "net.ndl").write_text(f"{rows}z = Times(W, features)\nOutputNodes = (z)\n")
+    old = {name: tmp_path / name for name in ("net", "net.so", "net.h")}
+    for path in old.values():
+        path.write_text("old")
+    before = sorted(tmp_path.iterdir())
+    argv = ["compile", "net.ndl", "-o", "net", "--emit", kinds]
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(limit), *argv],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(gc.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 3, done.stderr
+    message = r"error\[file\]: cannot write net(\.so|\.h)?: File too large\n"
+    assert re.fullmatch(message, done.stderr)
+    assert {path.read_text() for path in old.values()} == {"old"}
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@needs_compiler
+@pytest.mark.llvm
+@pytest.mark.parametrize("kind", ["so", "exe", "obj"])
+def test_only_regular_files_are_replaced(model: Model, tmp_path: Path, kind: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(GraphcError, match=r"a regular file is required .* is a FIFO"):
+        emit(model, request(tmp_path / "pipe", kind), CompileOptions())
+    assert (tmp_path / "pipe").is_fifo()
 
 
 @pytest.mark.llvm

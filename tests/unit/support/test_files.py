@@ -23,10 +23,12 @@ from graphc.support.files import (
     LEFT_OVER_SECONDS,
     SYSTEM_CALLS,
     FileCalls,
+    move_into_place,
     open_regular_file,
     read_file_inside,
     read_regular_file,
     remove_left_over,
+    staged,
     temporary_folder,
     write_atomically,
 )
@@ -187,6 +189,58 @@ def test_temporary_names_do_not_repeat(target: Path) -> None:
     temporary = [path for path in seen if path != str(target.parent)]
     assert len(set(temporary)) == 20
     assert all(re.fullmatch(r"\.model\.graphc-[0-9a-f]{16}\.tmp", Path(p).name) for p in temporary)
+
+
+# Several files, and files that somebody else makes
+
+
+def test_nothing_is_replaced_before_everything_is_written(target: Path) -> None:
+    with (
+        pytest.raises(GraphcError, match="cannot write"),
+        staged(target, NEW) as put_into_place,
+        staged(target.parent / "missing" / "b", NEW),
+    ):
+        put_into_place()
+    assert target.read_bytes() == OLD
+    assert names(target.parent) == ["model"]
+
+
+def test_what_is_not_put_into_place_is_removed(target: Path) -> None:
+    with staged(target, NEW):
+        assert len(names(target.parent)) == 2
+    assert target.read_bytes() == OLD
+    assert names(target.parent) == ["model"]
+
+
+def test_what_cannot_be_written_in_a_temporary_folder_is_said_of_what_it_is_for(
+    tmp_path: Path,
+) -> None:
+    out = tmp_path / "net"
+
+    def no_space() -> None:
+        raise OSError(errno.ENOSPC, "No space left")
+
+    with (
+        pytest.raises(GraphcError, match=re.escape(f"cannot write {out}: No space left")) as error,
+        temporary_folder(out) as folder,
+        temporary_folder(folder / out.name),
+    ):
+        no_space()
+    assert slug_of(error) == "file"
+    assert names(tmp_path) == []
+
+
+def test_a_finished_file_replaces_another_and_nothing_but_a_file(target: Path) -> None:
+    os.mkfifo(target.parent / "fifo")
+    with temporary_folder(target) as folder:
+        made = folder / "made"
+        made.write_bytes(NEW)
+        with pytest.raises(GraphcError, match="fifo is a FIFO"):
+            move_into_place(made, target.parent / "fifo")
+        move_into_place(made, target)
+    assert target.read_bytes() == NEW
+    assert names(target.parent) == ["fifo", "model"]
+    assert (target.parent / "fifo").is_fifo()
 
 
 # What killed processes left
