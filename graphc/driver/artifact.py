@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -59,7 +59,8 @@ SOURCES = {"py": "numpy"}  # kinds that a backend other than llvm makes
 class ArtifactRequest:
     """What to make: kinds out of `SUFFIXES`, and where.
 
-    out      the file for one kind; for several the stem that `SUFFIXES` are added to
+    out      the file for one kind; for several the stem that `SUFFIXES` are added to, after one
+             that it has itself is taken away
     outputs  nodes to compute, by default the output nodes
     target   instruction set: `native`, `x86-64`, `x86-64-v3`, …
     version  of graphc, written into the files
@@ -74,7 +75,11 @@ class ArtifactRequest:
     name: str = ""
 
     def paths(self) -> dict[str, Path]:
-        """The file of each kind, in order. GraphcError for an unknown kind or a name not of C."""
+        """The file of each kind, in order. GraphcError for an unknown kind or a name not of C.
+
+        A library beside a Python file of the same stem is `libSTEM.so`: `import STEM` would take
+        STEM.so for the module.
+        """
         if self.name:
             check_name(self.name)
         kinds = list(dict.fromkeys(self.kinds))
@@ -87,7 +92,27 @@ class ArtifactRequest:
                 )
         if len(kinds) == 1:
             return {kinds[0]: self.out}
-        return {kind: self.out.with_name(self.out.name + SUFFIXES[kind]) for kind in kinds}
+        stem, own = _split(self.out.name)
+        names = {kind: stem + SUFFIXES[kind] for kind in kinds}
+        if "so" in names:
+            library = f"lib{stem}" if "py" in names else stem
+            names["so"] = library + (own if own.startswith(".so") else ".so")
+        return {kind: self.out.with_name(name) for kind, name in names.items()}
+
+
+def _split(name: str) -> tuple[str, str]:
+    """A file's name without the suffix of a known kind, and the suffix, if it has one."""
+    known = "|".join(re.escape(suffix) for suffix in SUFFIXES.values() if suffix)
+    found = re.search(rf"(?<=.)(\.so(\.[0-9]+)+|{known})$", name)
+    return (name[: found.start()], found[0]) if found is not None else (name, "")
+
+
+def hidden_from_python(made: Iterable[Path]) -> list[tuple[Path, Path]]:
+    """Libraries that `import` takes for the Python file beside them, with that file; of these at
+    least one was made."""
+    modules = [p for p in made if p.suffix in (".so", ".py") and p.stem.isidentifier()]
+    pairs = {p.with_suffix(".so"): p.with_suffix(".py") for p in modules}
+    return [(so, py) for so, py in pairs.items() if so.exists() and py.exists()]
 
 
 def kind_of(out: Path) -> str:

@@ -180,6 +180,43 @@ def test_only_regular_files_are_replaced(model: Model, tmp_path: Path, kind: str
     assert (tmp_path / "pipe").is_fifo()
 
 
+@pytest.mark.parametrize(
+    ("out", "kinds", "names"),
+    [
+        ("net", "exe header so obj", "net net.h net.so net.o"),
+        ("libnet.so", "so header", "libnet.so libnet.h"),
+        ("libnet.so.1.2", "so header", "libnet.so.1.2 libnet.h"),
+        ("net.h", "so header", "net.so net.h"),
+        ("net.so", "exe ll", "net net.ll"),
+        ("net-1.0", "exe so", "net-1.0 net-1.0.so"),
+        ("net.v2.py", "py ir", "net.v2.py net.v2.gir"),
+        (".so", "so ir", ".so.so .so.gir"),
+        ("net", "so py", "libnet.so net.py"),
+        ("net.py", "py so", "net.py libnet.so"),
+        ("net.so", "so py header", "libnet.so net.py net.h"),
+        ("libnet.so.1", "so py", "liblibnet.so.1 libnet.py"),
+    ],
+)
+def test_several_files_have_one_suffix_each_and_no_two_the_name_of_a_module(
+    out: str, kinds: str, names: str
+) -> None:
+    paths = request(Path("folder") / out, *kinds.split()).paths()
+    assert list(paths) == kinds.split()
+    assert [str(path) for path in paths.values()] == [f"folder/{n}" for n in names.split()]
+
+
+@pytest.mark.llvm
+@needs_compiler
+def test_a_python_file_and_a_library_of_one_command_can_both_be_loaded(
+    model: Model, tmp_path: Path
+) -> None:
+    paths = emit(model, request(tmp_path / "net", "so", "py"), CompileOptions())
+    ctypes.CDLL(str(paths["so"]))
+    command = [sys.executable, "-c", "import net; print(net.info()['name'])"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("net\n", "")
+
+
 @pytest.mark.llvm
 @needs_compiler
 def test_the_program_computes_the_network(model: Model, tmp_path: Path) -> None:
@@ -218,9 +255,8 @@ def test_the_library_computes_the_network(model: Model, tmp_path: Path, precisio
 @needs_compiler
 def test_all_kinds_at_once_agree_on_name_and_content(model: Model, tmp_path: Path) -> None:
     paths = emit(model, request(tmp_path / "net", *SUFFIXES), CompileOptions())
-    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(
-        f"net{s}" for s in SUFFIXES.values()
-    )
+    made = "libnet.so net net.gir net.h net.ll net.o net.py net.s"
+    assert " ".join(sorted(p.name for p in tmp_path.iterdir())) == made
     assert "net_run(" in paths["header"].read_text()
     assert "@net_run(" in paths["ll"].read_text()
     assert "net_run:" in paths["asm"].read_text()
