@@ -158,7 +158,7 @@ class GraphBuilder:
     @property
     def parameters(self) -> Parameters:
         """The values of parameters and computed statistics, by node name."""
-        if self.model.has_missing_values():
+        if self.model.missing_values():
             prepare(self.model)
         return Parameters(self.model)
 

@@ -21,9 +21,10 @@ from graphc.artifacts.header import (
     string_literal,
     thread_symbols,
 )
-from graphc.artifacts.link import Compiler, build_folder, link_program, require_compiler
+from graphc.artifacts.link import Compiler, link_program, require_compiler
 from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import fail
+from graphc.support.files import temporary_folder
 
 # What the processor must have, by the names of the compilers' __builtin_cpu_supports.
 _X86_64_V2 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt")
@@ -71,7 +72,7 @@ def build_program(
     """
     sources = program_sources(signature, info=info)
     compiler = require_compiler() if compiler is None else compiler
-    with build_folder(out) as folder:
+    with temporary_folder(out) as folder:
         for name, text in sources.items():
             (folder / name).write_text(text, encoding="utf-8")
         units = [folder / name for name in sources if name.endswith(".c")]

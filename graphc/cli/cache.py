@@ -86,7 +86,7 @@ def list_entries(terminal: Terminal, /, as_json: bool) -> None:
         terminal.write(json.dumps({"schema": SCHEMA, "entries": rows}, indent=1))
         return
     for e in entries:
-        used = time.strftime("%Y-%m-%d %H:%M", time.localtime(e.used))
+        used = _date(e.used, "%Y-%m-%d %H:%M")
         saves = f"{e.entry.seconds * 1e3:>7,.0f} ms" if e.entry is not None else f"{'?':>10}"
         terminal.write(f"{e.name[:12]}  {_bytes(e.size):>9}  {used}  {saves}  {_what(e)}")
 
@@ -147,8 +147,7 @@ def why(terminal: Terminal, /, as_json: bool) -> None:
         }
         terminal.write(json.dumps({"schema": SCHEMA, **record}, indent=1))
         return
-    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(miss.when))
-    terminal.write(f"{when}: {miss.why}")
+    terminal.write(f"{_date(miss.when, '%Y-%m-%d %H:%M:%S')}: {miss.why}")
     if nearest is None:
         terminal.write("There was no entry to compare it with.")
         return
@@ -164,7 +163,8 @@ def _any_cache() -> Cache:
     """The cache, also where it is switched off."""
     folder = cache_folder(os.environ)
     if folder is None:
-        raise fail("file", "there is no folder for a cache: the user has no home; GRAPHC_CACHE_DIR")
+        message = "a cache requires GRAPHC_CACHE_DIR, or an absolute path in XDG_CACHE_HOME or HOME"
+        raise fail("file", message)
     return Cache(folder)
 
 
@@ -221,6 +221,14 @@ def _difference(old: str, new: str) -> list[str]:
     if len(found) > MOST_LINES:
         found = [*found[:MOST_LINES], f"… and {len(found) - MOST_LINES} lines more"]
     return found
+
+
+def _date(seconds: float, form: str) -> str:
+    """Seconds since 1970 as a date; files may say any number, not only those that are one."""
+    try:
+        return time.strftime(form, time.localtime(seconds))
+    except (OverflowError, ValueError, OSError):
+        return "at no date"
 
 
 def _names(names: Sequence[str]) -> str:

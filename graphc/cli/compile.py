@@ -28,7 +28,13 @@ from graphc.cli.options import (
 )
 from graphc.cli.terminal import Terminal, common_options
 from graphc.cli.timing import report_phases, timing_options
-from graphc.driver.artifact import ArtifactRequest, contents, emit, kind_of
+from graphc.driver.artifact import (
+    ArtifactRequest,
+    contents,
+    emit,
+    hidden_from_python,
+    kind_of,
+)
 from graphc.driver.options import DEFAULT_BATCH, CompileOptions, parse_precision
 from graphc.ir.core import ContractionMode
 from graphc.support.diagnostics import GraphcError
@@ -41,12 +47,13 @@ Examples:
   graphc compile net.safetensors -o net             a program: ./net --help
   graphc compile net.safetensors -o libnet.so       a library, for the header of --emit header
   graphc compile net.safetensors -o net --emit exe,header,so,obj
+  graphc compile net.safetensors -o libnet.so --emit so,header
   graphc compile net.safetensors -o - --emit ll | less
 
 \b
-Kinds, and what is added to OUT when several are made:
+Kinds, and what stands behind OUT, or in place of its suffix, when several are made:
   exe      a program that reads text or .npy          (nothing)
-  so       a shared library with a C interface        .so
+  so       a shared library with a C interface        .so, with py too libOUT.so
   obj      an object file with the same interface     .o
   header   the C header for both                      .h
   ll       LLVM IR as text                            .ll
@@ -77,7 +84,7 @@ def c_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str
     type=click.Path(path_type=Path, allow_dash=True),
     required=True,
     metavar="OUT",
-    help="The file to write; with several kinds the stem of their names; `-` is stdout.",
+    help="The file to write; with several kinds their names without the suffix; `-` is stdout.",
 )
 @click.option(
     "--emit",
@@ -183,6 +190,11 @@ def command(
         for kind, path in paths.items():
             terminal.remark(f"{kind:<6}  {path.stat().st_size:>9,} bytes  {path}")
         terminal.remark(f"compiled in {seconds:.2f} s")
+    for library, source in hidden_from_python(paths.values()):
+        terminal.message(
+            f"warning: `import {source.stem}` will find {library} and not {source}: give one of "
+            f"them another name, such as lib{library.name}"
+        )
     report_phases(terminal, options.phases, time_passes=time_passes, time_json=time_json)
 
 

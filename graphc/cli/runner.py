@@ -7,6 +7,7 @@ wrong, 4 a mistake in graphc itself (a report is written), 130 interrupted.
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections.abc import Sequence
 
 import click
@@ -20,6 +21,12 @@ EXIT_BAD_INPUT = 3
 EXIT_INTERNAL = 4
 EXIT_INTERRUPTED = 130
 EXIT_PIPE = 141  # what a shell reports for a program that SIGPIPE ended
+
+OF_THE_MACHINE = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
+    | {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN}
+)
+"""What the system has no more of, or what is broken there: no mistake of a program."""
 
 
 def run_command(command: click.Command, name: str, argv: Sequence[str], terminal: Terminal) -> int:
@@ -53,9 +60,13 @@ def run_command(command: click.Command, name: str, argv: Sequence[str], terminal
     except BrokenPipeError:
         raise
     except OSError as error:
-        if error.filename is None:
+        if error.filename is None and error.errno not in OF_THE_MACHINE:
             return _internal_error(argv, error, terminal)
-        terminal.message(f"error[file]: {error.filename}: {error.strerror}")
+        where = f"{error.filename}: " if error.filename is not None else ""
+        terminal.message(f"error[file]: {where}{error.strerror}")
+        return EXIT_BAD_INPUT
+    except MemoryError:
+        terminal.message("error[limit]: this takes more memory than the system gives")
         return EXIT_BAD_INPUT
     except Exception as error:  # the border of the program: nothing may pass as a bare traceback
         return _internal_error(argv, error, terminal)

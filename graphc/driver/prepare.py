@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from graphc.model.initialise import check_size
 from graphc.model.model import Model
 from graphc.ops.nodes.delays import DELAYS
@@ -40,12 +42,22 @@ def _require_bound(model: Model, sink: DiagnosticSink) -> None:
 def prepare(model: Model) -> None:
     """Find all sizes and draw missing initial values. Raises GraphcError for a bad network."""
     infer(model)
+    draw(model)
+
+
+def draw(model: Model, names: Set[str] | None = None) -> None:
+    """Draw the missing initial values of these parameters, by default of all; sizes must be known.
+
+    What only computes needs those that its function takes: others may not fit into memory.
+    """
+    missing = model.missing_values()
+    wanted = missing if names is None else missing & names
     for op in model.graph.block:
         name = op.result.name or ""
-        if isinstance(op.params, ParameterParams) and name not in model.values:
+        if isinstance(op.params, ParameterParams) and name in wanted:
             check_size(name, op.params.rows, op.params.cols, op.location)
     try:
-        model.initialise()
+        model.initialise(wanted)
     except MemoryError:
         raise fail(
             "limit", "the parameters' initial values take more memory than there is"

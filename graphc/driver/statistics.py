@@ -10,7 +10,7 @@ from graphc.backends.base import CompiledFunction
 from graphc.driver import pipelines
 from graphc.driver.compile import bounds_for, compile_model
 from graphc.driver.options import CompileOptions
-from graphc.driver.prepare import prepare
+from graphc.driver.prepare import draw, infer
 from graphc.ir.core import Operation
 from graphc.ir.types import DType
 from graphc.model.model import Model
@@ -52,7 +52,7 @@ def precompute(
         cache=given.cache,
         phases=given.phases,
     )
-    prepare(model)
+    infer(model)
     pending = [op for op in model.graph.block if _is_pending(op)]
     order = topological_order(model.graph.block, lambda op: [v.op for v in op.operands if v.op])
     if order is not None:
@@ -94,6 +94,7 @@ def _average(
         return compile_model(frozen, [*passes, *pipeline(pipelines.OPTIMISE)], wider)
 
     function, signature = compiled({})
+    draw(model, signature.model_names)
     needed = needed_inputs(signature, inputs)
     calls: list[dict[str, object]]
     if signature.sequences is not None:

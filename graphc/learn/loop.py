@@ -11,7 +11,7 @@ import numpy as np
 
 from graphc.driver.compile import bounds_for
 from graphc.driver.options import DEFAULT_BATCH, CompileOptions
-from graphc.driver.prepare import prepare
+from graphc.driver.prepare import draw, infer
 from graphc.driver.statistics import precompute
 from graphc.learn.dataset import check_truncate, extent_of, read_dataset
 from graphc.learn.epoch import Part
@@ -136,7 +136,9 @@ def run_training(
     back and GraphcError `not-a-number` is raised.
     """
     learners = [plan.learner_of(e) for e in range(plan.epochs)]  # a bad rate shows before any work
-    prepare(model)
+    infer(model)
+    training_outputs(model, plan.criterion)  # a missing one shows before any value is drawn
+    draw(model)
     model.convert(options.precision)  # before the statistics, which keep what digits there are
     precompute(model, data, options)
     first = learners[0] if learners else plan.learner_of(0)

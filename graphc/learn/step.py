@@ -11,7 +11,7 @@ import numpy as np
 from graphc.driver import pipelines
 from graphc.driver.compile import bind, bounds_for, node_names
 from graphc.driver.options import CompileOptions
-from graphc.driver.prepare import prepare
+from graphc.driver.prepare import draw, infer
 from graphc.learn.dataset import Dataset, Samples, check_data, read_dataset
 from graphc.learn.epoch import Pace, Part, number_tables, read_order
 from graphc.learn.evaluate import require_sums
@@ -321,9 +321,10 @@ def compile_training_step(
     dropout  share of elements that Dropout nodes set to zero; `seed` decides which
     """
     checked_dropout(dropout)
-    prepare(model)
+    infer(model)
     outputs = training_outputs(model, criterion)
     require_sums(model, outputs)
+    draw(model)  # also what this step does not need: it is saved with the rest
     model.convert(options.precision)
     executable = bind(
         model, lambda m, o: training_passes(m, learner, o, criterion, seed)[1], options

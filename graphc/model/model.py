@@ -7,7 +7,7 @@ needed, from the seed and its place in the script, so the order of use does not 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,12 +70,10 @@ class Model:
         """The nodes that have a value: parameters and computed statistics."""
         return [op for op in self.graph.block if _has_value(op)]
 
-    def has_missing_values(self) -> bool:
-        """Whether some parameter was not drawn or read yet."""
-        return any(
-            isinstance(op.params, ParameterParams) and op.result.name not in self.values
-            for op in self.graph.block
-        )
+    def missing_values(self) -> Set[str]:
+        """The parameters that were not drawn or read yet."""
+        parameters = [op for op in self.graph.block if isinstance(op.params, ParameterParams)]
+        return {op.result.name or "" for op in parameters} - self.values.keys()
 
     def load_matrices(self, sink: DiagnosticSink) -> None:
         """Read the files of `init=fromFile`; the file's shape replaces the declared one."""
@@ -97,15 +95,15 @@ class Model:
             op.result.type = MatrixType(rows, cols)
             self.values[name] = matrix
 
-    def initialise(self) -> None:
-        """Draw the value of every parameter that has none; sizes must be known."""
+    def initialise(self, names: Set[str]) -> None:
+        """Draw the values of these parameters; their sizes must be known."""
         index = -1
         for op in self.graph.block:
             if not isinstance(op.params, ParameterParams):
                 continue
             index += 1
             name = op.result.name or ""
-            if name in self.values:
+            if name not in names:
                 continue
             p = op.params
             self.values[name] = initial_value(
@@ -140,11 +138,13 @@ class Model:
     # --- files -----------------------------------------------------------------------------
 
     def save(self, path: Path | str) -> None:
-        """Write a model file (safetensors; `docs/model-file.md`), atomically."""
+        """Write a model file (safetensors; `docs/model-file.md`), atomically.
+
+        Every parameter has its value by now.
+        """
         metadata = {"ir": print_module(self.module, locations=True), "seed": str(self.seed)}
         names = [op.result.name or "" for op in self.parameter_nodes()]
-        tensors = {name: self.values[name] for name in names if name in self.values}
-        write_container(Path(path), tensors, metadata)
+        write_container(Path(path), {name: self.values[name] for name in names}, metadata)
 
 
 def load_model(path: Path | str) -> Model:
@@ -177,10 +177,8 @@ def _check_values(model: Model, tensors: Mapping[str, np.ndarray], path: Path) -
     for name, op in expected.items():
         type = node_type(op)
         if name not in tensors:
-            # A parameter without a value is drawn from the seed when it is needed. It must not
-            # name a file: a model from elsewhere may not make us read our own files.
-            if isinstance(op.params, ParameterParams) and op.params.init != "from_file":
-                continue
+            # Drawing it would set aside memory for any size that the text claims, and reading it
+            # from the file that the text names would read one of ours.
             raise fail("bad-model-file", f"{path}: `{name}` has no value in the file")
         found = tensors[name]
         if found.dtype.kind != "f" or (type.is_known and found.shape != (type.rows, type.cols)):

@@ -129,6 +129,15 @@ class Signature:
     def with_role(self, role: Role) -> tuple[Argument, ...]:
         return tuple(a for a in self.arguments if a.role == role)
 
+    @property
+    def model_names(self) -> frozenset[str]:
+        """The parameters of the model that the function takes, as the network calls them."""
+        return frozenset(
+            a.name.removesuffix(TRANSPOSED) if a.role == "transposed" else a.name
+            for a in self.arguments
+            if a.role in ROLES_OF_MODEL
+        )
+
     def model_arrays(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The model's arrays in the form and element type that the function takes."""
         made: dict[str, np.ndarray] = {}

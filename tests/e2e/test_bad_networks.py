@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import graphc as gc
+from graphc.model.container import write_container
 from graphc.support.diagnostics import Diagnostic
 from tests.support.networks import classifier
 
@@ -417,6 +418,21 @@ def test_a_model_file_with_a_flipped_bit_is_refused(tmp_path: Path, model_bytes:
         error = load_bytes(path, bytes(damaged))
         assert error is not None, place
         assert [d.slug for d in error.diagnostics] == ["bad-model-file"]
+
+
+def test_a_model_file_without_the_value_of_a_parameter_is_refused(tmp_path: Path) -> None:
+    """Drawing it would take whatever the text claims: here 8 GB for a file of some bytes."""
+    ir = """
+graph @network {
+  %x = node.input {rows = 50000} : matrix<50000x*>
+  %W = node.parameter {rows = 40000, cols = 50000} : matrix<40000x50000>
+  %y = node.times %W, %x {tags = ["output"]} : matrix<40000x*>
+}
+"""
+    path = tmp_path / "net.safetensors"
+    write_container(path, {}, {"ir": ir})
+    with pytest.raises(gc.GraphcError, match=r"net\.safetensors: `W` has no value in the file"):
+        gc.load(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 100, b"x = Input(3)\n", b"\xff" * 64])

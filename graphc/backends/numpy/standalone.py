@@ -6,6 +6,7 @@ python digits.py < samples.txt
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from graphc.backends.base import EmitRequest
@@ -34,7 +35,7 @@ INFO = {info}
 BOUNDS = {bounds}
 INPUTS = {input_table}
 OUTPUTS = {output_table}
-ARENA_BYTES = {arena}
+ARENA_BYTES = json.loads(INFO)["arena_bytes"]
 '''
 
 _PROGRAM = """As a program:   python {module}.py < samples.txt
@@ -217,12 +218,17 @@ def _head(signature: Signature, request: EmitRequest, emitted: Emitted) -> str:
         example=", ".join(names),
         inputs=_listing(inputs),
         outputs=_listing(signature.fresh_results),
-        info=repr(request.info),
+        info=repr(_info(request, emitted)),
         bounds=repr({d.name: d.bound for d in signature.call_dims}),
         input_table=_table(inputs),
         output_table=_table(signature.fresh_results),
-        arena=emitted.arena_bytes,
     )
+
+
+def _info(request: EmitRequest, emitted: Emitted) -> str:
+    """The request's, with the arena that this file needs: kernels in numpy have temporaries."""
+    record = json.loads(request.info) | {"arena_bytes": emitted.arena_bytes}
+    return json.dumps(record, separators=(",", ":"))
 
 
 def _has_command(signature: Signature) -> bool:
