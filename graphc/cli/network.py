@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -35,11 +34,6 @@ def open_network(
     network = api.load(path, macros=macros, defines=dict(defines), seed=seed)
     terminal.diagnostics(network.sink.diagnostics)
     return network
-
-
-def names_of(text: str | None) -> list[str]:
-    """The names in `a,b,c`."""
-    return [name for name in re.split(r"[,\s]+", text or "") if name]
 
 
 def read_data(

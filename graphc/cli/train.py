@@ -12,6 +12,7 @@ import click
 import numpy as np
 
 from graphc.backends import BACKENDS
+from graphc.cli.given_once import Command
 from graphc.cli.interrupts import StopRequest, stop_requests
 from graphc.cli.network import open_network, read_data
 from graphc.cli.options import (
@@ -68,7 +69,7 @@ def model_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
     return value
 
 
-@click.command(epilog=EPILOG, short_help="Train a network on data and save the model.")
+@click.command(cls=Command, epilog=EPILOG, short_help="Train a network on data and save the model.")
 @click.argument("model", type=EXISTING_FILE, metavar="MODEL")
 @data_options
 @click.option("--epochs", type=click.IntRange(min=1), default=1, show_default=True, metavar="E")
