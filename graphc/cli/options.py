@@ -157,6 +157,7 @@ def stack(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 
 EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+DATA_FILE = click.Path(exists=True, dir_okay=False, path_type=Path, allow_dash=True)
 
 
 def each_name_once(
@@ -244,10 +245,11 @@ threads_option = click.option(
 data_options = stack(
     click.option(
         "--data",
-        type=EXISTING_FILE,
+        type=DATA_FILE,
         required=True,
         metavar="FILE",
-        help="Text with one sample a line, columns separated by blanks or tabs.",
+        help="Text with one sample a line: columns separated by blanks or tabs, or CSV with commas "
+        "or semicolons. A file, a pipe, or `-` for stdin.",
     ),
     click.option(
         "--features",

@@ -52,8 +52,8 @@ Examples:
   graphc run net.safetensors --input features=x.npy --output z=z.npy --output h=h.txt
 
 Files that start like .npy are read as such, others as text: one sample a line, numbers separated
-by blanks. Files that end in .npy are written as such, others as text. A network that looks along
-time takes the samples of a file as the steps of one sequence.
+by blanks, or CSV. Files that end in .npy are written as such, others as text. A network that looks
+along time takes the samples of a file as the steps of one sequence.
 """
 
 
