@@ -248,9 +248,9 @@ def train(
     values): the entries of sample n are those from offsets[n] to offsets[n + 1].
 
     For a network that looks along time, or with `time`, data are sequences: a list of arrays
-    (steps, rows) per input. `minibatch`, by default 256 samples, is then how many of them lie side
-    by side in an update, by default 16; a sample is a step of one, and rates are per sample or for
-    a minibatch of average length.
+    (steps, rows) per input. `minibatch`, by default 256 samples or all if there are fewer, is then
+    how many of them lie side by side in an update, by default 16; a sample is a step of one, and
+    rates are per sample or for a minibatch of average length.
     `truncate=K` updates after every K steps, going on from the values that the steps before had
     (truncated backpropagation through time); 0 goes through whole sequences. `recompute` and
     `contraction` as in `compile`.

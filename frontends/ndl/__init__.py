@@ -125,6 +125,9 @@ def _define_texts(defines: Mapping[str, object]) -> dict[str, str]:
         else:
             kind = type(value).__name__
             raise fail("bad-value", f"the define `{name}` has to be a number or text, got a {kind}")
+        if name.lower() in texts:
+            message = f"names know no case: one value for `{name}` is required, got two"
+            raise fail("duplicate-name", message)
         # How NDL writes infinity; str() writes it as inf.
         texts[name.lower()] = {"inf": "1#INF", "-inf": "-1#INF"}.get(text, text)
     return texts

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
+from graphc.cli.given_once import Command
 from graphc.cli.options import json_option
 from graphc.cli.runner import EXIT_CHECK_FAILED
 from graphc.cli.terminal import Terminal, common_options
@@ -37,8 +38,17 @@ Examples:
 """
 
 
+class Group(click.Group):
+    """What its sub-commands are made as."""
+
+    command_class = Command
+
+
 @click.group(
-    help=HELP, epilog=EPILOG, short_help="Look after the compiled code that is kept in files."
+    cls=Group,
+    help=HELP,
+    epilog=EPILOG,
+    short_help="Look after the compiled code that is kept in files.",
 )
 def command() -> None:
     """The sub-commands stand below."""

@@ -9,11 +9,13 @@ from pathlib import Path
 import click
 import numpy as np
 
-from graphc.cli.network import names_of, open_network
+from graphc.cli.given_once import Command
+from graphc.cli.network import open_network
 from graphc.cli.options import (
     EXISTING_FILE,
     define_option,
     macros_option,
+    nodes_option,
     precision_option,
     recompute_option,
     sequence_options,
@@ -50,7 +52,9 @@ Examples:
 """
 
 
-@click.command(epilog=EPILOG, short_help="Print a network at any stage of compilation.")
+@click.command(
+    cls=Command, epilog=EPILOG, short_help="Print a network at any stage of compilation."
+)
 @click.argument("model", type=EXISTING_FILE, metavar="MODEL")
 @click.option(
     "--stage",
@@ -69,7 +73,7 @@ Examples:
 )
 @click.option("--after", metavar="PASS|all", help="The text after this pass, or after every pass.")
 @click.option("--train", is_flag=True, help="A training step instead of the outputs.")
-@click.option("--nodes", metavar="A,B,…", help="What to compute, if not all outputs and criteria.")
+@nodes_option("What to compute, if not all outputs and criteria.")
 @click.option(
     "--bound",
     type=click.IntRange(min=1),
@@ -97,7 +101,7 @@ def command(
     form: str,
     after: str | None,
     train: bool,
-    nodes: str | None,
+    nodes: Sequence[str],
     bound: int,
     time: int,
     sequences: int,
@@ -134,7 +138,7 @@ def command(
     )
     infer(network)
     pretend_statistics(network)
-    passes = stage_passes(network, stage, options, train=train, nodes=names_of(nodes))
+    passes = stage_passes(network, stage, options, train=train, nodes=nodes)
     if after not in (None, "all"):
         passes = up_to(passes, after)
 

@@ -13,11 +13,12 @@ from typing import TextIO
 import click
 
 from graphc.cli import expectations, listings
-from graphc.cli.options import define_option, json_option, macros_option
+from graphc.cli.given_once import Command
+from graphc.cli.options import define_option, each_name_once, json_option, macros_option
 from graphc.cli.runner import EXIT_CHECK_FAILED, run_command
 from graphc.cli.sections import Section, read_sections, read_text
 from graphc.cli.terminal import Terminal, common_options
-from graphc.cli.transform import Request, parse_seed, parse_size, transform
+from graphc.cli.transform import Request, SizeType, parse_seed, transform
 from graphc.support.diagnostics import Diagnostic, GraphcError
 
 EPILOG = """\b
@@ -33,9 +34,15 @@ Examples:
 """
 
 
-@click.command(epilog=EPILOG, short_help="Run passes over IR text: text in, text out.")
+@click.command(cls=Command, epilog=EPILOG, short_help="Run passes over IR text: text in, text out.")
 @click.argument("file", default="-", metavar="[FILE]")
-@click.option("-p", "--passes", default="", metavar="PIPELINE", help="Passes, with commas between.")
+@click.option(
+    "-p",
+    "--passes",
+    multiple=True,
+    metavar="PIPELINE",
+    help="Passes, with commas between; of several pipelines one runs after the other.",
+)
 @click.option("--print-after-all", is_flag=True, help="Print the module after each pass (stderr).")
 @click.option("--print-locations", is_flag=True, help="Print where each operation came from.")
 @click.option(
@@ -65,7 +72,9 @@ Examples:
 @click.option(
     "--size",
     "sizes",
+    type=SizeType(),
     multiple=True,
+    callback=each_name_once,
     metavar="N=K",
     help="For --run: the size of a dim; otherwise 3, or its bound.",
 )
@@ -91,7 +100,7 @@ def command(
     terminal: Terminal,
     /,
     file: str,
-    passes: str,
+    passes: Sequence[str],
     print_after_all: bool,
     print_locations: bool,
     timing: bool,
@@ -101,7 +110,7 @@ def command(
     check_errors: bool,
     run_it: bool,
     inputs: str,
-    sizes: tuple[str, ...],
+    sizes: Sequence[tuple[str, int]],
     emit: str | None,
     function: str | None,
     listing: str | None,
@@ -124,7 +133,7 @@ def command(
         trace_patterns=trace_patterns,
         verify=verify_each,
         run_seed=parse_seed(inputs) if run_it else None,
-        sizes=dict(parse_size(text) for text in sizes),
+        sizes=dict(sizes),
         emit=emit,
         function=function,
         defines=dict(defines),

@@ -43,7 +43,7 @@ SOURCE_KINDS = {"numpy": "py", "llvm": "ll"}
 class Request:
     """What was asked of each section; `run_seed` None: do not compute."""
 
-    passes: str
+    passes: Sequence[str]
     print_after_all: bool
     print_locations: bool
     timing: bool
@@ -113,7 +113,7 @@ def run_passes(
         if request.print_after_all:
             terminal.message(f"// ----- after {done}\n{print_module(after)}".rstrip())
 
-    passes = pipeline(request.passes, PIPELINES)
+    passes = [p for text in request.passes for p in pipeline(text, PIPELINES)]
     manager = PassManager(passes, request.verify, check_claim=request.verify, after=show)
     return manager.run(module, context)
 
@@ -231,9 +231,15 @@ def parse_seed(text: str) -> int:
     return int(match[1])
 
 
-def parse_size(text: str) -> tuple[str, int]:
-    """The two sides of `N=K`."""
-    match = re.fullmatch(r"([A-Za-z_]\w*)=([0-9]{1,9})", text)
-    if match is None:
-        raise click.BadParameter(f"N=K is required, got {text!r}", param_hint="--size")
-    return match[1], int(match[2])
+class SizeType(click.ParamType):
+    """`N=K` of `--size`."""
+
+    name = "n=k"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int]:
+        match = re.fullmatch(r"([A-Za-z_]\w*)=([0-9]{1,9})", str(value))
+        if match is None:
+            self.fail(f"N=K is required, got {value!r}", param, ctx)
+        return match[1], int(match[2])

@@ -141,6 +141,32 @@ def read_dataset(signature: Signature, data: Mapping[str, object], truncate: int
     return Sequences(lists, lengths, truncate)
 
 
+def place_of_non_finite(dataset: Dataset) -> str:
+    """Where the data hold nan or infinity first, such as "`x` is nan in sample 17"; or ''."""
+    for name, place, columns in _columns(dataset):
+        values = columns.values if isinstance(columns, SparseRows) else columns
+        bad = np.flatnonzero(~np.isfinite(values))
+        if len(bad):
+            got, row = values.flat[bad[0]], _row_of(columns, int(bad[0]))
+            return f"`{name}` is {got} in {place} {row} (counted from 0)"
+    return ""
+
+
+def _row_of(columns: Columns, entry: int) -> int:
+    if isinstance(columns, SparseRows):
+        return int(np.searchsorted(columns.offsets, entry, side="right")) - 1
+    return entry // (columns.size // len(columns))
+
+
+def _columns(dataset: Dataset) -> Iterator[tuple[str, str, Columns]]:
+    """Name, what a row is called, and rows of every array."""
+    if isinstance(dataset, Samples):
+        yield from ((name, "sample", array) for name, array in dataset.arrays.items())
+    elif isinstance(dataset, Sequences):
+        for name, items in dataset.lists.items():
+            yield from ((name, f"sequence {i}, step", item) for i, item in enumerate(items))
+
+
 def check_truncate(truncate: object) -> None:
     """GraphcError `bad-value` unless it is a whole number of steps."""
     is_whole = not isinstance(truncate, bool) and isinstance(truncate, Integral)
@@ -188,5 +214,6 @@ __all__: Sequence[str] = (
     "Sequences",
     "check_truncate",
     "extent_of",
+    "place_of_non_finite",
     "read_dataset",
 )

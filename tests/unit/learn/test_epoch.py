@@ -399,6 +399,7 @@ def trained(
 
 @pytest.mark.parametrize("precision", ["f32", "f64"])
 @pytest.mark.parametrize("minibatch", [8, 53, 100])
+@pytest.mark.filterwarnings("ignore::graphc.GraphcWarning")  # 100 are more than there are
 def test_training_is_the_same_whether_python_sees_each_loss(
     minibatch: object, precision: str
 ) -> None:
