@@ -268,3 +268,62 @@ def by_all_paths(taken: list[int], score: Array, transition: Array) -> tuple[flo
         for i, j in itertools.pairwise(path):
             by_transition[i, j] += weight
     return every - total(taken), by_score, by_transition
+
+
+# --- gaps between sequences ----------------------------------------------------------------------
+
+# exp(100 - x) is infinite in f32 where x is 0, as it is in a gap.
+EXPONENTIAL = """
+    x = Input(1)
+    W = Parameter(1, 1, init=fixedValue, value=-1)
+    b = Parameter(1, 1, init=fixedValue, value=100)
+    Q = Parameter(1, 1, init=fixedValue, value=0.5)
+    z = Plus(Times(W, x), b)
+    h = Exp(z)
+    v = SumElements(Times(Q, h))
+"""
+IN_A_CYCLE = EXPONENTIAL.replace(
+    "z = Plus(Times(W, x), b)",
+    "past = PastValue(1, g)\ng = Tanh(h)\nz = Plus(Plus(Times(W, x), b), past)",
+)
+# The deviation is exp(x - 150): its square has no inverse in f32 where x is 0.
+MIXTURE = """
+    x = Input(1)
+    W = Parameter(2, 1, init=fixedValue, value=1)
+    b = Parameter(2, 1, init=fixedValue, value=-150)
+    Q = Parameter(2, 1, init=fixedValue, value=149)
+    none = Times(Constant(0, rows=2), x)
+    deviation = Plus(Times(W, x), b)
+    mean = Plus(Q, none)
+    g = GMMLogLikelihood(none, mean, deviation, x)
+    v = SumElements(g)
+"""
+
+
+@every_way
+@pytest.mark.parametrize("text", [EXPONENTIAL, IN_A_CYCLE, MIXTURE])
+def test_what_overflows_in_a_gap_reaches_no_gradient(
+    text: str, backend: str, precision: Precision
+) -> None:
+    middle = 150.0 if text is MIXTURE else 100.0
+    sequences = [middle + np.arange(n).reshape(n, 1) / 4 for n in (3, 5, 1)]
+    names = ["W", "b", "Q"]
+
+    def run(given: object, side_by_side: int) -> dict[str, Array]:
+        exe = gc.compile(
+            gc.loads(text),
+            ["v"],
+            gradients=names,
+            backend=backend,
+            precision=precision,
+            time=8,
+            sequences=side_by_side,
+        )
+        return dict(exe(x=given))
+
+    together = run(sequences, 3)
+    alone = [run([one], 1) for one in sequences]
+    for name in ("v", *(f"gradient.{n}" for n in names)):
+        wanted = sum(np.asarray(found[name], float) for found in alone)
+        assert np.isfinite(wanted).all()
+        np.testing.assert_allclose(together[name], wanted, rtol=1e-5)

@@ -159,6 +159,7 @@ GMM_LOG_LIKELIHOOD = node_def(
     refine=_refine_gmm,
     reference=_gmm_reference,
     expand=_expand_gmm,
+    zero_in_gaps=(2,),  # its exponential is taken
     constraints=(
         "C1 unnormed_prior and log_std_dev have a row per component",
         "C2 rows of mean = components times rows of feature, one component after the other",
