@@ -114,14 +114,13 @@ class GraphBuilder:
         self._by_name.pop(old.lower(), None)
         node.operation.result.name = self._free_name(name, location)
         self._by_name[node.name.lower()] = node.operation
-        if old in self.model.values:
-            self.model.values[node.name] = self.model.values.pop(old)
+        self.model.rename_value(old, node.name)
 
     def remove(self, node: Node) -> None:
         """Take out a node that nobody reads."""
         self._by_name.pop(node.name.lower(), None)
         self._handles.pop(node.operation, None)
-        self.model.values.pop(node.name, None)
+        self.model.drop_value(node.name)
         node.operation.drop_references()
         node.operation.erase()
 

@@ -165,14 +165,22 @@ def pick_function(module: Module, name: str | None) -> Function:
 
 
 def choose_sizes(module: Module, given: Mapping[str, int]) -> dict[str, int]:
-    """The size of every dim of the module, within its bound; of products what follows."""
+    """The size of every dim of the module, within its bound; of products what follows.
+
+    A dim that is cut into parts is a multiple of them, by default the least above the usual size.
+    """
     dims = {d.name: d.bound for d in module.dims if not d.factors}
+    parts = {f.name: d.divisor for d in module.dims for f in d.factors[:1] if d.divisor > 1}
     for name, size in given.items():
         if name not in dims:
             raise fail("bad-option", f"the module has no dim {name}{suggestion(name, dims)}")
         if not 0 <= size <= dims[name]:
             raise fail("bad-option", f"--size {name} requires 0 to {dims[name]}, got {size}")
-    sizes = {name: given.get(name, min(DEFAULT_SIZE, bound)) for name, bound in dims.items()}
+        if size % parts.get(name, 1):
+            message = f"--size {name} requires a multiple of {parts[name]}, got {size}"
+            raise fail("bad-option", message)
+    usual = {name: -(-DEFAULT_SIZE // parts.get(name, 1)) * parts.get(name, 1) for name in dims}
+    sizes = {name: given.get(name, min(usual[name], bound)) for name, bound in dims.items()}
     return sizes_with_products(sizes, module.dims)
 
 

@@ -255,7 +255,7 @@ def prepare_emission(
     name = request.name or artifact_name(request.out)
     is_split = lowered.signature.is_split and BACKENDS[backend]().has_threads(request.target)
     signature = replace(lowered.signature, name=name, is_split=is_split)
-    parameters = signature.model_arrays(model.values)
+    parameters = signature.model_arrays(model.values_in(options.precision))
     isa = BACKENDS[backend]().isa(request.target)
     info = info_json(
         signature,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -172,11 +172,8 @@ def bind(model: Model, passes_for: PassesFor, options: CompileOptions) -> Execut
     is now, whatever becomes of it in between.
     """
     infer(model)
-    frozen = model.snapshot()
-    values: MutableMapping[str, np.ndarray] = model.values
-    if options.freeze:
-        frozen.values = {name: array.copy() for name, array in model.values.items()}
-        values = {}
+    frozen = model.frozen() if options.freeze else model.snapshot()
+    embedded: dict[str, np.ndarray] = {}
 
     def draw_for(signature: Signature) -> None:
         with options.phases.measure("initial values"):
@@ -189,7 +186,7 @@ def bind(model: Model, passes_for: PassesFor, options: CompileOptions) -> Execut
         function, signature = compile_model(frozen, passes_for(frozen, wider), wider)
         if options.freeze:
             draw_for(signature)
-            values.update(signature.model_arrays(frozen.values))
+            embedded.update(signature.model_arrays(frozen.values_in(options.precision)))
         return function, signature
 
     function, signature = compiled({})
@@ -199,7 +196,7 @@ def bind(model: Model, passes_for: PassesFor, options: CompileOptions) -> Execut
     return Executable(
         function,
         signature,
-        values,
+        embedded if options.freeze else model.values_in(options.precision),
         recompile=compiled,
         carrying=carrying,
         threads=thread_count(options.threads),

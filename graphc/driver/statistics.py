@@ -68,8 +68,7 @@ def precompute(
         if op.opdef is INV_STD_DEV:
             variance = _average(model, name, inputs, value, options)
             value = 1.0 / np.sqrt(np.maximum(variance, VARIANCE_FLOOR))
-        column = np.ascontiguousarray(value.reshape(-1, 1), model.dtype)
-        model.set_statistic(op.result.name or "", column)
+        model.set_statistic(op.result.name or "", value.reshape(-1, 1))
     return [op.result.name or "" for op in pending]
 
 
@@ -107,7 +106,8 @@ def _average(
         calls = [{n: a[i : i + BATCH] for n, a in arrays.items()} for i in range(0, samples, BATCH)]
     if samples == 0:
         raise fail("input", f"the statistics of `{name}` require at least one sample, got none")
-    fixed = model.values if centre is None else {**model.values, CENTRE: centre}
+    values = model.values_in(options.precision)
+    fixed = values if centre is None else {**values, CENTRE: centre}
     total = Executable(function, signature, fixed, recompile=compiled)
     for call in calls:
         total(**call)

@@ -12,6 +12,7 @@ from graphc.driver import pipelines
 from graphc.driver.compile import bind, bounds_for, node_names
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import draw, infer
+from graphc.ir.types import DType
 from graphc.learn.dataset import Dataset, Samples, check_data, read_dataset
 from graphc.learn.epoch import Pace, Part, number_tables, read_order
 from graphc.learn.evaluate import require_sums
@@ -326,6 +327,8 @@ def compile_training_step(
     require_sums(model, outputs)
     draw(model)  # also what this step does not need: it is saved with the rest
     model.convert(options.precision)
+    if options.precision is DType.F32:
+        model.forget_exact(trainable_parameters(model, outputs[0]))
     executable = bind(
         model, lambda m, o: training_passes(m, learner, o, criterion, seed)[1], options
     )

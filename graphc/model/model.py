@@ -3,11 +3,15 @@
 The network is a module with one graph at node level. Values are numpy arrays by node name: every
 parameter's, and every computed statistic's. A fresh parameter's value is drawn when it is first
 needed, from the seed and its place in the script, so the order of use does not matter.
+
+Values are held in one element type, f32 until a training in f64, and f32 functions work on them
+where they lie. What somebody wrote, assigned or computed in more digits is kept beside them, so
+that a function in f64 has those digits whatever was compiled before: one text, one model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping, Set
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,11 +49,19 @@ class Model:
         self.folder = folder or Path()
         self.seed = seed
         self.values: dict[str, np.ndarray] = {}
+        self._exact: dict[str, np.ndarray] = {}  # f64: what values were before they were rounded
 
     def snapshot(self) -> Model:
         """This network as it is now; its values stay the live ones of this model."""
         copy = Model(clone_module(self.module), folder=self.folder, seed=self.seed)
-        copy.values = self.values
+        copy.values, copy._exact = self.values, self._exact
+        return copy
+
+    def frozen(self) -> Model:
+        """This network with its values as they are now."""
+        copy = self.snapshot()
+        copy.values = {name: array.copy() for name, array in self.values.items()}
+        copy._exact = dict(self._exact)
         return copy
 
     @property
@@ -93,7 +105,7 @@ class Model:
             rows, cols = matrix.shape
             op.params = replace(params, rows=rows, cols=cols)
             op.result.type = MatrixType(rows, cols)
-            self.values[name] = matrix
+            self.hold(name, matrix)
 
     def initialise(self, names: Set[str]) -> None:
         """Draw the values of these parameters; their sizes must be known."""
@@ -106,7 +118,7 @@ class Model:
             if name not in names:
                 continue
             p = op.params
-            self.values[name] = initial_value(
+            value = initial_value(
                 p.init,
                 p.rows,
                 p.cols,
@@ -116,16 +128,72 @@ class Model:
                 seed=self.seed,
                 index=index,
             )
+            self.hold(name, value)
 
     @property
     def dtype(self) -> np.dtype:
         """The element type that the values are held in; f32 until something converts them."""
         return next((v.dtype for v in self.values.values()), np.dtype(np.float32))
 
+    def hold(self, name: str, value: np.ndarray) -> None:
+        """Give a node its value, which belongs to the model from then on."""
+        with np.errstate(over="ignore"):
+            self.values[name] = np.require(value, self.dtype, ["C", "W"])
+        self.note_exact(name, value)
+
+    def note_exact(self, name: str, value: np.ndarray) -> None:
+        """Keep what the held value was rounded from, if f64 has more digits of it."""
+        held = self.values[name]
+        exact = np.asarray(value, np.float64)
+        if held.dtype == exact.dtype or np.array_equal(held, exact, equal_nan=True):
+            self._exact.pop(name, None)
+        else:
+            self._exact[name] = exact
+
+    def values_in(self, dtype: DType) -> Mapping[str, np.ndarray]:
+        """The values for a function of this element type, live; it rounds or widens them itself.
+
+        For f64 each element that still is what it was rounded to is the number that it was before.
+        """
+        return _Exact(self) if dtype is DType.F64 else self.values
+
+    def exactly(self, name: str) -> np.ndarray:
+        """The held value, or an f64 array with the digits that the held one has not."""
+        held = self.values[name]
+        if name not in self._exact:
+            return held
+        exact = self._exact[name]
+        if held.dtype != np.float32 or held.shape != exact.shape:
+            return held
+        with np.errstate(over="ignore"):
+            rounded = exact.astype(np.float32, order="C")
+        same = rounded.view(np.uint32) == np.ascontiguousarray(held).view(np.uint32)
+        return np.where(same, exact, held)
+
     def convert(self, dtype: DType) -> None:
         """Hold all values in this element type from now on."""
-        for name, value in self.values.items():
-            self.values[name] = np.ascontiguousarray(value, dtype.numpy)
+        for name, held in [*self.values.items()]:
+            value = self.exactly(name) if dtype is DType.F64 else held
+            with np.errstate(over="ignore"):
+                self.values[name] = np.ascontiguousarray(value, dtype.numpy)
+            if held.dtype != dtype.numpy:
+                self.note_exact(name, value)
+
+    def forget_exact(self, names: Iterable[str]) -> None:
+        """These are f32 numbers from now on: functions in f32 update them."""
+        for name in names:
+            self._exact.pop(name, None)
+
+    def rename_value(self, old: str, new: str) -> None:
+        """The node of that name, which may have a value, has another name now."""
+        for store in (self.values, self._exact):
+            if old in store:
+                store[new] = store.pop(old)
+
+    def drop_value(self, name: str) -> None:
+        """Forget the value of a node that is taken out."""
+        for store in (self.values, self._exact):
+            store.pop(name, None)
 
     def set_statistic(self, name: str, value: np.ndarray) -> None:
         """Give a Mean or InvStdDev node its value, (rows, 1), and mark it computed."""
@@ -133,7 +201,7 @@ class Model:
         if op is None or not isinstance(op.params, StatisticParams):
             raise fail("missing-node", f"`{name}` is no Mean or InvStdDev node")
         op.params = replace(op.params, computed=True)
-        self.values[op.result.name or ""] = value
+        self.hold(op.result.name or "", value)
 
     # --- files -----------------------------------------------------------------------------
 
@@ -194,11 +262,31 @@ def _has_value(op: Operation) -> bool:
     return op.opdef in STATISTICS and isinstance(op.params, StatisticParams) and op.params.computed
 
 
+class _Exact(Mapping[str, np.ndarray]):
+    """The values of a model for functions in f64."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._model.exactly(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._model.values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._model.values)
+
+    def __len__(self) -> int:
+        return len(self._model.values)
+
+
 class Parameters(MutableMapping[str, np.ndarray]):
     """`net.parameters`: the values by node name (case does not distinguish), (rows, cols) each.
 
     Reading gives the live array: changing it in place changes the network. Assigning copies into
-    it, after checking the shape.
+    it, after checking the shape. The array is f32 until the network was trained in f64; of what is
+    assigned f64 functions take all digits.
     """
 
     def __init__(self, model: Model) -> None:
@@ -221,6 +309,7 @@ class Parameters(MutableMapping[str, np.ndarray]):
             )
         with np.errstate(over="ignore"):  # too large for f32 is infinite, as in any input
             array[...] = new
+        self._model.note_exact(self._key(name), np.array(new, np.float64))
 
     def __delitem__(self, name: str) -> None:
         raise TypeError("parameters cannot be removed from a network")

@@ -67,7 +67,13 @@ from graphc.ops.nodes.shapes import TIME_REVERSE
 from graphc.ops.nodes.statistics import STATISTICS, StatisticParams
 from graphc.ops.nodes.training import SEED_LIMIT, TrainingCall
 from graphc.passes.analysis.cycles import closed_walk, is_cycle, report_cycle
-from graphc.passes.form_loops import Cycle, expand_cycle, find_cycle, is_masked
+from graphc.passes.form_loops import (
+    Cycle,
+    expand_cycle,
+    find_cycle,
+    is_masked,
+    zeroed_operands,
+)
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.support.diagnostics import DiagnosticSink, Note, suggestion
@@ -275,9 +281,9 @@ class _Expansion:
             )
         elif step not in self._values:
             last = self._function.block.last
-            operands = [self._values[i] for i in inputs_of(step)]
-            operands += self._draw([step]).values()
+            drawn = self._draw([step]).values()
             with self._builder.at(step.location):
+                operands = [*self._operands(step), *drawn]
                 self._values[step] = self._expand(self._builder, step, operands)
             if self._columns is not None:
                 made = list(_behind(last, self._function.block))
@@ -286,6 +292,14 @@ class _Expansion:
                     self._values[step] = self._columns.masked(self._builder, self._values[step])
             value = self._values[step]
             value.name = value.name or step.result.name
+
+    def _operands(self, op: Operation) -> list[Value]:
+        """What a node reads; of sequences without what could overflow in the gaps."""
+        operands = [self._values[i] for i in inputs_of(op)]
+        if self._columns is not None:
+            for i in zeroed_operands(op, inputs_of):
+                operands[i] = self._columns.masked(self._builder, operands[i])
+        return operands
 
     def _refuse_statistics(self, cycle: Cycle) -> None:
         """Training cannot normalise by the minibatch where only one step of it is there."""

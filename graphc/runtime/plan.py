@@ -11,7 +11,7 @@ import numpy as np
 from graphc.runtime.ports import Port, read_array
 from graphc.runtime.sequences import Minibatch, SparsePort
 from graphc.runtime.signature import ROLES_OF_MODEL, Signature
-from graphc.support.diagnostics import GraphcError, fail, suggestion
+from graphc.support.diagnostics import GraphcError, InternalError, fail, suggestion
 
 Array = np.ndarray
 Compiled = Callable[[Sequence[Array], Sequence[Array], Mapping[str, int]], None]
@@ -148,16 +148,21 @@ class Plan:
 def all_sizes(plan: Plan, sizes: Mapping[str, int]) -> dict[str, int]:
     """Of every dim, those included that follow from others."""
     found = {dim: sizes.get(dim, 1) for dim in (*sizes, *plan.bounds)}
-    return found | {
-        d: prod(found[f] for f in factors) // divisor
-        for d, (factors, divisor) in plan.products.items()
-    }
+    for dim, (factors, divisor) in plan.products.items():
+        found[dim], rest = divmod(prod(found[f] for f in factors), divisor)
+        if rest:
+            named = " x ".join(f"{f} = {found[f]}" for f in factors)
+            raise InternalError(f"dim {dim} requires a multiple of {divisor}, got {named}")
+    return found
 
 
 def bind(
     plan: Plan, inputs: Mapping[str, object], minibatch: Minibatch | None = None
-) -> tuple[list[Array | None], dict[str, int]]:
-    """The arguments with the inputs filled in, and the sizes of the dims that they have."""
+) -> tuple[list[Array | None], dict[str, int], Minibatch | None]:
+    """The arguments with the inputs filled in, the sizes of the dims that they have, and the
+    minibatch with the gaps that this plan's number of steps requires."""
+    if plan.tables is not None and minibatch is not None:
+        minibatch = minibatch.filled_up(plan.tables.multiple)
     arguments: list[Array | None] = [None] * len(plan.ports)
     sizes: dict[str, int] = {}
     values: Mapping[int, object] = minibatch.values if minibatch else places_of(plan, inputs)
@@ -177,7 +182,7 @@ def bind(
                 sizes[entries] = padded[1].shape[1]
         else:
             arguments[index] = read_array(plan.ports[index], value, sizes)
-    return arguments, sizes
+    return arguments, sizes, minibatch
 
 
 def places_of(plan: Plan, inputs: Mapping[str, object]) -> dict[int, object]:

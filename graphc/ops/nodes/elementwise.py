@@ -40,6 +40,7 @@ def _unary(
     reference: Callable[[Array], Array],
     equation: str,
     source: str,
+    zero_in_gaps: tuple[int, ...] = (),
 ) -> OpDef:
     def expand(b: IRBuilder, _op: Operation, operands: Sequence[Value], _dtype: DType) -> Value:
         return emit(b, operands[0])
@@ -51,6 +52,7 @@ def _unary(
         infer=unary,
         reference=lambda _p, x: reference(x),
         expand=expand,
+        zero_in_gaps=zero_in_gaps,
         equation=equation,
         source=source,
     )
@@ -127,6 +129,7 @@ EXP = _unary(
     np.exp,
     "V = e^X",
     "toolkit, beyond the book",
+    zero_in_gaps=(0,),
 )
 COSINE = _unary(
     "cosine",
