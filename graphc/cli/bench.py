@@ -188,7 +188,7 @@ def command(
         contraction=contraction,
         threads=threads,
     )
-    network = open_network(model, terminal, defines=defines, macros=macros).model
+    network = open_network(model, defines=defines, macros=macros).model
     infer(network)
     pretend_statistics(network)
     names = names_of(nodes)

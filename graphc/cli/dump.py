@@ -111,7 +111,7 @@ def command(
     """Print MODEL (.ndl or .safetensors) as IR text or as a drawing on stdout."""
     if form != "text" and stage != "nodes":
         raise click.UsageError(f"--format {form} draws the nodes: leave out --stage")
-    network = open_network(model, terminal, defines=defines, macros=macros).model
+    network = open_network(model, defines=defines, macros=macros).model
     if stage == "nodes":
         if after or train or nodes:
             raise click.UsageError("--after, --train and --nodes need --stage tensor or kernels")

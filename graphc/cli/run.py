@@ -125,7 +125,7 @@ def command(
         freeze=True,
     )
     with options.phases.measure("read the network"):
-        network = open_network(model, terminal, defines=defines, macros=macros)
+        network = open_network(model, defines=defines, macros=macros)
     names = output_names(network, names_of(nodes), outputs)
     executable = bind(network.model, lambda m, o: evaluation_passes(m, names, (), o), options)
     targets = output_targets(list(executable_outputs(executable)), outputs)

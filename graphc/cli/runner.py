@@ -7,12 +7,14 @@ wrong, 4 a mistake in graphc itself (a report is written), 130 interrupted.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import warnings
+from collections.abc import Generator, Sequence
+from typing import TextIO
 
 import click
 
 from graphc.cli.terminal import Terminal
-from graphc.support.diagnostics import GraphcError, InternalError
+from graphc.support.diagnostics import GraphcError, GraphcWarning, InternalError
 
 EXIT_CHECK_FAILED = 1
 EXIT_USAGE = 2
@@ -30,6 +32,7 @@ def run_command(command: click.Command, name: str, argv: Sequence[str], terminal
         with (
             contextlib.redirect_stdout(terminal.stdout),
             contextlib.redirect_stderr(terminal.stderr),
+            _warnings_shown(terminal),
             command.make_context(name, list(argv), obj=terminal) as context,
         ):
             result = command.invoke(context)
@@ -60,6 +63,30 @@ def run_command(command: click.Command, name: str, argv: Sequence[str], terminal
     except Exception as error:  # the border of the program: nothing may pass as a bare traceback
         return _internal_error(argv, error, terminal)
     return result if isinstance(result, int) else 0
+
+
+@contextlib.contextmanager
+def _warnings_shown(terminal: Terminal) -> Generator[None]:
+    """Every `GraphcWarning` goes to the terminal, with its place in the user's text."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", GraphcWarning)
+        show_others = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if isinstance(message, GraphcWarning):
+                terminal.diagnostics(message.diagnostics)
+            else:
+                show_others(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show
+        yield
 
 
 def _internal_error(argv: Sequence[str], error: Exception, terminal: Terminal) -> int:

@@ -8,7 +8,7 @@ from graphc.ops.nodes.delays import DELAYS
 from graphc.ops.nodes.layout import display_name
 from graphc.ops.nodes.leaves import ParameterParams
 from graphc.passes.infer_shapes import infer_shapes
-from graphc.support.diagnostics import DiagnosticSink, fail
+from graphc.support.diagnostics import DiagnosticSink, fail, warn
 
 
 def infer(model: Model) -> None:
@@ -21,6 +21,7 @@ def infer(model: Model) -> None:
     model.load_matrices(sink)
     infer_shapes(model.graph, sink)
     sink.raise_if_errors()
+    warn(sink.diagnostics)
 
 
 def _require_bound(model: Model, sink: DiagnosticSink) -> None:
