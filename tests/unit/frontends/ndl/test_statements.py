@@ -107,6 +107,19 @@ def test_names_that_only_stand_for_each_other_are_reported() -> None:
     assert problem("a=b\nb=a") == f"1:3-4 cycle: `b` {message}"
 
 
+def test_a_name_may_stand_for_another_one_however_far_away() -> None:
+    lines = [f"x{i} = x{i + 1}" for i in range(5_000)]
+    text = "\n".join(["y = Tanh(x0)", *lines, "x5000 = Input(3)"])
+    assert network(text) == "y = tanh(x4999)\nx4999 = input() rows=3"
+
+
+def test_a_circle_of_names_is_told_from_a_long_way() -> None:
+    lines = [f"x{i} = x{(i + 1) % 300}" for i in range(300)]
+    found = problems("\n".join([*lines, "y = Tanh(x7)"]))
+    assert all(line.endswith("stands for names that only stand for each other") for line in found)
+    assert found
+
+
 def test_a_list_holds_names_and_numbers() -> None:
     assert network(f"{X}both=(x, y)\ny=Tanh(x)\nOutputNodes=both").endswith("y = tanh(x) #output")
 
