@@ -71,15 +71,14 @@ def count(least: int, most: int | None = -1) -> str:
     return f"{least} argument{'' if least == 1 else 's'}"
 
 
-def find_option(function: Function, call: Call, name: str, where: Location) -> Option:
-    """The row of an option, or an error with the near names."""
-    options = _options(function)
-    option = options.get(name.lower())
-    if option is None:
-        known = [*(o.name for o in options.values()), "tag"]
-        message = f"`{call.function.text}` has no option `{name}`{suggestion(name, known)}"
-        raise fail("bad-option", message, where)
-    return option
+def find_option(function: Function, name: str) -> Option | None:
+    """The row of an option, None if the function has no such option."""
+    return _options(function).get(name.lower())
+
+
+def option_names(function: Function) -> list[str]:
+    """The names of all options that a function takes."""
+    return [*(option.name for option in _options(function).values()), "tag"]
 
 
 def merge_options(function: Function, given: Mapping[str, Constant]) -> dict[str, Constant]:

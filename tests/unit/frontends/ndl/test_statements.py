@@ -263,6 +263,45 @@ def test_statements_outside_of_the_sections_are_left_out_with_a_warning() -> Non
     ]
 
 
+@pytest.mark.parametrize(
+    ("broken", "mistake"),
+    [
+        ("w = = 3", "1:14-15 parse: {}a name, number or call is required, got `=`"),
+        ("F(x) { y = ( }", "1:21-22 parse: {}`(` is never closed"),
+        ("a = Tanh(x", "1:18-19 parse: {}`(` is never closed"),
+        ("x = 1.2.3", "1:14-19 lexical: {}a number is written like 12, -0.5 or 1e-3"),
+        ("x = Input($n$)", "1:20-23 undefined-name: {}`$n$` is given no value by any define"),
+        ("a = [ b = ( ]", "1:14-15 parse: {}a name, number or call is required, got `[`"),
+    ],
+)
+def test_a_mistake_in_a_section_matters_only_where_it_is_run(broken: str, mistake: str) -> None:
+    text = f"other = [{broken} ]\nrun = net\nnet = [ x = Input(3); F(a) = Tanh(a); y = F(x) ]\n"
+    builder = load(text)
+    assert str(builder) == "x = input() rows=3\ny.F = tanh(x)"
+    assert [d.severity.value for d in builder.sink.diagnostics] == ["warning"]
+    warned = "the section `other`, which is not run, cannot be read: "
+    assert problem(text).startswith(mistake.format(warned))
+    of_run = problems(text, defines={"run": "other"})
+    assert any(line.startswith(mistake.format("")) for line in of_run)
+    assert load(text, defines={"run": "other"}).sink.has_errors
+
+
+def test_many_mistakes_of_a_section_that_is_not_run_are_one_warning() -> None:
+    text = "run=net\nother=[\n" + "a b\n" * 3_000 + "]\nnet=[ x=Input(3) ]"
+    assert problem(text).endswith("`=` after `a` is required, got `b` (and 1000 more)")
+
+
+def test_sections_of_a_macro_file_are_not_run() -> None:
+    macros = [("a.ndl", "broken=[ a b ]\nF(x)=Tanh(x)")]
+    builder = load("x=Input(3)\ny=F(x)", macros=macros)
+    assert [d.severity.value for d in builder.sink.diagnostics] == ["warning"]
+    assert builder.find("y.F") is not None
+
+
+def test_a_section_that_is_never_closed_is_a_mistake_wherever_it_is() -> None:
+    assert "3:6-7 parse: `[` is never closed" in problems("run=net\nnet=[ x=Input(3) ]\nbad= [ y=3")
+
+
 # --- other texts and defines ------------------------------------------------------------------
 
 
