@@ -13,12 +13,12 @@ from frontends.ndl.functions import (
     COMMON_OPTIONS,
     INITIALIZERS,
     NODE_ARRAYS,
-    TAGS,
     Function,
     Option,
     Positional,
 )
 from frontends.ndl.scopes import Forward, Items, Made, Number, Text, Value
+from graphc.builder import TAG_SPELLINGS, tag_of
 from graphc.support.diagnostics import Note, fail, suggestion
 from graphc.support.source import Location
 
@@ -151,11 +151,11 @@ def _read_word(value: Value, word: str) -> str:
 
 def read_tag(value: Value, word: str, where: Location) -> str:
     """The node tag for the value of `tag=`."""
-    text = _read_keyword(value, word, TAGS)
-    tag = TAGS.get("eval" if text.startswith("eval") else text)
+    text = _read_keyword(value, word, TAG_SPELLINGS)
+    tag = tag_of(text)
     if tag is None:
-        known = ", ".join(TAGS)
-        message = f"a tag is one of {known}, got `{text}`{suggestion(text, TAGS)}"
+        known = ", ".join(TAG_SPELLINGS)
+        message = f"a tag is one of {known}, got `{text}`{suggestion(text, TAG_SPELLINGS)}"
         raise fail("unknown-tag", message, where)
     return tag
 

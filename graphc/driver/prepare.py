@@ -6,7 +6,7 @@ from graphc.model.initialise import check_size
 from graphc.model.model import Model
 from graphc.ops.nodes.delays import DELAYS
 from graphc.ops.nodes.layout import display_name
-from graphc.ops.nodes.leaves import ParameterParams
+from graphc.ops.nodes.leaves import ParameterParams, parameter_shape
 from graphc.passes.infer_shapes import infer_shapes
 from graphc.support.diagnostics import DiagnosticSink, fail, warn
 
@@ -44,7 +44,7 @@ def prepare(model: Model) -> None:
     for op in model.graph.block:
         name = op.result.name or ""
         if isinstance(op.params, ParameterParams) and name not in model.values:
-            check_size(name, op.params.rows, op.params.cols, op.location)
+            check_size(name, *parameter_shape(op), op.location)
     try:
         model.initialise()
     except MemoryError:

@@ -23,7 +23,7 @@ from graphc.model.container import read_container, write_container
 from graphc.model.initialise import initial_value, read_matrix
 from graphc.ops import default_context
 from graphc.ops.nodes.layout import find_node, node_params, node_type
-from graphc.ops.nodes.leaves import PARAMETER, ParameterParams
+from graphc.ops.nodes.leaves import PARAMETER, ParameterParams, parameter_shape
 from graphc.ops.nodes.statistics import STATISTICS, StatisticParams
 from graphc.support.diagnostics import DiagnosticSink, GraphcError, fail, suggestion
 
@@ -110,8 +110,7 @@ class Model:
             p = op.params
             self.values[name] = initial_value(
                 p.init,
-                p.rows,
-                p.cols,
+                *parameter_shape(op),
                 scale=p.init_value_scale,
                 value=p.value,
                 folder=self.folder,

@@ -27,7 +27,7 @@ from graphc.ir.types import MatrixType, TypeRuleError
 from graphc.ops.nodes.delays import DELAYS
 from graphc.ops.nodes.elementwise import MINUS, PLUS
 from graphc.ops.nodes.layout import display_name, merged, node_type, operand_types
-from graphc.ops.nodes.leaves import PARAMETER, ParameterParams
+from graphc.ops.nodes.leaves import PARAMETER, ParameterParams, parameter_type
 from graphc.passes.analysis.cycles import closed_walk, described, report_without_delay
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
@@ -89,7 +89,10 @@ def _refine_parameters(op: Operation) -> list[Operation]:
         cols = 1 if type.has_samples else type.cols
         assert isinstance(source.params, ParameterParams)
         # What the parameter declares comes first: it may not have been visited yet.
-        declared = MatrixType(source.params.rows or None, source.params.cols or None)
+        try:
+            declared = parameter_type(source.params)
+        except TypeRuleError:
+            continue  # reported where the parameter stands
         new = merged(merged(declared, node_type(source)), MatrixType(type.rows, cols))
         if new == source.result.type:
             continue

@@ -175,6 +175,8 @@ WRONG_USES: Mapping[str, tuple[WrongUse, ...]] = {
         ("argument-type", "y = Parameter(3, value=«x4»)"),
         ("argument-count", "y = «Parameter()»"),
         ("shape-mismatch", "y = «Parameter(0, 3)»"),  # and nothing says how many rows
+        ("argument-count", "y = «ImageParameter(3, 2)»"),
+        ("bad-value", "y = ImageParameter(3, «0», 2)"),
     ),
     "constant": _uses(
         ("argument-count", "y = «Constant()»"),

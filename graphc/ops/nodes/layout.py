@@ -6,8 +6,9 @@ Any other node is a tensor [rows, cols].
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from graphc.ir.codegen import NodeLevel
 from graphc.ir.core import (
@@ -30,6 +31,27 @@ from graphc.ops.reduction import broadcast
 
 TAGS = ("feature", "label", "criterion", "evaluation", "output", "multiseq")
 """The roles a node can be given, by tag or by special-node array (book 4.1.1.6)."""
+
+TAG_SPELLINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "feature": "feature",
+        "label": "label",
+        "criteria": "criterion",
+        "criterion": "criterion",
+        "eval": "evaluation",  # and everything that starts so
+        "evaluation": "evaluation",
+        "output": "output",
+        "multiseq": "multiseq",
+    }
+)
+"""What users may write for each, in any case: the spellings of all versions of the toolkit."""
+
+
+def tag_of(text: str) -> str | None:
+    """The one of `TAGS` that a user's spelling means, None if it means none."""
+    lower = text.lower()
+    return TAG_SPELLINGS.get("eval" if lower.startswith("eval") else lower)
+
 
 SCALAR = MatrixType(1, 1)
 
