@@ -74,6 +74,8 @@ def load(
             chosen = _chosen_blocks(main, names, builder.sink)
             blocks = [*(script.block for script in scripts), *chosen]
             _build(builder, blocks, given)
+            if _error_count(builder.sink) == errors:
+                _warn_of_no_nodes(blocks, file, builder.sink)
             _warn_of_unused_defines(given, [*(t for _, t in macros), text], builder.sink)
     except GraphcError as error:
         builder.sink.extend(error.diagnostics)
@@ -158,6 +160,22 @@ def _build(builder: GraphBuilder, blocks: Sequence[Block], given: Mapping[str, s
     statements = [statement for block in blocks for statement in block.statements]
     if within_limits(statements, table, Limits(), builder.sink):
         expand(builder, statements, table, _variables(given))
+
+
+def _warn_of_no_nodes(blocks: Sequence[Block], file: str, sink: DiagnosticSink) -> None:
+    """A text that calls nothing outside of macros makes an empty network."""
+    if any(statement.calls for block in blocks for statement in block.statements):
+        return
+    macros = [macro.name for block in blocks for macro in block.macros]
+    message = f"{file} makes no nodes"
+    if macros:
+        first = ", ".join(f"`{name.text}`" for name in macros[:3])
+        more = ", …" if len(macros) > 3 else ""
+        message += (
+            f", it only defines macros ({first}{more}): give it beside a network that calls them, "
+            "by `--macros` or, in Python, `macros=`"
+        )
+    sink.warning("missing-node", message, macros[0].span if macros else None)
 
 
 def _define_texts(defines: Mapping[str, object]) -> dict[str, str]:

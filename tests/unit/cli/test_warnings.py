@@ -31,6 +31,14 @@ def test_quiet_shows_errors_alone(tmp_path: Path) -> None:
     )
 
 
+def test_a_file_of_macros_is_told_from_an_empty_network() -> None:
+    macros = Path(__file__).parents[3] / "examples" / "lstm.ndl"
+    done = graphc("dump", macros)
+    assert done.code == 0
+    assert f"warning[missing-node]: {macros} makes no nodes, it only defines macros" in done.err
+    assert "--macros" in done.err
+
+
 def test_opt_compares_warnings_too(tmp_path: Path) -> None:
     announced = "x = Input(2)\nrun = net # warning@+1: parse: `left` is in no section\nleft = 3\n"
     network = write_network(tmp_path, f"{announced}net = [ y = Input(2) ]")

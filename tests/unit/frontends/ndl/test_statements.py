@@ -302,6 +302,29 @@ def test_a_section_that_is_never_closed_is_a_mistake_wherever_it_is() -> None:
     assert "3:6-7 parse: `[` is never closed" in problems("run=net\nnet=[ x=Input(3) ]\nbad= [ y=3")
 
 
+# --- texts without nodes ------------------------------------------------------------------------
+
+
+def test_a_text_of_macros_alone_says_what_it_is_for() -> None:
+    text = "A(x) = Tanh(x)\nB(x) = A(x)\nDim = 3"
+    builder = load(text)
+    assert [d.severity.value for d in builder.sink.diagnostics] == ["warning"]
+    assert problem(text) == (
+        "1:1-2 missing-node: net.ndl makes no nodes, it only defines macros (`A`, `B`): give it "
+        "beside a network that calls them, by `--macros` or, in Python, `macros=`"
+    )
+    assert not load("y = B(Input(3))", macros=[("a.ndl", text)]).sink.diagnostics
+
+
+@pytest.mark.parametrize("text", ["", "# nothing", "Dim = 3"])
+def test_a_text_without_nodes_is_warned_of(text: str) -> None:
+    assert problem(text) == "0:0-0 missing-node: net.ndl makes no nodes"
+
+
+def test_a_text_with_mistakes_is_not_warned_of_besides() -> None:
+    assert problem("a = b") == "1:5-6 undefined-name: `b` is not defined"
+
+
 # --- other texts and defines ------------------------------------------------------------------
 
 
