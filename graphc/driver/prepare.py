@@ -5,7 +5,7 @@ from __future__ import annotations
 from graphc.model.initialise import check_size
 from graphc.model.model import Model
 from graphc.ops.nodes.delays import DELAYS
-from graphc.ops.nodes.layout import display_name
+from graphc.ops.nodes.layout import display_name, node_type
 from graphc.ops.nodes.leaves import ParameterParams, parameter_shape
 from graphc.passes.infer_shapes import infer_shapes
 from graphc.support.diagnostics import DiagnosticSink, fail, warn
@@ -43,7 +43,8 @@ def prepare(model: Model) -> None:
     infer(model)
     for op in model.graph.block:
         name = op.result.name or ""
-        if isinstance(op.params, ParameterParams) and name not in model.values:
+        is_drawn = name not in model.values and node_type(op).is_known
+        if isinstance(op.params, ParameterParams) and is_drawn:
             check_size(name, *parameter_shape(op), op.location)
     try:
         model.initialise()

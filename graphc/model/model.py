@@ -67,8 +67,9 @@ class Model:
         return [op.result.name or "" for op in self.graph.block if tag in node_params(op).tags]
 
     def parameter_nodes(self) -> list[Operation]:
-        """The nodes that have a value: parameters and computed statistics."""
-        return [op for op in self.graph.block if _has_value(op)]
+        """The nodes that have a value: parameters and computed statistics, of a known size (others
+        are of no use to any result)."""
+        return [op for op in self.graph.block if _has_value(op) and node_type(op).is_known]
 
     def has_missing_values(self) -> bool:
         """Whether some parameter was not drawn or read yet."""
@@ -105,7 +106,7 @@ class Model:
                 continue
             index += 1
             name = op.result.name or ""
-            if name in self.values:
+            if name in self.values or not node_type(op).is_known:
                 continue
             p = op.params
             self.values[name] = initial_value(

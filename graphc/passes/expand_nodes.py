@@ -68,6 +68,7 @@ from graphc.ops.nodes.statistics import STATISTICS, StatisticParams
 from graphc.ops.nodes.training import SEED_LIMIT, TrainingCall
 from graphc.passes.analysis.cycles import closed_walk, is_cycle, report_cycle
 from graphc.passes.form_loops import Cycle, expand_cycle, find_cycle, is_masked
+from graphc.passes.infer_shapes import report_sizes
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.support.diagnostics import DiagnosticSink, Note, suggestion
@@ -124,6 +125,9 @@ def expand_nodes(
     roots = _find_outputs(graph, outputs, sink)
     needed = reachable(roots, inputs_of)
     nodes = [op for op in graph.block if op in needed]
+    if not all(node_type(op).is_known for op in nodes):
+        _refuse_without_sizes(nodes, sink)
+        return None
     components = strongly_connected_components(nodes, inputs_of)
     steps = [_computed_together(c, sequences, sink) for c in components]
     if sequences is not None:
@@ -139,6 +143,16 @@ def expand_nodes(
         assert step is not None
         expansion.expand(step, outside)
     return None if sink.has_errors else expansion.finish(roots)
+
+
+def _refuse_without_sizes(nodes: Sequence[Operation], sink: DiagnosticSink) -> None:
+    """Errors for what is wrong with nodes that are needed after all, in place of the warnings of
+    `infer-shapes`, which goes by tags alone."""
+    mistakes = DiagnosticSink()
+    report_sizes(nodes, mistakes)
+    found = {(d.message, d.span) for d in mistakes.diagnostics}
+    others = [d for d in sink.diagnostics if (d.message, d.span) not in found]
+    sink.diagnostics = [*others, *mistakes.diagnostics]
 
 
 def _computed_together(

@@ -32,6 +32,9 @@ from graphc.ops.reduction import broadcast
 TAGS = ("feature", "label", "criterion", "evaluation", "output", "multiseq")
 """The roles a node can be given, by tag or by special-node array (book 4.1.1.6)."""
 
+RESULT_TAGS = ("output", "criterion", "evaluation")
+"""The roles of nodes that somebody wants the value of."""
+
 TAG_SPELLINGS: Mapping[str, str] = MappingProxyType(
     {
         "feature": "feature",

@@ -21,6 +21,15 @@ def test_a_warning_is_shown_once_with_its_place(tmp_path: Path, command: str) ->
     assert "left" not in done.out
 
 
+@pytest.mark.parametrize("emit", ["exe", "py", "ir"])
+def test_what_several_stages_warn_of_is_shown_once(tmp_path: Path, emit: str) -> None:
+    network = write_network(tmp_path, f"{NETWORK}\nV = Parameter(2, 7)\nleft = Times(V, z)\n")
+    done = graphc("compile", network, "-o", tmp_path / "net", "--emit", emit)
+    assert done.code == 0, done.err
+    assert done.err.count("warning[shape-mismatch]: Times requires") == 1
+    assert "no output, criterion or evaluation node needs it, so it is left out" in done.err
+
+
 def test_quiet_shows_errors_alone(tmp_path: Path) -> None:
     network = write_network(tmp_path)
     assert "used nowhere" in graphc("dump", network, "-D", "nowhere=1").err
