@@ -71,8 +71,8 @@ class Shapes(NetworkBase):
         """The elements of X, column after column, in columns of `num_rows`; 0: as many as before.
 
         The image sizes say what the columns are images of from here on (one of them may be 0, it
-        follows from the others); without any they are plain columns. Where the columns of X are
-        samples they stay so, and only that can change.
+        follows from the others); without any they are plain columns. Of samples, which are columns,
+        it makes more or fewer; a call then has to have a multiple of what goes into one.
         """
         settings = {
             "num_rows": num_rows,

@@ -131,6 +131,7 @@ def expand_nodes(
     components = strongly_connected_components(nodes, inputs_of)
     steps = [_computed_together(c, sequences, sink) for c in components]
     if sequences is not None:
+        _refuse_other_columns(nodes, sink)
         _refuse_taken_names(graph, nodes, sequences, sink)
     if sequences is not None and sequences.carry:
         _refuse_whole_sequences(nodes, sink)
@@ -178,6 +179,19 @@ def _computed_together(
         sink.error("bad-option", message, op.location)
         return None
     return cycle or op
+
+
+def _refuse_other_columns(nodes: Sequence[Operation], sink: DiagnosticSink) -> None:
+    """Report nodes whose columns are no steps of sequences any more."""
+    for op in nodes:
+        type = node_type(op)
+        if type.has_samples and not type.is_per_sample:
+            message = (
+                "columns that are steps of sequences stay as many, which Reshape to another "
+                f"number of rows does not keep, got `{op.result.name}`, {type}"
+            )
+            sink.error("not-supported", message, op.location)
+            return
 
 
 def _refuse_taken_names(

@@ -369,6 +369,7 @@ ROWS: tuple[NodeRow, ...] = (
                 )
             ),
             Use((samples(12),), {"num_rows": 12, "image_width": 3, "image_height": 2}),
+            *(Use((samples(r),), {"num_rows": rows}) for r, rows in ((12, 4), (12, 1), (WIDE, 1))),
         ),
     ),
     _plain("time_reverse"),

@@ -25,7 +25,17 @@ from graphc.ir.core import (
     Value,
 )
 from graphc.ir.params import Params
-from graphc.ir.types import SAMPLES, Dim, DType, MatrixType, TensorType, Type, TypeRuleError
+from graphc.ir.types import (
+    SAMPLES,
+    Dim,
+    DType,
+    MatrixType,
+    Samples,
+    TensorType,
+    Type,
+    TypeRuleError,
+    part_of,
+)
 from graphc.ops.movement import reshape, transpose
 from graphc.ops.reduction import broadcast
 
@@ -146,12 +156,22 @@ def matrix(type: Type) -> MatrixType:
 
 
 def tensor_type(type: MatrixType, samples: Dim, dtype: DType) -> TensorType:
-    """The tensor that holds a node of this (known) type."""
+    """The tensor that holds a node of this (known) type; `samples` are all its columns, or those
+    that they are so many times as many as."""
     assert type.rows is not None and type.cols is not None
-    if type.has_samples:
-        return TensorType((samples, type.rows), dtype)
-    assert isinstance(type.cols, int)
+    if isinstance(type.cols, Samples):
+        return TensorType((columns_dim(type.cols, samples), type.rows), dtype)
     return TensorType((type.rows, type.cols), dtype)
+
+
+def columns_dim(cols: Samples, samples: Dim) -> Dim:
+    """The number of columns of a node, where there are so many samples."""
+    if cols == SAMPLES:
+        return samples
+    if isinstance(samples, int):
+        return samples * cols.times // cols.each
+    name = f"{samples.name}{cols.times}" + (f"P{cols.each}" if cols.each != 1 else "")
+    return part_of(name, samples, cols.each, cols.times)
 
 
 def row_axis(type: MatrixType) -> int:
