@@ -25,7 +25,7 @@ from graphc.learn.step import TrainingStep, compile_training_step
 from graphc.model.model import Model, load_model
 from graphc.passes.loop_gradient import Recompute
 from graphc.runtime.executable import Executable
-from graphc.support.diagnostics import fail
+from graphc.support.diagnostics import fail, warn
 from graphc.support.files import read_regular_file
 
 MODEL_SUFFIX = "safetensors"
@@ -47,7 +47,8 @@ def load(
     defines  values of variables: they replace `$name$` and the variable `name` of the text
     seed     of the initial values
 
-    Raises GraphcError with every mistake found, each with its place in the text.
+    Raises GraphcError with every mistake found, each with its place in the text. What may not be
+    meant is a GraphcWarning, which Python's `warnings` can show, silence or make an error.
     """
     path = Path(path)
     macros = [macros] if isinstance(macros, str | Path) else macros
@@ -90,6 +91,7 @@ def _read(
     builder = network_class()(Model(folder=folder, seed=seed))
     frontend.load(builder, text, file=file, macros=macros, defines=defines)
     builder.sink.raise_if_errors()
+    warn(builder.sink.diagnostics)
     return builder
 
 

@@ -20,7 +20,14 @@ from graphc.ir.params import ParamsError, make_params
 from graphc.ir.types import MatrixType, TypeRuleError
 from graphc.model.model import Model, Parameters
 from graphc.ops import default_context
-from graphc.ops.nodes.layout import TAGS, display_name, node_params, operand_types
+from graphc.ops.nodes.layout import (
+    TAG_SPELLINGS,
+    TAGS,
+    display_name,
+    node_params,
+    operand_types,
+    tag_of,
+)
 from graphc.support.diagnostics import DiagnosticSink, Note, suggestion
 from graphc.support.source import UNKNOWN, Location
 
@@ -125,15 +132,12 @@ class GraphBuilder:
         node.operation.erase()
 
     def add_tag(self, node: Node, tag: str, location: Location = UNKNOWN) -> None:
-        """Add one of `TAGS`; a node keeps each once."""
-        if tag not in TAGS:
-            near = suggestion(tag, TAGS)
-            self.sink.error("unknown-tag", f"no tag is called `{tag}`{near}", location)
-            return
+        """Add a tag, in any of its spellings; a node keeps each once."""
         params = node_params(node.operation)
-        if tag not in params.tags:
-            self._keep_order(node.operation, tag)
-            tags = tuple(t for t in TAGS if t in (*params.tags, tag))
+        known = self._known_tag(tag, location)
+        if known is not None and known not in params.tags:
+            self._keep_order(node.operation, known)
+            tags = tuple(t for t in TAGS if t in (*params.tags, known))
             # Every subclass of NodeParams is a dataclass; the base is none, so that `tags` is last.
             node.operation.params = replace(params, tags=tags)  # type: ignore[type-var]
 
@@ -146,6 +150,10 @@ class GraphBuilder:
                 self.model.graph.block.append(self.model.graph.block.unlink(operation))
                 return
             after = after.next
+
+    def operand_name(self, op: str, index: int) -> str:
+        """What messages call an operand of a kind of node."""
+        return self._context.ops[f"node.{op}"].operand_name(index)
 
     def find(self, name: str) -> Node | None:
         """The node of that name, in any case."""
@@ -201,18 +209,22 @@ class GraphBuilder:
     def _make(
         self, opdef: OpDef, settings: dict[str, object], tags: Sequence[str], location: Location
     ) -> Operation:
-        for tag in tags:
-            if tag not in TAGS:
-                self.sink.error(
-                    "unknown-tag", f"no tag is called `{tag}`{suggestion(tag, TAGS)}", location
-                )
-        known = tuple(t for t in TAGS if t in tags)
+        given = [self._known_tag(tag, location) for tag in tags]
+        known = tuple(t for t in TAGS if t in given)
         try:
             params = make_params(opdef.params, {**settings, "tags": known})
         except ParamsError as problem:
             self.sink.error("bad-value", f"{display_name(opdef)}: {problem}", location)
             params = make_params(opdef.params, {**_FALLBACK.get(opdef.name, {}), "tags": known})
         return Operation(opdef, (), [MatrixType(None, None)], params, location=location)
+
+    def _known_tag(self, text: str, location: Location) -> str | None:
+        """The tag that a spelling means; reports one that means none."""
+        tag = tag_of(text)
+        if tag is None:
+            near = suggestion(text, TAG_SPELLINGS)
+            self.sink.error("unknown-tag", f"no tag is called `{text}`{near}", location)
+        return tag
 
     def _infer(self, operation: Operation) -> None:
         """The node's size where those of its operands are known; infer-shapes does the rest.

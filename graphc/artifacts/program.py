@@ -121,9 +121,16 @@ def _check(signature: Signature) -> None:
             "a program reads samples one after another, not sequences: make a library (`so`, "
             "`obj`) or a Python source (`py`)",
         )
-    if len(signature.dims) > 1:
-        names = ", ".join(d.name for d in signature.dims)
+    if len(signature.call_dims) > 1:
+        names = ", ".join(d.name for d in signature.call_dims)
         raise fail("not-supported", f"a program needs one dimension of samples, got {names}")
+    if signature.derived_dims or any(d.multiple != 1 for d in signature.dims):
+        made = next(d for d in signature.dims if d.factors)
+        raise fail(
+            "not-supported",
+            f"a program needs as many columns as samples everywhere, got {made.formula}: make a "
+            "library (`so`, `obj`) or a Python source (`py`)",
+        )
     for port in found:
         shape, what = port.source.shape, f"`{port.source.name}`"
         if port.source.dtype not in _ELEMENT_TYPES:
@@ -139,7 +146,7 @@ def _check(signature: Signature) -> None:
 
 
 def _bound(signature: Signature) -> int:
-    return signature.dims[0].bound if signature.dims else 1
+    return signature.call_dims[0].bound if signature.call_dims else 1
 
 
 def _sizes(port: Port) -> tuple[bool, int, int]:

@@ -191,7 +191,7 @@ def command(
         contraction=contraction,
         threads=threads,
     )
-    network = open_network(model, terminal, defines=defines, macros=macros).model
+    network = open_network(model, defines=defines, macros=macros).model
     infer(network)
     pretend_statistics(network)
     if minibatch is not None and has_steps(network, options, nodes, train=train):

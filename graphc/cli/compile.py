@@ -181,7 +181,7 @@ def command(
     refuse_overwriting(model, made_files)
     check_reports([time_json], [model, *macros, *made_files])
     with options.phases.measure("read the network"):
-        network = open_network(model, terminal, defines=defines, macros=macros)
+        network = open_network(model, defines=defines, macros=macros)
     if to_stdout:
         made, _ = contents(network.model, kinds, request, options)
         terminal.stdout.write(made[kinds[0]].decode("utf-8"))

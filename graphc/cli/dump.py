@@ -34,7 +34,7 @@ from graphc.learn.step import training_passes
 from graphc.model.model import Model
 from graphc.model.picture import network_picture, svg
 from graphc.ops import default_context
-from graphc.ops.nodes.layout import node_type
+from graphc.ops.nodes.layout import RESULT_TAGS, node_type
 from graphc.ops.nodes.statistics import StatisticParams
 from graphc.passes import PASSES
 from graphc.passes.loop_gradient import Recompute
@@ -115,7 +115,7 @@ def command(
     """Print MODEL (.ndl or .safetensors) as IR text or as a drawing on stdout."""
     if form != "text" and stage != "nodes":
         raise click.UsageError(f"--format {form} draws the nodes: leave out --stage")
-    network = open_network(model, terminal, defines=defines, macros=macros).model
+    network = open_network(model, defines=defines, macros=macros).model
     if stage == "nodes":
         if after or train or nodes:
             raise click.UsageError("--after, --train and --nodes need --stage tensor or kernels")
@@ -182,8 +182,7 @@ def stage_passes(
 
 def shown_nodes(model: Model) -> list[str]:
     """Output nodes, criteria and evaluation nodes."""
-    tags = ("output", "criterion", "evaluation")
-    names = list(dict.fromkeys(name for tag in tags for name in model.tagged(tag)))
+    names = list(dict.fromkeys(name for tag in RESULT_TAGS for name in model.tagged(tag)))
     if not names:
         raise fail("missing-node", "no output, criterion or evaluation nodes; name some by --nodes")
     return names

@@ -92,7 +92,7 @@ def command(
         threads=threads,
     )
     with options.phases.measure("read the network"):
-        network = open_network(model, terminal, defines=defines, macros=macros)
+        network = open_network(model, defines=defines, macros=macros)
     arrays = read_data(
         network.model,
         terminal,

@@ -28,16 +28,13 @@ from graphc.support.pipes import open_file_or_pipe
 
 def open_network(
     path: Path,
-    terminal: Terminal,
     *,
     defines: Sequence[tuple[str, object]] = (),
     macros: Sequence[Path] = (),
     seed: int = 0,
 ) -> GraphBuilder:
-    """The network in a file, by its suffix; warnings are shown."""
-    network = api.load(path, macros=macros, defines=dict(defines), seed=seed)
-    terminal.diagnostics(network.sink.diagnostics)
-    return network
+    """The network in a file, by its suffix."""
+    return api.load(path, macros=macros, defines=dict(defines), seed=seed)
 
 
 def read_data(

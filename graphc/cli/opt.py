@@ -19,6 +19,7 @@ from graphc.cli.runner import EXIT_CHECK_FAILED, run_command
 from graphc.cli.sections import Section, read_sections, read_text
 from graphc.cli.terminal import Terminal, common_options
 from graphc.cli.transform import Request, SizeType, parse_seed, transform
+from graphc.ops import default_context
 from graphc.support.diagnostics import Diagnostic, GraphcError
 
 EPILOG = """\b
@@ -145,7 +146,9 @@ def command(
         if check_errors:
             found += check_section(section, request, terminal)
             continue
-        output = transform(section, request, terminal)
+        context = default_context()
+        output = transform(section, request, terminal, context)
+        terminal.diagnostics(context.sink.diagnostics)
         separator = f"{section.comment} -----\n" if index else ""
         terminal.stdout.write(separator + output)
     return EXIT_CHECK_FAILED if found else 0
@@ -163,11 +166,12 @@ def check_section(section: Section, request: Request, terminal: Terminal) -> int
 
 def diagnostics_of(section: Section, request: Request, terminal: Terminal) -> Sequence[Diagnostic]:
     """Everything that reading the section and running the passes reports."""
+    context = default_context()
     try:
-        transform(section, request, terminal)
+        transform(section, request, terminal, context)
     except GraphcError as error:
         return error.diagnostics
-    return ()
+    return context.sink.diagnostics
 
 
 def main(argv: Sequence[str], stdin: TextIO, stdout: TextIO, stderr: TextIO) -> int:

@@ -127,7 +127,7 @@ def command(
         freeze=True,
     )
     with options.phases.measure("read the network"):
-        network = open_network(model, terminal, defines=defines, macros=macros)
+        network = open_network(model, defines=defines, macros=macros)
     names = output_names(network, nodes, outputs)
     executable = bind(network.model, lambda m, o: evaluation_passes(m, names, (), o), options)
     targets = output_targets(list(executable_outputs(executable)), outputs)
@@ -221,7 +221,8 @@ def run_in_batches(
         results = executable(**arrays)
         return {name: results[name] for name in names}
     checked, samples = check_inputs(executable.signature, arrays)
-    per_sample = all(isinstance(r.shape[0], str) for r in executable.signature.fresh_results)
+    dims = {d.name for d in executable.signature.call_dims}
+    per_sample = all(r.shape[0] in dims for r in executable.signature.fresh_results)
     size = DEFAULT_BATCH if per_sample else max(samples, 1)
     parts = [
         executable(**{name: array[part] for name, array in checked.items()})

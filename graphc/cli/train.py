@@ -246,7 +246,7 @@ def command(
     )
     require_writable(output)
     with options.phases.measure("read the network"):
-        network = open_network(model, terminal, defines=defines, macros=macros, seed=seed)
+        network = open_network(model, defines=defines, macros=macros, seed=seed)
     arrays = read_data(
         network.model,
         terminal,

@@ -27,7 +27,6 @@ from graphc.ir.printer import print_module
 from graphc.ir.types import TensorType, sizes_with_products
 from graphc.ir.verifier import verify_module
 from graphc.model.model import Model
-from graphc.ops import default_context
 from graphc.passes import pipeline
 from graphc.passes.invariants import CHECKERS, Invariant
 from graphc.passes.manager import Pass, PassManager, PassRecord
@@ -57,9 +56,9 @@ class Request:
     macros: Sequence[tuple[str, str]]  # name for messages, text
 
 
-def transform(section: Section, request: Request, terminal: Terminal) -> str:
-    """The text that the section becomes. Raises GraphcError with everything that is wrong."""
-    context = default_context()
+def transform(section: Section, request: Request, terminal: Terminal, context: Context) -> str:
+    """The text that the section becomes. Raises GraphcError with everything that is wrong; warnings
+    stay in the sink of `context`."""
     if request.trace_patterns:
         context = replace(context, trace=[])
     module = read_module(section, request, context)
@@ -68,7 +67,6 @@ def transform(section: Section, request: Request, terminal: Terminal) -> str:
         terminal.message(f"{firing.pattern}: {firing.operation}")
     if request.timing:
         terminal.message(timing_table(records))
-    terminal.diagnostics(context.sink.diagnostics)
     if request.run_seed is not None:
         return run_text(module, request)
     if request.emit is not None:

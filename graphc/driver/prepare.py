@@ -7,10 +7,10 @@ from collections.abc import Set
 from graphc.model.initialise import check_size
 from graphc.model.model import Model
 from graphc.ops.nodes.delays import DELAYS
-from graphc.ops.nodes.layout import display_name
-from graphc.ops.nodes.leaves import ParameterParams
+from graphc.ops.nodes.layout import display_name, node_type
+from graphc.ops.nodes.leaves import ParameterParams, parameter_shape
 from graphc.passes.infer_shapes import infer_shapes
-from graphc.support.diagnostics import DiagnosticSink, fail
+from graphc.support.diagnostics import DiagnosticSink, fail, warn
 
 
 def infer(model: Model) -> None:
@@ -23,6 +23,7 @@ def infer(model: Model) -> None:
     model.load_matrices(sink)
     infer_shapes(model.graph, sink)
     sink.raise_if_errors()
+    warn(sink.diagnostics)
 
 
 def _require_bound(model: Model, sink: DiagnosticSink) -> None:
@@ -54,8 +55,9 @@ def draw(model: Model, names: Set[str] | None = None) -> None:
     wanted = missing if names is None else missing & names
     for op in model.graph.block:
         name = op.result.name or ""
-        if isinstance(op.params, ParameterParams) and name in wanted:
-            check_size(name, op.params.rows, op.params.cols, op.location)
+        is_drawn = name in wanted and node_type(op).is_known
+        if isinstance(op.params, ParameterParams) and is_drawn:
+            check_size(name, *parameter_shape(op), op.location)
     try:
         model.initialise(wanted)
     except MemoryError:

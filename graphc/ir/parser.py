@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from graphc.ir.context import Context
 from graphc.ir.core import (
@@ -29,7 +30,6 @@ from graphc.ir.params import Literalish, ParamsError, make_params
 from graphc.ir.token_reader import MAX_ERRORS, Misread, TokenReader
 from graphc.ir.types import (
     DIM_NAME,
-    SAMPLES,
     Dim,
     DType,
     Image,
@@ -47,6 +47,7 @@ from graphc.support.source import NOT_AT_HAND, UNKNOWN, Location, SourceFile, Sp
 
 MAX_NESTING = 64
 MAX_INTEGER = 2**63 - 1
+_SAMPLES = re.compile(r"([1-9][0-9]{0,9})?\*(?:/([1-9][0-9]{0,9}))?")
 _ROLES = ("input", "parameter", "transposed", "state", "setting", "carried")
 
 
@@ -137,19 +138,27 @@ class _Parser(TokenReader):
         return Symbol(name, self._integer("a bound"))
 
     def _made_of(self, name: str, factors: Sequence[Symbol]) -> Symbol:
-        """The product of `factors`, or the part of the only one that `/ INTEGER` says."""
-        if len(factors) != 1 or not self._accept("/"):
+        """The product of `factors`, or of the only one what `* INTEGER / INTEGER` makes of it."""
+        if len(factors) != 1:
             return product_of(name, factors)
+        times = self._positive("a factor") if self._accept("*") else 1
+        divisor = self._positive("a divisor") if self._accept("/") else 1
+        if times == divisor == 1:
+            return product_of(name, factors)
+        return part_of(name, factors[0], divisor, times)
+
+    def _positive(self, what: str) -> int:
         token = self._token
-        divisor = self._integer("a divisor")
-        if not divisor or factors[0].bound % divisor:
-            raise self._error(f"a divisor divides the bound {factors[0].bound}", token)
-        return part_of(name, factors[0], divisor)
+        value = self._integer(what)
+        if not value:
+            raise self._error(f"{what} is at least 1, got 0", token)
+        return value
 
     def _factors(self) -> list[Symbol]:
         """`T * S`: dims that were declared before."""
         tokens = [self._expect_kind("name", "a dimension name")]
-        while self._accept("*"):
+        while self._is("*") and self._tokens[self._at + 1].kind == "name":
+            self._advance()
             tokens.append(self._expect_kind("name", "a dimension name"))
         for token in tokens:
             known = self._dims.get(token.text)
@@ -497,8 +506,8 @@ class _Parser(TokenReader):
         for part in sizes_text.split("x"):
             if part == "?":
                 sizes.append(None)
-            elif part == "*":
-                sizes.append(SAMPLES)
+            elif (samples := _SAMPLES.fullmatch(part)) is not None:
+                sizes.append(Samples.of(Fraction(int(samples[1] or 1), int(samples[2] or 1))))
             elif part.isascii() and part.isdigit() and len(part) <= 19:
                 sizes.append(int(part))
             else:

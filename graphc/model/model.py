@@ -27,7 +27,7 @@ from graphc.model.container import read_container, write_container
 from graphc.model.initialise import initial_value, read_matrix
 from graphc.ops import default_context
 from graphc.ops.nodes.layout import find_node, node_params, node_type
-from graphc.ops.nodes.leaves import PARAMETER, ParameterParams
+from graphc.ops.nodes.leaves import PARAMETER, ParameterParams, parameter_shape
 from graphc.ops.nodes.statistics import STATISTICS, StatisticParams
 from graphc.support.diagnostics import DiagnosticSink, GraphcError, fail, suggestion
 
@@ -79,8 +79,9 @@ class Model:
         return [op.result.name or "" for op in self.graph.block if tag in node_params(op).tags]
 
     def parameter_nodes(self) -> list[Operation]:
-        """The nodes that have a value: parameters and computed statistics."""
-        return [op for op in self.graph.block if _has_value(op)]
+        """The nodes that have a value: parameters and computed statistics, of a known size (others
+        are of no use to any result)."""
+        return [op for op in self.graph.block if _has_value(op) and node_type(op).is_known]
 
     def missing_values(self) -> Set[str]:
         """The parameters that were not drawn or read yet."""
@@ -115,13 +116,12 @@ class Model:
                 continue
             index += 1
             name = op.result.name or ""
-            if name not in names:
+            if name not in names or not node_type(op).is_known:
                 continue
             p = op.params
             value = initial_value(
                 p.init,
-                p.rows,
-                p.cols,
+                *parameter_shape(op),
                 scale=p.init_value_scale,
                 value=p.value,
                 folder=self.folder,

@@ -74,6 +74,7 @@ from graphc.passes.form_loops import (
     is_masked,
     zeroed_operands,
 )
+from graphc.passes.infer_shapes import report_sizes
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.support.diagnostics import DiagnosticSink, Note, suggestion
@@ -130,9 +131,13 @@ def expand_nodes(
     roots = _find_outputs(graph, outputs, sink)
     needed = reachable(roots, inputs_of)
     nodes = [op for op in graph.block if op in needed]
+    if not all(node_type(op).is_known for op in nodes):
+        _refuse_without_sizes(nodes, sink)
+        return None
     components = strongly_connected_components(nodes, inputs_of)
     steps = [_computed_together(c, sequences, sink) for c in components]
     if sequences is not None:
+        _refuse_other_columns(nodes, sink)
         _refuse_taken_names(graph, nodes, sequences, sink)
     if sequences is not None and sequences.carry:
         _refuse_whole_sequences(nodes, sink)
@@ -145,6 +150,16 @@ def expand_nodes(
         assert step is not None
         expansion.expand(step, outside)
     return None if sink.has_errors else expansion.finish(roots)
+
+
+def _refuse_without_sizes(nodes: Sequence[Operation], sink: DiagnosticSink) -> None:
+    """Errors for what is wrong with nodes that are needed after all, in place of the warnings of
+    `infer-shapes`, which goes by tags alone."""
+    mistakes = DiagnosticSink()
+    report_sizes(nodes, mistakes)
+    found = {(d.message, d.span) for d in mistakes.diagnostics}
+    others = [d for d in sink.diagnostics if (d.message, d.span) not in found]
+    sink.diagnostics = [*others, *mistakes.diagnostics]
 
 
 def _computed_together(
@@ -170,6 +185,19 @@ def _computed_together(
         sink.error("bad-option", message, op.location)
         return None
     return cycle or op
+
+
+def _refuse_other_columns(nodes: Sequence[Operation], sink: DiagnosticSink) -> None:
+    """Report nodes whose columns are no steps of sequences any more."""
+    for op in nodes:
+        type = node_type(op)
+        if type.has_samples and not type.is_per_sample:
+            message = (
+                "columns that are steps of sequences stay as many, which Reshape to another "
+                f"number of rows does not keep, got `{op.result.name}`, {type}"
+            )
+            sink.error("not-supported", message, op.location)
+            return
 
 
 def _refuse_taken_names(

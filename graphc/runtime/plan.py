@@ -10,8 +10,8 @@ import numpy as np
 
 from graphc.runtime.ports import Port, read_array
 from graphc.runtime.sequences import Minibatch, SparsePort
-from graphc.runtime.signature import ROLES_OF_MODEL, Signature
-from graphc.support.diagnostics import GraphcError, InternalError, fail, suggestion
+from graphc.runtime.signature import ROLES_OF_MODEL, Dimension, Signature
+from graphc.support.diagnostics import GraphcError, fail, suggestion
 
 Array = np.ndarray
 Compiled = Callable[[Sequence[Array], Sequence[Array], Mapping[str, int]], None]
@@ -67,7 +67,7 @@ class Plan:
     bounds: dict[str, int]
     updated: frozenset[str | None]
     entries: frozenset[int | str]  # dims of the entries of sparse inputs
-    products: dict[str, tuple[tuple[str, ...], int]]  # dims that follow from others
+    products: dict[str, Dimension]  # dims that follow from others
     tables: Tables | None
     carried: dict[str, int]  # results that the next call takes as arguments of these names
     carried_arguments: dict[str, int]
@@ -100,7 +100,7 @@ class Plan:
             {d.name: d.bound for d in signature.dims if not d.factors},
             frozenset(r.updates for r in signature.results),
             frozenset(signature.arguments[s.indices].shape[1] for s in sparse),
-            {d.name: (d.factors, d.divisor) for d in signature.dims if d.factors},
+            {d.name: d for d in signature.dims if d.factors},
             tables
             and Tables(
                 places[tables.begin],
@@ -148,11 +148,12 @@ class Plan:
 def all_sizes(plan: Plan, sizes: Mapping[str, int]) -> dict[str, int]:
     """Of every dim, those included that follow from others."""
     found = {dim: sizes.get(dim, 1) for dim in (*sizes, *plan.bounds)}
-    for dim, (factors, divisor) in plan.products.items():
-        found[dim], rest = divmod(prod(found[f] for f in factors), divisor)
+    for name, dim in plan.products.items():
+        found[name], rest = divmod(prod(found[f] for f in dim.factors) * dim.times, dim.divisor)
         if rest:
-            named = " x ".join(f"{f} = {found[f]}" for f in factors)
-            raise InternalError(f"dim {dim} requires a multiple of {divisor}, got {named}")
+            noun = plan.noun(dim.factors[0])
+            message = f"the network requires a number of {noun} that is a multiple of"
+            raise fail("input", f"{message} {dim.multiple}, got {found[dim.factors[0]]}")
     return found
 
 

@@ -117,6 +117,10 @@ class DiagnosticSink:
     ) -> None:
         self.diagnostics.append(make(Severity.WARNING, slug, message, where, label, notes))
 
+    def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
+        """Take over what another sink or an error holds."""
+        self.diagnostics.extend(diagnostics)
+
     def raise_if_errors(self) -> None:
         if self.has_errors:
             raise GraphcError(self.diagnostics)

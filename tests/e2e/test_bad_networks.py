@@ -129,12 +129,10 @@ MISTAKES = {
         "2:24 argument-type: a number is required, got the node `x`",
     ),
     "fraction of a row": ("x = Input(2.5)\n", "1:11 bad-value: "),
-    "unknown option": (
-        """\
-        W = LearnableParameter(3, 3, initValueScal=2)
-        """,
-        "1:30 bad-option: `LearnableParameter` has no option `initValueScal`; did you mean "
-        "`initValueScale`?",
+    "unknown initializer": (
+        "W = LearnableParameter(3, 3, init=unifrom)\n",
+        "1:35 bad-option: init is one of uniform, gaussian, fixedValue, fromFile, zero, got "
+        "`unifrom`; did you mean `uniform`?",
     ),
     "unknown tag": ("x = Input(3, tag=features)\n", "1:18 unknown-tag: "),
     "open bracket": (
@@ -356,13 +354,13 @@ def test_sizes_that_do_not_fit_point_at_the_python_expressions() -> None:
 @pytest.mark.parametrize(
     ("make", "slug"),
     [
-        (lambda net, x: net.sigmoid(3), "argument-type"),
+        (lambda net, x: net.sigmoid("3"), "argument-type"),
         (lambda net, x: net.sigmoid(gc.Network().input("y", 3)), "argument-type"),
         (lambda net, x: net.sigmoid(x, tag="outputs"), "unknown-tag"),
         (lambda net, x: net.parameter("W", "3", 3), "bad-value"),
         (lambda net, x: net.parameter("W", 3.5, 3), "bad-value"),
         (lambda net, x: net.parameter("W", 3, 3, init="unifrom"), "bad-value"),
-        (lambda net, x: x @ 3, "argument-type"),
+        (lambda net, x: x @ [3], "argument-type"),
         (lambda net, x: net.input("y", None), "bad-value"),
     ],
 )

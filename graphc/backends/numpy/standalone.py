@@ -15,7 +15,7 @@ from graphc.backends.numpy.names import Names
 from graphc.backends.numpy.scalars import HELPERS
 from graphc.backends.numpy.text import decode_text
 from graphc.ir.core import Function
-from graphc.runtime.signature import ROLES_OF_MODEL, Argument, Result, Signature
+from graphc.runtime.signature import ROLES_OF_MODEL, Argument, Dimension, Result, Signature
 from graphc.support.diagnostics import fail
 
 _HEAD = '''"""{title}: a network compiled by graphc to numpy source.
@@ -65,7 +65,7 @@ def run({parameters}):
     ]
     for dim in BOUNDS:
         sizes.setdefault(dim, 1)  # no input has it
-    outputs = {{
+{derived}    outputs = {{
         name: np.empty([sizes.get(d, d) for d in shape], dtype)
         for name, (dtype, shape) in OUTPUTS.items()
     }}
@@ -264,15 +264,27 @@ def _calls(signature: Signature, emitted: Emitted) -> str:
         else:
             arguments.append(f"PARAMETERS[{argument.name!r}]")
     results = [f"outputs[{r.name!r}]" for r in signature.fresh_results]
-    parts = [d.factors or (d.name,) for d in signature.dims]
-    sizes = [" * ".join(f"sizes[{name!r}]" for name in names) for names in parts]
+    sizes = [f"sizes[{d.name!r}]" for d in signature.dims]
     names = _input_names(signature, emitted.name)
     return _TAIL.format(
         parameters=", ".join(names),
         tuple_of_inputs="".join(f"{n}, " for n in names).rstrip(),
         function=emitted.name,
         call=", ".join([*sizes, "new_arena()", *arguments, *results]),
+        derived="".join(map(_derived_size, (d for d in signature.dims if d.factors))),
     )
+
+
+def _derived_size(dim: Dimension) -> str:
+    """The lines of `run` that find a dim which follows from others."""
+    whole = " * ".join(f"sizes[{name!r}]" for name in dim.factors)
+    lines = [f"sizes[{dim.name!r}] = {whole} * {dim.times} // {dim.divisor}"]
+    if dim.times == dim.divisor == 1:
+        lines = [f"sizes[{dim.name!r}] = {whole}"]
+    if dim.multiple != 1:
+        message = f'f"{dim.factors[0]} is a multiple of {dim.multiple}, got {{{whole}}}"'
+        lines = [f"if {whole} % {dim.multiple}:", f"    raise ValueError({message})", *lines]
+    return "".join(f"    {line}\n" for line in lines)
 
 
 def _parameters(signature: Signature, request: EmitRequest) -> str:

@@ -241,7 +241,9 @@ def _expand_broadcasting(emit: Emit2) -> Callable[..., Value]:
             ),
             0,
         )
-        dims = tensor_type(target, samples, dtype).dims
+        rows = target.rows
+        assert rows is not None
+        dims = (samples, rows) if target.has_samples else tensor_type(target, 0, dtype).dims
         x, y = (
             spread(b, v, t, target, dims) for v, t in zip(operands, operand_types(op), strict=True)
         )
