@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
-import numpy as np
 
 from graphc.cli.given_once import Command
 from graphc.cli.network import open_network
@@ -34,7 +33,7 @@ from graphc.learn.step import training_passes
 from graphc.model.model import Model
 from graphc.model.picture import network_picture, svg
 from graphc.ops import default_context
-from graphc.ops.nodes.layout import RESULT_TAGS, node_type
+from graphc.ops.nodes.layout import RESULT_TAGS
 from graphc.ops.nodes.statistics import StatisticParams
 from graphc.passes import PASSES
 from graphc.passes.loop_gradient import Recompute
@@ -156,15 +155,14 @@ def command(
 
 
 def pretend_statistics(model: Model) -> None:
-    """Give Mean and InvStdDev nodes a value, so that a network can be looked at without data.
+    """Mark Mean and InvStdDev nodes as computed, so that a network can be looked at without data.
 
-    The text of no stage shows values, so it is the same as after the statistics were computed.
+    The text of no stage shows values, so none is made: it takes no memory, however many rows a
+    text claims, and the text is the same as after the statistics were computed.
     """
     for op in model.graph.block:
         if isinstance(op.params, StatisticParams) and not op.params.computed:
-            name = op.result.name or ""
-            # Repeated by its strides: it takes no memory, however many rows a text claims.
-            model.set_statistic(name, np.broadcast_to(0.0, (node_type(op).rows or 0, 1)))
+            op.params = replace(op.params, computed=True)
 
 
 def stage_passes(

@@ -21,7 +21,7 @@ from graphc.runtime.signature import (
     SparseInput,
 )
 from graphc.runtime.sparse import SparseRows
-from graphc.support.diagnostics import GraphcError, InternalError
+from graphc.support.diagnostics import GraphcError
 
 Array = np.ndarray
 ROWS = 2
@@ -455,9 +455,9 @@ def test_flags_mean_what_a_plain_reading_says(carry: bool) -> None:
     assert min(outcomes.values()) > 100
 
 
-def test_steps_that_the_segments_do_not_divide_are_a_mistake_of_graphc() -> None:
+def test_steps_that_the_segments_do_not_divide_are_refused() -> None:
     segments = Dimension("C", 2, ("T",), 4)
     plan = Plan.of(Running(), replace(signature(), dims=(*DIMS, segments)))
     assert all_sizes(plan, {"T": 8, "S": 3}) == {"T": 8, "S": 3, "N": 24, "C": 2}
-    with pytest.raises(InternalError, match="dim C requires a multiple of 4, got T = 7"):
+    with pytest.raises(GraphcError, match="number of steps that is a multiple of 4, got 7"):
         all_sizes(plan, {"T": 7, "S": 3})
