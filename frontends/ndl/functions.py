@@ -96,6 +96,7 @@ NODE_ARRAYS: Mapping[str, str] = MappingProxyType(
         "CriteriaNodes": "criterion",
         "CriterionNodes": "criterion",
         "EvalNodes": "evaluation",
+        "EvaluationNodes": "evaluation",
         "OutputNodes": "output",
         "NodesReqMultiSeqHandling": "multiseq",
     }

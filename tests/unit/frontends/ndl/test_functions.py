@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from frontends.ndl.functions import COMMON_OPTIONS, FUNCTION_BY_NAME, FUNCTIONS, Function
+from frontends.ndl.functions import (
+    COMMON_OPTIONS,
+    FUNCTION_BY_NAME,
+    FUNCTIONS,
+    NODE_ARRAYS,
+    Function,
+)
 from tests.support.ndl import load, network, node, problem, problems
 
 X = "x = Input(3)\n"
@@ -531,3 +537,9 @@ def test_shifts_and_samples_are_numbers_or_constants(call: str) -> None:
 )
 def test_a_wrong_shift_or_number_of_samples_is_refused(call: str, message: str) -> None:
     assert message in problem(f"{X}y={call}")
+
+
+@pytest.mark.parametrize("name", NODE_ARRAYS)
+def test_a_special_list_gives_its_tag(name: str) -> None:
+    made = node(f"x=Input(3)\ny=Tanh(x)\n{name}=(y)", "y")
+    assert made.tags == [NODE_ARRAYS[name]]
