@@ -21,6 +21,7 @@ from graphc.ir.types import MatrixType, TypeRuleError
 from graphc.model.model import Model, Parameters
 from graphc.ops import default_context
 from graphc.ops.nodes.layout import TAGS, display_name, node_params, operand_types
+from graphc.support import arguments
 from graphc.support.diagnostics import DiagnosticSink, Note, suggestion
 from graphc.support.source import UNKNOWN, Location
 
@@ -150,7 +151,7 @@ class GraphBuilder:
 
     def find(self, name: str) -> Node | None:
         """The node of that name, in any case."""
-        operation = self._by_name.get(name.lower())
+        operation = self._by_name.get(arguments.text(name, "find").lower())
         return self._handle(operation) if operation is not None else None
 
     # --- for users ---------------------------------------------------------------------------
@@ -177,6 +178,7 @@ class GraphBuilder:
 
     def save(self, path: str | Path) -> None:
         """Write a model file; `graphc.load` reads it back."""
+        path = arguments.path(path, "save")
         prepare(self.model)
         self.model.save(path)
 
