@@ -28,6 +28,7 @@ from graphc.ops.nodes.layout import (
     operand_types,
     tag_of,
 )
+from graphc.support import arguments
 from graphc.support.diagnostics import DiagnosticSink, Note, suggestion
 from graphc.support.source import UNKNOWN, Location
 
@@ -157,7 +158,7 @@ class GraphBuilder:
 
     def find(self, name: str) -> Node | None:
         """The node of that name, in any case."""
-        operation = self._by_name.get(name.lower())
+        operation = self._by_name.get(arguments.text(name, "find").lower())
         return self._handle(operation) if operation is not None else None
 
     # --- for users ---------------------------------------------------------------------------
@@ -184,6 +185,7 @@ class GraphBuilder:
 
     def save(self, path: str | Path) -> None:
         """Write a model file; `graphc.load` reads it back."""
+        path = arguments.path(path, "save")
         prepare(self.model)
         self.model.save(path)
 

@@ -126,6 +126,8 @@ def command(
     if listing is not None:
         terminal.write(listings.listing(listing, as_json=as_json))
         return 0
+    if run_it and emit is not None:
+        raise click.UsageError("--run and --emit exclude each other: one output is printed")
     request = Request(
         passes=passes,
         print_after_all=print_after_all,

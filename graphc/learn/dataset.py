@@ -16,6 +16,7 @@ import numpy as np
 from graphc.runtime.executable import check_inputs, check_sequences, needed_inputs
 from graphc.runtime.signature import Signature
 from graphc.runtime.sparse import SparseRows
+from graphc.support.arguments import table
 from graphc.support.diagnostics import fail
 
 Array = np.ndarray
@@ -125,11 +126,7 @@ def check_data(what: str, data: object) -> None:
 
     what  the function, for the message
     """
-    if not isinstance(data, Mapping):
-        raise fail("argument-type", f"{what} requires arrays by name, got {type(data).__name__}")
-    for name in data:
-        if not isinstance(name, str):
-            raise fail("argument-type", f"{what} requires names that are texts, got {name!r}")
+    table(data, what, "arrays")
 
 
 def read_dataset(signature: Signature, data: Mapping[str, object], truncate: int = 0) -> Dataset:

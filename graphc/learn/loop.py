@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from graphc.learn.step import (
 from graphc.learn.watch import is_growing, warn_of_growth, warn_of_scaled_rates
 from graphc.model.model import Model
 from graphc.runtime.sparse import sample_count
+from graphc.support.arguments import function
 from graphc.support.diagnostics import GraphcError, fail
 
 
@@ -102,6 +103,19 @@ class TrainingPlan:
             l2=self.l2,
         )
 
+    def changes(self) -> list[int]:
+        """The epochs that another rate or size begins in: however many epochs there are, few."""
+        schedules = (
+            self.minibatch,
+            self.learning_rate,
+            self.learning_rate_per_sample,
+            self.momentum,
+            self.momentum_per_sample,
+            self.dropout,
+        )
+        starts = {0, *(e for s in schedules if s is not None for e in s.changes())}
+        return sorted(e for e in starts if e < self.epochs)
+
     def size(self, epoch: int, default: int) -> int:
         """The units of a minibatch: samples or sequences."""
         return int(self.minibatch.at(epoch)) if self.minibatch is not None else default
@@ -132,6 +146,10 @@ class Progress:
     epoch: Callable[[EpochRecord], None] = lambda record: None
     should_stop: Callable[[], bool] = lambda: False
 
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            function(getattr(self, each.name), f"{each.name} of a Progress")
+
 
 def run_training(
     model: Model,
@@ -146,22 +164,24 @@ def run_training(
     or a parameter is not a finite number any more, the parameters of the last whole epoch are put
     back and GraphcError `not-a-number` is raised.
     """
-    learners = [plan.learner_of(e) for e in range(plan.epochs)]  # a bad rate shows before any work
+    first = plan.learner_of(0)
+    for epoch in plan.changes():
+        plan.learner_of(epoch)  # a bad rate shows before any work
     infer(model)
     training_outputs(model, plan.criterion)  # a missing one shows before any value is drawn
     draw(model)
     model.convert(options.precision)  # before the statistics, which keep what digits there are
     precompute(model, data, options)
-    first = learners[0] if learners else plan.learner_of(0)
     options, size = _fitted(model, data, plan, options)
     step = compile_training_step(model, first, options, criterion=plan.criterion, seed=plan.seed)
     dataset = read_dataset(step.signature, data, plan.truncate)
     if dataset.samples == 0:
         raise fail("input", "training requires at least one sample, got none")
     size = min(size, dataset.units)  # rates are for a whole minibatch, so the default is one
-    records: list[EpochRecord] = []
+    records, criteria = list[EpochRecord](), list[float]()
     has_grown = False
-    for epoch, learner in enumerate(learners):
+    for epoch in range(plan.epochs):
+        learner = plan.learner_of(epoch)
         units = plan.size(epoch, size)
         if epoch == 0 or units != plan.size(epoch - 1, size):
             warn_of_scaled_rates(learner, dataset, units)
@@ -180,7 +200,7 @@ def run_training(
             raise
         records.append(record)
         progress.epoch(record)
-        criteria = [r.criterion for r in records]
+        criteria.append(record.criterion)
         if not has_grown and is_growing(criteria):
             has_grown = True  # once said, the epochs show it
             warn_of_growth(step.criterion, criteria)
@@ -209,7 +229,7 @@ def _fitted(
 
 def _largest(plan: TrainingPlan, default: int, units: int) -> int:
     """The units of the largest minibatch of any epoch."""
-    return max([1, *(min(plan.size(e, default), units) for e in range(plan.epochs))])
+    return max([1, *(min(plan.size(e, default), units) for e in plan.changes())])
 
 
 def _require_finite(step: TrainingStep, model: Model, dataset: Dataset, epoch: int) -> None:

@@ -26,6 +26,7 @@ from graphc.ops.nodes.training import DROPOUT_RATE, SEED_LIMIT, STEP
 from graphc.passes.expand_nodes import inputs_of
 from graphc.runtime.executable import Executable, Results
 from graphc.runtime.signature import Signature
+from graphc.support.arguments import text
 from graphc.support.diagnostics import GraphcError, fail
 from graphc.support.graphs import reachable
 
@@ -194,6 +195,17 @@ class TrainingStep:
             self._steps += int(done[0])
 
     @property
+    def nominal(self) -> int:
+        return self._nominal
+
+    @nominal.setter
+    def nominal(self, nominal: int) -> None:
+        if not _is_whole(nominal) or nominal < 1:
+            message = f"nominal requires a whole number of at least 1, got {nominal!r}"
+            raise fail("bad-value", message)
+        self._nominal = int(nominal)
+
+    @property
     def steps(self) -> int:
         return self._steps
 
@@ -341,7 +353,7 @@ def training_outputs(model: Model, criterion: str | None = None) -> list[str]:
     """The criterion to train, then the evaluation nodes and the other criteria."""
     criteria = model.tagged("criterion")
     if criterion is not None:
-        criteria = [*node_names(model, [criterion]), *criteria]
+        criteria = [*node_names(model, [text(criterion, "criterion")]), *criteria]
     if not criteria:
         raise fail(
             "missing-node",

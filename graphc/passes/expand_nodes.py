@@ -477,7 +477,8 @@ def _is_computable(nodes: Sequence[Operation], sink: DiagnosticSink) -> bool:
         if op.opdef in STATISTICS and _argument_role(op) == "parameter" and inputs_of(op)
     ]
     for op in missing:
-        message = f"`{op.result.name}` has no value yet; run precompute over the data set first"
+        by = "`graphc train`, `gc.train` or `net.precompute`"
+        message = f"`{op.result.name}` has no value yet: {by} computes it over data"
         sink.error("not-precomputed", message, op.location)
     return not missing
 

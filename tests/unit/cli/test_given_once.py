@@ -131,6 +131,12 @@ def test_a_name_with_two_values_is_refused(argv: tuple[str, ...], message: str) 
     assert message in done.err
 
 
+def test_two_outputs_of_opt_are_refused() -> None:
+    done = opt(SUM, "--run", "--emit", "numpy")
+    assert done.code == 2
+    assert "--run and --emit exclude each other" in done.err
+
+
 def test_a_name_in_two_cases_is_one_name(tmp_path: Path) -> None:
     done = graphc("dump", write_network(tmp_path), "-D", "Dim=2", "-D", "dim=3")
     assert done.code == 3

@@ -228,7 +228,7 @@ def test_data_are_left_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "got"), [(None, "NoneType"), ([1, 2], "list"), ({3: np.zeros((2, 6))}, "texts, got 3")]
+    ("data", "got"), [(None, "None"), ([1, 2], "list"), ({3: np.zeros((2, 6))}, "texts, got 3")]
 )
 def test_data_that_are_no_arrays_by_name_are_refused(data: object, got: str) -> None:
     step = twin("", "plain", "reference", "f32").restart()
