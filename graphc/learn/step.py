@@ -87,10 +87,10 @@ class TrainingStep:
         return self._numbers(samples, self._steps)
 
     def _numbers(self, samples: int, step: int) -> dict[str, float]:
-        call = samples, self.nominal, self._dropout_rate
+        call = samples, self._nominal, self._dropout_rate
         known = self._known.get(call)
         if known is None:
-            numbers = self._learner.settings(samples, self.nominal)
+            numbers = self._learner.settings(samples, self._nominal)
             numbers |= {DROPOUT_RATE: self._dropout_rate, STEP: 0}
             known = {name: numbers[name] for name in self._settings_taken}
             if not self._follows_losses and len(self._known) < KNOWN_SETTINGS:
