@@ -12,7 +12,7 @@ from graphc.ir.types import DType
 
 
 def cuts(m: int | None, n: int, k: int, *, turned: bool = False) -> Cuts:
-    extents = Extents(m, n, k, k if turned else n, m or UNCUT)
+    extents = Extents(m, n, k, k if turned else n, m or UNCUT, k)
     return cuts_for(TARGETS["x86-64-v3"], DType.F32, extents, by_columns=False, turned=turned)
 
 
@@ -23,7 +23,7 @@ def test_few_rows_turn_b_unless_its_rows_share_lines_of_a_cache(rows: int) -> No
 
 
 def test_blocks_grow_with_the_caches_and_stay_small_on_the_stack() -> None:
-    extents = Extents(4096, 4096, 8192, 4096, 4096)
+    extents = Extents(4096, 4096, 8192, 4096, 4096, 8192)
 
     def of(l1: int, l2: int, *, by_columns: bool = False) -> Cuts:
         target = replace(TARGETS["x86-64-v3"], l1=l1, l2=l2)
