@@ -87,9 +87,11 @@ def cuts_for(
     m, n, k = extents.m, extents.n, extents.k
     height = tile_rows(target)
     source = _source(extents, height, dtype, turned=turned)
+    panel = min(target.l1 * 3 // 4, PANEL_BYTES)
     vectors = _vectors(m, source)
     if n is None or source == "packed":
-        vectors = min(vectors, PANEL_BYTES * 8 // (STRETCH * target.vector_bits))
+        # More would make a panel of one stretch too large for a near cache.
+        vectors = min(vectors, max(panel * 8 // (STRETCH * target.vector_bits), 2))
     tile = _tile(dtype, target.lanes(dtype), vectors, n, by_columns=by_columns)
     ahead = _ahead(source, extents, dtype, tile, target.l2)
     packs_a = by_columns and (m is None or m > 4 * height) and (n is None or n >= 4 * tile.width)
@@ -99,9 +101,7 @@ def cuts_for(
             tile, height, UNCUT, most_k > STRETCH, UNCUT, packs_a=False, source=source, ahead=ahead
         )
     row_bytes = tile.width * dtype.itemsize
-    panel = min(target.l1 * 3 // 4, PANEL_BYTES)
-    most_depth = max(panel // row_bytes // STRETCH, 1) * STRETCH
-    depth = _part(k, most_depth, 16 if most_k <= most_depth else STRETCH)
+    depth = _depth(k, most_k, max(panel // row_bytes, STRETCH))
     block = min(target.l2 // 4, PACKED_BLOCK_BYTES) if packs_a else target.l2 // 2
     most_rows = block // (depth * dtype.itemsize)
     if extents.most_m <= most_rows and not packs_a:
@@ -155,6 +155,12 @@ def _tile(dtype: DType, lanes: int, vectors: int, n: int | None, *, by_columns: 
     if starts[-1] + lanes < n:
         starts.append(n - lanes)
     return Tile(dtype, lanes, tuple(starts), by_columns)
+
+
+def _depth(k: int | None, most_k: int, most: int) -> int:
+    """Steps of k in a panel that has room for `most`: all of them, or whole stretches."""
+    step = 16 if most_k <= most // 16 * 16 else STRETCH
+    return _part(k, most // step * step, step)
 
 
 def _part(length: int | None, most: int, step: int) -> int:

@@ -44,7 +44,7 @@ from graphc.ir.types import DType
 LINE_BYTES = 64
 """A line of a cache."""
 
-STRETCH = 192
+STRETCH = 256
 """Steps of k in one chain of additions. Every target has the same, whatever its caches hold, so
 that it decides no bits; a panel of so many steps fits in the smallest of them. Multiple of the
 lanes of any vector."""
