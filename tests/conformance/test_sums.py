@@ -14,6 +14,7 @@ import pytest
 
 from tests.conformance.check import BACKEND_NAMES
 from tests.support.compiling import call, compile_for, load_backend, parse
+from tests.support.native import fused
 
 Array = np.ndarray
 DTYPES = {"f32": np.float32, "f64": np.float64}
@@ -148,3 +149,41 @@ def test_sums_behind_a_product(columns: int, dtype: str, backend: str) -> None:
     w = np.full((1, columns), 0.7, DTYPES[dtype])
     got = run(backend, epilogue_text(9_000, 1, columns, dtype), {"x": x, "w": w}, {})
     check_sum(got["s"], got["y"], (0,))
+
+
+def weights_text(images: int, side: int, features: int, dtype: str, zeros: int) -> str:
+    """The gradient of a convolution to its 2x2 weights, of images with zeros around them."""
+    x, wide = f"{images}x{side}x{side}x1", side + 2 * zeros
+    padded = f"{images}x{wide}x{wide}x1"
+    y, patches = (f"{images}x{wide - 1}x{wide - 1}x{end}" for end in (features, "2x2x1"))
+    w, edge = f"2x2x1x{features}", f"[0, {zeros}, {zeros}, 0]"
+    return (
+        f"func @f(%x: tensor<{x}x{dtype}> input, %dy: tensor<{y}x{dtype}> input)"
+        f" -> (dw: tensor<{w}x{dtype}>) {{\n"
+        f"  %e = pad %x {{low = {edge}, high = {edge}, inner = [0, 0, 0, 0], value = 0.0}}"
+        f" : tensor<{padded}x{dtype}>\n"
+        "  %p = windows %e {axis = 1, sizes = [2, 2], strides = [1, 1]}"
+        f" : tensor<{patches}x{dtype}>\n"
+        "  %t = matmul %dy, %p {transpose_a = true, contract = 3}"
+        f" : tensor<{features}x2x2x1x{dtype}>\n"
+        f"  %dw = transpose %t {{permutation = [1, 2, 3, 0]}} : tensor<{w}x{dtype}>\n"
+        "  return %dw\n}\n"
+    )
+
+
+@pytest.mark.parametrize("backend", [name for name in BACKEND_NAMES if name != "reference"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("zeros", [0, 1])
+def test_sums_over_images(zeros: int, dtype: str, backend: str) -> None:
+    """The reference makes one product of all images, with the error of numpy's BLAS."""
+    images, side, features = 20_001, 3, 2
+    wide = side + 2 * zeros
+    x = np.full((images, side, side, 1), np.float32(0.1), DTYPES[dtype])
+    dy = np.full((images, wide - 1, wide - 1, features), np.float32(0.3), DTYPES[dtype])
+    text = weights_text(images, side, features, dtype, zeros)
+    assert " = conv.weights %x" in fused(text)
+    got = run(backend, text, {"x": x, "dy": dy}, {})["dw"]
+    around = np.pad(x.astype(np.float64), [(0, 0), (zeros, zeros), (zeros, zeros), (0, 0)])
+    for i, j in itertools.product(range(2), range(2)):
+        window = around[:, i : i + wide - 1, j : j + wide - 1]
+        check_sum(got[i, j, :, :1], (window * dy[..., :1]).reshape(-1, 1), (0,))

@@ -1,12 +1,13 @@
-"""How long sums of a nest are cut into chains of additions, so that rounding errors stay small.
+"""How long sums are cut into chains of additions, so that rounding errors stay small.
 
 An error grows with the additions that a number goes through one after the other. So a chain ends
 after `CHAIN` of them: its sum goes to a chain of sums, that one's to a third, and so on, each
 beginning at 0. Where chains end follows from the extents' bounds and indices alone: neither parts
 of the work nor threads have a say.
 
-A sum over lanes is in a register, and so are its chains. A sum over outer dims is in memory, an
-addition for each row; its chains have memory on the stack, a `Block` says for how many indices.
+A sum over lanes of a nest is in a register, and so are its chains. A sum over outer dims is in
+memory, an addition for each row; its chains have memory on the stack, a `Block` says for how many
+indices. The sum of a convolution's weights over images is of this kind too.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ CHAIN = 128
 """Additions in a chain: the end of one costs about as much as an addition. A power of two."""
 
 MAX_BYTES = 131072
-"""Memory for all chains of a nest; a sum for which there is none left has one chain."""
+"""Memory for all chains of a function; a sum for which there is none left has one chain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +44,25 @@ def is_rounded(fold: Reduce, is_float: bool) -> bool:
     return fold.word == "add" and is_float
 
 
+def chain_ends(count: int, chain: int) -> tuple[list[int], int]:
+    """After how many of `count` indices chains end, where each index adds `chain` numbers.
+
+    From the innermost on: chains, chains of these, … All are powers of two, so that loops of these
+    steps nest. The second number is how many are added in the last chain, which has no end.
+    """
+    ends: list[int] = []
+    step = 1
+    while chain * count > CHAIN:
+        more = max(CHAIN >> (chain - 1).bit_length(), 1)
+        step, count, chain = step * more, -(-count // more), 1
+        ends.append(step)
+    return ends, chain * count
+
+
 def steps_of(turns: int, turn: int) -> list[int]:
     """The steps of the loops, outermost first, that take so many turns of length `turn`."""
-    steps = [turn]
-    while turns > CHAIN:
-        turns = -(-turns // CHAIN)
-        steps.append(steps[-1] * CHAIN)
-    return steps[::-1]
+    ends, _ = chain_ends(turns, 1)
+    return [*(end * turn for end in reversed(ends)), turn]
 
 
 def blocks_of(nest: Nest) -> tuple[Block, ...]:
@@ -78,18 +91,14 @@ def blocks_of(nest: Nest) -> tuple[Block, ...]:
 
 
 def _ends(nest: Nest, port: Port) -> list[tuple[int, int]]:
-    """(dim, step) after which chains of a sum end: powers of two, so that loops nest."""
+    """(dim, step) after which chains of a sum end."""
     ends: list[tuple[int, int]] = []
     chain = 1  # additions of the dims further in, in one chain
     for dim in reversed(range(nest.lane)):
         if dim in port.dims:
             continue
-        count, step = nest.bounds[dim], 1
-        while chain * count > CHAIN:
-            more = max(CHAIN >> (chain - 1).bit_length(), 1)
-            step, count, chain = step * more, -(-count // more), 1
-            ends.append((dim, step))
-        chain *= count
+        steps, chain = chain_ends(nest.bounds[dim], chain)
+        ends += [(dim, step) for step in steps]
     return ends
 
 
