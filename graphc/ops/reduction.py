@@ -146,7 +146,7 @@ def _reduction(
 
     def reference(params: ReduceParams, x: Array) -> Array:
         start = _identity_of(identity, x.dtype)
-        rows = _in_rows(x, params.axes)
+        rows = in_rows(x, params.axes)
         dims = [1 if i in params.axes else n for i, n in enumerate(x.shape)]
         return ufunc.reduce(rows, axis=-1, initial=start, dtype=x.dtype).reshape(dims)
 
@@ -163,7 +163,7 @@ def _reduction(
     )
 
 
-def _in_rows(x: Array, axes: tuple[int, ...]) -> Array:
+def in_rows(x: Array, axes: tuple[int, ...]) -> Array:
     """`x` with all of `axes` as the last one: along that, and no other, numpy adds up pairs."""
     kept = [i for i in range(x.ndim) if i not in axes]
     dims = [x.shape[i] for i in kept]

@@ -187,3 +187,21 @@ def test_sums_over_images(zeros: int, dtype: str, backend: str) -> None:
     for i, j in itertools.product(range(2), range(2)):
         window = around[:, i : i + wide - 1, j : j + wide - 1]
         check_sum(got[i, j, :, :1], (window * dy[..., :1]).reshape(-1, 1), (0,))
+
+
+@pytest.mark.parametrize("backend", BACKEND_NAMES)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("channels", [1, 20])
+def test_sums_over_large_windows(channels: int, dtype: str, backend: str) -> None:
+    whole = f"1x100x80x{channels}x{dtype}"
+    text = (
+        f"func @f(%x: tensor<{whole}> input) -> (y: tensor<1x1x1x{channels}x{dtype}>) {{\n"
+        "  %p = windows %x {axis = 1, sizes = [100, 80], strides = [1, 1]}"
+        f" : tensor<1x1x1x100x80x{channels}x{dtype}>\n"
+        f"  %s = reduce_sum %p {{axes = [3, 4]}} : tensor<1x1x1x1x1x{channels}x{dtype}>\n"
+        f"  %y = reshape %s {{dims = [1, 1, 1, {channels}]}} : tensor<1x1x1x{channels}x{dtype}>\n"
+        "  return %y\n}\n"
+    )
+    assert " = pool %x" in fused(text)
+    x = np.full((1, 100, 80, channels), 0.1, DTYPES[dtype])
+    check_sum(run(backend, text, {"x": x}, {})["y"], x, (1, 2))

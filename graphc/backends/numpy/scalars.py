@@ -238,13 +238,16 @@ def conv_weights(images, places, out, across, down, plane=None, left=0, above=0)
 ''',
     "pool_windows": '''
 def pool_windows(fold, x, out, columns, rows, across, down):
-    """out[n, p, q] = the elements of a window of x[n] folded, element by element of the window."""
+    """out[n, p, q] = the elements of a window of x[n] folded, column by column of the window."""
     width, height = out.shape[1:3]
-    out.fill(0 if fold is np.add else np.inf if fold is np.minimum else -np.inf)
+    start = 0 if fold is np.add else np.inf if fold is np.minimum else -np.inf
+    out.fill(start)
     for i in range(columns):
+        column = np.full_like(out, start)
         for j in range(rows):
             part = x[:, i : i + across * width : across, j : j + down * height : down]
-            fold(out, part, out=out)
+            fold(column, part, out=column)
+        fold(out, column, out=out)
 ''',
     "pool_slope": '''
 def pool_slope(x, y, dy, out, columns, rows, across, down):
