@@ -185,15 +185,9 @@ class KernelText:
             if self._plan.accumulates(step):
                 assert isinstance(step, Fold)
                 self._lines.add(f"{self._whole(step)}.fill({number_text(step.identity)})")
-                if self._is_piled(step):
+                if _is_rounded(step):
                     self._piles[step] = self._names.fresh(f"{self._whole(step)}_parts")
                     self._lines.add(f"{self._piles[step]} = []")
-
-    def _is_piled(self, fold: Fold) -> bool:
-        """Whether a sum has so many blocks that they are added up in pairs."""
-        assert self._plan.axis is not None
-        blocks = bound_of(fold.over[self._plan.axis]) / self._plan.rows
-        return _is_rounded(fold) and blocks > CHAIN
 
     def _add_piles(self) -> None:
         for fold, parts in self._piles.items():
