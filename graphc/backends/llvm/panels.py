@@ -205,17 +205,19 @@ class _Rows:
             a, lda = x.at(code, self.a, x.a_place(code, row, index(0))), x.lda
         c = x.at(code, self.goal, x.c_place(code, row, index(0)))
         arguments = (a, lda, *b, c, x.ldc, part.depth, part.adds)
+        target, tile, is_long = self.w.target, part.tile, cuts.is_long
         if cuts.source == "turned by tiles":
             function = tiles.emit_transposing_tile(
-                code.module, self.w.target, part.tile, rows, ahead=cuts.ahead
+                code.module, target, tile, rows, is_long=is_long, ahead=cuts.ahead
             )
             call(code, function, *arguments)
             return
         ahead = cuts.ahead if packs or cuts.source == "in place" else 0
-        target, tile = self.w.target, part.tile
         function = code.module.once(
-            ("tile", target, tile, rows, packs, ahead),
-            lambda: tiles.emit_tile(code.module, target, tile, rows, packs=packs, ahead=ahead),
+            ("tile", target, tile, rows, is_long, packs, ahead),
+            lambda: tiles.emit_tile(
+                code.module, target, tile, rows, is_long=is_long, packs=packs, ahead=ahead
+            ),
         )
         call(code, function, *arguments, *([self.w.panel] if packs else []))
 
