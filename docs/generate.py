@@ -34,6 +34,11 @@ Every message of graphc carries one of these names in brackets:
 The sentence says what is required and what came instead. The names stay the same from version to
 version, the sentences may become better. Commands end with exit code 3 after such an error, in
 Python it is the exception `graphc.GraphcError` with the messages in `diagnostics`.
+
+What may not be meant but can be used is a `warning[name]`. Commands print it on stderr, unless `-q`
+says so, and go on. In Python it is a `graphc.GraphcWarning`, with the messages in `diagnostics`
+too, for Python's `warnings`: `warnings.simplefilter("error", gc.GraphcWarning)` makes it an
+exception, `"ignore"` silences it.
 """
 
 OPS_HEAD = """\

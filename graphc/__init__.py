@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from graphc.learn.stepping import SteppingHeuristic as SteppingHeuristic
     from graphc.support.diagnostics import BackendUnavailable as BackendUnavailable
     from graphc.support.diagnostics import GraphcError as GraphcError
+    from graphc.support.diagnostics import GraphcWarning as GraphcWarning
     from graphc.support.diagnostics import InternalError as InternalError
     from graphc.tensor.function import ArrayFunction as ArrayFunction
     from graphc.tensor.function import function as function
@@ -127,6 +128,7 @@ _HOMES = {
     "SteppingHeuristic": "graphc.learn.stepping",
     "BackendUnavailable": "graphc.support.diagnostics",
     "GraphcError": "graphc.support.diagnostics",
+    "GraphcWarning": "graphc.support.diagnostics",
     "InternalError": "graphc.support.diagnostics",
 }
 
@@ -137,6 +139,7 @@ __all__ = [
     "EpochRecord",
     "GradientReport",
     "GraphcError",
+    "GraphcWarning",
     "InternalError",
     "Minimum",
     "Network",

@@ -25,7 +25,8 @@ from graphc.learn.step import TrainingStep, compile_training_step
 from graphc.model.model import Model, load_model
 from graphc.passes.loop_gradient import Recompute
 from graphc.runtime.executable import Executable
-from graphc.support.diagnostics import fail
+from graphc.support import arguments
+from graphc.support.diagnostics import fail, warn
 from graphc.support.files import read_regular_file
 
 MODEL_SUFFIX = "safetensors"
@@ -47,16 +48,18 @@ def load(
     defines  values of variables: they replace `$name$` and the variable `name` of the text
     seed     of the initial values
 
-    Raises GraphcError with every mistake found, each with its place in the text.
+    Raises GraphcError with every mistake found, each with its place in the text. What may not be
+    meant is a GraphcWarning, which Python's `warnings` can show, silence or make an error.
     """
-    path = Path(path)
-    macros = [macros] if isinstance(macros, str | Path) else macros
+    path = arguments.path(path, "load")
+    files = arguments.paths(macros, "macros")
     suffix = path.suffix.removeprefix(".").lower()
     if suffix == MODEL_SUFFIX:
-        if macros or defines:
+        if files or defines:
             raise fail("bad-option", "a model file takes no macros and no defines")
         return network_class()(load_model(path))
-    sources = [(str(m), _read_text(Path(m))) for m in macros]
+    frontend_for(suffix, [MODEL_SUFFIX])
+    sources = [(str(m), _read_text(m)) for m in files]
     text = _read_text(path)
     return _read(text, str(path), sources, defines, suffix, path.parent, seed)
 
@@ -70,9 +73,8 @@ def loads(
     seed: int = 0,
 ) -> GraphBuilder:
     """The network in a text; `macros` are texts too. As `load` otherwise."""
-    texts = _names(macros)
-    for given in (text, *texts):
-        _require(given, str, "text")
+    text, language = arguments.text(text, "loads"), arguments.text(language, "language")
+    texts = arguments.texts(macros, "macros")
     sources = [(f"<macros {i}>", m) for i, m in enumerate(texts, start=1)]
     return _read(text, "<text>", sources, defines, language, Path(), seed)
 
@@ -86,10 +88,13 @@ def _read(
     folder: Path,
     seed: int,
 ) -> GraphBuilder:
+    if defines is not None:
+        defines = arguments.table(defines, "defines", "values")
     frontend = frontend_for(language)
     builder = network_class()(Model(folder=folder, seed=seed))
     frontend.load(builder, text, file=file, macros=macros, defines=defines)
     builder.sink.raise_if_errors()
+    warn(builder.sink.diagnostics)
     return builder
 
 
@@ -157,7 +162,7 @@ def compile(
         threads=threads,
         freeze=freeze,
     )
-    wanted, of = _names(outputs), _names(gradients)
+    wanted, of = arguments.texts(outputs, "outputs"), arguments.texts(gradients, "gradients")
     return bind(model, lambda m, o: evaluation_passes(m, wanted, of, o), options)
 
 
@@ -212,11 +217,6 @@ def compile_training(
     )
 
 
-def _names(given: str | Sequence[str]) -> list[str]:
-    """One text alone stands for a list of it."""
-    return [given] if isinstance(given, str) else list(given)
-
-
 def train(
     network: GraphBuilder | Model,
     data: Mapping[str, object],
@@ -248,9 +248,9 @@ def train(
     values): the entries of sample n are those from offsets[n] to offsets[n + 1].
 
     For a network that looks along time, or with `time`, data are sequences: a list of arrays
-    (steps, rows) per input. `minibatch`, by default 256 samples, is then how many of them lie side
-    by side in an update, by default 16; a sample is a step of one, and rates are per sample or for
-    a minibatch of average length.
+    (steps, rows) per input. `minibatch`, by default 256 samples or all if there are fewer, is then
+    how many of them lie side by side in an update, by default 16; a sample is a step of one, and
+    rates are per sample or for a minibatch of average length.
     `truncate=K` updates after every K steps, going on from the values that the steps before had
     (truncated backpropagation through time); 0 goes through whole sequences. `recompute` and
     `contraction` as in `compile`.
@@ -279,7 +279,7 @@ def train(
         learner=learner,
         dropout=Schedule.parse(dropout, option="dropout", minimum=0),
         criterion=criterion,
-        shuffle=shuffle,
+        shuffle=arguments.truth(shuffle, "shuffle"),
         seed=seed,
         truncate=truncate,
     )
@@ -292,7 +292,10 @@ def train(
         contraction=contraction,
         threads=threads,
     )
-    return run_training(model, data, plan, options, progress or Progress())
+    if progress is None:
+        progress = Progress()
+    arguments.instance(progress, Progress, "progress", "a gc.Progress")
+    return run_training(model, data, plan, options, progress)
 
 
 def evaluate(
@@ -327,7 +330,9 @@ def evaluate(
         contraction=contraction,
         threads=threads,
     )
-    found = evaluate_dataset(_model_of(network), data, options, _names(names), truncate)
+    found = evaluate_dataset(
+        _model_of(network), data, options, arguments.texts(names, "names"), truncate
+    )
     return found.averages
 
 
@@ -345,11 +350,7 @@ def _schedule(given: Rates | None, option: str) -> Schedule | None:
 def _model_of(network: GraphBuilder | Model) -> Model:
     if isinstance(network, GraphBuilder):
         return network.model
-    _require(network, Model, "a network")
+    if not isinstance(network, Model):  # pyright: ignore[reportUnnecessaryIsInstance]
+        got = arguments.kind_of(network)
+        raise fail("argument-type", f"a network is required, got {got}")
     return network
-
-
-def _require(given: object, kind: type, what: str) -> None:
-    """For callers without a type checker."""
-    if not isinstance(given, kind):
-        raise fail("argument-type", f"{what} is required, got {type(given).__name__}")

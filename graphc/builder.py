@@ -20,7 +20,15 @@ from graphc.ir.params import ParamsError, make_params
 from graphc.ir.types import MatrixType, TypeRuleError
 from graphc.model.model import Model, Parameters
 from graphc.ops import default_context
-from graphc.ops.nodes.layout import TAGS, display_name, node_params, operand_types
+from graphc.ops.nodes.layout import (
+    TAG_SPELLINGS,
+    TAGS,
+    display_name,
+    node_params,
+    operand_types,
+    tag_of,
+)
+from graphc.support import arguments
 from graphc.support.diagnostics import DiagnosticSink, Note, suggestion
 from graphc.support.source import UNKNOWN, Location
 
@@ -114,27 +122,23 @@ class GraphBuilder:
         self._by_name.pop(old.lower(), None)
         node.operation.result.name = self._free_name(name, location)
         self._by_name[node.name.lower()] = node.operation
-        if old in self.model.values:
-            self.model.values[node.name] = self.model.values.pop(old)
+        self.model.rename_value(old, node.name)
 
     def remove(self, node: Node) -> None:
         """Take out a node that nobody reads."""
         self._by_name.pop(node.name.lower(), None)
         self._handles.pop(node.operation, None)
-        self.model.values.pop(node.name, None)
+        self.model.drop_value(node.name)
         node.operation.drop_references()
         node.operation.erase()
 
     def add_tag(self, node: Node, tag: str, location: Location = UNKNOWN) -> None:
-        """Add one of `TAGS`; a node keeps each once."""
-        if tag not in TAGS:
-            near = suggestion(tag, TAGS)
-            self.sink.error("unknown-tag", f"no tag is called `{tag}`{near}", location)
-            return
+        """Add a tag, in any of its spellings; a node keeps each once."""
         params = node_params(node.operation)
-        if tag not in params.tags:
-            self._keep_order(node.operation, tag)
-            tags = tuple(t for t in TAGS if t in (*params.tags, tag))
+        known = self._known_tag(tag, location)
+        if known is not None and known not in params.tags:
+            self._keep_order(node.operation, known)
+            tags = tuple(t for t in TAGS if t in (*params.tags, known))
             # Every subclass of NodeParams is a dataclass; the base is none, so that `tags` is last.
             node.operation.params = replace(params, tags=tags)  # type: ignore[type-var]
 
@@ -148,9 +152,13 @@ class GraphBuilder:
                 return
             after = after.next
 
+    def operand_name(self, op: str, index: int) -> str:
+        """What messages call an operand of a kind of node."""
+        return self._context.ops[f"node.{op}"].operand_name(index)
+
     def find(self, name: str) -> Node | None:
         """The node of that name, in any case."""
-        operation = self._by_name.get(name.lower())
+        operation = self._by_name.get(arguments.text(name, "find").lower())
         return self._handle(operation) if operation is not None else None
 
     # --- for users ---------------------------------------------------------------------------
@@ -158,7 +166,7 @@ class GraphBuilder:
     @property
     def parameters(self) -> Parameters:
         """The values of parameters and computed statistics, by node name."""
-        if self.model.has_missing_values():
+        if self.model.missing_values():
             prepare(self.model)
         return Parameters(self.model)
 
@@ -177,6 +185,7 @@ class GraphBuilder:
 
     def save(self, path: str | Path) -> None:
         """Write a model file; `graphc.load` reads it back."""
+        path = arguments.path(path, "save")
         prepare(self.model)
         self.model.save(path)
 
@@ -202,18 +211,22 @@ class GraphBuilder:
     def _make(
         self, opdef: OpDef, settings: dict[str, object], tags: Sequence[str], location: Location
     ) -> Operation:
-        for tag in tags:
-            if tag not in TAGS:
-                self.sink.error(
-                    "unknown-tag", f"no tag is called `{tag}`{suggestion(tag, TAGS)}", location
-                )
-        known = tuple(t for t in TAGS if t in tags)
+        given = [self._known_tag(tag, location) for tag in tags]
+        known = tuple(t for t in TAGS if t in given)
         try:
             params = make_params(opdef.params, {**settings, "tags": known})
         except ParamsError as problem:
             self.sink.error("bad-value", f"{display_name(opdef)}: {problem}", location)
             params = make_params(opdef.params, {**_FALLBACK.get(opdef.name, {}), "tags": known})
         return Operation(opdef, (), [MatrixType(None, None)], params, location=location)
+
+    def _known_tag(self, text: str, location: Location) -> str | None:
+        """The tag that a spelling means; reports one that means none."""
+        tag = tag_of(text)
+        if tag is None:
+            near = suggestion(text, TAG_SPELLINGS)
+            self.sink.error("unknown-tag", f"no tag is called `{text}`{near}", location)
+        return tag
 
     def _infer(self, operation: Operation) -> None:
         """The node's size where those of its operands are known; infer-shapes does the rest.

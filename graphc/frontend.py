@@ -46,13 +46,15 @@ def languages() -> list[str]:
     return sorted({e.name for e in entry_points(group=GROUP)} - {NETWORK})
 
 
-def frontend_for(suffix: str) -> Frontend:
-    """The front end for files ending in `.suffix`."""
+def frontend_for(suffix: str, others: Sequence[str] = ()) -> Frontend:
+    """The front end for files ending in `.suffix`; `others` are suffixes that the caller reads."""
     module = _entry(suffix.lower()) if suffix != NETWORK else None
     if module is None:
-        known = ", ".join(f".{s}" for s in languages()) or "none"
-        near = suggestion(suffix, languages())
-        raise fail("file", f"no front end reads `.{suffix}` files; known: {known}{near}")
+        suffixes = [*languages(), *others]
+        known = ", ".join(f".{s}" for s in suffixes) or "none"
+        got = f"`.{suffix}`" if suffix else "none"
+        near = suggestion(suffix, suffixes)
+        raise fail("file", f"a network requires one of the suffixes {known}, got {got}{near}")
     return cast(Frontend, module)
 
 

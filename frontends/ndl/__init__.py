@@ -13,7 +13,9 @@ with `functions` as the table of what can be called, `arguments` to read what it
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from frontends.ndl.arguments import array_tag
@@ -21,10 +23,18 @@ from frontends.ndl.ast import Block, Name, Script
 from frontends.ndl.expand import expand
 from frontends.ndl.lexer import number_value, tokenize
 from frontends.ndl.macros import Limits, collect_macros, within_limits
+from frontends.ndl.mistakes import Mistakes
 from frontends.ndl.parser import parse
 from frontends.ndl.preprocess import preprocess
 from frontends.ndl.scopes import Number, Text, Value
-from graphc.support.diagnostics import DiagnosticSink, GraphcError, Severity, fail, suggestion
+from graphc.support.diagnostics import (
+    Diagnostic,
+    DiagnosticSink,
+    GraphcError,
+    Severity,
+    fail,
+    suggestion,
+)
 from graphc.support.source import SourceFile
 
 if TYPE_CHECKING:
@@ -54,29 +64,67 @@ def load(
     errors = _error_count(builder.sink)
     try:
         given = _define_texts(defines or {})
-        scripts = [_read(name, source, given, builder.sink) for name, source in macros]
-        main = _read(file, text, given, builder.sink)
+        scripts = [_read(name, source, given) for name, source in macros]
+        main = _read(file, text, given)
+        names = [*_section_names("load", main.load, given), *_section_names("run", main.run, given)]
+        for script in scripts:
+            _report_mistakes(script, (), builder.sink)
+        _report_mistakes(main, names or [section.name for section in main.sections], builder.sink)
         if _error_count(builder.sink) == errors:
-            chosen = _chosen_blocks(main, given, builder.sink)
+            chosen = _chosen_blocks(main, names, builder.sink)
             blocks = [*(script.block for script in scripts), *chosen]
             _build(builder, blocks, given)
+            if _error_count(builder.sink) == errors:
+                _warn_of_no_nodes(blocks, file, builder.sink)
             _warn_of_unused_defines(given, [*(t for _, t in macros), text], builder.sink)
     except GraphcError as error:
-        builder.sink.diagnostics.extend(error.diagnostics)
+        builder.sink.extend(error.diagnostics)
 
 
-def _read(name: str, text: str, given: Mapping[str, str], sink: DiagnosticSink) -> Script:
-    """Parse one file, a byte order mark before it left out."""
+def _read(name: str, text: str, given: Mapping[str, str]) -> Script:
+    """Parse one file, a byte order mark before it left out; its mistakes stay with its parts."""
     source = SourceFile(name, text.removeprefix("\ufeff"))
-    plain = preprocess(source, given, sink)
-    return parse(tokenize(plain, sink), plain, sink)
+    sink = Mistakes()
+    try:
+        plain = preprocess(source, given, sink)
+        script = parse(tokenize(plain, sink), plain, sink)
+    except GraphcError as too_much:
+        raise GraphcError([*sink.diagnostics, *too_much.diagnostics]) from None
+    return _with_mistakes(script, sink.diagnostics)
 
 
-def _chosen_blocks(main: Script, given: Mapping[str, str], sink: DiagnosticSink) -> list[Block]:
-    """The parts of a file that count: all of it, or the sections of `load=` and then of `run=`."""
+def _with_mistakes(script: Script, diagnostics: Sequence[Diagnostic]) -> Script:
+    """The script with each mistake given to the section that it is in, if it is in one."""
+    inside: dict[str, list[Diagnostic]] = {s.name.key: list(s.problems) for s in script.sections}
+    outside: list[Diagnostic] = []
+    starts = [(s.name.span.line, s.name.span.column) for s in script.sections]
+    for d in diagnostics:
+        index = bisect_right(starts, (d.span.line, d.span.column)) - 1 if d.span else -1
+        section = script.sections[index] if index >= 0 else None
+        is_inside = section is not None and d.span is not None and section.encloses(d.span)
+        (inside[section.name.key] if section is not None and is_inside else outside).append(d)
+    sections = tuple(replace(s, problems=tuple(inside[s.name.key])) for s in script.sections)
+    return replace(script, sections=sections, problems=tuple(outside))
+
+
+def _report_mistakes(script: Script, run: Sequence[Name], sink: DiagnosticSink) -> None:
+    """Report what is wrong with a file; of sections that are not run one warning each."""
+    sink.extend(script.problems)
+    keys = {name.key for name in run}
+    for section in script.sections:
+        if section.name.key in keys:
+            sink.extend(section.problems)
+        elif section.problems:
+            first, *others = section.problems
+            more = f" (and {len(others)} more)" if others else ""
+            message = f"the section `{section.name.text}`, which is not run, cannot be read"
+            sink.warning(first.slug, f"{message}: {first.message}{more}", first.span)
+
+
+def _chosen_blocks(main: Script, names: Sequence[Name], sink: DiagnosticSink) -> list[Block]:
+    """The parts of a file that count: all of it, or the sections that are named."""
     if not main.sections and main.load is None and main.run is None:
         return [main.block]
-    names = [*_section_names("load", main.load, given), *_section_names("run", main.run, given)]
     if not names:
         first = main.sections[0].name
         message = f"a file with sections names those to run, as in `run={first.text}`"
@@ -114,6 +162,22 @@ def _build(builder: GraphBuilder, blocks: Sequence[Block], given: Mapping[str, s
         expand(builder, statements, table, _variables(given))
 
 
+def _warn_of_no_nodes(blocks: Sequence[Block], file: str, sink: DiagnosticSink) -> None:
+    """A text that calls nothing outside of macros makes an empty network."""
+    if any(statement.calls for block in blocks for statement in block.statements):
+        return
+    macros = [macro.name for block in blocks for macro in block.macros]
+    message = f"{file} makes no nodes"
+    if macros:
+        first = ", ".join(f"`{name.text}`" for name in macros[:3])
+        more = ", …" if len(macros) > 3 else ""
+        message += (
+            f", it only defines macros ({first}{more}): give it beside a network that calls them, "
+            "by `--macros` or, in Python, `macros=`"
+        )
+    sink.warning("missing-node", message, macros[0].span if macros else None)
+
+
 def _define_texts(defines: Mapping[str, object]) -> dict[str, str]:
     """The text of every define, by name in lower case."""
     texts: dict[str, str] = {}
@@ -125,6 +189,9 @@ def _define_texts(defines: Mapping[str, object]) -> dict[str, str]:
         else:
             kind = type(value).__name__
             raise fail("bad-value", f"the define `{name}` has to be a number or text, got a {kind}")
+        if name.lower() in texts:
+            message = f"names know no case: one value for `{name}` is required, got two"
+            raise fail("duplicate-name", message)
         # How NDL writes infinity; str() writes it as inf.
         texts[name.lower()] = {"inf": "1#INF", "-inf": "-1#INF"}.get(text, text)
     return texts

@@ -13,12 +13,12 @@ from frontends.ndl.functions import (
     COMMON_OPTIONS,
     INITIALIZERS,
     NODE_ARRAYS,
-    TAGS,
     Function,
     Option,
     Positional,
 )
 from frontends.ndl.scopes import Forward, Items, Made, Number, Text, Value
+from graphc.builder import TAG_SPELLINGS, tag_of
 from graphc.support.diagnostics import Note, fail, suggestion
 from graphc.support.source import Location
 
@@ -71,15 +71,14 @@ def count(least: int, most: int | None = -1) -> str:
     return f"{least} argument{'' if least == 1 else 's'}"
 
 
-def find_option(function: Function, call: Call, name: str, where: Location) -> Option:
-    """The row of an option, or an error with the near names."""
-    options = _options(function)
-    option = options.get(name.lower())
-    if option is None:
-        known = [*(o.name for o in options.values()), "tag"]
-        message = f"`{call.function.text}` has no option `{name}`{suggestion(name, known)}"
-        raise fail("bad-option", message, where)
-    return option
+def find_option(function: Function, name: str) -> Option | None:
+    """The row of an option, None if the function has no such option."""
+    return _options(function).get(name.lower())
+
+
+def option_names(function: Function) -> list[str]:
+    """The names of all options that a function takes."""
+    return [*(option.name for option in _options(function).values()), "tag"]
 
 
 def merge_options(function: Function, given: Mapping[str, Constant]) -> dict[str, Constant]:
@@ -152,11 +151,11 @@ def _read_word(value: Value, word: str) -> str:
 
 def read_tag(value: Value, word: str, where: Location) -> str:
     """The node tag for the value of `tag=`."""
-    text = _read_keyword(value, word, TAGS)
-    tag = TAGS.get("eval" if text.startswith("eval") else text)
+    text = _read_keyword(value, word, TAG_SPELLINGS)
+    tag = tag_of(text)
     if tag is None:
-        known = ", ".join(TAGS)
-        message = f"a tag is one of {known}, got `{text}`{suggestion(text, TAGS)}"
+        known = ", ".join(TAG_SPELLINGS)
+        message = f"a tag is one of {known}, got `{text}`{suggestion(text, TAG_SPELLINGS)}"
         raise fail("unknown-tag", message, where)
     return tag
 

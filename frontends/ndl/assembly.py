@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frontends.ndl.ast import Name
+from frontends.ndl.mistakes import MAX_MISTAKES
 from frontends.ndl.scopes import (
     BROKEN,
     Broken,
@@ -25,7 +26,16 @@ from frontends.ndl.scopes import (
     look_up,
     settled,
 )
-from graphc.support.diagnostics import MAX_SHOWN, GraphcError, Note, fail, suggestion
+from graphc.support.diagnostics import (
+    MAX_SHOWN,
+    Diagnostic,
+    GraphcError,
+    Note,
+    Severity,
+    fail,
+    make,
+    suggestion,
+)
 from graphc.support.source import Location, Span
 
 if TYPE_CHECKING:
@@ -69,15 +79,31 @@ class Assembly:
         self._tag_requests: list[_TagRequest] = []
         self._broken_names: set[str] = set()
         self._reported: set[tuple[str, Span | None]] = set()
+        self._mistakes = self._warnings = 0  # in the sink
 
     def report(self, error: GraphcError) -> None:
         """Report an error, once for each place: a macro's body may be expanded many times."""
         self.failures += 1
         for diagnostic in error.diagnostics:
-            key = (diagnostic.message, diagnostic.span)
-            if key not in self._reported:
-                self._reported.add(key)
-                self.builder.sink.diagnostics.append(diagnostic)
+            if not self._is_new(diagnostic):
+                continue
+            if self._mistakes == MAX_MISTAKES:
+                message = f"after {MAX_MISTAKES} mistakes the rest of the text is not looked at"
+                raise fail("limit", message, diagnostic.span)
+            self._mistakes += 1
+            self.builder.sink.extend([diagnostic])
+
+    def warn(self, slug: str, message: str, where: Location) -> None:
+        """Report what is left out, once for each place too."""
+        diagnostic = make(Severity.WARNING, slug, message, where, "", ())
+        if self._warnings < MAX_MISTAKES and self._is_new(diagnostic):
+            self._warnings += 1
+            self.builder.sink.extend([diagnostic])
+
+    def _is_new(self, diagnostic: Diagnostic) -> bool:
+        known = len(self._reported)
+        self._reported.add((diagnostic.message, diagnostic.span))
+        return len(self._reported) > known
 
     # ---- names ----------------------------------------------------------------------------
 
@@ -96,8 +122,8 @@ class Assembly:
         return self._find_node(name)
 
     def near(self, name: str, known: Iterable[str]) -> str:
-        """`; did you mean ...?`, for as many errors as are shown: the search is slow."""
-        return suggestion(name, known) if self.failures < MAX_SHOWN else ""
+        """`; did you mean ...?`, for as many messages as are shown: the search is slow."""
+        return suggestion(name, known) if len(self._reported) < MAX_SHOWN else ""
 
     def _find_node(self, name: Name) -> Value | None:
         """The node of the network with exactly this name."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from graphc.support.diagnostics import Diagnostic
 from graphc.support.source import Span
 
 
@@ -108,20 +109,33 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """`name = [ … ]` at the top of a file."""
+    """`name = [ … ]` at the top of a file, from its name to the closing bracket.
+
+    problems  the mistakes in it, which matter if it is run
+    """
 
     name: Name
     block: Block
+    end: Span
+    problems: tuple[Diagnostic, ...] = ()
+
+    def encloses(self, place: Span) -> bool:
+        """Whether the place is between the brackets, or where they are."""
+        first, last = self.name.span, self.end
+        at = (place.line, place.column)
+        return (first.line, first.column) <= at <= (last.line, last.column)
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A parsed file. `load` and `run` are the sections it names, None without such a key."""
+    """A parsed file. `load` and `run` are the sections it names, None without such a key;
+    `problems` the mistakes that are in no section."""
 
     block: Block
     sections: tuple[Section, ...]
     load: tuple[Name, ...] | None
     run: tuple[Name, ...] | None
+    problems: tuple[Diagnostic, ...] = ()
 
 
 def names_in(body: Iterable[Statement]) -> Iterator[Name]:

@@ -21,7 +21,7 @@ class Cursor:
     """Tokens and the index `at` of the current one; the last token is always `end`."""
 
     def __init__(self, tokens: Sequence[Token], plain: PlainText) -> None:
-        self.tokens = tokens
+        self.tokens = list(tokens)
         self.plain = plain
         self.at = 0
         self.matching = _matching_brackets(tokens)
@@ -74,19 +74,27 @@ def describe(token: Token) -> str:
     if token.kind == "newline":
         return "the end of the line"
     if token.kind == "end":
-        return "the end of the text"
+        return "the end of the section" if token.text else "the end of the text"
     return f"`{token.text}`" if len(token.text) <= 40 else f"`{token.text[:40]}…`"
 
 
 def _matching_brackets(tokens: Sequence[Token]) -> dict[int, int]:
-    """The index of the closing bracket for each opening one that has it."""
+    """The index of the closing bracket for each opening one that has it.
+
+    A bracket that is still open where one around it is closed has none: it does not reach out of
+    what surrounds it, so a mistake in one section leaves the others alone.
+    """
     matching: dict[int, int] = {}
     open_at: list[int] = []
+    open_for = dict.fromkeys(CLOSERS, 0)
     for index, token in enumerate(tokens):
         if token.kind in OPENERS:
             open_at.append(index)
-        elif token.kind in CLOSERS and open_at:
-            opener = open_at.pop()
-            if OPENERS[tokens[opener].kind] == token.kind:
-                matching[opener] = index
+            open_for[OPENERS[token.kind]] += 1
+        elif token.kind in CLOSERS and open_for[token.kind]:
+            while (closer := OPENERS[tokens[open_at[-1]].kind]) != token.kind:
+                open_for[closer] -= 1
+                open_at.pop()
+            open_for[token.kind] -= 1
+            matching[open_at.pop()] = index
     return matching

@@ -12,7 +12,7 @@ value is broken too, silently.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -248,11 +248,15 @@ class _Expansion:
                 value = self._evaluate(scope, option.value)
                 named[option.name.key] = Symbol(option.name.text, value, option.name.span)
             else:
-                near = self.assembly.near(option.name.text, used.values())
-                message = f"the macro `{macro.name.text}` uses no `{option.name.text}`{near}"
-                where = scope.place(option.name.span)
-                self.assembly.report(fail("bad-option", message, where))
+                self._ignore_option(scope, option, f"the macro `{macro.name.text}`", used.values())
         return named
+
+    def _ignore_option(self, scope: Scope, option: Option, who: str, known: Iterable[str]) -> None:
+        """Leave out an argument `name=value` that nobody reads; so does the toolkit, silently."""
+        self.assembly.used_as_text(self._evaluate(scope, option.value))
+        near = self.assembly.near(option.name.text, known)
+        message = f"{who} takes no `{option.name.text}`, it is ignored{near}"
+        self.assembly.warn("bad-option", message, scope.place(option.name.span))
 
     # ---- calls of functions ---------------------------------------------------------------
 
@@ -301,11 +305,10 @@ class _Expansion:
     def _read_options(self, read: _Arguments, scope: Scope, call: Call, function: Function) -> None:
         given: dict[str, reading.Constant] = {}
         for option in self._options(scope, call):
-            where = scope.place(option.name.span)
-            try:
-                row = reading.find_option(function, call, option.name.text, where)
-            except GraphcError as error:
-                self.assembly.report(error)
+            row = reading.find_option(function, option.name.text)
+            if row is None:
+                known = reading.option_names(function)
+                self._ignore_option(scope, option, f"`{call.function.text}`", known)
                 continue
             constant = self._constant(scope, row, self._evaluate(scope, option.value), option.value)
             if constant is not None:

@@ -89,18 +89,6 @@ COMMON_OPTIONS: tuple[Option, ...] = (
     Option("maxTempMemSizeInSamples", "number"),
 )
 
-TAGS: Mapping[str, str] = MappingProxyType(
-    {
-        "feature": "feature",
-        "label": "label",
-        "criteria": "criterion",
-        "criterion": "criterion",
-        "eval": "evaluation",  # and everything that starts so
-        "output": "output",
-        "multiseq": "multiseq",
-    }
-)
-
 NODE_ARRAYS: Mapping[str, str] = MappingProxyType(
     {
         "FeatureNodes": "feature",
@@ -108,6 +96,7 @@ NODE_ARRAYS: Mapping[str, str] = MappingProxyType(
         "CriteriaNodes": "criterion",
         "CriterionNodes": "criterion",
         "EvalNodes": "evaluation",
+        "EvaluationNodes": "evaluation",
         "OutputNodes": "output",
         "NodesReqMultiSeqHandling": "multiseq",
     }
@@ -174,7 +163,7 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         ("SparseLearnableParameter",), _PARAMETER_SHAPE, None, _PARAMETER_OPTIONS, in_book=False
     ),
-    Function(("ImageParameter",), _IMAGE_SIZE, None, _PARAMETER_OPTIONS, in_book=False),
+    Function(("ImageParameter",), _IMAGE_SIZE, "parameter", _PARAMETER_OPTIONS, in_book=False),
     Function(
         ("Constant", "Const"),
         (

@@ -6,19 +6,21 @@ a quote. What a word is, is decided from its text: a number, a name, or other te
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from dataclasses import dataclass
 from typing import Literal
 
 from frontends.ndl.preprocess import PlainText
-from graphc.support.diagnostics import DiagnosticSink
+from graphc.support.diagnostics import DiagnosticSink, fail
 
 TokenKind = Literal[
     "name", "number", "text", "string", "newline", "end", "(", ")", "[", "]", "{", "}", "=", ",",
     ";", ":",
 ]  # fmt: skip
 
+MAX_TOKENS = 1_000_000  # some 100,000 statements; a token takes over 100 bytes
 MAX_NAME = 256  # characters
 MAX_NUMBER = 64
 MAX_WORD = 65_536
@@ -27,15 +29,23 @@ MAX_WORD = 65_536
 # The toolkit's list also has $ _ - + and a full stop, and so loses the sign of `Constant(-1)`.
 _OWN_SEPARATORS = frozenset("`~!@%^&*|:;,?")
 
-_TOKEN = re.compile(
-    r"(?P<blank>[ \t]+)"
-    r"|(?P<newline>\r\n?|\n)"
-    r"|(?P<mark>[()\[\]{}=,;:])"
-    r'|(?P<string>"[^"\r\n]*"?)'
-    r'|(?P<word>[^\s()\[\]{}=,;:"]+)'
-    r"|(?P<other>.)",
-    re.DOTALL,
-)
+
+@functools.cache
+def _token_pattern(separator: str) -> re.Pattern[str]:
+    """What comes next in a bracket of this separator; blank lines are part of a line's end."""
+    own = re.escape(separator)
+    return re.compile(
+        r"(?P<blank>[ \t]+)"
+        r"|(?P<newline>[\r\n][ \t\r\n]*)"
+        r"|(?P<mark>[()\[\]{}=,;:])"
+        r'|(?P<string>"[^"\r\n]*"?)'
+        + (f"|(?P<separator>{own})" if separator else "")
+        + rf'|(?P<word>[^\s()\[\]{{}}=,;:"{own}]+)'
+        r"|(?P<other>.)",
+        re.DOTALL,
+    )
+
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*")
 _NUMBER = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(#[iI][nN][fF])?")
 _NUMBER_LIKE = re.compile(r"[+.eE-]*[0-9][+.0-9eE-]*")
@@ -66,7 +76,10 @@ def number_value(text: str) -> float | None:
 
 
 def tokenize(plain: PlainText, sink: DiagnosticSink) -> list[Token]:
-    """The tokens of a text, an `end` token last. Reports what is no token and goes on."""
+    """The tokens of a text, an `end` token last. Reports what is no token and goes on.
+
+    Raises GraphcError for more than `MAX_TOKENS`.
+    """
     nul = plain.text.find("\0")
     if nul >= 0:
         sink.error("lexical", "an NDL file is text, got a NUL byte", plain.span(nul, nul + 1))
@@ -75,17 +88,19 @@ def tokenize(plain: PlainText, sink: DiagnosticSink) -> list[Token]:
     own_separators: list[str] = []  # of the open brackets, "" where there is none
     position = 0
     while position < len(plain.text):
-        match = _TOKEN.match(plain.text, position)
-        assert match is not None, "the last alternative takes any character"
         separator = own_separators[-1] if own_separators else ""
+        match = _token_pattern(separator).match(plain.text, position)
+        assert match is not None, "the last alternative takes any character"
         position = match.end()
         if match["mark"]:
             _update_separators(own_separators, plain.text, match)
-        elif separator and match["word"] and separator in match["word"]:
-            position = match.start() + max(match["word"].index(separator), 1)
         token = _token(plain, match.start(), position, match.lastgroup or "", separator, sink)
-        if token is not None:
-            tokens.append(token)
+        if token is None:
+            continue
+        if len(tokens) == MAX_TOKENS:
+            message = f"a text has at most {MAX_TOKENS} words and marks, got more"
+            raise fail("limit", message, plain.span(match.start(), position))
+        tokens.append(token)
     tokens.append(Token("end", "", len(plain.text), len(plain.text)))
     return tokens
 

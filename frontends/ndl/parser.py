@@ -38,6 +38,7 @@ from frontends.ndl.ast import (
 )
 from frontends.ndl.cursor import CLOSERS, OPENERS, Cursor, describe
 from frontends.ndl.lexer import Token, number_value
+from frontends.ndl.mistakes import Mistakes
 from frontends.ndl.preprocess import PlainText
 from graphc.support.diagnostics import DiagnosticSink, GraphcError, Note, fail
 
@@ -92,17 +93,17 @@ class _Parser(Cursor):
             rest = self.tokens[closing + 1 :]
             if all(t.kind in ("newline", "end") for t in rest):
                 last = self.tokens[closing]
-                self.tokens = [*self.tokens[:closing], Token("end", "", last.start, last.start)]
+                self.tokens[closing] = Token("end", "", last.start, last.start)
                 self.at += 1
-        block = self._block(closer="end", is_top=True)
+        block = self._block(is_top=True)
         return Script(
             block, tuple(self.sections.values()), self.keys.get("load"), self.keys.get("run")
         )
 
-    def _block(self, *, closer: str, is_top: bool) -> Block:
-        """Statements and macros up to `closer` (not taken) or the end of the text."""
+    def _block(self, *, is_top: bool) -> Block:
+        """Statements and macros up to the end of the text or section."""
         contents = _Contents()
-        while self.token.kind not in (closer, "end"):
+        while not self.is_at("end"):
             if self.is_at(*_STATEMENT_ENDS):
                 self.at += 1
                 continue
@@ -110,7 +111,7 @@ class _Parser(Cursor):
             try:
                 self._item(contents, is_top)
             except GraphcError as error:
-                self.sink.diagnostics.extend(error.diagnostics)
+                self.sink.extend(error.diagnostics)
                 self._synchronise(start)
         return contents.freeze()
 
@@ -134,11 +135,9 @@ class _Parser(Cursor):
         name = self.token
         equals = 1 if self.peek() == "=" else 0
         if self.peek(equals + 1) == "[":
-            section = self.name()
-            self.at += equals
-            block = self._bracketed_block()
-            first = self.sections.setdefault(section.key, Section(section, block))
-            self._check_first(section, first.name)
+            section = self._section()
+            first = self.sections.setdefault(section.name.key, section)
+            self._check_first(section.name, first.name)
             return True
         if equals and name.text.lower() in _SECTION_KEYS and self.peek(2) == "name":
             if self.peek(3) == "(":
@@ -156,11 +155,30 @@ class _Parser(Cursor):
             return True
         return False
 
-    def _bracketed_block(self) -> Block:
-        opener = self.advance()
-        block = self._block(closer="]", is_top=False)
-        self._close(opener)
-        return block
+    def _section(self) -> Section:
+        """`name=[…]`. What is wrong inside neither ends it nor is reported yet: it may not be run.
+
+        To whatever reads the inside the closing bracket is the end of the text.
+        """
+        name = self.name()
+        self.at += self.is_at("=")
+        closing = self.matching.get(self.at)
+        if closing is None:
+            raise fail("parse", f"`{self.token.text}` is never closed", self.span(self.token))
+        end = self.tokens[closing]
+        self.tokens[closing] = Token("end", end.text, end.start, end.end)
+        outer, self.sink = self.sink, Mistakes()
+        self.at += 1
+        block = Block((), ())
+        try:
+            block = self._block(is_top=False)
+        except GraphcError as too_many:
+            self.sink.diagnostics.extend(too_many.diagnostics)
+        problems = tuple(self.sink.diagnostics)
+        self.sink = outer
+        self.tokens[closing] = end
+        self.at = closing + 1
+        return Section(name, block, self.span(end), problems)
 
     def _check_first(self, name: Name, first: Name) -> None:
         """Report `name` unless it is the first of its kind itself."""
@@ -235,7 +253,7 @@ class _Parser(Cursor):
                     raise fail("parse", message, self.span(self.token))
                 statements.append(self._statement())
             except GraphcError as error:
-                self.sink.diagnostics.extend(error.diagnostics)
+                self.sink.extend(error.diagnostics)
                 self._synchronise(start)
         self._close(opener)
         if not statements and len(self.sink.diagnostics) == already_reported:

@@ -104,7 +104,7 @@ def _substitute(
     try:
         return _value(mark["name"], variables, span, nesting=1)
     except GraphcError as error:
-        sink.diagnostics.extend(error.diagnostics)
+        sink.extend(error.diagnostics)
         return "1"
 
 

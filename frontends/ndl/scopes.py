@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from graphc.builder import Node
 
 _ARRAY_KEYS = frozenset(name.lower() for name in NODE_ARRAYS)
-MAX_ALIASES = 100  # names that lead to names before one leads to a node
+MAX_DOTTED = 100
+"""Dotted names that lead to dotted names: each of them that leads anywhere is a macro call deeper,
+of which there are fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +54,16 @@ class Text:
     text: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Forward:
-    """The name `name`, written in `scope`, that has no value yet."""
+    """The name `name`, written in `scope`, that has no value yet.
+
+    `ahead` is where it was last found to lead, so that a long way is gone once.
+    """
 
     name: Name
     scope: Scope
+    ahead: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,26 +169,18 @@ def final_names(
     return names
 
 
-@dataclass(slots=True)
-class _Walk:
-    """Steps left to one question, so that names that lead in a circle end."""
-
-    steps: int = MAX_ALIASES
-
-
-def look_up(scope: Scope, path: str, walk: _Walk | None = None) -> Value | None:
+def look_up(scope: Scope, path: str, depth: int = 0) -> Value | None:
     """The value of a name, dotted or not, among the symbols of `scope`; None if it has none.
 
     A part after a dot is a name in the body of the macro call before it. A body without that name
     hands the question on to the call whose result it returned.
     """
-    walk = walk or _Walk()
     first, *rest = path.lower().split(".")
     symbol = scope.symbols.get(first)
     for part in rest:
-        if symbol is None:
+        if symbol is None or depth == MAX_DOTTED:
             return None
-        symbol = _member(settled(symbol.value, walk), part)
+        symbol = _member(settled(symbol.value, depth + 1), part)
     return None if symbol is None else symbol.value
 
 
@@ -195,16 +193,20 @@ def _member(value: Value, part: str) -> Symbol | None:
     return None
 
 
-def settled(value: Value, walk: _Walk | None = None) -> Value:
+def settled(value: Value, depth: int = 0) -> Value:
     """`value`, or where it is a `Forward` what its name stands for by now.
 
     Still a `Forward` if that name has no value, or if names only lead to each other.
     """
-    walk = walk or _Walk()
-    while isinstance(value.content, Forward) and walk.steps > 0:
-        walk.steps -= 1
-        found = look_up(value.content.scope, value.content.name.text, walk)
+    passed: dict[Forward, None] = {}
+    while isinstance(value.content, Forward) and value.content not in passed:
+        forward = value.content
+        passed[forward] = None
+        found = forward.ahead or look_up(forward.scope, forward.name.text, depth)
         if found is None:
             break
         value = found
+    for forward in passed:
+        if value.content is not forward:
+            forward.ahead = value
     return value

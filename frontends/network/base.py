@@ -7,10 +7,11 @@ Sizes that do not fit together are found when it is compiled.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from typing import cast
 
 from frontends.network.caller import caller_location
-from frontends.network.node import NetworkNode
+from frontends.network.node import NetworkNode, Operand
 from graphc.builder import GraphBuilder, MatrixType, Node, TypeRuleError
 from graphc.support.diagnostics import GraphcError, fail
 from graphc.support.source import UNKNOWN, Location
@@ -100,21 +101,50 @@ class NetworkBase(GraphBuilder):
     def _add(
         self,
         op: str,
-        operands: Sequence[NetworkNode | None],
+        operands: Sequence[Operand] | None,
         settings: Mapping[str, object],
         name: str | None,
         tag: str | Sequence[str],
     ) -> NetworkNode:
-        given = [n for n in operands if n is not None]
-        location = self._checked(op, caller_location(), *given)
+        """Make a node; of operands None it has one, which is bound later."""
+        location = caller_location()
+        self._check_operands(op, operands or (), location)
         if name is not None or op in ("input", "sparse_input", "parameter"):
             _require_name(op, name, location)
         tags = _tags_of(op, tag, location)
-        node = self.apply(op, operands, settings, name=name, tags=tags, location=location)
+        sources: list[Node | None] = [None]
+        if operands is not None:
+            sources = [self._source(operand, location) for operand in operands]
+        made = self.apply(op, sources, settings, name=name, tags=tags, location=location)
         if not self.sink.has_errors:
-            self._report_own_sizes(op, node, location)
-        self._raise_mistakes(lambda: self.remove(node))
-        return cast(NetworkNode, node)
+            self._report_own_sizes(op, made, location)
+        constants = [s for s in sources if s is not None and s not in (operands or ())]
+        self._raise_mistakes(lambda: self._take_out([made, *constants]))
+        return cast(NetworkNode, made)
+
+    def _check_operands(self, op: str, operands: Sequence[object], location: Location) -> None:
+        """Raise for what is neither a node nor a number."""
+        for index, operand in enumerate(operands):
+            if not self._is_own(operand) and not _is_number(operand):
+                what = self.operand_name(op, index)
+                message = f"{op} requires a node of this network or a number as {what}"
+                raise fail("argument-type", f"{message}, got {repr(operand)[:60]}", location)
+
+    def _source(self, operand: Operand, location: Location) -> Node:
+        """The node itself, or a constant for a number."""
+        if isinstance(operand, NetworkNode):
+            return operand
+        # Numbers of numpy are no floats; a whole number may be too large for one.
+        value = operand if isinstance(operand, int) else float(operand)
+        return self.apply("constant", (), {"value": value}, location=location)
+
+    def _take_out(self, nodes: Sequence[Node]) -> None:
+        for node in nodes:
+            super().remove(node)
+
+
+def _is_number(operand: object) -> bool:
+    return not isinstance(operand, bool) and isinstance(operand, Real)
 
 
 def _require_name(what: str, name: object, location: Location) -> None:

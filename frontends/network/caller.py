@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import islice
 from pathlib import Path
-from types import FrameType
 
+from graphc.support.callers import user_frame
 from graphc.support.source import UNKNOWN, Location, Span
 
-_OWN = (Path(__file__).parent, Path(sys.modules["graphc.support"].__path__[0]).parent)
+_OWN = Path(__file__).parent
 
 
 def caller_location() -> Location:
     """The expression in user code that led here; unknown if there is no such frame."""
-    frame: FrameType | None = sys._getframe(1)  # the public inspect.stack() reads every source file
-    while frame is not None and _is_own(frame.f_code.co_filename):
-        frame = frame.f_back
+    frame = user_frame(_OWN)
     if frame is None:
         return UNKNOWN
     code = frame.f_code
@@ -25,8 +22,3 @@ def caller_location() -> Location:
     start = (column or 0) + 1
     end = end_column + 1 if end_line == line and end_column is not None else start + 1
     return Location(Span(code.co_filename, line or frame.f_lineno, start, max(end, start + 1)))
-
-
-def _is_own(file: str) -> bool:
-    path = Path(file)
-    return any(folder in path.parents for folder in _OWN)

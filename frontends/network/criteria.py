@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frontends.network.base import NetworkBase
-from frontends.network.node import NetworkNode
+from frontends.network.node import NetworkNode, Operand
 
 
 class Criteria(NetworkBase):
     """Sums and comparisons, over the minibatch or over each column."""
 
     def sum_elements(
-        self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()
+        self, x: Operand, *, name: str | None = None, tag: str | Sequence[str] = ()
     ) -> NetworkNode:
         """The sum of all elements, 1x1."""
         return self._add("sum_elements", (x,), {}, name, tag)
 
     def sum_column_elements(
-        self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()
+        self, x: Operand, *, name: str | None = None, tag: str | Sequence[str] = ()
     ) -> NetworkNode:
         """The sum of each column, a row vector."""
         return self._add("sum_column_elements", (x,), {}, name, tag)
 
     def cos_distance(
         self,
-        x: NetworkNode,
-        y: NetworkNode,
+        x: Operand,
+        y: Operand,
         *,
         name: str | None = None,
         tag: str | Sequence[str] = (),
@@ -36,8 +36,8 @@ class Criteria(NetworkBase):
 
     def cos_distance_with_negative_samples(
         self,
-        x: NetworkNode,
-        y: NetworkNode,
+        x: Operand,
+        y: Operand,
         shift: int,
         negatives: int,
         *,
@@ -51,8 +51,8 @@ class Criteria(NetworkBase):
 
     def cross_entropy_with_softmax(
         self,
-        label: NetworkNode,
-        prediction: NetworkNode,
+        label: Operand,
+        prediction: Operand,
         *,
         name: str | None = None,
         tag: str | Sequence[str] = (),
@@ -62,8 +62,8 @@ class Criteria(NetworkBase):
 
     def cross_entropy(
         self,
-        label: NetworkNode,
-        probability: NetworkNode,
+        label: Operand,
+        probability: Operand,
         *,
         name: str | None = None,
         tag: str | Sequence[str] = (),
@@ -73,10 +73,10 @@ class Criteria(NetworkBase):
 
     def class_based_cross_entropy_with_softmax(
         self,
-        label: NetworkNode,
-        hidden: NetworkNode,
-        weight: NetworkNode,
-        class_score: NetworkNode,
+        label: Operand,
+        hidden: Operand,
+        weight: Operand,
+        class_score: Operand,
         *,
         max_class_size: int = 0,
         name: str | None = None,
@@ -96,9 +96,9 @@ class Criteria(NetworkBase):
 
     def logistic(
         self,
-        label: NetworkNode,
-        probability: NetworkNode,
-        weight: NetworkNode | None = None,
+        label: Operand,
+        probability: Operand,
+        weight: Operand | None = None,
         *,
         name: str | None = None,
         tag: str | Sequence[str] = (),
@@ -109,10 +109,10 @@ class Criteria(NetworkBase):
 
     def gmm_log_likelihood(
         self,
-        unnormed_prior: NetworkNode,
-        mean: NetworkNode,
-        log_std_dev: NetworkNode,
-        feature: NetworkNode,
+        unnormed_prior: Operand,
+        mean: Operand,
+        log_std_dev: Operand,
+        feature: Operand,
         *,
         name: str | None = None,
         tag: str | Sequence[str] = (),
@@ -130,8 +130,8 @@ class Criteria(NetworkBase):
 
     def square_error(
         self,
-        target: NetworkNode,
-        prediction: NetworkNode,
+        target: Operand,
+        prediction: Operand,
         *,
         name: str | None = None,
         tag: str | Sequence[str] = (),
@@ -141,8 +141,8 @@ class Criteria(NetworkBase):
 
     def error_prediction(
         self,
-        label: NetworkNode,
-        prediction: NetworkNode,
+        label: Operand,
+        prediction: Operand,
         *,
         name: str | None = None,
         tag: str | Sequence[str] = (),
@@ -151,22 +151,22 @@ class Criteria(NetworkBase):
         return self._add("error_prediction", (label, prediction), {}, name, tag)
 
     def matrix_l1_reg(
-        self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()
+        self, x: Operand, *, name: str | None = None, tag: str | Sequence[str] = ()
     ) -> NetworkNode:
         """Σ |x|, 1x1."""
         return self._add("matrix_l1_reg", (x,), {}, name, tag)
 
     def matrix_l2_reg(
-        self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()
+        self, x: Operand, *, name: str | None = None, tag: str | Sequence[str] = ()
     ) -> NetworkNode:
         """The Frobenius norm √Σ x², 1x1; slope 0 where X is zero."""
         return self._add("matrix_l2_reg", (x,), {}, name, tag)
 
     def crf(
         self,
-        label: NetworkNode,
-        score: NetworkNode,
-        transition: NetworkNode,
+        label: Operand,
+        score: Operand,
+        transition: Operand,
         *,
         name: str | None = None,
         tag: str | Sequence[str] = (),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frontends.network.base import NetworkBase
-from frontends.network.node import NetworkNode
+from frontends.network.node import NetworkNode, Operand
 
 
 class Images(NetworkBase):
@@ -13,8 +13,8 @@ class Images(NetworkBase):
 
     def convolution(
         self,
-        weight: NetworkNode,
-        image: NetworkNode,
+        weight: Operand,
+        image: Operand,
         kernel_width: int,
         kernel_height: int,
         output_channels: int,
@@ -42,7 +42,7 @@ class Images(NetworkBase):
 
     def max_pooling(
         self,
-        x: NetworkNode,
+        x: Operand,
         window_width: int,
         window_height: int,
         step_width: int,
@@ -57,7 +57,7 @@ class Images(NetworkBase):
 
     def average_pooling(
         self,
-        x: NetworkNode,
+        x: Operand,
         window_width: int,
         window_height: int,
         step_width: int,

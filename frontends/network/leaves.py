@@ -82,15 +82,39 @@ class Leaves(NetworkBase):
         }
         return self._add("parameter", (), settings, name, tag)
 
+    def image_parameter(
+        self,
+        name: str,
+        width: int,
+        height: int,
+        channels: int,
+        *,
+        init: str = "uniform",
+        init_value_scale: float = 1.0,
+        value: float = 0.0,
+        init_from_file_path: str = "",
+        need_gradient: bool = True,
+        tag: str | Sequence[str] = (),
+    ) -> NetworkNode:
+        """One image that training changes, width · height · channels rows x 1 as in `image_input`;
+        `init` as in `parameter`."""
+        settings = {
+            "width": width,
+            "height": height,
+            "channels": channels,
+            "init": _init(init),
+            "init_value_scale": init_value_scale,
+            "value": value,
+            "init_from_file_path": init_from_file_path,
+            "need_gradient": need_gradient,
+        }
+        return self._add("parameter", (), settings, name, tag)
+
     def constant(
         self, value: float, rows: int = 1, cols: int = 1, *, name: str | None = None
     ) -> NetworkNode:
         """A matrix with `value` everywhere."""
         return self._add("constant", (), {"value": value, "rows": rows, "cols": cols}, name, ())
-
-    def as_node(self, value: NetworkNode | float) -> NetworkNode:
-        """The node itself, or a constant for a number."""
-        return value if isinstance(value, NetworkNode) else self.constant(value)
 
 
 def _init(text: object) -> object:

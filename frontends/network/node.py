@@ -10,13 +10,12 @@ from graphc.builder import Node
 class _Arithmetic(Protocol):
     """What the operators need of a network."""
 
-    def times(self, a: NetworkNode, b: NetworkNode, /) -> NetworkNode: ...
-    def plus(self, a: NetworkNode, b: NetworkNode, /) -> NetworkNode: ...
-    def minus(self, a: NetworkNode, b: NetworkNode, /) -> NetworkNode: ...
-    def element_times(self, a: NetworkNode, b: NetworkNode, /) -> NetworkNode: ...
-    def scale(self, a: NetworkNode, b: NetworkNode, /) -> NetworkNode: ...
-    def negate(self, a: NetworkNode, /) -> NetworkNode: ...
-    def as_node(self, value: NetworkNode | float, /) -> NetworkNode: ...
+    def times(self, a: Operand, b: Operand, /) -> NetworkNode: ...
+    def plus(self, a: Operand, b: Operand, /) -> NetworkNode: ...
+    def minus(self, a: Operand, b: Operand, /) -> NetworkNode: ...
+    def element_times(self, a: Operand, b: Operand, /) -> NetworkNode: ...
+    def scale(self, a: Operand, b: Operand, /) -> NetworkNode: ...
+    def negate(self, a: Operand, /) -> NetworkNode: ...
     def _bind(self, delay: NetworkNode, x: NetworkNode, /) -> NetworkNode: ...
 
 
@@ -40,25 +39,25 @@ class NetworkNode(Node):
     def __matmul__(self, other: NetworkNode) -> NetworkNode:
         return self._network.times(self, other)
 
-    def __add__(self, other: NetworkNode | float) -> NetworkNode:
-        return self._network.plus(self, self._network.as_node(other))
+    def __add__(self, other: Operand) -> NetworkNode:
+        return self._network.plus(self, other)
 
     def __radd__(self, other: float) -> NetworkNode:
-        return self._network.plus(self._network.as_node(other), self)
+        return self._network.plus(other, self)
 
-    def __sub__(self, other: NetworkNode | float) -> NetworkNode:
-        return self._network.minus(self, self._network.as_node(other))
+    def __sub__(self, other: Operand) -> NetworkNode:
+        return self._network.minus(self, other)
 
     def __rsub__(self, other: float) -> NetworkNode:
-        return self._network.minus(self._network.as_node(other), self)
+        return self._network.minus(other, self)
 
-    def __mul__(self, other: NetworkNode | float) -> NetworkNode:
+    def __mul__(self, other: Operand) -> NetworkNode:
         if isinstance(other, NetworkNode):
             return self._network.element_times(self, other)
-        return self._network.scale(self._network.as_node(other), self)
+        return self._network.scale(other, self)
 
     def __rmul__(self, other: float) -> NetworkNode:
-        return self._network.scale(self._network.as_node(other), self)
+        return self._network.scale(other, self)
 
     def __neg__(self) -> NetworkNode:
         return self._network.negate(self)
@@ -68,3 +67,7 @@ class NetworkNode(Node):
             f"node `{self.name}` has no value while the network is built: a Python `if` or `while` "
             "cannot depend on it"
         )
+
+
+Operand = NetworkNode | float
+"""What a method takes as a node: a number stands for a 1x1 Constant."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frontends.network.base import NetworkBase
-from frontends.network.node import NetworkNode
+from frontends.network.node import NetworkNode, Operand
 
 
 class Products(NetworkBase):
@@ -13,8 +13,8 @@ class Products(NetworkBase):
 
     def times(
         self,
-        a: NetworkNode,
-        b: NetworkNode,
+        a: Operand,
+        b: Operand,
         *,
         name: str | None = None,
         tag: str | Sequence[str] = (),
@@ -24,8 +24,8 @@ class Products(NetworkBase):
 
     def transpose_times(
         self,
-        a: NetworkNode,
-        b: NetworkNode,
+        a: Operand,
+        b: Operand,
         *,
         name: str | None = None,
         tag: str | Sequence[str] = (),
@@ -35,8 +35,8 @@ class Products(NetworkBase):
 
     def plus(
         self,
-        a: NetworkNode,
-        b: NetworkNode,
+        a: Operand,
+        b: Operand,
         *,
         name: str | None = None,
         tag: str | Sequence[str] = (),
@@ -46,8 +46,8 @@ class Products(NetworkBase):
 
     def minus(
         self,
-        a: NetworkNode,
-        b: NetworkNode,
+        a: Operand,
+        b: Operand,
         *,
         name: str | None = None,
         tag: str | Sequence[str] = (),
@@ -57,8 +57,8 @@ class Products(NetworkBase):
 
     def element_times(
         self,
-        a: NetworkNode,
-        b: NetworkNode,
+        a: Operand,
+        b: Operand,
         *,
         name: str | None = None,
         tag: str | Sequence[str] = (),
@@ -68,8 +68,8 @@ class Products(NetworkBase):
 
     def row_element_times(
         self,
-        x: NetworkNode,
-        row: NetworkNode,
+        x: Operand,
+        row: Operand,
         *,
         name: str | None = None,
         tag: str | Sequence[str] = (),
@@ -79,8 +79,8 @@ class Products(NetworkBase):
 
     def column_element_times(
         self,
-        x: NetworkNode,
-        column: NetworkNode,
+        x: Operand,
+        column: Operand,
         *,
         name: str | None = None,
         tag: str | Sequence[str] = (),
@@ -90,8 +90,8 @@ class Products(NetworkBase):
 
     def diag_times(
         self,
-        diagonal: NetworkNode,
-        x: NetworkNode,
+        diagonal: Operand,
+        x: Operand,
         *,
         name: str | None = None,
         tag: str | Sequence[str] = (),
@@ -101,8 +101,8 @@ class Products(NetworkBase):
 
     def khatri_rao_product(
         self,
-        x: NetworkNode,
-        y: NetworkNode,
+        x: Operand,
+        y: Operand,
         *,
         name: str | None = None,
         tag: str | Sequence[str] = (),
@@ -112,8 +112,8 @@ class Products(NetworkBase):
 
     def scale(
         self,
-        factor: NetworkNode,
-        x: NetworkNode,
+        factor: Operand,
+        x: Operand,
         *,
         name: str | None = None,
         tag: str | Sequence[str] = (),
@@ -123,8 +123,8 @@ class Products(NetworkBase):
 
     def lookup_table(
         self,
-        table: NetworkNode,
-        x: NetworkNode,
+        table: Operand,
+        x: Operand,
         *,
         name: str | None = None,
         tag: str | Sequence[str] = (),

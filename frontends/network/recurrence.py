@@ -68,12 +68,14 @@ class Recurrence(NetworkBase):
         tag: str | Sequence[str],
     ) -> NetworkNode:
         waits = isinstance(x, int) and not isinstance(x, bool)
+        if not waits:  # no other number: it could be meant as rows or as a constant
+            self._checked(op, UNKNOWN, x)
         settings = {
             "rows": rows or (x if waits else 0),
             "time_step": time_step,
             "default_hidden_activity": default_hidden_activity,
         }
-        return self._add(op, (None if waits else x,), settings, name, tag)  # type: ignore[arg-type]
+        return self._add(op, None if waits else (x,), settings, name, tag)
 
     def _bind(self, delay: NetworkNode, x: NetworkNode) -> NetworkNode:
         """What `NetworkNode.bind` does."""

@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frontends.network.base import NetworkBase
-from frontends.network.node import NetworkNode
+from frontends.network.node import NetworkNode, Operand
 
 
 class Shapes(NetworkBase):
     """Nodes that move, cut and repeat elements."""
 
     def transpose(
-        self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()
+        self, x: Operand, *, name: str | None = None, tag: str | Sequence[str] = ()
     ) -> NetworkNode:
         """Xᵀ; the columns of X are not samples."""
         return self._add("transpose", (x,), {}, name, tag)
 
     def diagonal(
-        self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()
+        self, x: Operand, *, name: str | None = None, tag: str | Sequence[str] = ()
     ) -> NetworkNode:
         """The diagonal of a square matrix, a row vector."""
         return self._add("diagonal", (x,), {}, name, tag)
 
     def row_repeat(
         self,
-        x: NetworkNode,
+        x: Operand,
         num_repeats: int,
         *,
         name: str | None = None,
@@ -36,7 +36,7 @@ class Shapes(NetworkBase):
 
     def row_slice(
         self,
-        x: NetworkNode,
+        x: Operand,
         start_row: int,
         num_rows: int,
         *,
@@ -49,8 +49,8 @@ class Shapes(NetworkBase):
 
     def row_stack(
         self,
-        first: NetworkNode,
-        *others: NetworkNode,
+        first: Operand,
+        *others: Operand,
         name: str | None = None,
         tag: str | Sequence[str] = (),
     ) -> NetworkNode:
@@ -59,7 +59,7 @@ class Shapes(NetworkBase):
 
     def reshape(
         self,
-        x: NetworkNode,
+        x: Operand,
         num_rows: int = 0,
         *,
         image_width: int = 0,
@@ -71,8 +71,8 @@ class Shapes(NetworkBase):
         """The elements of X, column after column, in columns of `num_rows`; 0: as many as before.
 
         The image sizes say what the columns are images of from here on (one of them may be 0, it
-        follows from the others); without any they are plain columns. Where the columns of X are
-        samples they stay so, and only that can change.
+        follows from the others); without any they are plain columns. Of samples, which are columns,
+        it makes more or fewer; a call then has to have a multiple of what goes into one.
         """
         settings = {
             "num_rows": num_rows,
@@ -83,7 +83,7 @@ class Shapes(NetworkBase):
         return self._add("reshape", (x,), settings, name, tag)
 
     def time_reverse(
-        self, x: NetworkNode, *, name: str | None = None, tag: str | Sequence[str] = ()
+        self, x: Operand, *, name: str | None = None, tag: str | Sequence[str] = ()
     ) -> NetworkNode:
         """The samples of a call in reverse order."""
         return self._add("time_reverse", (x,), {}, name, tag)

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frontends.network.base import NetworkBase
-from frontends.network.node import NetworkNode
+from frontends.network.node import NetworkNode, Operand
 
 
 class Statistics(NetworkBase):
     """Statistics and normalisations."""
 
-    def mean(self, feature: NetworkNode, *, name: str | None = None) -> NetworkNode:
+    def mean(self, feature: Operand, *, name: str | None = None) -> NetworkNode:
         """Mean of each row over the data set, rows x 1; computed by `precompute`."""
         return self._add("mean", (feature,), {}, name, ())
 
-    def inv_std_dev(self, feature: NetworkNode, *, name: str | None = None) -> NetworkNode:
+    def inv_std_dev(self, feature: Operand, *, name: str | None = None) -> NetworkNode:
         """1 / standard deviation of each row over the data set; computed by `precompute`."""
         return self._add("inv_std_dev", (feature,), {}, name, ())
 
     def per_dim_mean_var_normalization(
         self,
-        x: NetworkNode,
-        mean: NetworkNode,
-        inv_std_dev: NetworkNode,
+        x: Operand,
+        mean: Operand,
+        inv_std_dev: Operand,
         *,
         name: str | None = None,
         tag: str | Sequence[str] = (),
@@ -33,9 +33,9 @@ class Statistics(NetworkBase):
 
     def per_dim_mean_var_de_normalization(
         self,
-        x: NetworkNode,
-        mean: NetworkNode,
-        inv_std_dev: NetworkNode,
+        x: Operand,
+        mean: Operand,
+        inv_std_dev: Operand,
         *,
         name: str | None = None,
         tag: str | Sequence[str] = (),
@@ -45,11 +45,11 @@ class Statistics(NetworkBase):
 
     def batch_normalization(
         self,
-        x: NetworkNode,
-        scale: NetworkNode,
-        bias: NetworkNode,
-        run_mean: NetworkNode,
-        run_inv_std_dev: NetworkNode,
+        x: Operand,
+        scale: Operand,
+        bias: Operand,
+        run_mean: Operand,
+        run_inv_std_dev: Operand,
         *,
         eval_mode: bool = False,
         spatial: bool = False,

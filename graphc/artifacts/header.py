@@ -6,6 +6,7 @@ executable's table (`program.py`) uses the same ones. Nothing here runs a compil
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Sequence
@@ -194,7 +195,9 @@ def _documentation(signature: Signature, info: str) -> list[str]:
         f"The arena is {signature.arena_bytes} bytes of the caller, aligned to 64; it needs no",
         "initial value and keeps nothing between calls.",
         "",
-        f"Statuses: 0 done, 1 {' or '.join(counts(signature))} is negative or above its bound, "
+        f"Statuses: 0 done, 1 {' or '.join(counts(signature))} is negative or above its bound"
+        + "".join(f" or no multiple of {m}" for m in _multiples(signature))
+        + ", "
         "2 a pointer is NULL, 3 the arena is",
         "not aligned to 64 bytes, 4 an array is not aligned to its element type.",
         "",
@@ -245,6 +248,7 @@ def _layout(signature: Signature) -> list[str]:
         f"{comment_text(d.name)} is the {name} of the call, 0 <= {name} <= {d.bound}."
         for d, name in zip(signature.call_dims, counts(signature), strict=False)
     ]
+    sizes += [f"{d.name} is {d.formula}." for d in signature.derived_dims]
     if signature.sequences is None:
         return [
             "Arrays are dense, C order: one sample after another, each contiguous. They have to be",
@@ -300,12 +304,21 @@ def _example_tables(signature: Signature, found: Sequence[Port]) -> list[str]:
 
 def _example_sizes(signature: Signature) -> dict[str, int]:
     bounds = [d.bound for d in signature.call_dims] or [3]
-    return {n: min(3, bound) for n, bound in zip(counts(signature), bounds, strict=True)}
+    step = math.lcm(*_multiples(signature))
+    size = step * max(3 // step, 1)
+    return {n: min(size, bound) for n, bound in zip(counts(signature), bounds, strict=True)}
+
+
+def _multiples(signature: Signature) -> list[int]:
+    """What the number of samples has to be a multiple of."""
+    return sorted({d.multiple for d in signature.dims} - {1})
 
 
 def _example_size(port: Port, signature: Signature) -> str:
     sizes = list(_example_sizes(signature).values())
     of = {d.name: size for d, size in zip(signature.call_dims, sizes, strict=False)}
+    for d in signature.derived_dims:
+        of[d.name] = math.prod(of[f] for f in d.factors) * d.times // d.divisor
     factors = [of.get(d, sizes[0]) if isinstance(d, str) else d for d in port.source.shape]
     return " * ".join(map(str, factors)) or "1"
 

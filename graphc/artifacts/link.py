@@ -11,14 +11,14 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
-import tempfile
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from graphc.support.diagnostics import BackendUnavailable, Note, Severity, fail, make
+from graphc.support.files import move_into_place, temporary_folder
 
 _TIMEOUT_SECONDS = 600
 _SHOWN_LINES = 20
@@ -95,7 +95,7 @@ def link_shared(
     """
     _check_exports(exports)
     compiler = require_compiler() if compiler is None else compiler
-    with build_folder(out) as folder:
+    with temporary_folder(out) as folder:
         script = folder / "exports.map"
         globals_text = " ".join(f"{name};" for name in exports)
         script.write_text(f"{{ global: {globals_text} local: *; }};\n", encoding="ascii")
@@ -124,26 +124,9 @@ def link_program(
     can be linked so). Raises GraphcError: `toolchain`, `file`, as `link_shared`.
     """
     compiler = require_compiler() if compiler is None else compiler
-    with build_folder(out) as folder:
+    with temporary_folder(out) as folder:
         flags = ["-static-pie" if static else "-pie", "-s", "-Wl,--as-needed", "-Wl,--gc-sections"]
         _link(compiler, folder, objects, out, flags)
-
-
-@contextmanager
-def build_folder(out: Path) -> Generator[Path]:
-    """A new folder beside `out`, removed at the end. Raises GraphcError `file` if none can be made.
-
-    Beside, because only there a rename into place is one step.
-    """
-    parent = out.absolute().parent
-    try:
-        folder = tempfile.mkdtemp(prefix=f".{out.name[:40]}.", dir=parent)
-    except OSError as error:
-        raise fail("file", f"`{out}` cannot be written: {error.strerror}") from error
-    try:
-        yield Path(folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _resolve(command: str, search: str) -> Compiler | None:
@@ -179,10 +162,11 @@ def _link(
         *[str(s) for s in sources],
     ]
     _run(command, folder)
-    try:
-        (folder / "linked").replace(out)
-    except OSError as error:
-        raise fail("file", f"`{out}` cannot be written: {error.strerror}") from error
+    linked = folder / "linked"
+    if not linked.is_file():
+        message = "the C compiler says that all is well, but made no file"
+        raise fail("toolchain", message, notes=[Note(f"command: {shlex.join(command)}")])
+    move_into_place(linked, out)
 
 
 def _run(command: Sequence[str], folder: Path) -> str:
@@ -205,7 +189,7 @@ def _run(command: Sequence[str], folder: Path) -> str:
         hints = [Note(_OTHER_PROCESSOR)] if any(_WRONG_FORMAT in x for x in complaint) else []
         raise fail(
             "toolchain",
-            f"the C compiler failed with exit code {done.returncode}",
+            f"the C compiler {_ending(done.returncode)}",
             notes=[
                 Note(f"command: {shlex.join(command)}"),
                 *[Note(line) for line in complaint[:_SHOWN_LINES]],
@@ -213,3 +197,11 @@ def _run(command: Sequence[str], folder: Path) -> str:
             ],
         )
     return done.stdout.decode("utf-8", "replace")
+
+
+def _ending(code: int) -> str:
+    """How a process failed, by what `subprocess` makes of its exit code."""
+    if code >= 0:
+        return f"failed with exit code {code}"
+    known = {s.value: s.name for s in signal.Signals}
+    return f"was ended by signal {known.get(-code, -code)}"

@@ -21,9 +21,10 @@ from graphc.artifacts.header import (
     string_literal,
     thread_symbols,
 )
-from graphc.artifacts.link import Compiler, build_folder, link_program, require_compiler
+from graphc.artifacts.link import Compiler, link_program, require_compiler
 from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import fail
+from graphc.support.files import temporary_folder
 
 # What the processor must have, by the names of the compilers' __builtin_cpu_supports.
 _X86_64_V2 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt")
@@ -71,7 +72,7 @@ def build_program(
     """
     sources = program_sources(signature, info=info)
     compiler = require_compiler() if compiler is None else compiler
-    with build_folder(out) as folder:
+    with temporary_folder(out) as folder:
         for name, text in sources.items():
             (folder / name).write_text(text, encoding="utf-8")
         units = [folder / name for name in sources if name.endswith(".c")]
@@ -120,9 +121,16 @@ def _check(signature: Signature) -> None:
             "a program reads samples one after another, not sequences: make a library (`so`, "
             "`obj`) or a Python source (`py`)",
         )
-    if len(signature.dims) > 1:
-        names = ", ".join(d.name for d in signature.dims)
+    if len(signature.call_dims) > 1:
+        names = ", ".join(d.name for d in signature.call_dims)
         raise fail("not-supported", f"a program needs one dimension of samples, got {names}")
+    if signature.derived_dims or any(d.multiple != 1 for d in signature.dims):
+        made = next(d for d in signature.dims if d.factors)
+        raise fail(
+            "not-supported",
+            f"a program needs as many columns as samples everywhere, got {made.formula}: make a "
+            "library (`so`, `obj`) or a Python source (`py`)",
+        )
     for port in found:
         shape, what = port.source.shape, f"`{port.source.name}`"
         if port.source.dtype not in _ELEMENT_TYPES:
@@ -138,7 +146,7 @@ def _check(signature: Signature) -> None:
 
 
 def _bound(signature: Signature) -> int:
-    return signature.dims[0].bound if signature.dims else 1
+    return signature.call_dims[0].bound if signature.call_dims else 1
 
 
 def _sizes(port: Port) -> tuple[bool, int, int]:

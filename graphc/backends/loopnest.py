@@ -45,15 +45,19 @@ class Size:
         symbols = sorted(d.name for d in dims if isinstance(d, Symbol))
         return Size(math.prod(d for d in dims if isinstance(d, int)), tuple(symbols))
 
+    def __mul__(self, other: Size) -> Size:
+        return Size(self.factor * other.factor, tuple(sorted(self.symbols + other.symbols)))
+
 
 @dataclass(frozen=True, slots=True)
 class Port:
     """Memory that a nest reads or writes: a dense array, addressed by `strides` per dim.
 
-    A stride of None: the array has no such dim, the same element serves all of it.
+    A stride of None: the array has no such dim, the same element serves all of it. A "chain" is
+    a backend's own, where it adds up a part of a sum.
     """
 
-    kind: Literal["operand", "result", "constant"]
+    kind: Literal["operand", "result", "constant", "chain"]
     index: int
     dtype: DType
     strides: tuple[Size | None, ...]
@@ -189,12 +193,14 @@ class Nest:
 
     heads    statements without lanes and without reductions before them, by the loop depth at
              which they are computed; the last entry belongs to the row
-    bound    the largest extent of the lanes, 1 when there are no dims at all
+    bounds   the largest extent of each dim
+    reach    the most indices of each dim that one call computes: less where work is cut into parts
     cut      how its work is cut into parts, None for one piece
     """
 
     dims: tuple[Size, ...]
-    bound: int
+    bounds: tuple[int, ...]
+    reach: tuple[int, ...]
     statements: tuple[Statement, ...]
     stores: tuple[Store, ...]
     heads: tuple[tuple[int, ...], ...]
@@ -207,6 +213,11 @@ class Nest:
     def lane(self) -> int:
         """The index of the lane dim, -1 for a nest of one element."""
         return len(self.dims) - 1
+
+    @property
+    def bound(self) -> int:
+        """The largest extent of the lanes, 1 when there are no dims at all."""
+        return self.bounds[-1] if self.bounds else 1
 
     def has_lanes(self, statement: int) -> bool:
         """Whether the value differs from lane to lane."""
@@ -250,4 +261,5 @@ def copy_nest(type: TensorType) -> Nest:
     store = Store(0, Port("result", 0, type.dtype, strides))
     sweep = Sweep((), (0,), (), (), (0,))
     rows = (Rows((), ()), Rows((), ()))
-    return Nest((size,), type.bound_elements, (statement,), (store,), ((),), rows, (sweep,), ())
+    bounds = (type.bound_elements,)
+    return Nest((size,), bounds, bounds, (statement,), (store,), ((),), rows, (sweep,), ())

@@ -6,7 +6,7 @@ that they iterate over; each group becomes one nest. Linear in the body and the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -71,7 +71,9 @@ def epilogue_nest(product: Operation, pitch: int) -> Nest:
     rows = len(product_groups(product).rows)
     axes = sorted(body.extents)
     groups = [tuple(a for a in axes if a < rows), tuple(a for a in axes if a >= rows)]
-    return _Planner(body, frozenset(axes), body.roots, None, groups, pitch).nest()
+    schedule = schedule_of(product)
+    part = {} if schedule is None else {0 if schedule.parallel == "rows" else 1: schedule.chunk}
+    return _Planner(body, frozenset(axes), body.roots, None, groups, part, pitch).nest()
 
 
 # --- reading the body ----------------------------------------------------------------------------
@@ -238,6 +240,7 @@ class _Planner:
     A space without the axis that is cut gives a nest of one piece.
 
     groups  the axes of each dim, where that is not for the planner to decide
+    part    the most indices that one call computes of a dim
     pitch   elements from row to row of operand 0, where it is not a dense array
     """
 
@@ -248,10 +251,12 @@ class _Planner:
         roots: Sequence[_Root],
         schedule: Schedule | None = None,
         groups: list[tuple[int, ...]] | None = None,
+        part: Mapping[int, int] | None = None,
         pitch: int = 0,
     ) -> None:
         self.body = body
         self.roots = roots
+        self.part = part or {}
         self.pitch = pitch
         self.schedule = schedule if schedule is not None and schedule.parallel in space else None
         self.needed = _needed_items(body, roots)
@@ -263,14 +268,14 @@ class _Planner:
 
     def nest(self) -> Nest:
         dims = tuple(Size.of(self.body.extents[a] for a in group) for group in self.groups)
-        last = self.groups[-1] if self.groups else ()
-        bound = bound_elements(self.body.extents[a] for a in last)
+        bounds = tuple(self._bound(group) for group in self.groups)
         self._write_statements()
-        sweeps, keeps = _plan_sweeps(self.statements, self.stores, self.lane, bound)
+        sweeps, keeps = _plan_sweeps(self.statements, self.stores, self.lane, bounds)
         heads, rows = _plan_rows(self.statements, self.stores, self.lane, len(sweeps))
         return Nest(
             dims,
-            bound,
+            bounds,
+            tuple(self._reach(d, bound) for d, bound in enumerate(bounds)),
             tuple(self.statements),
             tuple(self.stores),
             heads,
@@ -279,6 +284,15 @@ class _Planner:
             keeps,
             self._cut(),
         )
+
+    def _bound(self, axes: Iterable[int]) -> int:
+        """The elements of these axes together, at most."""
+        return bound_elements(self.body.extents[a] for a in axes)
+
+    def _reach(self, dim: int, bound: int) -> int:
+        if self.schedule is not None and self.groups[dim][0] == self.schedule.parallel:
+            return min(bound, self.schedule.chunk * self._bound(self.groups[dim][1:]))
+        return min(bound, self.part.get(dim, bound))
 
     def _cut(self) -> Cut | None:
         if self.schedule is None:
@@ -391,7 +405,7 @@ def _weight(work: Work, args: tuple[int, ...]) -> int:
 
 
 def _plan_sweeps(
-    statements: list[Statement], stores: list[Store], lane: int, bound: int
+    statements: list[Statement], stores: list[Store], lane: int, bounds: Sequence[int]
 ) -> tuple[tuple[Sweep, ...], tuple[Keep, ...]]:
     """What each sweep computes, reads back and leaves for later ones."""
     if lane < 0:
@@ -403,7 +417,7 @@ def _plan_sweeps(
     levels = [level_of[i] - 1 for i in reduces] + [level_of[stores[i].value] for i in lane_stores]
     count = max(levels, default=-1) + 1
 
-    keeps = _Keeps(statements, stores, lane_stores, count - 1, lane, bound)
+    keeps = _Keeps(statements, stores, lane_stores, count - 1, lane, bounds[lane])
     first: dict[int, int] = {}  # lane statement -> the sweep that computes it first
     sweeps: list[tuple[list[int], list[int], list[int], list[int]]] = []
     for sweep in range(count):

@@ -23,7 +23,8 @@ def make_signature(module: Module, function: Function) -> Signature:
         for info, value in zip(function.results, function.returned, strict=True)
     )
     dims = tuple(
-        Dimension(d.name, d.bound, tuple(f.name for f in d.factors), d.divisor) for d in module.dims
+        Dimension(d.name, d.bound, tuple(f.name for f in d.factors), d.divisor, d.times)
+        for d in module.dims
     )
     is_split = any(schedule_of(op) is not None for op in walk(function))
     arena = function.arena or 0

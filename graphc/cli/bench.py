@@ -14,9 +14,11 @@ import numpy as np
 
 from graphc.backends.base import Peak
 from graphc.cli.dump import pretend_statistics
-from graphc.cli.network import names_of, open_network
+from graphc.cli.given_once import Command
+from graphc.cli.network import open_network
 from graphc.cli.options import (
     EXISTING_FILE,
+    FiniteRange,
     cache_for,
     check_reports,
     contraction_option,
@@ -24,6 +26,7 @@ from graphc.cli.options import (
     json_option,
     macros_option,
     no_cache_option,
+    nodes_option,
     precision_option,
     sequence_options,
     threads_option,
@@ -104,9 +107,9 @@ class Setup:
     is_cached: bool = False
 
 
-@click.command(epilog=EPILOG, short_help="Time a network on random data.")
+@click.command(cls=Command, epilog=EPILOG, short_help="Time a network on random data.")
 @click.argument("model", type=EXISTING_FILE, metavar="MODEL")
-@click.option("--nodes", metavar="A,B,…", help="What to compute, if not the output nodes.")
+@nodes_option("What to compute, if not the output nodes.")
 @click.option("--train", is_flag=True, help="Time a training step.")
 @click.option(
     "--minibatch",
@@ -126,7 +129,7 @@ class Setup:
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(0.001, 3600),
+    type=FiniteRange(0.001, 3600),
     default=1.0,
     show_default=True,
     metavar="S",
@@ -158,7 +161,7 @@ def command(
     terminal: Terminal,
     /,
     model: Path,
-    nodes: str | None,
+    nodes: Sequence[str],
     train: bool,
     minibatch: int | None,
     time: int,
@@ -188,20 +191,19 @@ def command(
         contraction=contraction,
         threads=threads,
     )
-    network = open_network(model, terminal, defines=defines, macros=macros).model
+    network = open_network(model, defines=defines, macros=macros).model
     infer(network)
     pretend_statistics(network)
-    names = names_of(nodes)
-    if minibatch is not None and has_steps(network, options, names, train=train):
+    if minibatch is not None and has_steps(network, options, nodes, train=train):
         raise click.UsageError(
             "--minibatch is for samples without time; the network looks along it: "
             "--time, --sequences"
         )
     try:
-        call, samples = prepared_call(network, options, names, train=train)
+        call, samples = prepared_call(network, options, nodes, train=train)
         setup = setup_of(options)
         timing = measure(call, rounds, seconds)
-        profile = profiled(network, options, names, train=train, trace=trace is not None)
+        profile = profiled(network, options, nodes, train=train, trace=trace is not None)
     except MemoryError:
         message = "a call takes more memory than there is: see --minibatch, --time and --sequences"
         raise fail("limit", message) from None

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
+from graphc.cli.given_once import Command
 from graphc.cli.options import json_option
 from graphc.cli.runner import EXIT_CHECK_FAILED
 from graphc.cli.terminal import Terminal, common_options
@@ -29,7 +30,26 @@ option --no-cache compile anew.
 """
 
 
-@click.group(help=HELP, short_help="Look after the compiled code that is kept in files.")
+EPILOG = """\b
+Examples:
+  graphc cache info             where the cache is, and how large
+  graphc cache why              why code was compiled the last time
+  GRAPHC_CACHE=off graphc bench net.ndl
+"""
+
+
+class Group(click.Group):
+    """What its sub-commands are made as."""
+
+    command_class = Command
+
+
+@click.group(
+    cls=Group,
+    help=HELP,
+    epilog=EPILOG,
+    short_help="Look after the compiled code that is kept in files.",
+)
 def command() -> None:
     """The sub-commands stand below."""
 
@@ -76,7 +96,7 @@ def list_entries(terminal: Terminal, /, as_json: bool) -> None:
         terminal.write(json.dumps({"schema": SCHEMA, "entries": rows}, indent=1))
         return
     for e in entries:
-        used = time.strftime("%Y-%m-%d %H:%M", time.localtime(e.used))
+        used = _date(e.used, "%Y-%m-%d %H:%M")
         saves = f"{e.entry.seconds * 1e3:>7,.0f} ms" if e.entry is not None else f"{'?':>10}"
         terminal.write(f"{e.name[:12]}  {_bytes(e.size):>9}  {used}  {saves}  {_what(e)}")
 
@@ -137,8 +157,7 @@ def why(terminal: Terminal, /, as_json: bool) -> None:
         }
         terminal.write(json.dumps({"schema": SCHEMA, **record}, indent=1))
         return
-    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(miss.when))
-    terminal.write(f"{when}: {miss.why}")
+    terminal.write(f"{_date(miss.when, '%Y-%m-%d %H:%M:%S')}: {miss.why}")
     if nearest is None:
         terminal.write("There was no entry to compare it with.")
         return
@@ -154,7 +173,8 @@ def _any_cache() -> Cache:
     """The cache, also where it is switched off."""
     folder = cache_folder(os.environ)
     if folder is None:
-        raise fail("file", "there is no folder for a cache: the user has no home; GRAPHC_CACHE_DIR")
+        message = "a cache requires GRAPHC_CACHE_DIR, or an absolute path in XDG_CACHE_HOME or HOME"
+        raise fail("file", message)
     return Cache(folder)
 
 
@@ -211,6 +231,14 @@ def _difference(old: str, new: str) -> list[str]:
     if len(found) > MOST_LINES:
         found = [*found[:MOST_LINES], f"… and {len(found) - MOST_LINES} lines more"]
     return found
+
+
+def _date(seconds: float, form: str) -> str:
+    """Seconds since 1970 as a date; files may say any number, not only those that are one."""
+    try:
+        return time.strftime(form, time.localtime(seconds))
+    except (OverflowError, ValueError, OSError):
+        return "at no date"
 
 
 def _names(names: Sequence[str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
@@ -12,7 +11,8 @@ import click
 
 import graphc
 from graphc.artifacts.header import artifact_name, check_name
-from graphc.cli.network import names_of, open_network
+from graphc.cli.given_once import Command
+from graphc.cli.network import open_network
 from graphc.cli.options import (
     EXISTING_FILE,
     cache_for,
@@ -22,13 +22,21 @@ from graphc.cli.options import (
     json_option,
     macros_option,
     no_cache_option,
+    nodes_option,
     precision_option,
     refuse_overwriting,
     sequence_options,
+    split_names,
 )
 from graphc.cli.terminal import Terminal, common_options
 from graphc.cli.timing import report_phases, timing_options
-from graphc.driver.artifact import ArtifactRequest, contents, emit, kind_of
+from graphc.driver.artifact import (
+    ArtifactRequest,
+    contents,
+    emit,
+    hidden_from_python,
+    kind_of,
+)
 from graphc.driver.options import DEFAULT_BATCH, CompileOptions, parse_precision
 from graphc.ir.core import ContractionMode
 from graphc.support.diagnostics import GraphcError
@@ -41,12 +49,13 @@ Examples:
   graphc compile net.safetensors -o net             a program: ./net --help
   graphc compile net.safetensors -o libnet.so       a library, for the header of --emit header
   graphc compile net.safetensors -o net --emit exe,header,so,obj
+  graphc compile net.safetensors -o libnet.so --emit so,header
   graphc compile net.safetensors -o - --emit ll | less
 
 \b
-Kinds, and what is added to OUT when several are made:
+Kinds, and what stands behind OUT, or in place of its suffix, when several are made:
   exe      a program that reads text or .npy          (nothing)
-  so       a shared library with a C interface        .so
+  so       a shared library with a C interface        .so, with py too libOUT.so
   obj      an object file with the same interface     .o
   header   the C header for both                      .h
   ll       LLVM IR as text                            .ll
@@ -68,7 +77,11 @@ def c_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str
     return value
 
 
-@click.command(epilog=EPILOG, short_help="Compile a model to a program, library, object or source.")
+@click.command(
+    cls=Command,
+    epilog=EPILOG,
+    short_help="Compile a model to a program, library, object or source.",
+)
 @click.argument("model", type=EXISTING_FILE, metavar="MODEL")
 @click.option(
     "-o",
@@ -77,16 +90,17 @@ def c_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str
     type=click.Path(path_type=Path, allow_dash=True),
     required=True,
     metavar="OUT",
-    help="The file to write; with several kinds the stem of their names; `-` is stdout.",
+    help="The file to write; with several kinds their names without the suffix; `-` is stdout.",
 )
 @click.option(
     "--emit",
     "kinds",
     multiple=True,
+    callback=split_names,
     metavar="KIND,…",
     help="What to make; can be repeated. Default: what the name of OUT says, else exe.",
 )
-@click.option("--nodes", metavar="A,B,…", help="What to compute, if not the output nodes.")
+@nodes_option("What to compute, if not the output nodes.")
 @click.option(
     "--target",
     default="native",
@@ -124,7 +138,7 @@ def command(
     model: Path,
     out: Path,
     kinds: Sequence[str],
-    nodes: str | None,
+    nodes: Sequence[str],
     target: str,
     bound: int,
     time: int,
@@ -143,9 +157,8 @@ def command(
 
     What is made holds the parameters and needs nothing of graphc.
     """
-    wanted = [kind for text in kinds for kind in re.split(r"[,\s]+", text) if kind]
     to_stdout = str(out) == "-"
-    if to_stdout and (len(wanted) != 1 or wanted[0] not in TEXTS):
+    if to_stdout and (len(kinds) != 1 or kinds[0] not in TEXTS):
         raise click.UsageError(f"`-o -` requires --emit with one of {', '.join(TEXTS)}")
     options = CompileOptions(
         precision=parse_precision(precision),
@@ -156,9 +169,9 @@ def command(
         contraction=contraction,
     )
     request = ArtifactRequest(
-        kinds=wanted or [kind_of(out)],
+        kinds=kinds or [kind_of(out)],
         out=out,
-        outputs=names_of(nodes),
+        outputs=nodes,
         target=target,
         version=graphc.__version__,
         name=name or (artifact_name(model) if to_stdout else ""),
@@ -168,10 +181,10 @@ def command(
     refuse_overwriting(model, made_files)
     check_reports([time_json], [model, *macros, *made_files])
     with options.phases.measure("read the network"):
-        network = open_network(model, terminal, defines=defines, macros=macros)
+        network = open_network(model, defines=defines, macros=macros)
     if to_stdout:
-        made, _ = contents(network.model, wanted, request, options)
-        terminal.stdout.write(made[wanted[0]].decode("utf-8"))
+        made, _ = contents(network.model, kinds, request, options)
+        terminal.stdout.write(made[kinds[0]].decode("utf-8"))
         report_phases(terminal, options.phases, time_passes=time_passes, time_json=time_json)
         return
     start = perf_counter()
@@ -183,6 +196,11 @@ def command(
         for kind, path in paths.items():
             terminal.remark(f"{kind:<6}  {path.stat().st_size:>9,} bytes  {path}")
         terminal.remark(f"compiled in {seconds:.2f} s")
+    for library, source in hidden_from_python(paths.values()):
+        terminal.message(
+            f"warning: `import {source.stem}` will find {library} and not {source}: give one of "
+            f"them another name, such as lib{library.name}"
+        )
     report_phases(terminal, options.phases, time_passes=time_passes, time_json=time_json)
 
 

@@ -7,13 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
-import numpy as np
 
-from graphc.cli.network import names_of, open_network
+from graphc.cli.given_once import Command
+from graphc.cli.network import open_network
 from graphc.cli.options import (
     EXISTING_FILE,
     define_option,
     macros_option,
+    nodes_option,
     precision_option,
     recompute_option,
     sequence_options,
@@ -32,7 +33,7 @@ from graphc.learn.step import training_passes
 from graphc.model.model import Model
 from graphc.model.picture import network_picture, svg
 from graphc.ops import default_context
-from graphc.ops.nodes.layout import node_type
+from graphc.ops.nodes.layout import RESULT_TAGS
 from graphc.ops.nodes.statistics import StatisticParams
 from graphc.passes import PASSES
 from graphc.passes.loop_gradient import Recompute
@@ -50,7 +51,9 @@ Examples:
 """
 
 
-@click.command(epilog=EPILOG, short_help="Print a network at any stage of compilation.")
+@click.command(
+    cls=Command, epilog=EPILOG, short_help="Print a network at any stage of compilation."
+)
 @click.argument("model", type=EXISTING_FILE, metavar="MODEL")
 @click.option(
     "--stage",
@@ -69,7 +72,7 @@ Examples:
 )
 @click.option("--after", metavar="PASS|all", help="The text after this pass, or after every pass.")
 @click.option("--train", is_flag=True, help="A training step instead of the outputs.")
-@click.option("--nodes", metavar="A,B,…", help="What to compute, if not all outputs and criteria.")
+@nodes_option("What to compute, if not all outputs and criteria.")
 @click.option(
     "--bound",
     type=click.IntRange(min=1),
@@ -97,7 +100,7 @@ def command(
     form: str,
     after: str | None,
     train: bool,
-    nodes: str | None,
+    nodes: Sequence[str],
     bound: int,
     time: int,
     sequences: int,
@@ -111,7 +114,7 @@ def command(
     """Print MODEL (.ndl or .safetensors) as IR text or as a drawing on stdout."""
     if form != "text" and stage != "nodes":
         raise click.UsageError(f"--format {form} draws the nodes: leave out --stage")
-    network = open_network(model, terminal, defines=defines, macros=macros).model
+    network = open_network(model, defines=defines, macros=macros).model
     if stage == "nodes":
         if after or train or nodes:
             raise click.UsageError("--after, --train and --nodes need --stage tensor or kernels")
@@ -134,7 +137,7 @@ def command(
     )
     infer(network)
     pretend_statistics(network)
-    passes = stage_passes(network, stage, options, train=train, nodes=names_of(nodes))
+    passes = stage_passes(network, stage, options, train=train, nodes=nodes)
     if after not in (None, "all"):
         passes = up_to(passes, after)
 
@@ -152,15 +155,14 @@ def command(
 
 
 def pretend_statistics(model: Model) -> None:
-    """Give Mean and InvStdDev nodes a value, so that a network can be looked at without data.
+    """Mark Mean and InvStdDev nodes as computed, so that a network can be looked at without data.
 
-    The text of no stage shows values, so it is the same as after the statistics were computed.
+    The text of no stage shows values, so none is made: it takes no memory, however many rows a
+    text claims, and the text is the same as after the statistics were computed.
     """
     for op in model.graph.block:
         if isinstance(op.params, StatisticParams) and not op.params.computed:
-            name = op.result.name or ""
-            # Repeated by its strides: it takes no memory, however many rows a text claims.
-            model.set_statistic(name, np.broadcast_to(0.0, (node_type(op).rows or 0, 1)))
+            op.params = replace(op.params, computed=True)
 
 
 def stage_passes(
@@ -178,8 +180,7 @@ def stage_passes(
 
 def shown_nodes(model: Model) -> list[str]:
     """Output nodes, criteria and evaluation nodes."""
-    tags = ("output", "criterion", "evaluation")
-    names = list(dict.fromkeys(name for tag in tags for name in model.tagged(tag)))
+    names = list(dict.fromkeys(name for tag in RESULT_TAGS for name in model.tagged(tag)))
     if not names:
         raise fail("missing-node", "no output, criterion or evaluation nodes; name some by --nodes")
     return names

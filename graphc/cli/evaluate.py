@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 
 from graphc.backends import BACKENDS
-from graphc.cli.network import names_of, open_network, read_data
+from graphc.cli.given_once import Command
+from graphc.cli.network import open_network, read_data
 from graphc.cli.options import (
     EXISTING_FILE,
     Block,
@@ -23,6 +24,7 @@ from graphc.cli.options import (
     json_option,
     macros_option,
     no_cache_option,
+    nodes_option,
     precision_option,
     threads_option,
 )
@@ -40,14 +42,10 @@ Example:
 """
 
 
-@click.command("eval", epilog=EPILOG, short_help="Measure a trained model on data.")
+@click.command("eval", cls=Command, epilog=EPILOG, short_help="Measure a trained model on data.")
 @click.argument("model", type=EXISTING_FILE, metavar="MODEL")
 @data_options
-@click.option(
-    "--nodes",
-    metavar="A,B,…",
-    help="What to measure, if not the criterion and evaluation nodes.",
-)
+@nodes_option("What to measure, if not the criterion and evaluation nodes.")
 @backend_option(list(BACKENDS), DEFAULT_BACKEND)
 @precision_option
 @contraction_option
@@ -68,7 +66,7 @@ def command(
     labels: Sequence[Block],
     classes: int | None,
     label_mapping: Path | None,
-    nodes: str | None,
+    nodes: Sequence[str],
     backend: str,
     precision: str,
     contraction: ContractionMode,
@@ -94,7 +92,7 @@ def command(
         threads=threads,
     )
     with options.phases.measure("read the network"):
-        network = open_network(model, terminal, defines=defines, macros=macros)
+        network = open_network(model, defines=defines, macros=macros)
     arrays = read_data(
         network.model,
         terminal,
@@ -106,7 +104,7 @@ def command(
         precision=options.precision,
     )
     start = time.perf_counter()
-    found = evaluate_dataset(network.model, arrays, options, names_of(nodes))
+    found = evaluate_dataset(network.model, arrays, options, nodes)
     seconds = time.perf_counter() - start
     terminal.write(as_text(found) if not as_json else as_json_text(found, model))
     report_phases(terminal, options.phases, time_passes=time_passes, time_json=time_json)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import click
 import numpy as np
@@ -13,33 +14,27 @@ from graphc import api
 from graphc.builder import GraphBuilder
 from graphc.cli.options import Block
 from graphc.cli.terminal import Terminal
+from graphc.data.arrays import DASH
 from graphc.data.labels import read_label_mapping
-from graphc.data.uci import Columns, FeatureBlock, LabelBlock, read_uci
+from graphc.data.uci import MAX_FILE_BYTES, Columns, FeatureBlock, LabelBlock, read_uci_stream
 from graphc.ir.types import DType
 from graphc.model.model import Model
 from graphc.ops.nodes.delays import DELAYS
 from graphc.ops.nodes.layout import display_name
 from graphc.ops.nodes.leaves import InputParams, input_type
 from graphc.support.diagnostics import DiagnosticSink, fail
+from graphc.support.pipes import open_file_or_pipe
 
 
 def open_network(
     path: Path,
-    terminal: Terminal,
     *,
     defines: Sequence[tuple[str, object]] = (),
     macros: Sequence[Path] = (),
     seed: int = 0,
 ) -> GraphBuilder:
-    """The network in a file, by its suffix; warnings are shown."""
-    network = api.load(path, macros=macros, defines=dict(defines), seed=seed)
-    terminal.diagnostics(network.sink.diagnostics)
-    return network
-
-
-def names_of(text: str | None) -> list[str]:
-    """The names in `a,b,c`."""
-    return [name for name in re.split(r"[,\s]+", text or "") if name]
+    """The network in a file, by its suffix."""
+    return api.load(path, macros=macros, defines=dict(defines), seed=seed)
 
 
 def read_data(
@@ -59,26 +54,41 @@ def read_data(
     """
     _refuse_delays(model)
     mapping = read_label_mapping(label_mapping) if label_mapping is not None else None
+    classes_from = f"--classes {classes}"
     if mapping is not None and classes is None:
-        classes = len(mapping)
+        classes, classes_from = len(mapping), f"--label-mapping {label_mapping}"
     blocks: list[FeatureBlock | LabelBlock] = []
     for block in features:
         name = _input_name(model, block, "feature", "--features")
-        dim = block.dim if block.dim is not None else _rows(model, name)
-        blocks.append(FeatureBlock(name, Columns(block.start, dim)))
+        blocks.append(FeatureBlock(name, _columns(model, name, block, "--features")))
     for block in labels:
         name = _input_name(model, block, "label", "--labels")
         if classes is not None:
-            columns = Columns(block.start, block.dim or 1)
-            blocks.append(LabelBlock(name, columns, classes, mapping))
+            _require_classes(model, name, classes, classes_from)
+            blocks.append(LabelBlock(name, Columns(block.start, block.dim or 1), classes, mapping))
         else:
-            dim = block.dim if block.dim is not None else _rows(model, name)
-            columns = Columns(block.start, dim)
-            blocks.append(LabelBlock(name, columns, dim, kind="regression"))
+            columns = _columns(model, name, block, "--labels")
+            blocks.append(LabelBlock(name, columns, columns.dim, kind="regression"))
     sink = DiagnosticSink()
-    arrays = read_uci(data, blocks, dtype=precision.numpy, sink=sink)
+    with _opened(data, terminal) as (stream, size, name):
+        arrays = read_uci_stream(stream, size, name, blocks, dtype=precision.numpy, sink=sink)
     terminal.diagnostics(sink.diagnostics)
     return dict(arrays)
+
+
+@contextmanager
+def _opened(data: Path, terminal: Terminal) -> Generator[tuple[BinaryIO, int | None, str]]:
+    """A stream of the data set, its size where that is known, and its name for messages."""
+    if str(data) != DASH:
+        with open_file_or_pipe(data, MAX_FILE_BYTES) as (stream, size):
+            yield stream, size, str(data)
+        return
+    try:
+        yield terminal.binary_stdin(), None, "<stdin>"
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise fail("file", f"cannot read standard input: {error.strerror}") from error
 
 
 def _refuse_delays(model: Model) -> None:
@@ -108,6 +118,21 @@ def _input_name(model: Model, block: Block, tag: str, option: str) -> str:
             f"{', '.join(names) or 'none'}",
         )
     return names[0]
+
+
+def _columns(model: Model, name: str, block: Block, option: str) -> Columns:
+    """The columns of an input, as many as it has rows; a usage error for other numbers of them."""
+    rows = _rows(model, name)
+    if block.dim not in (None, rows):
+        place = f"{option} {block.start}:{block.dim}"
+        raise click.UsageError(f"{place}: `{name}` requires {rows} columns, got {block.dim}")
+    return Columns(block.start, rows)
+
+
+def _require_classes(model: Model, name: str, classes: int, said_by: str) -> None:
+    rows = _rows(model, name)
+    if classes != rows:
+        raise click.UsageError(f"{said_by}: `{name}` requires {rows} classes, got {classes}")
 
 
 def _rows(model: Model, name: str) -> int:

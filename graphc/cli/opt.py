@@ -13,17 +13,20 @@ from typing import TextIO
 import click
 
 from graphc.cli import expectations, listings
-from graphc.cli.options import define_option, json_option, macros_option
+from graphc.cli.given_once import Command
+from graphc.cli.options import define_option, each_name_once, json_option, macros_option
 from graphc.cli.runner import EXIT_CHECK_FAILED, run_command
 from graphc.cli.sections import Section, read_sections, read_text
 from graphc.cli.terminal import Terminal, common_options
-from graphc.cli.transform import Request, parse_seed, parse_size, transform
+from graphc.cli.transform import Request, SizeType, parse_seed, transform
+from graphc.ops import default_context
 from graphc.support.diagnostics import Diagnostic, GraphcError
 
 EPILOG = """\b
 Examples:
+  graphc dump net.ndl --stage tensor > net.gir      IR text of a network
   graphc opt net.gir                                parse, verify, print
-  graphc opt net.gir -p "infer-shapes,cse,dce"      run three passes
+  graphc opt net.gir -p "simplify,cse,dce"          run three passes
   graphc opt net.gir -p simplify --trace-patterns   and tell which rules fired where
   graphc opt net.gir -p kernels --print-after-all --timing
   graphc opt bad.gir --check-errors                 compare with `// error:` comments
@@ -32,9 +35,15 @@ Examples:
 """
 
 
-@click.command(epilog=EPILOG, short_help="Run passes over IR text: text in, text out.")
+@click.command(cls=Command, epilog=EPILOG, short_help="Run passes over IR text: text in, text out.")
 @click.argument("file", default="-", metavar="[FILE]")
-@click.option("-p", "--passes", default="", metavar="PIPELINE", help="Passes, with commas between.")
+@click.option(
+    "-p",
+    "--passes",
+    multiple=True,
+    metavar="PIPELINE",
+    help="Passes, with commas between; of several pipelines one runs after the other.",
+)
 @click.option("--print-after-all", is_flag=True, help="Print the module after each pass (stderr).")
 @click.option("--print-locations", is_flag=True, help="Print where each operation came from.")
 @click.option(
@@ -64,7 +73,9 @@ Examples:
 @click.option(
     "--size",
     "sizes",
+    type=SizeType(),
     multiple=True,
+    callback=each_name_once,
     metavar="N=K",
     help="For --run: the size of a dim; otherwise 3, or its bound.",
 )
@@ -90,7 +101,7 @@ def command(
     terminal: Terminal,
     /,
     file: str,
-    passes: str,
+    passes: Sequence[str],
     print_after_all: bool,
     print_locations: bool,
     timing: bool,
@@ -100,7 +111,7 @@ def command(
     check_errors: bool,
     run_it: bool,
     inputs: str,
-    sizes: tuple[str, ...],
+    sizes: Sequence[tuple[str, int]],
     emit: str | None,
     function: str | None,
     listing: str | None,
@@ -115,6 +126,8 @@ def command(
     if listing is not None:
         terminal.write(listings.listing(listing, as_json=as_json))
         return 0
+    if run_it and emit is not None:
+        raise click.UsageError("--run and --emit exclude each other: one output is printed")
     request = Request(
         passes=passes,
         print_after_all=print_after_all,
@@ -123,7 +136,7 @@ def command(
         trace_patterns=trace_patterns,
         verify=verify_each,
         run_seed=parse_seed(inputs) if run_it else None,
-        sizes=dict(parse_size(text) for text in sizes),
+        sizes=dict(sizes),
         emit=emit,
         function=function,
         defines=dict(defines),
@@ -135,7 +148,9 @@ def command(
         if check_errors:
             found += check_section(section, request, terminal)
             continue
-        output = transform(section, request, terminal)
+        context = default_context()
+        output = transform(section, request, terminal, context)
+        terminal.diagnostics(context.sink.diagnostics)
         separator = f"{section.comment} -----\n" if index else ""
         terminal.stdout.write(separator + output)
     return EXIT_CHECK_FAILED if found else 0
@@ -153,11 +168,12 @@ def check_section(section: Section, request: Request, terminal: Terminal) -> int
 
 def diagnostics_of(section: Section, request: Request, terminal: Terminal) -> Sequence[Diagnostic]:
     """Everything that reading the section and running the passes reports."""
+    context = default_context()
     try:
-        transform(section, request, terminal)
+        transform(section, request, terminal, context)
     except GraphcError as error:
         return error.diagnostics
-    return ()
+    return context.sink.diagnostics
 
 
 def main(argv: Sequence[str], stdin: TextIO, stdout: TextIO, stderr: TextIO) -> int:

@@ -157,12 +157,28 @@ def stack(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 
 EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+DATA_FILE = click.Path(exists=True, dir_okay=False, path_type=Path, allow_dash=True)
+
+
+def each_name_once(
+    _: click.Context, param: click.Parameter, pairs: Sequence[tuple[str, object]]
+) -> Sequence[tuple[str, object]]:
+    """The pairs; a usage error for a name that is there twice: a table would keep the last."""
+    values: dict[str, object] = {}
+    for name, value in pairs:
+        if name in values:
+            got = f"{values[name]} and {value}"
+            raise click.BadParameter(f"one value for {name} is required, got {got}", param=param)
+        values[name] = value
+    return pairs
+
 
 define_option = click.option(
     "-D",
     "defines",
     type=DefineType(),
     multiple=True,
+    callback=each_name_once,
     metavar="NAME=VALUE",
     help="Give a variable of the NDL text another value, as in `-D HiddenDim=128`.",
 )
@@ -173,6 +189,18 @@ macros_option = click.option(
     metavar="FILE",
     help="NDL macros to read before the network; can be repeated.",
 )
+
+
+def split_names(_: click.Context, _param: click.Parameter, texts: Sequence[str]) -> list[str]:
+    """The names in `a,b,c`, of each text in turn."""
+    return [name for text in texts for name in re.split(r"[,\s]+", text) if name]
+
+
+def nodes_option(help: str) -> Callable[[F], F]:
+    """`--nodes`."""
+    return click.option("--nodes", multiple=True, callback=split_names, metavar="A,B,…", help=help)
+
+
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print the result as JSON on stdout."
 )
@@ -217,10 +245,11 @@ threads_option = click.option(
 data_options = stack(
     click.option(
         "--data",
-        type=EXISTING_FILE,
+        type=DATA_FILE,
         required=True,
         metavar="FILE",
-        help="Text with one sample a line, columns separated by blanks or tabs.",
+        help="Text with one sample a line: columns separated by blanks or tabs, or CSV with commas "
+        "or semicolons. A file, a pipe, or `-` for stdin.",
     ),
     click.option(
         "--features",

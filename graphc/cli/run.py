@@ -10,7 +10,8 @@ import numpy as np
 
 from graphc.backends import BACKENDS
 from graphc.builder import GraphBuilder
-from graphc.cli.network import names_of, open_network
+from graphc.cli.given_once import Command
+from graphc.cli.network import open_network
 from graphc.cli.options import (
     EXISTING_FILE,
     FileValueType,
@@ -21,6 +22,7 @@ from graphc.cli.options import (
     define_option,
     macros_option,
     no_cache_option,
+    nodes_option,
     precision_option,
     refuse_overwriting,
     threads_option,
@@ -47,15 +49,15 @@ EPILOG = """\b
 Examples:
   graphc run net.safetensors samples.npy -o scores.npy
   cut -d' ' -f1-64 test.txt | graphc run net.safetensors --nodes z > scores.txt
-  graphc run net.safetensors --input features=x.npy --output z=z.npy --output h=h.txt
+  graphc run net.safetensors --input features=x.npy --output z=z.npy --output L1.h=h.txt
 
 Files that start like .npy are read as such, others as text: one sample a line, numbers separated
-by blanks. Files that end in .npy are written as such, others as text. A network that looks along
-time takes the samples of a file as the steps of one sequence.
+by blanks, or CSV. Files that end in .npy are written as such, others as text. A network that looks
+along time takes the samples of a file as the steps of one sequence.
 """
 
 
-@click.command(epilog=EPILOG, short_help="Compute a model's outputs for inputs.")
+@click.command(cls=Command, epilog=EPILOG, short_help="Compute a model's outputs for inputs.")
 @click.argument("model", type=EXISTING_FILE, metavar="MODEL")
 @click.argument("file", required=False, metavar="[FILE]")
 @click.option(
@@ -66,7 +68,7 @@ time takes the samples of a file as the steps of one sequence.
     metavar="NAME=FILE",
     help="The samples of one input, if there are several; `-` is stdin.",
 )
-@click.option("--nodes", metavar="A,B,…", help="What to compute, if not the output nodes.")
+@nodes_option("What to compute, if not the output nodes.")
 @click.option(
     "-o",
     "--output",
@@ -93,7 +95,7 @@ def command(
     model: Path,
     file: str | None,
     inputs: Sequence[Named],
-    nodes: str | None,
+    nodes: Sequence[str],
     outputs: Sequence[Named],
     backend: str,
     precision: str,
@@ -125,8 +127,8 @@ def command(
         freeze=True,
     )
     with options.phases.measure("read the network"):
-        network = open_network(model, terminal, defines=defines, macros=macros)
-    names = output_names(network, names_of(nodes), outputs)
+        network = open_network(model, defines=defines, macros=macros)
+    names = output_names(network, nodes, outputs)
     executable = bind(network.model, lambda m, o: evaluation_passes(m, names, (), o), options)
     targets = output_targets(list(executable_outputs(executable)), outputs)
     refuse_overwriting(model, (Path(target) for target in targets.values() if target != DASH))
@@ -186,6 +188,8 @@ def read_inputs(
         if name is None:
             known = ", ".join(expected) or "none"
             raise click.UsageError(f"--input requires NAME=FILE with NAME one of {known}")
+        if name in sources:
+            raise click.UsageError(f"two files are given for the input {name!r}")
         sources[name] = source
     left = [name for name in expected if name not in sources]
     if len(left) > 1:
@@ -217,7 +221,8 @@ def run_in_batches(
         results = executable(**arrays)
         return {name: results[name] for name in names}
     checked, samples = check_inputs(executable.signature, arrays)
-    per_sample = all(isinstance(r.shape[0], str) for r in executable.signature.fresh_results)
+    dims = {d.name for d in executable.signature.call_dims}
+    per_sample = all(r.shape[0] in dims for r in executable.signature.fresh_results)
     size = DEFAULT_BATCH if per_sample else max(samples, 1)
     parts = [
         executable(**{name: array[part] for name, array in checked.items()})

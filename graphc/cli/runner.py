@@ -7,12 +7,15 @@ wrong, 4 a mistake in graphc itself (a report is written), 130 interrupted.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import errno
+import warnings
+from collections.abc import Generator, Sequence
+from typing import TextIO
 
 import click
 
 from graphc.cli.terminal import Terminal
-from graphc.support.diagnostics import GraphcError, InternalError
+from graphc.support.diagnostics import GraphcError, GraphcWarning, InternalError
 
 EXIT_CHECK_FAILED = 1
 EXIT_USAGE = 2
@@ -20,6 +23,12 @@ EXIT_BAD_INPUT = 3
 EXIT_INTERNAL = 4
 EXIT_INTERRUPTED = 130
 EXIT_PIPE = 141  # what a shell reports for a program that SIGPIPE ended
+
+OF_THE_MACHINE = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
+    | {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN}
+)
+"""What the system has no more of, or what is broken there: no mistake of a program."""
 
 
 def run_command(command: click.Command, name: str, argv: Sequence[str], terminal: Terminal) -> int:
@@ -30,6 +39,7 @@ def run_command(command: click.Command, name: str, argv: Sequence[str], terminal
         with (
             contextlib.redirect_stdout(terminal.stdout),
             contextlib.redirect_stderr(terminal.stderr),
+            _warnings_shown(terminal),
             command.make_context(name, list(argv), obj=terminal) as context,
         ):
             result = command.invoke(context)
@@ -53,13 +63,41 @@ def run_command(command: click.Command, name: str, argv: Sequence[str], terminal
     except BrokenPipeError:
         raise
     except OSError as error:
-        if error.filename is None:
+        if error.filename is None and error.errno not in OF_THE_MACHINE:
             return _internal_error(argv, error, terminal)
-        terminal.message(f"error[file]: {error.filename}: {error.strerror}")
+        where = f"{error.filename}: " if error.filename is not None else ""
+        terminal.message(f"error[file]: {where}{error.strerror}")
+        return EXIT_BAD_INPUT
+    except MemoryError:
+        terminal.message("error[limit]: this takes more memory than the system gives")
         return EXIT_BAD_INPUT
     except Exception as error:  # the border of the program: nothing may pass as a bare traceback
         return _internal_error(argv, error, terminal)
     return result if isinstance(result, int) else 0
+
+
+@contextlib.contextmanager
+def _warnings_shown(terminal: Terminal) -> Generator[None]:
+    """Every `GraphcWarning` goes to the terminal, with its place in the user's text."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", GraphcWarning)
+        show_others = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if isinstance(message, GraphcWarning):
+                terminal.diagnostics(message.diagnostics)
+            else:
+                show_others(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show
+        yield
 
 
 def _internal_error(argv: Sequence[str], error: Exception, terminal: Terminal) -> int:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO, Literal, TextIO, TypeVar
 
 import click
 
 from graphc.cli.streams import StandardStream
-from graphc.support.diagnostics import Diagnostic, render
+from graphc.support.diagnostics import Diagnostic, Severity, render
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,7 +29,8 @@ RESET = "\x1b[0m"
 
 @dataclass(slots=True)
 class Terminal:
-    """The streams of one command line and how to talk there. Options fill the last two fields.
+    """The streams of one command line and how to talk there. Options fill `color` and
+    `verbosity`.
 
     verbosity: -1 for `-q` (errors only), 0, 1 for `-v`, 2 for `-vv`.
     """
@@ -39,6 +40,8 @@ class Terminal:
     stderr: TextIO
     color: Color = "auto"
     verbosity: int = 0
+    warned: set[Diagnostic] = field(default_factory=set[Diagnostic])
+    """Every warning shown so far: the same network may be looked at several times."""
 
     def write(self, text: str) -> None:
         """A result, to stdout, with a line end."""
@@ -56,9 +59,17 @@ class Terminal:
             self.stderr.flush()
 
     def diagnostics(self, diagnostics: Sequence[Diagnostic]) -> None:
-        """Errors and warnings with their source lines."""
-        if diagnostics:
-            self.message(render(diagnostics))
+        """Errors and warnings with their source lines; warnings that were shown are not again."""
+        found = [d for d in diagnostics if d.severity is Severity.ERROR or self._is_new(d)]
+        if found:
+            self.message(render(found))
+
+    def _is_new(self, warning: Diagnostic) -> bool:
+        """Whether a warning is to be shown, for the first time."""
+        if self.verbosity < 0 or warning in self.warned:
+            return False
+        self.warned.add(warning)
+        return True
 
     def use_color(self, stream: TextIO) -> bool:
         """Whether `stream` takes colour: the option, then NO_COLOR, then whether it is a tty."""

@@ -12,6 +12,7 @@ import click
 import numpy as np
 
 from graphc.backends import BACKENDS
+from graphc.cli.given_once import Command
 from graphc.cli.interrupts import StopRequest, stop_requests
 from graphc.cli.network import open_network, read_data
 from graphc.cli.options import (
@@ -36,7 +37,7 @@ from graphc.cli.report import TrainingReport
 from graphc.cli.schedules import ScheduleType
 from graphc.cli.terminal import Terminal, common_options
 from graphc.cli.timing import report_phases, timing_options
-from graphc.driver.options import DEFAULT_BACKEND, CompileOptions, parse_precision
+from graphc.driver.options import DEFAULT_BACKEND, DEFAULT_BATCH, CompileOptions, parse_precision
 from graphc.ir.core import ContractionMode
 from graphc.learn.loop import EpochRecord, Progress, TrainingPlan, run_training
 from graphc.learn.schedule import Schedule
@@ -68,17 +69,15 @@ def model_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
     return value
 
 
-@click.command(epilog=EPILOG, short_help="Train a network on data and save the model.")
+@click.command(cls=Command, epilog=EPILOG, short_help="Train a network on data and save the model.")
 @click.argument("model", type=EXISTING_FILE, metavar="MODEL")
 @data_options
 @click.option("--epochs", type=click.IntRange(min=1), default=1, show_default=True, metavar="E")
 @click.option(
     "--minibatch",
     type=ScheduleType(minimum=1, whole=True),
-    default="256",
-    show_default=True,
     metavar="B",
-    help="Samples in one update.",
+    help=f"Samples in one update.  [default: {DEFAULT_BATCH}, or all if there are fewer]",
 )
 @click.option(
     "--learning-rate", type=ScheduleType(minimum=0), metavar="R", help="Rate for a whole minibatch."
@@ -180,7 +179,7 @@ def command(
     classes: int | None,
     label_mapping: Path | None,
     epochs: int,
-    minibatch: Schedule,
+    minibatch: Schedule | None,
     learning_rate: Schedule | None,
     learning_rate_per_sample: Schedule | None,
     momentum: Schedule | None,
@@ -247,7 +246,7 @@ def command(
     )
     require_writable(output)
     with options.phases.measure("read the network"):
-        network = open_network(model, terminal, defines=defines, macros=macros, seed=seed)
+        network = open_network(model, defines=defines, macros=macros, seed=seed)
     arrays = read_data(
         network.model,
         terminal,

@@ -27,7 +27,6 @@ from graphc.ir.printer import print_module
 from graphc.ir.types import TensorType, sizes_with_products
 from graphc.ir.verifier import verify_module
 from graphc.model.model import Model
-from graphc.ops import default_context
 from graphc.passes import pipeline
 from graphc.passes.invariants import CHECKERS, Invariant
 from graphc.passes.manager import Pass, PassManager, PassRecord
@@ -43,7 +42,7 @@ SOURCE_KINDS = {"numpy": "py", "llvm": "ll"}
 class Request:
     """What was asked of each section; `run_seed` None: do not compute."""
 
-    passes: str
+    passes: Sequence[str]
     print_after_all: bool
     print_locations: bool
     timing: bool
@@ -57,9 +56,9 @@ class Request:
     macros: Sequence[tuple[str, str]]  # name for messages, text
 
 
-def transform(section: Section, request: Request, terminal: Terminal) -> str:
-    """The text that the section becomes. Raises GraphcError with everything that is wrong."""
-    context = default_context()
+def transform(section: Section, request: Request, terminal: Terminal, context: Context) -> str:
+    """The text that the section becomes. Raises GraphcError with everything that is wrong; warnings
+    stay in the sink of `context`."""
     if request.trace_patterns:
         context = replace(context, trace=[])
     module = read_module(section, request, context)
@@ -68,7 +67,6 @@ def transform(section: Section, request: Request, terminal: Terminal) -> str:
         terminal.message(f"{firing.pattern}: {firing.operation}")
     if request.timing:
         terminal.message(timing_table(records))
-    terminal.diagnostics(context.sink.diagnostics)
     if request.run_seed is not None:
         return run_text(module, request)
     if request.emit is not None:
@@ -113,7 +111,7 @@ def run_passes(
         if request.print_after_all:
             terminal.message(f"// ----- after {done}\n{print_module(after)}".rstrip())
 
-    passes = pipeline(request.passes, PIPELINES)
+    passes = [p for text in request.passes for p in pipeline(text, PIPELINES)]
     manager = PassManager(passes, request.verify, check_claim=request.verify, after=show)
     return manager.run(module, context)
 
@@ -165,14 +163,22 @@ def pick_function(module: Module, name: str | None) -> Function:
 
 
 def choose_sizes(module: Module, given: Mapping[str, int]) -> dict[str, int]:
-    """The size of every dim of the module, within its bound; of products what follows."""
+    """The size of every dim of the module, within its bound; of products what follows.
+
+    A dim that is cut into parts is a multiple of them, by default the least above the usual size.
+    """
     dims = {d.name: d.bound for d in module.dims if not d.factors}
+    parts = {f.name: d.divisor for d in module.dims for f in d.factors[:1] if d.divisor > 1}
     for name, size in given.items():
         if name not in dims:
             raise fail("bad-option", f"the module has no dim {name}{suggestion(name, dims)}")
         if not 0 <= size <= dims[name]:
             raise fail("bad-option", f"--size {name} requires 0 to {dims[name]}, got {size}")
-    sizes = {name: given.get(name, min(DEFAULT_SIZE, bound)) for name, bound in dims.items()}
+        if size % parts.get(name, 1):
+            message = f"--size {name} requires a multiple of {parts[name]}, got {size}"
+            raise fail("bad-option", message)
+    usual = {name: -(-DEFAULT_SIZE // parts.get(name, 1)) * parts.get(name, 1) for name in dims}
+    sizes = {name: given.get(name, min(usual[name], bound)) for name, bound in dims.items()}
     return sizes_with_products(sizes, module.dims)
 
 
@@ -231,9 +237,15 @@ def parse_seed(text: str) -> int:
     return int(match[1])
 
 
-def parse_size(text: str) -> tuple[str, int]:
-    """The two sides of `N=K`."""
-    match = re.fullmatch(r"([A-Za-z_]\w*)=([0-9]{1,9})", text)
-    if match is None:
-        raise click.BadParameter(f"N=K is required, got {text!r}", param_hint="--size")
-    return match[1], int(match[2])
+class SizeType(click.ParamType):
+    """`N=K` of `--size`."""
+
+    name = "n=k"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int]:
+        match = re.fullmatch(r"([A-Za-z_]\w*)=([0-9]{1,9})", str(value))
+        if match is None:
+            self.fail(f"N=K is required, got {value!r}", param, ctx)
+        return match[1], int(match[2])

@@ -1,7 +1,7 @@
 """Arrays for a compiled network: `.npy` or text, from a file or standard input, and back.
 
 What starts with the magic of `.npy` is read as that, anything else as text: one row a line, numbers
-separated by blanks or tabs and spelled as in `uci.py`. The header of a `.npy` file is read here and
+separated and spelled as in `uci.py`. The header of a `.npy` file is read here and
 not by numpy, and what it promises is compared with the size of the file before memory is taken.
 Python objects in a `.npy` file, which would need unpickling, are refused.
 """
@@ -21,10 +21,11 @@ import numpy as np
 import numpy.typing as npt
 
 from graphc.data.bad_lines import quoted
-from graphc.data.text_lines import read_lines
+from graphc.data.table_lines import read_table_lines
 from graphc.data.uci import Columns, FeatureBlock, read_uci_stream
 from graphc.support.diagnostics import GraphcError, fail
-from graphc.support.files import open_regular_file, write_atomically
+from graphc.support.files import write_atomically
+from graphc.support.pipes import open_file_or_pipe
 
 DASH = "-"
 MAX_BYTES = 1 << 36
@@ -93,27 +94,36 @@ def write_array(target: str | Path, array: np.ndarray, *, stdout: BinaryIO) -> N
 @contextmanager
 def _open(source: str | Path, stdin: BinaryIO) -> Generator[tuple[BinaryIO, int, str]]:
     """A stream that can seek, its size, and its name for messages."""
-    if str(source) != DASH:
-        with open_regular_file(Path(source), MAX_BYTES) as (stream, size):
-            yield stream, size, str(source)
+    if str(source) == DASH:
+        try:
+            content = _whole(stdin, "standard input")
+        except OSError as error:
+            raise fail("file", f"cannot read standard input: {error.strerror}") from error
+        yield content, content.getbuffer().nbytes, "<stdin>"
         return
+    with open_file_or_pipe(Path(source), MAX_BYTES) as (stream, size):
+        if size is not None:
+            yield stream, size, str(source)
+        else:
+            content = _whole(stream, str(source))
+            yield content, content.getbuffer().nbytes, str(source)
+
+
+def _whole(stream: BinaryIO, name: str) -> io.BytesIO:
+    """Everything that comes out of a pipe, which cannot seek."""
     content = io.BytesIO()
-    try:
-        while block := stdin.read(1 << 20):
-            if content.tell() + len(block) > MAX_BYTES:
-                raise fail("limit", f"standard input may have at most {MAX_BYTES} bytes")
-            content.write(block)
-    except OSError as error:
-        raise fail("file", f"cannot read standard input: {error.strerror}") from error
-    size = content.tell()
+    while block := stream.read(1 << 20):
+        if content.tell() + len(block) > MAX_BYTES:
+            raise fail("limit", f"{name} may have at most {MAX_BYTES} bytes")
+        content.write(block)
     content.seek(0)
-    yield content, size, "<stdin>"
+    return content
 
 
 def _read_text(stream: BinaryIO, size: int, name: str) -> npt.NDArray[np.floating]:
     """All columns of the text; the first line that is not empty says how many there are."""
     width = 1
-    for lines in read_lines(stream, name):
+    for lines in read_table_lines(stream, name):
         if len(lines.starts):
             width = int(lines.cell_counts[lines.cell_counts > 0][0])
             break

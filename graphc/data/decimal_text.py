@@ -102,7 +102,7 @@ def parse_decimals(
 ) -> tuple[npt.NDArray[np.float64], Indices]:
     """The values of the cells buffer[starts[i]:ends[i]], and the indices i not covered here.
 
-    Values at those indices mean nothing. Cells must not be empty, and `buffer` must go on for
+    Values at those indices, which empty cells are among, mean nothing. `buffer` must go on for
     `PADDING` bytes after the last cell.
     """
     plain = _mantissas(buffer, starts, ends - starts)

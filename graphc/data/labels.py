@@ -17,7 +17,7 @@ import numpy.typing as npt
 from graphc.data.decimal_text import EIGHT, Indices, words_at
 from graphc.data.text_lines import TextLines, read_lines
 from graphc.support.diagnostics import DiagnosticSink, Note, fail
-from graphc.support.files import read_regular_file
+from graphc.support.pipes import open_file_or_pipe
 from graphc.support.source import Span
 
 MAX_MAPPING_BYTES = 1 << 28
@@ -25,13 +25,16 @@ UNKNOWN = -1
 
 
 def read_label_mapping(path: Path) -> tuple[str, ...]:
-    """The labels of a mapping file in the order of their class numbers.
+    """The labels of a mapping file (or pipe) in the order of their class numbers.
 
     Blanks around a label and empty lines at the end are dropped. GraphcError: `file` if it cannot
     be read, `bad-data` for no label, an empty line between labels or more than one word in a line,
     `duplicate-name` for a label that stands there twice.
     """
-    content = read_regular_file(path, MAX_MAPPING_BYTES)
+    with open_file_or_pipe(path, MAX_MAPPING_BYTES) as (stream, _):
+        content = stream.read(MAX_MAPPING_BYTES + 1)
+    if len(content) > MAX_MAPPING_BYTES:
+        raise fail("limit", f"{path} may have at most {MAX_MAPPING_BYTES} bytes")
     sink = DiagnosticSink()
     labels: list[str] = []
     first_places: dict[str, Span] = {}

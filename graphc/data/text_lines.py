@@ -1,15 +1,18 @@
-"""Text files of cells separated by blanks and tabs: read in pieces, checked, cut into cells.
+"""Text files of cells: read in pieces, checked, cut into cells at blanks or at a separator.
 
 Text means UTF-8 with or without a byte order mark, lines ended by LF or CR LF. NUL and other
 control characters, UTF-16 and a lone CR are errors. The last line may lack its line end. A piece
 is some hundred kilobytes of whole lines, so memory does not grow with the file. What the cells mean
 is not judged here.
+
+Where blanks and tabs separate cells, no cell is empty. With a separator, blanks and tabs around a
+cell are dropped, a cell may be empty, and one in double quotes may hold the separator.
 """
 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -22,7 +25,7 @@ from graphc.support.source import SourceFile, Span
 PIECE_BYTES = 1 << 18  # the arrays made from one piece then stay in a second-level cache
 MAX_LINE_BYTES = 1 << 24
 LONGEST_EXCERPT = 120  # characters; a longer line is not shown under a message
-BLANK, TAB, LF, CR = b" \t\n\r"
+BLANK, TAB, LF, CR, QUOTE = b' \t\n\r"'
 
 # Byte order marks of what is no UTF-8; UTF-32 first, as it starts like UTF-16.
 FOREIGN_MARKS = {
@@ -41,6 +44,7 @@ class TextLines:
     text        the lines, every one with its LF, and `PADDING` more bytes
     line_ends   offset of each line's LF
     cell_counts cells of each line
+    separator   the byte between cells; None: blanks and tabs
     """
 
     file: str
@@ -50,6 +54,7 @@ class TextLines:
     ends: Indices
     line_ends: Indices
     cell_counts: Indices
+    separator: int | None = None
 
     @property
     def buffer(self) -> Bytes:
@@ -88,15 +93,33 @@ def make_span(file: str, line: int, text: bytes, line_start: int, start: int, en
 
 
 def read_lines(
-    stream: BinaryIO, file: str, *, piece_bytes: int = PIECE_BYTES
+    stream: BinaryIO,
+    file: str,
+    *,
+    piece_bytes: int = PIECE_BYTES,
+    separator_of: Callable[[bytes], int | None] | None = None,
 ) -> Iterator[TextLines]:
     """The lines of the stream in pieces of about `piece_bytes` (4 or more), without empty pieces.
 
-    `file` is the name of the stream in messages.
+    `file` is the name of the stream in messages. `separator_of` is asked about the first line that
+    is not blank; without it cells are separated by blanks and tabs.
 
     GraphcError `bad-data` if it is no text as described above, `limit` if a line has more than
     `MAX_LINE_BYTES`.
     """
+    separator: int | None = None
+    for first_line, text in _whole_lines(stream, file, piece_bytes):
+        _check(text, file, first_line)
+        if separator_of is not None and (line := _first_filled(text)):
+            separator, separator_of = separator_of(line), None
+        if separator is None:
+            yield _cut(text, file, first_line)
+        else:
+            yield _cut_at(separator, text, file, first_line)
+
+
+def _whole_lines(stream: BinaryIO, file: str, piece_bytes: int) -> Iterator[tuple[int, bytes]]:
+    """Pieces of whole lines, each with its LF, and the number of their first line."""
     first_line = 1
     rest = b""
     at_start = True
@@ -108,7 +131,7 @@ def read_lines(
             at_start = False
         if not block:
             if text:
-                yield _cut(_checked(text + b"\n", file, first_line), file, first_line)
+                yield first_line, text + b"\n"
             return
         cut = text.rfind(b"\n") + 1
         text, rest = text[:cut], text[cut:]
@@ -117,9 +140,8 @@ def read_lines(
             line = first_line + text.count(b"\n")
             raise fail("limit", message, Span(file, line, 1, 2, ShownLine(file, "", line)))
         if text:
-            lines = _cut(_checked(text, file, first_line), file, first_line)
-            yield lines
-            first_line += len(lines.line_ends)
+            yield first_line, text
+            first_line += text.count(b"\n")
 
 
 def _without_mark(text: bytes, file: str) -> bytes:
@@ -131,8 +153,8 @@ def _without_mark(text: bytes, file: str) -> bytes:
     return text.removeprefix(codecs.BOM_UTF8)
 
 
-def _checked(text: bytes, file: str, first_line: int) -> bytes:
-    """`text` if it is UTF-8 and each of its CR belongs to a CR LF."""
+def _check(text: bytes, file: str, first_line: int) -> None:
+    """Fail unless it is UTF-8 and each of its CR belongs to a CR LF."""
     if not text.isascii():
         try:
             text.decode()
@@ -143,11 +165,15 @@ def _checked(text: bytes, file: str, first_line: int) -> bytes:
         at = next(i for i, c in enumerate(text) if c == CR and text[i + 1] != LF)
         message = "lines that end in LF or CR LF are required, got a CR without LF"
         raise _fault(message, text, at, file, first_line)
-    return text
+
+
+def _first_filled(text: bytes) -> bytes:
+    """The first line that is not blank, stripped; empty if there is none."""
+    return text.lstrip().partition(b"\n")[0].rstrip()
 
 
 def _cut(text: bytes, file: str, first_line: int) -> TextLines:
-    """The cells of `text`, which ends in LF."""
+    """The cells of `text`, which ends in LF, between blanks and tabs."""
     characters = np.frombuffer(text, np.uint8)
     is_line_end = characters == LF
     ends = np.flatnonzero(characters <= BLANK)
@@ -164,6 +190,46 @@ def _cut(text: bytes, file: str, first_line: int) -> TextLines:
     counts = np.diff(cells_before, prepend=0)
     padded = text + b"\n" * PADDING
     return TextLines(file, first_line, padded, starts, ends, line_ends, counts)
+
+
+def _cut_at(separator: int, text: bytes, file: str, first_line: int) -> TextLines:
+    """The cells of `text`, which ends in LF, between bytes `separator` that are not quoted."""
+    characters = np.frombuffer(text, np.uint8)
+    low = np.flatnonzero(characters < BLANK)
+    _check_controls(text, characters[low], low, file, first_line)
+    is_line_end = characters == LF
+    is_end = is_line_end | (characters == separator)
+    if QUOTE in text:
+        is_quoted = np.cumsum(characters == QUOTE) % 2 == 1
+        for line_end in np.flatnonzero(is_line_end & is_quoted)[:1].tolist():
+            message = 'a cell that begins with `"` has to end with one on the same line'
+            raise _fault(message, text, text.rfind(QUOTE, 0, line_end), file, first_line)
+        is_end &= ~is_quoted
+    ends, line_ends = np.flatnonzero(is_end), np.flatnonzero(is_line_end)
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    counts = np.diff(np.searchsorted(ends, line_ends, side="right"), prepend=0)
+    starts, ends = _trimmed(characters, starts, ends)
+    is_blank = (counts == 1) & (starts == ends)[np.cumsum(counts) - counts]
+    filled = np.repeat(~is_blank, counts)
+    starts, ends = _unquoted(characters, starts[filled], ends[filled])
+    padded = text + b"\n" * PADDING
+    counts = np.where(is_blank, 0, counts)
+    return TextLines(file, first_line, padded, starts, ends, line_ends, counts, separator)
+
+
+def _trimmed(characters: Bytes, starts: Indices, ends: Indices) -> tuple[Indices, Indices]:
+    """The cells without blanks, tabs and CR around them."""
+    solid = np.flatnonzero(characters > BLANK)
+    next_solid = np.append(solid, len(characters))[np.searchsorted(solid, starts)]
+    starts = np.minimum(next_solid, ends)
+    last_solid = np.concatenate([[-1], solid])[np.searchsorted(solid, ends)]
+    return starts, np.maximum(last_solid + 1, starts)
+
+
+def _unquoted(characters: Bytes, starts: Indices, ends: Indices) -> tuple[Indices, Indices]:
+    """The cells without the double quotes around them. Doubled ones inside stay as they are."""
+    quoted = (ends - starts > 1) & (characters[starts] == QUOTE) & (characters[ends - 1] == QUOTE)
+    return starts + quoted, ends - quoted
 
 
 def _check_controls(

@@ -1,8 +1,9 @@
-"""The text format of the UCI reader: one sample a line, columns separated by blanks and tabs.
+"""The text format of the UCI reader: one sample a line, in columns; CSV is among its spellings.
 
-A block names a range of columns: features are numbers; labels are either numbers (regression) or
-one column of label texts, which become one-hot rows. Columns that no block names are not looked at,
-but every line must have as many columns as the first. Lines with nothing in them are skipped.
+What separates columns, and which first line is a header, is `table_lines.py`'s matter. A block
+names a range of columns: features are numbers; labels are either numbers (regression) or one column
+of label texts, which become one-hot rows. Columns that no block names are not looked at, but every
+line must have as many columns as the first. Lines with nothing in them are skipped.
 
 A number is what `float` of Python reads, without underscores: signs, digits, one point, an
 exponent, `nan`, `inf` and `infinity` in any case. Hexadecimal numbers and digits of other scripts
@@ -27,14 +28,16 @@ import numpy.typing as npt
 from graphc.data.bad_lines import BadLines, quoted
 from graphc.data.decimal_text import Indices, parse_decimals
 from graphc.data.labels import UNKNOWN, LabelNumbers, look_up, number_labels
-from graphc.data.text_lines import PIECE_BYTES, TextLines, read_lines
-from graphc.support.diagnostics import DiagnosticSink, Note, fail
-from graphc.support.files import open_regular_file
+from graphc.data.table_lines import read_table_lines
+from graphc.data.text_lines import PIECE_BYTES, TextLines
+from graphc.support.diagnostics import DiagnosticSink, GraphcError, Note, fail
+from graphc.support.pipes import open_file_or_pipe
 
 MAX_FILE_BYTES = 1 << 36
 MAX_TABLE_BYTES = 1 << 36
 MAX_CLASSES = 1 << 20
 MAX_COLUMNS = 1 << 23  # more cannot stand in a line
+FIRST_ROOM = 1 << 10  # samples of a pipe that memory is taken for at first
 LONGEST_NUMBER = 1100  # the exact decimal expansion of any float64 is shorter
 
 # A value of this size or more becomes infinity when it is rounded to the type.
@@ -97,7 +100,7 @@ def read_uci(
     max_errors: int = 0,
     sink: DiagnosticSink | None = None,
 ) -> dict[str, npt.NDArray[np.floating]]:
-    """The samples of the file: for each block name an array [samples, width] in C order.
+    """The samples of the file or pipe: for each block name an array [samples, width] in C order.
 
     The width is the block's `dim`, or `classes` for labels of kind "category". `dtype` is float32
     or float64. Up to `max_errors` lines with mistakes are left out; `sink` then gets one warning
@@ -107,7 +110,7 @@ def read_uci(
     cannot be read, `limit` if it is too large, else up to 20 errors `bad-data` or `label`, each
     with the place of the cell.
     """
-    with open_regular_file(path, MAX_FILE_BYTES) as (stream, size):
+    with open_file_or_pipe(path, MAX_FILE_BYTES) as (stream, size):
         return read_uci_stream(
             stream, size, str(path), blocks, dtype=dtype, max_errors=max_errors, sink=sink
         )
@@ -115,7 +118,7 @@ def read_uci(
 
 def read_uci_stream(
     stream: BinaryIO,
-    size: int,
+    size: int | None,
     file: str,
     blocks: Sequence[Block],
     *,
@@ -123,17 +126,21 @@ def read_uci_stream(
     max_errors: int = 0,
     sink: DiagnosticSink | None = None,
 ) -> dict[str, npt.NDArray[np.floating]]:
-    """As `read_uci`, from a stream of `size` bytes that can seek; `file` names it in messages."""
+    """As `read_uci`, from a stream; `file` names it in messages.
+
+    One of `size` bytes has to be able to seek: its lines are counted first. Of one of unknown size
+    (None) the tables grow while it is read.
+    """
     element = np.dtype(dtype)
     if element not in OVERFLOW:
         raise fail("bad-value", f"float32 or float64 is required for data, got {element}")
     plans = _make_plans(blocks)
     needed = max(plan.last + 1 for plan in plans)
-    room = _count_room(stream, size, needed)
+    room = FIRST_ROOM if size is None else _count_room(stream, size, needed)
     tables = {p.name: _allocate(room, p.width, element, p.name) for p in plans}
-    used = _read_samples(stream, file, plans, tables, max_errors, sink)
-    if stream.tell() != size:
-        raise fail("file", f"{file} changed while it was read")
+    used = _read_samples(stream, file, plans, tables, max_errors, sink, may_grow=size is None)
+    if size is not None and stream.tell() != size:
+        raise _changed(file)
     return {name: table[:used] for name, table in tables.items()}
 
 
@@ -199,8 +206,8 @@ def _count_room(stream: BinaryIO, size: int, needed: int) -> int:
     while block := stream.read(1 << 20):
         lines += int(np.count_nonzero(np.frombuffer(block, np.uint8) == ord("\n")))
     stream.seek(0)
-    # A sample takes at least one character and one separator for each column.
-    return min(lines, (size + 1) // (2 * needed))
+    # A sample takes at least one separator for each column, which may be empty.
+    return min(lines, (size + 1) // needed)
 
 
 def _allocate(rows: int, width: int, element: np.dtype, name: str) -> npt.NDArray[np.floating]:
@@ -214,33 +221,49 @@ def _allocate(rows: int, width: int, element: np.dtype, name: str) -> npt.NDArra
         raise fail("limit", f"there is not enough memory: {message} are required") from error
 
 
+def _changed(file: str) -> GraphcError:
+    return fail("file", f"{file} changed while it was read")
+
+
+def _grow(tables: dict[str, npt.NDArray[np.floating]], rows: int) -> None:
+    """Replace the tables by larger ones, of at least so many rows."""
+    for name, table in tables.items():
+        larger = _allocate(max(2 * len(table), rows), table.shape[1], table.dtype, name)
+        larger[: len(table)] = table
+        tables[name] = larger
+
+
 def _read_samples(
     stream: BinaryIO,
     file: str,
     plans: Sequence[_Plan],
-    tables: Mapping[str, npt.NDArray[np.floating]],
+    tables: dict[str, npt.NDArray[np.floating]],
     max_errors: int,
     sink: DiagnosticSink | None,
+    *,
+    may_grow: bool,
 ) -> int:
     """Fill the tables from the top; returns how many rows were filled."""
     bad = BadLines(file, max_errors)
-    room = min(len(table) for table in tables.values())
     width = used = 0
-    for lines in read_lines(stream, file, piece_bytes=PIECE_BYTES):
+    for lines in read_table_lines(stream, file, piece_bytes=PIECE_BYTES):
         if width == 0:
             if not len(lines.starts):
                 continue
             width = int(lines.cell_counts[lines.cell_counts > 0][0])
             _check_width(lines, width, plans)
         starts, ends = _regular_cells(lines, width, bad)
-        if used + len(starts) > room:
-            raise fail("file", f"{file} changed while it was read")
+        if used + len(starts) > min(map(len, tables.values())):
+            if not may_grow:
+                raise _changed(file)
+            _grow(tables, used + len(starts))
         used += _fill_rows(lines, starts, ends, plans, tables, used, bad)
         if bad.is_full:
             break
     bad.raise_if_too_many()
     if used == 0:
-        raise fail("bad-data", f"at least one line with data is required, {file} has none")
+        message = f"at least one line with data is required, {file} has none"
+        raise fail("bad-data", f"{message}; a header does not count")
     bad.report(sink, used)
     return used
 
@@ -252,8 +275,12 @@ def _check_width(lines: TextLines, width: int, plans: Sequence[_Plan]) -> None:
         if plan.last >= width:
             got = "1 column" if width == 1 else f"{width} columns"
             message = f"`{plan.name}` is read from columns {plan.first} to {plan.last}"
-            note = Note("columns are counted from 0 and separated by blanks or tabs")
+            note = Note(f"columns are counted from 0 and separated by {_separated_by(lines)}")
             raise fail("bad-data", f"{message}, this line has {got}", span, notes=(note,))
+
+
+def _separated_by(lines: TextLines) -> str:
+    return "blanks or tabs" if lines.separator is None else f"`{chr(lines.separator)}`"
 
 
 def _regular_cells(lines: TextLines, width: int, bad: BadLines) -> tuple[Indices, Indices]:
@@ -319,25 +346,48 @@ def _numbers(
 ) -> npt.NDArray[np.float64]:
     """The values of the cells; rows with a cell that is no number are marked in `usable`.
 
-    Only cells that `parse_decimals` leaves over can overflow: what it reads is below 1e38.
+    Only cells that `parse_decimals` leaves over can overflow or be no finite number: what it reads
+    is below 1e38.
     """
     values, left_over = parse_decimals(lines.buffer, starts, ends)
     overflow = OVERFLOW[element]
     quick = _quick_numbers(lines, starts[left_over], ends[left_over], overflow)
     if quick is not None:
         values[left_over] = quick
-        return values
+    else:
+        _read_slowly(lines, starts, ends, left_over, values, plan, overflow, usable, bad)
+    infinite = left_over[~np.isfinite(values[left_over])]
+    if len(infinite):
+        first = int(infinite[0])
+        start, end = int(starts[first]), int(ends[first])
+        place = f"column {plan.first + first % plan.width} (`{plan.name}`)"
+        message = f"a number that is not finite in {place}: {quoted(lines.cell(start, end))}"
+        bad.add_infinite(len(infinite), message, lines.span(start, end))
+    return values
+
+
+def _read_slowly(
+    lines: TextLines,
+    starts: Indices,
+    ends: Indices,
+    left_over: Indices,
+    values: npt.NDArray[np.float64],
+    plan: _Plan,
+    overflow: float,
+    usable: npt.NDArray[np.bool_],
+    bad: BadLines,
+) -> None:
+    """The values of the cells left over, one by one; 0 and an error for one that is no number."""
     for i in left_over.tolist():
         start, end = int(starts[i]), int(ends[i])
         value, fault = _slow_number(lines.text[start:end], overflow)
-        values[i] = value
+        values[i] = 0.0 if fault else value
         if fault:
             row, column = divmod(i, plan.width)
             usable[row] = False
             place = f"in column {plan.first + column} (`{plan.name}`)"
-            message = f"{fault} {place}, got {quoted(lines.cell(start, end))}"
+            message = f"{fault} {place}, got {_shown(lines, start, end)}"
             bad.add("bad-data", message, lines.span(start, end))
-    return values
 
 
 def _quick_numbers(
@@ -354,6 +404,10 @@ def _quick_numbers(
     except ValueError:
         return None
     return None if (np.abs(values) >= overflow).any() else values
+
+
+def _shown(lines: TextLines, start: int, end: int) -> str:
+    return quoted(lines.cell(start, end)) if end > start else "an empty cell"
 
 
 def _slow_number(text: bytes, overflow: float) -> tuple[float, str]:
@@ -385,6 +439,6 @@ def _report_labels(
     for row in np.flatnonzero(classes == UNKNOWN).tolist():
         usable[row] = False
         start, end = int(starts[row]), int(ends[row])
-        got = quoted(lines.cell(start, end))
+        got = _shown(lines, start, end)
         message = f"{plan.accepted} in column {plan.first} (`{plan.name}`), got {got}"
         bad.add("label", message, lines.span(start, end))

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +24,7 @@ from graphc.artifacts.header import (
     header_text,
     thread_symbols,
 )
-from graphc.artifacts.link import Compiler, build_folder, link_shared, require_compiler
+from graphc.artifacts.link import Compiler, link_shared, require_compiler
 from graphc.artifacts.program import build_program
 from graphc.backends import BACKENDS
 from graphc.backends.base import Backend, EmitRequest, KeptCode
@@ -30,12 +32,12 @@ from graphc.driver.cache import Cache
 from graphc.driver.cache_key import kept, make_key
 from graphc.driver.compile import Lowered, evaluation_passes, lower
 from graphc.driver.options import CompileOptions
-from graphc.driver.prepare import prepare
+from graphc.driver.prepare import draw, infer
 from graphc.ir.printer import print_module
 from graphc.model.model import Model
 from graphc.runtime.signature import Signature, info_json
 from graphc.support.diagnostics import fail, suggestion
-from graphc.support.files import write_atomically
+from graphc.support.files import move_into_place, staged, temporary_folder
 
 SUFFIXES: dict[str, str] = {
     "exe": "",
@@ -57,7 +59,8 @@ SOURCES = {"py": "numpy"}  # kinds that a backend other than llvm makes
 class ArtifactRequest:
     """What to make: kinds out of `SUFFIXES`, and where.
 
-    out      the file for one kind; for several the stem that `SUFFIXES` are added to
+    out      the file for one kind; for several the stem that `SUFFIXES` are added to, after one
+             that it has itself is taken away
     outputs  nodes to compute, by default the output nodes
     target   instruction set: `native`, `x86-64`, `x86-64-v3`, …
     version  of graphc, written into the files
@@ -72,7 +75,11 @@ class ArtifactRequest:
     name: str = ""
 
     def paths(self) -> dict[str, Path]:
-        """The file of each kind, in order. GraphcError for an unknown kind or a name not of C."""
+        """The file of each kind, in order. GraphcError for an unknown kind or a name not of C.
+
+        A library beside a Python file of the same stem is `libSTEM.so`: `import STEM` would take
+        STEM.so for the module.
+        """
         if self.name:
             check_name(self.name)
         kinds = list(dict.fromkeys(self.kinds))
@@ -85,7 +92,27 @@ class ArtifactRequest:
                 )
         if len(kinds) == 1:
             return {kinds[0]: self.out}
-        return {kind: self.out.with_name(self.out.name + SUFFIXES[kind]) for kind in kinds}
+        stem, own = _split(self.out.name)
+        names = {kind: stem + SUFFIXES[kind] for kind in kinds}
+        if "so" in names:
+            library = f"lib{stem}" if "py" in names else stem
+            names["so"] = library + (own if own.startswith(".so") else ".so")
+        return {kind: self.out.with_name(name) for kind, name in names.items()}
+
+
+def _split(name: str) -> tuple[str, str]:
+    """A file's name without the suffix of a known kind, and the suffix, if it has one."""
+    known = "|".join(re.escape(suffix) for suffix in SUFFIXES.values() if suffix)
+    found = re.search(rf"(?<=.)(\.so(\.[0-9]+)+|{known})$", name)
+    return (name[: found.start()], found[0]) if found is not None else (name, "")
+
+
+def hidden_from_python(made: Iterable[Path]) -> list[tuple[Path, Path]]:
+    """Libraries that `import` takes for the Python file beside them, with that file; of these at
+    least one was made."""
+    modules = [p for p in made if p.suffix in (".so", ".py") and p.stem.isidentifier()]
+    pairs = {p.with_suffix(".so"): p.with_suffix(".py") for p in modules}
+    return [(so, py) for so, py in pairs.items() if so.exists() and py.exists()]
 
 
 def kind_of(out: Path) -> str:
@@ -114,18 +141,18 @@ def emit(model: Model, request: ArtifactRequest, options: CompileOptions) -> dic
     paths = request.paths()
     compiler = require_compiler() if any(kind in LINKED for kind in paths) else None
     made, native = contents(model, list(paths), request, options)
-    with build_folder(request.out) as folder:
-        linked: dict[str, Path] = {}
-        for kind in LINKED:
-            if kind in paths:
+    with temporary_folder(request.out) as folder, ExitStack() as open_files:
+        finished: list[Callable[[], None]] = []
+        for kind, path in paths.items():
+            if kind in LINKED:
                 assert native is not None
                 with options.phases.measure("link"):
-                    linked[kind] = native.link(kind, made["obj"], paths[kind], folder, compiler)
-        for kind in paths:
-            if kind not in LINKED:
-                write_atomically(paths[kind], made[kind])
-        for kind, file in linked.items():
-            _move(file, paths[kind])
+                    linked = native.link(kind, made["obj"], path, folder, compiler)
+                finished.append(partial(move_into_place, linked, path))
+            else:
+                finished.append(open_files.enter_context(staged(path, made[kind])))
+        for put_into_place in finished:
+            put_into_place()
     return paths
 
 
@@ -219,14 +246,16 @@ def prepare_emission(
 ) -> Prepared:
     """Lower the network for a backend and gather what is written into every file."""
     options = replace(options, backend=backend, freeze=True)
-    with options.phases.measure("sizes and initial values"):
-        prepare(model)
+    with options.phases.measure("sizes"):
+        infer(model)
     lowered = lower(model, evaluation_passes(model, request.outputs, (), options), options)
     _require_dense(model, lowered.signature)
+    with options.phases.measure("initial values"):
+        draw(model, lowered.signature.model_names)
     name = request.name or artifact_name(request.out)
     is_split = lowered.signature.is_split and BACKENDS[backend]().has_threads(request.target)
     signature = replace(lowered.signature, name=name, is_split=is_split)
-    parameters = signature.model_arrays(model.values)
+    parameters = signature.model_arrays(model.values_in(options.precision))
     isa = BACKENDS[backend]().isa(request.target)
     info = info_json(
         signature,
@@ -256,10 +285,3 @@ def _ir_text(model: Model, request: ArtifactRequest, options: CompileOptions) ->
     options = replace(options, backend="reference")
     lowered = lower(model, evaluation_passes(model, request.outputs, (), options), options)
     return print_module(lowered.module).encode("utf-8")
-
-
-def _move(file: Path, out: Path) -> None:
-    try:
-        file.replace(out)
-    except OSError as error:
-        raise fail("file", f"`{out}` cannot be written: {error.strerror}") from error

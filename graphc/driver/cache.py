@@ -21,12 +21,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from graphc.runtime.signature import Signature
 from graphc.runtime.signature_record import read_signature, signature_record
 from graphc.support.diagnostics import GraphcError
-from graphc.support.files import read_regular_file, write_atomically
+from graphc.support.files import read_regular_file, remove_left_over, write_atomically
 from graphc.support.private_folder import make_private_folder
 
 FORMAT = "graphc-cache-1"
@@ -35,8 +35,8 @@ LAST_MISS = "last-miss.json"
 MOST_BYTES = 512 * 2**20
 LARGEST_ENTRY = 128 * 2**20
 OTHER_VERSION = "another version of graphc made it"
-LEFT_OVER_SECONDS = 3600
-"""After it, a temporary file is one of a process that was killed."""
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -170,15 +170,17 @@ class Cache:
         for path, _ in files:
             self.remove(path.name)
         self.remove(LAST_MISS)
-        self._remove_left_over(older_than=0)
+        remove_left_over(self.folder, older_than=0)
         return len(files)
 
     def last_miss(self) -> Miss | None:
         """The last miss of any process."""
         try:
-            record = json.loads(read_regular_file(self.folder / LAST_MISS, LARGEST_ENTRY))
-            return Miss(Key(_texts(record["parts"])), str(record["why"]), float(record["when"]))
-        except (GraphcError, ValueError, KeyError, TypeError):
+            record = _record(read_regular_file(self.folder / LAST_MISS, LARGEST_ENTRY))
+            return Miss(
+                Key(_texts(record["parts"])), _of(str, record["why"]), _of(float, record["when"])
+            )
+        except (GraphcError, ValueError, KeyError):
             return None
 
     # --- files
@@ -207,16 +209,6 @@ class Cache:
                 break
             total -= status.st_size
             self.remove(path.name)
-        self._remove_left_over(older_than=LEFT_OVER_SECONDS)
-
-    def _remove_left_over(self, older_than: float) -> None:
-        """Temporary files of processes that were killed while they wrote."""
-        with suppress(OSError), os.scandir(self.folder) as found:
-            for item in found:
-                if item.name.startswith(".") and item.name.endswith(".tmp"):
-                    with suppress(OSError):
-                        if time.time() - item.stat(follow_symlinks=False).st_mtime > older_than:
-                            self.remove(item.name)
 
 
 def _entry_bytes(entry: Entry) -> bytes:
@@ -239,11 +231,11 @@ def _read_entry(path: Path, digest: str) -> Entry:
         raise ValueError("its content does not have the hash that it states")
     line, _, code = body.partition(b"\n")
     try:
-        record = json.loads(line)
+        record = _record(line)
         key = Key(_texts(record["parts"]))
         signature = read_signature(record["signature"])
-        seconds = float(record["seconds"])
-    except (KeyError, TypeError, ValueError):  # the hash is right, so that somebody meant it
+        seconds = _of(float, record["seconds"])
+    except (KeyError, ValueError):  # the hash is right, so that somebody meant it
         raise ValueError(OTHER_VERSION) from None
     if key.digest != digest:
         raise ValueError("it belongs to another key")
@@ -266,8 +258,23 @@ def _read_own_file(path: Path) -> bytes:
         return stream.read(LARGEST_ENTRY + 1)
 
 
-def _texts(record: Any) -> dict[str, str]:
+def _record(content: bytes) -> dict[str, object]:
+    """A JSON object that can be shown: numbers are finite, texts Unicode. ValueError otherwise."""
+    try:
+        record = json.loads(content)
+        json.dumps(record, ensure_ascii=False, allow_nan=False).encode("utf-8")
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    return _of(dict, record)
+
+
+def _texts(record: object) -> dict[str, str]:
     """A JSON object of texts. ValueError for anything else."""
-    if not isinstance(record, dict) or not all(isinstance(v, str) for v in record.values()):
-        raise ValueError("texts by name are required")
-    return record
+    return {name: _of(str, value) for name, value in _of(dict, record).items()}
+
+
+def _of(kind: type[T], value: object) -> T:
+    """The value, which JSON has to give as this type and no other; ValueError otherwise."""
+    if type(value) is not kind:
+        raise ValueError(f"{kind.__name__} is required, got {type(value).__name__}")
+    return value

@@ -115,13 +115,18 @@ def default_cache(environment: Mapping[str, str] | None = None) -> Cache | None:
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path | None:
-    """Where the cache is, whether it is on or off; None for a user without a home."""
+    """Where the cache is, whether it is on or off; None for a user without a home.
+
+    A relative path in XDG_CACHE_HOME or HOME counts as none: it would be another folder in each
+    folder that a command is started in.
+    """
     if given := environment.get(FOLDER, ""):
         return Path(given).absolute()
     base = Path(environment.get("XDG_CACHE_HOME", ""))
     if not base.is_absolute():
+        home = environment.get("HOME")
         try:
-            base = Path.home() / ".cache"
+            base = (Path.home() if home is None else Path(home)) / ".cache"
         except RuntimeError:
             return None
-    return base / "graphc"
+    return base / "graphc" if base.is_absolute() else None

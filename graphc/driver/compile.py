@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,7 +16,7 @@ from graphc.driver import pipelines
 from graphc.driver.cache import Entry
 from graphc.driver.cache_key import make_key, sources_are_unchanged
 from graphc.driver.options import DEFAULT_TIME, CompileOptions
-from graphc.driver.prepare import prepare
+from graphc.driver.prepare import draw, infer
 from graphc.driver.profile import Source
 from graphc.ir.clone import clone_module
 from graphc.ir.context import Context
@@ -56,7 +56,7 @@ class Lowered:
 
 def lower(model: Model, passes: Sequence[Pass], options: CompileOptions) -> Lowered:
     """Run `passes`, and those that the backend needs, on a copy of the network."""
-    prepare(model)
+    infer(model)
     passes = all_passes(passes, options.backend)
     module = clone_module(model.module)
     context = default_context()
@@ -109,8 +109,8 @@ def compile_model(
         made = lower(model, passes, options)
         return made.function, made.signature
 
-    with options.phases.measure("sizes and initial values"):
-        prepare(model)
+    with options.phases.measure("sizes"):
+        infer(model)
     return compile_kept(model.module, all_passes(passes, options.backend), lowered, options)
 
 
@@ -171,12 +171,13 @@ def bind(model: Model, passes_for: PassesFor, options: CompileOptions) -> Execut
     A call beyond the bound compiles again, with the passes for a larger one: of the network as it
     is now, whatever becomes of it in between.
     """
-    prepare(model)
-    frozen = model.snapshot()
-    values: MutableMapping[str, np.ndarray] = model.values
-    if options.freeze:
-        frozen.values = {name: array.copy() for name, array in model.values.items()}
-        values = {}
+    infer(model)
+    frozen = model.frozen() if options.freeze else model.snapshot()
+    embedded: dict[str, np.ndarray] = {}
+
+    def draw_for(signature: Signature) -> None:
+        with options.phases.measure("initial values"):
+            draw(frozen, signature.model_names)
 
     def compiled(
         bounds: Mapping[str, int], *, carry: bool = False
@@ -184,15 +185,18 @@ def bind(model: Model, passes_for: PassesFor, options: CompileOptions) -> Execut
         wider = replace(options.widened(bounds), carry=carry or options.carry)
         function, signature = compile_model(frozen, passes_for(frozen, wider), wider)
         if options.freeze:
-            values.update(signature.model_arrays(frozen.values))
+            draw_for(signature)
+            embedded.update(signature.model_arrays(frozen.values_in(options.precision)))
         return function, signature
 
     function, signature = compiled({})
+    if not options.freeze:  # only once: what has been renamed or removed by a later call stays so
+        draw_for(signature)
     carrying = partial(compiled, carry=True) if signature.sequences is not None else None
     return Executable(
         function,
         signature,
-        values,
+        embedded if options.freeze else model.values_in(options.precision),
         recompile=compiled,
         carrying=carrying,
         threads=thread_count(options.threads),

@@ -15,6 +15,7 @@ from graphc.passes.expand_nodes import DEFAULT_ENTRIES, ENTRIES_DIM, SAMPLES_DIM
 from graphc.passes.loop_gradient import RECOMPUTE, Recompute
 from graphc.passes.manager import Pass
 from graphc.runtime.threads import checked_threads
+from graphc.support.arguments import text, truth
 from graphc.support.diagnostics import fail, suggestion
 from graphc.support.phases import Phases
 
@@ -75,6 +76,10 @@ class CompileOptions:
     freeze: bool = False
 
     def __post_init__(self) -> None:
+        for name in ("backend", "recompute", "contraction"):
+            text(getattr(self, name), name)
+        for name in ("verify", "carry", "freeze"):
+            truth(getattr(self, name), name)
         if self.backend not in BACKENDS:
             near = suggestion(self.backend, BACKENDS)
             raise fail(
@@ -119,12 +124,12 @@ class CompileOptions:
         )
 
 
-def parse_precision(text: str) -> DType:
+def parse_precision(name: str) -> DType:
     """f32 or f64 (also as the toolkit's `float` and `double`)."""
-    for name, dtype in PRECISIONS.items():
-        if name == text:
-            return dtype
-    raise fail("bad-option", f"a precision is f32 or f64, got `{text}`")
+    dtype = PRECISIONS.get(text(name, "precision"))
+    if dtype is None:
+        raise fail("bad-option", f"a precision is f32 or f64, got `{name}`")
+    return dtype
 
 
 def _is_whole(value: object) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from graphc.model.initialise import check_size
 from graphc.model.model import Model
 from graphc.ops.nodes.delays import DELAYS
-from graphc.ops.nodes.layout import display_name
-from graphc.ops.nodes.leaves import ParameterParams
+from graphc.ops.nodes.layout import display_name, node_type
+from graphc.ops.nodes.leaves import ParameterParams, parameter_shape
 from graphc.passes.infer_shapes import infer_shapes
-from graphc.support.diagnostics import DiagnosticSink, fail
+from graphc.support.diagnostics import DiagnosticSink, fail, warn
 
 
 def infer(model: Model) -> None:
@@ -21,6 +23,7 @@ def infer(model: Model) -> None:
     model.load_matrices(sink)
     infer_shapes(model.graph, sink)
     sink.raise_if_errors()
+    warn(sink.diagnostics)
 
 
 def _require_bound(model: Model, sink: DiagnosticSink) -> None:
@@ -40,12 +43,23 @@ def _require_bound(model: Model, sink: DiagnosticSink) -> None:
 def prepare(model: Model) -> None:
     """Find all sizes and draw missing initial values. Raises GraphcError for a bad network."""
     infer(model)
+    draw(model)
+
+
+def draw(model: Model, names: Set[str] | None = None) -> None:
+    """Draw the missing initial values of these parameters, by default of all; sizes must be known.
+
+    What only computes needs those that its function takes: others may not fit into memory.
+    """
+    missing = model.missing_values()
+    wanted = missing if names is None else missing & names
     for op in model.graph.block:
         name = op.result.name or ""
-        if isinstance(op.params, ParameterParams) and name not in model.values:
-            check_size(name, op.params.rows, op.params.cols, op.location)
+        is_drawn = name in wanted and node_type(op).is_known
+        if isinstance(op.params, ParameterParams) and is_drawn:
+            check_size(name, *parameter_shape(op), op.location)
     try:
-        model.initialise()
+        model.initialise(wanted)
     except MemoryError:
         raise fail(
             "limit", "the parameters' initial values take more memory than there is"

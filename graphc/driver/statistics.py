@@ -10,10 +10,11 @@ from graphc.backends.base import CompiledFunction
 from graphc.driver import pipelines
 from graphc.driver.compile import bounds_for, compile_model
 from graphc.driver.options import CompileOptions
-from graphc.driver.prepare import prepare
+from graphc.driver.prepare import draw, infer
 from graphc.ir.core import Operation
 from graphc.ir.types import DType
 from graphc.model.model import Model
+from graphc.ops.nodes.layout import node_type
 from graphc.ops.nodes.statistics import INV_STD_DEV, STATISTICS, VARIANCE_FLOOR, StatisticParams
 from graphc.passes import pipeline
 from graphc.passes.accumulate_statistics import CENTRE, TOTAL, AccumulateStatistics
@@ -52,7 +53,7 @@ def precompute(
         cache=given.cache,
         phases=given.phases,
     )
-    prepare(model)
+    infer(model)
     pending = [op for op in model.graph.block if _is_pending(op)]
     order = topological_order(model.graph.block, lambda op: [v.op for v in op.operands if v.op])
     if order is not None:
@@ -68,13 +69,13 @@ def precompute(
         if op.opdef is INV_STD_DEV:
             variance = _average(model, name, inputs, value, options)
             value = 1.0 / np.sqrt(np.maximum(variance, VARIANCE_FLOOR))
-        column = np.ascontiguousarray(value.reshape(-1, 1), model.dtype)
-        model.set_statistic(op.result.name or "", column)
+        model.set_statistic(op.result.name or "", value.reshape(-1, 1))
     return [op.result.name or "" for op in pending]
 
 
 def _is_pending(op: Operation) -> bool:
-    return op.opdef in STATISTICS and isinstance(op.params, StatisticParams) and bool(inputs_of(op))
+    is_open = op.opdef in STATISTICS and isinstance(op.params, StatisticParams) and inputs_of(op)
+    return bool(is_open) and node_type(op).is_known
 
 
 def _average(
@@ -94,6 +95,7 @@ def _average(
         return compile_model(frozen, [*passes, *pipeline(pipelines.OPTIMISE)], wider)
 
     function, signature = compiled({})
+    draw(model, signature.model_names)
     needed = needed_inputs(signature, inputs)
     calls: list[dict[str, object]]
     if signature.sequences is not None:
@@ -106,7 +108,8 @@ def _average(
         calls = [{n: a[i : i + BATCH] for n, a in arrays.items()} for i in range(0, samples, BATCH)]
     if samples == 0:
         raise fail("input", f"the statistics of `{name}` require at least one sample, got none")
-    fixed = model.values if centre is None else {**model.values, CENTRE: centre}
+    values = model.values_in(options.precision)
+    fixed = values if centre is None else {**values, CENTRE: centre}
     total = Executable(function, signature, fixed, recompile=compiled)
     for call in calls:
         total(**call)

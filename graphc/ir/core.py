@@ -87,6 +87,8 @@ class OpDef:
     expand_sequences  node ops whose columns look at other columns: as `expand`, where columns are
                  steps of sequences, with their layout in place of the element type
                  (ops/nodes/sequence_columns.py)
+    zero_in_gaps  node ops: numbers of operands that could overflow where a gap between sequences
+                 lies, which are taken as 0 there: 0 times infinity would reach a gradient as nan
     refine       node ops: operand types -> what they say about each operand's unknown sizes
     region_types structured ops: (regions, params) -> result types, in place of what `infer` returns
     check        rules beyond types (regions); yields messages
@@ -112,6 +114,7 @@ class OpDef:
     expand_training: ExpandRule | None = None
     draw: ExpandRule | None = None
     expand_sequences: ExpandRule | None = None
+    zero_in_gaps: tuple[int, ...] = ()
     refine: RefineRule | None = None
     region_types: RegionTypes | None = None
     check: CheckRule | None = None

@@ -9,7 +9,7 @@ from typing import Literal, cast
 from graphc.support.diagnostics import DiagnosticSink, printable
 from graphc.support.source import SourceFile, Span
 
-Kind = Literal["value", "symbol", "name", "number", "string", "type", "punct", "end"]
+Kind = Literal["value", "symbol", "name", "number", "string", "type", "punct", "end", "wrong"]
 
 MAX_ERRORS = 100
 """Lexical mistakes after which the rest of a text is not read: it is no IR text."""
@@ -43,13 +43,15 @@ class Token:
 
 
 def tokenize(source: SourceFile, sink: DiagnosticSink) -> list[Token]:
-    """The tokens, closed by an `end` token. A character that starts no token is reported once."""
+    """The tokens, closed by an `end` token; what starts none is reported and is a `wrong` one."""
     text, tokens, at, errors = source.text, [], 0, 0
     while at < len(text) and errors < MAX_ERRORS:
         match = _TOKEN.match(text, at)
         if match is None:
             errors += 1
-            at = _report(source, at, sink)
+            after = _report(source, at, sink)
+            tokens.append(Token("wrong", text[at:after], at))
+            at = after
             continue
         if match.lastgroup != "skip":
             kind = cast(Kind, match.lastgroup)  # the groups are named after the kinds

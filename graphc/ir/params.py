@@ -167,7 +167,7 @@ def _decode_one(value: object, option: Any, name: str) -> tuple[bool, object]:
     """(True, decoded) when `value` fits the annotation `option`."""
     origin = typing.get_origin(option)
     if origin is Literal:
-        return value in typing.get_args(option), value
+        return isinstance(value, str) and value in typing.get_args(option), value
     if origin is tuple:
         if not isinstance(value, list | tuple):
             return False, None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from graphc.ir.context import Context
 from graphc.ir.core import (
@@ -24,12 +25,12 @@ from graphc.ir.core import (
     ResultInfo,
     Value,
 )
-from graphc.ir.lexer import Token, token_span, tokenize, unquote
+from graphc.ir.lexer import Token, unquote
 from graphc.ir.params import Literalish, NoParams, Params, ParamsError, make_params
 from graphc.ir.placement import PLACE_KINDS, Place, is_place_kind
+from graphc.ir.token_reader import MAX_ERRORS, Misread, TokenReader
 from graphc.ir.types import (
     DIM_NAME,
-    SAMPLES,
     Dim,
     DType,
     Image,
@@ -46,8 +47,8 @@ from graphc.support.diagnostics import DiagnosticSink, suggestion
 from graphc.support.source import NOT_AT_HAND, UNKNOWN, Location, SourceFile, Span
 
 MAX_NESTING = 64
-MAX_ERRORS = 100
 MAX_INTEGER = 2**63 - 1
+_SAMPLES = re.compile(r"([1-9][0-9]{0,9})?\*(?:/([1-9][0-9]{0,9}))?")
 _ROLES = ("input", "parameter", "transposed", "state", "setting", "carried")
 
 
@@ -68,76 +69,23 @@ def parse_params_text(
     return parser.bare_params()
 
 
-class _SyntaxError(Exception):
-    """Raised inside the parser after the message went to the sink; caught where it resumes."""
-
-
 @dataclass
 class _Scope:
-    """Values of one function by printed name, and operands that wait for them."""
+    """Values of one function by printed name, and operands that wait for them.
+
+    unread  results of lines with a mistake: their uses are no further ones
+    """
 
     values: dict[str, Value] = field(default_factory=dict)
+    unread: set[str] = field(default_factory=set)
     pending: list[tuple[Operation, list[Token]]] = field(default_factory=list)
 
 
-class _Parser:
+class _Parser(TokenReader):
     def __init__(self, source: SourceFile, context: Context, dims: Iterable[Symbol] = ()) -> None:
-        self._source = source
+        super().__init__(source, context.sink)
         self._context = context
-        self._sink = context.sink
-        self._tokens = tokenize(source, context.sink)
-        self._at = 0
-        self._errors = 0
         self._dims: dict[str, Symbol] = {d.name: d for d in dims}
-
-    # --- tokens ---------------------------------------------------------------------------
-
-    @property
-    def _token(self) -> Token:
-        return self._tokens[self._at]
-
-    def _at_end(self) -> bool:
-        return self._token.kind == "end"
-
-    def _advance(self) -> Token:
-        token = self._token
-        if token.kind != "end":
-            self._at += 1
-        return token
-
-    def _is(self, text: str) -> bool:
-        return self._token.text == text and self._token.kind in ("punct", "name")
-
-    def _accept(self, text: str) -> bool:
-        if self._is(text):
-            self._at += 1
-            return True
-        return False
-
-    def _expect(self, text: str) -> Token:
-        if not self._is(text):
-            raise self._error(f"`{text}` is required here, got {self._seen()}")
-        return self._advance()
-
-    def _expect_kind(self, kind: str, what: str) -> Token:
-        if self._token.kind != kind:
-            raise self._error(f"{what} is required here, got {self._seen()}")
-        return self._advance()
-
-    def _seen(self) -> str:
-        return f"`{self._token.text}`" if self._token.kind != "end" else "the end of the text"
-
-    def _span(self, token: Token) -> Span:
-        return token_span(self._source, token)
-
-    def _error(self, message: str, token: Token | None = None, slug: str = "parse") -> _SyntaxError:
-        """Report at `token`; after `MAX_ERRORS` reports the rest of the text is passed over."""
-        self._errors += 1
-        if self._errors <= MAX_ERRORS:
-            self._sink.error(slug, message, self._span(token or self._token))
-        else:
-            self._at = len(self._tokens) - 1
-        return _SyntaxError()
 
     # --- module and functions --------------------------------------------------------------
 
@@ -153,7 +101,7 @@ class _Parser:
                     module.functions.append(self._function(names))
                 else:
                     raise self._error(f"`dim`, `graph` or `func` is required, got {self._seen()}")
-            except _SyntaxError:
+            except Misread:
                 self._skip_to_top_level(start)
         return module
 
@@ -172,12 +120,11 @@ class _Parser:
     def _dim(self) -> Symbol:
         self._expect("dim")
         name = self._expect_kind("name", "a dimension name")
-        factors = self._factors() if self._accept("=") else None
-        if factors is None:
-            self._expect("<=")
-            symbol = Symbol(name.text, self._integer("a bound"))
-        else:
-            symbol = self._made_of(name.text, factors)
+        try:
+            symbol = self._dim_called(name.text)
+        except Misread:  # its uses are no further mistakes
+            self._dims.setdefault(name.text, Symbol(name.text, 1))
+            raise
         if not DIM_NAME.fullmatch(name.text):
             raise self._error("a dimension name is capital letters and digits", name)
         if name.text in self._dims:
@@ -185,20 +132,34 @@ class _Parser:
         self._dims[name.text] = symbol
         return symbol
 
+    def _dim_called(self, name: str) -> Symbol:
+        if self._accept("="):
+            return self._made_of(name, self._factors())
+        self._expect("<=")
+        return Symbol(name, self._integer("a bound"))
+
     def _made_of(self, name: str, factors: Sequence[Symbol]) -> Symbol:
-        """The product of `factors`, or the part of the only one that `/ INTEGER` says."""
-        if len(factors) != 1 or not self._accept("/"):
+        """The product of `factors`, or of the only one what `* INTEGER / INTEGER` makes of it."""
+        if len(factors) != 1:
             return product_of(name, factors)
+        times = self._positive("a factor") if self._accept("*") else 1
+        divisor = self._positive("a divisor") if self._accept("/") else 1
+        if times == divisor == 1:
+            return product_of(name, factors)
+        return part_of(name, factors[0], divisor, times)
+
+    def _positive(self, what: str) -> int:
         token = self._token
-        divisor = self._integer("a divisor")
-        if not divisor or factors[0].bound % divisor:
-            raise self._error(f"a divisor divides the bound {factors[0].bound}", token)
-        return part_of(name, factors[0], divisor)
+        value = self._integer(what)
+        if not value:
+            raise self._error(f"{what} is at least 1, got 0", token)
+        return value
 
     def _factors(self) -> list[Symbol]:
         """`T * S`: dims that were declared before."""
         tokens = [self._expect_kind("name", "a dimension name")]
-        while self._accept("*"):
+        while self._is("*") and self._tokens[self._at + 1].kind == "name":
+            self._advance()
             tokens.append(self._expect_kind("name", "a dimension name"))
         for token in tokens:
             known = self._dims.get(token.text)
@@ -219,6 +180,7 @@ class _Parser:
         return value
 
     def _function(self, names: set[str]) -> Function:
+        errors = self._errors
         kind = RegionKind(self._advance().text)
         name_token = self._expect_kind("symbol", "a function name (`@name`)")
         name = self._plain_name(name_token)
@@ -244,7 +206,8 @@ class _Parser:
         self._body(function.block, scope, 0)
         self._expect("}")
         self._resolve(scope)
-        self._compare_results(function, result_types)
+        if self._errors == errors:  # otherwise a value or the `return` itself may be missing
+            self._compare_results(function, result_types)
         return function
 
     def _arguments(self, function: Function, scope: _Scope) -> None:
@@ -299,8 +262,17 @@ class _Parser:
             line_start = self._at
             try:
                 self._operation(block, scope, depth)
-            except _SyntaxError:
+            except Misread:
+                scope.unread.update(self._results_at(line_start))
                 self._skip_line(line_start)
+
+    def _results_at(self, start: int) -> list[str]:
+        """The values that the line of the token at index `start` gives names to."""
+        at, names = start, list[str]()
+        while (token := self._tokens[at]).kind == "value" or token.text == ",":
+            names.append(token.text)
+            at += 1
+        return names if token.text == "=" else []
 
     def _skip_line(self, start: int) -> None:
         """Go on at the first token on a later line than the token at index `start`."""
@@ -419,7 +391,7 @@ class _Parser:
                 self._param(given)
                 if not self._at_end():
                     self._expect(",")
-        except _SyntaxError:
+        except Misread:
             pass
         return given
 
@@ -531,6 +503,8 @@ class _Parser:
             values: list[Value] = []
             for token in operands:
                 value = scope.values.get(token.text)
+                if value is None and token.text in scope.unread:
+                    continue
                 if value is None:
                     few = self._errors < MAX_ERRORS  # finding near names takes time
                     near = suggestion(token.text, scope.values) if few else ""
@@ -567,8 +541,8 @@ class _Parser:
         for part in sizes_text.split("x"):
             if part == "?":
                 sizes.append(None)
-            elif part == "*":
-                sizes.append(SAMPLES)
+            elif (samples := _SAMPLES.fullmatch(part)) is not None:
+                sizes.append(Samples.of(Fraction(int(samples[1] or 1), int(samples[2] or 1))))
             elif part.isascii() and part.isdigit() and len(part) <= 19:
                 sizes.append(int(part))
             else:

@@ -1,8 +1,9 @@
 """Types of values: element types, dimensions with bounds, tensors, and node-level matrices.
 
 tensor<Nx64xf32>   N is a `Symbol`: bounded (`dim N <= 256` in the module), decided by each call,
-                   or made of others (`dim N = T * S`, `dim C = T / 8`)
-matrix<64x*>       a node: 64 rows, one column per sample; `?` is a size not inferred yet
+                   or made of others (`dim N = T * S`, `dim C = T / 8`, `dim N3 = N * 3`)
+matrix<64x*>       a node: 64 rows, one column per sample; `?` is a size not inferred yet, `3*` are
+                   three columns per sample, `*/2` one for every two
 matrix<784x* image 28x28x1>   the same with columns that are images: width, height, channels
 """
 
@@ -13,6 +14,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from fractions import Fraction
 
 import numpy as np
 
@@ -58,12 +60,14 @@ class Symbol:
     factors  the dims that it is the product of, as the columns of a minibatch of sequences are;
              none for one that the call decides
     divisor  what their product is divided by, without a remainder, as steps are into segments
+    times    what it is multiplied by, before that
     """
 
     name: str
     bound: int
     factors: tuple[Symbol, ...] = ()
     divisor: int = 1
+    times: int = 1
 
     def __str__(self) -> str:
         return self.name
@@ -75,9 +79,9 @@ def product_of(name: str, factors: Iterable[Symbol]) -> Symbol:
     return Symbol(name, math.prod(f.bound for f in parts), parts)
 
 
-def part_of(name: str, whole: Symbol, divisor: int) -> Symbol:
-    """The dim whose size is always that of `whole` / `divisor`, which divides its bound."""
-    return Symbol(name, whole.bound // divisor, (whole,), divisor)
+def part_of(name: str, whole: Symbol, divisor: int, times: int = 1) -> Symbol:
+    """The dim whose size is always that of `whole` · `times` / `divisor`."""
+    return Symbol(name, whole.bound * times // divisor, (whole,), divisor, times)
 
 
 def sizes_with_products(sizes: Mapping[str, int], dims: Iterable[Symbol]) -> dict[str, int]:
@@ -85,7 +89,8 @@ def sizes_with_products(sizes: Mapping[str, int], dims: Iterable[Symbol]) -> dic
     found = dict(sizes)
     for dim in dims:
         if dim.factors:
-            found[dim.name] = math.prod(found[f.name] for f in dim.factors) // dim.divisor
+            whole = math.prod(found[f.name] for f in dim.factors) * dim.times
+            found[dim.name] = whole // dim.divisor
     return found
 
 
@@ -149,10 +154,25 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """The column count of a node that has one column per sample."""
+    """The column count of a node that has `times` columns for every `each` samples: one per
+    sample, as inputs have, or what Reshape makes of them. Without common divisors."""
+
+    times: int = 1
+    each: int = 1
+
+    @staticmethod
+    def of(ratio: Fraction) -> Samples:
+        """So many columns for each sample."""
+        return Samples(ratio.numerator, ratio.denominator)
+
+    @property
+    def ratio(self) -> Fraction:
+        return Fraction(self.times, self.each)
 
     def __str__(self) -> str:
-        return "*"
+        return (
+            f"{'' if self.times == 1 else self.times}*{'' if self.each == 1 else f'/{self.each}'}"
+        )
 
 
 SAMPLES = Samples()
@@ -201,7 +221,13 @@ class MatrixType:
 
     @property
     def has_samples(self) -> bool:
+        """Whether the columns are samples, or as many as follow from their number."""
         return isinstance(self.cols, Samples)
+
+    @property
+    def is_per_sample(self) -> bool:
+        """Whether there is one column per sample."""
+        return self.cols == SAMPLES
 
     def __str__(self) -> str:
         image = f" image {self.image}" if self.image is not None else ""

@@ -16,6 +16,7 @@ import numpy as np
 from graphc.runtime.executable import check_inputs, check_sequences, needed_inputs
 from graphc.runtime.signature import Signature
 from graphc.runtime.sparse import SparseRows
+from graphc.support.arguments import table
 from graphc.support.diagnostics import fail
 
 Array = np.ndarray
@@ -125,11 +126,7 @@ def check_data(what: str, data: object) -> None:
 
     what  the function, for the message
     """
-    if not isinstance(data, Mapping):
-        raise fail("argument-type", f"{what} requires arrays by name, got {type(data).__name__}")
-    for name in data:
-        if not isinstance(name, str):
-            raise fail("argument-type", f"{what} requires names that are texts, got {name!r}")
+    table(data, what, "arrays")
 
 
 def read_dataset(signature: Signature, data: Mapping[str, object], truncate: int = 0) -> Dataset:
@@ -139,6 +136,32 @@ def read_dataset(signature: Signature, data: Mapping[str, object], truncate: int
         return Samples(*check_inputs(signature, needed))
     lists, lengths = check_sequences(signature, needed)
     return Sequences(lists, lengths, truncate)
+
+
+def place_of_non_finite(dataset: Dataset) -> str:
+    """Where the data hold nan or infinity first, such as "`x` is nan in sample 17"; or ''."""
+    for name, place, columns in _columns(dataset):
+        values = columns.values if isinstance(columns, SparseRows) else columns
+        bad = np.flatnonzero(~np.isfinite(values))
+        if len(bad):
+            got, row = values.flat[bad[0]], _row_of(columns, int(bad[0]))
+            return f"`{name}` is {got} in {place} {row} (counted from 0)"
+    return ""
+
+
+def _row_of(columns: Columns, entry: int) -> int:
+    if isinstance(columns, SparseRows):
+        return int(np.searchsorted(columns.offsets, entry, side="right")) - 1
+    return entry // (columns.size // len(columns))
+
+
+def _columns(dataset: Dataset) -> Iterator[tuple[str, str, Columns]]:
+    """Name, what a row is called, and rows of every array."""
+    if isinstance(dataset, Samples):
+        yield from ((name, "sample", array) for name, array in dataset.arrays.items())
+    elif isinstance(dataset, Sequences):
+        for name, items in dataset.lists.items():
+            yield from ((name, f"sequence {i}, step", item) for i, item in enumerate(items))
 
 
 def check_truncate(truncate: object) -> None:
@@ -188,5 +211,6 @@ __all__: Sequence[str] = (
     "Sequences",
     "check_truncate",
     "extent_of",
+    "place_of_non_finite",
     "read_dataset",
 )

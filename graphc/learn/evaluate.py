@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from graphc.driver.compile import bind, bounds_for, evaluation_passes, node_names
 from graphc.driver.options import CompileOptions
-from graphc.driver.prepare import prepare
+from graphc.driver.prepare import infer
 from graphc.learn.dataset import check_truncate, extent_of, read_dataset
 from graphc.learn.shuffle import minibatches
 from graphc.model.model import Model
@@ -49,7 +49,7 @@ def evaluate_dataset(
     wanted = node_names(model, names) or measured_nodes(model)
 
     check_truncate(truncate)
-    prepare(model)
+    infer(model)
     require_sums(model, wanted)
     bounds = bounds_for(model, wanted, options)
     size = options.batch

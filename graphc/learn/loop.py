@@ -5,15 +5,21 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
 from graphc.driver.compile import bounds_for
 from graphc.driver.options import DEFAULT_BATCH, CompileOptions
-from graphc.driver.prepare import prepare
+from graphc.driver.prepare import draw, infer
 from graphc.driver.statistics import precompute
-from graphc.learn.dataset import check_truncate, extent_of, read_dataset
+from graphc.learn.dataset import (
+    Dataset,
+    check_truncate,
+    extent_of,
+    place_of_non_finite,
+    read_dataset,
+)
 from graphc.learn.epoch import Part
 from graphc.learn.evaluate import DEFAULT_SIDE_BY_SIDE
 from graphc.learn.learner import Learner
@@ -26,8 +32,10 @@ from graphc.learn.step import (
     compile_training_step,
     training_outputs,
 )
+from graphc.learn.watch import is_growing, warn_of_growth, warn_of_scaled_rates
 from graphc.model.model import Model
 from graphc.runtime.sparse import sample_count
+from graphc.support.arguments import function
 from graphc.support.diagnostics import GraphcError, fail
 
 
@@ -37,7 +45,8 @@ class TrainingPlan:
 
     minibatch                samples per update, the nominal size that per-minibatch rates refer to;
                              of sequences their number side by side, and rates refer to the samples
-                             of an average update. By default 256 samples or 16 sequences
+                             of an average update. By default 256 samples or 16 sequences, or all
+                             of the data if there are fewer
     learning_rate            per minibatch, or `learning_rate_per_sample`
     momentum                 per minibatch, or `momentum_per_sample`
     l2                       weight of L2 regularisation per sample
@@ -94,6 +103,19 @@ class TrainingPlan:
             l2=self.l2,
         )
 
+    def changes(self) -> list[int]:
+        """The epochs that another rate or size begins in: however many epochs there are, few."""
+        schedules = (
+            self.minibatch,
+            self.learning_rate,
+            self.learning_rate_per_sample,
+            self.momentum,
+            self.momentum_per_sample,
+            self.dropout,
+        )
+        starts = {0, *(e for s in schedules if s is not None for e in s.changes())}
+        return sorted(e for e in starts if e < self.epochs)
+
     def size(self, epoch: int, default: int) -> int:
         """The units of a minibatch: samples or sequences."""
         return int(self.minibatch.at(epoch)) if self.minibatch is not None else default
@@ -114,12 +136,19 @@ class EpochRecord:
 @dataclass(frozen=True)
 class Progress:
     """Called while training. `minibatch(done, total)` samples of the epoch; `epoch(record)` at its
-    end; `should_stop()` is asked after every minibatch. Where native code trains many minibatches
-    in a call (`TrainingStep.run_epoch` says where), a tenth of a second of them counts as one."""
+    end; `should_stop()` is asked after every minibatch and every epoch.
+
+    Where native code trains many minibatches in a call (`TrainingStep.run_epoch` says where), a
+    tenth of a second of them counts as one.
+    """
 
     minibatch: Callable[[int, int], None] = lambda done, total: None
     epoch: Callable[[EpochRecord], None] = lambda record: None
     should_stop: Callable[[], bool] = lambda: False
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            function(getattr(self, each.name), f"{each.name} of a Progress")
 
 
 def run_training(
@@ -135,19 +164,27 @@ def run_training(
     or a parameter is not a finite number any more, the parameters of the last whole epoch are put
     back and GraphcError `not-a-number` is raised.
     """
-    learners = [plan.learner_of(e) for e in range(plan.epochs)]  # a bad rate shows before any work
-    prepare(model)
+    first = plan.learner_of(0)
+    for epoch in plan.changes():
+        plan.learner_of(epoch)  # a bad rate shows before any work
+    infer(model)
+    training_outputs(model, plan.criterion)  # a missing one shows before any value is drawn
+    draw(model)
     model.convert(options.precision)  # before the statistics, which keep what digits there are
     precompute(model, data, options)
-    first = learners[0] if learners else plan.learner_of(0)
     options, size = _fitted(model, data, plan, options)
     step = compile_training_step(model, first, options, criterion=plan.criterion, seed=plan.seed)
     dataset = read_dataset(step.signature, data, plan.truncate)
     if dataset.samples == 0:
         raise fail("input", "training requires at least one sample, got none")
-    records: list[EpochRecord] = []
-    for epoch, learner in enumerate(learners):
+    size = min(size, dataset.units)  # rates are for a whole minibatch, so the default is one
+    records, criteria = list[EpochRecord](), list[float]()
+    has_grown = False
+    for epoch in range(plan.epochs):
+        learner = plan.learner_of(epoch)
         units = plan.size(epoch, size)
+        if epoch == 0 or units != plan.size(epoch - 1, size):
+            warn_of_scaled_rates(learner, dataset, units)
         step.learner, step.nominal = learner, dataset.nominal(units)
         step.dropout_rate = plan.dropout.at(epoch)
         good = {name: value.copy() for name, value in model.values.items()}
@@ -155,15 +192,19 @@ def run_training(
         order = permutation(plan.seed, epoch, count) if plan.shuffle else np.arange(count)
         try:
             parts = step.parts(dataset, order, units)
-            record, stopped = _run_epoch(step, parts, dataset.samples, epoch, progress)
-            _require_finite(step, model, epoch)
+            record, stopped = _run_epoch(step, parts, dataset, epoch, progress)
+            _require_finite(step, model, dataset, epoch)
         except GraphcError:
             for name, value in good.items():
                 model.values[name][...] = value
             raise
         records.append(record)
         progress.epoch(record)
-        if stopped:
+        criteria.append(record.criterion)
+        if not has_grown and is_growing(criteria):
+            has_grown = True  # once said, the epochs show it
+            warn_of_growth(step.criterion, criteria)
+        if stopped or progress.should_stop():
             break
     return records
 
@@ -188,28 +229,32 @@ def _fitted(
 
 def _largest(plan: TrainingPlan, default: int, units: int) -> int:
     """The units of the largest minibatch of any epoch."""
-    return max([1, *(min(plan.size(e, default), units) for e in range(plan.epochs))])
+    return max([1, *(min(plan.size(e, default), units) for e in plan.changes())])
 
 
-def _require_finite(step: TrainingStep, model: Model, epoch: int) -> None:
+def _require_finite(step: TrainingStep, model: Model, dataset: Dataset, epoch: int) -> None:
     """The last update of an epoch is seen by no criterion any more, so look at its outcome."""
     updated = {r.updates for r in step.signature.results}
     for name, value in model.values.items():
         if name in updated and not np.isfinite(value).all():
-            raise fail("not-a-number", _advice(f"the parameter `{name}`", epoch))
+            raise _not_a_number(f"the parameter `{name}`", dataset, epoch)
 
 
-def _advice(what: str, epoch: int) -> str:
-    return (
-        f"{what} is not a finite number in epoch {epoch + 1}; the parameters are those after "
-        f"epoch {epoch}; a smaller learning rate may help"
-    )
+def _not_a_number(what: str, dataset: Dataset, epoch: int, *, learnt: bool = True) -> GraphcError:
+    """The error, with its likely cause: the data, or where something was `learnt` the rate."""
+    when, advice = "for the first minibatch", "look for huge numbers in the data"
+    if learnt:
+        when = f"in epoch {epoch + 1}; the parameters are those after epoch {epoch}"
+        advice = "a smaller learning rate may help"
+    if place := place_of_non_finite(dataset):
+        advice = f"in the data {place}"
+    return fail("not-a-number", f"{what} is not a finite number {when}; {advice}")
 
 
 def _run_epoch(
     step: TrainingStep,
     parts: Iterable[Part],
-    samples: int,
+    dataset: Dataset,
     epoch: int,
     progress: Progress,
 ) -> tuple[EpochRecord, bool]:
@@ -224,14 +269,9 @@ def _run_epoch(
         if not math.isfinite(totals[step.criterion]):
             what = f"the criterion `{step.criterion}`"
             unlearnt = float(part.values[step.criterion][0])
-            if epoch == 0 and is_first and not math.isfinite(unlearnt):
-                raise fail(
-                    "not-a-number",
-                    f"{what} is not a finite number for the first minibatch: "
-                    "look for nan or huge numbers in the data",
-                )
-            raise fail("not-a-number", _advice(what, epoch))
-        progress.minibatch(done, samples)
+            learnt = epoch > 0 or not is_first or math.isfinite(unlearnt)
+            raise _not_a_number(what, dataset, epoch, learnt=learnt)
+        progress.minibatch(done, dataset.samples)
         if progress.should_stop():
             stopped = True
             break

@@ -24,6 +24,7 @@ from graphc.ops.elementwise import add, mul
 from graphc.ops.learners import LEARNERS
 from graphc.ops.learners import Learner as Rule
 from graphc.ops.movement import reshape
+from graphc.support.arguments import function, kind_error
 from graphc.support.diagnostics import fail
 from graphc.tensor.function import ArrayFunction, as_function
 from graphc.tensor.numeric import choose, convert
@@ -81,6 +82,12 @@ def minimize(
     loss that is no number ends the steps: GraphcError `not-a-number`.
     """
     _check(learner, steps, tolerance)
+    _require_several(arguments, "arguments")
+    function(progress, "progress")
+    try:
+        further = repeat(()) if batches is None else iter(batches)
+    except TypeError:
+        raise kind_error("batches", "a list of lists of arguments", batches) from None
     base = as_function(f)
     slope = value_and_grad(base)
     leaves, structure = flatten(x0)
@@ -91,8 +98,8 @@ def minimize(
     step_of = _step_function(base, rule, learner.l2, len(x))
     losses: list[float] = []
     given = tuple(arguments)
-    for step, batch in zip(range(steps), repeat(()) if batches is None else batches, strict=False):
-        given = (*arguments, *batch)
+    for step, batch in zip(range(steps), further, strict=False):
+        given = (*arguments, *_require_several(batch, "each of batches"))
         loss, gradient = slope(unflatten(structure, x), *given)
         _require_number(float(loss), step)
         if progress(step, float(loss)) is True:
@@ -123,6 +130,13 @@ def _check(learner: object, steps: object, tolerance: object) -> None:
         raise fail(
             "bad-value", f"tolerance requires a finite number of at least 0, got {tolerance!r}"
         )
+
+
+def _require_several(given: Sequence[object], what: str) -> Sequence[object]:
+    """Arguments in a list: one array alone would be taken apart into its rows."""
+    if not isinstance(given, list | tuple):
+        raise kind_error(what, "a list or tuple of arguments", given)
+    return given
 
 
 def _require_number(loss: float, step: int) -> None:

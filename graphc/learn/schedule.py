@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
@@ -71,6 +72,10 @@ class Schedule:
             if epoch < first:
                 return value
         return self.values[-1][0]
+
+    def changes(self) -> list[int]:
+        """The first epoch of each run."""
+        return list(accumulate((count for _, count in self.values[:-1]), initial=0))
 
     def __str__(self) -> str:
         """The text form; `Schedule.parse(str(s)) == s`."""

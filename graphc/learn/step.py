@@ -11,7 +11,8 @@ import numpy as np
 from graphc.driver import pipelines
 from graphc.driver.compile import bind, bounds_for, node_names
 from graphc.driver.options import CompileOptions
-from graphc.driver.prepare import prepare
+from graphc.driver.prepare import draw, infer
+from graphc.ir.types import DType
 from graphc.learn.dataset import Dataset, Samples, check_data, read_dataset
 from graphc.learn.epoch import Pace, Part, number_tables, read_order
 from graphc.learn.evaluate import require_sums
@@ -25,6 +26,7 @@ from graphc.ops.nodes.training import DROPOUT_RATE, SEED_LIMIT, STEP
 from graphc.passes.expand_nodes import inputs_of
 from graphc.runtime.executable import Executable, Results
 from graphc.runtime.signature import Signature
+from graphc.support.arguments import text
 from graphc.support.diagnostics import GraphcError, fail
 from graphc.support.graphs import reachable
 
@@ -85,10 +87,10 @@ class TrainingStep:
         return self._numbers(samples, self._steps)
 
     def _numbers(self, samples: int, step: int) -> dict[str, float]:
-        call = samples, self.nominal, self._dropout_rate
+        call = samples, self._nominal, self._dropout_rate
         known = self._known.get(call)
         if known is None:
-            numbers = self._learner.settings(samples, self.nominal)
+            numbers = self._learner.settings(samples, self._nominal)
             numbers |= {DROPOUT_RATE: self._dropout_rate, STEP: 0}
             known = {name: numbers[name] for name in self._settings_taken}
             if not self._follows_losses and len(self._known) < KNOWN_SETTINGS:
@@ -191,6 +193,17 @@ class TrainingStep:
             return self._executable.run_minibatches(arrays, chosen, size, numbers, done)
         finally:
             self._steps += int(done[0])
+
+    @property
+    def nominal(self) -> int:
+        return self._nominal
+
+    @nominal.setter
+    def nominal(self, nominal: int) -> None:
+        if not _is_whole(nominal) or nominal < 1:
+            message = f"nominal requires a whole number of at least 1, got {nominal!r}"
+            raise fail("bad-value", message)
+        self._nominal = int(nominal)
 
     @property
     def steps(self) -> int:
@@ -321,10 +334,13 @@ def compile_training_step(
     dropout  share of elements that Dropout nodes set to zero; `seed` decides which
     """
     checked_dropout(dropout)
-    prepare(model)
+    infer(model)
     outputs = training_outputs(model, criterion)
     require_sums(model, outputs)
+    draw(model)  # also what this step does not need: it is saved with the rest
     model.convert(options.precision)
+    if options.precision is DType.F32:
+        model.forget_exact(trainable_parameters(model, outputs[0]))
     executable = bind(
         model, lambda m, o: training_passes(m, learner, o, criterion, seed)[1], options
     )
@@ -337,7 +353,7 @@ def training_outputs(model: Model, criterion: str | None = None) -> list[str]:
     """The criterion to train, then the evaluation nodes and the other criteria."""
     criteria = model.tagged("criterion")
     if criterion is not None:
-        criteria = [*node_names(model, [criterion]), *criteria]
+        criteria = [*node_names(model, [text(criterion, "criterion")]), *criteria]
     if not criteria:
         raise fail(
             "missing-node",

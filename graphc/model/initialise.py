@@ -3,7 +3,8 @@
 Random values are counter-based: they depend on the seed and on the parameter's place in the
 script, so a parameter keeps its values when others change their size. They are drawn as f64 and
 rounded to f32, also for a network that computes in f64, so that runs in both precisions start
-from the same numbers. Uniform values are the same bits on every platform; gaussian ones go
+from the same numbers. Numbers that somebody wrote, in the network or in a file, are f64: whoever
+holds them in f32 rounds them. Uniform values are the same bits on every platform; gaussian ones go
 through the platform's log and cosine, which may differ in the last bit before the rounding.
 """
 
@@ -45,12 +46,12 @@ def initial_value(
     index: int,
     allow_absolute: bool = False,
 ) -> np.ndarray:
-    """The initial value of a parameter, f32[rows, cols] in C order.
+    """The initial value of a parameter, [rows, cols].
 
-    uniform      between -0.05 scale and 0.05 scale
-    gaussian     mean 0, standard deviation 0.2 scale / sqrt(cols)
-    fixed_value  `value` everywhere
-    from_file    the matrix in the text file `path`, whose shape replaces rows and cols
+    uniform      f32 between -0.05 scale and 0.05 scale
+    gaussian     f32, mean 0, standard deviation 0.2 scale / sqrt(cols)
+    fixed_value  `value` everywhere, f64: one number in memory, read-only
+    from_file    f64: the matrix in the text file `path`, whose shape replaces rows and cols
 
     `index` counts the parameters in the order of the script, from 0. A relative `path` is looked
     up in `folder`, that of the model, and cannot leave it; an absolute one needs
@@ -68,12 +69,14 @@ def initial_value(
         deviation = GAUSSIAN_DEVIATION * scale / cols**0.5
         drawn = _drawn(_gaussian, deviation, seed, index, rows * cols)
     elif kind == "fixed_value":
-        drawn = _rounded(np.full(rows * cols, value))
+        drawn = np.array([value], np.float64)
     else:
         kinds = "uniform, gaussian, fixed_value or from_file"
         raise fail("bad-value", f"a parameter's init must be {kinds}, got `{kind}`")
-    if not np.isfinite(drawn).all():
+    if not np.isfinite(_rounded(drawn)).all():
         raise fail("bad-value", f"an initial value lies beyond f32: scale {scale}, value {value}")
+    if kind == "fixed_value":
+        return np.broadcast_to(drawn, (rows, cols))
     return drawn.reshape(rows, cols)
 
 
@@ -89,7 +92,7 @@ def check_size(name: str, rows: int, cols: int, where: Location) -> None:
 
 
 def read_matrix(folder: Path, name: str, *, allow_absolute: bool = False) -> np.ndarray:
-    """The matrix in a text file, f32[rows, cols]: one row a line, numbers separated by blanks.
+    """The matrix in a text file, f64[rows, cols]: one row a line, numbers separated by blanks.
 
     Empty lines are skipped; CRLF and a UTF-8 byte order mark are fine. Errors and the rules for
     `name` are those of `initial_value`.
@@ -119,7 +122,7 @@ def _drawn(
 def _rounded(numbers: np.ndarray) -> np.ndarray:
     """As f32; infinite beyond it."""
     with np.errstate(over="ignore"):
-        return numbers.astype(np.float32)
+        return numbers.astype(np.float32, copy=False)
 
 
 def _uniform(words: np.ndarray) -> np.ndarray:
@@ -164,7 +167,7 @@ def _rows(source: SourceFile) -> Iterator[np.ndarray]:
 
 
 def _numbers(line: str) -> np.ndarray | None:
-    """The numbers of a line, f32[n], or None if some word is no number within f32."""
+    """The numbers of a line, f64[n], or None if some word is no number within f32."""
     words = line.split()
     # Python takes more for a number than is one here (1_000, nan, other digits), and needs
     # quadratic time for long ones.
@@ -174,7 +177,7 @@ def _numbers(line: str) -> np.ndarray | None:
         values = np.array([float(word) for word in words], dtype=np.float64)
     except ValueError:
         return None
-    return values.astype(np.float32) if np.all(np.abs(values) <= _F32_MAX) else None
+    return values if np.all(np.abs(values) <= _F32_MAX) else None
 
 
 def _bad_number(source: SourceFile, offset: int, line: str) -> GraphcError:

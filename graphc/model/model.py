@@ -3,11 +3,15 @@
 The network is a module with one graph at node level. Values are numpy arrays by node name: every
 parameter's, and every computed statistic's. A fresh parameter's value is drawn when it is first
 needed, from the seed and its place in the script, so the order of use does not matter.
+
+Values are held in one element type, f32 until a training in f64, and f32 functions work on them
+where they lie. What somebody wrote, assigned or computed in more digits is kept beside them, so
+that a function in f64 has those digits whatever was compiled before: one text, one model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +27,7 @@ from graphc.model.container import read_container, write_container
 from graphc.model.initialise import initial_value, read_matrix
 from graphc.ops import default_context
 from graphc.ops.nodes.layout import find_node, node_params, node_type
-from graphc.ops.nodes.leaves import PARAMETER, ParameterParams
+from graphc.ops.nodes.leaves import PARAMETER, ParameterParams, parameter_shape
 from graphc.ops.nodes.statistics import STATISTICS, StatisticParams
 from graphc.support.diagnostics import DiagnosticSink, GraphcError, fail, suggestion
 
@@ -45,11 +49,19 @@ class Model:
         self.folder = folder or Path()
         self.seed = seed
         self.values: dict[str, np.ndarray] = {}
+        self._exact: dict[str, np.ndarray] = {}  # f64: what values were before they were rounded
 
     def snapshot(self) -> Model:
         """This network as it is now; its values stay the live ones of this model."""
         copy = Model(clone_module(self.module), folder=self.folder, seed=self.seed)
-        copy.values = self.values
+        copy.values, copy._exact = self.values, self._exact
+        return copy
+
+    def frozen(self) -> Model:
+        """This network with its values as they are now."""
+        copy = self.snapshot()
+        copy.values = {name: array.copy() for name, array in self.values.items()}
+        copy._exact = dict(self._exact)
         return copy
 
     @property
@@ -67,15 +79,14 @@ class Model:
         return [op.result.name or "" for op in self.graph.block if tag in node_params(op).tags]
 
     def parameter_nodes(self) -> list[Operation]:
-        """The nodes that have a value: parameters and computed statistics."""
-        return [op for op in self.graph.block if _has_value(op)]
+        """The nodes that have a value: parameters and computed statistics, of a known size (others
+        are of no use to any result)."""
+        return [op for op in self.graph.block if _has_value(op) and node_type(op).is_known]
 
-    def has_missing_values(self) -> bool:
-        """Whether some parameter was not drawn or read yet."""
-        return any(
-            isinstance(op.params, ParameterParams) and op.result.name not in self.values
-            for op in self.graph.block
-        )
+    def missing_values(self) -> Set[str]:
+        """The parameters that were not drawn or read yet."""
+        parameters = [op for op in self.graph.block if isinstance(op.params, ParameterParams)]
+        return {op.result.name or "" for op in parameters} - self.values.keys()
 
     def load_matrices(self, sink: DiagnosticSink) -> None:
         """Read the files of `init=fromFile`; the file's shape replaces the declared one."""
@@ -95,39 +106,94 @@ class Model:
             rows, cols = matrix.shape
             op.params = replace(params, rows=rows, cols=cols)
             op.result.type = MatrixType(rows, cols)
-            self.values[name] = matrix
+            self.hold(name, matrix)
 
-    def initialise(self) -> None:
-        """Draw the value of every parameter that has none; sizes must be known."""
+    def initialise(self, names: Set[str]) -> None:
+        """Draw the values of these parameters; their sizes must be known."""
         index = -1
         for op in self.graph.block:
             if not isinstance(op.params, ParameterParams):
                 continue
             index += 1
             name = op.result.name or ""
-            if name in self.values:
+            if name not in names or not node_type(op).is_known:
                 continue
             p = op.params
-            self.values[name] = initial_value(
+            value = initial_value(
                 p.init,
-                p.rows,
-                p.cols,
+                *parameter_shape(op),
                 scale=p.init_value_scale,
                 value=p.value,
                 folder=self.folder,
                 seed=self.seed,
                 index=index,
             )
+            self.hold(name, value)
 
     @property
     def dtype(self) -> np.dtype:
         """The element type that the values are held in; f32 until something converts them."""
         return next((v.dtype for v in self.values.values()), np.dtype(np.float32))
 
+    def hold(self, name: str, value: np.ndarray) -> None:
+        """Give a node its value, which belongs to the model from then on."""
+        with np.errstate(over="ignore"):
+            self.values[name] = np.require(value, self.dtype, ["C", "W"])
+        self.note_exact(name, value)
+
+    def note_exact(self, name: str, value: np.ndarray) -> None:
+        """Keep what the held value was rounded from, if f64 has more digits of it."""
+        held = self.values[name]
+        exact = np.asarray(value, np.float64)
+        if held.dtype == exact.dtype or np.array_equal(held, exact, equal_nan=True):
+            self._exact.pop(name, None)
+        else:
+            self._exact[name] = exact
+
+    def values_in(self, dtype: DType) -> Mapping[str, np.ndarray]:
+        """The values for a function of this element type, live; it rounds or widens them itself.
+
+        For f64 each element that still is what it was rounded to is the number that it was before.
+        """
+        return _Exact(self) if dtype is DType.F64 else self.values
+
+    def exactly(self, name: str) -> np.ndarray:
+        """The held value, or an f64 array with the digits that the held one has not."""
+        held = self.values[name]
+        if name not in self._exact:
+            return held
+        exact = self._exact[name]
+        if held.dtype != np.float32 or held.shape != exact.shape:
+            return held
+        with np.errstate(over="ignore"):
+            rounded = exact.astype(np.float32, order="C")
+        same = rounded.view(np.uint32) == np.ascontiguousarray(held).view(np.uint32)
+        return np.where(same, exact, held)
+
     def convert(self, dtype: DType) -> None:
         """Hold all values in this element type from now on."""
-        for name, value in self.values.items():
-            self.values[name] = np.ascontiguousarray(value, dtype.numpy)
+        for name, held in [*self.values.items()]:
+            value = self.exactly(name) if dtype is DType.F64 else held
+            with np.errstate(over="ignore"):
+                self.values[name] = np.ascontiguousarray(value, dtype.numpy)
+            if held.dtype != dtype.numpy:
+                self.note_exact(name, value)
+
+    def forget_exact(self, names: Iterable[str]) -> None:
+        """These are f32 numbers from now on: functions in f32 update them."""
+        for name in names:
+            self._exact.pop(name, None)
+
+    def rename_value(self, old: str, new: str) -> None:
+        """The node of that name, which may have a value, has another name now."""
+        for store in (self.values, self._exact):
+            if old in store:
+                store[new] = store.pop(old)
+
+    def drop_value(self, name: str) -> None:
+        """Forget the value of a node that is taken out."""
+        for store in (self.values, self._exact):
+            store.pop(name, None)
 
     def set_statistic(self, name: str, value: np.ndarray) -> None:
         """Give a Mean or InvStdDev node its value, (rows, 1), and mark it computed."""
@@ -135,16 +201,18 @@ class Model:
         if op is None or not isinstance(op.params, StatisticParams):
             raise fail("missing-node", f"`{name}` is no Mean or InvStdDev node")
         op.params = replace(op.params, computed=True)
-        self.values[op.result.name or ""] = value
+        self.hold(op.result.name or "", value)
 
     # --- files -----------------------------------------------------------------------------
 
     def save(self, path: Path | str) -> None:
-        """Write a model file (safetensors; `docs/model-file.md`), atomically."""
+        """Write a model file (safetensors; `docs/model-file.md`), atomically.
+
+        Every parameter has its value by now.
+        """
         metadata = {"ir": print_module(self.module, locations=True), "seed": str(self.seed)}
         names = [op.result.name or "" for op in self.parameter_nodes()]
-        tensors = {name: self.values[name] for name in names if name in self.values}
-        write_container(Path(path), tensors, metadata)
+        write_container(Path(path), {name: self.values[name] for name in names}, metadata)
 
 
 def load_model(path: Path | str) -> Model:
@@ -177,10 +245,8 @@ def _check_values(model: Model, tensors: Mapping[str, np.ndarray], path: Path) -
     for name, op in expected.items():
         type = node_type(op)
         if name not in tensors:
-            # A parameter without a value is drawn from the seed when it is needed. It must not
-            # name a file: a model from elsewhere may not make us read our own files.
-            if isinstance(op.params, ParameterParams) and op.params.init != "from_file":
-                continue
+            # Drawing it would set aside memory for any size that the text claims, and reading it
+            # from the file that the text names would read one of ours.
             raise fail("bad-model-file", f"{path}: `{name}` has no value in the file")
         found = tensors[name]
         if found.dtype.kind != "f" or (type.is_known and found.shape != (type.rows, type.cols)):
@@ -196,11 +262,31 @@ def _has_value(op: Operation) -> bool:
     return op.opdef in STATISTICS and isinstance(op.params, StatisticParams) and op.params.computed
 
 
+class _Exact(Mapping[str, np.ndarray]):
+    """The values of a model for functions in f64."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._model.exactly(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._model.values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._model.values)
+
+    def __len__(self) -> int:
+        return len(self._model.values)
+
+
 class Parameters(MutableMapping[str, np.ndarray]):
     """`net.parameters`: the values by node name (case does not distinguish), (rows, cols) each.
 
     Reading gives the live array: changing it in place changes the network. Assigning copies into
-    it, after checking the shape.
+    it, after checking the shape. The array is f32 until the network was trained in f64; of what is
+    assigned f64 functions take all digits.
     """
 
     def __init__(self, model: Model) -> None:
@@ -223,6 +309,7 @@ class Parameters(MutableMapping[str, np.ndarray]):
             )
         with np.errstate(over="ignore"):  # too large for f32 is infinite, as in any input
             array[...] = new
+        self._model.note_exact(self._key(name), np.array(new, np.float64))
 
     def __delitem__(self, name: str) -> None:
         raise TypeError("parameters cannot be removed from a network")

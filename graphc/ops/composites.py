@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from graphc.ir.core import IRBuilder, Value
 from graphc.ir.types import DType, TensorType
 from graphc.ops.constant import full_like, iota
 from graphc.ops.elementwise import (
     EQUAL,
     LESS,
+    LOGICAL_AND,
     absolute,
     add,
     cast,
@@ -22,7 +25,7 @@ from graphc.ops.elementwise import (
     sub,
 )
 from graphc.ops.elementwise import div as divide
-from graphc.ops.functions import exp, log, sqrt
+from graphc.ops.functions import exp, log
 from graphc.ops.reduction import broadcast, reduce_max, reduce_min, reduce_sum
 
 LOG_FLOOR = 1e-37
@@ -63,14 +66,38 @@ def log_softmax(b: IRBuilder, x: Value, axis: int) -> Value:
     return sub(b, d, broadcast(b, log(b, reduce_sum(b, exp(b, d), [axis])), _type(x).dims))
 
 
+def weighted_log_softmax(b: IRBuilder, weight: Value, x: Value, axis: int) -> Value:
+    """weight log softmax(x), elements of shape x; 0 where the weight and the softmax are 0."""
+    d = centred(b, x, axis)
+    total = log(b, reduce_sum(b, exp(b, d), [axis]))
+    d = finite_if_unused(b, d, weight)
+    return mul(b, weight, sub(b, d, broadcast(b, total, _type(x).dims)))
+
+
+def finite_if_unused(b: IRBuilder, x: Value, weight: Value) -> Value:
+    """x, with the lowest number in place of minus infinity where the weight is 0.
+
+    So their product is 0 there, and what flows back to the weight is large instead of infinite. A
+    choice of the product would pass it 0 times infinity.
+    """
+    is_unused = compare(b, EQUAL, weight, full_like(b, 0.0, weight))
+    is_never = compare(b, EQUAL, x, full_like(b, -math.inf, x))
+    lowest = full_like(b, float(np.finfo(_type(x).dtype.numpy).min), x)
+    return select(b, b.emit_one(LOGICAL_AND, is_unused, is_never), lowest, x)
+
+
 def log_sum_exp(b: IRBuilder, x: Value, axes: Sequence[int]) -> Value:
-    """log Σ exp(x) over `axes`, without overflow; infinite where the maximum is."""
+    """log Σ exp(x) over `axes`, without overflow; infinite where the maximum is, with slope 0 where
+    that is minus infinity."""
     top = stop_gradient(b, reduce_max(b, x, axes))
     # An infinite maximum is not subtracted: infinity minus infinity is nan.
     is_finite = compare(b, LESS, absolute(b, top), full_like(b, math.inf, top))
-    top = select(b, is_finite, top, full_like(b, 0.0, top))
-    terms = exp(b, sub(b, x, broadcast(b, top, _type(x).dims)))
-    return add(b, top, log(b, reduce_sum(b, terms, axes)))
+    shift = select(b, is_finite, top, full_like(b, 0.0, top))
+    total = reduce_sum(b, exp(b, sub(b, x, broadcast(b, shift, _type(x).dims))), axes)
+    # The logarithm is never taken of 0, where its slope is infinite.
+    is_never = compare(b, EQUAL, top, full_like(b, -math.inf, top))
+    total = select(b, is_never, full_like(b, 1.0, total), total)
+    return select(b, is_never, top, add(b, shift, log(b, total)))
 
 
 def argmax(b: IRBuilder, x: Value, axis: int) -> Value:
@@ -88,39 +115,3 @@ def one_hot_maximum(b: IRBuilder, x: Value, axis: int) -> Value:
     positions = iota(b, axis, type.with_dtype(DType.I32))
     first = broadcast(b, argmax(b, x, axis), type.dims)
     return cast(b, compare(b, EQUAL, positions, first), type.dtype)
-
-
-def norm(b: IRBuilder, x: Value, axes: Sequence[int]) -> Value:
-    """The square root of the sum of squares over `axes`; slope 0 where it is 0."""
-    is_zero, root = _root_or_one(b, x, axes)
-    return select(b, is_zero, full_like(b, 0.0, root), root)
-
-
-def cosine(b: IRBuilder, x: Value, y: Value, axis: int) -> Value:
-    """The cosine of the angle between x and y along `axis`; 0, with slope 0, where either is 0."""
-    product = reduce_sum(b, mul(b, x, y), [axis])
-    for operand in (x, y):
-        is_zero, root = _root_or_one(b, operand, [axis])
-        inverse = divide(b, full_like(b, 1.0, root), root)
-        # A product and no choice of the whole result: nan in the other operand is not hidden.
-        product = mul(b, product, select(b, is_zero, full_like(b, 0.0, root), inverse))
-    return product
-
-
-def unit(b: IRBuilder, x: Value, axis: int) -> Value:
-    """x divided by its length along `axis`; 0, with slope 0, where that is 0."""
-    is_zero, root = _root_or_one(b, x, [axis])
-    inverse = divide(b, full_like(b, 1.0, root), root)
-    inverse = select(b, is_zero, full_like(b, 0.0, root), inverse)
-    return mul(b, x, broadcast(b, inverse, _type(x).dims))
-
-
-def _root_or_one(b: IRBuilder, x: Value, axes: Sequence[int]) -> tuple[Value, Value]:
-    """Whether the sum of squares is 0, and its square root, 1 where it is.
-
-    The root is never taken of 0, where its slope is infinite: the gradient of a choice is 0 times
-    that of what was not chosen, so an infinite one would become nan.
-    """
-    total = reduce_sum(b, mul(b, x, x), axes)
-    is_zero = compare(b, EQUAL, total, full_like(b, 0.0, total))
-    return is_zero, sqrt(b, select(b, is_zero, full_like(b, 1.0, total), total))

@@ -144,9 +144,10 @@ def _infer_reshape(types: Sequence[Type], params: ReshapeParams) -> Sequence[Typ
 
 def _count(dims: Sequence[Dim]) -> tuple[Fraction, list[str]]:
     """Number of elements: the product of the integers, and the symbols that multiply it."""
+    made = [d for d in dims if isinstance(d, Symbol)]
     size = Fraction(math.prod(d for d in dims if isinstance(d, int)))
-    size /= math.prod(d.divisor for d in dims if isinstance(d, Symbol))
-    symbols = [s for d in dims if isinstance(d, Symbol) for s in d.factors or (d,)]
+    size *= Fraction(math.prod(d.times for d in made), math.prod(d.divisor for d in made))
+    symbols = [s for d in made for s in d.factors or (d,)]
     return size, sorted(s.name for s in symbols) if size else []
 
 

@@ -23,6 +23,7 @@ from graphc.ir.codegen import WindowReduction
 from graphc.ir.core import Array, Level, NotDifferentiable, OpDef
 from graphc.ir.params import Params
 from graphc.ir.types import Dim, TensorType, Type, TypeRuleError
+from graphc.ops.reduction import in_rows
 from graphc.ops.rules import FLOATS, dims_text, require_dtype, tensor
 from graphc.ops.schedules import ImagesSchedule, check_schedule
 from graphc.ops.windows import (
@@ -167,7 +168,7 @@ def _inner_axes(params: AnyPoolParams) -> tuple[int, ...]:
 def _pool_reference(p: PoolParams, x: Array) -> Array:
     patches = windows_reference(WindowsParams(p.axis, p.sizes, p.strides), x)
     fold = {"add": np.add, "maximum": np.maximum, "minimum": np.minimum}[p.word]
-    return fold.reduce(patches, axis=_inner_axes(p), dtype=x.dtype)
+    return fold.reduce(in_rows(patches, _inner_axes(p)), axis=-1, dtype=x.dtype)
 
 
 def _slope_reference(p: SlopeParams, x: Array, y: Array, dy: Array) -> Array:

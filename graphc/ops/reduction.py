@@ -8,6 +8,7 @@ attains it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -145,7 +146,9 @@ def _reduction(
 
     def reference(params: ReduceParams, x: Array) -> Array:
         start = _identity_of(identity, x.dtype)
-        return ufunc.reduce(x, axis=params.axes, keepdims=True, initial=start, dtype=x.dtype)
+        rows = in_rows(x, params.axes)
+        dims = [1 if i in params.axes else n for i, n in enumerate(x.shape)]
+        return ufunc.reduce(rows, axis=-1, initial=start, dtype=x.dtype).reshape(dims)
 
     return OpDef(
         name=f"reduce_{kind}",
@@ -158,6 +161,14 @@ def _reduction(
         vjp=vjp,
         jvp=jvp,
     )
+
+
+def in_rows(x: Array, axes: tuple[int, ...]) -> Array:
+    """`x` with all of `axes` as the last one: along that, and no other, numpy adds up pairs."""
+    kept = [i for i in range(x.ndim) if i not in axes]
+    dims = [x.shape[i] for i in kept]
+    count = math.prod(x.shape[i] for i in axes)
+    return np.ascontiguousarray(x.transpose(*kept, *axes)).reshape(*dims, count)
 
 
 def _identity_of(identity: float, dtype: np.dtype) -> float | int:

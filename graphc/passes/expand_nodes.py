@@ -67,7 +67,14 @@ from graphc.ops.nodes.shapes import TIME_REVERSE
 from graphc.ops.nodes.statistics import STATISTICS, StatisticParams
 from graphc.ops.nodes.training import SEED_LIMIT, TrainingCall
 from graphc.passes.analysis.cycles import closed_walk, is_cycle, report_cycle
-from graphc.passes.form_loops import Cycle, expand_cycle, find_cycle, is_masked
+from graphc.passes.form_loops import (
+    Cycle,
+    expand_cycle,
+    find_cycle,
+    is_masked,
+    zeroed_operands,
+)
+from graphc.passes.infer_shapes import report_sizes
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.support.diagnostics import DiagnosticSink, Note, suggestion
@@ -124,9 +131,13 @@ def expand_nodes(
     roots = _find_outputs(graph, outputs, sink)
     needed = reachable(roots, inputs_of)
     nodes = [op for op in graph.block if op in needed]
+    if not all(node_type(op).is_known for op in nodes):
+        _refuse_without_sizes(nodes, sink)
+        return None
     components = strongly_connected_components(nodes, inputs_of)
     steps = [_computed_together(c, sequences, sink) for c in components]
     if sequences is not None:
+        _refuse_other_columns(nodes, sink)
         _refuse_taken_names(graph, nodes, sequences, sink)
     if sequences is not None and sequences.carry:
         _refuse_whole_sequences(nodes, sink)
@@ -139,6 +150,16 @@ def expand_nodes(
         assert step is not None
         expansion.expand(step, outside)
     return None if sink.has_errors else expansion.finish(roots)
+
+
+def _refuse_without_sizes(nodes: Sequence[Operation], sink: DiagnosticSink) -> None:
+    """Errors for what is wrong with nodes that are needed after all, in place of the warnings of
+    `infer-shapes`, which goes by tags alone."""
+    mistakes = DiagnosticSink()
+    report_sizes(nodes, mistakes)
+    found = {(d.message, d.span) for d in mistakes.diagnostics}
+    others = [d for d in sink.diagnostics if (d.message, d.span) not in found]
+    sink.diagnostics = [*others, *mistakes.diagnostics]
 
 
 def _computed_together(
@@ -164,6 +185,19 @@ def _computed_together(
         sink.error("bad-option", message, op.location)
         return None
     return cycle or op
+
+
+def _refuse_other_columns(nodes: Sequence[Operation], sink: DiagnosticSink) -> None:
+    """Report nodes whose columns are no steps of sequences any more."""
+    for op in nodes:
+        type = node_type(op)
+        if type.has_samples and not type.is_per_sample:
+            message = (
+                "columns that are steps of sequences stay as many, which Reshape to another "
+                f"number of rows does not keep, got `{op.result.name}`, {type}"
+            )
+            sink.error("not-supported", message, op.location)
+            return
 
 
 def _refuse_taken_names(
@@ -275,9 +309,9 @@ class _Expansion:
             )
         elif step not in self._values:
             last = self._function.block.last
-            operands = [self._values[i] for i in inputs_of(step)]
-            operands += self._draw([step]).values()
+            drawn = self._draw([step]).values()
             with self._builder.at(step.location):
+                operands = [*self._operands(step), *drawn]
                 self._values[step] = self._expand(self._builder, step, operands)
             if self._columns is not None:
                 made = list(_behind(last, self._function.block))
@@ -286,6 +320,14 @@ class _Expansion:
                     self._values[step] = self._columns.masked(self._builder, self._values[step])
             value = self._values[step]
             value.name = value.name or step.result.name
+
+    def _operands(self, op: Operation) -> list[Value]:
+        """What a node reads; of sequences without what could overflow in the gaps."""
+        operands = [self._values[i] for i in inputs_of(op)]
+        if self._columns is not None:
+            for i in zeroed_operands(op, inputs_of):
+                operands[i] = self._columns.masked(self._builder, operands[i])
+        return operands
 
     def _refuse_statistics(self, cycle: Cycle) -> None:
         """Training cannot normalise by the minibatch where only one step of it is there."""
@@ -435,7 +477,8 @@ def _is_computable(nodes: Sequence[Operation], sink: DiagnosticSink) -> bool:
         if op.opdef in STATISTICS and _argument_role(op) == "parameter" and inputs_of(op)
     ]
     for op in missing:
-        message = f"`{op.result.name}` has no value yet; run precompute over the data set first"
+        by = "`graphc train`, `gc.train` or `net.precompute`"
+        message = f"`{op.result.name}` has no value yet: {by} computes it over data"
         sink.error("not-precomputed", message, op.location)
     return not missing
 

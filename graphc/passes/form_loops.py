@@ -196,6 +196,8 @@ class _Body:
                     here[op] = _delayed(b, op, earlier, valid[look_ahead(op)])
                 else:
                     operands = [here[i] for i in self.inputs(op)]
+                    for i in zeroed_operands(op, self.inputs):
+                        operands[i] = _without_gaps(b, operands[i], valid[0])
                     operands += [random[op]] if op in random else []
                     here[op] = self.expand(b, op, operands)
                 if is_masked(op):
@@ -227,7 +229,7 @@ def _body(
     same_step = [i for op in cycle.order if op.opdef not in DELAYS for i in inputs(op)]
     read = [op for op in dict.fromkeys([*same_step, *sources]) if op not in members]
     offsets = dict.fromkeys(look_ahead(op) for op in cycle.delays)
-    if carry or any(is_masked(op) for op in cycle.order):
+    if carry or any(is_masked(op) or zeroed_operands(op, inputs) for op in cycle.order):
         offsets[0] = None
     return _Body(
         cycle,
@@ -315,6 +317,12 @@ def _kept(b: IRBuilder, after: Value, before: Value, real: Value) -> Value:
 def is_masked(op: Operation) -> bool:
     """Whether the node is to be 0 in the gaps of a minibatch of sequences."""
     return "multiseq" in node_params(op).tags and node_type(op).has_samples
+
+
+def zeroed_operands(op: Operation, inputs: Inputs) -> list[int]:
+    """The operands with a value for each column that the node takes as 0 in the gaps."""
+    read = inputs(op)
+    return [i for i in op.opdef.zero_in_gaps if i < len(read) and node_type(read[i]).has_samples]
 
 
 def _without_gaps(b: IRBuilder, x: Value, real: Value) -> Value:

@@ -13,11 +13,14 @@ Sizes flow forward by the type rules, and from a node back to a parameter that f
 last, since several sizes would fit them and one of any other node does. Cycles through delays are
 fine: a worklist runs until nothing changes. O(edges) rule calls, as each of a node's two sizes, and
 its image, becomes known once. Every mismatch is reported with the places of both operands.
+
+A mismatch among nodes that no result needs (no output, criterion or evaluation node) is a warning:
+these nodes, and what reads them, stay without a size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -27,11 +30,12 @@ from graphc.ir.types import MatrixType, TypeRuleError
 from graphc.ops.nodes.delays import DELAYS
 from graphc.ops.nodes.elementwise import MINUS, PLUS
 from graphc.ops.nodes.layout import display_name, merged, node_type, operand_types
-from graphc.ops.nodes.leaves import PARAMETER, ParameterParams
+from graphc.ops.nodes.leaves import PARAMETER, ParameterParams, parameter_type
 from graphc.passes.analysis.cycles import closed_walk, described, report_without_delay
+from graphc.passes.analysis.needed import needed_nodes
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
-from graphc.support.diagnostics import DiagnosticSink, Note
+from graphc.support.diagnostics import DiagnosticSink, Note, Severity
 from graphc.support.graphs import reachable
 
 SUMS = (PLUS, MINUS)
@@ -39,8 +43,24 @@ SUMS = (PLUS, MINUS)
 
 def infer_shapes(function: Function, sink: DiagnosticSink) -> int:
     """Set the type of every node of a graph; the number of types that changed."""
+    nodes = list(function.block)
+    needed = needed_nodes(function)
+    # What nobody needs has no say about parameters that others read too, unless nobody else has.
+    changed = _find_sizes([op for op in nodes if op in needed], needed)
+    changed += _find_sizes([op for op in nodes if op not in needed], nodes)
+    errors = len(sink.diagnostics)
+    report_sizes([op for op in nodes if op in needed], sink)
+    if len(sink.diagnostics) == errors:
+        _leave_out([op for op in nodes if op not in needed], sink)
+    return changed
+
+
+def _find_sizes(nodes: Sequence[Operation], among: Collection[Operation]) -> int:
+    """Apply the rules of these nodes, and of the readers `among` those given, until nothing
+    changes; the number of types that did."""
     changed = 0
-    work: dict[Operation, None] = dict.fromkeys(reversed(list(function.block)))
+    among = dict.fromkeys(among)
+    work: dict[Operation, None] = dict.fromkeys(reversed(nodes))
     waiting: dict[Operation, None] = {}
     while work or waiting:
         if work:
@@ -53,10 +73,33 @@ def infer_shapes(function: Function, sink: DiagnosticSink) -> int:
             del waiting[op]
         for touched in _visit(op):
             changed += 1
-            work.update(dict.fromkeys(touched.result.users()))
+            work.update(dict.fromkeys(u for u in touched.result.users() if u in among))
             work[touched] = None
-    _report(function, sink)
     return changed
+
+
+def _leave_out(nodes: Sequence[Operation], sink: DiagnosticSink) -> None:
+    """Warn of what is wrong with nodes that nobody needs; they lose their sizes, and so do their
+    readers."""
+    found = DiagnosticSink()
+    report_sizes(nodes, found)
+    note = Note("no output, criterion or evaluation node needs it, so it is left out")
+    for mistake in found.diagnostics:
+        sink.extend([replace(mistake, severity=Severity.WARNING, notes=(*mistake.notes, note))])
+    counted = [op for op in nodes if op.opdef.accepts_count(len(op.operands))]
+    broken = [op for op in counted if not node_type(op).is_known or _mistake(op) is not None]
+    for op in reachable(broken, lambda op: op.result.users()):
+        if node_type(op).is_known:
+            op.result.type = MatrixType(None, None)
+
+
+def _mistake(op: Operation) -> TypeRuleError | None:
+    """What the node's rule says against its operands."""
+    try:
+        op.opdef.infer(operand_types(op), op.params)
+    except TypeRuleError as problem:
+        return problem
+    return None
 
 
 def _visit(op: Operation) -> list[Operation]:
@@ -89,7 +132,10 @@ def _refine_parameters(op: Operation) -> list[Operation]:
         cols = 1 if type.has_samples else type.cols
         assert isinstance(source.params, ParameterParams)
         # What the parameter declares comes first: it may not have been visited yet.
-        declared = MatrixType(source.params.rows or None, source.params.cols or None)
+        try:
+            declared = parameter_type(source.params)
+        except TypeRuleError:
+            continue  # reported where the parameter stands
         new = merged(merged(declared, node_type(source)), MatrixType(type.rows, cols))
         if new == source.result.type:
             continue
@@ -101,19 +147,16 @@ def _refine_parameters(op: Operation) -> list[Operation]:
     return touched
 
 
-def _report(function: Function, sink: DiagnosticSink) -> None:
+def report_sizes(nodes: Sequence[Operation], sink: DiagnosticSink) -> None:
     """Errors of the rules with all known sizes; without any, nodes whose size stayed unknown.
 
     What reads a node in error, however far away, is not reported: its errors may only follow.
     """
     errors: dict[Operation, TypeRuleError | None] = {}
-    for op in function.block:
+    for op in nodes:
         if not op.opdef.accepts_count(len(op.operands)):
             errors[op] = None  # the verifier's to report
-            continue
-        try:
-            op.opdef.infer(operand_types(op), op.params)
-        except TypeRuleError as problem:
+        elif (problem := _mistake(op)) is not None:
             errors[op] = problem
     readers = reachable(
         [user for op in errors for user in op.result.users()], lambda op: op.result.users()
@@ -121,10 +164,10 @@ def _report(function: Function, sink: DiagnosticSink) -> None:
     for op, problem in errors.items():
         if problem is not None and (op not in readers or _is_in_cycle(op, errors)):
             _report_rule(op, problem, sink)
-    unknown = [op for op in function.block if not node_type(op).is_known]
+    unknown = [op for op in nodes if not node_type(op).is_known]
     if errors or not unknown:
         return
-    if report_without_delay(list(function.block), _inputs, sink):
+    if report_without_delay(nodes, _inputs, sink):
         return  # each of its nodes waits for another one's size
     roots = [op for op in unknown if all(t.is_known for t in operand_types(op))]
     for op in roots or unknown[:1]:  # in a cycle every node waits for another one

@@ -10,12 +10,13 @@ from graphc.ir.core import Level, Module, RegionKind, Trait
 from graphc.ir.traversal import straight_blocks, walk
 from graphc.ir.types import MatrixType
 from graphc.passes.analysis.memory import check_plan, has_buffers
+from graphc.passes.analysis.needed import needed_nodes
 
 
 class Invariant(Enum):
     """The value is the sentence used in messages."""
 
-    SHAPED = "every node to have known rows and columns"
+    SHAPED = "every node that a result needs to have known rows and columns"
     SSA = "SSA functions without nodes"
     FUSED = "functions at kernel level"
     PLANNED = "every buffer to have a place"
@@ -37,10 +38,12 @@ Checker = Callable[[Module], list[str]]
 
 def check_shaped(module: Module) -> list[str]:
     problems: list[str] = []
-    for op in walk(module):
-        for value in op.results:
-            if isinstance(value.type, MatrixType) and not value.type.is_known:
-                problems.append(f"{value.name} is {value.type}")
+    for function in module.functions:
+        is_graph = function.kind is RegionKind.GRAPH
+        for op in needed_nodes(function) if is_graph else walk(function):
+            for value in op.results:
+                if isinstance(value.type, MatrixType) and not value.type.is_known:
+                    problems.append(f"{value.name} is {value.type}")
     return problems
 
 

@@ -11,7 +11,7 @@ of threads, so that results have the same bits for any number. Only what takes `
 cut, into parts of `PART_NS` or more: handing parts out costs about a microsecond an operation.
 
 A kernel is cut along its outermost axis that nothing is folded over, or along a longer one where
-that is short; so sums over samples are cut along their columns and there are no partial sums. A
+that is short; so sums over samples are cut along their columns and no part adds to another's. A
 product is cut by columns; by rows where its first factor is transposed, which is packed row by row,
 and where there are too few columns: so no part packs what another has packed. Where that factor is
 large, parts are longer, as each fetches it anew. Convolutions and

@@ -126,7 +126,7 @@ def _by_factors(b: IRBuilder, gradient: Value) -> Value:
     """A gradient of columns [T * S, …] as [T, S, …], as callers know them."""
     assert isinstance(gradient.type, TensorType)
     first, *rest = gradient.type.dims or (1,)
-    if not isinstance(first, Symbol) or not first.factors:
+    if not isinstance(first, Symbol) or len(first.factors) < 2:
         return gradient
     return reshape(b, gradient, (*first.factors, *rest))
 

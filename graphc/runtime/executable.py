@@ -189,14 +189,12 @@ class Executable:
         inputs, options = self._split(inputs)
         carry = bool(options.pop("carry", False))
         plan = self._plan if not carry else self._plan_that_carries()
-        minibatch = self._minibatch(plan, inputs, options, carry)
-        if plan.tables is not None and minibatch is not None:
-            minibatch = minibatch.filled_up(plan.tables.multiple)
-        arguments, sizes = bind(plan, inputs, minibatch)
+        given_steps = self._minibatch(plan, inputs, options, carry)
+        arguments, sizes, minibatch = bind(plan, inputs, given_steps)
         above = {d: sizes[d] for d, bound in plan.bounds.items() if sizes.setdefault(d, 1) > bound}
         if above:
             plan = self._widened(plan, above)
-            arguments, sizes = bind(plan, inputs, minibatch)
+            arguments, sizes, minibatch = bind(plan, inputs, given_steps)
         sizes = all_sizes(plan, sizes)
         samples = minibatch.layout.samples if minibatch is not None else _samples(sizes)
         given = settings if isinstance(settings, Mapping) else settings(samples)

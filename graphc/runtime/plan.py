@@ -10,7 +10,7 @@ import numpy as np
 
 from graphc.runtime.ports import Port, read_array
 from graphc.runtime.sequences import Minibatch, SparsePort
-from graphc.runtime.signature import ROLES_OF_MODEL, Signature
+from graphc.runtime.signature import ROLES_OF_MODEL, Dimension, Signature
 from graphc.support.diagnostics import GraphcError, fail, suggestion
 
 Array = np.ndarray
@@ -67,7 +67,7 @@ class Plan:
     bounds: dict[str, int]
     updated: frozenset[str | None]
     entries: frozenset[int | str]  # dims of the entries of sparse inputs
-    products: dict[str, tuple[tuple[str, ...], int]]  # dims that follow from others
+    products: dict[str, Dimension]  # dims that follow from others
     tables: Tables | None
     carried: dict[str, int]  # results that the next call takes as arguments of these names
     carried_arguments: dict[str, int]
@@ -100,7 +100,7 @@ class Plan:
             {d.name: d.bound for d in signature.dims if not d.factors},
             frozenset(r.updates for r in signature.results),
             frozenset(signature.arguments[s.indices].shape[1] for s in sparse),
-            {d.name: (d.factors, d.divisor) for d in signature.dims if d.factors},
+            {d.name: d for d in signature.dims if d.factors},
             tables
             and Tables(
                 places[tables.begin],
@@ -148,16 +148,22 @@ class Plan:
 def all_sizes(plan: Plan, sizes: Mapping[str, int]) -> dict[str, int]:
     """Of every dim, those included that follow from others."""
     found = {dim: sizes.get(dim, 1) for dim in (*sizes, *plan.bounds)}
-    return found | {
-        d: prod(found[f] for f in factors) // divisor
-        for d, (factors, divisor) in plan.products.items()
-    }
+    for name, dim in plan.products.items():
+        found[name], rest = divmod(prod(found[f] for f in dim.factors) * dim.times, dim.divisor)
+        if rest:
+            noun = plan.noun(dim.factors[0])
+            message = f"the network requires a number of {noun} that is a multiple of"
+            raise fail("input", f"{message} {dim.multiple}, got {found[dim.factors[0]]}")
+    return found
 
 
 def bind(
     plan: Plan, inputs: Mapping[str, object], minibatch: Minibatch | None = None
-) -> tuple[list[Array | None], dict[str, int]]:
-    """The arguments with the inputs filled in, and the sizes of the dims that they have."""
+) -> tuple[list[Array | None], dict[str, int], Minibatch | None]:
+    """The arguments with the inputs filled in, the sizes of the dims that they have, and the
+    minibatch with the gaps that this plan's number of steps requires."""
+    if plan.tables is not None and minibatch is not None:
+        minibatch = minibatch.filled_up(plan.tables.multiple)
     arguments: list[Array | None] = [None] * len(plan.ports)
     sizes: dict[str, int] = {}
     values: Mapping[int, object] = minibatch.values if minibatch else places_of(plan, inputs)
@@ -177,7 +183,7 @@ def bind(
                 sizes[entries] = padded[1].shape[1]
         else:
             arguments[index] = read_array(plan.ports[index], value, sizes)
-    return arguments, sizes
+    return arguments, sizes, minibatch
 
 
 def places_of(plan: Plan, inputs: Mapping[str, object]) -> dict[int, object]:

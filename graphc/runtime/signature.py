@@ -7,6 +7,7 @@ holds integers and names of dims; a dim is bounded and its value is given by the
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -32,12 +33,26 @@ GRADIENT = "gradient."
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """A size between 0 and `bound`: decided by the call, or the `factors`' product / `divisor`."""
+    """A size between 0 and `bound`: decided by the call, or the `factors`' product · `times` /
+    `divisor`, which leaves no remainder."""
 
     name: str
     bound: int
     factors: tuple[str, ...] = ()
     divisor: int = 1
+    times: int = 1
+
+    @property
+    def multiple(self) -> int:
+        """What the factors' product has to be a multiple of."""
+        return self.divisor // math.gcd(self.divisor, self.times)
+
+    @property
+    def formula(self) -> str:
+        """`N * 3 / 2`."""
+        times = f" * {self.times}" if self.times != 1 else ""
+        parts = f" / {self.divisor}" if self.divisor != 1 else ""
+        return f"{' * '.join(self.factors)}{times}{parts}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +144,15 @@ class Signature:
     def with_role(self, role: Role) -> tuple[Argument, ...]:
         return tuple(a for a in self.arguments if a.role == role)
 
+    @property
+    def model_names(self) -> frozenset[str]:
+        """The parameters of the model that the function takes, as the network calls them."""
+        return frozenset(
+            a.name.removesuffix(TRANSPOSED) if a.role == "transposed" else a.name
+            for a in self.arguments
+            if a.role in ROLES_OF_MODEL
+        )
+
     def model_arrays(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The model's arrays in the form and element type that the function takes."""
         made: dict[str, np.ndarray] = {}
@@ -159,6 +183,13 @@ class Signature:
         return tuple(d for d in self.dims if not d.factors)
 
     @property
+    def derived_dims(self) -> tuple[Dimension, ...]:
+        """Those of inputs and outputs that follow from others."""
+        ports = (*self.with_role("input"), *self.fresh_results)
+        used = {d for port in ports for d in port.shape}
+        return tuple(d for d in self.dims if d.factors and d.name in used)
+
+    @property
     def fresh_results(self) -> tuple[Result, ...]:
         """Results with memory of their own: those that overwrite no argument."""
         return tuple(r for r in self.results if r.updates is None)
@@ -174,7 +205,7 @@ def info_json(signature: Signature, *, version: str, isa: str, content_hash: str
     dims = [{"name": d.name, "bound": d.bound} for d in signature.call_dims]
     inputs = [_port(a) for a in signature.with_role("input")]
     outputs = [_port(r) for r in signature.fresh_results]
-    record = {
+    record: dict[str, object] = {
         "abi": ABI_VERSION,
         "name": signature.name,
         "graphc": version,
@@ -185,6 +216,8 @@ def info_json(signature: Signature, *, version: str, isa: str, content_hash: str
         "isa": isa,
         "hash": content_hash,
     }
+    if signature.derived_dims:
+        record["derived"] = {d.name: d.formula for d in signature.derived_dims}
     return json.dumps(record, separators=(",", ":"))
 
 

@@ -1,6 +1,7 @@
 """Messages for users: one `Diagnostic` class, a sink that collects them, rendering with carets.
 
-Stages report into a `DiagnosticSink` and go on; whoever owns the stage calls `raise_if_errors`.
+Stages report into a `DiagnosticSink` and go on; whoever owns the stage calls `raise_if_errors`,
+and then hands the warnings that are left to `warn`.
 A message says what is required and what came, with names and types, no internal class names.
 
     error[shape-mismatch]: Times requires cols(W) = rows(x), got 128 and 784
@@ -14,11 +15,13 @@ A message says what is required and what came, with names and types, no internal
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
 
+from graphc.support.callers import user_frame
 from graphc.support.slugs import SLUGS
 from graphc.support.source import Location, Span
 
@@ -59,6 +62,14 @@ class Diagnostic:
 
 class GraphcError(Exception):
     """What the user gave cannot be used; carries one or more diagnostics."""
+
+    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
+        self.diagnostics = tuple(diagnostics)
+        super().__init__(render(self.diagnostics))
+
+
+class GraphcWarning(UserWarning):
+    """What the user gave can be used, but may not be what was meant; carries diagnostics."""
 
     def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
@@ -106,9 +117,32 @@ class DiagnosticSink:
     ) -> None:
         self.diagnostics.append(make(Severity.WARNING, slug, message, where, label, notes))
 
+    def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
+        """Take over what another sink or an error holds."""
+        self.diagnostics.extend(diagnostics)
+
     def raise_if_errors(self) -> None:
         if self.has_errors:
             raise GraphcError(self.diagnostics)
+
+
+def warn(diagnostics: Iterable[Diagnostic]) -> None:
+    """Give the warnings among the diagnostics to Python's `warnings`, as one `GraphcWarning`.
+
+    It is counted at the user's line, so that Python shows it once for each.
+    """
+    found = [d for d in diagnostics if d.severity is Severity.WARNING]
+    if not found:
+        return
+    frame = user_frame()
+    names: dict[str, object] = frame.f_globals if frame is not None else {}
+    warnings.warn_explicit(
+        GraphcWarning(found),
+        GraphcWarning,
+        frame.f_code.co_filename if frame is not None else "<unknown>",
+        frame.f_lineno if frame is not None else 0,
+        registry=names.setdefault("__warningregistry__", {}),  # type: ignore[arg-type]
+    )
 
 
 def make(

@@ -1,8 +1,9 @@
 """Writing files so that a crash leaves the old or the new one, and reading files with checks.
 
 Writing: a temporary file in the same folder, flushed to the disk, then renamed over the target,
-then the folder is flushed too. Reading: regular files only, below a size the caller states. What
-a file contains is not judged here. POSIX.
+then the folder is flushed too. What a killed process left half written is removed by a later
+write into its folder. Reading: regular files only, below a size the caller states. What a file
+contains is not judged here. POSIX.
 """
 
 from __future__ import annotations
@@ -10,8 +11,12 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import secrets
+import shutil
 import stat
+import tempfile
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,7 +24,7 @@ from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO
 
-from graphc.support.diagnostics import Note, fail
+from graphc.support.diagnostics import GraphcError, Note, fail
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -29,6 +34,9 @@ _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _NAME_KEPT = 40  # characters of the target's name in the temporary name: at most 160 of 255 bytes
+_TEMPORARY = re.compile(r"\..*\.graphc-[a-z0-9_]+\.tmp", re.DOTALL)
+LEFT_OVER_SECONDS = 3600
+"""After so long without a change, a temporary file is one of a process that was killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +68,103 @@ def write_atomically(
     one; after return it is the new one, on the disk. An existing file keeps its permission bits,
     a new one gets those of the umask, or is the user's alone if `private`. If `path` is a symbolic
     link, the file it leads to is replaced. No temporary file is left behind unless the process is
-    killed.
+    killed; then a later write into the folder removes it (`remove_left_over`).
 
     GraphcError `file` if a call fails, or if `path` exists and is no regular file. What the
     function raises comes through unchanged, after the temporary file is removed.
     """
+    with staged(path, data, private=private, calls=calls) as put_into_place:
+        put_into_place()
+
+
+@contextmanager
+def staged(
+    path: Path,
+    data: bytes | Callable[[BinaryIO], None],
+    *,
+    private: bool = False,
+    calls: FileCalls = SYSTEM_CALLS,
+) -> Generator[Callable[[], None]]:
+    """As `write_atomically`, up to the moment where the new file replaces the old one.
+
+    That is when what this gives is called, so that several files can be written before the first
+    one is replaced; a file that is not put into place by the end is removed.
+    """
     target = _resolved(path)
+    remove_left_over(target.parent)
     try:
-        _write_and_rename(target, data, calls, 0o600 if private else 0o666)
+        temporary = _write_beside(target, data, calls, 0o600 if private else 0o666)
     except OSError as error:
-        raise fail("file", f"cannot write {path}: {_reason(error)}") from error
+        raise _cannot_write(path, error) from error
+    left = [temporary]
+
+    def put_into_place() -> None:
+        try:
+            calls.replace(left[0], str(target))
+        except OSError as error:
+            raise _cannot_write(path, error) from error
+        left.clear()
+        _flush_folder(path, target.parent, calls)
+
     try:
-        _flush_folder(target.parent, calls)
+        yield put_into_place
+    finally:
+        for name in left:
+            _remove(name, calls)
+
+
+def move_into_place(file: Path, path: Path) -> None:
+    """Make a finished file of a `temporary_folder` of `path` that file; flushed, in one step.
+
+    GraphcError `file` if `path` exists and is no regular file, or cannot be replaced.
+    """
+    _mode_of_existing(path)
+    try:
+        with file.open("rb") as stream:
+            os.fsync(stream.fileno())
+        file.replace(path)
     except OSError as error:
-        message = f"{path} is written, but its folder cannot be flushed to disk: {_reason(error)}"
-        raise fail("file", message) from error
+        raise _cannot_write(path, error) from error
+    _flush_folder(path, path.absolute().parent, SYSTEM_CALLS)
+
+
+@contextmanager
+def temporary_folder(path: Path) -> Generator[Path]:
+    """A new folder beside `path` to make it in, removed at the end.
+
+    Beside, because only from there a rename to `path` is one step. GraphcError `file` if no folder
+    can be made, and for what cannot be written in it.
+    """
+    parent = path.absolute().parent
+    remove_left_over(parent)
+    prefix, suffix = _temporary_name(path)
+    try:
+        folder = tempfile.mkdtemp(suffix, prefix, parent)
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+    try:
+        yield Path(folder)
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_left_over(folder: Path, older_than: float = LEFT_OVER_SECONDS) -> None:
+    """Remove the temporary files and folders in `folder` that processes left which were killed.
+
+    Those of this user only, known by their names. Nothing happens to what cannot be removed.
+    """
+    with suppress(OSError), os.scandir(folder) as found:
+        for item in [item for item in found if _TEMPORARY.fullmatch(item.name)]:
+            with suppress(OSError):
+                status = item.stat(follow_symlinks=False)
+                if status.st_uid != os.geteuid() or time.time() - status.st_mtime <= older_than:
+                    continue
+                if stat.S_ISDIR(status.st_mode):
+                    shutil.rmtree(item.path)
+                elif stat.S_ISREG(status.st_mode):
+                    Path(item.path).unlink()
 
 
 def read_regular_file(path: Path, max_bytes: int) -> bytes:
@@ -121,12 +211,13 @@ def read_file_inside(
         return _read_exactly(stream, size, label)
 
 
-def _write_and_rename(
+def _write_beside(
     target: Path, data: bytes | Callable[[BinaryIO], None], calls: FileCalls, new: int
-) -> None:
+) -> str:
+    """The temporary file that holds the data, on the disk."""
     mode = _mode_of_existing(target)
-    kept = target.name[:_NAME_KEPT]
-    temporary = str(target.with_name(f".{kept}.{secrets.token_hex(8)}.tmp"))
+    prefix, suffix = _temporary_name(target)
+    temporary = str(target.with_name(f"{prefix}{secrets.token_hex(8)}{suffix}"))
     # A private file stays private while it is written; a new one is subject to the umask.
     descriptor = calls.open(temporary, _CREATE, new if mode is None else 0o600)
     try:
@@ -137,11 +228,20 @@ def _write_and_rename(
             calls.fsync(descriptor)
         finally:
             calls.close(descriptor)
-        calls.replace(temporary, str(target))
     except BaseException:
-        with suppress(OSError):
-            calls.unlink(temporary)
+        _remove(temporary, calls)
         raise
+    return temporary
+
+
+def _remove(name: str, calls: FileCalls) -> None:
+    with suppress(OSError):
+        calls.unlink(name)
+
+
+def _temporary_name(path: Path) -> tuple[str, str]:
+    """How names begin and end of what is moved to `path` later; something random goes between."""
+    return f".{path.name[:_NAME_KEPT]}.graphc-", ".tmp"
 
 
 def _fill(descriptor: int, data: bytes | Callable[[BinaryIO], None], calls: FileCalls) -> None:
@@ -181,15 +281,20 @@ class _RawWriter(io.RawIOBase):
         return written
 
 
-def _flush_folder(folder: Path, calls: FileCalls) -> None:
-    descriptor = calls.open(str(folder), _FOLDER, 0)
+def _flush_folder(path: Path, folder: Path, calls: FileCalls) -> None:
+    """Put on the disk that `path` has been replaced."""
     try:
-        calls.fsync(descriptor)
+        descriptor = calls.open(str(folder), _FOLDER, 0)
+        try:
+            calls.fsync(descriptor)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # a file system that has no such call for folders
+                raise
+        finally:
+            calls.close(descriptor)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # a file system that has no such call for folders
-            raise
-    finally:
-        calls.close(descriptor)
+        message = f"{path} is written, but its folder cannot be flushed to disk: {_reason(error)}"
+        raise fail("file", message) from error
 
 
 def _mode_of_existing(target: Path) -> int | None:
@@ -264,6 +369,14 @@ def _notes(error: OSError) -> tuple[Note, ...]:
     if error.errno == errno.ELOOP:
         return (Note("symbolic links are not followed to a file that a model names"),)
     return ()
+
+
+def _cannot_write(path: Path, error: OSError) -> GraphcError:
+    """The error for `path`, of what is made in a temporary folder for what it is made for."""
+    for parent in path.parents:
+        if _TEMPORARY.fullmatch(parent.name):
+            path = parent.with_name(path.name)
+    return fail("file", f"cannot write {path}: {_reason(error)}")
 
 
 def _reason(error: OSError) -> str:

@@ -1,4 +1,4 @@
-"""How much memory this process took at most, as the system counts it."""
+"""How much memory this process took at most, and may still take, as the system counts it."""
 
 from __future__ import annotations
 
@@ -13,21 +13,46 @@ def peak_resident_bytes() -> int | None:
 
     On Linux the kernel's VmHWM. `getrusage`, asked elsewhere, would count a parent process there.
     """
+    return counted(_status(), "VmHWM") or _from_rusage()
+
+
+def bytes_left() -> int | None:
+    """What the limits on this process (`ulimit -v`, `ulimit -d`) let it still take; None without
+    limits, and where nobody knows."""
+    taken = _status()
+    left: list[int] = []
+    for limit, counter in (("RLIMIT_AS", "VmSize"), ("RLIMIT_DATA", "VmData")):
+        allowed, size = soft_limit(limit), counted(taken, counter)
+        if allowed is not None and size is not None:
+            left.append(max(allowed - size, 0))
+    return min(left, default=None)
+
+
+def soft_limit(name: str) -> int | None:
+    """A limit on this process in bytes, by its name in `resource`; None where there is none."""
     try:
-        status = STATUS.read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return _from_rusage()
-    return peak_in(status) or _from_rusage()
+        import resource
+    except ImportError:  # Windows
+        return None
+    allowed, _ = resource.getrlimit(getattr(resource, name))
+    return None if allowed == resource.RLIM_INFINITY else allowed
 
 
-def peak_in(status: str) -> int | None:
-    """The peak in the text of a Linux process's status file."""
+def counted(status: str, counter: str) -> int | None:
+    """A counter in the text of a Linux process's status file, in bytes."""
     for line in status.splitlines():
         name, _, value = line.partition(":")
         number, *unit = value.split() or ("",)
-        if name == "VmHWM" and unit == ["kB"] and number.isdecimal():
+        if name == counter and unit == ["kB"] and number.isdecimal():
             return int(number) * 1024
     return None
+
+
+def _status() -> str:
+    try:
+        return STATUS.read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return ""
 
 
 def _from_rusage() -> int | None:

@@ -34,6 +34,7 @@ SLUGS: dict[str, str] = {
     "recursion": "a macro calls itself",
     "shape-mismatch": "shapes that must agree do not",
     "toolchain": "a program that is needed (such as a C compiler) is missing or failed",
+    "training": "a training that goes on may not be what was meant",
     "undefined-name": "a name is used but never defined",
     "unknown-function": "a call names no function and no macro",
     "unknown-op": "the IR names no operation of this version",

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from graphc.support.arguments import number, whole
 from graphc.support.diagnostics import fail
 from graphc.tensor.function import ArrayFunction, as_function
 from graphc.tensor.transforms import jvp, vjp
@@ -92,6 +93,9 @@ def check_gradient(
     atol + rtol |difference|, or where forward and reverse mode do not agree. Points where `f` has
     a kink fail rightly: move the arguments.
     """
+    for name, given in (("step", step), ("atol", atol), ("rtol", rtol)):
+        number(given, name)
+    whole(seed, "seed")
     if not 0 < step < np.inf:
         raise fail("bad-value", f"step requires a finite number above 0, got {step!r}")
     base = as_function(f).with_precision("f64")

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from graphc.support.arguments import text
 from graphc.support.diagnostics import fail
 from graphc.tensor.batching import batched
 from graphc.tensor.caller import caller_location
@@ -44,7 +45,7 @@ def jacobian(f: Callable[..., Any], argnums: Argnums = 0, mode: Mode = "auto") -
     For a structure of results it gives that structure, each leaf with the structure of the
     argument; for several arguments a tuple of these.
     """
-    if mode not in ("auto", "forward", "reverse"):
+    if text(mode, "mode") not in ("auto", "forward", "reverse"):
         raise fail(
             "bad-option",
             f"mode is one of auto, forward, reverse, got {mode!r}",

@@ -17,15 +17,18 @@ from tests.support.text_form import broken_rules, parsed
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+PAGES = [
+    *sorted(DOCS.rglob("*.md")),
+    *sorted((ROOT / "examples").rglob("README.md")),
+    *(ROOT / "README.md", ROOT / "CONTRIBUTING.md"),
+]
 GENERATED = ("errors.md", "ops.md")
 
 # Languages of code blocks that are run here; others are text for people.
 NOT_RUN = {
     "": "text",
     "ebnf": "a grammar",
-    "sh": "commands for a shell",
-    "console": "test_readme.py runs them",
+    "sh": "commands for a shell; test_readme.py runs those of the README",
 }
 SKIPPED = {
     "README.md": "test_readme.py runs its examples beside the data that they need",
@@ -135,3 +138,14 @@ def test_every_operation_of_the_ir_is_on_the_page() -> None:
     context: Context = default_context()
     page = (DOCS / "ops.md").read_text(encoding="utf-8")
     assert [name for name in context.ops if f"### `{name}`" not in page] == []
+
+
+def test_the_methods_of_a_network_are_those_on_its_page() -> None:
+    page = (DOCS / "network.md").read_text(encoding="utf-8")
+    methods = {name for name in dir(graphc.Network) if not name.startswith("_")}
+    inside = {"apply", "node_class", "operand_name"}  # what front ends use
+    assert methods - inside - set(re.findall(r"\w+", page)) == set()
+    table = re.search(r"^\| group .*?\n\n", page, re.MULTILINE | re.DOTALL)
+    assert table is not None
+    listed = {name for row in re.findall(r"`(.+)`", table.group()) for name in row.split()}
+    assert listed - methods == set()

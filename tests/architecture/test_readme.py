@@ -9,22 +9,26 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.support.commands import graphc
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS: list[str] = re.findall(r"^\| `graphc (\w+)` \|", README, re.MULTILINE)
+
+BAD_IR = "func @f() {\n  frobnicate // error: unknown-op: no operation\n  return\n}\n"
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+def blocks(language: str, text: str = README) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
 def commands() -> list[list[str]]:
-    """The lines after `$ ` of all console blocks, split into words."""
-    lines = "".join(blocks("console")).splitlines()
-    return [shlex.split(line[2:]) for line in lines if line.startswith("$ ")]
+    """The lines of the section on the command line, split into words."""
+    (section,) = re.findall(r"^## On the command line\n(.*?)^## ", README, re.MULTILINE | re.DOTALL)
+    return [shlex.split(line) for line in "".join(blocks("sh", section)).splitlines()]
 
 
 @pytest.fixture
@@ -68,6 +72,48 @@ def test_the_python_examples_run(digits: Path) -> None:
     criterion, classes = outputs[0].splitlines()
     assert float(criterion) < 0.5
     assert re.fullmatch(r"\[\d \d \d \d \d\]", classes)
+
+
+def examples_of_help(name: str) -> list[str]:
+    """The lines under `Example:` of a command's help, or of graphc's own, without remarks."""
+    done = graphc(*([name] if name else []), "--help")
+    assert done.code == 0
+    block = re.search(r"^ *Examples?:\n((?: +.*\n)+)", done.out, re.MULTILINE)
+    assert block is not None, f"`graphc {name} --help` has no example"
+    lines = re.sub(r"\\\n *", "", block[1]).splitlines()
+    return [re.split(r" {3,}", line.strip())[0] for line in lines]
+
+
+def test_the_help_of_every_command_in_the_table_has_an_example() -> None:
+    assert COMMANDS
+    for name in COMMANDS:
+        assert any(f"graphc {name} " in line for line in examples_of_help(name)), name
+
+
+@pytest.mark.llvm
+@pytest.mark.slow
+def test_the_examples_of_every_help_run(digits: Path) -> None:
+    shutil.copy("digits.ndl", "net.ndl")
+    Path("bad.gir").write_text(BAD_IR, encoding="utf-8")
+    samples = np.loadtxt("test.txt")[:, :64]
+    for file in ("samples.npy", "x.npy"):
+        np.save(file, samples)
+    for line in (line for name in ("", *COMMANDS) for line in examples_of_help(name)):
+        if not line.startswith("graphc ") or ("svg" in line and shutil.which("dot") is None):
+            continue  # what begins in the shell, or needs Graphviz
+        command, *file = line.removesuffix(" | less").split(" > ")
+        done = graphc(*shlex.split(command)[1:])
+        assert done.code == 0, f"{line}\n{done.err}"
+        if file:
+            Path(*file).write_text(done.out, encoding="utf-8")
+
+
+def test_every_target_of_make_that_is_named_exists() -> None:
+    text = README + (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"(?:`|^)make ([a-z]+)", text, re.MULTILINE))
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    assert named
+    assert named - targets == set()
 
 
 def test_every_link_of_the_documents_leads_somewhere() -> None:

@@ -119,10 +119,11 @@ def image(width: int, height: int, channels: int) -> Leaf:
 
 @dataclass(frozen=True)
 class Use:
-    """The node over these leaves."""
+    """The node over these leaves. `keeps_columns`: a column of the result for each of theirs."""
 
     leaves: tuple[Leaf, ...]
     settings: Mapping[str, object] = field(default_factory=dict)
+    keeps_columns: bool = True
 
     @property
     def has_samples(self) -> bool:
@@ -369,6 +370,10 @@ ROWS: tuple[NodeRow, ...] = (
                 )
             ),
             Use((samples(12),), {"num_rows": 12, "image_width": 3, "image_height": 2}),
+            *(
+                Use((samples(r),), {"num_rows": rows}, keeps_columns=False)
+                for r, rows in ((12, 4), (12, 1), (WIDE, 1))
+            ),
         ),
     ),
     _plain("time_reverse"),

@@ -37,7 +37,7 @@ TESTED = [row for row in ROWS if row.kind != "statistic" and any(u.has_samples f
 
 
 def uses_of(row: NodeRow) -> list[Use]:
-    sampled = [use for use in row.uses if use.has_samples]
+    sampled = [use for use in row.uses if use.has_samples and use.keeps_columns]
     small = [use for use in sampled if all(leaf.rows <= MOST_ROWS for leaf in use.leaves)]
     return (small or sampled)[:3]
 

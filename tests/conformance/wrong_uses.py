@@ -175,6 +175,8 @@ WRONG_USES: Mapping[str, tuple[WrongUse, ...]] = {
         ("argument-type", "y = Parameter(3, value=«x4»)"),
         ("argument-count", "y = «Parameter()»"),
         ("shape-mismatch", "y = «Parameter(0, 3)»"),  # and nothing says how many rows
+        ("argument-count", "y = «ImageParameter(3, 2)»"),
+        ("bad-value", "y = ImageParameter(3, «0», 2)"),
     ),
     "constant": _uses(
         ("argument-count", "y = «Constant()»"),
@@ -272,7 +274,7 @@ WRONG_USES: Mapping[str, tuple[WrongUse, ...]] = {
         ("bad-option", "y = RowStack(x4, x5, «axis»=1)"),
     ),
     "reshape": _uses(
-        ("not-supported", "y = «Reshape(x4, 2)»"),  # columns would be no samples
+        ("shape-mismatch", "y = «Plus(x4, Reshape(x4, 2))»"),  # two columns a sample, not one
         ("shape-mismatch", "y = «Reshape(w34, 5)»"),
         ("shape-mismatch", "y = «Reshape(x4, 4, imageWidth=3, imageHeight=2)»"),
         ("ill-typed", "y = «Reshape(x4, 4, imageWidth=2)»"),

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import graphc as gc
+from graphc.model.container import write_container
 from graphc.support.diagnostics import Diagnostic
 from tests.support.networks import classifier
 
@@ -128,12 +129,10 @@ MISTAKES = {
         "2:24 argument-type: a number is required, got the node `x`",
     ),
     "fraction of a row": ("x = Input(2.5)\n", "1:11 bad-value: "),
-    "unknown option": (
-        """\
-        W = LearnableParameter(3, 3, initValueScal=2)
-        """,
-        "1:30 bad-option: `LearnableParameter` has no option `initValueScal`; did you mean "
-        "`initValueScale`?",
+    "unknown initializer": (
+        "W = LearnableParameter(3, 3, init=unifrom)\n",
+        "1:35 bad-option: init is one of uniform, gaussian, fixedValue, fromFile, zero, got "
+        "`unifrom`; did you mean `uniform`?",
     ),
     "unknown tag": ("x = Input(3, tag=features)\n", "1:18 unknown-tag: "),
     "open bracket": (
@@ -355,13 +354,13 @@ def test_sizes_that_do_not_fit_point_at_the_python_expressions() -> None:
 @pytest.mark.parametrize(
     ("make", "slug"),
     [
-        (lambda net, x: net.sigmoid(3), "argument-type"),
+        (lambda net, x: net.sigmoid("3"), "argument-type"),
         (lambda net, x: net.sigmoid(gc.Network().input("y", 3)), "argument-type"),
         (lambda net, x: net.sigmoid(x, tag="outputs"), "unknown-tag"),
         (lambda net, x: net.parameter("W", "3", 3), "bad-value"),
         (lambda net, x: net.parameter("W", 3.5, 3), "bad-value"),
         (lambda net, x: net.parameter("W", 3, 3, init="unifrom"), "bad-value"),
-        (lambda net, x: x @ 3, "argument-type"),
+        (lambda net, x: x @ [3], "argument-type"),
         (lambda net, x: net.input("y", None), "bad-value"),
     ],
 )
@@ -417,6 +416,21 @@ def test_a_model_file_with_a_flipped_bit_is_refused(tmp_path: Path, model_bytes:
         error = load_bytes(path, bytes(damaged))
         assert error is not None, place
         assert [d.slug for d in error.diagnostics] == ["bad-model-file"]
+
+
+def test_a_model_file_without_the_value_of_a_parameter_is_refused(tmp_path: Path) -> None:
+    """Drawing it would take whatever the text claims: here 8 GB for a file of some bytes."""
+    ir = """
+graph @network {
+  %x = node.input {rows = 50000} : matrix<50000x*>
+  %W = node.parameter {rows = 40000, cols = 50000} : matrix<40000x50000>
+  %y = node.times %W, %x {tags = ["output"]} : matrix<40000x*>
+}
+"""
+    path = tmp_path / "net.safetensors"
+    write_container(path, {}, {"ir": ir})
+    with pytest.raises(gc.GraphcError, match=r"net\.safetensors: `W` has no value in the file"):
+        gc.load(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 100, b"x = Input(3)\n", b"\xff" * 64])

@@ -75,10 +75,19 @@ def test_a_blow_up_in_the_last_update_is_found_and_undone() -> None:
     assert np.array_equal(net.parameters["W"], before)
 
 
-def test_nan_in_the_first_minibatch_points_at_the_data() -> None:
+@pytest.mark.parametrize("sample", [0, 3])
+def test_nan_in_the_data_is_found_wherever_it_is(sample: int) -> None:
     bad = data()
-    bad["x"][0, 0] = np.nan
-    with pytest.raises(gc.GraphcError, match="look for nan"):
+    bad["x"][sample, 0] = np.nan
+    with pytest.raises(gc.GraphcError, match=f"`x` is nan in sample {sample} ") as caught:
+        gc.train(regression(), bad, minibatch=1, shuffle=False, learning_rate=0.1, backend="numpy")
+    assert "smaller learning rate" not in str(caught.value)
+
+
+def test_huge_numbers_in_the_first_minibatch_point_at_the_data() -> None:
+    bad = data()
+    bad["x"][0, 0] = 1e30
+    with pytest.raises(gc.GraphcError, match="for the first minibatch; look for huge numbers"):
         gc.train(regression(), bad, learning_rate=0.1, backend="numpy")
 
 
@@ -108,6 +117,8 @@ def test_a_result_cannot_be_called_like_a_gradient() -> None:
 
 
 def test_minibatches_larger_than_the_data_are_no_larger_bound() -> None:
-    net = regression()
-    (record,) = gc.train(net, data(), minibatch=2**31 - 1, learning_rate=0.1, backend="numpy")
+    net, rate = regression(), 0.1
+    (record,) = gc.train(
+        net, data(), minibatch=2**31 - 1, learning_rate_per_sample=rate, backend="numpy"
+    )
     assert record.samples == 4

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
 import re
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -121,6 +124,46 @@ def test_networks_over_images_learn_the_digits(
     training, test = train.load(None)
     measured = train.run(name, training, test, "llvm", "f32", epochs=60, lines=1)
     assert measured[measure] < limit
+
+
+def write_mnist(folder: Path, count: int) -> None:
+    """MNIST's four files with random images of 3x2 pixels, black and white among them."""
+    rng = np.random.default_rng(0)
+    for part in ("train", "t10k"):
+        pixels = rng.integers(0, 256, (count, 3, 2), dtype=np.uint8)
+        pixels[0, 0] = (0, 255)
+        write_idx(folder / f"{part}-images-idx3-ubyte.gz", pixels)
+        write_idx(
+            folder / f"{part}-labels-idx1-ubyte.gz", rng.integers(0, 10, count, dtype=np.uint8)
+        )
+
+
+def write_idx(path: Path, values: np.ndarray) -> None:
+    header = struct.pack(f">HBB{values.ndim}I", 0, 8, values.ndim, *values.shape)
+    path.write_bytes(gzip.compress(header + values.tobytes()))
+
+
+def test_each_range_of_pixels_stands_next_to_the_logs(
+    load: Load, capsys: Capture, tmp_path: Path
+) -> None:
+    write_mnist(tmp_path, 96)
+    assert load("images/pixel_ranges.py").main(tmp_path, out=tmp_path) == 0
+    text = capsys.readouterr().out
+    rows = re.findall(r"^(\S.*?)  ((?: +[0-9.]+){10}) +\S+%$", text, re.MULTILINE)
+    assert [name.strip() for name, _ in rows] == [
+        *("toolkit, CPU", "toolkit, GPU"),
+        *("[-1, 1]", "[0, 1]", "[0, 2]", "[-0.5, 0.5]"),
+    ]
+    curves = [numbers for _, numbers in rows]
+    assert len(set(curves)) == len(curves)  # each range is a training of its own
+    assert_picture(tmp_path / "pixel_ranges.png", text)
+
+
+def test_pixels_reach_both_ends_of_their_range(load: Load) -> None:
+    scaled = load("images/pixel_ranges.py").scaled
+    pixels = np.array([0, 127.5, 255], np.float32)
+    assert scaled(pixels, -1, 1).tolist() == [-1, 0, 1]
+    assert scaled(pixels, 0, 2).tolist() == [0, 1, 2]
 
 
 # --- all of them ---------------------------------------------------------------------------------

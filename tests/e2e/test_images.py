@@ -147,7 +147,7 @@ X = "x = ImageInput(4, 3, 2)\nv = Input(24)\nw = Parameter(0, 0)\nm = Parameter(
         ("Convolution(w, x, 2, 2, 3, 1)", "argument-count", "takes 7 arguments, got 6"),
         ("RowSlice(20, 5, x)", "shape-mismatch", "requires rows 20 to 24, counted from 0"),
         ("RowStack(x, m)", "shape-mismatch", "RowStack requires nodes with the same columns"),
-        ("Reshape(x, 12)", "not-supported", "requires the 24 rows of matrix<24x* image 4x3x2>"),
+        ("Plus(x, Reshape(x, 12))", "shape-mismatch", "x* image 4x3x2> and matrix<12x2*>"),
         ("Reshape(x, 24, imageWidth=5, imageHeight=5)", "shape-mismatch", "an image of 24 rows"),
         ("Plus(x, ImageInput(3, 4, 2))", "shape-mismatch", "that are images of one shape"),
     ],

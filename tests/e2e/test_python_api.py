@@ -535,7 +535,7 @@ def test_compiling_before_precompute_says_what_to_do() -> None:
     with pytest.raises(gc.GraphcError) as raised:
         gc.compile(statistics_network(), backend="numpy")
     assert {d.slug for d in raised.value.diagnostics} == {"not-precomputed"}
-    assert "run precompute over the data set first" in str(raised.value)
+    assert "`gc.train` or `net.precompute` computes it over data" in str(raised.value)
 
 
 # --- the same every time -------------------------------------------------------------------------

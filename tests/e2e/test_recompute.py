@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import graphc as gc
-from graphc.passes.loop_gradient import RECOMPUTE
+from graphc.passes.loop_gradient import RECOMPUTE, Recompute
 from tests.e2e.test_recurrent import AHEAD, PARAMETERS, RECURRENT, network, padded, sequences
+from tests.support.guarded import guarded_buffers
 
 Array = np.ndarray
 
@@ -69,6 +70,45 @@ def test_segments_serve_any_number_of_steps_and_more_than_the_bound() -> None:
         found, wanted = exe(**one), plain(**one)
         assert found["ce"] == pytest.approx(wanted["ce"], rel=1e-4)
         np.testing.assert_allclose(found["gradient.Wh"], wanted["gradient.Wh"], atol=1e-4)
+
+
+# Two bounds whose segments divide each other's steps, and three that do not.
+@pytest.mark.parametrize(("bound", "steps"), [(9, 10), (4, 7), (4, 9), (5, 8), (12, 25)])
+@pytest.mark.parametrize("backend", ["reference", "numpy", "llvm"])
+def test_a_call_beyond_the_bound_is_cut_into_the_wider_functions_segments(
+    bound: int, steps: int, backend: str
+) -> None:
+    given = sequences((steps, 2, steps - 1), seed=steps)
+    found: list[dict[str, Array]] = []
+    choices: tuple[tuple[Recompute, int], ...] = (("none", 32), ("sqrt", bound))
+    for mode, time in choices:
+        net = network()
+        step = gc.compile_training(
+            net,
+            learner=gc.SGD(0.1),
+            backend=backend,
+            precision="f64",
+            time=time,
+            recompute=mode,
+        )
+        step.nominal = 32
+        with guarded_buffers():  # what it compiles now reads nothing that it has not written
+            results = [flat(step(**given)), flat(step(**sequences((3,))))]
+        found.append({**results[0], "then": results[1]["ce"], **net.parameters})
+    for name, value in found[0].items():
+        np.testing.assert_allclose(found[1][name], value, rtol=1e-10, atol=1e-12, err_msg=name)
+
+
+def test_a_call_that_carries_and_is_beyond_the_bound_goes_on_where_the_last_one_ended() -> None:
+    net = network()
+    (features,) = sequences((27,))["features"]
+    whole = gc.compile(net, outputs=["z"], precision="f64", time=32)(features=features)["z"]
+    parts = gc.compile(
+        net, outputs=["z"], gradients=["Wh"], precision="f64", time=4, recompute="sqrt"
+    )
+    cuts = ((0, 3), (3, 10), (10, 27))
+    made = [parts(features=features[a:b], carry=True)["z"] for a, b in cuts]
+    np.testing.assert_allclose(np.concatenate(made), whole, rtol=1e-11)
 
 
 def test_segments_carry_on_from_call_to_call() -> None:

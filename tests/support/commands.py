@@ -64,13 +64,19 @@ def write_data(folder: Path, samples: int = 60) -> Path:
 
 
 def train(folder: Path, *more: str | Path) -> Done:
-    """Train the network on the data with the plain reference backend, into `net.safetensors`."""
-    return graphc(
-        "train",
-        write_network(folder),
-        *("--data", write_data(folder)),
-        *COLUMNS,
-        *("--minibatch", "10", "--backend", "reference", "-o", folder / "net.safetensors"),
-        *(("--learning-rate", "4") if "--learning-rate-per-sample" not in more else ()),
-        *more,
-    )
+    """Train the network on the data with the plain reference backend, into `net.safetensors`.
+
+    `more` are further options; one that is among the usual ones replaces it.
+    """
+    usual: dict[str, tuple[str | Path, ...]] = {
+        "--data": (write_data(folder),),
+        **{COLUMNS[i]: (COLUMNS[i + 1],) for i in range(0, len(COLUMNS), 2)},
+        "--minibatch": ("10",),
+        "--backend": ("reference",),
+        "-o": (folder / "net.safetensors",),
+        "--learning-rate": ("4",) if "--learning-rate-per-sample" not in more else (),
+    }
+    options = [
+        part for name, rest in usual.items() if rest and name not in more for part in (name, *rest)
+    ]
+    return graphc("train", write_network(folder), *options, *more)

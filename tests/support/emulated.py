@@ -1,7 +1,7 @@
 """Code for a processor that this machine does not have, run by an emulator of user programs.
 
 Needs a C compiler for 64-bit ARM and qemu's `qemu-aarch64`, as Debian has them in
-`gcc-aarch64-linux-gnu` and `qemu-user-static`.
+`gcc-aarch64-linux-gnu` with `libc6-dev-arm64-cross`, and in `qemu-user` or `qemu-user-static`.
 """
 
 from __future__ import annotations

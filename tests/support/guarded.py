@@ -95,7 +95,8 @@ def guarded_buffers() -> Generator[None]:
         assert isinstance(native, NativeFunction)
         return GuardedFunction(native)
 
-    guarded = replace(backend, compile=compile_guarded)
+    # Without its halves, which compilations of networks would use instead.
+    guarded = replace(backend, compile=compile_guarded, code=None)
     BACKENDS["llvm"] = lambda: guarded
     try:
         yield

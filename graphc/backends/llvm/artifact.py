@@ -99,6 +99,10 @@ def _add_run(module: Module, signature: Signature, request: EmitRequest) -> None
         size, *factors = [counts[name] for name in dim.factors or (dim.name,)]
         for factor in factors:
             size = mul(code, size, factor)
+        if dim.times != 1:
+            size = mul(code, size, index(dim.times))
+        if dim.divisor != 1:
+            size = code.value(I64, f"sdiv {size}, {dim.divisor}")
         code.do(f"store {size}, ptr {offset(code, dims, 'i64', index(i)).ref}, align 8")
     status = code.value(I64, f"call i32 @{ENTRY}({buffers}, {dims}, {arena}, ptr %pool)")
     code.do(f"ret i32 {status.ref}")
@@ -123,6 +127,11 @@ def _check_call(
     for count, bound in bounds.items():
         bad_counts.append(code.value(I1, f"icmp slt {count}, 0"))
         bad_counts.append(code.value(I1, f"icmp sgt {count}, {bound}"))
+    for dim in signature.dims:
+        if dim.divisor != 1:
+            whole = mul(code, counts[dim.factors[0]], index(dim.times))
+            rest = code.value(I64, f"srem {whole}, {dim.divisor}")
+            bad_counts.append(code.value(I1, f"icmp ne i64 {rest.ref}, 0"))
     _leave_if(code, bad_counts, 1)
     needed = [*data, arena] if signature.arena_bytes else data
     _leave_if(code, [code.value(I1, f"icmp eq {p}, null") for p in needed], 2)

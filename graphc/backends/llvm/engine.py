@@ -11,11 +11,15 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import llvmlite
-import llvmlite.binding as llvm
-
+from graphc.backends.llvm.scarcity import require_memory, unavailable
 from graphc.backends.llvm.target import Target
 from graphc.support.phases import Phases
+
+try:
+    import llvmlite
+    import llvmlite.binding as llvm
+except (ImportError, OSError) as error:
+    raise unavailable(error) from error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,6 +57,7 @@ def load(
 
     from_process  the object may call functions of the C library
     """
+    require_memory(len(code))
     _initialize(target)
     jit = llvm.create_lljit_compiler(_machine(target))
     library = llvm.JITLibraryBuilder().add_object_img(code)
@@ -78,6 +83,7 @@ def version() -> str:
 
 
 def _parsed(text: str, target: Target) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:
+    require_memory(len(text))
     _initialize(target)
     module = llvm.parse_assembly(text, llvm.create_context())
     module.verify()

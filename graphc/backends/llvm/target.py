@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from graphc.backends.llvm.scarcity import unavailable
 from graphc.backends.loops.machine import Machine
 from graphc.support.diagnostics import fail, suggestion
 
@@ -60,7 +61,10 @@ def target_named(name: str) -> Target:
 
 def host_target() -> Target:
     """The machine that asks."""
-    import llvmlite.binding as llvm
+    try:
+        import llvmlite.binding as llvm
+    except (ImportError, OSError) as error:
+        raise unavailable(error) from error
 
     features: Mapping[str, bool] = llvm.get_host_cpu_features()
     text = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(features.items()))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from graphc.backends.loops.machine import Machine
-from graphc.backends.loops.tiles import Tile
+from graphc.backends.loops.tiles import STRETCH, Tile
 from graphc.ir.types import DType
 
 PANEL_BYTES = 49152
@@ -43,7 +43,8 @@ the first rows fill or which is filled before; or from columns, which the tiles 
 class Extents:
     """What is known of a product's extents; None for what only the call knows.
 
-    `pitch` is the length of a row of B as it lies in memory, `most_m` is never less than m.
+    `pitch` is the length of a row of B as it lies in memory; `most_m` and `most_k` are never less
+    than m and k.
     """
 
     m: int | None
@@ -51,6 +52,7 @@ class Extents:
     k: int | None
     pitch: int | None
     most_m: int
+    most_k: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,8 @@ class Cuts:
 
     tile       the tile of all panels: one more for what is left over would cost compilation
     height     rows of a tile
-    depth      steps of k in a panel
+    depth      steps of k in a panel: whole stretches, unless it holds all of k
+    is_long    a panel may hold more than one stretch
     rows       rows of C in a block
     packs_a    blocks of A are copied into panels
     source     how tiles get B
@@ -70,6 +73,7 @@ class Cuts:
     tile: Tile
     height: int
     depth: int
+    is_long: bool
     rows: int
     packs_a: bool
     source: Source
@@ -83,22 +87,29 @@ def cuts_for(
     m, n, k = extents.m, extents.n, extents.k
     height = tile_rows(machine)
     source = _source(extents, height, dtype, turned=turned)
+    panel = min(machine.l1 * 3 // 4, PANEL_BYTES)
     vectors = _vectors(m, source)
+    if n is None or source == "packed":
+        # More would make a panel of one stretch too large for a near cache.
+        vectors = min(vectors, max(panel * 8 // (STRETCH * machine.vector_bits), 2))
     tile = _tile(dtype, machine.lanes(dtype), vectors, n, by_columns=by_columns)
     ahead = _ahead(source, extents, dtype, tile, machine.l2)
     packs_a = by_columns and (m is None or m > 4 * height) and (n is None or n >= 4 * tile.width)
+    most_k = extents.most_k if k is None else k
     if n is not None and source in ("in place", "turned by tiles"):
-        return Cuts(tile, height, UNCUT, UNCUT, packs_a=False, source=source, ahead=ahead)
+        return Cuts(
+            tile, height, UNCUT, most_k > STRETCH, UNCUT, packs_a=False, source=source, ahead=ahead
+        )
     row_bytes = tile.width * dtype.itemsize
-    panel = min(machine.l1 * 3 // 4, PANEL_BYTES)
-    depth = _part(k, max(panel // row_bytes // 16 * 16, 16), 16)
+    depth = _depth(k, most_k, max(panel // row_bytes, STRETCH))
     block = min(machine.l2 // 4, PACKED_BLOCK_BYTES) if packs_a else machine.l2 // 2
     most_rows = block // (depth * dtype.itemsize)
     if extents.most_m <= most_rows and not packs_a:
         rows = UNCUT
     else:
         rows = _part(m, max(most_rows // height, 1) * height, height)
-    return Cuts(tile, height, depth, rows, packs_a, source, ahead)
+    is_long = min(depth, most_k) > STRETCH
+    return Cuts(tile, height, depth, is_long, rows, packs_a, source, ahead)
 
 
 def tile_rows(machine: Machine) -> int:
@@ -144,6 +155,12 @@ def _tile(dtype: DType, lanes: int, vectors: int, n: int | None, *, by_columns: 
     if starts[-1] + lanes < n:
         starts.append(n - lanes)
     return Tile(dtype, lanes, tuple(starts), by_columns)
+
+
+def _depth(k: int | None, most_k: int, most: int) -> int:
+    """Steps of k in a panel that has room for `most`: all of them, or whole stretches."""
+    step = 16 if most_k <= most // 16 * 16 else STRETCH
+    return _part(k, most // step * step, step)
 
 
 def _part(length: int | None, most: int, step: int) -> int:

@@ -12,6 +12,8 @@ Weights may lie in blocks of outputs (of channels for `image`), so that a panel 
 stretch of memory: `block` columns of all rows, then the next ones.
 
 An image with zeros around it is a copy, one at a time, in memory that the caller gives.
+
+Sums over many images are cut into chains (`chains.py`).
 """
 
 from __future__ import annotations
@@ -22,7 +24,17 @@ from dataclasses import dataclass
 
 from graphc.backends.loopnest import Size
 from graphc.backends.loops import memory
-from graphc.backends.loops.control import add, loop, loop_if_any, mul, offset, size_value
+from graphc.backends.loops.chains import MAX_BYTES, chain_ends
+from graphc.backends.loops.control import (
+    add,
+    loop,
+    loop_if_any,
+    mul,
+    offset,
+    size_value,
+    smaller,
+    sub,
+)
 from graphc.backends.loops.machine import Machine
 from graphc.backends.loops.scalars import LaneScalars
 from graphc.backends.loops.values import I64, PTR, Val, element_of, index, number_of
@@ -39,7 +51,7 @@ from graphc.backends.loops.windowtiles import (
 )
 from graphc.backends.loops.writer import ModuleWriter, Writer
 from graphc.ir.codegen import Role
-from graphc.ir.types import DType
+from graphc.ir.types import DType, bound_elements
 from graphc.ops.convolution import ConvShape
 
 NEAR_BYTES = 20480
@@ -88,6 +100,7 @@ class Convolution:
     block: int = 0
     is_part: bool = False
     part_rows: int = 0
+    most_images: int = 1
 
     @staticmethod
     def of(role: Role, shape: ConvShape, dtype: DType) -> Convolution:
@@ -112,6 +125,7 @@ class Convolution:
             (left, above),
             (right, below),
             shape.block,
+            most_images=bound_elements(shape.lead),
         )
 
     def symbols(self) -> tuple[str, ...]:
@@ -216,30 +230,82 @@ class _Emitter:
     def emit(self) -> None:
         """All images, one after the other."""
         what = self.what
-        if what.role == "weights":
-            rows = what.part_rows or what.sizes[0] * what.run
-            first = mul(self.code, self._first_row(), index(what.outputs))
-            self._clear(self._at("%c", first), rows * what.outputs)
+        chains = self._chain_memory() if what.role == "weights" else []
         if what.is_padded and what.role != "image":
             self._clear(Val("%room", PTR), what.image)
         sizes = {name: Val(f"%d{i}", I64) for i, name in enumerate(what.symbols())}
         begin, end = index(0), size_value(self.code, what.images, sizes)
-        if what.is_part and what.role != "weights":
+        if what.role == "weights":
+            self._sums(Val("%c", PTR), (begin, end), chains)
+            return
+        if what.is_part:
             begin, end = Val("%begin", I64), Val("%end", I64)
         with loop_if_any(self.code, begin, end, 1, []) as state:
             if state is None:
                 return
-            inner = what.inner[0] * what.inner[1] * what.channels
-            image = mul(self.code, state.index, index(inner))
-            places = mul(self.code, state.index, index(what.places[0] * what.place_column))
+            image, places = self._image_and_places(state.index)
             if what.role == "result":
                 self._result(self._padded(self._at("%a", image)), self._at("%c", places))
-            elif what.role == "weights":
-                self._weights(self._padded(self._at("%a", image)), self._at("%b", places))
             else:
                 goal = self._at("%c", image)
                 self._image(self._at("%a", places), self._room(goal))
                 self._copy_inside(goal, is_back=True)
+
+    def _image_and_places(self, number: Val) -> tuple[Val, Val]:
+        """Where those of an image begin among those of all images."""
+        what = self.what
+        inner = what.inner[0] * what.inner[1] * what.channels
+        places = what.places[0] * what.place_column
+        return mul(self.code, number, index(inner)), mul(self.code, number, index(places))
+
+    # --- sums over images
+
+    def _sums(self, goal: Val, images: tuple[Val, Val], chains: list[tuple[int, Val]]) -> None:
+        """The weights of these images, in chains of so many images that each have memory."""
+        code = self.code
+        self._clear(self._from(goal, self._first_weight()), self._weight_count)
+        step = chains[0][0] if chains else 1
+        with loop_if_any(code, *images, step, []) as state:
+            if state is None:
+                return
+            if chains:
+                chain = chains[0][1]
+                stop = smaller(code, add(code, state.index, index(step)), images[1])
+                self._sums(chain, (state.index, stop), chains[1:])
+                there, here = (self._from(x, self._first_weight()) for x in (goal, chain))
+                s = LaneScalars(code, has_fma=self.machine.has_fma)
+                memory.add_to(s, there, here, self._weight_count, self.lanes, self.what.dtype)
+            else:
+                image, places = self._image_and_places(state.index)
+                x = self._padded(self._at("%a", image))
+                self._weights(x, self._at("%b", places), goal)
+
+    def _chain_ends(self) -> list[int]:
+        """The images of a chain, the longest first; none if there is no memory for their sums."""
+        what = self.what
+        blocks = -(-what.places[0] // self._block_columns(self._panel_bytes(), NEAR_BYTES))
+        ends, _ = chain_ends(what.most_images, blocks)
+        size = self._weight_count * what.dtype.itemsize
+        return ends[::-1] if size * len(ends) <= MAX_BYTES else []
+
+    def _chain_memory(self) -> list[tuple[int, Val]]:
+        """The images of each chain, and where its weights would begin if all of them were there."""
+        before = sub(self.code, index(0), self._first_weight())
+        made: list[tuple[int, Val]] = []
+        for end in self._chain_ends():
+            count = self._weight_count
+            array = memory.stack_array(self.code, self.element, count, LINE_BYTES)
+            made.append((end, self._from(array, before)))
+        return made
+
+    @property
+    def _weight_count(self) -> int:
+        """Of the weights that a call computes."""
+        rows = self.what.part_rows or self.what.sizes[0] * self.what.run
+        return rows * self.what.outputs
+
+    def _first_weight(self) -> Val:
+        return mul(self.code, self._first_row(), index(self.what.outputs))
 
     def _first_row(self) -> Val:
         """Of the weights that are computed."""
@@ -341,7 +407,8 @@ class _Emitter:
 
         self._blocks(self._column_bytes(), FAR_BYTES, block)
 
-    def _weights(self, x: Val, y: Val) -> None:
+    def _weights(self, x: Val, y: Val, sums: Val) -> None:
+        """Adds what one image gives to the sums."""
         what = self.what
 
         def block(first: Val, width: int) -> None:
@@ -367,7 +434,7 @@ class _Emitter:
                     element = add(self.code, mul(self.code, column, index(what.column)), j)
                     weight = add(self.code, mul(self.code, column, index(what.run)), j)
                     goal = add(self.code, mul(self.code, weight, index(what.outputs)), start)
-                    self._tile(shape, self._from(here, element), source, self._at("%c", goal))
+                    self._tile(shape, self._from(here, element), source, self._from(sums, goal))
 
                 self._elements(len(panel.vectors), tile)
 
@@ -400,9 +467,12 @@ class _Emitter:
 
         As many of `column` bytes together as lie in `near` bytes.
         """
-        what = self.what
-        most = max(1, min(what.places[0], near // column))
-        self._pieces(what.places[0], balanced(what.places[0], most), block)
+        pieces = balanced(self.what.places[0], self._block_columns(column, near))
+        self._pieces(self.what.places[0], pieces, block)
+
+    def _block_columns(self, column: int, near: int) -> int:
+        """Columns of places that are worked on together, at most."""
+        return max(1, min(self.what.places[0], near // column))
 
     def _column_bytes(self) -> int:
         """What a column of places reads and writes."""

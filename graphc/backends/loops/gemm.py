@@ -4,8 +4,9 @@ Which way it is computed, `blocking` decides from what is known of the extents; 
 
 A product over a batch is the same function, called once for each matrix.
 
-Every element of C is one chain of additions over k, from the first to the last, whatever tile it is
-computed in. So its bits depend neither on the other rows and columns nor on how a range is cut.
+Every element of C is a sum of stretches of k of one length (`tiles.STRETCH`), each a chain of
+additions of its own, added up from the first to the last, whatever tile it is computed in. So its
+bits depend neither on the other rows and columns nor on how a range is cut, nor on any cache.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ def _emit(code: Writer, machine: Machine, whole: Operands, product: Product) -> 
 def _writer(code: Writer, machine: Machine, x: Operands) -> ProductWriter:
     """The cuts for this range, with room on the stack for what they pack."""
     m, n, k, pitch = (number_of(size) for size in (x.m, x.n, x.k, x.ldb))
-    extents = Extents(m, n, k, pitch, x.most_m)
+    extents = Extents(m, n, k, pitch, x.most_m, x.most_k)
     cuts = cuts_for(machine, x.dtype, extents, by_columns=x.by_columns, turned=x.turned)
     panel = block = NULL
     if n is None or cuts.source in ("packed", "packed by tiles"):

@@ -58,6 +58,16 @@ def clear(s: LaneScalars, base: Val, elements: int, lanes: int, element: str) ->
                 store(s, zero, base, state.index)
 
 
+def add_to(s: LaneScalars, goal: Val, source: Val, elements: int, lanes: int, dtype: DType) -> None:
+    """Adds one array to another: by whole vectors, then one by one."""
+    whole = elements // lanes * lanes
+    for start, stop, width in ((0, whole, lanes), (whole, elements, 1)):
+        with loop_if_any(s.code, index(start), index(stop), width, []) as state:
+            if state is not None:
+                a, b = (load(s, base, state.index, dtype, width) for base in (goal, source))
+                store(s, s.add(a, b), goal, state.index)
+
+
 def first_lanes(s: LaneScalars, count: Val, lanes: int) -> Val:
     """A mask of `lanes` truth values, the first `count` of them true."""
     mask = lane_type("i1", lanes)

@@ -47,7 +47,7 @@ def _rows(w: ProductWriter, x: Operands, part: _Part) -> None:
     width = index(tile.width)
 
     def rows_at(row: Val, rows: int) -> None:
-        name = tiles.emit_tile(code.module, w.machine, tile, rows)
+        name = tiles.emit_tile(code.module, w.machine, tile, rows, is_long=w.cuts.is_long)
         goal = x.at(code, x.c, x.c_place(code, row, index(0)))
         a = x.at(code, x.a, x.a_place(code, row, part.start))
         with when(code, part.adds, []):

@@ -3,7 +3,7 @@
 Row values are computed once and splatted before the lanes' loop. Left-over lanes take one masked
 vector where the machine masks memory, a scalar loop elsewhere. Reductions over lanes carry a vector
 and fold it by halves; reductions over outer dims live in the result, which first gets the
-identity, so extents of 0 need no thought.
+identity, so extents of 0 need no thought. Long sums are cut into chains (`chains.py`).
 
 A nest may have windows: dims of which a call computes a part only, from a begin to an end that it
 is given. Calls for parts that cover a dim once give together what one call for all of it gives.
@@ -11,9 +11,9 @@ is given. Calls for parts that cover a dim once give together what one call for 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 
 from graphc.backends.loopnest import (
     Apply,
@@ -29,6 +29,7 @@ from graphc.backends.loopnest import (
     Sweep,
 )
 from graphc.backends.loops import memory
+from graphc.backends.loops.chains import Block, blocks_of, is_rounded, steps_of
 from graphc.backends.loops.control import (
     add,
     loop,
@@ -37,6 +38,7 @@ from graphc.backends.loops.control import (
     offset,
     round_down,
     size_value,
+    smaller,
     sub,
     when,
 )
@@ -115,11 +117,12 @@ def _written(
     bases.update({("constant", i): Val(name, PTR) for i, name in constants.items()})
     sizes = {name: Val(f"%d{i}", I64) for i, name in enumerate(symbols)}
     parts = {d: (Val(f"%begin{d}", I64), Val(f"%end{d}", I64)) for d in window}
-    _NestEmitter(code, machine, nest, bases, sizes, parts).emit()
+    blocks = blocks_of(nest)
+    _NestEmitter(code, machine, nest, blocks, bases, sizes, parts).emit()
     code.leave()
     parameters = [*(bases[key] for key in keys), *sizes.values()]
     parameters += [v for part in parts.values() for v in part]
-    name = module.add("nest", parameters, code, long_stack=bool(nest.keeps))
+    name = module.add("nest", parameters, code, long_stack=bool(nest.keeps or blocks))
     return NestFunction(name, keys, symbols, window)
 
 
@@ -131,14 +134,16 @@ class _NestEmitter:
         code: Writer,
         machine: Machine,
         nest: Nest,
+        blocks: Sequence[Block],
         bases: Mapping[PortKey, Val],
         sizes: Mapping[str, Val],
         parts: Mapping[int, tuple[Val, Val]],
     ) -> None:
         self.code = code
         self.nest = nest
+        self.blocks = blocks
         self.scalars = LaneScalars(code, has_fma=machine.has_fma)
-        self.bases = bases
+        self.bases = dict(bases)
         self.sizes = sizes
         extents = [size_value(code, size, sizes) for size in nest.dims]
         self.begins = [parts[d][0] if d in parts else index(0) for d in range(len(extents))]
@@ -147,6 +152,7 @@ class _NestEmitter:
         self.lanes = lanes_of(nest, machine)
         self.is_masked = is_masked(nest, machine)
         self.ahead = read_first(nest)
+        self.stores = list(nest.stores)  # to the innermost chain
         self.indices: list[Val] = []
         self.row: dict[int, Val] = {}
         self.splats: dict[tuple[int, int], Val] = {}
@@ -166,9 +172,65 @@ class _NestEmitter:
                     begin, end = self.begins[depth], self.ends[depth]
                     if number_of(end) == 0:
                         return
+                    for block in self.blocks:
+                        if block.dim == depth:
+                            begin, end = loops.enter_context(self._chains(block, begin, end))
                     opened = loop(self.code, begin, end, 1)
                     self.indices.append(loops.enter_context(opened).index)
             self._emit_row()
+
+    # --- chains of sums over outer dims
+
+    @contextmanager
+    def _chains(self, block: Block, begin: Val, end: Val) -> Generator[tuple[Val, Val]]:
+        """A loop over `begin` to `end`; in it (begin, end) of what each turn adds to chains."""
+        with loop(self.code, begin, end, block.step) as state:
+            outer = [self.stores[n] for n in block.stores]
+            inner = [replace(s, port=p) for s, p in zip(outer, block.ports, strict=True)]
+            for number, store in zip(block.stores, inner, strict=True):
+                self._fill_identity(store)
+                self.stores[number] = store
+            stop = add(self.code, state.index, index(block.step))
+            yield state.index, smaller(self.code, stop, end)
+            del self.indices[block.dim :]
+            for source, goal in zip(inner, outer, strict=True):
+                self._end_chain(source, goal)
+
+    def _end_chain(self, source: Store, goal: Store) -> None:
+        """Adds all elements of a chain to those that it is a part of."""
+        depth, lane = len(self.indices), self.nest.lane
+        assert source.combine is not None
+        with ExitStack() as loops:
+            for d in range(depth, lane):
+                where = index(0)
+                if d in source.port.dims:
+                    opened = loop(self.code, self.begins[d], self.ends[d], 1)
+                    where = loops.enter_context(opened).index
+                self.indices.append(where)
+            bases = [self._row_base(store.port) for store in (goal, source)]
+            combine, dtype = source.combine, source.port.dtype
+
+            def add_there(position: Val, lanes: int, mask: Val | None) -> None:
+                s = self.scalars
+                a, b = (memory.load(s, base, position, dtype, lanes, mask) for base in bases)
+                memory.store(s, self._fold(combine, a, b), bases[0], position, mask)
+
+            width = self.width if lane in source.port.dims else index(1)
+            self._each_vector(width, add_there)
+        del self.indices[depth:]
+
+    def _each_vector(self, count: Val, body: Callable[[Val, int, Val | None], None]) -> None:
+        """`body(position, lanes, mask)` over so many elements: whole vectors, then what is left."""
+        whole = round_down(self.code, count, self.lanes)
+        with loop_if_any(self.code, index(0), whole, self.lanes, []) as state:
+            if state:
+                body(state.index, self.lanes, None)
+        step = self.lanes if self.is_masked else 1
+        with loop_if_any(self.code, whole, count, step, []) as state:
+            if state:
+                is_part = self.is_masked and self.lanes > 1
+                mask = memory.rest_mask(self.scalars, whole, count, step) if is_part else None
+                body(state.index, step, mask)
 
     # --- once a row
 
@@ -178,7 +240,7 @@ class _NestEmitter:
             for statement in rows.compute:
                 self.row[statement] = self._row_value(statement)
             for store in rows.store:
-                self._store_row_value(self.nest.stores[store])
+                self._store_row_value(self.stores[store])
             if number < len(self.nest.sweeps):
                 self._emit_sweep(self.nest.sweeps[number])
 
@@ -232,12 +294,17 @@ class _NestEmitter:
 
     def _find_row_bases(self) -> None:
         """Where the lanes of this row start in each array that has lanes."""
-        for port in self.nest.ports():
+        for port in (*self.nest.ports(), *(store.port for store in self.stores)):
             if self.nest.lane in port.dims and port not in self.row_bases:
-                base = self.bases[port.kind, port.index]
-                place = add(self.code, self._place(port), self.begins[-1])
-                element = memory_element(element_of(port.dtype))
-                self.row_bases[port] = offset(self.code, base, element, place)
+                self.row_bases[port] = self._row_base(port)
+
+    def _row_base(self, port: Port) -> Val:
+        """Where this row starts in an array, which has lanes or one element for all of them."""
+        place = self._place(port)
+        if self.nest.lane in port.dims:
+            place = add(self.code, place, self.begins[-1])
+        element = memory_element(element_of(port.dtype))
+        return offset(self.code, self.bases[port.kind, port.index], element, place)
 
     def _fold(self, reduce: Reduce, a: Val, b: Val) -> Val:
         return getattr(self.scalars, reduce.word)(a, b)
@@ -250,6 +317,23 @@ class _NestEmitter:
                 element = element_of(self.nest.statements[keep.value].dtype)
                 whole = -(-self.nest.bound // self.lanes) * self.lanes
                 self.buffers[keep.value] = memory.stack_array(self.code, element, whole, 64)
+        for block in self.blocks:
+            for port, size in zip(block.ports, block.sizes, strict=True):
+                self.bases[port.kind, port.index] = self._chain_memory(port, size)
+
+    def _chain_memory(self, port: Port, size: int) -> Val:
+        """Where a chain of so many elements would begin if it were there for all indices."""
+        element = element_of(port.dtype)
+        base = memory.stack_array(self.code, element, size, 64)
+        before = index(0)
+        for d, stride in enumerate(port.strides):
+            if stride is not None:
+                step = size_value(self.code, stride, self.sizes)
+                before = add(self.code, before, mul(self.code, self.begins[d], step))
+        if number_of(before) == 0:
+            return base
+        place = sub(self.code, index(0), before)
+        return self.code.offset(base, element, place, inside=False)
 
     def _fill_identity(self, store: Store) -> None:
         """The identity in all that this call combines into: from the last windowed dim on in one
@@ -288,14 +372,11 @@ class _NestEmitter:
         if number_of(count) == 1:
             memory.store(self.scalars, value, base, index(0))
             return
-        whole = round_down(self.code, count, self.lanes)
-        with loop_if_any(self.code, index(0), whole, self.lanes, []) as state:
-            if state:
-                vector = self.scalars.splat(value, self.lanes)
-                memory.store(self.scalars, vector, base, state.index)
-        with loop_if_any(self.code, whole, count, 1, []) as state:
-            if state:
-                memory.store(self.scalars, value, base, state.index)
+
+        def put(position: Val, lanes: int, mask: Val | None) -> None:
+            memory.store(self.scalars, self.scalars.splat(value, lanes), base, position, mask)
+
+        self._each_vector(count, put)
 
     def _prefetch(self, position: Val, lanes: int) -> None:
         """Asks for lanes of the next row. Processors look ahead inside a page of memory, and a row
@@ -338,11 +419,45 @@ class _NestEmitter:
             for position in range(first, last, lanes):
                 self._chunk(sweep, index(position), lanes, None, totals)
             return
-        with loop_if_any(self.code, begin, end, lanes, totals) as state:
-            assert state is not None
+
+        def turn(position: Val, carried: list[Val]) -> None:
             if lanes > self.lanes and sweep in self.nest.sweeps[1:2]:
-                self._prefetch(state.index, lanes)
-            self._chunk(sweep, state.index, lanes, None, state.carried)
+                self._prefetch(position, lanes)
+            self._chunk(sweep, position, lanes, None, carried)
+
+        turns = -(-self.nest.bound // lanes) if self._has_sums(sweep) else 1
+        self._loops(sweep, begin, end, steps_of(turns, lanes), totals, turn)
+
+    def _has_sums(self, sweep: Sweep) -> bool:
+        """Whether a sweep folds what is rounded."""
+        folded = [self.nest.statements[n] for n in sweep.reduce]
+        return any(
+            isinstance(s.work, Reduce) and is_rounded(s.work, s.dtype.is_float) for s in folded
+        )
+
+    def _loops(
+        self,
+        sweep: Sweep,
+        begin: Val,
+        end: Val,
+        steps: Sequence[int],
+        totals: list[Val],
+        turn: Callable[[Val, list[Val]], None],
+    ) -> None:
+        """Loops of these steps, one in the other; each turn of an outer one folds a chain."""
+        with loop_if_any(self.code, begin, end, steps[0], totals) as state:
+            if state is None:
+                return
+            if len(steps) == 1:
+                turn(state.index, state.carried)
+                return
+            chain = [self._identity(n, self.lanes) for n in sweep.reduce]
+            stop = smaller(self.code, add(self.code, state.index, index(steps[0])), end)
+            self._loops(sweep, state.index, stop, steps[1:], chain, turn)
+            for i, number in enumerate(sweep.reduce):
+                work = self.nest.statements[number].work
+                assert isinstance(work, Reduce)
+                state.carried[i] = self._fold(work, state.carried[i], chain[i])
 
     def _emit_rest(self, sweep: Sweep, whole: Val, stop: Val, totals: list[Val]) -> None:
         """The lanes from `whole` on, and the end of the reductions."""
@@ -394,7 +509,7 @@ class _NestEmitter:
             value = self._folded(statement.work, value, self.lanes)
             totals[i] = self._fold(statement.work, totals[i], value)
         for number in sweep.store:
-            store = self.nest.stores[number]
+            store = self.stores[number]
             base = self.row_bases[store.port]
             value = self._operand(store.value, values, lanes)
             if store.combine:

@@ -199,17 +199,19 @@ class _Rows:
             a, lda = x.at(code, self.a, x.a_place(code, row, index(0))), x.lda
         c = x.at(code, self.goal, x.c_place(code, row, index(0)))
         arguments = (a, lda, *b, c, x.ldc, part.depth, part.adds)
+        machine, tile, is_long = self.w.machine, part.tile, cuts.is_long
         if cuts.source == "turned by tiles":
             function = tiles.emit_transposing_tile(
-                code.module, self.w.machine, part.tile, rows, ahead=cuts.ahead
+                code.module, machine, tile, rows, is_long=is_long, ahead=cuts.ahead
             )
             call(code, function, *arguments)
             return
         ahead = cuts.ahead if packs or cuts.source == "in place" else 0
-        machine, tile = self.w.machine, part.tile
         function = code.module.once(
-            ("tile", machine, tile, rows, packs, ahead),
-            lambda: tiles.emit_tile(code.module, machine, tile, rows, packs=packs, ahead=ahead),
+            ("tile", machine, tile, rows, is_long, packs, ahead),
+            lambda: tiles.emit_tile(
+                code.module, machine, tile, rows, is_long=is_long, packs=packs, ahead=ahead
+            ),
         )
         call(code, function, *arguments, *([self.w.panel] if packs else []))
 

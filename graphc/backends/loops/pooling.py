@@ -191,13 +191,21 @@ class _Emitter:
             elements = self._loaded(x, at, vectors)
             carried[:] = [fold(total, v) for total, v in zip(carried, elements, strict=True)]
 
-        self._each_element(window, totals, element)
+        self._each_element(window, totals, element, is_sum=self.what.word == "add")
         self._store(totals, y, place, vectors)
 
     def _each_element(
-        self, window: Val, carried: list[Val], element: Callable[[Val, list[Val]], None]
+        self,
+        window: Val,
+        carried: list[Val],
+        element: Callable[[Val, list[Val]], None],
+        *,
+        is_sum: bool = False,
     ) -> None:
-        """Calls `element(where it lies, carried)` over a window; `carried` is what it made last."""
+        """Calls `element(where it lies, carried)` over a window; `carried` is what it made last.
+
+        A sum is that of the columns' sums, so that rounding errors do not grow with the area.
+        """
         what = self.what
         if what.sizes[0] * what.sizes[1] <= MAX_STRAIGHT:
             for i in range(what.sizes[0]):
@@ -208,10 +216,13 @@ class _Emitter:
         with loop_if_any(self.code, index(0), index(what.sizes[0]), 1, carried) as i:
             assert i is not None
             column = add(self.code, window, mul(self.code, i.index, index(what.column)))
-            with loop_if_any(self.code, index(0), index(what.sizes[1]), 1, i.carried) as j:
+            values = [constant(0.0, v.type) for v in i.carried] if is_sum else i.carried
+            with loop_if_any(self.code, index(0), index(what.sizes[1]), 1, values) as j:
                 assert j is not None
                 step = mul(self.code, j.index, index(what.channels))
                 element(add(self.code, column, step), j.carried)
+            if is_sum:
+                i.carried[:] = [self.s.add(a, b) for a, b in zip(i.carried, values, strict=True)]
 
     # --- memory
 

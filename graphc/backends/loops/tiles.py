@@ -1,17 +1,28 @@
-"""The innermost piece of a matrix product: a tile of C that stays in registers over all of k.
+"""The innermost piece of a matrix product: a tile of C that stays in registers over a stretch of k.
 
 A tile is `rows` x vectors accumulators: one broadcast of A per row and step, one load of B per
-vector. It is a function of its own, shared by all products of a module with the same element type
-and layout.
+vector. After every `STRETCH` steps they go to C and begin anew at 0, so that rounding errors grow
+with the length of a stretch and the number of stretches, and not with k. A tile is a function of
+its own, shared by all products of a module with the same element type and layout.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from graphc.backends.loops import memory
-from graphc.backends.loops.control import add, loop_if_any, mul, offset, round_down, when
+from graphc.backends.loops.control import (
+    add,
+    loop,
+    loop_if_any,
+    mul,
+    offset,
+    round_down,
+    smaller,
+    when,
+)
 from graphc.backends.loops.machine import Machine
 from graphc.backends.loops.scalars import LaneScalars
 from graphc.backends.loops.shuffles import load_transposed
@@ -21,6 +32,11 @@ from graphc.ir.types import DType
 
 LINE_BYTES = 64
 """A line of a cache."""
+
+STRETCH = 256
+"""Steps of k in one chain of additions. Every machine has the same, whatever its caches hold, so
+that it decides no bits; a panel of so many steps fits in the smallest of them. Multiple of the
+lanes of any vector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +68,26 @@ def emit_tile(
     tile: Tile,
     rows: int,
     *,
+    is_long: bool,
     packs: bool = False,
     ahead: int = 0,
 ) -> str:
     """`void (a, lda, b, ldb, c, ldc, k, adds)`: C += A B or C = A B for one tile.
 
+    is_long k may be more than one stretch
     packs   takes `ptr panel` besides and leaves the used part of B there, row after row
     ahead   how many steps of k before its use a row of B is fetched from memory
     """
     code = module.body()
     s = LaneScalars(code, has_fma=machine.has_fma)
-    sums = _Sums(s, tile, rows)
+    goal = _Goal(s, tile, rows)
     b = Val("%b", PTR)
-    lda, ldb, k = (Val(f"%{name}", I64) for name in ("lda", "ldb", "k"))
+    lda, ldb = Val("%lda", I64), Val("%ldb", I64)
     a_rows = _rows_of_a(code, tile, rows)
-    with loop_if_any(code, index(0), k, 1, sums.values) as state:
+    with (
+        goal.stretches(is_long=is_long) as (begin, end, sums),
+        loop_if_any(code, begin, end, 1, sums) as state,
+    ):
         assert state is not None
         b_row = offset(code, b, tile.element, mul(code, state.index, ldb))
         b_values = [
@@ -90,14 +111,13 @@ def emit_tile(
             for v, b_value in enumerate(b_values):
                 at = r * len(b_values) + v
                 state.carried[at] = s.fma(value, b_value, state.carried[at])
-    sums.store()
     code.leave()
     parameters = (*_PARAMETERS, Val("%panel", PTR)) if packs else _PARAMETERS
     return module.add("tile", parameters, code)
 
 
 def emit_transposing_tile(
-    module: ModuleWriter, machine: Machine, tile: Tile, rows: int, *, ahead: int = 0
+    module: ModuleWriter, machine: Machine, tile: Tile, rows: int, *, is_long: bool, ahead: int = 0
 ) -> str:
     """The same for a B stored [n, k]: blocks of it are turned in registers.
 
@@ -107,10 +127,9 @@ def emit_transposing_tile(
     """
     code = module.body()
     s = LaneScalars(code, has_fma=machine.has_fma)
-    sums = _Sums(s, tile, rows)
-    lda, k = Val("%lda", I64), Val("%k", I64)
+    goal = _Goal(s, tile, rows)
+    lda = Val("%lda", I64)
     a_rows = _rows_of_a(code, tile, rows)
-    whole = round_down(code, k, tile.lanes)
 
     def take(state: Turn, b_value: Val, step: Val, v: int) -> None:
         """Adds the products with vector `v` of B at this step of k to each row's sum."""
@@ -121,23 +140,21 @@ def emit_transposing_tile(
             value = s.splat(scalar, tile.lanes)
             state.carried[at] = s.fma(value, b_value, state.carried[at])
 
-    with loop_if_any(code, index(0), whole, tile.lanes, sums.values) as state:
-        assert state is not None
-        if ahead:
-            following = mul(code, index(ahead), Val("%ldb", I64))
-            place = add(code, following, mul(code, state.index, index(tile.width)))
-            for start in range(0, tile.lanes * tile.width, LINE_BYTES // tile.dtype.itemsize):
-                memory.prefetch(s, Val("%b", PTR), tile.element, add(code, place, index(start)))
-        for v, lines in enumerate(_lines_of_b(code, tile, state.index)):
-            block = load_transposed(s, lines, index(0), tile.dtype, tile.lanes)
-            for p, value in enumerate(block):
-                take(state, value, add(code, state.index, index(p)), v)
-    with loop_if_any(code, whole, k, 1, sums.values) as state:
-        assert state is not None
-        for v, lines in enumerate(_lines_of_b(code, tile, state.index)):
-            scalars = [memory.load(s, row, index(0), tile.dtype, 1) for row in lines]
-            take(state, s.gathered(scalars), state.index, v)
-    sums.store()
+    with goal.stretches(is_long=is_long) as (begin, end, sums):
+        whole = round_down(code, end, tile.lanes)
+        with loop_if_any(code, begin, whole, tile.lanes, sums) as state:
+            assert state is not None
+            if ahead:
+                _fetch_turned(s, tile, state.index, ahead)
+            for v, lines in enumerate(_lines_of_b(code, tile, state.index)):
+                block = load_transposed(s, lines, index(0), tile.dtype, tile.lanes)
+                for p, value in enumerate(block):
+                    take(state, value, add(code, state.index, index(p)), v)
+        with loop_if_any(code, whole, end, 1, sums) as state:
+            assert state is not None
+            for v, lines in enumerate(_lines_of_b(code, tile, state.index)):
+                scalars = [memory.load(s, row, index(0), tile.dtype, 1) for row in lines]
+                take(state, s.gathered(scalars), state.index, v)
     code.leave()
     return module.add("tile", _PARAMETERS, code)
 
@@ -148,25 +165,53 @@ _PARAMETERS = (
 )
 
 
-class _Sums:
-    """The sums of a tile, row after row: zeros, or what C holds, and at the end there again."""
+class _Goal:
+    """The tile of C: what is added up goes there after every stretch of k."""
 
     def __init__(self, s: LaneScalars, tile: Tile, rows: int) -> None:
-        code, self.scalars = s.code, s
+        code, self.scalars, self.tile = s.code, s, tile
         c, ldc = Val("%c", PTR), Val("%ldc", I64)
         lines = [offset(code, c, tile.element, mul(code, index(r), ldc)) for r in range(rows)]
         for r in range(rows, 2 * rows):  # of the tile that most often follows
             memory.prefetch(s, c, tile.element, mul(code, index(r), ldc))
         self.places = [(line, index(start)) for line in lines for start in tile.starts]
-        self.values = [constant(0.0, lane_type(tile.element, tile.lanes))] * len(self.places)
-        with when(code, Val("%adds", I1), self.values) as loaded:
-            loaded[:] = [
-                memory.load(s, line, start, tile.dtype, tile.lanes) for line, start in self.places
-            ]
 
-    def store(self) -> None:
-        for value, (line, start) in zip(self.values, self.places, strict=True):
-            memory.store(self.scalars, value, line, start)
+    @contextmanager
+    def stretches(self, *, is_long: bool) -> Generator[tuple[Val, Val, list[Val]]]:
+        """(first step, end, sums) of a stretch of k; the sums are zeros, the block adds to them."""
+        code, k, adds = self.scalars.code, Val("%k", I64), Val("%adds", I1)
+        zero = constant(0.0, lane_type(self.tile.element, self.tile.lanes))
+        sums = [zero] * len(self.places)
+        if not is_long:
+            yield index(0), k, sums
+            self._put(sums, adds)
+            return
+        is_empty = self.scalars.compare("slt", k, index(1))  # C becomes 0 then
+        stop = code.select(is_empty, index(1), k)
+        with loop(code, index(0), stop, STRETCH) as state:
+            end = smaller(code, add(code, state.index, index(STRETCH)), k)
+            yield state.index, end, sums
+            is_later = self.scalars.compare("sgt", state.index, index(0))
+            self._put(sums, self.scalars.logical_or(is_later, adds))
+
+    def _put(self, sums: list[Val], adds: Val) -> None:
+        """To C, or in place of what is there. All is read first: vectors may overlap."""
+        s, tile = self.scalars, self.tile
+        with when(s.code, adds, sums) as values:
+            values[:] = [
+                s.add(memory.load(s, line, start, tile.dtype, tile.lanes), value)
+                for value, (line, start) in zip(values, self.places, strict=True)
+            ]
+        for value, (line, start) in zip(sums, self.places, strict=True):
+            memory.store(s, value, line, start)
+
+
+def _fetch_turned(s: LaneScalars, tile: Tile, step: Val, ahead: int) -> None:
+    """Asks for a block of rows of a B stored [n, k], `ahead` rows behind those of this step."""
+    following = mul(s.code, index(ahead), Val("%ldb", I64))
+    place = add(s.code, following, mul(s.code, step, index(tile.width)))
+    for start in range(0, tile.lanes * tile.width, LINE_BYTES // tile.dtype.itemsize):
+        memory.prefetch(s, Val("%b", PTR), tile.element, add(s.code, place, index(start)))
 
 
 def _lines_of_b(code: Writer, tile: Tile, step: Val) -> Iterator[list[Val]]:

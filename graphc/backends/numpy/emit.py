@@ -364,6 +364,8 @@ class _FunctionText:
             arguments += map(str, (*(0 for _ in missing), *shape.low))
         helper = f"conv_{role}"
         self._helpers[helper] = None
+        if role == "weights":
+            self._helpers["pile"] = None
         self._lines.add(f"{helper}({', '.join(arguments)})")
 
     def _pooling(self, op: Operation, folding: Folding) -> None:

@@ -23,9 +23,12 @@ from graphc.backends.numpy.tape import (
 from graphc.backends.numpy.text import Constants, Lines, dtype_text, number_text
 from graphc.ir.core import Operation
 from graphc.ir.placement import PlaceKind
-from graphc.ir.types import Dim, TensorType
+from graphc.ir.types import Dim, TensorType, bound_of
 
 ExtentText = Callable[[Dim], str]
+
+CHAIN = 256
+"""Numbers that are added one after the other, at most: errors of sums grow with these."""
 
 _FOLDS = {"add": "np.add", "maximum": "np.maximum", "minimum": "np.minimum"}
 
@@ -65,6 +68,11 @@ def _is_number(item: Item) -> bool:
     return isinstance(item, Size) or (isinstance(item, Constant) and len(item.values) == 1)
 
 
+def _is_rounded(fold: Fold) -> bool:
+    """Whether the order of additions shows in the result."""
+    return fold.name == "add" and fold.dtype.is_float
+
+
 class KernelText:
     """Writes one kernel. Loop-local names are `start` and `stop`; blocks of `x` are `x_block`."""
 
@@ -93,6 +101,7 @@ class KernelText:
         self._registers: list[str] = []
         self._blocks: dict[str, str] = {}
         self._leaves: dict[Item, str] = {}
+        self._piles: dict[Item, str] = {}
         self.helpers: dict[str, None] = {}
 
     def write(self, scratch: int) -> int:
@@ -117,6 +126,7 @@ class KernelText:
             self._phase(Phase.INSIDE)
             self._copies(inside)
             lines.dedent()
+            self._add_piles()
         self._phase(Phase.AFTER)
         self._copies([c for c in plan.copies if not plan.varies(c[1])])
         return used
@@ -175,6 +185,17 @@ class KernelText:
             if self._plan.accumulates(step):
                 assert isinstance(step, Fold)
                 self._lines.add(f"{self._whole(step)}.fill({number_text(step.identity)})")
+                if _is_rounded(step):
+                    self._piles[step] = self._names.fresh(f"{self._whole(step)}_parts")
+                    self._lines.add(f"{self._piles[step]} = []")
+
+    def _add_piles(self) -> None:
+        for fold, parts in self._piles.items():
+            total = self._whole(fold)
+            self._lines.add(f"while {parts}:")
+            self._lines.indent()
+            self._lines.add(f"np.add({total}, {parts}.pop()[1], out={total})")
+            self._lines.dedent()
 
     def _slice(self, rows: str) -> str:
         return ", ".join([":"] * (self._plan.axis or 0) + [rows])
@@ -267,6 +288,10 @@ class KernelText:
                 else shape_text(fold.over, self._extent)
             )
             source = f"np.broadcast_to({source}, {shape})"
+        if self._is_long(fold):
+            self.helpers["sum_over"] = None
+            self._fold_part(fold, f"sum_over({source}, {fold.axes})")
+            return
         ufunc = _FOLDS[fold.name]
         axes = str(fold.axes[0]) if len(fold.axes) == 1 else str(fold.axes)
         options = [source, f"axis={axes}", "keepdims=True"]
@@ -275,12 +300,31 @@ class KernelText:
         if fold.name != "add":
             options.append(f"initial={number_text(fold.identity)}")
         if self._plan.accumulates(fold):
-            total = self._whole(fold)
-            part = f"{ufunc}.reduce({', '.join(options)})"
-            self._lines.add(f"{ufunc}({total}, {part}, out={total})")
+            self._fold_part(fold, f"{ufunc}.reduce({', '.join(options)})")
             return
         options.append(f"out={self._target(fold)}")
         self._lines.add(f"{ufunc}.reduce({', '.join(options)})")
+
+    def _is_long(self, fold: Fold) -> bool:
+        """Whether numpy by itself would add many numbers one after the other."""
+        longest = [
+            self._plan.rows if axis == self._plan.axis else bound_of(fold.over[axis])
+            for axis in fold.axes
+            if axis < len(fold.over) - 1
+        ]
+        return _is_rounded(fold) and max(longest, default=0) > CHAIN
+
+    def _fold_part(self, fold: Fold, part: str) -> None:
+        """Put a fold, or that of a block, where it belongs."""
+        ufunc = _FOLDS[fold.name]
+        if not self._plan.accumulates(fold):
+            self._lines.add(f"np.copyto({self._target(fold)}, {part})")
+        elif fold in self._piles:
+            self.helpers["pile"] = None
+            self._lines.add(f"pile({self._piles[fold]}, {part})")
+        else:
+            total = self._whole(fold)
+            self._lines.add(f"{ufunc}({total}, {part}, out={total})")
 
     # --- results that are not computed in place ------------------------------------------------
 

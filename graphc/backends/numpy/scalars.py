@@ -99,6 +99,37 @@ def random_uniform(counter, key, out):
         key = (key + np.uint64(0x9E3779B9)) & mask
     np.multiply(high >> np.uint64(8), 2.0**-24, out=out, casting="unsafe")
 ''',
+    "sum_over": '''
+def sum_over(x, axes):
+    """The sum over axes, whose extents become 1.
+
+    numpy adds up pairs where it goes through memory in order. Along other axes it adds one element
+    after the other, so more than 256 are summed in blocks of 128, these again, and so on.
+    """
+    first = x.ndim
+    while first and (first - 1 in axes or x.shape[first - 1] == 1):
+        first -= 1
+    last = tuple(axis for axis in axes if axis >= first)
+    if last and x.flags.c_contiguous:
+        x = np.add.reduce(x, last, keepdims=True)
+    for axis in reversed(axes):
+        before, after = x.shape[:axis], x.shape[axis + 1 :]
+        while axis < x.ndim - 1 and x.shape[axis] > 256:
+            count = x.shape[axis] // 128
+            blocks, rest = np.split(x, [count * 128], axis)
+            sums = np.add.reduce(blocks.reshape((*before, count, 128, *after)), axis + 1)
+            x = np.concatenate((sums, np.add.reduce(rest, axis, keepdims=True)), axis)
+        x = np.add.reduce(x, axis, keepdims=True)
+    return x
+''',
+    "pile": '''
+def pile(parts, part):
+    """Puts a part of a sum on the others: (how many, their sum), no two with as many."""
+    count = 1
+    while parts and parts[-1][0] == count:
+        count, part = 2 * count, parts.pop()[1] + part
+    parts.append((count, part))
+''',
     "indexed_sum": '''
 def indexed_sum(subscripts, operands, index, out):
     """out[...] = sums over n, k, d of the operands' products, by subscripts; i is index[n, k].
@@ -190,7 +221,7 @@ def conv_weights(images, places, out, across, down, plane=None, left=0, above=0)
     """
     columns, rows, channels, features = out.shape
     width, height = images.shape[1:3]
-    out.fill(0)
+    parts = []
     if plane is not None:
         plane.fill(0)
     for image, place in zip(images, places):
@@ -200,17 +231,23 @@ def conv_weights(images, places, out, across, down, plane=None, left=0, above=0)
         patches = np.lib.stride_tricks.sliding_window_view(image, (columns, rows), (0, 1))
         patches = patches[::across, ::down].transpose(3, 4, 2, 0, 1)
         place = place.reshape(-1, features)
-        out += np.matmul(patches.reshape(-1, len(place)), place).reshape(out.shape)
+        pile(parts, np.matmul(patches.reshape(-1, len(place)), place))
+    out.fill(0)
+    while parts:
+        out += parts.pop()[1].reshape(out.shape)
 ''',
     "pool_windows": '''
 def pool_windows(fold, x, out, columns, rows, across, down):
-    """out[n, p, q] = the elements of a window of x[n] folded, element by element of the window."""
+    """out[n, p, q] = the elements of a window of x[n] folded, column by column of the window."""
     width, height = out.shape[1:3]
-    out.fill(0 if fold is np.add else np.inf if fold is np.minimum else -np.inf)
+    start = 0 if fold is np.add else np.inf if fold is np.minimum else -np.inf
+    out.fill(start)
     for i in range(columns):
+        column = np.full_like(out, start)
         for j in range(rows):
             part = x[:, i : i + across * width : across, j : j + down * height : down]
-            fold(out, part, out=out)
+            fold(column, part, out=column)
+        fold(out, column, out=out)
 ''',
     "pool_slope": '''
 def pool_slope(x, y, dy, out, columns, rows, across, down):

@@ -6,6 +6,7 @@ python digits.py < samples.txt
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from graphc.backends.base import EmitRequest
@@ -14,7 +15,7 @@ from graphc.backends.numpy.names import Names
 from graphc.backends.numpy.scalars import HELPERS
 from graphc.backends.numpy.text import decode_text
 from graphc.ir.core import Function
-from graphc.runtime.signature import ROLES_OF_MODEL, Argument, Result, Signature
+from graphc.runtime.signature import ROLES_OF_MODEL, Argument, Dimension, Result, Signature
 from graphc.support.diagnostics import fail
 
 _HEAD = '''"""{title}: a network compiled by graphc to numpy source.
@@ -34,7 +35,7 @@ INFO = {info}
 BOUNDS = {bounds}
 INPUTS = {input_table}
 OUTPUTS = {output_table}
-ARENA_BYTES = {arena}
+ARENA_BYTES = json.loads(INFO)["arena_bytes"]
 '''
 
 _PROGRAM = """As a program:   python {module}.py < samples.txt
@@ -64,7 +65,7 @@ def run({parameters}):
     ]
     for dim in BOUNDS:
         sizes.setdefault(dim, 1)  # no input has it
-    outputs = {{
+{derived}    outputs = {{
         name: np.empty([sizes.get(d, d) for d in shape], dtype)
         for name, (dtype, shape) in OUTPUTS.items()
     }}
@@ -217,12 +218,17 @@ def _head(signature: Signature, request: EmitRequest, emitted: Emitted) -> str:
         example=", ".join(names),
         inputs=_listing(inputs),
         outputs=_listing(signature.fresh_results),
-        info=repr(request.info),
+        info=repr(_info(request, emitted)),
         bounds=repr({d.name: d.bound for d in signature.call_dims}),
         input_table=_table(inputs),
         output_table=_table(signature.fresh_results),
-        arena=emitted.arena_bytes,
     )
+
+
+def _info(request: EmitRequest, emitted: Emitted) -> str:
+    """The request's, with the arena that this file needs: kernels in numpy have temporaries."""
+    record = json.loads(request.info) | {"arena_bytes": emitted.arena_bytes}
+    return json.dumps(record, separators=(",", ":"))
 
 
 def _has_command(signature: Signature) -> bool:
@@ -258,15 +264,27 @@ def _calls(signature: Signature, emitted: Emitted) -> str:
         else:
             arguments.append(f"PARAMETERS[{argument.name!r}]")
     results = [f"outputs[{r.name!r}]" for r in signature.fresh_results]
-    parts = [d.factors or (d.name,) for d in signature.dims]
-    sizes = [" * ".join(f"sizes[{name!r}]" for name in names) for names in parts]
+    sizes = [f"sizes[{d.name!r}]" for d in signature.dims]
     names = _input_names(signature, emitted.name)
     return _TAIL.format(
         parameters=", ".join(names),
         tuple_of_inputs="".join(f"{n}, " for n in names).rstrip(),
         function=emitted.name,
         call=", ".join([*sizes, "new_arena()", *arguments, *results]),
+        derived="".join(map(_derived_size, (d for d in signature.dims if d.factors))),
     )
+
+
+def _derived_size(dim: Dimension) -> str:
+    """The lines of `run` that find a dim which follows from others."""
+    whole = " * ".join(f"sizes[{name!r}]" for name in dim.factors)
+    lines = [f"sizes[{dim.name!r}] = {whole} * {dim.times} // {dim.divisor}"]
+    if dim.times == dim.divisor == 1:
+        lines = [f"sizes[{dim.name!r}] = {whole}"]
+    if dim.multiple != 1:
+        message = f'f"{dim.factors[0]} is a multiple of {dim.multiple}, got {{{whole}}}"'
+        lines = [f"if {whole} % {dim.multiple}:", f"    raise ValueError({message})", *lines]
+    return "".join(f"    {line}\n" for line in lines)
 
 
 def _parameters(signature: Signature, request: EmitRequest) -> str:

@@ -90,8 +90,19 @@ def _path_score(
 ) -> Value:
     """Σ_t h_t(l_t) + a(l_{t-1}, l_t)."""
     before = _rows(b, label, steps, -1, dtype)
-    moves = matmul(b, before, transition)
-    return reduce_sum(b, mul(b, label, add(b, score, moves)), (0, 1))
+    return add(b, _weighted_sum(b, label, score), _move_score(b, before, label, transition))
+
+
+def _move_score(b: IRBuilder, before: Value, label: Value, transition: Value) -> Value:
+    """The transition scores, each times how often the labels [n, L] move so."""
+    counts = matmul(b, transpose(b, before, (1, 0)), label)
+    return _weighted_sum(b, counts, transition)
+
+
+def _weighted_sum(b: IRBuilder, weight: Value, score: Value) -> Value:
+    """Σ weight score, where what never happens and has no weight counts as 0."""
+    score = composites.finite_if_unused(b, score, weight)
+    return reduce_sum(b, mul(b, weight, score), (0, 1))
 
 
 def _rows(b: IRBuilder, x: Value, count: Dim, shift: int, dtype: DType) -> Value:
@@ -152,8 +163,9 @@ def _expand_crf_sequences(
     if not operand_types(op)[1].has_samples:
         assert isinstance(score.type, TensorType)
         return _expand_crf(b, op, operands, score.type.dtype)
-    moves = matmul(b, columns.shifted(b, label, -1, 0.0), transition)
-    path = reduce_sum(b, mul(b, label, add(b, score, moves)), (0, 1))
+    label = columns.masked(b, label)
+    moves = _move_score(b, columns.shifted(b, label, -1, 0.0), label, transition)
+    path = add(b, _weighted_sum(b, label, score), moves)
     first, end = columns.span(b)
     time = iota(b, 0, columns.table)
     is_first = compare(b, EQUAL, time, first)
@@ -207,14 +219,21 @@ def _log_product(b: IRBuilder, x: Value, y: Value, count: int, labels: int) -> V
     return reshape(b, total, (count, labels, labels))
 
 
+def _used(weight: Array, score: Array) -> Array:
+    """Σ weight score over what has a weight or is finite."""
+    counts = (weight != 0) | (score != -np.inf)
+    return np.sum(weight[counts] * score[counts])
+
+
 def _crf_reference(_p: Params, label: Array, score: Array, transition: Array) -> Array:
     if score.shape[1] == 0:
         return np.zeros((1, 1), score.dtype)
     alpha = score[:, 0]
-    path = np.sum(label[:, 0] * score[:, 0])
+    path = _used(label[:, 0], score[:, 0])
     for t in range(1, score.shape[1]):
         alpha = score[:, t] + np.logaddexp.reduce(alpha[:, None] + transition, axis=0)
-        path += np.sum(label[:, t] * score[:, t]) + label[:, t - 1] @ transition @ label[:, t]
+        path += _used(label[:, t], score[:, t])
+        path += _used(np.outer(label[:, t - 1], label[:, t]), transition)
     return np.reshape(np.logaddexp.reduce(alpha) - path, (1, 1)).astype(score.dtype)
 
 

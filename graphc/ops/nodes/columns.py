@@ -9,7 +9,7 @@ import numpy as np
 from graphc.ir.core import Array, IRBuilder, Operation, Value
 from graphc.ir.params import Params
 from graphc.ir.types import DType, MatrixType, Type
-from graphc.ops import composites
+from graphc.ops import lengths
 from graphc.ops.nodes.layout import (
     equal_sizes,
     matrix,
@@ -36,12 +36,19 @@ def _infer_cosine(types: Sequence[Type], params: Params) -> Sequence[Type]:
 
 def _expand_cosine(b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType) -> Value:
     x, y = operands
-    return composites.cosine(b, x, y, row_axis(operand_types(op)[0]))
+    return lengths.cosine(b, x, y, row_axis(operand_types(op)[0]))
 
 
 def _cosine_reference(_p: Params, x: Array, y: Array) -> Array:
-    lengths = np.sqrt(np.sum(x * x, axis=0)) * np.sqrt(np.sum(y * y, axis=0))
-    return (np.sum(x * y, axis=0) / np.where(lengths == 0, 1, lengths)).reshape(1, -1)
+    return np.sum(directions(x) * directions(y), axis=0, keepdims=True)
+
+
+def directions(x: Array) -> Array:
+    """Each column divided by its length, for references; the largest number first becomes 1."""
+    top = np.abs(x).max(axis=0, initial=0)
+    x = x / np.where(top == 0, 1, top)
+    length = np.sqrt(np.sum(x * x, axis=0))
+    return x / np.where(length == 0, 1, length)
 
 
 SUM_COLUMN_ELEMENTS = node_def(

@@ -12,7 +12,7 @@ import numpy as np
 from graphc.ir.core import Array, InferRule, IRBuilder, OpDef, Operation, Value
 from graphc.ir.params import Params
 from graphc.ir.types import DType, MatrixType, Type, TypeRuleError
-from graphc.ops import composites
+from graphc.ops import composites, lengths
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import NOT_EQUAL, absolute, add, cast, compare, mul, neg, sub
 from graphc.ops.nodes.layout import (
@@ -66,8 +66,8 @@ def _expand_cross_entropy_with_softmax(
     b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType
 ) -> Value:
     label, score = operands
-    log_probability = composites.log_softmax(b, score, row_axis(operand_types(op)[1]))
-    return neg(b, _total(b, mul(b, label, log_probability)))
+    axis = row_axis(operand_types(op)[1])
+    return neg(b, _total(b, composites.weighted_log_softmax(b, label, score, axis)))
 
 
 def _infer_logistic(types: Sequence[Type], _params: Params) -> Sequence[Type]:
@@ -124,7 +124,7 @@ def _expand_l1(b: IRBuilder, _op: Operation, operands: Sequence[Value], _dtype: 
 
 
 def _expand_l2(b: IRBuilder, _op: Operation, operands: Sequence[Value], _dtype: DType) -> Value:
-    return composites.norm(b, operands[0], (0, 1))
+    return lengths.norm(b, operands[0], (0, 1))
 
 
 def _scalar(value: float | Array) -> Array:
@@ -149,6 +149,12 @@ def _logistic_reference(_p: Params, label: Array, probability: Array, *weights: 
 
 def _error_prediction_reference(_p: Params, label: Array, score: Array) -> Array:
     return _scalar(np.sum(label.argmax(axis=0) != score.argmax(axis=0)).astype(score.dtype))
+
+
+def _l2_reference(_p: Params, x: Array) -> Array:
+    top = np.abs(x).max(initial=0)
+    top = top if 0 < top < np.inf else 1
+    return _scalar(top * np.sqrt(np.sum((x / top) ** 2)))
 
 
 def _criterion(
@@ -244,8 +250,8 @@ MATRIX_L2_REG = _criterion(
     "the Frobenius norm, not squared",
     ("m",),
     _expand_l2,
-    lambda _p, x: _scalar(np.sqrt(np.sum(x * x))),
-    "V = √Σ m²; slope 0 where all of m is 0",
+    _l2_reference,
+    "V = √Σ m²; slope 0 where all of m is 0, and where Σ m² is beyond the element type",
     "book 4.1.4.28",
 )
 

@@ -39,7 +39,7 @@ def _infer_delay(types: Sequence[Type], params: DelayParams) -> Sequence[Type]:
         raise TypeRuleError(
             f"requires a time step of at most {MAX_STEPS}, got {params.time_step}", slug="limit"
         )
-    if x.cols is not None and not x.has_samples:
+    if x.cols is not None and not x.is_per_sample:
         raise TypeRuleError(f"requires a node with one column per time step, got {x}", operand=0)
     if params.rows and x.rows is not None and x.rows != params.rows:
         raise TypeRuleError(

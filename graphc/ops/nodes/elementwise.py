@@ -40,6 +40,7 @@ def _unary(
     reference: Callable[[Array], Array],
     equation: str,
     source: str,
+    zero_in_gaps: tuple[int, ...] = (),
 ) -> OpDef:
     def expand(b: IRBuilder, _op: Operation, operands: Sequence[Value], _dtype: DType) -> Value:
         return emit(b, operands[0])
@@ -51,6 +52,7 @@ def _unary(
         infer=unary,
         reference=lambda _p, x: reference(x),
         expand=expand,
+        zero_in_gaps=zero_in_gaps,
         equation=equation,
         source=source,
     )
@@ -127,6 +129,7 @@ EXP = _unary(
     np.exp,
     "V = e^X",
     "toolkit, beyond the book",
+    zero_in_gaps=(0,),
 )
 COSINE = _unary(
     "cosine",
@@ -238,7 +241,9 @@ def _expand_broadcasting(emit: Emit2) -> Callable[..., Value]:
             ),
             0,
         )
-        dims = tensor_type(target, samples, dtype).dims
+        rows = target.rows
+        assert rows is not None
+        dims = (samples, rows) if target.has_samples else tensor_type(target, 0, dtype).dims
         x, y = (
             spread(b, v, t, target, dims) for v, t in zip(operands, operand_types(op), strict=True)
         )

@@ -6,8 +6,9 @@ Any other node is a tensor [rows, cols].
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from graphc.ir.codegen import NodeLevel
 from graphc.ir.core import (
@@ -24,12 +25,46 @@ from graphc.ir.core import (
     Value,
 )
 from graphc.ir.params import Params
-from graphc.ir.types import SAMPLES, Dim, DType, MatrixType, TensorType, Type, TypeRuleError
+from graphc.ir.types import (
+    SAMPLES,
+    Dim,
+    DType,
+    MatrixType,
+    Samples,
+    TensorType,
+    Type,
+    TypeRuleError,
+    part_of,
+)
 from graphc.ops.movement import reshape, transpose
 from graphc.ops.reduction import broadcast
 
 TAGS = ("feature", "label", "criterion", "evaluation", "output", "multiseq")
 """The roles a node can be given, by tag or by special-node array (book 4.1.1.6)."""
+
+RESULT_TAGS = ("output", "criterion", "evaluation")
+"""The roles of nodes that somebody wants the value of."""
+
+TAG_SPELLINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "feature": "feature",
+        "label": "label",
+        "criteria": "criterion",
+        "criterion": "criterion",
+        "eval": "evaluation",  # and everything that starts so
+        "evaluation": "evaluation",
+        "output": "output",
+        "multiseq": "multiseq",
+    }
+)
+"""What users may write for each, in any case: the spellings of all versions of the toolkit."""
+
+
+def tag_of(text: str) -> str | None:
+    """The one of `TAGS` that a user's spelling means, None if it means none."""
+    lower = text.lower()
+    return TAG_SPELLINGS.get("eval" if lower.startswith("eval") else lower)
+
 
 SCALAR = MatrixType(1, 1)
 
@@ -66,6 +101,7 @@ def node_def(
     expand_training: ExpandRule | None = None,
     draw: ExpandRule | None = None,
     expand_sequences: ExpandRule | None = None,
+    zero_in_gaps: tuple[int, ...] = (),
     refine: RefineRule | None = None,
     reference: Reference | None = None,
     typed_reference: Reference | None = None,
@@ -84,6 +120,7 @@ def node_def(
         expand_training=expand_training,
         draw=draw,
         expand_sequences=expand_sequences,
+        zero_in_gaps=zero_in_gaps,
         refine=refine,
         reference=reference,
         typed_reference=typed_reference,
@@ -121,12 +158,22 @@ def matrix(type: Type) -> MatrixType:
 
 
 def tensor_type(type: MatrixType, samples: Dim, dtype: DType) -> TensorType:
-    """The tensor that holds a node of this (known) type."""
+    """The tensor that holds a node of this (known) type; `samples` are all its columns, or those
+    that they are so many times as many as."""
     assert type.rows is not None and type.cols is not None
-    if type.has_samples:
-        return TensorType((samples, type.rows), dtype)
-    assert isinstance(type.cols, int)
+    if isinstance(type.cols, Samples):
+        return TensorType((columns_dim(type.cols, samples), type.rows), dtype)
     return TensorType((type.rows, type.cols), dtype)
+
+
+def columns_dim(cols: Samples, samples: Dim) -> Dim:
+    """The number of columns of a node, where there are so many samples."""
+    if cols == SAMPLES:
+        return samples
+    if isinstance(samples, int):
+        return samples * cols.times // cols.each
+    name = f"{samples.name}{cols.times}" + (f"P{cols.each}" if cols.each != 1 else "")
+    return part_of(name, samples, cols.each, cols.times)
 
 
 def row_axis(type: MatrixType) -> int:

@@ -19,7 +19,7 @@ from graphc.ir.types import (
     TypeRuleError,
 )
 from graphc.ops.constant import constant
-from graphc.ops.nodes.layout import MAX_ROWS, NodeParams, node_def, per_sample
+from graphc.ops.nodes.layout import MAX_ROWS, NodeParams, node_def, node_type, per_sample
 
 Init = Literal["uniform", "gaussian", "fixed_value", "from_file"]
 
@@ -37,10 +37,16 @@ class InputParams(NodeParams):
 
 @dataclass(frozen=True)
 class ParameterParams(NodeParams):
-    """`rows` or `cols` 0: taken from the node it meets (`infer-shapes` writes the size here)."""
+    """`rows` or `cols` 0: taken from the node it meets (`infer-shapes` writes the size here).
 
-    rows: int
+    Or an image, `rows` 0: then its one column has the rows that follow from the image's sizes.
+    """
+
+    rows: int = 0
     cols: int = 1
+    width: int = 0
+    height: int = 0
+    channels: int = 0
     init: Init = "uniform"
     init_value_scale: float = 1.0
     value: float = 0.0
@@ -68,9 +74,17 @@ def _infer_input(_types: Sequence[Type], params: InputParams) -> Sequence[Type]:
 
 def input_type(params: InputParams) -> MatrixType:
     """Columns of `rows` numbers, or of images."""
-    if not (params.width or params.height or params.channels):
+    image = _declared_image(params)
+    if image is None:
         _require_size("rows", params.rows, 1)
         return per_sample(params.rows)
+    return MatrixType(image.rows, SAMPLES, image)
+
+
+def _declared_image(params: InputParams | ParameterParams) -> Image | None:
+    """What the sizes say that a column is an image of."""
+    if not (params.width or params.height or params.channels):
+        return None
     for name in ("width", "height", "channels"):
         _require_size(name, getattr(params, name), 1)
     image = Image(params.width, params.height, params.channels)
@@ -78,13 +92,30 @@ def input_type(params: InputParams) -> MatrixType:
         raise TypeRuleError(f"requires an image of at most {MAX_ROWS} rows, got {image}")
     if params.rows not in (0, image.rows):
         raise TypeRuleError(f"requires the {image.rows} rows of {image}, got {params.rows}")
-    return MatrixType(image.rows, SAMPLES, image)
+    return image
 
 
 def _infer_parameter(_types: Sequence[Type], params: ParameterParams) -> Sequence[Type]:
+    return [parameter_type(params)]
+
+
+def parameter_type(params: ParameterParams) -> MatrixType:
+    """The size that a parameter declares, and what its column is an image of."""
     _require_size("rows", params.rows, 0)
     _require_size("cols", params.cols, 0)
-    return [MatrixType(params.rows or None, params.cols or None)]
+    image = _declared_image(params)
+    if image is None:
+        return MatrixType(params.rows or None, params.cols or None)
+    if params.cols != 1:
+        raise TypeRuleError(f"requires one column for an image, got {params.cols}")
+    return MatrixType(image.rows, 1, image)
+
+
+def parameter_shape(op: Operation) -> tuple[int, int]:
+    """Rows and columns of a parameter's value, once they are known."""
+    type = node_type(op)
+    assert type.rows is not None and isinstance(type.cols, int)
+    return type.rows, type.cols
 
 
 def _infer_constant(_types: Sequence[Type], params: ConstantParams) -> Sequence[Type]:

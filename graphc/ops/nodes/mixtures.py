@@ -9,10 +9,17 @@ import numpy as np
 
 from graphc.ir.core import Array, IRBuilder, Operation, Value
 from graphc.ir.params import Params
-from graphc.ir.types import DType, MatrixDim, MatrixType, Type, TypeRuleError
+from graphc.ir.types import (
+    DType,
+    MatrixDim,
+    MatrixType,
+    TensorType,
+    Type,
+    TypeRuleError,
+)
 from graphc.ops import composites
 from graphc.ops.constant import full_like
-from graphc.ops.elementwise import mul, neg, sub
+from graphc.ops.elementwise import MINIMUM, add, maximum, mul, neg, stop_gradient, sub
 from graphc.ops.functions import exp
 from graphc.ops.movement import reshape
 from graphc.ops.nodes.layout import (
@@ -86,9 +93,17 @@ def _expand_gmm(b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: 
     cube = (n, components, size)
     x = broadcast(b, reshape(b, feature, (n, 1, size)), cube)
     difference = sub(b, x, broadcast(b, reshape(b, mean, (given, components, size)), cube))
-    squares = reduce_sum(b, mul(b, difference, difference), [2])
-    inverse = broadcast(b, exp(b, neg(b, log_deviation)), (n, components))
-    distance = mul(b, mul(b, reshape(b, squares, (n, components)), inverse), inverse)
+    # In deviations before they are squared: so no square of usual deviations is lost or infinite.
+    scale = _finite(b, log_deviation)
+    fixed = stop_gradient(b, scale)
+    inverse = reshape(b, exp(b, neg(b, fixed)), (given, components, 1))
+    deviations = mul(b, difference, broadcast(b, inverse, cube))
+    squares = reduce_sum(b, mul(b, deviations, deviations), [2])
+    # 1, with the slope of e^(-2 scale) / e^(-2 fixed): no cube of differences is kept for it.
+    moved = sub(b, scale, fixed)
+    factor = sub(b, full_like(b, 1.0, scale), add(b, moved, moved))
+    factor = broadcast(b, factor, (n, components))
+    distance = mul(b, reshape(b, squares, (n, components)), factor)
     weight = sub(
         b,
         sub(
@@ -106,6 +121,15 @@ def _expand_gmm(b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: 
     return from_columns(b, composites.log_sum_exp(b, joint, [1]), node_type(op))
 
 
+def _finite(b: IRBuilder, log_deviation: Value) -> Value:
+    """The logarithm of a deviation as far as that and its inverse are numbers: so a difference of
+    none is 0 deviations and not nan."""
+    assert isinstance(log_deviation.type, TensorType)
+    most = math.log(float(np.finfo(log_deviation.type.dtype.numpy).max)) * (1 - 2.0**-20)
+    low, high = (full_like(b, c, log_deviation) for c in (-most, most))
+    return b.emit_one(MINIMUM, maximum(b, log_deviation, low), high)
+
+
 def _gmm_reference(_p: Params, prior: Array, mean: Array, deviation: Array, x: Array) -> Array:
     result = np.empty((1, x.shape[1]), x.dtype)
     size = x.shape[0]
@@ -116,8 +140,10 @@ def _gmm_reference(_p: Params, prior: Array, mean: Array, deviation: Array, x: A
         terms = [
             np.log(weight[c])
             - 0.5
-            * np.sum((x[:, t] - mean[c * size : (c + 1) * size, column]) ** 2)
-            / np.exp(deviation[c, column]) ** 2
+            * np.sum(
+                ((x[:, t] - mean[c * size : (c + 1) * size, column]) / np.exp(deviation[c, column]))
+                ** 2
+            )
             - size * (deviation[c, column] + 0.5 * np.log(2 * np.pi))
             for c in range(prior.shape[0])
         ]
@@ -133,6 +159,7 @@ GMM_LOG_LIKELIHOOD = node_def(
     refine=_refine_gmm,
     reference=_gmm_reference,
     expand=_expand_gmm,
+    zero_in_gaps=(2,),  # its exponential is taken
     constraints=(
         "C1 unnormed_prior and log_std_dev have a row per component",
         "C2 rows of mean = components times rows of feature, one component after the other",

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphc.ir.core import Array, IRBuilder, Operation, Value
 from graphc.ir.types import Dim, DType, MatrixType, TensorType, Type, TypeRuleError
-from graphc.ops import composites
+from graphc.ops import lengths
 from graphc.ops.constant import constant, extent, full_like, iota
 from graphc.ops.elementwise import (
     EQUAL,
@@ -24,6 +24,7 @@ from graphc.ops.elementwise import (
 )
 from graphc.ops.indexed import lookup_dot
 from graphc.ops.movement import reshape
+from graphc.ops.nodes.columns import directions
 from graphc.ops.nodes.layout import (
     MAX_ROWS,
     NodeParams,
@@ -65,7 +66,7 @@ def _expand_negatives(
 ) -> Value:
     assert isinstance(op.params, NegativesParams)
     x, y = (
-        composites.unit(b, by_column(b, v, t), 1)
+        lengths.unit(b, by_column(b, v, t), 1)
         for v, t in zip(operands, operand_types(op), strict=True)
     )
     index = _columns(b, tensor_dims(x)[0], op.params)
@@ -80,7 +81,7 @@ def _expand_negatives_sequences(
     if not node_type(op).has_samples:
         assert isinstance(operands[0].type, TensorType)
         return _expand_negatives(b, op, operands, operands[0].type.dtype)
-    x, y = (composites.unit(b, v, 1) for v in operands)
+    x, y = (lengths.unit(b, v, 1) for v in operands)
     count = op.params.negatives + 1
     type = TensorType((columns.time, columns.sequences, count), DType.I64)
     first, end = (_spread_steps(b, v, type) for v in columns.span(b))
@@ -117,16 +118,13 @@ def _columns(b: IRBuilder, n: Dim, params: NegativesParams) -> Value:
 
 
 def _negatives_reference(params: NegativesParams, x: Array, y: Array) -> Array:
-    def cosine(u: Array, v: Array) -> float:
-        length = np.sqrt(u @ u) * np.sqrt(v @ v)
-        return float(u @ v / length) if length else 0.0
-
+    x, y = directions(x), directions(y)
     n = x.shape[1]
     result = np.empty((params.negatives + 1, n), x.dtype)
     for j in range(n):
-        result[0, j] = cosine(x[:, j], y[:, j])
+        result[0, j] = x[:, j] @ y[:, j]
         for i in range(1, params.negatives + 1):
-            result[i, j] = cosine(x[:, j], y[:, (j + params.shift + i - 1) % n])
+            result[i, j] = x[:, j] @ y[:, (j + params.shift + i - 1) % n]
     return result
 
 

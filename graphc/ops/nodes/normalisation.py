@@ -69,7 +69,7 @@ def normalises_by_minibatch(op: Operation) -> bool:
 def _infer(types: Sequence[Type], params: BatchNormalizationParams) -> Sequence[Type]:
     _check_settings(params)
     x, *columns = (matrix(t) for t in types)
-    if x.cols is not None and not x.has_samples:
+    if x.cols is not None and not x.is_per_sample:
         raise TypeRuleError(f"requires a node with one column per sample, got {x}", operand=0)
     channels = _channels([x, *columns], params)
     for index, column in enumerate(columns, start=1):

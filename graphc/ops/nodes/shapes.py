@@ -5,12 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
-from graphc.ir.core import IRBuilder, Operation, Value
+from graphc.ir.core import Array, IRBuilder, Operation, Value
 from graphc.ir.params import Params
-from graphc.ir.types import DType, Image, MatrixType, TensorType, Type, TypeRuleError
+from graphc.ir.types import (
+    Dim,
+    DType,
+    Image,
+    MatrixDim,
+    MatrixType,
+    Samples,
+    Symbol,
+    TensorType,
+    Type,
+    TypeRuleError,
+)
 from graphc.ops.constant import full_like, iota
 from graphc.ops.elementwise import EQUAL, compare, select
 from graphc.ops.movement import concat, reshape, reverse, slice_axis, transpose
@@ -18,6 +30,7 @@ from graphc.ops.nodes.layout import (
     MAX_ROWS,
     NodeParams,
     by_column,
+    columns_dim,
     counted_rows,
     from_columns,
     matrix,
@@ -193,23 +206,15 @@ def _infer_reshape(types: Sequence[Type], params: ReshapeParams) -> Sequence[Typ
     if not 0 <= params.num_rows <= MAX_ROWS:
         raise TypeRuleError(f"requires 0 to {MAX_ROWS} rows, got {params.num_rows}")
     rows = params.num_rows or x.rows
-    cols = x.cols
-    if x.has_samples and None not in (rows, x.rows) and rows != x.rows:
-        raise TypeRuleError(
-            f"requires the {x.rows} rows of {x}, whose columns would be no samples with another "
-            f"number, got {rows}",
-            operand=0,
-            slug="not-supported",
-        )
-    if isinstance(x.cols, int):
-        cols = _reshaped_cols(x, rows)
-    return [MatrixType(rows, cols, _declared_image(params, rows))]
+    return [MatrixType(rows, _reshaped_cols(x, rows), _declared_image(params, rows))]
 
 
-def _reshaped_cols(x: MatrixType, rows: int | None) -> int | None:
-    if x.rows is None or rows is None:
+def _reshaped_cols(x: MatrixType, rows: int | None) -> MatrixDim:
+    """As many columns as there are elements for; of samples a call decides how many that is."""
+    if x.rows is None or rows is None or x.cols is None:
         return None
-    assert isinstance(x.cols, int)
+    if isinstance(x.cols, Samples):
+        return Samples.of(x.cols.ratio * Fraction(x.rows, rows))
     elements = x.rows * x.cols
     if elements % rows:
         raise TypeRuleError(
@@ -242,9 +247,23 @@ def _expand_reshape(b: IRBuilder, op: Operation, operands: Sequence[Value], _dty
     (x,), (source,), target = operands, operand_types(op), node_type(op)
     if source.size == target.size:
         return x
-    assert isinstance(target.cols, int) and target.rows is not None
+    assert target.rows is not None
+    if isinstance(target.cols, Samples):
+        return reshape(b, x, (columns_dim(target.cols, _samples_of(x)), target.rows))
+    assert isinstance(target.cols, int)
     columns = reshape(b, by_column(b, x, source), (target.cols, target.rows))
     return from_columns(b, columns, target)
+
+
+def _reshape_reference(params: ReshapeParams, x: Array) -> Array:
+    rows = params.num_rows or x.shape[0]
+    return x.reshape((rows, x.size // rows), order="F")
+
+
+def _samples_of(columns: Value) -> Dim:
+    """The samples that a node's columns are so many times as many as."""
+    (dim, _) = tensor_dims(columns)
+    return dim.factors[0] if isinstance(dim, Symbol) and dim.factors else dim
 
 
 # --- TimeReverse ---------------------------------------------------------------------------------
@@ -328,14 +347,11 @@ RESHAPE = node_def(
     ("m",),
     params=ReshapeParams,
     infer=_infer_reshape,
-    reference=lambda p, x: (
-        x.reshape((p.num_rows or x.shape[0], -1), order="F") if x.size else x.copy()
-    ),
+    reference=_reshape_reference,
     expand=_expand_reshape,
     constraints=(
         "C1 numRows divides the number of elements",
-        "C2 numRows is the number of rows of m where its columns are samples",
-        "C3 numRows = imageWidth · imageHeight · imageChannels, where they are given",
+        "C2 numRows = imageWidth · imageHeight · imageChannels, where they are given",
     ),
     equation="V_ij = m_kl with i + numRows j = k + rows(m) l",
     source="book 4.1.4.11",

@@ -35,7 +35,7 @@ class StatisticParams(NodeParams):
 
 def _infer_statistic(types: Sequence[Type], _params: Params) -> Sequence[Type]:
     x = matrix(types[0])
-    if x.cols is not None and not x.has_samples:
+    if x.cols is not None and not x.is_per_sample:
         raise TypeRuleError(f"requires a node with one column per sample, got {x}", operand=0)
     return [MatrixType(x.rows, 1)]
 

@@ -99,6 +99,20 @@ def test_a_failing_compiler_is_shown_with_command_and_complaint(tmp_path: Path) 
     assert sorted(p.name for p in tmp_path.iterdir()) == ["cc"]
 
 
+def test_a_compiler_that_makes_nothing_is_told(tmp_path: Path) -> None:
+    mine = make_executable(tmp_path / "cc", "#!/bin/sh\nexit 0\n")
+    with pytest.raises(GraphcError, match="made no file") as caught:
+        link_program([tmp_path / "a.o"], tmp_path / "out", compiler=Compiler(str(mine)))
+    assert caught.value.diagnostics[0].slug == "toolchain"
+    assert f"command: {mine}" in str(caught.value)
+
+
+def test_a_compiler_that_is_killed_is_told(tmp_path: Path) -> None:
+    mine = make_executable(tmp_path / "cc", "#!/bin/sh\nkill -9 $$\n")
+    with pytest.raises(GraphcError, match="the C compiler was ended by signal SIGKILL"):
+        link_program([tmp_path / "a.o"], tmp_path / "out", compiler=Compiler(str(mine)))
+
+
 def test_no_shell_reads_the_names(tmp_path: Path, workshop: Workshop) -> None:
     folder = tmp_path / "a $(touch stolen); b"
     folder.mkdir()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
@@ -73,6 +76,20 @@ def test_info_says_why_it_is_not_in_use(folder: Path, monkeypatch: pytest.Monkey
     assert f"in use   no: others may write to {folder}" in graphc("cache", "info").out
     monkeypatch.setenv("GRAPHC_CACHE", "off")
     assert "in use   no: switched off by GRAPHC_CACHE=off" in graphc("cache", "info").out
+
+
+def test_a_relative_home_puts_nothing_into_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GRAPHC_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "relative")
+    monkeypatch.chdir(tmp_path)
+    assert run(tmp_path).code == 0
+    assert [p.name for p in tmp_path.iterdir()] == ["net.ndl"]
+    done = graphc("cache", "info")
+    assert done.code == 3
+    assert "a cache requires GRAPHC_CACHE_DIR, or an absolute path" in done.err
 
 
 def test_the_list_says_what_each_entry_is(tmp_path: Path, folder: Path) -> None:
@@ -144,6 +161,62 @@ def test_why_says_that_an_entry_was_damaged(tmp_path: Path, folder: Path) -> Non
     entry.write_bytes(b"")
     run(tmp_path)
     assert "the entry was damaged" in graphc("cache", "why").out
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda record: record | {"seconds": 1e400},
+        lambda record: record | {"parts": {"network": "\ud800"}},
+        lambda record: record["signature"].update(name="\ud800") or record,
+        lambda record: record["signature"]["results"][0].update(name="\ud800") or record,
+        None,
+    ],
+)
+def test_an_entry_with_a_bad_record_is_shown_and_replaced(
+    tmp_path: Path, folder: Path, change: Callable[[dict[str, Any]], object] | None
+) -> None:
+    good = run(tmp_path)
+    (entry,) = folder.glob("*.entry")
+    head, line, code = entry.read_bytes().split(b"\n", 2)
+    bad = b"[" * 100_000 if change is None else json.dumps(change(json.loads(line))).encode()
+    body = bad + b"\n" + code
+    digest = hashlib.sha256(body).hexdigest().encode()
+    entry.write_bytes(head.split()[0] + b" " + digest + b"\n" + body)
+    assert "not usable: another version" in graphc("cache", "list").out
+    json.loads(graphc("cache", "list", "--json").out, parse_constant=pytest.fail)
+    assert graphc("cache", "info").code == 0
+    assert run(tmp_path) == good
+    assert "the entry was damaged" in graphc("cache", "why").out
+    assert graphc("cache", "verify") == Done(0, "", "1 good, 0 damaged\n")
+
+
+@pytest.mark.parametrize("bad", ["1e400", "NaN", "1e18", "-1e300", "[" * 100_000, '"\\ud800"'])
+def test_a_bad_note_of_a_miss_is_no_hindrance(tmp_path: Path, folder: Path, bad: str) -> None:
+    run(tmp_path)
+    note = folder / "last-miss.json"
+    note.write_text(re.sub(r'(?<="when": )[^}]*', lambda _: bad, note.read_text()))
+    done = graphc("cache", "why")
+    assert done.code == 0
+    assert "nothing has been compiled" in done.out or "at no date: no entry" in done.out
+    assert graphc("cache", "why", "--json").code == 0
+    run(tmp_path, text=NETWORK.replace("Plus(t, b)", "Minus(t, b)"))
+    assert "differs in network:" in graphc("cache", "why").out
+
+
+def test_an_entry_used_at_no_date_is_listed(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some file systems keep any number as a time of change."""
+    run(tmp_path)
+
+    def refuse(seconds: float) -> NoReturn:
+        raise OverflowError(f"{seconds} out of range")
+
+    monkeypatch.setattr("graphc.cli.cache.time.localtime", refuse)
+    done = graphc("cache", "list")
+    assert done.code == 0
+    assert "  at no date  " in done.out
 
 
 @pytest.mark.parametrize("name", ["list", "verify", "clear", "why"])

@@ -26,6 +26,26 @@ def test_kinds_may_be_joined_by_commas_or_repeated(tmp_path: Path) -> None:
         assert made == ["net.gir", "net.py"]
 
 
+@pytest.mark.parametrize(("first", "second"), [("net.so", "net.py"), ("net.py", "net.so")])
+def test_a_library_that_hides_a_python_file_is_a_warning(
+    tmp_path: Path, first: str, second: str
+) -> None:
+    """`import net` takes net.so for the module."""
+    (tmp_path / first).write_bytes(b"made before")
+    done = graphc("compile", write_network(tmp_path), "-o", tmp_path / second, "--emit", "ir")
+    assert "warning: `import net` will find" in done.err
+    assert "another name, such as libnet.so" in done.err
+    assert done.code == 0
+
+
+@pytest.mark.parametrize("name", ["libnet.so", "net-1.py", "net.gir"])
+def test_other_files_beside_it_are_no_warning(tmp_path: Path, name: str) -> None:
+    for old in ("net.py", "net-1.so"):
+        (tmp_path / old).write_bytes(b"made before")
+    done = graphc("compile", write_network(tmp_path), "-o", tmp_path / name, "--emit", "ir")
+    assert (done.code, "warning" in done.err) == (0, False)
+
+
 def test_json_lists_the_files(tmp_path: Path) -> None:
     out = tmp_path / "net.gir"
     record = json.loads(graphc("compile", write_network(tmp_path), "-o", out, "--json").out)

@@ -160,3 +160,16 @@ def test_bounds_on_steps_and_sequences_can_be_given(tmp_path: Path) -> None:
     given = graphc("dump", path, "--stage", "tensor", "--time", "7", "--sequences", "3")
     assert given.out.startswith("dim T <= 7\ndim S <= 3\ndim N = T * S\n")
     assert graphc("dump", path, "--stage", "tensor").out.startswith("dim T <= 64\ndim S <= 1\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "got"),
+    [("net.txt", "`.txt`"), ("net.safetensor", "did you mean `safetensors`?"), ("net", "got none")],
+)
+def test_a_file_of_another_kind_is_told_all_suffixes(tmp_path: Path, name: str, got: str) -> None:
+    path = tmp_path / name
+    path.write_text("x = Input(2)\n")
+    done = graphc("dump", path)
+    assert done.code == 3
+    assert "one of the suffixes .ndl, .safetensors" in done.err
+    assert got in done.err

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import tempfile
 from pathlib import Path
 
 import click
 import pytest
 
+import graphc.cli.main as main_module
 from graphc.cli.main import COMMANDS, main
 from graphc.cli.runner import run_command
 from graphc.cli.terminal import Terminal, common_options
@@ -117,6 +120,20 @@ def test_an_internal_error_is_told_even_where_no_report_can_be_written(
     assert "no report could be written" in err
 
 
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (MemoryError(), "error[limit]: this takes more memory than the system gives\n"),
+        (OSError(errno.ENOSPC, "No space"), "error[file]: No space\n"),
+        (OSError(errno.EMFILE, "Too many", "a.npy"), "error[file]: a.npy: Too many\n"),
+    ],
+)
+def test_what_the_machine_has_no_more_of_is_no_mistake_of_graphc(
+    error: Exception, message: str
+) -> None:
+    assert run_raising(error) == (3, message)
+
+
 def test_a_broken_pipe_is_left_to_the_console_entry() -> None:
     with pytest.raises(BrokenPipeError):
         run_raising(BrokenPipeError(32, "Broken pipe"))
@@ -158,3 +175,29 @@ def test_quiet_silences_remarks_but_not_errors() -> None:
     terminal.remark("working")
     terminal.message("error: it broke")
     assert stderr.getvalue() == "error: it broke\n"
+
+
+@pytest.mark.parametrize(
+    ("limit", "given", "threads"),
+    [
+        (None, None, None),
+        (300 << 20, None, "1"),
+        (640 << 20, None, "2"),
+        (64 << 30, None, None),
+        (300 << 20, "7", "7"),
+    ],
+)
+def test_in_little_address_space_numpy_has_few_threads(
+    limit: int | None, given: str | None, threads: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "OPENBLAS_NUM_THREADS"
+    if given is None:
+        # Set and taken back, so that what the code sets is undone after the test.
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    else:
+        monkeypatch.setenv(name, given)
+    monkeypatch.setattr(main_module, "soft_limit", lambda _name: limit)
+    monkeypatch.setattr(os, "cpu_count", lambda: 16)
+    main_module._spare_memory()
+    assert os.environ.get(name) == threads

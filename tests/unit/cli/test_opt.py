@@ -215,3 +215,17 @@ def test_a_product_of_dims_has_the_size_that_follows(tmp_path: Path) -> None:
     done = graphc("opt", path, "--run", "--inputs", "seed:1", "--size", "T=2")
     assert "y: float32[6]" in done.out
     assert graphc("opt", path, "--run", "--inputs", "seed:1", "--size", "N=2").code == 2
+
+
+def test_a_dim_that_is_cut_into_parts_has_a_size_that_they_divide(tmp_path: Path) -> None:
+    path = tmp_path / "f.gir"
+    path.write_text(
+        "dim T <= 10\ndim C = T / 5\n"
+        "func @f(%x: tensor<Tx2xf32> input) -> (y: tensor<Cx5x2xf32>) {\n"
+        "  %y = reshape %x {dims = [C, 5, 2]} : tensor<Cx5x2xf32>\n  return %y\n}\n"
+    )
+    assert "y: float32[1, 5, 2]" in graphc("opt", path, "--run").out
+    assert "y: float32[2, 5, 2]" in graphc("opt", path, "--run", "--size", "T=10").out
+    done = graphc("opt", path, "--run", "--size", "T=7")
+    assert (done.code, done.out) == (2, "")
+    assert "--size T requires a multiple of 5, got 7" in done.err

@@ -67,6 +67,27 @@ def test_a_closed_stderr_leaves_the_exit_code(tmp_path: Path) -> None:
     assert shell(tmp_path, "2>&-", "opt", "x.txt") == (2, "")
 
 
+@pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+@pytest.mark.parametrize(
+    ("argv", "code"),
+    [
+        (("compile", "net.ndl", "-o", "made.gir"), 0),
+        (("opt", "x.txt"), 2),
+        (("dump", "x.txt"), 3),
+        (("run", "--nonsense"), 2),
+    ],
+)
+def test_a_full_disk_behind_stderr_leaves_the_exit_code(
+    tmp_path: Path, argv: tuple[str, ...], code: int
+) -> None:
+    assert shell(tmp_path, f"2>{FULL}", *argv) == (code, "")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+def test_a_full_disk_behind_both_is_a_file_error(tmp_path: Path) -> None:
+    assert shell(tmp_path, f">{FULL} 2>{FULL}", "dump", "net.ndl") == (3, "")
+
+
 def test_a_broken_pipe_comes_through() -> None:
     class Broken(io.StringIO):
         def write(self, text: str, /) -> int:

@@ -12,7 +12,7 @@ from tests.support.commands import COLUMNS, graphc, write_data, write_network
 
 pytestmark = pytest.mark.llvm
 
-COMPILING = ["read the network", "sizes and initial values", "pass expand-nodes", "pass cse"]
+COMPILING = ["read the network", "sizes", "pass expand-nodes", "pass cse"]
 
 
 def test_the_table_has_times_shares_and_the_sum() -> None:

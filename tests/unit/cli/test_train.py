@@ -178,6 +178,38 @@ def test_wrong_options_are_usage_errors(tmp_path: Path, more: tuple[str, ...]) -
     assert not (tmp_path / "net.safetensors").exists()
 
 
+def test_a_minibatch_larger_than_the_data_is_told_once(tmp_path: Path) -> None:
+    done = train(tmp_path, "--epochs", "3", "--minibatch", "100000000")
+    assert done.code == 0
+    assert done.err.count("warning[training]") == 1
+    assert "at most the 60 samples of the data, got 100000000" in done.err
+    assert train(tmp_path, "--minibatch", "100000000", "-q").err == ""
+
+
+def test_few_samples_are_a_minibatch_unless_another_is_asked_for(tmp_path: Path) -> None:
+    data = ("--data", write_data(tmp_path), "--learning-rate", "4", "--backend", "reference")
+    options = (*data, *COLUMNS, "--json", "-o", tmp_path / "net.safetensors")
+    done = graphc("train", write_network(tmp_path), *options)
+    assert "warning" not in done.err
+    assert json.loads(done.out)["epochs"][0]["learning_rate_per_sample"] == pytest.approx(4 / 60)
+
+
+def test_a_criterion_that_grows_is_told(tmp_path: Path) -> None:
+    network = write_network(
+        tmp_path,
+        "features = Input(2, tag=feature)\nlabels = Input(1, tag=label)\n"
+        "W = LearnableParameter(1, 2)\nz = Times(W, features)\n"
+        "J = SquareError(labels, z, tag=criteria)\nOutputNodes = (z)\n",
+    )
+    columns = ("--features", "0:2", "--labels", "2")
+    done = graphc(
+        *("train", network, "--data", write_data(tmp_path), *columns, "--epochs", "6"),
+        *("--learning-rate", "9", "--backend", "reference", "-o", tmp_path / "net.safetensors"),
+    )
+    assert done.code == 0
+    assert done.err.count("warning[training]: the criterion `J` has grown") == 1
+
+
 def test_a_bad_schedule_says_where(tmp_path: Path) -> None:
     done = train(tmp_path, "--learning-rate", "0.5:x")
     assert "'--learning-rate'" in done.err

@@ -62,7 +62,7 @@ CELLS: dict[str, tuple[bytes, list[Place]]] = {
         b"1 2 a\n1 a\n1 2 3 a\n",
         [("bad-data", 2, 3), ("bad-data", 3, 7)],
     ),
-    "commas between columns": (b"1,2,a\n", [("bad-data", 1, 1)]),
+    "commas in some lines": (b"1 2 a\n1,2,a\n", [("bad-data", 2, 1)]),
     "too few columns in all lines": (b"1 2\n3 4\n", [("bad-data", 1, 1)]),
     "NUL": (b"1 2 a\n1 \x00 a\n", [("bad-data", 2, 3)]),
     "NUL at the end": (b"1 2 a\n\x00\x00", [("bad-data", 2, 1)]),
@@ -134,9 +134,8 @@ def test_control_characters_of_a_long_cell_are_escaped_and_cut(tmp_path: Path) -
     assert len(str(caught.value)) < 500 + len(str(path))
 
 
-def test_a_folder_a_fifo_and_a_missing_file_are_one_error_each(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "fifo")
-    for path in (tmp_path, tmp_path / "fifo", tmp_path / "none.txt"):
+def test_a_folder_a_device_and_a_missing_file_are_one_error_each(tmp_path: Path) -> None:
+    for path in (tmp_path, Path("/dev/zero"), tmp_path / "none.txt", Path("with\0nul")):
         with pytest.raises(GraphcError) as caught:
             read_uci(path, BLOCKS)
         assert [d.slug for d in caught.value.diagnostics] == ["file"]

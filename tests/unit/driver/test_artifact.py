@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
+import re
 import subprocess
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
@@ -30,6 +32,13 @@ OutputNodes = (z)
 """
 
 SAMPLES = np.array([[0.5, -1.0], [2.0, 0.25], [0.0, 0.0], [8.0, 4.0]], np.float32)
+
+FULL_DISK = """
+import resource, sys
+from graphc.cli.main import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
+sys.exit(main(sys.argv[2:], sys.stdin, sys.stdout, sys.stderr))
+"""
 
 needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="no C compiler")
 
@@ -121,7 +130,7 @@ def test_a_failure_leaves_no_file(model: Model, tmp_path: Path) -> None:
 
 
 def test_a_folder_that_does_not_exist_is_told(model: Model, tmp_path: Path) -> None:
-    with pytest.raises(GraphcError, match="cannot be written"):
+    with pytest.raises(GraphcError, match=r"cannot write .*: No such file"):
         emit(model, request(tmp_path / "missing" / "net.gir", "ir"), CompileOptions())
 
 
@@ -132,6 +141,80 @@ def test_without_a_compiler_nothing_is_written(
     with pytest.raises(GraphcError, match="C compiler"):
         emit(model, request(tmp_path / "net", "exe", "ir"), CompileOptions())
     assert list(tmp_path.iterdir()) == []
+
+
+@needs_compiler
+@pytest.mark.llvm
+@pytest.mark.parametrize("kinds", ["exe", "so", "obj", "py", "exe,so", "header,so"])
+@pytest.mark.parametrize("limit", [0, 1000, 8000])
+def test_a_full_disk_is_told_and_changes_no_file(tmp_path: Path, kinds: str, limit: int) -> None:
+    """The limit on the size of a file stands for the disk: sources, object or result do not fit."""
+    rows = "W = LearnableParameter(300, 20)\nfeatures = Input(20, tag=feature)\n"
+    (tmp_path / "net.ndl").write_text(f"{rows}z = Times(W, features)\nOutputNodes = (z)\n")
+    old = {name: tmp_path / name for name in ("net", "net.so", "net.h")}
+    for path in old.values():
+        path.write_text("old")
+    before = sorted(tmp_path.iterdir())
+    argv = ["compile", "net.ndl", "-o", "net", "--emit", kinds]
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(limit), *argv],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(gc.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 3, done.stderr
+    message = r"error\[file\]: cannot write net(\.so|\.h)?: File too large\n"
+    assert re.fullmatch(message, done.stderr)
+    assert {path.read_text() for path in old.values()} == {"old"}
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@needs_compiler
+@pytest.mark.llvm
+@pytest.mark.parametrize("kind", ["so", "exe", "obj"])
+def test_only_regular_files_are_replaced(model: Model, tmp_path: Path, kind: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(GraphcError, match=r"a regular file is required .* is a FIFO"):
+        emit(model, request(tmp_path / "pipe", kind), CompileOptions())
+    assert (tmp_path / "pipe").is_fifo()
+
+
+@pytest.mark.parametrize(
+    ("out", "kinds", "names"),
+    [
+        ("net", "exe header so obj", "net net.h net.so net.o"),
+        ("libnet.so", "so header", "libnet.so libnet.h"),
+        ("libnet.so.1.2", "so header", "libnet.so.1.2 libnet.h"),
+        ("net.h", "so header", "net.so net.h"),
+        ("net.so", "exe ll", "net net.ll"),
+        ("net-1.0", "exe so", "net-1.0 net-1.0.so"),
+        ("net.v2.py", "py ir", "net.v2.py net.v2.gir"),
+        (".so", "so ir", ".so.so .so.gir"),
+        ("net", "so py", "libnet.so net.py"),
+        ("net.py", "py so", "net.py libnet.so"),
+        ("net.so", "so py header", "libnet.so net.py net.h"),
+        ("libnet.so.1", "so py", "liblibnet.so.1 libnet.py"),
+    ],
+)
+def test_several_files_have_one_suffix_each_and_no_two_the_name_of_a_module(
+    out: str, kinds: str, names: str
+) -> None:
+    paths = request(Path("folder") / out, *kinds.split()).paths()
+    assert list(paths) == kinds.split()
+    assert [str(path) for path in paths.values()] == [f"folder/{n}" for n in names.split()]
+
+
+@pytest.mark.llvm
+@needs_compiler
+def test_a_python_file_and_a_library_of_one_command_can_both_be_loaded(
+    model: Model, tmp_path: Path
+) -> None:
+    paths = emit(model, request(tmp_path / "net", "so", "py"), CompileOptions())
+    ctypes.CDLL(str(paths["so"]))
+    command = [sys.executable, "-c", "import net; print(net.info()['name'])"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("net\n", "")
 
 
 @pytest.mark.llvm
@@ -172,9 +255,8 @@ def test_the_library_computes_the_network(model: Model, tmp_path: Path, precisio
 @needs_compiler
 def test_all_kinds_at_once_agree_on_name_and_content(model: Model, tmp_path: Path) -> None:
     paths = emit(model, request(tmp_path / "net", *SUFFIXES), CompileOptions())
-    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(
-        f"net{s}" for s in SUFFIXES.values()
-    )
+    made = "libnet.so net net.gir net.h net.ll net.o net.py net.s"
+    assert " ".join(sorted(p.name for p in tmp_path.iterdir())) == made
     assert "net_run(" in paths["header"].read_text()
     assert "@net_run(" in paths["ll"].read_text()
     assert "net_run:" in paths["asm"].read_text()

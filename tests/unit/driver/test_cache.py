@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import errno
+import itertools
+import json
 import logging
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,12 +16,36 @@ import pytest
 
 from graphc.driver import cache as cache_module
 from graphc.driver.cache import LAST_MISS, Cache, Entry, Key
-from graphc.runtime.signature import Dimension, Signature
+from graphc.runtime.signature import (
+    Argument,
+    Dimension,
+    Result,
+    SequenceTables,
+    Signature,
+    SparseInput,
+)
 from graphc.support.diagnostics import fail
 
 KEY = Key({"network": "graph @n {}", "passes": "cse\ndce"})
 SIGNATURE = Signature("main", (Dimension("N", 8),), (), (), 64)
 ENTRY = Entry(KEY, SIGNATURE, b"\x7fELF code\n\n", 0.25)
+
+
+WHOLE = Entry(
+    Key({"network": "graph @ö {}"}),
+    Signature(
+        "main",
+        (Dimension("N", 8), Dimension("M", 16, ("N",), 2)),
+        (Argument("x", "f32", ("N", 3), "input"),),
+        (Result("y", "f32", ("N", 3)), Result("W", "f64", (3, 4), "W")),
+        64,
+        (SparseInput("s", 3),),
+        SequenceTables("begin", "end"),
+    ),
+    b"code",
+    0.5,
+)
+"""One of everything that a record can hold."""
 
 
 @pytest.fixture
@@ -126,6 +154,86 @@ def test_an_entry_whose_record_says_nothing_is_refused(cache: Cache, record: byt
     assert cache.lookup(KEY) is None
 
 
+BAD_VALUES = [
+    b"null",
+    b"true",
+    b"-1",
+    b"3",
+    b"1e400",
+    b"-1e400",
+    b"NaN",
+    b"Infinity",
+    b"1" * 400,
+    b"1" * 5000,
+    b'""',
+    b'"\\ud800"',
+    b'"\xff"',
+    b"[]",
+    b"[[3]]",
+    b"{}",
+    b'{"": ""}',
+    b"[" * 100_000,
+    b"[" * 100_000 + b"]" * 100_000,
+    b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+]
+
+
+def places(record: object) -> list[tuple[str | int, ...]]:
+    """The way to everything in a JSON record, from the whole of it down to each leaf."""
+    items: list[tuple[str | int, object]] = []
+    if isinstance(record, dict):
+        items = list(record.items())
+    elif isinstance(record, list):
+        items = list(enumerate(record))
+    return [(), *((key, *rest) for key, value in items for rest in places(value))]
+
+
+def replaced(record: object, way: tuple[str | int, ...], value: bytes) -> bytes:
+    """The record as JSON, with another value at the end of the way."""
+    if not way:
+        return value
+    whole = copy.deepcopy(record)
+    inside = whole
+    for key in way[:-1]:
+        inside = inside[key]  # type: ignore[index]
+    inside[way[-1]] = "@the place@"  # type: ignore[index]
+    return json.dumps(whole).encode().replace(b'"@the place@"', value)
+
+
+def test_an_entry_with_any_other_value_anywhere_is_an_entry_or_a_problem(tmp_path: Path) -> None:
+    """Its hash is right, so only what is read decides."""
+    cache = Cache(tmp_path / "cache")
+    cache.store(WHOLE)
+    path = file_of(cache, WHOLE.key)
+    _, line, code = path.read_bytes().split(b"\n", 2)
+    record = json.loads(line)
+    refused = 0
+    for way, value in itertools.product(places(record), BAD_VALUES):
+        body = replaced(record, way, value) + b"\n" + code
+        digest = cache_module.hashlib.sha256(body).hexdigest()
+        path.write_bytes(f"{cache_module.FORMAT} {digest}\n".encode() + body)
+        (found,) = cache.entries()
+        refused += bool(found.problem)
+        if found.entry is not None:  # what is taken can be shown
+            assert math.isfinite(found.entry.seconds)
+            assert str(found.entry.signature).encode()
+    assert refused > 500
+
+
+def test_a_note_of_a_miss_with_any_other_value_is_a_note_or_none(cache: Cache) -> None:
+    cache.lookup(Key({"network": "none"}))
+    path = cache.folder / LAST_MISS
+    record = json.loads(path.read_bytes())
+    for way, value in itertools.product(places(record), BAD_VALUES):
+        path.write_bytes(replaced(record, way, value))
+        miss = cache.last_miss()
+        if miss is not None:
+            assert math.isfinite(miss.when)
+            assert f"{miss.why}{miss.key.parts}".encode()
+    cache.lookup(Key({"network": "none"}))
+    assert cache.last_miss() is not None
+
+
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
 def test_an_entry_that_others_may_write_to_is_refused(cache: Cache, mode: int) -> None:
     file_of(cache).chmod(mode)
@@ -212,7 +320,7 @@ def test_what_was_used_least_recently_goes_first(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_process_left_is_removed_in_time(cache: Cache) -> None:
-    old, new = cache.folder / ".a.entry.0.tmp", cache.folder / ".b.entry.1.tmp"
+    old, new = (cache.folder / f".{name}.entry.graphc-0.tmp" for name in "ab")
     for path in (old, new):
         path.write_bytes(b"part")
     os.utime(old, (0, 0))
@@ -222,7 +330,7 @@ def test_what_a_killed_process_left_is_removed_in_time(cache: Cache) -> None:
 
 def test_clearing_leaves_an_empty_folder_and_other_files(cache: Cache) -> None:
     cache.lookup(Key({"network": "none"}))
-    (cache.folder / ".c.tmp").write_bytes(b"")
+    (cache.folder / ".c.graphc-0.tmp").write_bytes(b"")
     (cache.folder / "mine.txt").write_text("stays")
     assert cache.clear() == 1
     assert [p.name for p in cache.folder.iterdir()] == ["mine.txt"]

@@ -245,6 +245,8 @@ def test_without_source_files_there_is_no_stamp(
         ({"GRAPHC_CACHE_DIR": "/data/cache", "XDG_CACHE_HOME": "/xdg"}, "/data/cache"),
         ({"XDG_CACHE_HOME": "/xdg"}, "/xdg/graphc"),
         ({"XDG_CACHE_HOME": "relative"}, "HOME/.cache/graphc"),
+        ({"XDG_CACHE_HOME": "relative", "HOME": "/home/me"}, "/home/me/.cache/graphc"),
+        ({"XDG_CACHE_HOME": "/xdg", "HOME": "relative"}, "/xdg/graphc"),
         ({}, "HOME/.cache/graphc"),
     ],
 )
@@ -264,6 +266,13 @@ def test_the_environment_can_switch_it_off() -> None:
 def test_another_value_of_the_switch_is_an_error() -> None:
     with pytest.raises(GraphcError, match="GRAPHC_CACHE requires on or off, got `maybe`"):
         default_cache({"GRAPHC_CACHE": "maybe"})
+
+
+@pytest.mark.parametrize("home", ["relative", ".", "", "~"])
+def test_a_home_that_is_no_absolute_path_is_none(home: str) -> None:
+    assert cache_folder({"HOME": home}) is None
+    assert cache_folder({"HOME": home, "XDG_CACHE_HOME": "relative"}) is None
+    assert default_cache({"HOME": home}) is None
 
 
 def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:

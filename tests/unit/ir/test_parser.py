@@ -8,8 +8,9 @@ import pytest
 
 from graphc.ir.core import Module
 from graphc.ir.params import Literalish
-from graphc.ir.parser import MAX_ERRORS, parse_module, parse_params_text
+from graphc.ir.parser import parse_module, parse_params_text
 from graphc.ir.printer import print_module
+from graphc.ir.token_reader import MAX_ERRORS
 from graphc.ir.types import DType, Symbol, TensorType
 from graphc.ops import default_context
 from graphc.ops.constant import ConstantParams
@@ -191,6 +192,38 @@ def test_one_run_reports_the_mistakes_of_every_line() -> None:
         "%a = : neg", "%b = nge %x : tensor<2xf32>", "%c = neg %d : tensor<2xf32>", "return %x"
     )
     assert [line.split(" ")[1] for line in found] == ["parse:", "unknown-op:", "undefined-name:"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        (("%y = ngee %x : tensor<2xf32>", "return %y"), "unknown-op: no operation `ngee`"),
+        (("%y = neg %x : tensor<2xf32>", "retrun %y"), "unknown-op: no operation `retrun`"),
+        (("%y = neg %x : tensor<2xf32>", "return %q"), "undefined-name: value %q is not defined"),
+        (("%a, %y = ngee %x : tensor<2xf32>", "return %y"), "unknown-op: no operation `ngee`"),
+        (("%y = neg $x : tensor<2xf32>", "return %y"), "lexical: `$` starts no token"),
+        (('%y = neg %"x : tensor<2xf32>', "return %y"), "lexical: a string ends on the line"),
+        (
+            ("%a = ngee %x : tensor<2xf32>", "%y = neg %a : tensor<2xf32>", "return %y"),
+            "unknown-op: no operation `ngee`",
+        ),
+    ],
+)
+def test_one_mistake_is_one_message(lines: tuple[str, ...], problem: str) -> None:
+    head = "func @f(%x: tensor<2xf32> input) -> (y: tensor<2xf32>) {\n"
+    (found,) = parse_problems(head + "\n".join(lines) + "\n}\n")
+    assert f" {problem}" in found
+
+
+def test_a_name_that_no_line_gives_is_reported_beside_another_mistake() -> None:
+    found = body("%a = ngee %x : tensor<2xf32>", "%b = neg %q : tensor<2xf32>", "return %a")
+    assert [line.split(" ")[1] for line in found] == ["unknown-op:", "undefined-name:"]
+
+
+@pytest.mark.parametrize("bound", ["<= x", "= M", "<= -1", ""])
+def test_a_dimension_without_a_bound_is_no_mistake_of_those_who_use_it(bound: str) -> None:
+    text = f"dim N {bound}\nfunc @f(%x: tensor<Nxf32> input) {{\n  return\n}}\n"
+    assert len(parse_problems(text)) == 1
 
 
 def test_a_later_function_is_read_after_a_broken_header() -> None:

@@ -122,6 +122,21 @@ class Watcher:
         )
 
 
+def test_a_stop_asked_for_at_the_end_of_an_epoch_begins_no_other() -> None:
+    watcher = Watcher()
+    progress = Progress(epoch=watcher.records.append, should_stop=lambda: len(watcher.records) >= 2)
+    records = gc.train(
+        classifier(),
+        classes(20),
+        epochs=5,
+        minibatch=8,
+        learning_rate=1,
+        backend="numpy",
+        progress=progress,
+    )
+    assert [r.samples for r in records] == [20, 20]
+
+
 def test_progress_is_told_after_every_minibatch_and_epoch() -> None:
     watcher = Watcher()
     records = gc.train(

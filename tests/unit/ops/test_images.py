@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import graphc as gc
 from graphc.ir.core import Array
 from graphc.ir.types import SAMPLES, DType, Image, MatrixType
 from graphc.ops.nodes.leaves import ParameterParams
@@ -621,3 +623,76 @@ def test_a_missing_image_is_reported_once_and_not_for_the_layers_after_it() -> N
         "s": "node.sigmoid %q",
     }
     assert "MaxPooling requires columns that are images, got matrix<24x*>" in complaint(nodes)
+
+
+# --- parameters that are images ----------------------------------------------------------------
+
+IMAGE = (4, 3, 2)
+WITH_A_BIAS = """
+x = ImageInput(4, 3, 2, tag=feature)
+b = ImageParameter(4, 3, 2, init=fixedValue, value=0.5)
+s = Plus(x, b)
+p = MaxPooling(s, 2, 2, 2, 1)
+J = SumElements(p, tag=criteria)
+q = AveragePooling(b, 2, 3, 2, 3, tag=output)
+"""
+
+
+def test_a_parameter_may_be_an_image() -> None:
+    net = gc.loads(WITH_A_BIAS)
+    assert net.parameters["b"].tolist() == [[0.5]] * 24
+    sizes = {name: str(net.find(name).operation.result.type) for name in "bspq"}  # type: ignore[union-attr]
+    assert sizes == {
+        "b": "matrix<24x1 image 4x3x2>",
+        "s": "matrix<24x* image 4x3x2>",
+        "p": "matrix<8x* image 2x2x2>",
+        "q": "matrix<4x1 image 2x1x2>",
+    }
+
+
+def test_python_makes_the_same_image_of_a_parameter() -> None:
+    net = gc.Network()
+    b = net.image_parameter("b", *IMAGE, init="fixedValue", value=0.5)
+    of_ndl = gc.loads(WITH_A_BIAS).find("b")
+    assert of_ndl is not None
+    assert b.operation.params == of_ndl.operation.params
+
+
+@pytest.mark.parametrize("backend", ["reference", "numpy", "llvm"])
+@pytest.mark.parametrize("samples", [0, 1, 5])
+def test_the_slope_of_an_image_counts_where_it_is_the_maximum(backend: str, samples: int) -> None:
+    net = gc.loads(WITH_A_BIAS)
+    x = np.random.default_rng(samples).permutation(samples * 24).reshape(samples, 24) * 1.0
+    results = gc.compile(net, "J", gradients="b", backend=backend, precision="f64")(x=x)
+    images = x.reshape(samples, *IMAGE)  # columns, rows, channels: no two numbers are equal
+    wanted, slope = 0.0, np.zeros(IMAGE)
+    for n, i, j, c in product(range(samples), range(2), range(2), range(2)):
+        window = images[n, 2 * i : 2 * i + 2, j : j + 2, c]
+        wanted += window.max() + 0.5
+        column, row = np.unravel_index(window.argmax(), window.shape)
+        slope[2 * i + column, j + row, c] += 1
+    np.testing.assert_allclose(results["J"], wanted, rtol=1e-12)
+    np.testing.assert_array_equal(results["gradient.b"], slope.reshape(24, 1))
+
+
+def test_a_model_file_keeps_an_image_of_a_parameter(tmp_path: Path) -> None:
+    gc.loads(WITH_A_BIAS).save(tmp_path / "net.safetensors")
+    again = gc.load(tmp_path / "net.safetensors").find("b")
+    assert again is not None
+    assert str(again.operation.result.type) == "matrix<24x1 image 4x3x2>"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("width = 2, height = 2, channels = 3, rows = 5", "requires the 12 rows of 2x2x3, got 5"),
+        (
+            "width = 2, height = 2, channels = 3, cols = 2",
+            "requires one column for an image, got 2",
+        ),
+        ("width = 2, height = 2", "requires channels from 1 to 2147483647, got 0"),
+        ("width = 65536, height = 65536, channels = 2", "requires an image of at most 2147483647"),
+    ],
+)
+def test_an_image_of_a_parameter_has_the_sizes_it_says(settings: str, message: str) -> None:
+    assert message in complaint({"p": f"node.parameter {{{settings}}}"})

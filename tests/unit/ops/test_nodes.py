@@ -967,9 +967,8 @@ def test_operands_that_do_not_fit_are_refused_with_both_sizes(
             "RowStack requires a result of at most 2147483647 rows, got 4294967294",
         ),
         (
-            {"a": X4, "v": "node.reshape %a {num_rows = 2}"},
-            "not-supported: Reshape requires the 4 rows of matrix<4x*>, whose columns would be no "
-            "samples with another number, got 2",
+            {"a": X4, "r": "node.reshape %a {num_rows = 2}", "v": "node.mean %r"},
+            "Mean requires a node with one column per sample, got matrix<2x2*>",
         ),
         (
             {"a": leaf((3, 4)), "v": "node.reshape %a {num_rows = 5}"},

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from graphc.runtime.executable import STEPS_BEHIND, Executable, check_sequences
+from graphc.runtime.plan import Plan, all_sizes
 from graphc.runtime.sequences import as_columns, layout_of_flags, layout_of_lengths
 from graphc.runtime.signature import (
     Argument,
@@ -451,3 +453,11 @@ def test_flags_mean_what_a_plain_reading_says(carry: bool) -> None:
         found = layout_of_flags(flags, behind, carry)
         assert (found.begin.T.tolist(), found.end.T.tolist(), found.behind.tolist()) == wanted
     assert min(outcomes.values()) > 100
+
+
+def test_steps_that_the_segments_do_not_divide_are_refused() -> None:
+    segments = Dimension("C", 2, ("T",), 4)
+    plan = Plan.of(Running(), replace(signature(), dims=(*DIMS, segments)))
+    assert all_sizes(plan, {"T": 8, "S": 3}) == {"T": 8, "S": 3, "N": 24, "C": 2}
+    with pytest.raises(GraphcError, match="number of steps that is a multiple of 4, got 7"):
+        all_sizes(plan, {"T": 7, "S": 3})

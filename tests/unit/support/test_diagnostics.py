@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import warnings
 
 import pytest
 
@@ -12,12 +13,14 @@ from graphc.support.diagnostics import (
     Diagnostic,
     DiagnosticSink,
     GraphcError,
+    GraphcWarning,
     Note,
     Severity,
     fail,
     printable,
     render,
     suggestion,
+    warn,
 )
 from graphc.support.slugs import SLUGS
 from graphc.support.source import Location, SourceFile, Span
@@ -193,3 +196,29 @@ def test_long_names_and_long_lists_are_not_searched() -> None:
 
 def test_printable_keeps_letters_of_any_script_and_spaces() -> None:
     assert printable("größe 値 ok") == "größe 値 ok"
+
+
+def test_warnings_are_given_to_python_at_the_users_line() -> None:
+    sink = DiagnosticSink()
+    sink.warning("parse", "take care", NET.span(0, 1))
+    sink.warning("parse", "and here")
+    with pytest.warns(GraphcWarning) as caught:
+        warn(sink.diagnostics)
+    (warning,) = caught
+    assert isinstance(warning.message, GraphcWarning)
+    assert warning.message.diagnostics == tuple(sink.diagnostics)
+    assert "take care" in str(warning.message)
+    assert "net.ndl:1:1" in str(warning.message)
+    assert warning.filename == __file__
+
+
+def test_errors_are_no_warnings_for_python() -> None:
+    warn([error("a mistake")])  # a warning would be an error here
+
+
+def test_python_shows_a_warning_once_for_each_line() -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            warn([Diagnostic(Severity.WARNING, "parse", "again")])
+    assert len(caught) == 1

@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import re
+import signal
 import socket
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,11 +20,16 @@ import pytest
 
 from graphc.support.diagnostics import GraphcError
 from graphc.support.files import (
+    LEFT_OVER_SECONDS,
     SYSTEM_CALLS,
     FileCalls,
+    move_into_place,
     open_regular_file,
     read_file_inside,
     read_regular_file,
+    remove_left_over,
+    staged,
+    temporary_folder,
     write_atomically,
 )
 
@@ -181,7 +188,122 @@ def test_temporary_names_do_not_repeat(target: Path) -> None:
         write_atomically(target, NEW, calls=replace(SYSTEM_CALLS, open=open_and_note))
     temporary = [path for path in seen if path != str(target.parent)]
     assert len(set(temporary)) == 20
-    assert all(re.fullmatch(r"\.model\.[0-9a-f]{16}\.tmp", Path(p).name) for p in temporary)
+    assert all(re.fullmatch(r"\.model\.graphc-[0-9a-f]{16}\.tmp", Path(p).name) for p in temporary)
+
+
+# Several files, and files that somebody else makes
+
+
+def test_nothing_is_replaced_before_everything_is_written(target: Path) -> None:
+    with (
+        pytest.raises(GraphcError, match="cannot write"),
+        staged(target, NEW) as put_into_place,
+        staged(target.parent / "missing" / "b", NEW),
+    ):
+        put_into_place()
+    assert target.read_bytes() == OLD
+    assert names(target.parent) == ["model"]
+
+
+def test_what_is_not_put_into_place_is_removed(target: Path) -> None:
+    with staged(target, NEW):
+        assert len(names(target.parent)) == 2
+    assert target.read_bytes() == OLD
+    assert names(target.parent) == ["model"]
+
+
+def test_what_cannot_be_written_in_a_temporary_folder_is_said_of_what_it_is_for(
+    tmp_path: Path,
+) -> None:
+    out = tmp_path / "net"
+
+    def no_space() -> None:
+        raise OSError(errno.ENOSPC, "No space left")
+
+    with (
+        pytest.raises(GraphcError, match=re.escape(f"cannot write {out}: No space left")) as error,
+        temporary_folder(out) as folder,
+        temporary_folder(folder / out.name),
+    ):
+        no_space()
+    assert slug_of(error) == "file"
+    assert names(tmp_path) == []
+
+
+def test_a_finished_file_replaces_another_and_nothing_but_a_file(target: Path) -> None:
+    os.mkfifo(target.parent / "fifo")
+    with temporary_folder(target) as folder:
+        made = folder / "made"
+        made.write_bytes(NEW)
+        with pytest.raises(GraphcError, match="fifo is a FIFO"):
+            move_into_place(made, target.parent / "fifo")
+        move_into_place(made, target)
+    assert target.read_bytes() == NEW
+    assert names(target.parent) == ["fifo", "model"]
+    assert (target.parent / "fifo").is_fifo()
+
+
+# What killed processes left
+
+
+@pytest.fixture
+def left_over(tmp_path: Path) -> list[str]:
+    """Names of temporary files and folders, of an hour ago and of now, and of what is none."""
+    hour_ago = time.time() - LEFT_OVER_SECONDS - 10
+    for age in ("old", "new"):
+        (tmp_path / f".{age}.graphc-0123456789abcdef.tmp").write_bytes(b"half")
+        folder = tmp_path / f".{age}-folder.graphc-ab_cd012.tmp"
+        folder.mkdir()
+        (folder / "network.o").write_bytes(b"object")
+    others = ["old.graphc-01234567.tmp", ".old.tmp", ".old.graphc-01.tmp.bak", ".x.graphc-.tmp"]
+    for name in others:
+        (tmp_path / name).write_bytes(b"mine")
+    (tmp_path / ".link.graphc-01.tmp").symlink_to(tmp_path / ".old.tmp")
+    for path in tmp_path.iterdir():
+        if not path.name.startswith(".new"):
+            os.utime(path, (hour_ago, hour_ago), follow_symlinks=False)
+    return sorted([*others, ".link.graphc-01.tmp", *(n for n in names(tmp_path) if ".new" in n)])
+
+
+def test_a_write_removes_what_a_killed_process_left_an_hour_ago(
+    tmp_path: Path, left_over: list[str]
+) -> None:
+    write_atomically(tmp_path / "a", NEW)
+    assert names(tmp_path) == sorted([*left_over, "a"])
+
+
+def test_a_temporary_folder_is_removed_with_what_was_left_before(
+    tmp_path: Path, left_over: list[str]
+) -> None:
+    with temporary_folder(tmp_path / "a") as folder:
+        (folder / "b").write_bytes(b"")
+    assert names(tmp_path) == left_over
+
+
+def test_what_another_user_left_stays(
+    tmp_path: Path, left_over: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = names(tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    write_atomically(tmp_path / "a", NEW)
+    assert names(tmp_path) == sorted([*before, "a"])
+
+
+def test_what_killed_writes_and_folders_leave_is_found_by_its_name(tmp_path: Path) -> None:
+    program = (
+        "import os, signal, sys; from pathlib import Path\n"
+        "from graphc.support.files import temporary_folder, write_atomically\n"
+        "kill = lambda _stream: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "with temporary_folder(Path(sys.argv[1])): write_atomically(Path(sys.argv[1]), kill)\n"
+    )
+    for name in ("model", "\N{EURO SIGN}" * 85, "a\nb"):
+        done = subprocess.run([sys.executable, "-c", program, tmp_path / name], cwd=ROOT)
+        assert done.returncode == -signal.SIGKILL
+    assert len(names(tmp_path)) == 6
+    remove_left_over(tmp_path)
+    assert len(names(tmp_path)) == 6
+    remove_left_over(tmp_path, older_than=-1)
+    assert names(tmp_path) == []
 
 
 # Faults at the n-th call

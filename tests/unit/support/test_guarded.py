@@ -6,15 +6,17 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 
 pytest.importorskip("llvmlite")
 
+import graphc as gc
 from graphc.backends import BACKENDS
 from tests.support.compiling import call, compile_for, load_backend, parse
-from tests.support.guarded import guarded_buffers
+from tests.support.guarded import GuardedFunction, guarded_buffers
 from tests.support.guarded_memory import GARBAGE, GuardedMemory, Side
 from tests.support.seed_runs import judged
 
@@ -90,6 +92,16 @@ def test_a_result_that_is_not_written_is_found() -> None:
     x, w = np.ones((2, 7), np.float32), np.ones((7, 5), np.float32)
     with pytest.raises(AssertionError, match="`y` depends on where buffers lie or on what they"):
         compiled([x, w], [np.ones((2, 5), np.float32)], {"N": 1})
+
+
+def test_networks_run_in_guarded_memory_too() -> None:
+    network = gc.loads("x = Input(2)\nz = Exp(x, tag=output)")
+    with (
+        guarded_buffers(),
+        patch.object(GuardedFunction, "__call__", side_effect=AssertionError("guarded")),
+        pytest.raises(AssertionError, match="guarded"),
+    ):
+        gc.compile(network)(x=np.ones((3, 2)))
 
 
 def test_the_backend_is_put_back() -> None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
 
-from graphc.backends.llvm.target import TARGETS
+from graphc.backends.llvm.target import TARGETS, Target
 from graphc.backends.loops.blocking import UNCUT, Cuts, Extents, cuts_for
+from graphc.backends.loops.tiles import STRETCH
 from graphc.ir.types import DType
 
 
 def cuts(m: int | None, n: int, k: int, *, turned: bool = False) -> Cuts:
-    extents = Extents(m, n, k, k if turned else n, m or UNCUT)
-    return cuts_for(
-        TARGETS["x86-64-v3"].machine, DType.F32, extents, by_columns=False, turned=turned
-    )
+    extents = Extents(m, n, k, k if turned else n, m or UNCUT, k)
+    machine = TARGETS["x86-64-v3"].machine
+    return cuts_for(machine, DType.F32, extents, by_columns=False, turned=turned)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3])
@@ -25,7 +26,7 @@ def test_few_rows_turn_b_unless_its_rows_share_lines_of_a_cache(rows: int) -> No
 
 
 def test_blocks_grow_with_the_caches_and_stay_small_on_the_stack() -> None:
-    extents = Extents(4096, 4096, 8192, 4096, 4096)
+    extents = Extents(4096, 4096, 8192, 4096, 4096, 8192)
 
     def of(l1: int, l2: int, *, by_columns: bool = False) -> Cuts:
         machine = replace(TARGETS["x86-64-v3"].machine, l1=l1, l2=l2)
@@ -39,9 +40,27 @@ def test_blocks_grow_with_the_caches_and_stay_small_on_the_stack() -> None:
     assert of(1024, 2048).rows >= 6
 
 
-def test_a_tile_of_few_rows_from_a_panel_has_many_vectors() -> None:
-    widths = [len(cuts(rows, 512, 1024, turned=True).tile.starts) for rows in (1, 2, 3, 4)]
-    assert widths == [8, 5, 3, 2]
+def test_a_tile_of_few_rows_has_more_vectors_unless_a_panel_would_not_stay_near() -> None:
+    turned, as_stored = (
+        [len(cuts(rows, 512, 1024, turned=turned).tile.starts) for rows in (1, 2, 3, 4)]
+        for turned in (True, False)
+    )
+    assert turned == [3, 3, 3, 2]
+    assert as_stored == [8, 5, 3, 3]
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=lambda t: t.isa)
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64], ids=str)
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_panel_holds_all_of_k_or_whole_stretches(
+    turned: bool, dtype: DType, target: Target
+) -> None:
+    for m, k, l1 in itertools.product((1, 2, 3, 50, None), (10, 300, 1024, None), (8192, 49152)):
+        extents = Extents(m, 400, k, 1024, UNCUT, UNCUT)
+        machine = replace(target.machine, l1=l1)
+        cut = cuts_for(machine, dtype, extents, by_columns=False, turned=turned)
+        assert cut.depth % STRETCH == 0 or (k is not None and cut.depth >= k)
+        assert cut.is_long == (min(cut.depth, k or UNCUT) > STRETCH)
 
 
 def test_only_a_large_b_is_fetched_long_before_its_use() -> None:

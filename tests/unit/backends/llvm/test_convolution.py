@@ -17,7 +17,7 @@ from graphc.ir.printer import print_module
 from graphc.ops import default_context
 from graphc.passes import pipeline
 from graphc.passes.manager import PassManager
-from tests.support.compiling import parse
+from tests.support.compiling import call, parse
 from tests.support.guarded_child import exit_code_guarded
 from tests.support.guarded_memory import SIDES, Side
 from tests.support.native import check_text, fused, random_arguments, runnable_targets
@@ -203,6 +203,27 @@ def test_sums_do_not_depend_on_the_other_images() -> None:
     compiled(alone, [*one, np.zeros((5, 5, 16, 32), np.float32)], {"N": 1})
     for together, single in zip(many, one, strict=True):
         np.testing.assert_array_equal(together[2:], single)
+
+
+@pytest.mark.parametrize("bound", [130, 1000, 40_000])
+def test_sums_over_images_have_the_same_bits_for_any_bound_and_any_parts(bound: int) -> None:
+    """In parts their chains have other memory, beside that of other threads."""
+    image, samples = ((12, 12, 5), (4, 4), (1, 1), 33), {"N": 130}
+    found: list[np.ndarray] = []
+    for split in ("", "split-work,"):
+        module = parse(products(*image, bound=bound))
+        passes = pipeline(f"fuse-windows,fuse-kernels,{split}plan-memory")
+        PassManager(passes, verify=True).run(module, default_context())
+        assert ('parallel = "rows", ' in print_module(module)) == bool(split)
+        (function,) = module.functions
+        signature = make_signature(module, function)
+        given = random_arguments(signature, samples)
+        found.append(call(compile_function(function, signature), signature, given, samples)["dw"])
+    np.testing.assert_array_equal(found[0], found[1])
+    x, dy = (given[name].astype(np.float64) for name in ("x", "dy"))
+    windows = np.lib.stride_tricks.sliding_window_view(x, (4, 4), (1, 2))
+    exact = np.einsum("npqcij,npqo->ijco", windows, dy)
+    np.testing.assert_allclose(found[0], exact, atol=1e-5 * np.abs(exact).max())
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16])

@@ -97,7 +97,7 @@ def test_inputs_may_be_given_by_name_and_in_other_numbers(small: ModuleType) -> 
 
 
 def test_info_is_the_artifact_s_record(small: ModuleType) -> None:
-    assert small.info() == json.loads(INFO)
+    assert small.info() == json.loads(INFO) | {"arena_bytes": small.ARENA_BYTES}
 
 
 @pytest.mark.parametrize(
@@ -131,8 +131,19 @@ def test_the_command_reads_and_writes_npy(path: Path, tmp_path: Path) -> None:
 
 
 def test_the_command_prints_another_output_and_the_info(path: Path) -> None:
-    assert command(path, "--info").stdout == INFO + "\n"
+    assert command(path, "--info").stdout.startswith(INFO.removesuffix("}"))
     assert len(command(path, "--output", "s", text="1 0 0\n").stdout.split()) == 2
+
+
+def test_the_arena_is_that_of_the_file_with_what_its_kernels_need(small: ModuleType) -> None:
+    """The plan's arena is 0: what there is are temporaries of the kernel."""
+    size = small.info()["arena_bytes"]
+    assert size == small.ARENA_BYTES == small.new_arena().nbytes > 0
+    z, s = np.empty((4, 2), np.float32), np.empty((1, 2), np.float32)
+    arguments = (np.ones((4, 3), np.float32), WEIGHTS, z, s)
+    small.small(4, small.new_arena(), *arguments)
+    with pytest.raises(TypeError, match="buffer is too small"):
+        small.small(4, small.new_arena()[: size - 64], *arguments)
 
 
 @pytest.mark.parametrize("text", ["1 2\n", "1 2 3\n1 2\n", "a b c\n"])

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from frontends.ndl.functions import COMMON_OPTIONS, FUNCTION_BY_NAME, FUNCTIONS, Function
+from frontends.ndl.functions import (
+    COMMON_OPTIONS,
+    FUNCTION_BY_NAME,
+    FUNCTIONS,
+    NODE_ARRAYS,
+    Function,
+)
 from tests.support.ndl import load, network, node, problem, problems
 
 X = "x = Input(3)\n"
@@ -340,9 +346,33 @@ def test_a_delay_goes_at_least_one_step(step: str) -> None:
 
 def test_an_unknown_option_gets_the_near_name() -> None:
     assert problem("w=Parameter(3, initvalscale=2)") == (
-        "1:16-28 bad-option: `Parameter` has no option `initvalscale`; "
+        "1:16-28 bad-option: `Parameter` takes no `initvalscale`, it is ignored; "
         "did you mean `initValueScale`?"
     )
+
+
+def test_an_option_that_a_function_does_not_have_is_left_out_with_a_warning() -> None:
+    text = (
+        "w=Parameter(3, 2, randomSeed=1, init=gaussian)\nx=Input(2)\ny=LookupTable(w, x, init=mode)"
+    )
+    builder = load(text)
+    assert str(builder) == (
+        "w = parameter() rows=3 cols=2 init=gaussian\nx = input() rows=2\ny = lookup_table(w, x)"
+    )
+    assert [d.severity.value for d in builder.sink.diagnostics] == ["warning", "warning"]
+
+
+def test_a_macro_warns_once_of_an_option_however_often_it_is_called() -> None:
+    text = f"{X}F(a) = Tanh(a, rate=2)\n" + "".join(f"y{i}=F(x)\n" for i in range(30))
+    assert problem(text).startswith("2:16-20 bad-option: `Tanh` takes no `rate`")
+
+
+def test_more_warnings_than_anybody_reads_do_not_stop_a_network() -> None:
+    text = "".join(f"w{i}=Parameter(3, seed{i}=1)\n" for i in range(1_500))
+    builder = load(text)
+    assert not builder.sink.has_errors
+    assert len(builder.sink.diagnostics) == 1_000
+    assert builder.find("w1499") is not None
 
 
 def test_an_unknown_value_gets_the_near_one() -> None:
@@ -507,3 +537,9 @@ def test_shifts_and_samples_are_numbers_or_constants(call: str) -> None:
 )
 def test_a_wrong_shift_or_number_of_samples_is_refused(call: str, message: str) -> None:
     assert message in problem(f"{X}y={call}")
+
+
+@pytest.mark.parametrize("name", NODE_ARRAYS)
+def test_a_special_list_gives_its_tag(name: str) -> None:
+    made = node(f"x=Input(3)\ny=Tanh(x)\n{name}=(y)", "y")
+    assert made.tags == [NODE_ARRAYS[name]]

@@ -219,7 +219,7 @@ def test_a_named_argument_may_share_a_node() -> None:
 
 def test_a_named_argument_that_the_body_does_not_use_is_reported() -> None:
     assert problem("F(rows) = Parameter(rows)\nw=F(3, row=2)") == (
-        "2:8-11 bad-option: the macro `F` uses no `row`; did you mean `rows`?"
+        "2:8-11 bad-option: the macro `F` takes no `row`, it is ignored; did you mean `rows`?"
     )
 
 

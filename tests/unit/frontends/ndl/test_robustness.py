@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from frontends.ndl.mistakes import MAX_MISTAKES
 from tests.support.ndl import load
 
 BOOK = """
@@ -91,6 +92,12 @@ def test_a_program_that_ends_early_never_raises(cut: int) -> None:
         "a=[" * 10_000,
         "y=" + "Tanh(" * 5_000,
         "".join(f"a{i}=a{i + 1}\n" for i in range(2_000)),
+        "x=Input[|" + "|" * 300_000,
+        ")" * 100_000,
+        "$" * 100_000,
+        "a b\n" * 100_000,
+        "a=b;" * 100_000,
+        "x=Input(1" + ",a=1" * 100_000 + ")",
         "".join(f"a{i}=a{i + 1}.x\n" for i in range(2_000)),
         "".join(f"M{i}(x)=M{i + 1}(x)\n" for i in range(2_000)) + "y=M0(x)",
         "P(p){x=p.y.x;y=p.x}\n"
@@ -98,7 +105,26 @@ def test_a_program_that_ends_early_never_raises(cut: int) -> None:
         + "q=Log(a0.x)",
         "".join(f"a{i + 1}=(a{i}, a{i})\n" for i in range(200)) + "OutputNodes=a200",
     ],
-    ids=range(11),
+    ids=range(17),
 )
-def test_large_hostile_texts_end_with_a_diagnostic(text: str) -> None:
-    assert load(text).sink.has_errors
+def test_large_hostile_texts_end_with_a_few_diagnostics(text: str) -> None:
+    sink = load(text).sink
+    assert sink.has_errors
+    assert len(sink.diagnostics) <= MAX_MISTAKES + 1
+
+
+@pytest.mark.parametrize(
+    "text", ["x=Input(3" + "," * 60, "(" * 60, "a[" * 30, ";" * 60, "a=" * 30, "run=a" + ":b" * 30]
+)
+def test_a_text_has_a_bounded_number_of_words(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("frontends.ndl.lexer.MAX_TOKENS", 50)
+    (problem,) = load(text).sink.diagnostics
+    assert problem.slug == "limit"
+    assert problem.message == "a text has at most 50 words and marks, got more"
+    assert problem.span is not None
+    assert problem.span.column > 40
+
+
+def test_blank_lines_do_not_count_as_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("frontends.ndl.lexer.MAX_TOKENS", 50)
+    assert not load("x=Input(3)" + " \r\n\t\n" * 60 + "y=Tanh(x)").sink.diagnostics

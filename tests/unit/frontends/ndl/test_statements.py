@@ -107,6 +107,19 @@ def test_names_that_only_stand_for_each_other_are_reported() -> None:
     assert problem("a=b\nb=a") == f"1:3-4 cycle: `b` {message}"
 
 
+def test_a_name_may_stand_for_another_one_however_far_away() -> None:
+    lines = [f"x{i} = x{i + 1}" for i in range(5_000)]
+    text = "\n".join(["y = Tanh(x0)", *lines, "x5000 = Input(3)"])
+    assert network(text) == "y = tanh(x4999)\nx4999 = input() rows=3"
+
+
+def test_a_circle_of_names_is_told_from_a_long_way() -> None:
+    lines = [f"x{i} = x{(i + 1) % 300}" for i in range(300)]
+    found = problems("\n".join([*lines, "y = Tanh(x7)"]))
+    assert all(line.endswith("stands for names that only stand for each other") for line in found)
+    assert found
+
+
 def test_a_list_holds_names_and_numbers() -> None:
     assert network(f"{X}both=(x, y)\ny=Tanh(x)\nOutputNodes=both").endswith("y = tanh(x) #output")
 
@@ -248,6 +261,68 @@ def test_statements_outside_of_the_sections_are_left_out_with_a_warning() -> Non
     assert [(d.severity.value, d.message) for d in builder.sink.diagnostics] == [
         ("warning", "`z` is in no section, so it is left out")
     ]
+
+
+@pytest.mark.parametrize(
+    ("broken", "mistake"),
+    [
+        ("w = = 3", "1:14-15 parse: {}a name, number or call is required, got `=`"),
+        ("F(x) { y = ( }", "1:21-22 parse: {}`(` is never closed"),
+        ("a = Tanh(x", "1:18-19 parse: {}`(` is never closed"),
+        ("x = 1.2.3", "1:14-19 lexical: {}a number is written like 12, -0.5 or 1e-3"),
+        ("x = Input($n$)", "1:20-23 undefined-name: {}`$n$` is given no value by any define"),
+        ("a = [ b = ( ]", "1:14-15 parse: {}a name, number or call is required, got `[`"),
+    ],
+)
+def test_a_mistake_in_a_section_matters_only_where_it_is_run(broken: str, mistake: str) -> None:
+    text = f"other = [{broken} ]\nrun = net\nnet = [ x = Input(3); F(a) = Tanh(a); y = F(x) ]\n"
+    builder = load(text)
+    assert str(builder) == "x = input() rows=3\ny.F = tanh(x)"
+    assert [d.severity.value for d in builder.sink.diagnostics] == ["warning"]
+    warned = "the section `other`, which is not run, cannot be read: "
+    assert problem(text).startswith(mistake.format(warned))
+    of_run = problems(text, defines={"run": "other"})
+    assert any(line.startswith(mistake.format("")) for line in of_run)
+    assert load(text, defines={"run": "other"}).sink.has_errors
+
+
+def test_many_mistakes_of_a_section_that_is_not_run_are_one_warning() -> None:
+    text = "run=net\nother=[\n" + "a b\n" * 3_000 + "]\nnet=[ x=Input(3) ]"
+    assert problem(text).endswith("`=` after `a` is required, got `b` (and 1000 more)")
+
+
+def test_sections_of_a_macro_file_are_not_run() -> None:
+    macros = [("a.ndl", "broken=[ a b ]\nF(x)=Tanh(x)")]
+    builder = load("x=Input(3)\ny=F(x)", macros=macros)
+    assert [d.severity.value for d in builder.sink.diagnostics] == ["warning"]
+    assert builder.find("y.F") is not None
+
+
+def test_a_section_that_is_never_closed_is_a_mistake_wherever_it_is() -> None:
+    assert "3:6-7 parse: `[` is never closed" in problems("run=net\nnet=[ x=Input(3) ]\nbad= [ y=3")
+
+
+# --- texts without nodes ------------------------------------------------------------------------
+
+
+def test_a_text_of_macros_alone_says_what_it_is_for() -> None:
+    text = "A(x) = Tanh(x)\nB(x) = A(x)\nDim = 3"
+    builder = load(text)
+    assert [d.severity.value for d in builder.sink.diagnostics] == ["warning"]
+    assert problem(text) == (
+        "1:1-2 missing-node: net.ndl makes no nodes, it only defines macros (`A`, `B`): give it "
+        "beside a network that calls them, by `--macros` or, in Python, `macros=`"
+    )
+    assert not load("y = B(Input(3))", macros=[("a.ndl", text)]).sink.diagnostics
+
+
+@pytest.mark.parametrize("text", ["", "# nothing", "Dim = 3"])
+def test_a_text_without_nodes_is_warned_of(text: str) -> None:
+    assert problem(text) == "0:0-0 missing-node: net.ndl makes no nodes"
+
+
+def test_a_text_with_mistakes_is_not_warned_of_besides() -> None:
+    assert problem("a = b") == "1:5-6 undefined-name: `b` is not defined"
 
 
 # --- other texts and defines ------------------------------------------------------------------

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+import graphc as gc
 from frontends.network import Network, NetworkNode
 from graphc.ir.core import OpDef
 from graphc.ops.nodes import OPS
@@ -119,10 +120,33 @@ def test_a_method_takes_tags() -> None:
     assert node.operation.params.tags == ("criterion",)  # type: ignore[attr-defined]
 
 
-def test_a_number_in_place_of_a_node_is_refused() -> None:
-    with pytest.raises(GraphcError, match="transpose requires nodes of this network") as caught:
-        Network().transpose(2.0)  # type: ignore[arg-type]
-    assert caught.value.diagnostics[0].slug == "argument-type"
+@pytest.mark.parametrize(
+    ("spelling", "tag"),
+    [
+        ("eval", "evaluation"),
+        ("Evaluation", "evaluation"),
+        ("evals", "evaluation"),
+        ("criteria", "criterion"),
+        ("CRITERION", "criterion"),
+        ("Output", "output"),
+        ("multiSeq", "multiseq"),
+    ],
+)
+def test_tags_are_spelled_as_in_ndl(spelling: str, tag: str) -> None:
+    net = Network()
+    x = net.input("x", 3, tag=[spelling, tag])
+    y = net.tanh(x)
+    net.add_tag(y, spelling)
+    net.add_tag(y, tag)
+    assert x.tags == y.tags == (tag,)
+    of_ndl = gc.loads(f"x = Input(3, tag={spelling})").find("x")
+    assert of_ndl is not None
+    assert of_ndl.tags == (tag,)
+
+
+def test_a_tag_that_is_none_gets_the_near_name() -> None:
+    with pytest.raises(GraphcError, match="no tag is called `featrue`; did you mean `feature`"):
+        Network().input("x", 3, tag="featrue")
 
 
 Call = Callable[[Network, NetworkNode, NetworkNode], object]
@@ -191,7 +215,9 @@ def test_a_removed_node_is_none_of_the_network_s() -> None:
     net = Network()
     a = net.input("a", 3)
     net.remove(a)
-    with pytest.raises(GraphcError, match="sigmoid requires nodes of this network"):
+    with pytest.raises(
+        GraphcError, match="sigmoid requires a node of this network or a number as x, got <Node a"
+    ):
         net.sigmoid(a)
 
 

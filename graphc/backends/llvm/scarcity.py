@@ -1,0 +1,41 @@
+"""Messages for where LLVM cannot be used: it is missing, or there is too little memory for it.
+
+LLVM ends the process when it gets no memory, so what it needs is asked for before. Only a limit on
+the process (`ulimit -v`) can be asked; whoever has none gets memory from the system, or is killed.
+"""
+
+from __future__ import annotations
+
+from graphc.support.diagnostics import BackendUnavailable, Note, Severity, fail, make
+from graphc.support.memory import bytes_left
+
+TAKEN = 16 << 20
+"""What LLVM takes for the smallest function, and a margin; measured 1 MiB."""
+TAKEN_A_BYTE = 64
+"""And for each byte of its text or its object; measured 16 to 28 for text."""
+
+
+def unavailable(error: ImportError | OSError) -> BackendUnavailable:
+    """The error for an `import llvmlite.binding` that failed."""
+    cause = error.__context__ or error  # llvmlite replaces what the system said by guesses
+    message = f"the backend llvm requires llvmlite, which cannot be loaded: {cause}"
+    left = bytes_left()
+    notes = [Note("the backends numpy and reference do without: --backend, backend=")]
+    if left is not None:
+        notes.append(Note(f"a limit on memory (ulimit -v) leaves {_mib(left)}"))
+    return BackendUnavailable([make(Severity.ERROR, "backend", message, None, "", notes)])
+
+
+def require_memory(size: int) -> None:
+    """GraphcError `limit` unless LLVM can take what text or an object of `size` bytes needs."""
+    left, needed = bytes_left(), TAKEN + TAKEN_A_BYTE * size
+    if left is not None and left < needed:
+        raise fail(
+            "limit",
+            f"LLVM requires up to {_mib(needed)} of memory for this function, a limit on the "
+            f"process (ulimit -v) leaves {_mib(left)}",
+        )
+
+
+def _mib(count: int) -> str:
+    return f"{count / 2**20:,.0f} MiB"

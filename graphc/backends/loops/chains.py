@@ -1,0 +1,118 @@
+"""How long sums are cut into chains of additions, so that rounding errors stay small.
+
+An error grows with the additions that a number goes through one after the other. So a chain ends
+after `CHAIN` of them: its sum goes to a chain of sums, that one's to a third, and so on, each
+beginning at 0. Where chains end follows from the extents' bounds and indices alone: neither parts
+of the work nor threads have a say.
+
+A sum over lanes of a nest is in a register, and so are its chains. A sum over outer dims is in
+memory, an addition for each row; its chains have memory on the stack, a `Block` says for how many
+indices. The sum of a convolution's weights over images is of this kind too.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from graphc.backends.loopnest import Nest, Port, Reduce, Size
+
+CHAIN = 128
+"""Additions in a chain: the end of one costs about as much as an addition. A power of two."""
+
+MAX_BYTES = 131072
+"""Memory for all chains of a function; a sum for which there is none left has one chain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Chains of these sums (numbers of stores) end after `step` indices of an outer dim.
+
+    ports  where the chain of each sum is, along the dims further in
+    sizes  the elements of each, at most
+    """
+
+    dim: int
+    step: int
+    stores: tuple[int, ...]
+    ports: tuple[Port, ...]
+    sizes: tuple[int, ...]
+
+
+def is_rounded(fold: Reduce, is_float: bool) -> bool:
+    """Whether the order of a fold shows in its result."""
+    return fold.word == "add" and is_float
+
+
+def chain_ends(count: int, chain: int) -> tuple[list[int], int]:
+    """After how many of `count` indices chains end, where each index adds `chain` numbers.
+
+    From the innermost on: chains, chains of these, … All are powers of two, so that loops of these
+    steps nest. The second number is how many are added in the last chain, which has no end.
+    """
+    ends: list[int] = []
+    step = 1
+    while chain * count > CHAIN:
+        more = max(CHAIN >> (chain - 1).bit_length(), 1)
+        step, count, chain = step * more, -(-count // more), 1
+        ends.append(step)
+    return ends, chain * count
+
+
+def steps_of(turns: int, turn: int) -> list[int]:
+    """The steps of the loops, outermost first, that take so many turns of length `turn`."""
+    ends, _ = chain_ends(turns, 1)
+    return [*(end * turn for end in reversed(ends)), turn]
+
+
+def blocks_of(nest: Nest) -> tuple[Block, ...]:
+    """In the order in which their loops stand: the outer dims first, of each the longest first."""
+    ends: dict[tuple[int, int], list[int]] = {}
+    left = MAX_BYTES
+    for number, store in enumerate(nest.stores):
+        if store.combine is None or not is_rounded(store.combine, store.port.dtype.is_float):
+            continue
+        found = _ends(nest, store.port)
+        needed = sum(_size(nest, store.port, dim) for dim, _ in found) * store.port.dtype.itemsize
+        if needed <= left:
+            left -= needed
+            for end in found:
+                ends.setdefault(end, []).append(number)
+    blocks: list[Block] = []
+    count = 0
+    for dim, step in sorted(ends, key=lambda end: (end[0], -end[1])):
+        stores = ends[dim, step]
+        ports = [nest.stores[n].port for n in stores]
+        inner = tuple(_inner(nest, p, dim, count + i) for i, p in enumerate(ports))
+        sizes = tuple(_size(nest, p, dim) for p in ports)
+        blocks.append(Block(dim, step, tuple(stores), inner, sizes))
+        count += len(stores)
+    return tuple(blocks)
+
+
+def _ends(nest: Nest, port: Port) -> list[tuple[int, int]]:
+    """(dim, step) after which chains of a sum end."""
+    ends: list[tuple[int, int]] = []
+    chain = 1  # additions of the dims further in, in one chain
+    for dim in reversed(range(nest.lane)):
+        if dim in port.dims:
+            continue
+        steps, chain = chain_ends(nest.bounds[dim], chain)
+        ends += [(dim, step) for step in steps]
+    return ends
+
+
+def _inner(nest: Nest, port: Port, dim: int, index: int) -> Port:
+    """A dense array of the dims of `port` that are further in than `dim`."""
+    strides: list[Size | None] = [None] * len(nest.dims)
+    stride = Size()
+    for d in reversed(range(dim + 1, len(nest.dims))):
+        if d in port.dims:
+            strides[d] = stride
+            is_part = nest.reach[d] < nest.bounds[d]
+            stride *= Size(nest.reach[d]) if is_part else nest.dims[d]
+    return Port("chain", index, port.dtype, tuple(strides))
+
+
+def _size(nest: Nest, port: Port, dim: int) -> int:
+    return math.prod(nest.reach[d] for d in port.dims if d > dim)
