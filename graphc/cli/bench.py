@@ -13,7 +13,6 @@ import click
 import numpy as np
 
 from graphc.backends.base import Peak
-from graphc.cli.dump import pretend_statistics
 from graphc.cli.given_once import Command
 from graphc.cli.network import open_network
 from graphc.cli.options import (
@@ -55,6 +54,8 @@ from graphc.ir.types import DType
 from graphc.learn.sgd import SGD
 from graphc.learn.step import compile_training_step, training_outputs
 from graphc.model.model import Model
+from graphc.ops.nodes.layout import node_type
+from graphc.ops.nodes.statistics import StatisticParams
 from graphc.passes.analysis.costs import Cost
 from graphc.runtime.signature import Signature
 from graphc.runtime.threads import thread_count
@@ -193,7 +194,7 @@ def command(
     )
     network = open_network(model, defines=defines, macros=macros).model
     infer(network)
-    pretend_statistics(network)
+    _zero_statistics(network)
     if minibatch is not None and has_steps(network, options, nodes, train=train):
         raise click.UsageError(
             "--minibatch is for samples without time; the network looks along it: "
@@ -236,6 +237,13 @@ def setup_of(options: CompileOptions) -> Setup:
         sum(phases.values()),
         is_cached="cache" in phases and CODE_PHASE not in phases,
     )
+
+
+def _zero_statistics(model: Model) -> None:
+    """Give Mean and InvStdDev nodes zeros: random data have no statistics worth computing."""
+    for op in model.graph.block:
+        if isinstance(op.params, StatisticParams) and not op.params.computed:
+            model.set_statistic(op.result.name or "", np.zeros((node_type(op).rows or 0, 1)))
 
 
 def prepared_call(

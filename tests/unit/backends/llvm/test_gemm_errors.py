@@ -92,7 +92,8 @@ def test_the_bits_are_those_of_any_caches_and_of_extents_decided_at_the_call(
         (16384, 49152, 1 << 20), (product_of(dims, layout), unknown)
     ):
         c = np.full((m, n), np.nan, np.float32)
-        compiled = compile_product(product, replace(host_target(), l1=l1, l2=16 * l1))
+        machine = replace(host_target().machine, l1=l1, l2=16 * l1)
+        compiled = compile_product(product, replace(host_target(), machine=machine))
         sizes = {"M": m, "N": n, "K": k}
         compiled.run(a.ctypes.data, b.ctypes.data, c.ctypes.data, sizes)
         found.append(c)
