@@ -15,10 +15,9 @@ from unittest.mock import patch
 
 import numpy as np
 
-from graphc.backends import BACKENDS
+from graphc.backends import BACKENDS, native
 from graphc.backends.base import ALIGNMENT, CompiledFunction
-from graphc.backends.llvm import runtime
-from graphc.backends.llvm.runtime import NativeFunction
+from graphc.backends.native import NativeFunction
 from graphc.ir.core import Function
 from graphc.runtime.signature import Dimension, Signature
 from tests.support.guarded_memory import GuardedMemory, Side
@@ -29,10 +28,10 @@ Array = np.ndarray
 class GuardedFunction:
     """A `CompiledFunction` that runs in guarded memory, once at each end of it."""
 
-    def __init__(self, native: NativeFunction) -> None:
-        self.code = native.code
-        self.signature = native.signature
-        self._native = native
+    def __init__(self, function: NativeFunction) -> None:
+        self.code = function.code
+        self.signature = function.signature
+        self._native = function
 
     def __call__(
         self, arguments: Sequence[Array], results: Sequence[Array], sizes: Mapping[str, int]
@@ -71,7 +70,10 @@ class GuardedFunction:
             def scratch(size: int, _dims: Sequence[Dimension]) -> Array:
                 return memory.bytes(size, ALIGNMENT).array
 
-            with patch.object(runtime, "aligned_bytes", scratch), ThreadPoolExecutor(1) as thread:
+            with (
+                patch.object(native, "aligned_bytes", scratch),
+                ThreadPoolExecutor(1) as thread,
+            ):
                 # A new thread: it has no scratch memory yet.
                 thread.submit(self._native, held, fresh, sizes).result()
             assert not memory.problems(), memory.problems()
@@ -91,9 +93,9 @@ def guarded_buffers() -> Generator[None]:
         return
 
     def compile_guarded(function: Function, signature: Signature) -> CompiledFunction:
-        native = backend.compile(function, signature)
-        assert isinstance(native, NativeFunction)
-        return GuardedFunction(native)
+        compiled = backend.compile(function, signature)
+        assert isinstance(compiled, NativeFunction)
+        return GuardedFunction(compiled)
 
     guarded = replace(backend, compile=compile_guarded)
     BACKENDS["llvm"] = lambda: guarded

@@ -38,10 +38,10 @@ def _make(function: Function, signature: Signature, phases: Phases) -> bytes:
 
 
 def _load(code: bytes, signature: Signature, phases: Phases) -> CompiledFunction:
-    from graphc.backends.llvm.runtime import NativeFunction
+    from graphc.backends.llvm.runtime import load_function
 
     with phases.measure("load"):
-        return NativeFunction(code, signature, host_target())
+        return load_function(code, signature, host_target())
 
 
 def _versions(name: str) -> Mapping[str, str]:
