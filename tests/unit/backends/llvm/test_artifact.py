@@ -8,9 +8,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from graphc.backends.abi import STATUS, UNKNOWN_STATUS
 from graphc.backends.base import EmitRequest
 from graphc.backends.llvm import BACKEND, engine
-from graphc.backends.llvm.artifact import STATUS, UNKNOWN_STATUS, emit_artifact
+from graphc.backends.llvm.artifact import emit_artifact
 from graphc.backends.llvm.target import TARGETS, host_target
 from graphc.backends.signature import make_signature
 from graphc.ir.core import Function
