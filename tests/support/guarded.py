@@ -1,4 +1,4 @@
-"""All that the LLVM backend compiles on guarded memory, by `guarded_buffers`.
+"""All native code that backends compile on guarded memory, by `guarded_buffers`.
 
 Arguments, results and scratch memory, twice a call, lie at either end of a page.
 Results and scratch memory are full of garbage before, another one each time, and what no result
@@ -7,7 +7,7 @@ updates is read-only: so code that reads what it has not written gives two resul
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,7 +16,7 @@ from unittest.mock import patch
 import numpy as np
 
 from graphc.backends import BACKENDS, native
-from graphc.backends.base import ALIGNMENT, CompiledFunction
+from graphc.backends.base import ALIGNMENT, Backend, CompiledFunction
 from graphc.backends.native import NativeFunction
 from graphc.ir.core import Function
 from graphc.runtime.signature import Dimension, Signature
@@ -84,22 +84,25 @@ class GuardedFunction:
 
 @contextmanager
 def guarded_buffers() -> Generator[None]:
-    """Within, what the LLVM backend compiles runs in guarded memory."""
-    ordinary = BACKENDS["llvm"]
-    try:
-        backend = ordinary()
-    except ImportError:
-        yield
-        return
-
-    def compile_guarded(function: Function, signature: Signature) -> CompiledFunction:
-        compiled = backend.compile(function, signature)
-        assert isinstance(compiled, NativeFunction)
-        return GuardedFunction(compiled)
-
-    guarded = replace(backend, compile=compile_guarded)
-    BACKENDS["llvm"] = lambda: guarded
+    """Within, the native code that backends compile runs in guarded memory."""
+    before = dict(BACKENDS)
+    for name, load in before.items():
+        try:
+            BACKENDS[name] = _guarding(load())
+        except ImportError:
+            continue
     try:
         yield
     finally:
-        BACKENDS["llvm"] = ordinary
+        BACKENDS.update(before)
+
+
+def _guarding(backend: Backend) -> Callable[[], Backend]:
+    """The loader of the backend whose native code runs in guarded memory."""
+
+    def compile_guarded(function: Function, signature: Signature) -> CompiledFunction:
+        compiled = backend.compile(function, signature)
+        return GuardedFunction(compiled) if isinstance(compiled, NativeFunction) else compiled
+
+    guarded = replace(backend, compile=compile_guarded)
+    return lambda: guarded
