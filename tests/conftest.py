@@ -14,6 +14,8 @@ GOLDEN = Path(__file__).parent / "golden"
 
 # What one test compiles may not be what another one finds; tests of the cache give it a folder.
 os.environ["GRAPHC_CACHE"] = "off"
+# C that runs once; how far it is optimised changes no bit of what it computes.
+os.environ["GRAPHC_CFLAGS"] = "-O1"
 
 # No test may fail because the machine is busy.
 settings.register_profile("graphc", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -138,7 +138,7 @@ def header_text(signature: Signature, *, info: str) -> str:
     guard = f"GRAPHC_{upper}_H"
     lines = [
         "/*",
-        *[f" * {line}".rstrip() for line in _documentation(signature, info)],
+        *[f" * {line}".rstrip() for line in documentation(signature, info)],
         " */",
         f"#ifndef {guard}",
         f"#define {guard}",
@@ -185,7 +185,8 @@ def _macro(dim: Dimension) -> str:
     return re.sub(r"[^A-Z0-9_]", "_", dim.name.upper())
 
 
-def _documentation(signature: Signature, info: str) -> list[str]:
+def documentation(signature: Signature, info: str) -> list[str]:
+    """What people have to know who call the functions, in lines."""
     return [
         f"{signature.name}: a network compiled by graphc. C interface, version {ABI_VERSION}.",
         "",

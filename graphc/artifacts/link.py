@@ -42,7 +42,7 @@ class Compiler:
 
     def version(self) -> str:
         """The first line of what `--version` prints."""
-        shown = _run([self.path, *self.extra, "--version"], Path.cwd())
+        shown = run_compiler([self.path, *self.extra, "--version"], Path.cwd())
         return shown.splitlines()[0] if shown else "unknown"
 
 
@@ -62,21 +62,24 @@ def find_compiler(environment: Mapping[str, str] | None = None) -> Compiler | No
     return None
 
 
-def require_compiler(environment: Mapping[str, str] | None = None) -> Compiler:
-    """`find_compiler`, or BackendUnavailable that says what is missing and what works without."""
+def require_compiler(
+    environment: Mapping[str, str] | None = None, *, use: str = "executables and libraries"
+) -> Compiler:
+    """`find_compiler`, or BackendUnavailable that says what is missing, for what `use`, and what
+    works without."""
     compiler = find_compiler(environment)
     if compiler is not None:
         return compiler
     environment = os.environ if environment is None else environment
     chosen = environment.get("CC", "").strip()
     message = (
-        f"CC names the C compiler `{chosen}`, which is not found"
+        f"{use} need a C compiler, and CC names `{chosen}`, which is not found"
         if chosen
-        else "executables and libraries need a C compiler, and cc, gcc and clang are not found"
+        else f"{use} need a C compiler, and cc, gcc and clang are not found"
     )
     notes = (
         Note("install gcc or clang, or set CC to a compiler"),
-        Note("object files, headers, LLVM text, numpy source and running models need none"),
+        Note("object files, headers, sources and the other backends need none"),
     )
     raise BackendUnavailable([make(Severity.ERROR, "toolchain", message, None, "", notes)])
 
@@ -161,7 +164,7 @@ def _link(
         *[*_HARDENED, *_REPRODUCIBLE, "-pthread", "-o", "linked"],
         *[str(s) for s in sources],
     ]
-    _run(command, folder)
+    run_compiler(command, folder)
     linked = folder / "linked"
     if not linked.is_file():
         message = "the C compiler says that all is well, but made no file"
@@ -169,8 +172,9 @@ def _link(
     move_into_place(linked, out)
 
 
-def _run(command: Sequence[str], folder: Path) -> str:
-    """The standard output of a command. Raises GraphcError `toolchain` with its complaint."""
+def run_compiler(command: Sequence[str], folder: Path) -> str:
+    """The standard output of a call of a compiler, made in `folder`. Raises GraphcError `toolchain`
+    with its complaint."""
     environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(folder)}
     try:
         done = subprocess.run(

@@ -25,8 +25,15 @@ def _llvm() -> Backend:
     return BACKEND
 
 
+def _c() -> Backend:
+    from graphc.backends.c import BACKEND
+
+    return BACKEND
+
+
 BACKENDS: dict[str, Callable[[], Backend]] = {
     "reference": _reference,
     "numpy": _numpy,
     "llvm": _llvm,
+    "c": _c,
 }

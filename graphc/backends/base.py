@@ -72,6 +72,28 @@ class EmitRequest:
     phases: Phases = field(default_factory=Phases, compare=False)
 
 
+Emitter = Callable[[Function, Signature, EmitRequest], bytes]
+"""(function, signature, request) -> the content of a file."""
+
+
+@dataclass(frozen=True)
+class FileKind:
+    """A kind of file that a backend makes.
+
+    suffix       what its name ends in
+    summary      a line for those who choose one
+    make         what makes its content
+    is_text      people can read it
+    is_compiled  it defines the functions of the C header
+    """
+
+    suffix: str
+    summary: str
+    make: Emitter
+    is_text: bool = True
+    is_compiled: bool = True
+
+
 @dataclass(frozen=True)
 class KeptCode:
     """The two halves of `compile` of a backend whose code can be kept in a file.
@@ -139,7 +161,8 @@ class Backend:
 
     stage    the IR it takes: `tensor` (before fusion) or `kernels` (fused and planned)
     compile  function -> callable
-    emit     kind ("py", "ll", "asm", "obj") -> (function, signature, request) -> content
+    emit     the kinds of files that it makes, by the name that people ask for them with; the
+             first is its source, no other backend has the same name
     isa      request.target -> the instruction set level written into `info`
     has_threads  request.target -> whether what is emitted can compute with several threads
     code     the halves of `compile`, for a backend whose code is worth keeping
@@ -150,9 +173,7 @@ class Backend:
     summary: str
     stage: Stage
     compile: Callable[[Function, Signature], CompiledFunction]
-    emit: Mapping[str, Callable[[Function, Signature, EmitRequest], bytes]] = field(
-        default_factory=dict
-    )
+    emit: Mapping[str, FileKind] = field(default_factory=dict)
     isa: Callable[[str], str] = lambda target: "none"
     has_threads: Callable[[str], bool] = lambda target: False
     code: KeptCode | None = None

@@ -31,6 +31,7 @@ from graphc.cli.options import (
 from graphc.cli.terminal import Terminal, common_options
 from graphc.cli.timing import report_phases, timing_options
 from graphc.driver.artifact import (
+    KINDS,
     ArtifactRequest,
     contents,
     emit,
@@ -42,26 +43,25 @@ from graphc.ir.core import ContractionMode
 from graphc.support.diagnostics import GraphcError
 
 SCHEMA = 1
-TEXTS = ("header", "ll", "asm", "py", "ir")
+TEXTS = [name for name, kind in KINDS.items() if kind.is_text]
 
-EPILOG = """\b
+LISTED = "\n".join(
+    f"  {name:<8} {kind.summary:<42} {kind.suffix or '(nothing)'}" for name, kind in KINDS.items()
+)
+
+EPILOG = f"""\b
 Examples:
   graphc compile net.safetensors -o net             a program: ./net --help
   graphc compile net.safetensors -o libnet.so       a library, for the header of --emit header
+  graphc compile net.safetensors -o net.c           one C file with the parameters in it
   graphc compile net.safetensors -o net --emit exe,header,so,obj
   graphc compile net.safetensors -o libnet.so --emit so,header
   graphc compile net.safetensors -o - --emit ll | less
 
 \b
-Kinds, and what stands behind OUT, or in place of its suffix, when several are made:
-  exe      a program that reads text or .npy          (nothing)
-  so       a shared library with a C interface        .so, with py too libOUT.so
-  obj      an object file with the same interface     .o
-  header   the C header for both                      .h
-  ll       LLVM IR as text                            .ll
-  asm      assembly                                   .s
-  py       a Python module that needs only numpy      .py
-  ir       graphc's own IR, optimised tensor level    .gir
+Kinds, and what stands behind OUT, or in place of its suffix, when several are made (with py a so
+is called libOUT.so):
+{LISTED}
 Without --emit the suffix of OUT says the kind. A suffix is letters only: `net-1.0` is a program.
 Programs and libraries are linked by the system's C compiler (cc, gcc, clang, or $CC).
 """

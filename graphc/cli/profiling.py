@@ -74,9 +74,8 @@ def report_profile(
 
 def measured_peak() -> Peak:
     """Of this machine, measured now."""
-    offered = BACKENDS["llvm"]().profile
-    assert offered is not None
-    return offered.peak()
+    offered = (load().profile for load in BACKENDS.values())
+    return next(profiling for profiling in offered if profiling is not None).peak()
 
 
 def peak_flops(peak: Peak, dtype: str) -> float:

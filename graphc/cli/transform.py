@@ -35,7 +35,6 @@ from graphc.support.diagnostics import fail, suggestion
 from graphc.support.randomness import Purpose, random_words, unit_interval
 
 DEFAULT_SIZE = 3
-SOURCE_KINDS = {"numpy": "py", "llvm": "ll"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +204,10 @@ def array_text(array: np.ndarray) -> str:
 def emit_text(module: Module, request: Request) -> str:
     """The source that a backend makes of the planned function; parameters are zeros."""
     assert request.emit is not None
-    kind = SOURCE_KINDS.get(request.emit)
+    sources = {name: next(iter(load().emit.values()), None) for name, load in BACKENDS.items()}
+    kind = sources.get(request.emit)
     if kind is None:
-        known = ", ".join(SOURCE_KINDS)
+        known = ", ".join(name for name, source in sources.items() if source is not None)
         raise fail("bad-option", f"--emit requires one of {known}, got `{request.emit}`")
     function = pick_function(module, request.function)
     if problems := CHECKERS[Invariant.PLANNED](module):
@@ -223,7 +223,7 @@ def emit_text(module: Module, request: Request) -> str:
         if a.role in ROLES_OF_MODEL
     }
     emission = EmitRequest(function.name, zeros, "{}")
-    return BACKENDS[request.emit]().emit[kind](function, signature, emission).decode("utf-8")
+    return kind.make(function, signature, emission).decode("utf-8")
 
 
 # ------------------------------------------------------------------------------- arguments

@@ -39,28 +39,49 @@ from graphc.runtime.signature import Signature, info_json
 from graphc.support.diagnostics import fail, suggestion
 from graphc.support.files import move_into_place, staged, temporary_folder
 
-SUFFIXES: dict[str, str] = {
-    "exe": "",
-    "so": ".so",
-    "obj": ".o",
-    "header": ".h",
-    "ll": ".ll",
-    "asm": ".s",
-    "py": ".py",
-    "ir": ".gir",
-}
-"""Kinds of files and what their names end in. `ir` is the text of the optimised tensor level."""
-
 LINKED = ("exe", "so")
-SOURCES = {"py": "numpy"}  # kinds that a backend other than llvm makes
+"""What is linked of an `obj`."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file: what its name ends in, a line about it, whether people can read it.
+
+    backend  the one that makes it; of what is made here none
+    """
+
+    suffix: str
+    summary: str
+    is_text: bool = False
+    backend: str = ""
+    is_compiled: bool = False
+
+
+def _kinds() -> dict[str, Kind]:
+    made = {
+        kind: Kind(file.suffix, file.summary, file.is_text, name, file.is_compiled)
+        for name, load in BACKENDS.items()
+        for kind, file in load().emit.items()
+    }
+    return {
+        "exe": Kind("", "a program that reads text or .npy"),
+        "so": Kind(".so", "a shared library with a C interface"),
+        "header": Kind(".h", "the C header of all that is compiled", is_text=True),
+        **dict(sorted(made.items(), key=lambda item: item[1].is_text)),
+        "ir": Kind(".gir", "graphc's own IR, optimised tensor level", is_text=True),
+    }
+
+
+KINDS = _kinds()
+"""All kinds of files, by the names that `--emit` takes. What backends make, they say."""
 
 
 @dataclass(frozen=True)
 class ArtifactRequest:
-    """What to make: kinds out of `SUFFIXES`, and where.
+    """What to make: kinds out of `KINDS`, and where.
 
-    out      the file for one kind; for several the stem that `SUFFIXES` are added to, after one
-             that it has itself is taken away
+    out      the file for one kind; for several the stem that suffixes are added to, after one that
+             it has itself is taken away
     outputs  nodes to compute, by default the output nodes
     target   instruction set: `native`, `x86-64`, `x86-64-v3`, …
     version  of graphc, written into the files
@@ -84,16 +105,16 @@ class ArtifactRequest:
             check_name(self.name)
         kinds = list(dict.fromkeys(self.kinds))
         for kind in kinds:
-            if kind not in SUFFIXES:
+            if kind not in KINDS:
                 raise fail(
                     "bad-option",
-                    f"one of {', '.join(SUFFIXES)} can be emitted, got `{kind}`"
-                    f"{suggestion(kind, SUFFIXES)}",
+                    f"one of {', '.join(KINDS)} can be emitted, got `{kind}`"
+                    f"{suggestion(kind, KINDS)}",
                 )
         if len(kinds) == 1:
             return {kinds[0]: self.out}
         stem, own = _split(self.out.name)
-        names = {kind: stem + SUFFIXES[kind] for kind in kinds}
+        names = {kind: stem + KINDS[kind].suffix for kind in kinds}
         if "so" in names:
             library = f"lib{stem}" if "py" in names else stem
             names["so"] = library + (own if own.startswith(".so") else ".so")
@@ -102,7 +123,7 @@ class ArtifactRequest:
 
 def _split(name: str) -> tuple[str, str]:
     """A file's name without the suffix of a known kind, and the suffix, if it has one."""
-    known = "|".join(re.escape(suffix) for suffix in SUFFIXES.values() if suffix)
+    known = "|".join(re.escape(kind.suffix) for kind in KINDS.values() if kind.suffix)
     found = re.search(rf"(?<=.)(\.so(\.[0-9]+)+|{known})$", name)
     return (name[: found.start()], found[0]) if found is not None else (name, "")
 
@@ -125,8 +146,8 @@ def kind_of(out: Path) -> str:
     suffix = re.search(r"(?<=.)\.[A-Za-z]+$", name)
     if suffix is None:
         return "exe"
-    for kind, known in SUFFIXES.items():
-        if suffix[0] == known:
+    for kind, known in KINDS.items():
+        if suffix[0] == known.suffix:
             return kind
     raise fail("bad-option", f"what to emit cannot be told from the name `{out}`; use --emit")
 
@@ -159,19 +180,24 @@ def emit(model: Model, request: ArtifactRequest, options: CompileOptions) -> dic
 def contents(
     model: Model, kinds: Sequence[str], request: ArtifactRequest, options: CompileOptions
 ) -> tuple[dict[str, bytes], Prepared | None]:
-    """The content of each kind, an `obj` for those that are linked, and what native ones share."""
-    natives = [kind for kind in kinds if kind != "ir" and kind not in SOURCES]
-    native = prepare_emission(model, "llvm", request, options) if natives else None
+    """The content of each kind, an `obj` for those that are linked, and what that and the header
+    are made from."""
     made: dict[str, bytes] = {}
-    for kind in kinds:
+    prepared: dict[str, Prepared] = {}
+    sources = list(dict.fromkeys("obj" if kind in LINKED else kind for kind in kinds))
+    # The header says what the compiled kinds beside it offer; alone it is that of an object.
+    compiled = [k for k in sources if KINDS[k].is_compiled]
+    first = "obj" if "obj" in sources or not compiled else compiled[0]
+    for kind in sources:
         if kind == "ir":
             made[kind] = _ir_text(model, request, options)
-        elif kind in SOURCES:
-            made[kind] = prepare_emission(model, SOURCES[kind], request, options).emit(kind)
-    if native is not None:
-        for kind in dict.fromkeys("obj" if kind in LINKED else kind for kind in natives):
-            made[kind] = native.header() if kind == "header" else native.emit(kind)
-    return made, native
+            continue
+        backend = KINDS[first if kind == "header" else kind].backend
+        if backend not in prepared:
+            prepared[backend] = prepare_emission(model, backend, request, options)
+        one = prepared[backend]
+        made[kind] = one.header() if kind == "header" else one.emit(kind)
+    return made, prepared.get(KINDS["obj"].backend)
 
 
 @dataclass(frozen=True)
@@ -188,10 +214,13 @@ class Prepared:
     cache: Cache | None = None
 
     def emit(self, kind: str) -> bytes:
-        """The content of a `py`, `ll`, `asm` or `obj`."""
+        """The content of a kind that the backend makes."""
         if kind == "obj" and self.cache is not None and self.backend.code is not None:
             return self._kept_object(self.cache, self.backend.code)
-        return self.backend.emit[kind](self.lowered.function, self.signature, self.request)
+        return self._made(kind)
+
+    def _made(self, kind: str) -> bytes:
+        return self.backend.emit[kind].make(self.lowered.function, self.signature, self.request)
 
     def _kept_object(self, cache: Cache, code: KeptCode) -> bytes:
         """The object, from the cache if it is there."""
@@ -199,7 +228,9 @@ class Prepared:
         text = print_module(self.lowered.module)
 
         def make() -> bytes:
-            return self.backend.emit["obj"](self.lowered.function, self.signature, self.request)
+            return self.backend.emit["obj"].make(
+                self.lowered.function, self.signature, self.request
+            )
 
         key = make_key(text, (), f"{self.backend.name} artifact", parts)
         return kept(cache, key, self.signature, make, self.request.phases)

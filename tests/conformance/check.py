@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from graphc.backends import BACKENDS
 from graphc.backends.base import Backend, CompiledFunction
-from graphc.ir.core import Function
+from graphc.ir.core import Function, Module
 from graphc.ir.evaluate import evaluate
 from graphc.ir.params import resolve_sizes
 from graphc.ir.types import DType, size_of
 from graphc.runtime.executable import Executable
 from graphc.runtime.signature import Signature
-from tests.support.compiling import call, compile_for, one_op_module
+from tests.support.c_functions import compile_together
+from tests.support.compiling import call, compile_for, lowered_for, one_op_module
+from tests.support.guarded import GuardedFunction
 from tests.support.judges import (
     EXACT,
     SAME_NUMBERS,
@@ -59,17 +61,15 @@ class Outcome:
 def check_row(row: Row, dtype: DType, backend: Backend) -> Outcome:
     """Every case of the row with ordinary and special operands, and with views of both."""
     outcome = Outcome()
-    made: tuple[Case, _Made] | None = None
-    for case in row.cases(dtype):
-        # Numbers of samples stand behind each other and share one function.
-        if made is None or replace(made[0], name=case.name, samples=case.samples) != case:
-            made = case, _make(row, case, backend)
-        reference, compiled, signature = made[1]
+    cases = list(row.cases(dtype))
+    for case, (reference, compiled, signature) in zip(
+        cases, _make_all(row, cases, backend), strict=True
+    ):
         executable = Executable(compiled, signature, {})
         sizes = {N.name: case.samples}
         for fill in FILLS if case.types else FILLS[:1]:
             seed = zlib.crc32(f"{row.op.name} {dtype} {case.name} {fill}".encode())
-            operands = _operands(row, case, fill, seed)
+            operands = operands_for(row, case, fill, seed)
             arguments = {f"x{i}": x for i, x in enumerate(operands)}
             expected = evaluate(reference, arguments, sizes)["y"]
             got = call(compiled, signature, arguments, sizes)["y"]
@@ -87,12 +87,35 @@ def check_row(row: Row, dtype: DType, backend: Backend) -> Outcome:
     return outcome
 
 
-def _make(row: Row, case: Case, backend: Backend) -> _Made:
-    """The operation alone: as it stands for the reference, and compiled."""
-    module, reference = (
-        one_op_module(row.op, case.params, case.types, case.argument_types, [N]) for _ in range(2)
-    )
-    return reference.functions[0], *compile_for(backend, module)
+def _make_all(row: Row, cases: Sequence[Case], backend: Backend) -> Iterator[_Made]:
+    """For each case the operation alone: as it stands for the reference, and compiled."""
+    # Numbers of samples stand behind each other and share one function.
+    groups: list[list[Case]] = []
+    for case in cases:
+        first = groups[-1][0] if groups else None
+        if first is not None and replace(first, name=case.name, samples=case.samples) == case:
+            groups[-1].append(case)
+        else:
+            groups.append([case])
+    modules = (module_of(row, group[0]) for group in groups)
+    for group, compiled in zip(groups, _compile_all(backend, modules), strict=True):
+        yield from [(module_of(row, group[0]).functions[0], *compiled)] * len(group)
+
+
+def module_of(row: Row, case: Case) -> Module:
+    return one_op_module(row.op, case.params, case.types, case.argument_types, [N])
+
+
+def _compile_all(
+    backend: Backend, modules: Iterable[Module]
+) -> Iterator[tuple[CompiledFunction, Signature]]:
+    """The only function of each module; those of the C backend in one object."""
+    if backend.name != "c":
+        yield from (compile_for(backend, module) for module in modules)
+        return
+    lowered = [lowered_for(backend, module) for module in modules]
+    for compiled in compile_together(lowered):
+        yield GuardedFunction(compiled), compiled.signature
 
 
 def _sizes_are_seen(signature: Signature) -> bool:
@@ -127,7 +150,7 @@ def same_bits(a: Array, b: Array) -> bool:
     return a.dtype == b.dtype and a.size == b.size and a.tobytes() == b.tobytes()
 
 
-def _operands(row: Row, case: Case, fill: Fill, seed: int) -> list[Array]:
+def operands_for(row: Row, case: Case, fill: Fill, seed: int) -> list[Array]:
     rng = np.random.default_rng(seed)
     sizes = {N.name: case.samples}
     operands = [

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from graphc.artifacts.link import find_compiler
+
 pytestmark = pytest.mark.llvm
 
 ROOT = Path(__file__).parents[2]
@@ -19,26 +21,27 @@ import graphc as gc
 from graphc.driver import cache_key
 cache_key.SOURCES = "0123456789abcdef"  # also where the sources were edited a moment ago
 cache_key.source_stamp = lambda: "0123456789abcdef"
-from graphc.backends.llvm import runtime
+from importlib import import_module
+runtime = import_module(f"graphc.backends.{sys.argv[2]}.runtime")
 made = []
 real = runtime.make_code
 runtime.make_code = lambda *given, **more: made.append(1) or real(*given, **more)
 x = np.linspace(-1, 1, 30, dtype=np.float32).reshape(10, 3)
 for i in range(int(sys.argv[1])):
     net = gc.loads(f"x = Input(3)\\nz = Scale(Constant({i}.5), Tanh(x), tag=output)\\n")
-    z = gc.compile(net)(x=x)["z"]
+    z = gc.compile(net, backend=sys.argv[2])(x=x)["z"]
     assert np.allclose(z, (i + 0.5) * np.tanh(x), rtol=1e-5), i
 print(len(made))
 """
 
 
-def start(folder: Path, count: int) -> subprocess.Popen[str]:
+def start(folder: Path, count: int, backend: str = "llvm") -> subprocess.Popen[str]:
     environment = os.environ | {
         "GRAPHC_CACHE": "on",
         "GRAPHC_CACHE_DIR": str(folder),
         "PYTHONPATH": str(ROOT),
     }
-    words = [sys.executable, "-c", PROGRAM, str(count)]
+    words = [sys.executable, "-c", PROGRAM, str(count), backend]
     return subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True)
 
 
@@ -48,10 +51,13 @@ def compiled(process: subprocess.Popen[str]) -> int:
     return int(out)
 
 
-def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("backend", ["llvm", "c"])
+def test_a_second_process_compiles_nothing(tmp_path: Path, backend: str) -> None:
+    if backend == "c" and find_compiler() is None:
+        pytest.skip("no C compiler")
     folder = tmp_path / "cache"
-    assert compiled(start(folder, 2)) == 2
-    assert compiled(start(folder, 2)) == 0
+    assert compiled(start(folder, 2, backend)) == 2
+    assert compiled(start(folder, 2, backend)) == 0
 
 
 def test_processes_at_the_same_time_share_a_folder_that_stays_whole(tmp_path: Path) -> None:

@@ -65,11 +65,16 @@ def load_backend(name: str) -> Backend | str:
 
 def compile_for(backend: Backend, module: Module) -> tuple[CompiledFunction, Signature]:
     """The module's only function; brought to kernel level first where the backend takes that."""
+    function, signature = lowered_for(backend, module)
+    return backend.compile(function, signature), signature
+
+
+def lowered_for(backend: Backend, module: Module) -> tuple[Function, Signature]:
+    """What the backend compiles of the module's only function."""
     if backend.stage == "kernels" and module.functions[0].arena is None:
         PassManager(pipeline(KERNEL_PIPELINE), verify=True).run(module, default_context())
     (function,) = module.functions
-    signature = make_signature(module, function)
-    return backend.compile(function, signature), signature
+    return function, make_signature(module, function)
 
 
 def call(

@@ -1,4 +1,4 @@
-"""All that the LLVM backend compiles on guarded memory, by `guarded_buffers`.
+"""All native code that backends compile on guarded memory, by `guarded_buffers`.
 
 Arguments, results and scratch memory, twice a call, lie at either end of a page.
 Results and scratch memory are full of garbage before, another one each time, and what no result
@@ -7,7 +7,7 @@ updates is read-only: so code that reads what it has not written gives two resul
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,10 +15,9 @@ from unittest.mock import patch
 
 import numpy as np
 
-from graphc.backends import BACKENDS
-from graphc.backends.base import ALIGNMENT, CompiledFunction
-from graphc.backends.llvm import runtime
-from graphc.backends.llvm.runtime import NativeFunction
+from graphc.backends import BACKENDS, native
+from graphc.backends.base import ALIGNMENT, Backend, CompiledFunction
+from graphc.backends.native import NativeFunction
 from graphc.ir.core import Function
 from graphc.runtime.signature import Dimension, Signature
 from tests.support.guarded_memory import GuardedMemory, Side
@@ -29,10 +28,10 @@ Array = np.ndarray
 class GuardedFunction:
     """A `CompiledFunction` that runs in guarded memory, once at each end of it."""
 
-    def __init__(self, native: NativeFunction) -> None:
-        self.code = native.code
-        self.signature = native.signature
-        self._native = native
+    def __init__(self, function: NativeFunction) -> None:
+        self.code = function.code
+        self.signature = function.signature
+        self._native = function
 
     def __call__(
         self, arguments: Sequence[Array], results: Sequence[Array], sizes: Mapping[str, int]
@@ -71,7 +70,10 @@ class GuardedFunction:
             def scratch(size: int, _dims: Sequence[Dimension]) -> Array:
                 return memory.bytes(size, ALIGNMENT).array
 
-            with patch.object(runtime, "aligned_bytes", scratch), ThreadPoolExecutor(1) as thread:
+            with (
+                patch.object(native, "aligned_bytes", scratch),
+                ThreadPoolExecutor(1) as thread,
+            ):
                 # A new thread: it has no scratch memory yet.
                 thread.submit(self._native, held, fresh, sizes).result()
             assert not memory.problems(), memory.problems()
@@ -82,23 +84,26 @@ class GuardedFunction:
 
 @contextmanager
 def guarded_buffers() -> Generator[None]:
-    """Within, what the LLVM backend compiles runs in guarded memory."""
-    ordinary = BACKENDS["llvm"]
-    try:
-        backend = ordinary()
-    except ImportError:
-        yield
-        return
-
-    def compile_guarded(function: Function, signature: Signature) -> CompiledFunction:
-        native = backend.compile(function, signature)
-        assert isinstance(native, NativeFunction)
-        return GuardedFunction(native)
-
-    # Without its halves, which compilations of networks would use instead.
-    guarded = replace(backend, compile=compile_guarded, code=None)
-    BACKENDS["llvm"] = lambda: guarded
+    """Within, the native code that backends compile runs in guarded memory."""
+    before = dict(BACKENDS)
+    for name, load in before.items():
+        try:
+            BACKENDS[name] = _guarding(load())
+        except ImportError:
+            continue
     try:
         yield
     finally:
-        BACKENDS["llvm"] = ordinary
+        BACKENDS.update(before)
+
+
+def _guarding(backend: Backend) -> Callable[[], Backend]:
+    """The loader of the backend whose native code runs in guarded memory."""
+
+    def compile_guarded(function: Function, signature: Signature) -> CompiledFunction:
+        compiled = backend.compile(function, signature)
+        return GuardedFunction(compiled) if isinstance(compiled, NativeFunction) else compiled
+
+    # Without its halves, which compilations of networks would use instead.
+    guarded = replace(backend, compile=compile_guarded, code=None)
+    return lambda: guarded

@@ -12,6 +12,7 @@ from graphc.backends.base import (
     Backend,
     CompiledFunction,
     EmitRequest,
+    FileKind,
     KeptCode,
     Peak,
     Profiling,
@@ -38,10 +39,10 @@ def _make(function: Function, signature: Signature, phases: Phases) -> bytes:
 
 
 def _load(code: bytes, signature: Signature, phases: Phases) -> CompiledFunction:
-    from graphc.backends.llvm.runtime import NativeFunction
+    from graphc.backends.llvm.runtime import load_function
 
     with phases.measure("load"):
-        return NativeFunction(code, signature, host_target())
+        return load_function(code, signature, host_target())
 
 
 def _versions(name: str) -> Mapping[str, str]:
@@ -107,7 +108,11 @@ BACKEND = Backend(
     summary="native code through LLVM: calls from Python, objects, assembly",
     stage="kernels",
     compile=_compile,
-    emit={"ll": _emit_ll, "asm": _emit_asm, "obj": _emit_obj},
+    emit={
+        "ll": FileKind(".ll", "LLVM IR as text", _emit_ll),
+        "asm": FileKind(".s", "assembly", _emit_asm),
+        "obj": FileKind(".o", "an object file with the same interface", _emit_obj, is_text=False),
+    },
     isa=_isa,
     has_threads=_has_threads,
     code=KeptCode(_make, _load, _versions),

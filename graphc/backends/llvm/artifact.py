@@ -1,12 +1,4 @@
-"""The C ABI of an artifact, version 1: wrappers around `graphc.entry`.
-
-    int32_t NAME_run(int64_t n, const T *input…, T *output…, void *arena)
-    int64_t NAME_arena_bytes(void)
-    const char *NAME_status(int32_t code)
-    const char *NAME_info(void)
-
-Of sequences `int64_t t, int64_t s` stand in place of n. The parameters are embedded. Nothing else
-is visible, no memory is allocated, nothing global is written, no library is called.
+"""The C interface of an artifact (`backends/abi.py`): wrappers around `graphc.entry`.
 
 Where work is split there are besides, and these do need a C library and its threads:
 
@@ -21,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from graphc.backends.abi import ARENA_ALIGNMENT, STATUS, UNKNOWN_STATUS, check_signature
 from graphc.backends.base import EmitRequest
 from graphc.backends.llvm.emit import ENTRY, add_entry
 from graphc.backends.llvm.pool import pool_text
@@ -30,25 +23,14 @@ from graphc.backends.loops.control import mul, offset
 from graphc.backends.loops.memory import stack_array
 from graphc.backends.loops.values import I1, I64, PTR, Val, index
 from graphc.ir.core import Function
-from graphc.runtime.signature import NUMPY_DTYPES, ROLES_OF_MODEL, Argument, Result, Signature
-from graphc.support.diagnostics import fail
-
-STATUS = (
-    "ok",
-    "the number of samples, or of steps or sequences, is negative or above its bound",
-    "a pointer is null",
-    "the arena is not aligned to 64 bytes",
-    "a data pointer is not aligned to its element type",
-)
-UNKNOWN_STATUS = "unknown status"
-ARENA_ALIGNMENT = 64
+from graphc.runtime.signature import NUMPY_DTYPES, Argument, Result, Signature
 
 
 def emit_artifact(
     function: Function, signature: Signature, target: Target, request: EmitRequest
 ) -> str:
     """The module of an artifact. Reports functions that an artifact cannot hold."""
-    _check(signature)
+    check_signature(signature)
     module = Module(target.triple)
     add_entry(module, function, signature, target, linkage="internal")
     _add_run(module, signature, request)
@@ -60,20 +42,6 @@ def emit_artifact(
     return module.text() + pool_text(
         target, f"{request.name}_pool_create", f"{request.name}_pool_destroy"
     )
-
-
-def _check(signature: Signature) -> None:
-    """Only inputs and embedded parameters, nothing updated, one dimension or sequences."""
-    if len(signature.call_dims) > (1 if signature.sequences is None else 2):
-        names = ", ".join(d.name for d in signature.call_dims)
-        raise fail("not-supported", f"an artifact has one dimension of samples, got {names}")
-    for argument in signature.arguments:
-        if argument.role not in ("input", *ROLES_OF_MODEL):
-            message = f"an artifact takes inputs and parameters only, got {argument.role}"
-            raise fail("not-supported", f"{message} `{argument.name}`")
-    for result in signature.results:
-        if result.updates is not None:
-            raise fail("not-supported", f"an artifact updates nothing, got `{result.updates}`")
 
 
 def _add_run(module: Module, signature: Signature, request: EmitRequest) -> None:

@@ -18,12 +18,12 @@ The result is the status of the first call of `graphc.entry` that is not 0, whic
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import CALLER, Code, Module
 from graphc.backends.loops.control import add, loop, mul, offset, sub, when
 from graphc.backends.loops.values import I1, I64, PTR, LaneType, Val, constant, index, lane_type
+from graphc.backends.native import row_bytes
 from graphc.runtime.signature import NUMPY_DTYPES, Argument, Result, Signature
 
 EPOCH = "graphc.epoch"
@@ -55,12 +55,6 @@ def runs_epochs(signature: Signature) -> bool:
 
 def _is_number(port: Argument | Result) -> bool:
     return port.shape == (1, 1)
-
-
-def row_bytes(argument: Argument) -> int:
-    """The bytes of one sample of an input."""
-    elements = prod(d for d in argument.shape[1:] if isinstance(d, int))
-    return elements * NUMPY_DTYPES[argument.dtype].itemsize
 
 
 def add_epoch(module: Module, signature: Signature, target: Target, entry: str) -> None:

@@ -11,8 +11,9 @@ import numpy as np
 from graphc.backends.llvm import engine
 from graphc.backends.llvm.emit import emit_profiled
 from graphc.backends.llvm.profile import CLOCK, EVENTS, SYMBOLS, TABLE
-from graphc.backends.llvm.runtime import NativeFunction
+from graphc.backends.llvm.runtime import entries, loaded_function
 from graphc.backends.llvm.target import host_target
+from graphc.backends.native import NativeFunction
 from graphc.ir.core import Function, Operation
 from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import InternalError
@@ -31,8 +32,9 @@ def compile_profiled(
         text, operations = emit_profiled(function, signature, target)
     code = engine.object_code(text, target, phases)
     with phases.measure("load"):
-        native = NativeFunction(code, signature, target, SYMBOLS)
-    return native, Recorder(native.loaded, operations, keep_events=keep_events)
+        loaded = engine.load(code, [*entries(signature), *SYMBOLS], target)
+        native = loaded_function(code, signature, loaded)
+    return native, Recorder(loaded, operations, keep_events=keep_events)
 
 
 class Recorder:

@@ -1,211 +1,19 @@
-"""Calls of compiled code from Python: pointers, sizes and scratch memory for `graphc.entry`.
-
-Each thread that calls a compiled function gets scratch memory and pointer tables of its own at its
-first call, so calls may run at the same time; they do run so, since ctypes releases the lock.
-"""
+"""The compilation of a planned function for calls from Python, and the loading of what came out."""
 
 from __future__ import annotations
 
 import ctypes
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
-import numpy as np
-
-from graphc.backends.base import aligned_bytes
 from graphc.backends.llvm import engine
 from graphc.backends.llvm.emit import ENTRY, emit_function
-from graphc.backends.llvm.epoch import EPOCH, row_bytes, runs_epochs
+from graphc.backends.llvm.epoch import EPOCH, runs_epochs
 from graphc.backends.llvm.pools import pool_address
 from graphc.backends.llvm.target import Target, host_target
+from graphc.backends.native import ENTRY_TYPES, EPOCH_TYPES, NativeFunction
 from graphc.ir.core import Function
-from graphc.runtime.plan import RunMinibatches
-from graphc.runtime.signature import ROLES_OF_MODEL, Signature
-from graphc.support.diagnostics import InternalError
+from graphc.runtime.signature import Signature
 from graphc.support.phases import Phases
-
-
-class NativeFunction:
-    """A `CompiledFunction` in this process.
-
-    threads  how many compute a call, if some of its work is split; may be set between calls
-    more     names of its object besides the entries, to be found in `loaded`
-    """
-
-    def __init__(
-        self, code: bytes, signature: Signature, target: Target, more: Sequence[str] = ()
-    ) -> None:
-        self.signature = signature
-        self.code = code
-        names = [ENTRY, EPOCH] if runs_epochs(signature) else [ENTRY]
-        self.loaded = engine.load(code, [*names, *more], target)
-        pointer, number = ctypes.c_void_p, ctypes.c_int64
-        tables = (pointer, pointer, pointer, pointer)
-        self._entry: Callable[..., int] = engine.function(
-            self.loaded, ENTRY, ctypes.c_int32, *tables
-        )
-        self.run_minibatches: RunMinibatches | None = None
-        if EPOCH in names:
-            rest = (pointer, pointer, pointer, number, number, pointer)
-            self._epoch: Callable[..., int] = engine.function(
-                self.loaded, EPOCH, ctypes.c_int32, *tables, *rest
-            )
-            self.run_minibatches = self._run_minibatches
-        self.threads = 1
-        self._names = tuple(d.name for d in signature.dims)
-        self._lasting = tuple(a.role in (*ROLES_OF_MODEL, "state") for a in signature.arguments)
-        self._threads = threading.local()
-
-    def __call__(
-        self,
-        arguments: Sequence[np.ndarray],
-        results: Sequence[np.ndarray],
-        sizes: Mapping[str, int],
-    ) -> None:
-        """Run once; see `graphc.backends.base.CompiledFunction`."""
-        tables = self._tables()
-        buffers, dims = tables.buffers, tables.dims
-        held = tables.held
-        for i, array in enumerate(arguments):
-            if array is not held[i]:
-                buffers[i] = _address(array)
-                held[i] = array if self._lasting[i] else None
-        for i, array in enumerate(results, start=len(arguments)):
-            buffers[i] = _address(array)
-        for i, name in enumerate(self._names):
-            dims[i] = sizes[name]
-        status = self._entry(tables.buffers_at, tables.dims_at, tables.arena_at, self._pool())
-        if status:
-            raise InternalError(f"compiled code gave status {status}")
-
-    def prepare(
-        self, arrays: Sequence[np.ndarray | None], changing: Sequence[int]
-    ) -> _PreparedCall:
-        """A call with these arrays but for those `changing`; see `Plan.prepared`."""
-        pool = self._pool if self.signature.is_split else int
-        return _PreparedCall(self._entry, pool, self._tables(), arrays, changing)
-
-    def _run_minibatches(
-        self,
-        arguments: Sequence[np.ndarray],
-        results: Sequence[np.ndarray],
-        order: np.ndarray,
-        size: int,
-        done: np.ndarray,
-    ) -> None:
-        """Run once for every minibatch; see `graphc.runtime.plan.RunMinibatches`."""
-        size = max(min(size, len(order)), 1)  # more than all is all
-        tables = self._tables()
-        whole = (ctypes.c_uint64 * len(tables.buffers))()
-        rows = (ctypes.c_uint64 * len(tables.buffers))()
-        for i, array in enumerate((*arguments, *results)):
-            tables.buffers[i] = whole[i] = _address(array)
-        tables.held = [None] * len(arguments)
-        for i, space in tables.rows_of(size).items():
-            rows[i] = _address(space)
-        status = self._epoch(
-            tables.buffers_at,
-            tables.dims_at,
-            tables.arena_at,
-            self._pool(),
-            ctypes.addressof(whole),
-            ctypes.addressof(rows),
-            order.ctypes.data,
-            len(order),
-            size,
-            done.ctypes.data,
-        )
-        if status:
-            raise InternalError(f"compiled code gave status {status}")
-
-    def _pool(self) -> int:
-        return pool_address(self.threads) if self.signature.is_split else 0
-
-    def _tables(self) -> _Tables:
-        """Those of this thread."""
-        tables: _Tables | None = getattr(self._threads, "tables", None)
-        if tables is None:
-            tables = self._threads.tables = _Tables(self.signature)
-        return tables
-
-
-class _PreparedCall:
-    """See `Plan.prepared`. It keeps the memory alive that the entry is given."""
-
-    def __init__(
-        self,
-        entry: Callable[..., int],
-        pool: Callable[[], int],
-        tables: _Tables,
-        arrays: Sequence[np.ndarray | None],
-        changing: Sequence[int],
-    ) -> None:
-        self._kept = tables, arrays
-        self._buffers = (ctypes.c_uint64 * len(tables.buffers))()
-        for i, array in enumerate(arrays):
-            if array is not None:
-                self._buffers[i] = _address(array)
-        self._dims = (ctypes.c_int64 * 1)()
-        self._changing = tuple(changing)
-        self._entry = entry
-        self._pool = pool
-        at = ctypes.addressof
-        self._given = at(self._buffers), at(self._dims), tables.arena_at
-
-    def __call__(self, samples: int, arrays: Sequence[np.ndarray]) -> None:
-        buffers = self._buffers
-        self._dims[0] = samples
-        try:
-            for i, array in zip(self._changing, arrays, strict=True):
-                buffers[i] = _addressof(_char_at(array))
-        except (TypeError, ValueError):
-            for i, array in zip(self._changing, arrays, strict=True):
-                buffers[i] = array.ctypes.data
-        status = self._entry(*self._given, self._pool())
-        if status:
-            raise InternalError(f"compiled code gave status {status}")
-
-
-def _address(array: np.ndarray) -> int:
-    """Where the array's data lie. The quick way refuses empty and read-only arrays."""
-    try:
-        return _addressof(_char_at(array))
-    except (TypeError, ValueError):
-        return array.ctypes.data
-
-
-_addressof = ctypes.addressof
-# The stubs ask for a writable buffer; a numpy array is one, but they do not know it.
-_char_at: Callable[[object], ctypes.c_char] = ctypes.c_char.from_buffer  # type: ignore[assignment]
-
-
-class _Tables:
-    """What one thread hands to the entry: pointer table, sizes, scratch memory.
-
-    held   the array whose address stands in the table already: parameters and learner state are
-           the same arrays from call to call, inputs are not
-    """
-
-    def __init__(self, signature: Signature) -> None:
-        count = len(signature.arguments) + len(signature.fresh_results)
-        self.buffers = (ctypes.c_uint64 * max(count, 1))()
-        self.held: list[np.ndarray | None] = [None] * len(signature.arguments)
-        self.dims = (ctypes.c_int64 * max(len(signature.dims), 1))()
-        self._arena = aligned_bytes(signature.arena_bytes, signature.dims)
-        self.buffers_at = ctypes.addressof(self.buffers)
-        self.dims_at = ctypes.addressof(self.dims)
-        self.arena_at: int = self._arena.ctypes.data
-        self._signature = signature
-        self._rows: dict[int, np.ndarray] = {}
-
-    def rows_of(self, size: int) -> dict[int, np.ndarray]:
-        """Room for the rows of a minibatch, for each input by its place."""
-        inputs = {i: a for i, a in enumerate(self._signature.arguments) if a.role == "input"}
-        for i, argument in inputs.items():
-            wanted = size * row_bytes(argument)
-            if i not in self._rows or len(self._rows[i]) < wanted:
-                self._rows[i] = aligned_bytes(wanted, self._signature.dims)
-        return self._rows
 
 
 def make_code(
@@ -227,4 +35,23 @@ def compile_function(
 ) -> NativeFunction:
     """Emits, compiles and loads a planned function, for this machine unless said otherwise."""
     target = target or host_target()
-    return NativeFunction(make_code(function, signature, target), signature, target)
+    return load_function(make_code(function, signature, target), signature, target)
+
+
+def load_function(code: bytes, signature: Signature, target: Target) -> NativeFunction:
+    """The function of an object, put into this process."""
+    return loaded_function(code, signature, engine.load(code, entries(signature), target))
+
+
+def entries(signature: Signature) -> tuple[str, ...]:
+    """The names of its entries."""
+    return (ENTRY, EPOCH) if runs_epochs(signature) else (ENTRY,)
+
+
+def loaded_function(code: bytes, signature: Signature, loaded: engine.Loaded) -> NativeFunction:
+    """The function of an object that is in this process."""
+    entry = engine.function(loaded, ENTRY, ctypes.c_int32, *ENTRY_TYPES)
+    epoch: Callable[..., int] | None = None
+    if runs_epochs(signature):
+        epoch = engine.function(loaded, EPOCH, ctypes.c_int32, *EPOCH_TYPES)
+    return NativeFunction(code, signature, entry, pool_address, loaded, epoch)

@@ -264,6 +264,9 @@ class Code(Writer):
 
     # Calls
 
+    def remark(self, text: str) -> None:
+        """Nothing: LLVM's text is read by LLVM."""
+
     def invoke(self, function: str | Val, arguments: Iterable[Val]) -> None:
         name = function if isinstance(function, str) else function.ref
         self.do(f"call void {name}({', '.join(map(str, arguments))})")

@@ -17,6 +17,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from pathlib import PurePath
 from typing import Literal, NamedTuple
 
 from graphc.backends.loopnest import Cut, Nest, Size, constants_of, copy_nest
@@ -198,6 +199,7 @@ class _EntryEmitter:
             case Terminator():
                 return
             case _:
+                self.code.remark(_described(op))
                 self._place_results(op)
         match op.opdef.codegen:
             case Structured():
@@ -450,6 +452,16 @@ class _EntryEmitter:
         move = move_of(how, op.params, [_tensor(v) for v in op.operands], _tensor(op.result))
         name = emit_move(self.module, self.machine, move)
         self._call(name, [self.where[v] for v in (*op.operands, op.result)], move.symbols())
+
+
+def _described(op: Operation) -> str:
+    """The operation, its first result and the line it comes from, without the line's folder."""
+    named = next((r.name for r in op.results if r.name), None)
+    shown = f"`{named}` = {op.opdef.name}" if named else op.opdef.name
+    types = f" : {op.results[0].type}" if op.results else ""
+    span = op.location.span
+    where = f", {PurePath(span.file).name}:{span.line}:{span.column}" if span else ""
+    return f"{shown}{types}{where}"
 
 
 def _result_slots(signature: Signature) -> dict[int, int]:

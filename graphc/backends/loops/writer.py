@@ -154,6 +154,10 @@ class Writer(ABC):
     # --- calls
 
     @abstractmethod
+    def remark(self, text: str) -> None:
+        """Says to people what the instructions and functions that are written now are for."""
+
+    @abstractmethod
     def invoke(self, function: str | Val, arguments: Iterable[Val]) -> None:
         """A call without a result, of a function of the module or of one that was chosen."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphc.backends.base import Backend, CompiledFunction
+from graphc.backends.base import Backend, CompiledFunction, FileKind
 from graphc.backends.numpy.runtime import compile_function
 from graphc.backends.numpy.standalone import emit_py
 from graphc.ir.core import Function
@@ -18,5 +18,7 @@ BACKEND = Backend(
     summary="readable numpy source; needs no compiler",
     stage="kernels",
     compile=_compile,
-    emit={"py": emit_py},
+    emit={
+        "py": FileKind(".py", "a Python module that needs only numpy", emit_py, is_compiled=False)
+    },
 )

@@ -78,7 +78,7 @@ def test_without_a_compiler_the_message_says_what_still_works(tmp_path: Path) ->
 
 
 def test_a_missing_cc_is_named_in_the_message(tmp_path: Path) -> None:
-    with pytest.raises(BackendUnavailable, match="CC names the C compiler `nosuchcc`"):
+    with pytest.raises(BackendUnavailable, match="need a C compiler, and CC names `nosuchcc`"):
         require_compiler({"CC": "nosuchcc", "PATH": str(tmp_path)})
 
 

@@ -16,7 +16,7 @@ import pytest
 
 import graphc as gc
 from graphc.artifacts.link import find_compiler
-from graphc.driver.artifact import SUFFIXES, ArtifactRequest, emit, kind_of
+from graphc.driver.artifact import KINDS, ArtifactRequest, emit, kind_of
 from graphc.driver.options import CompileOptions, parse_precision
 from graphc.ir.parser import parse_module
 from graphc.model.model import Model
@@ -70,9 +70,9 @@ def test_several_kinds_share_a_stem(model: Model, tmp_path: Path) -> None:
     assert paths == {"ir": tmp_path / "net.v2.gir", "py": tmp_path / "net.v2.py"}
 
 
-@pytest.mark.parametrize("kind", list(SUFFIXES))
+@pytest.mark.parametrize("kind", list(KINDS))
 def test_a_kind_can_be_told_from_a_name(kind: str) -> None:
-    assert kind_of(Path(f"folder.d/net{SUFFIXES[kind]}")) == kind
+    assert kind_of(Path(f"folder.d/net{KINDS[kind].suffix}")) == kind
 
 
 def test_a_name_that_says_nothing_is_refused() -> None:
@@ -254,8 +254,8 @@ def test_the_library_computes_the_network(model: Model, tmp_path: Path, precisio
 @pytest.mark.llvm
 @needs_compiler
 def test_all_kinds_at_once_agree_on_name_and_content(model: Model, tmp_path: Path) -> None:
-    paths = emit(model, request(tmp_path / "net", *SUFFIXES), CompileOptions())
-    made = "libnet.so net net.gir net.h net.ll net.o net.py net.s"
+    paths = emit(model, request(tmp_path / "net", *KINDS), CompileOptions())
+    made = "libnet.so net net.c net.gir net.h net.ll net.o net.py net.s"
     assert " ".join(sorted(p.name for p in tmp_path.iterdir())) == made
     assert "net_run(" in paths["header"].read_text()
     assert "@net_run(" in paths["ll"].read_text()
@@ -285,7 +285,7 @@ def test_the_hash_changes_with_the_parameters(model: Model, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("name", ["1x", "a-b", "ä", "malloc"])
 def test_a_name_that_c_cannot_have_is_refused_for_every_kind(name: str, tmp_path: Path) -> None:
-    for kind in SUFFIXES:
+    for kind in KINDS:
         with pytest.raises(GraphcError, match="C identifier"):
             request(tmp_path / "net", kind, name=name).paths()
 

@@ -8,9 +8,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from graphc.backends.abi import STATUS, UNKNOWN_STATUS
 from graphc.backends.base import EmitRequest
 from graphc.backends.llvm import BACKEND, engine
-from graphc.backends.llvm.artifact import STATUS, UNKNOWN_STATUS, emit_artifact
+from graphc.backends.llvm.artifact import emit_artifact
 from graphc.backends.llvm.target import TARGETS, host_target
 from graphc.backends.signature import make_signature
 from graphc.ir.core import Function
@@ -53,7 +54,7 @@ class Library:
 
     def __init__(self) -> None:
         function, signature = planned(NETWORK)
-        code = BACKEND.emit["obj"](function, signature, request())
+        code = BACKEND.emit["obj"].make(function, signature, request())
         self.loaded = engine.load(code, FUNCTIONS, host_target())
         pointer = ctypes.c_void_p
         self.run = self._function("net_run", ctypes.c_int32, ctypes.c_int64, *[pointer] * 3)
@@ -135,7 +136,7 @@ def test_arena_bytes_is_that_of_the_signature(library: Library) -> None:
 
 
 def test_only_the_four_functions_are_visible() -> None:
-    text = BACKEND.emit["ll"](*planned(NETWORK), request()).decode()
+    text = BACKEND.emit["ll"].make(*planned(NETWORK), request()).decode()
     visible = [
         line.split("@")[1].split("(")[0]
         for line in text.splitlines()
@@ -145,7 +146,7 @@ def test_only_the_four_functions_are_visible() -> None:
 
 
 def test_data_are_constant() -> None:
-    text = BACKEND.emit["ll"](*planned(NETWORK), request()).decode()
+    text = BACKEND.emit["ll"].make(*planned(NETWORK), request()).decode()
     data = [line for line in text.splitlines() if line.startswith("@")]
     assert data
     assert all("private unnamed_addr constant" in line for line in data)
@@ -154,16 +155,16 @@ def test_data_are_constant() -> None:
 def test_emitted_text_assembly_and_object_are_the_same_every_time() -> None:
     function, signature = planned(NETWORK)
     for kind in ("ll", "asm", "obj"):
-        first = BACKEND.emit[kind](function, signature, request())
-        assert BACKEND.emit[kind](function, signature, request()) == first, kind
+        first = BACKEND.emit[kind].make(function, signature, request())
+        assert BACKEND.emit[kind].make(function, signature, request()) == first, kind
 
 
 def test_a_named_target_decides_the_instructions() -> None:
     function, signature = planned(NETWORK)
     wide = EmitRequest("net", PARAMETERS, INFO, target="x86-64-v3")
-    assert b"ymm" in BACKEND.emit["asm"](function, signature, wide)
+    assert b"ymm" in BACKEND.emit["asm"].make(function, signature, wide)
     narrow = EmitRequest("net", PARAMETERS, INFO, target="x86-64")
-    assert b"ymm" not in BACKEND.emit["asm"](function, signature, narrow)
+    assert b"ymm" not in BACKEND.emit["asm"].make(function, signature, narrow)
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from graphc.backends.llvm.emit import emit_function
-from graphc.backends.llvm.runtime import NativeFunction, compile_function
+from graphc.backends.llvm.runtime import compile_function
 from graphc.backends.llvm.target import Target
+from graphc.backends.native import NativeFunction
 from graphc.backends.signature import make_signature
 from graphc.runtime.signature import Signature
 from tests.support.compiling import parse

@@ -8,11 +8,13 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from graphc.backends.llvm import engine, runtime
+from graphc.backends import native
+from graphc.backends.llvm import engine
 from graphc.backends.llvm.emit import emit_function
-from graphc.backends.llvm.epoch import EPOCH, row_bytes, runs_epochs
-from graphc.backends.llvm.runtime import NativeFunction, compile_function
+from graphc.backends.llvm.epoch import EPOCH, runs_epochs
+from graphc.backends.llvm.runtime import compile_function
 from graphc.backends.llvm.target import TARGETS
+from graphc.backends.native import NativeFunction, row_bytes
 from graphc.backends.signature import make_signature
 from graphc.ir.evaluate import evaluate
 from graphc.runtime.signature import Signature
@@ -147,7 +149,7 @@ def exit_code_guarded(
     found = guarded(np.zeros(len(losses), w.dtype), is_read=False)
     done = guarded(np.zeros(1, np.int64), is_read=False)
     assert compiled.run_minibatches is not None
-    with patch.object(runtime, "aligned_bytes", lambda size, _: memory.bytes(size, 64).array):
+    with patch.object(native, "aligned_bytes", lambda size, _: memory.bytes(size, 64).array):
         compiled.run_minibatches(arrays, [found], chosen, SIZE, done)
     good = (
         done[0] == len(losses)

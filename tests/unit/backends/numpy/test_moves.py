@@ -128,7 +128,7 @@ func @f(%x: tensor<Nx4x4xf32> input) -> (y: tensor<Nx4x4xf32>) {
     )
     (function,) = module.functions
     request = EmitRequest("moves", {}, "{}")
-    text = BACKEND.emit["py"](function, make_signature(module, function), request)
+    text = BACKEND.emit["py"].make(function, make_signature(module, function), request)
     given: dict[str, object] = {"__name__": "moves"}
     exec(compile(text, "moves.py", "exec"), given)  # noqa: S102  # the text that was just written
     times = np.outer([1, 2, 2, 1], [1, 2, 2, 1])

@@ -47,7 +47,7 @@ def emit(text: str = TEXT, name: str = "small") -> bytes:
     (function,) = module.functions
     parameters = {a.name or "": WEIGHTS for a in function.arguments[1:]}
     request = EmitRequest(name, parameters, INFO)
-    return BACKEND.emit["py"](function, make_signature(module, function), request)
+    return BACKEND.emit["py"].make(function, make_signature(module, function), request)
 
 
 @pytest.fixture

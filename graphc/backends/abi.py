@@ -1,0 +1,39 @@
+"""The C interface of an artifact, version 1, whatever writes it.
+
+    int32_t NAME_run(int64_t n, const T *input…, T *output…, void *arena)
+    int64_t NAME_arena_bytes(void)
+    const char *NAME_status(int32_t code)
+    const char *NAME_info(void)
+
+Of sequences `int64_t t, int64_t s` stand in place of n. The parameters are embedded. Nothing else
+is visible, no memory is allocated, nothing global is written, no library is called.
+"""
+
+from __future__ import annotations
+
+from graphc.runtime.signature import ROLES_OF_MODEL, Signature
+from graphc.support.diagnostics import fail
+
+STATUS = (
+    "ok",
+    "the number of samples, or of steps or sequences, is negative or above its bound",
+    "a pointer is null",
+    "the arena is not aligned to 64 bytes",
+    "a data pointer is not aligned to its element type",
+)
+UNKNOWN_STATUS = "unknown status"
+ARENA_ALIGNMENT = 64
+
+
+def check_signature(signature: Signature) -> None:
+    """Only inputs and embedded parameters, nothing updated, one dimension or sequences."""
+    if len(signature.call_dims) > (1 if signature.sequences is None else 2):
+        names = ", ".join(d.name for d in signature.call_dims)
+        raise fail("not-supported", f"an artifact has one dimension of samples, got {names}")
+    for argument in signature.arguments:
+        if argument.role not in ("input", *ROLES_OF_MODEL):
+            message = f"an artifact takes inputs and parameters only, got {argument.role}"
+            raise fail("not-supported", f"{message} `{argument.name}`")
+    for result in signature.results:
+        if result.updates is not None:
+            raise fail("not-supported", f"an artifact updates nothing, got `{result.updates}`")

@@ -1,0 +1,63 @@
+"""The C backend: vector code written as C, compiled by the system's compiler or handed over.
+
+The algorithms are those of the LLVM backend (`backends/loops`), and so are the results, bit for
+bit, where vectors have the same width. `docs/c.md` says how the files are compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from graphc.backends.base import Backend, CompiledFunction, EmitRequest, FileKind, KeptCode
+from graphc.backends.c.target import c_target
+from graphc.ir.core import Function
+from graphc.runtime.signature import Signature
+from graphc.support.phases import Phases
+
+
+def _compile(function: Function, signature: Signature) -> CompiledFunction:
+    from graphc.backends.c.runtime import compile_function
+
+    return compile_function(function, signature)
+
+
+def _make(function: Function, signature: Signature, phases: Phases) -> bytes:
+    from graphc.backends.c.runtime import make_code
+
+    return make_code(function, signature, phases)
+
+
+def _load(code: bytes, signature: Signature, phases: Phases) -> CompiledFunction:
+    from graphc.backends.c.runtime import load_function
+
+    with phases.measure("load"):
+        return load_function(code, signature)
+
+
+def _versions(name: str) -> Mapping[str, str]:
+    from graphc.backends.c.runtime import versions
+
+    return versions(name)
+
+
+def _emit_c(function: Function, signature: Signature, request: EmitRequest) -> bytes:
+    from graphc.backends.c.artifact import emit_artifact
+
+    with request.phases.measure("emit"):
+        target = c_target(request.target)
+        return emit_artifact(function, signature, target, request).encode("ascii")
+
+
+def _isa(target: str) -> str:
+    return c_target(target).isa
+
+
+BACKEND = Backend(
+    name="c",
+    summary="C with vector extensions: one file, or calls through the system's compiler",
+    stage="kernels",
+    compile=_compile,
+    emit={"c": FileKind(".c", "one C file with the parameters in it", _emit_c)},
+    isa=_isa,
+    code=KeptCode(_make, _load, _versions),
+)

@@ -1,0 +1,157 @@
+"""A network as one C file: the functions of the C interface (`backends/abi.py`) around the entry.
+
+The file needs `stdint.h` and a compiler for the processor it is written for, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from graphc.artifacts.header import (
+    C_TYPES,
+    comment_text,
+    counts,
+    documentation,
+    ports,
+    run_prototype,
+    string_literal,
+)
+from graphc.backends.abi import ARENA_ALIGNMENT, STATUS, UNKNOWN_STATUS, check_signature
+from graphc.backends.base import EmitRequest
+from graphc.backends.c.emit import ENTRY, OPENING, add_entry
+from graphc.backends.c.types import literal
+from graphc.backends.c.wide import WideModule
+from graphc.backends.llvm.target import Target
+from graphc.backends.loops.values import element_of, memory_element
+from graphc.ir.core import Function
+from graphc.ir.types import DType
+from graphc.runtime.signature import NUMPY_DTYPES, ROLES_OF_MODEL, Argument, Signature
+
+_ROW = 8
+"""Numbers of a parameter in a line."""
+
+
+def emit_artifact(
+    function: Function, signature: Signature, target: Target, request: EmitRequest
+) -> str:
+    """The file. Reports functions that an artifact cannot hold."""
+    check_signature(signature)
+    module = WideModule(target)
+    add_entry(module, function, signature, target, linkage="static ")
+    parameters = {
+        a.name: f"parameter{i}"
+        for i, a in enumerate(a for a in signature.arguments if a.role in ROLES_OF_MODEL)
+    }
+    arrays = [
+        _array(parameters[a.name], a, request.parameters[a.name])
+        for a in signature.arguments
+        if a.name in parameters
+    ]
+    parts = [
+        _comment([*documentation(signature, request.info), "", *_how_to_compile(target)]),
+        OPENING,
+        _target_check(target),
+        module.text(),
+        *arrays,
+        _run(signature, parameters),
+        _small_functions(signature, request),
+    ]
+    return "\n".join(parts)
+
+
+def _comment(lines: Sequence[str]) -> str:
+    return "\n".join(["/*", *[f" * {line}".rstrip() for line in lines], " */", ""])
+
+
+def _how_to_compile(target: Target) -> list[str]:
+    return [
+        f"Written for {target.isa}. To compile it with GCC:",
+        f"  cc -std=c11 -O3 {_march(target)} -ffp-contract=off -fno-math-errno -c FILE.c",
+        "Results do not depend on how far it is optimised, as long as no option lets the compiler",
+        "change the arithmetic of floats.",
+    ]
+
+
+def _march(target: Target) -> str:
+    return "-march=armv8-a" if target.triple.startswith("aarch64") else f"-march={target.isa}"
+
+
+def _target_check(target: Target) -> str:
+    """An error for a compiler that is not told of the processor."""
+    machine = target.machine
+    needed = ["__aarch64__"]
+    if target.triple.startswith("x86_64"):
+        needed = ["__x86_64__"]
+        needed += ["__FMA__"] if machine.has_fma else []
+        needed += ["__AVX2__"] if machine.vector_bits >= 256 else []
+        needed += ["__AVX512F__"] if machine.vector_bits >= 512 else []
+    missing = " || ".join(f"!defined({name})" for name in needed)
+    message = f"this file is written for {target.isa}: compile it with {_march(target)}"
+    return f'#if {missing}\n#error "{message}"\n#endif\n'
+
+
+def _array(name: str, argument: Argument, values: np.ndarray) -> str:
+    """A parameter's data, row-major."""
+    array = np.ascontiguousarray(values, NUMPY_DTYPES[argument.dtype]).reshape(-1)
+    element = memory_element(element_of(DType(argument.dtype)))
+    listed = [literal(x, element) for x in array.tolist()] or ["0"]
+    rows = [", ".join(listed[i : i + _ROW]) for i in range(0, len(listed), _ROW)]
+    shape = "x".join(map(str, argument.shape))
+    return (
+        f"/* {comment_text(argument.name)}, {shape} */\n"
+        f"static const _Alignas({ARENA_ALIGNMENT}) {C_TYPES[argument.dtype]} {name}[] = {{\n    "
+        + ",\n    ".join(rows)
+        + "};\n"
+    )
+
+
+def _run(signature: Signature, parameters: dict[str, str]) -> str:
+    """NAME_run: the checks of a call, and the tables that the entry takes."""
+    given = {p.source.name: p.identifier for p in ports(signature) if p.is_input}
+    buffers = [f"(void *){given.get(a.name) or parameters[a.name]}" for a in signature.arguments]
+    buffers += [p.identifier for p in ports(signature) if not p.is_input]
+    names = {d.name: n for d, n in zip(signature.call_dims, counts(signature), strict=False)}
+    dims = [" * ".join(names[f] for f in d.factors or (d.name,)) for d in signature.dims]
+    lines = [
+        *_checks(signature),
+        f"    void *buffers[] = {{{', '.join(buffers) or '0'}}};",
+        f"    int64_t dims[] = {{{', '.join(dims) or '0'}}};",
+        f"    return {ENTRY}(buffers, dims, arena, 0);",
+    ]
+    return f"{run_prototype(signature)}\n{{\n" + "\n".join(lines) + "\n}\n"
+
+
+def _checks(signature: Signature) -> Iterator[str]:
+    """Leaves with a status when the call is not as it must be, in the order of the statuses."""
+    bounds = [d.bound for d in signature.call_dims]
+    sizes = [f"{n} < 0" for n in counts(signature)]
+    sizes += [f"{n} > {b}" for n, b in zip(counts(signature), bounds, strict=False)]
+    found = ports(signature)
+    pointers = [f"!{p.identifier}" for p in found]
+    wide = [p for p in found if NUMPY_DTYPES[p.source.dtype].itemsize > 1]
+    aligned = [f"(uintptr_t){p.identifier} % sizeof *{p.identifier}" for p in wide]
+    arena: list[str] = []
+    if signature.arena_bytes:
+        pointers.append("!arena")
+        arena = [f"(uintptr_t)arena % {ARENA_ALIGNMENT}"]
+    for status, conditions in enumerate((sizes, pointers, arena, aligned), 1):
+        if conditions:
+            yield f"    if ({' || '.join(conditions)}) {{"
+            yield f"        return {status};"
+            yield "    }"
+
+
+def _small_functions(signature: Signature, request: EmitRequest) -> str:
+    name = request.name
+    cases = [f"    case {i}:\n        return {string_literal(s)};" for i, s in enumerate(STATUS)]
+    return "\n".join(
+        [
+            f"int64_t {name}_arena_bytes(void)\n{{\n    return {signature.arena_bytes};\n}}\n",
+            f"const char *{name}_status(int32_t code)\n{{\n    switch (code) {{",
+            *cases,
+            f"    default:\n        return {string_literal(UNKNOWN_STATUS)};\n    }}\n}}\n",
+            f"const char *{name}_info(void)\n{{\n    return {string_literal(request.info)};\n}}\n",
+        ]
+    )
