@@ -194,7 +194,7 @@ def command(
     )
     network = open_network(model, defines=defines, macros=macros).model
     infer(network)
-    _zero_statistics(network)
+    zero_statistics(network)
     if minibatch is not None and has_steps(network, options, nodes, train=train):
         raise click.UsageError(
             "--minibatch is for samples without time; the network looks along it: "
@@ -239,7 +239,7 @@ def setup_of(options: CompileOptions) -> Setup:
     )
 
 
-def _zero_statistics(model: Model) -> None:
+def zero_statistics(model: Model) -> None:
     """Give Mean and InvStdDev nodes zeros: random data have no statistics worth computing."""
     for op in model.graph.block:
         if isinstance(op.params, StatisticParams) and not op.params.computed:
