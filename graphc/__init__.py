@@ -18,7 +18,6 @@ from graphc.support.version import VERSION as __version__
 from graphc.tensor.names import FUNCTIONS
 
 if TYPE_CHECKING:
-    from frontends.network import Network as Network
     from graphc.api import compile as compile
     from graphc.api import compile_training as compile_training
     from graphc.api import evaluate as evaluate
@@ -105,6 +104,7 @@ if TYPE_CHECKING:
     from graphc.tensor.transforms import jvp as jvp
     from graphc.tensor.transforms import value_and_grad as value_and_grad
     from graphc.tensor.transforms import vjp as vjp
+    from graphc_frontends.network import Network as Network
 
 _HOMES = {
     **dict.fromkeys(FUNCTIONS, "graphc.tensor.functions"),

@@ -20,8 +20,8 @@ IMPORTED = (
     "graphc.backends.numpy",
     "graphc.tensor.function",
     "graphc.tensor.functions",
-    "frontends.ndl",
-    "frontends.network",
+    "graphc_frontends.ndl",
+    "graphc_frontends.network",
 )
 """What graphc imports when it is first needed, in the midst of the first compilation. Here it is
 imported with this file, as the other packages are with theirs: imports are not timed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import graphc as gc
-from frontends.network import NetworkNode as Node
+from graphc_frontends.network import NetworkNode as Node
 
 
 def built(cells: int = 12) -> gc.Network:

@@ -45,7 +45,7 @@ def test_the_import_contracts_hold(
 
 @pytest.mark.parametrize("argv", [(), ("--help",), ("--version",)])
 def test_help_and_version_load_nothing_heavy(argv: tuple[str, ...]) -> None:
-    heavy = {"llvmlite", "networkx", "numpy", "rich", "safetensors", "frontends"}
+    heavy = {"llvmlite", "networkx", "numpy", "rich", "safetensors", "graphc_frontends"}
     assert loaded_packages(*argv) & heavy == set()
 
 

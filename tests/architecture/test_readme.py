@@ -125,7 +125,7 @@ def test_every_link_of_the_documents_leads_somewhere() -> None:
 
 
 def test_the_functions_that_the_readme_lists_are_those_with_a_node() -> None:
-    from frontends.ndl.functions import FUNCTIONS
+    from graphc_frontends.ndl.functions import FUNCTIONS
 
     block = re.search(r"^    Inputs  .*?\n\n", README, re.MULTILINE | re.DOTALL)
     assert block is not None

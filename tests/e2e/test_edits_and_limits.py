@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graphc as gc
-from frontends.network import Network
+from graphc_frontends.network import Network
 
 
 def regression(rows: int = 3) -> Network:

@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from frontends import ndl
 from graphc.support.diagnostics import Diagnostic, render
+from graphc_frontends import ndl
 from tests.support.recording_builder import RecordedNode, RecordingBuilder
 
 if TYPE_CHECKING:

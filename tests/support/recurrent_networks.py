@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import numpy as np
 
 import graphc as gc
-from frontends.network import Network
 from graphc.driver.prepare import prepare
+from graphc_frontends.network import Network
 
 FEATURES, LABELS, ROWS = 3, 2, 4
 

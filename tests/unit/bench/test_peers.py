@@ -19,7 +19,8 @@ for work in works:
     for variant in ("llvm", "numpy"):
         case(work, 1, variant).run()
 new = set(sys.modules) - before
-print(*sorted(n for n in new if n.split(".")[0] in ("graphc", "frontends", "llvmlite", "numpy")))
+ours = ("graphc", "graphc_frontends", "llvmlite", "numpy")
+print(*sorted(n for n in new if n.split(".")[0] in ours))
 """
 
 

@@ -9,11 +9,11 @@ import pytest
 
 import graphc as gc
 import graphc.driver.prepare as module
-from frontends.network import Network
 from graphc.driver.prepare import infer, prepare
 from graphc.model.initialise import MAX_ELEMENTS
 from graphc.model.model import Model
 from graphc.support.diagnostics import GraphcError
+from graphc_frontends.network import Network
 
 
 def network(rows: int, cols: int) -> Network:

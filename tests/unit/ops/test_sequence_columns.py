@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from frontends import ndl
 from graphc.builder import GraphBuilder
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import prepare
@@ -19,6 +18,7 @@ from graphc.passes.expand_nodes import ExpandNodes
 from graphc.passes.infer_shapes import InferShapes
 from graphc.passes.manager import PassManager
 from graphc.support.diagnostics import GraphcError
+from graphc_frontends import ndl
 from tests.support.sequences import (
     Call,
     Packing,

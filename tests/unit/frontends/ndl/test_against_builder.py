@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frontends import ndl
-from frontends.ndl.functions import FUNCTIONS, Function, Option
 from graphc.builder import GraphBuilder
 from graphc.support.diagnostics import render
+from graphc_frontends import ndl
+from graphc_frontends.ndl.functions import FUNCTIONS, Function, Option
 
 SUPPORTED = [function for function in FUNCTIONS if function.op is not None]
 HEAD = "x = Input(3, tag=feature)\nl = Input(3, tag=label)\nm = Mean(x)\ns = InvStdDev(x)\n"

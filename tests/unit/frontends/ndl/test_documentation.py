@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from frontends.ndl.functions import FUNCTIONS, Function
+from graphc_frontends.ndl.functions import FUNCTIONS, Function
 from tests.support.ndl import network
 
 PAGE = Path(__file__).parents[4] / "docs" / "ndl.md"
@@ -47,7 +47,7 @@ def test_the_table_of_functions_is_current() -> None:
 
 
 def test_the_grammar_is_that_of_the_parser() -> None:
-    from frontends.ndl import parser
+    from graphc_frontends.ndl import parser
 
     for line in (parser.__doc__ or "").splitlines():
         if line.startswith("    "):

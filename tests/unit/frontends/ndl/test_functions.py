@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from frontends.ndl.functions import (
+from graphc_frontends.ndl.functions import (
     COMMON_OPTIONS,
     FUNCTION_BY_NAME,
     FUNCTIONS,

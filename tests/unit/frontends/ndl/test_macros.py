@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from frontends.ndl.lexer import tokenize
-from frontends.ndl.macros import Limits, collect_macros, within_limits
-from frontends.ndl.parser import parse
-from frontends.ndl.preprocess import preprocess
 from graphc.support.diagnostics import DiagnosticSink
 from graphc.support.source import SourceFile
+from graphc_frontends.ndl.lexer import tokenize
+from graphc_frontends.ndl.macros import Limits, collect_macros, within_limits
+from graphc_frontends.ndl.parser import parse
+from graphc_frontends.ndl.preprocess import preprocess
 from tests.support.ndl import load, network, node, problem, problems
 
 X = "x = Input(3)\n"

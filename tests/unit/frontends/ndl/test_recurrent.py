@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from frontends import ndl
 from graphc.builder import GraphBuilder
 from graphc.driver.prepare import prepare
 from graphc.ir.core import Operation
 from graphc.ops.nodes.layout import node_type
+from graphc_frontends import ndl
 from tests.support.sequences import compiled_for_sequences, evaluate_sequences, side_by_side
 
 PAGE = Path(__file__).parents[4] / "docs" / "ndl.md"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frontends.ndl.mistakes import MAX_MISTAKES
+from graphc_frontends.ndl.mistakes import MAX_MISTAKES
 from tests.support.ndl import load
 
 BOOK = """
@@ -117,7 +117,7 @@ def test_large_hostile_texts_end_with_a_few_diagnostics(text: str) -> None:
     "text", ["x=Input(3" + "," * 60, "(" * 60, "a[" * 30, ";" * 60, "a=" * 30, "run=a" + ":b" * 30]
 )
 def test_a_text_has_a_bounded_number_of_words(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("frontends.ndl.lexer.MAX_TOKENS", 50)
+    monkeypatch.setattr("graphc_frontends.ndl.lexer.MAX_TOKENS", 50)
     (problem,) = load(text).sink.diagnostics
     assert problem.slug == "limit"
     assert problem.message == "a text has at most 50 words and marks, got more"
@@ -126,5 +126,5 @@ def test_a_text_has_a_bounded_number_of_words(text: str, monkeypatch: pytest.Mon
 
 
 def test_blank_lines_do_not_count_as_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("frontends.ndl.lexer.MAX_TOKENS", 50)
+    monkeypatch.setattr("graphc_frontends.ndl.lexer.MAX_TOKENS", 50)
     assert not load("x=Input(3)" + " \r\n\t\n" * 60 + "y=Tanh(x)").sink.diagnostics

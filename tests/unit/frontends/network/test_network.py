@@ -9,11 +9,11 @@ from collections.abc import Callable
 import pytest
 
 import graphc as gc
-from frontends.network import Network, NetworkNode
 from graphc.ir.core import OpDef
 from graphc.ops.nodes import OPS
 from graphc.support.diagnostics import GraphcError
 from graphc.support.source import Location, Span
+from graphc_frontends.network import Network, NetworkNode
 
 LEAVES = ("node.input", "node.sparse_input", "node.parameter", "node.constant")
 FUNCTIONS = [op for op in OPS if op.name not in LEAVES]

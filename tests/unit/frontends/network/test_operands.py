@@ -8,10 +8,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from frontends.network import Network, NetworkNode
 from graphc.builder import Node
 from graphc.ops.nodes.leaves import ConstantParams
 from graphc.support.diagnostics import GraphcError
+from graphc_frontends.network import Network, NetworkNode
 
 METHODS = [
     (name, place)

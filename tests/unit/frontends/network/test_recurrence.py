@@ -8,10 +8,10 @@ from collections.abc import Callable
 import pytest
 
 import graphc as gc
-from frontends.network import Network, NetworkNode
 from graphc.driver.prepare import prepare
 from graphc.ops.nodes.delays import DelayParams
 from graphc.support.diagnostics import GraphcError
+from graphc_frontends.network import Network, NetworkNode
 
 NDL = """
 x = Input(3, tag=feature)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from frontends.network.criteria import Criteria
-from frontends.network.elementwise import Elementwise
-from frontends.network.images import Images
-from frontends.network.leaves import Leaves
-from frontends.network.products import Products
-from frontends.network.recurrence import Recurrence
-from frontends.network.shapes import Shapes
-from frontends.network.statistics import Statistics
+from graphc_frontends.network.criteria import Criteria
+from graphc_frontends.network.elementwise import Elementwise
+from graphc_frontends.network.images import Images
+from graphc_frontends.network.leaves import Leaves
+from graphc_frontends.network.products import Products
+from graphc_frontends.network.recurrence import Recurrence
+from graphc_frontends.network.shapes import Shapes
+from graphc_frontends.network.statistics import Statistics
 
 
 class Network(Leaves, Products, Elementwise, Shapes, Images, Criteria, Statistics, Recurrence):

@@ -18,15 +18,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from frontends.ndl.arguments import array_tag
-from frontends.ndl.ast import Block, Name, Script
-from frontends.ndl.expand import expand
-from frontends.ndl.lexer import number_value, tokenize
-from frontends.ndl.macros import Limits, collect_macros, within_limits
-from frontends.ndl.mistakes import Mistakes
-from frontends.ndl.parser import parse
-from frontends.ndl.preprocess import preprocess
-from frontends.ndl.scopes import Number, Text, Value
 from graphc.support.diagnostics import (
     Diagnostic,
     DiagnosticSink,
@@ -36,6 +27,15 @@ from graphc.support.diagnostics import (
     suggestion,
 )
 from graphc.support.source import SourceFile
+from graphc_frontends.ndl.arguments import array_tag
+from graphc_frontends.ndl.ast import Block, Name, Script
+from graphc_frontends.ndl.expand import expand
+from graphc_frontends.ndl.lexer import number_value, tokenize
+from graphc_frontends.ndl.macros import Limits, collect_macros, within_limits
+from graphc_frontends.ndl.mistakes import Mistakes
+from graphc_frontends.ndl.parser import parse
+from graphc_frontends.ndl.preprocess import preprocess
+from graphc_frontends.ndl.scopes import Number, Text, Value
 
 if TYPE_CHECKING:
     from graphc.builder import GraphBuilder

@@ -19,9 +19,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from frontends.ndl.ast import Macro, Name, Result, Statement
-from frontends.ndl.functions import NODE_ARRAYS
 from graphc.support.source import Location, Span
+from graphc_frontends.ndl.ast import Macro, Name, Result, Statement
+from graphc_frontends.ndl.functions import NODE_ARRAYS
 
 if TYPE_CHECKING:
     from graphc.builder import Node

@@ -11,9 +11,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from frontends.ndl.ast import Name
-from frontends.ndl.mistakes import MAX_MISTAKES
-from frontends.ndl.scopes import (
+from graphc.support.diagnostics import (
+    MAX_SHOWN,
+    Diagnostic,
+    GraphcError,
+    Note,
+    Severity,
+    fail,
+    make,
+    suggestion,
+)
+from graphc.support.source import Location, Span
+from graphc_frontends.ndl.ast import Name
+from graphc_frontends.ndl.mistakes import MAX_MISTAKES
+from graphc_frontends.ndl.scopes import (
     BROKEN,
     Broken,
     Forward,
@@ -26,17 +37,6 @@ from frontends.ndl.scopes import (
     look_up,
     settled,
 )
-from graphc.support.diagnostics import (
-    MAX_SHOWN,
-    Diagnostic,
-    GraphcError,
-    Note,
-    Severity,
-    fail,
-    make,
-    suggestion,
-)
-from graphc.support.source import Location, Span
 
 if TYPE_CHECKING:
     from graphc.builder import GraphBuilder, Node

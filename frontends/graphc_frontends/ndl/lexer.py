@@ -12,8 +12,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from frontends.ndl.preprocess import PlainText
 from graphc.support.diagnostics import DiagnosticSink, fail
+from graphc_frontends.ndl.preprocess import PlainText
 
 TokenKind = Literal[
     "name", "number", "text", "string", "newline", "end", "(", ")", "[", "]", "{", "}", "=", ",",

@@ -8,7 +8,7 @@ Macros are Python functions. The network is the same as NDL would build, node fo
 also what `graphc.load` returns, whatever the model was written in.
 """
 
-from frontends.network.network import Network
-from frontends.network.node import NetworkNode
+from graphc_frontends.network.network import Network
+from graphc_frontends.network.node import NetworkNode
 
 __all__ = ["Network", "NetworkNode"]

@@ -16,9 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from frontends.ndl import arguments as reading
-from frontends.ndl.assembly import Assembly, Source
-from frontends.ndl.ast import (
+from graphc.support.diagnostics import GraphcError, Note, fail
+from graphc_frontends.ndl import arguments as reading
+from graphc_frontends.ndl.assembly import Assembly, Source
+from graphc_frontends.ndl.ast import (
     Array,
     Call,
     Literal,
@@ -31,10 +32,10 @@ from frontends.ndl.ast import (
     Word,
     names_in,
 )
-from frontends.ndl.functions import FUNCTION_BY_NAME, Function, Positional
-from frontends.ndl.functions import Option as OptionRow
-from frontends.ndl.macros import MacroTable
-from frontends.ndl.scopes import (
+from graphc_frontends.ndl.functions import FUNCTION_BY_NAME, Function, Positional
+from graphc_frontends.ndl.functions import Option as OptionRow
+from graphc_frontends.ndl.macros import MacroTable
+from graphc_frontends.ndl.scopes import (
     BROKEN,
     Broken,
     Forward,
@@ -47,7 +48,6 @@ from frontends.ndl.scopes import (
     assigned_names,
     final_names,
 )
-from graphc.support.diagnostics import GraphcError, Note, fail
 
 if TYPE_CHECKING:
     from graphc.builder import GraphBuilder

@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from frontends.ndl.ast import Call, Macro, Statement
-from frontends.ndl.functions import FUNCTION_BY_NAME
 from graphc.support.diagnostics import DiagnosticSink, Note
 from graphc.support.graphs import strongly_connected_components
+from graphc_frontends.ndl.ast import Call, Macro, Statement
+from graphc_frontends.ndl.functions import FUNCTION_BY_NAME
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from frontends.ndl.ast import (
+from graphc.support.diagnostics import DiagnosticSink, GraphcError, Note, fail
+from graphc_frontends.ndl.ast import (
     Array,
     Block,
     Call,
@@ -36,11 +37,10 @@ from frontends.ndl.ast import (
     Statement,
     Word,
 )
-from frontends.ndl.cursor import CLOSERS, OPENERS, Cursor, describe
-from frontends.ndl.lexer import Token, number_value
-from frontends.ndl.mistakes import Mistakes
-from frontends.ndl.preprocess import PlainText
-from graphc.support.diagnostics import DiagnosticSink, GraphcError, Note, fail
+from graphc_frontends.ndl.cursor import CLOSERS, OPENERS, Cursor, describe
+from graphc_frontends.ndl.lexer import Token, number_value
+from graphc_frontends.ndl.mistakes import Mistakes
+from graphc_frontends.ndl.preprocess import PlainText
 
 MAX_NESTING = 200  # calls inside calls
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import cast
 
-from frontends.network.caller import caller_location
-from frontends.network.node import NetworkNode, Operand
 from graphc.builder import GraphBuilder, MatrixType, Node, TypeRuleError
 from graphc.support.diagnostics import GraphcError, fail
 from graphc.support.source import UNKNOWN, Location
+from graphc_frontends.network.caller import caller_location
+from graphc_frontends.network.node import NetworkNode, Operand
 
 
 class NetworkBase(GraphBuilder):

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from frontends.ndl.ast import Name
-from frontends.ndl.lexer import Token
-from frontends.ndl.preprocess import PlainText
 from graphc.support.diagnostics import GraphcError, fail
 from graphc.support.source import Span
+from graphc_frontends.ndl.ast import Name
+from graphc_frontends.ndl.lexer import Token
+from graphc_frontends.ndl.preprocess import PlainText
 
 OPENERS = {"(": ")", "[": "]", "{": "}"}
 CLOSERS = frozenset(OPENERS.values())

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from frontends.ndl.ast import Call, Operand
-from frontends.ndl.functions import (
+from graphc.builder import TAG_SPELLINGS, tag_of
+from graphc.support.diagnostics import Note, fail, suggestion
+from graphc.support.source import Location
+from graphc_frontends.ndl.ast import Call, Operand
+from graphc_frontends.ndl.functions import (
     COMMON_OPTIONS,
     INITIALIZERS,
     NODE_ARRAYS,
@@ -17,10 +20,7 @@ from frontends.ndl.functions import (
     Option,
     Positional,
 )
-from frontends.ndl.scopes import Forward, Items, Made, Number, Text, Value
-from graphc.builder import TAG_SPELLINGS, tag_of
-from graphc.support.diagnostics import Note, fail, suggestion
-from graphc.support.source import Location
+from graphc_frontends.ndl.scopes import Forward, Items, Made, Number, Text, Value
 
 Constant = int | float | bool | str
 """What a size, number, flag or word of the source comes to."""

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from frontends.network.base import NetworkBase
-from frontends.network.node import NetworkNode
 from graphc.support.diagnostics import fail
 from graphc.support.source import UNKNOWN
+from graphc_frontends.network.base import NetworkBase
+from graphc_frontends.network.node import NetworkNode
 
 
 class Recurrence(NetworkBase):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from frontends.network.base import NetworkBase
-from frontends.network.node import NetworkNode
+from graphc_frontends.network.base import NetworkBase
+from graphc_frontends.network.node import NetworkNode
 
 
 class Leaves(NetworkBase):
