@@ -12,7 +12,7 @@ PEERS ?= torch==2.13.0+cpu jax onnx onnxruntime openvino tensorflow-cpu pytensor
 PEER_INDEX := https://download.pytorch.org/whl/cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench judge clean
+.PHONY: help demo test quick check format bench judge clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -22,6 +22,9 @@ demo: $(VENV)/.installed ## train a digit classifier, compile it to a program, m
 
 test: check ## every check: format, lint, types, imports, then all tests
 	$(BIN)/python -m pytest -q -n $(TEST_JOBS) --ignore=tests/torch $(ARGS)
+
+quick: $(VENV)/.installed-dev ## what a change of one pass or operation needs, in half a minute
+	$(BIN)/python -m pytest -q -n $(TEST_JOBS) -m "not slow" tests/golden tests/unit/ir tests/unit/passes $(ARGS)
 
 check: $(VENV)/.installed-dev ## what `test` does before the tests, in under a minute
 	$(BIN)/ruff format --check .
