@@ -21,11 +21,11 @@ from unittest.mock import patch
 import graphc as gc
 from bench.ours import FORMS, How
 from bench.workloads import WORKLOADS, workload
-from graphc.cli.dump import pretend_statistics
 from graphc.driver.cache_key import SWITCH
 from graphc.driver.prepare import infer
 from graphc.ir.context import Context
 from graphc.ir.core import Module
+from graphc.learn.stages import pretend_statistics
 from graphc.passes.manager import PassOutcome
 from graphc.passes.plan_memory import PlanMemory
 

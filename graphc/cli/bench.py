@@ -13,7 +13,6 @@ import click
 import numpy as np
 
 from graphc.backends.base import Peak
-from graphc.cli.dump import pretend_statistics
 from graphc.cli.network import names_of, open_network
 from graphc.cli.options import (
     EXISTING_FILE,
@@ -50,6 +49,7 @@ from graphc.driver.profile import Profile
 from graphc.ir.core import ContractionMode
 from graphc.ir.types import DType
 from graphc.learn.sgd import SGD
+from graphc.learn.stages import pretend_statistics
 from graphc.learn.step import compile_training_step, training_outputs
 from graphc.model.model import Model
 from graphc.passes.analysis.costs import Cost

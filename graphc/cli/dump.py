@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
-import numpy as np
 
 from graphc.cli.network import names_of, open_network
 from graphc.cli.options import (
@@ -20,20 +19,17 @@ from graphc.cli.options import (
 )
 from graphc.cli.terminal import Terminal, common_options
 from graphc.cli.transform import timing_table
-from graphc.driver import pipelines
-from graphc.driver.compile import bounds_for, node_names, run_passes
+from graphc.driver.compile import run_passes
 from graphc.driver.options import DEFAULT_BATCH, CompileOptions, parse_precision
 from graphc.driver.prepare import infer
 from graphc.ir.clone import clone_module
 from graphc.ir.core import Module
 from graphc.ir.printer import print_module
-from graphc.learn.sgd import SGD
-from graphc.learn.step import training_passes
-from graphc.model.model import Model
-from graphc.model.picture import network_picture, svg
+from graphc.learn.stages import pretend_statistics, stage_passes
+from graphc.model.drawing import dot_text
+from graphc.model.picture import network_drawing
+from graphc.model.svg import svg
 from graphc.ops import default_context
-from graphc.ops.nodes.layout import node_type
-from graphc.ops.nodes.statistics import StatisticParams
 from graphc.passes import PASSES
 from graphc.passes.loop_gradient import Recompute
 from graphc.passes.manager import Pass
@@ -42,7 +38,7 @@ from graphc.support.diagnostics import fail, suggestion
 EPILOG = """\b
 Examples:
   graphc dump net.ndl                               the nodes with their sizes
-  graphc dump net.ndl --format svg > net.svg        a drawing of them, by Graphviz
+  graphc dump net.ndl --format svg > net.svg        a drawing of them
   graphc dump net.ndl --stage tensor                what is computed, optimised
   graphc dump net.ndl --stage kernels --train       the kernels of a training step
   graphc dump net.ndl --stage kernels --after all   the text after each pass
@@ -65,7 +61,7 @@ Examples:
     type=click.Choice(["text", "dot", "svg"]),
     default="text",
     show_default=True,
-    help="Text of the IR, or a drawing of the nodes: for Graphviz, or drawn by it.",
+    help="Text of the IR, or a drawing of the nodes: for Graphviz, or drawn (by it, if installed).",
 )
 @click.option("--after", metavar="PASS|all", help="The text after this pass, or after every pass.")
 @click.option("--train", is_flag=True, help="A training step instead of the outputs.")
@@ -119,8 +115,8 @@ def command(
         if form == "text":
             terminal.stdout.write(print_module(network.module, locations=print_locations))
         else:
-            picture = network_picture(network.graph)
-            terminal.stdout.write(svg(picture) if form == "svg" else picture)
+            drawing = network_drawing(network.graph)
+            terminal.stdout.write(svg(drawing) if form == "svg" else dot_text(drawing))
         return
     if train and nodes:
         raise click.UsageError("--train decides what is computed: leave out --nodes")
@@ -149,40 +145,6 @@ def command(
         terminal.stdout.write(print_module(module, locations=print_locations))
     if timing:
         terminal.message(timing_table(records))
-
-
-def pretend_statistics(model: Model) -> None:
-    """Give Mean and InvStdDev nodes a value, so that a network can be looked at without data.
-
-    The text of no stage shows values, so it is the same as after the statistics were computed.
-    """
-    for op in model.graph.block:
-        if isinstance(op.params, StatisticParams) and not op.params.computed:
-            name = op.result.name or ""
-            # Repeated by its strides: it takes no memory, however many rows a text claims.
-            model.set_statistic(name, np.broadcast_to(0.0, (node_type(op).rows or 0, 1)))
-
-
-def stage_passes(
-    model: Model, stage: str, options: CompileOptions, *, train: bool, nodes: Sequence[str]
-) -> list[Pass]:
-    """The passes from the network to the stage, as the driver runs them."""
-    if train:
-        _, passes = training_passes(model, SGD(learning_rate=0.0), options)
-    else:
-        names = node_names(model, nodes) or shown_nodes(model)
-        bounds = bounds_for(model, names, options)
-        passes = pipelines.evaluation(names, (), options.precision, bounds)
-    return [*passes, *(pipelines.kernels() if stage == "kernels" else ())]
-
-
-def shown_nodes(model: Model) -> list[str]:
-    """Output nodes, criteria and evaluation nodes."""
-    tags = ("output", "criterion", "evaluation")
-    names = list(dict.fromkeys(name for tag in tags for name in model.tagged(tag)))
-    if not names:
-        raise fail("missing-node", "no output, criterion or evaluation nodes; name some by --nodes")
-    return names
 
 
 def up_to(passes: Sequence[Pass], name: str) -> list[Pass]:

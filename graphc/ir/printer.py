@@ -44,6 +44,11 @@ def print_operation(op: Operation) -> str:
     return operation_printer(_enclosing_function(op))(op)
 
 
+def value_names(function: Function) -> dict[Value, str]:
+    """What the text of `function` calls each of its values, `%` included."""
+    return _Printer(function, False).names
+
+
 def operation_printer(function: Function | None) -> Callable[[Operation], str]:
     """Prints operations of `function` one by one; its values are named once, when first asked."""
     made: list[_Printer] = []
@@ -74,7 +79,7 @@ class _Printer:
     def __init__(self, function: Function | None, locations: bool) -> None:
         self._function = function
         self._locations = locations
-        self._names: dict[Value, str] = {}
+        self.names: dict[Value, str] = {}
         self._taken: set[str] = set()
         self._next_number = 0
         if function is not None:
@@ -88,7 +93,7 @@ class _Printer:
         counts: dict[str, int] = {}
         for value in values:
             if not value.name:
-                self._names[value] = f"%{self._next_number}"
+                self.names[value] = f"%{self._next_number}"
                 self._next_number += 1
                 continue
             name = value.name
@@ -100,12 +105,12 @@ class _Printer:
                 name = f"{name}_{count}"
             used.add(name)
             self._taken.add(name)
-            self._names[value] = print_name("%", name)
+            self.names[value] = print_name("%", name)
 
     def name(self, value: Value) -> str:
-        if value not in self._names:  # outside the function: only in messages about broken IR
-            self._names[value] = f"%{value.name or '?'}"
-        return self._names[value]
+        if value not in self.names:  # outside the function: only in messages about broken IR
+            self.names[value] = f"%{value.name or '?'}"
+        return self.names[value]
 
     def function(self) -> str:
         f = self._function
