@@ -26,8 +26,8 @@ from graphc.ir.clone import clone_module
 from graphc.ir.core import Module
 from graphc.ir.printer import print_module
 from graphc.learn.stages import pretend_statistics, stage_passes
-from graphc.model.drawing import dot_text
-from graphc.model.picture import network_drawing
+from graphc.model.drawing import Drawing, dot_text
+from graphc.model.picture import function_drawing, network_drawing
 from graphc.model.svg import svg
 from graphc.ops import default_context
 from graphc.passes import PASSES
@@ -38,7 +38,7 @@ from graphc.support.diagnostics import fail, suggestion
 EPILOG = """\b
 Examples:
   graphc dump net.ndl                               the nodes with their sizes
-  graphc dump net.ndl --format svg > net.svg        a drawing of them
+  graphc dump net.ndl --format svg > net.svg        a drawing of them, of later stages too
   graphc dump net.ndl --stage tensor                what is computed, optimised
   graphc dump net.ndl --stage kernels --train       the kernels of a training step
   graphc dump net.ndl --stage kernels --after all   the text after each pass
@@ -61,7 +61,7 @@ Examples:
     type=click.Choice(["text", "dot", "svg"]),
     default="text",
     show_default=True,
-    help="Text of the IR, or a drawing of the nodes: for Graphviz, or drawn (by it, if installed).",
+    help="Text of the IR, or a drawing: for Graphviz, or drawn (by it, if installed).",
 )
 @click.option("--after", metavar="PASS|all", help="The text after this pass, or after every pass.")
 @click.option("--train", is_flag=True, help="A training step instead of the outputs.")
@@ -105,8 +105,8 @@ def command(
     macros: Sequence[Path],
 ) -> None:
     """Print MODEL (.ndl or .safetensors) as IR text or as a drawing on stdout."""
-    if form != "text" and stage != "nodes":
-        raise click.UsageError(f"--format {form} draws the nodes: leave out --stage")
+    if form != "text" and after == "all":
+        raise click.UsageError(f"--format {form} draws one module: --after requires one pass")
     network = open_network(model, terminal, defines=defines, macros=macros).model
     if stage == "nodes":
         if after or train or nodes:
@@ -115,8 +115,7 @@ def command(
         if form == "text":
             terminal.stdout.write(print_module(network.module, locations=print_locations))
         else:
-            drawing = network_drawing(network.graph)
-            terminal.stdout.write(svg(drawing) if form == "svg" else dot_text(drawing))
+            terminal.stdout.write(drawn(network_drawing(network.graph), form))
         return
     if train and nodes:
         raise click.UsageError("--train decides what is computed: leave out --nodes")
@@ -141,10 +140,17 @@ def command(
     options = replace(options, after=show if after == "all" else None)
     module = clone_module(network.module)
     records = run_passes(module, passes, default_context(), options)
-    if after != "all":
+    if form != "text":
+        terminal.stdout.write(drawn(function_drawing(module.functions[0]), form))
+    elif after != "all":
         terminal.stdout.write(print_module(module, locations=print_locations))
     if timing:
         terminal.message(timing_table(records))
+
+
+def drawn(drawing: Drawing, form: str) -> str:
+    """The drawing as `svg` or as `dot` text."""
+    return svg(drawing) if form == "svg" else dot_text(drawing)
 
 
 def up_to(passes: Sequence[Pass], name: str) -> list[Pass]:

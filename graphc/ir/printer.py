@@ -22,12 +22,12 @@ def print_module(module: Module, *, locations: bool = False) -> str:
     """The whole module, ending in a newline."""
     parts: list[str] = []
     if module.dims:
-        parts.append("".join(f"{_dim_text(d)}\n" for d in module.dims))
+        parts.append("".join(f"{dim_text(d)}\n" for d in module.dims))
     parts.extend(print_function(f, locations=locations) for f in module.functions)
     return "\n".join(parts)
 
 
-def _dim_text(dim: Symbol) -> str:
+def dim_text(dim: Symbol) -> str:
     """`dim N <= 256`, `dim N = T * S` or `dim C = T / 8`."""
     if dim.factors:
         parts = f" / {dim.divisor}" if dim.divisor != 1 else ""
@@ -71,6 +71,22 @@ def _enclosing_function(op: Operation) -> Function | None:
             return owner
         current = owner
     return None
+
+
+def operation_text(op: Operation, name: Callable[[Value], str], *, places: bool = True) -> str:
+    """The line of `op` without its location and body, with values called as `name` says."""
+    results = ", ".join(map(name, op.results))
+    text = f"{results} = {op.opdef.name}" if results else op.opdef.name
+    if op.operands:
+        text += " " + ", ".join(map(name, op.operands))
+    text += print_params(op.params)
+    if schedule := print_params(op.schedule):
+        text += f" schedule{schedule}"
+    if op.placement and places:
+        text += f" at {', '.join(map(str, op.placement))}"
+    if op.results:
+        text += " : " + ", ".join(str(v.type) for v in op.results)
+    return text
 
 
 class _Printer:
@@ -145,17 +161,7 @@ class _Printer:
     def operation(self, op: Operation, depth: int, lines: list[str]) -> None:
         """Append the lines of `op`; nesting is at most a few regions deep."""
         indent = "  " * depth
-        results = ", ".join(self.name(v) for v in op.results)
-        text = f"{indent}{results} = {op.opdef.name}" if results else f"{indent}{op.opdef.name}"
-        if op.operands:
-            text += " " + ", ".join(self.name(v) for v in op.operands)
-        text += print_params(op.params)
-        if schedule := print_params(op.schedule):
-            text += f" schedule{schedule}"
-        if op.placement:
-            text += f" at {', '.join(map(str, op.placement))}"
-        if op.results:
-            text += " : " + ", ".join(str(v.type) for v in op.results)
+        text = indent + operation_text(op, self.name)
         if self._locations:
             text += f" {print_location(op.location)}"
         if not op.regions:
