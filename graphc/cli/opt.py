@@ -28,6 +28,7 @@ Examples:
   graphc opt net.gir -p kernels --print-after-all --timing
   graphc opt bad.gir --check-errors                 compare with `// error:` comments
   graphc opt net.gir --run --inputs=seed:7          compute it by the references
+  graphc opt bad.gir --reduce ./still-fails.sh      the smallest module that still fails
   graphc opt --list passes                          what can stand after -p, plug-ins too
 """
 
@@ -74,6 +75,13 @@ Examples:
     help="Print a backend's source instead: numpy or llvm. It needs -p kernels, and the "
     "parameters in it are zeros, since IR text has no values.",
 )
+@click.option(
+    "--reduce",
+    "reduce_by",
+    metavar="CMD",
+    help="After the passes, shrink the module while `CMD FILE` ends with exit code 0, which says: "
+    "it is still interesting. Prints the smallest; progress on stderr.",
+)
 @click.option("--function", metavar="NAME", help="For --run and --emit: which function.")
 @click.option(
     "--list",
@@ -102,6 +110,7 @@ def command(
     inputs: str,
     sizes: tuple[str, ...],
     emit: str | None,
+    reduce_by: str | None,
     function: str | None,
     listing: str | None,
     as_json: bool,
@@ -115,6 +124,11 @@ def command(
     if listing is not None:
         terminal.write(listings.listing(listing, as_json=as_json))
         return 0
+    if reduce_by is not None and (run_it or emit or split or check_errors or not verify_each):
+        raise click.UsageError(
+            "--reduce prints a module: leave out --run, --emit, --split, --check-errors and "
+            "--no-verify-each"
+        )
     request = Request(
         passes=passes,
         print_after_all=print_after_all,
@@ -125,6 +139,7 @@ def command(
         run_seed=parse_seed(inputs) if run_it else None,
         sizes=dict(parse_size(text) for text in sizes),
         emit=emit,
+        reduce_by=reduce_by,
         function=function,
         defines=dict(defines),
         macros=[(str(path), read_text(path)) for path in macros],
