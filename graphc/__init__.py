@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from graphc.api import evaluate as evaluate
     from graphc.api import load as load
     from graphc.api import loads as loads
+    from graphc.api import to_networkx as to_networkx
     from graphc.api import train as train
     from graphc.learn.loop import EpochRecord as EpochRecord
     from graphc.learn.loop import Progress as Progress
@@ -119,6 +120,7 @@ _HOMES = {
     "evaluate": "graphc.api",
     "load": "graphc.api",
     "loads": "graphc.api",
+    "to_networkx": "graphc.api",
     "train": "graphc.api",
     "EpochRecord": "graphc.learn.loop",
     "Progress": "graphc.learn.loop",
@@ -215,6 +217,7 @@ __all__ = [
     "subtract",
     "sum",
     "tanh",
+    "to_networkx",
     "train",
     "transpose",
     "value_and_grad",

@@ -1,9 +1,10 @@
-"""The functions that users call: load, loads, compile, compile_training, train, evaluate."""
+"""What users call: load, loads, compile, compile_training, train, evaluate, to_networkx."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from graphc.builder import GraphBuilder
 from graphc.driver.cache_key import default_cache
@@ -15,19 +16,25 @@ from graphc.driver.options import (
     parse_precision,
 )
 from graphc.frontend import frontend_for, network_class
-from graphc.ir.core import ContractionMode
+from graphc.ir.core import ContractionMode, Function
 from graphc.learn.dataset import check_data
 from graphc.learn.evaluate import DEFAULT_SIDE_BY_SIDE, evaluate_dataset
 from graphc.learn.learner import Learner, require_learner
 from graphc.learn.loop import EpochRecord, Progress, TrainingPlan, run_training
 from graphc.learn.schedule import Schedule
+from graphc.learn.stages import STAGES, Stage, module_at
 from graphc.learn.step import TrainingStep, compile_training_step
+from graphc.model.digraph import function_graph
 from graphc.model.model import Model, load_model
 from graphc.passes.loop_gradient import Recompute
 from graphc.runtime.executable import Executable
 from graphc.support import arguments
 from graphc.support.diagnostics import fail, warn
 from graphc.support.files import read_regular_file
+from graphc.tensor.function import ArrayFunction
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 MODEL_SUFFIX = "safetensors"
 Rates = str | float | Sequence[float]
@@ -334,6 +341,59 @@ def evaluate(
         _model_of(network), data, options, arguments.texts(names, "names"), truncate
     )
     return found.averages
+
+
+def to_networkx(
+    network: GraphBuilder | Model | ArrayFunction | Function,
+    *given: object,
+    stage: Stage | None = None,
+    outputs: str | Sequence[str] = (),
+    training: bool = False,
+    precision: str = "f32",
+    batch: int = DEFAULT_BATCH,
+    time: int = 0,
+    sequences: int = 1,
+    recompute: Recompute = "auto",
+) -> nx.MultiDiGraph[str]:
+    """The graph of `network` at a stage of its compilation, for networkx (docs/graphs.md).
+
+    network    a network; a `gc.function`, with what it is called with in `given`; or a function of the IR,
+               which is shown as it is
+    stage      "nodes" (what was written, the default for networks), "tensor" (what is computed,
+               optimised, the default for functions) or "kernels" (fused and placed)
+    outputs    nodes to compute, by default all outputs and criteria; or `training`, a training step
+    precision, batch, time, sequences, recompute  as in `compile`
+
+    Nothing of the network changes. Raises GraphcError for a bad network or option.
+    """
+    if stage is not None and stage not in STAGES:
+        raise fail("bad-option", f"stage requires one of {', '.join(STAGES)}, got {stage!r}")
+    if isinstance(network, Function):
+        if stage is not None:
+            raise fail("bad-option", "a function of the IR is shown as it is: leave out stage=")
+        return function_graph(network)
+    if isinstance(network, ArrayFunction):
+        if stage == "nodes" or outputs or training:
+            raise fail("bad-option", 'a function of arrays has the stages "tensor" and "kernels"')
+        return function_graph(network.module_at(stage or "tensor", *given).functions[0])
+    model = _model_of(network)
+    if given:
+        raise fail("argument-type", "a network takes no arguments; name its nodes by outputs=")
+    stage = stage or "nodes"
+    if training and outputs:
+        raise fail("bad-option", "training decides what is computed: leave out outputs=")
+    if stage == "nodes" and (training or outputs):
+        raise fail("bad-option", "outputs= and training= need the stage tensor or kernels")
+    options = CompileOptions(
+        precision=parse_precision(precision),
+        batch=batch,
+        time=time,
+        sequences=sequences,
+        recompute=recompute,
+    )
+    names = arguments.texts(outputs, "outputs")
+    module = module_at(model, stage, options, train=training, nodes=names)
+    return function_graph(module.functions[0])
 
 
 def _check_training(data: object, epochs: object) -> None:

@@ -7,11 +7,11 @@ macros=…, defines=…)`) or `network`, the Python builder, whose module has th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import entry_points
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, cast
 
 from graphc.support.diagnostics import fail, suggestion
+from graphc.support.plugins import load, plugins
 
 if TYPE_CHECKING:
     from graphc.builder import GraphBuilder
@@ -35,15 +35,15 @@ class Frontend(Protocol):
 
 
 def _entry(key: str) -> ModuleType | None:
-    for entry in entry_points(group=GROUP):
+    for entry in plugins(GROUP):
         if entry.name == key:
-            return cast(ModuleType, entry.load())
+            return cast(ModuleType, load(entry))
     return None
 
 
 def languages() -> list[str]:
     """The file suffixes, without their dots, that some installed front end reads."""
-    return sorted({e.name for e in entry_points(group=GROUP)} - {NETWORK})
+    return sorted({e.name for e in plugins(GROUP)} - {NETWORK})
 
 
 def frontend_for(suffix: str, others: Sequence[str] = ()) -> Frontend:

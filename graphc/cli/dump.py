@@ -21,20 +21,17 @@ from graphc.cli.options import (
 )
 from graphc.cli.terminal import Terminal, common_options
 from graphc.cli.transform import timing_table
-from graphc.driver import pipelines
-from graphc.driver.compile import bounds_for, node_names, run_passes
+from graphc.driver.compile import run_passes
 from graphc.driver.options import DEFAULT_BATCH, CompileOptions, parse_precision
 from graphc.driver.prepare import infer
 from graphc.ir.clone import clone_module
 from graphc.ir.core import Module
 from graphc.ir.printer import print_module
-from graphc.learn.sgd import SGD
-from graphc.learn.step import training_passes
-from graphc.model.model import Model
-from graphc.model.picture import network_picture, svg
+from graphc.learn.stages import pretend_statistics, stage_passes
+from graphc.model.drawing import Drawing, dot_text
+from graphc.model.picture import function_drawing, network_drawing
+from graphc.model.svg import svg
 from graphc.ops import default_context
-from graphc.ops.nodes.layout import RESULT_TAGS
-from graphc.ops.nodes.statistics import StatisticParams
 from graphc.passes import PASSES
 from graphc.passes.loop_gradient import Recompute
 from graphc.passes.manager import Pass
@@ -43,7 +40,7 @@ from graphc.support.diagnostics import fail, suggestion
 EPILOG = """\b
 Examples:
   graphc dump net.ndl                               the nodes with their sizes
-  graphc dump net.ndl --format svg > net.svg        a drawing of them, by Graphviz
+  graphc dump net.ndl --format svg > net.svg        a drawing of them, of later stages too
   graphc dump net.ndl --stage tensor                what is computed, optimised
   graphc dump net.ndl --stage kernels --train       the kernels of a training step
   graphc dump net.ndl --stage kernels --after all   the text after each pass
@@ -68,7 +65,7 @@ Examples:
     type=click.Choice(["text", "dot", "svg"]),
     default="text",
     show_default=True,
-    help="Text of the IR, or a drawing of the nodes: for Graphviz, or drawn by it.",
+    help="Text of the IR, or a drawing: for Graphviz, or drawn (by it, if installed).",
 )
 @click.option("--after", metavar="PASS|all", help="The text after this pass, or after every pass.")
 @click.option("--train", is_flag=True, help="A training step instead of the outputs.")
@@ -112,8 +109,8 @@ def command(
     macros: Sequence[Path],
 ) -> None:
     """Print MODEL (.ndl or .safetensors) as IR text or as a drawing on stdout."""
-    if form != "text" and stage != "nodes":
-        raise click.UsageError(f"--format {form} draws the nodes: leave out --stage")
+    if form != "text" and after == "all":
+        raise click.UsageError(f"--format {form} draws one module: --after requires one pass")
     network = open_network(model, defines=defines, macros=macros).model
     if stage == "nodes":
         if after or train or nodes:
@@ -122,8 +119,7 @@ def command(
         if form == "text":
             terminal.stdout.write(print_module(network.module, locations=print_locations))
         else:
-            picture = network_picture(network.graph)
-            terminal.stdout.write(svg(picture) if form == "svg" else picture)
+            terminal.stdout.write(drawn(network_drawing(network.graph), form))
         return
     if train and nodes:
         raise click.UsageError("--train decides what is computed: leave out --nodes")
@@ -148,42 +144,17 @@ def command(
     options = replace(options, after=show if after == "all" else None)
     module = clone_module(network.module)
     records = run_passes(module, passes, default_context(), options)
-    if after != "all":
+    if form != "text":
+        terminal.stdout.write(drawn(function_drawing(module.functions[0]), form))
+    elif after != "all":
         terminal.stdout.write(print_module(module, locations=print_locations))
     if timing:
         terminal.message(timing_table(records))
 
 
-def pretend_statistics(model: Model) -> None:
-    """Mark Mean and InvStdDev nodes as computed, so that a network can be looked at without data.
-
-    The text of no stage shows values, so none is made: it takes no memory, however many rows a
-    text claims, and the text is the same as after the statistics were computed.
-    """
-    for op in model.graph.block:
-        if isinstance(op.params, StatisticParams) and not op.params.computed:
-            op.params = replace(op.params, computed=True)
-
-
-def stage_passes(
-    model: Model, stage: str, options: CompileOptions, *, train: bool, nodes: Sequence[str]
-) -> list[Pass]:
-    """The passes from the network to the stage, as the driver runs them."""
-    if train:
-        _, passes = training_passes(model, SGD(learning_rate=0.0), options)
-    else:
-        names = node_names(model, nodes) or shown_nodes(model)
-        bounds = bounds_for(model, names, options)
-        passes = pipelines.evaluation(names, (), options.precision, bounds)
-    return [*passes, *(pipelines.kernels() if stage == "kernels" else ())]
-
-
-def shown_nodes(model: Model) -> list[str]:
-    """Output nodes, criteria and evaluation nodes."""
-    names = list(dict.fromkeys(name for tag in RESULT_TAGS for name in model.tagged(tag)))
-    if not names:
-        raise fail("missing-node", "no output, criterion or evaluation nodes; name some by --nodes")
-    return names
+def drawn(drawing: Drawing, form: str) -> str:
+    """The drawing as `svg` or as `dot` text."""
+    return svg(drawing) if form == "svg" else dot_text(drawing)
 
 
 def up_to(passes: Sequence[Pass], name: str) -> list[Pass]:

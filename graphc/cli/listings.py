@@ -36,19 +36,36 @@ def op_rows() -> list[Row]:
 
 
 def pass_rows() -> list[Row]:
-    """Every pass and named pipeline: name, options, summary."""
+    """Every pass and named pipeline: name, options, summary; of plug-ins also their origin."""
     from graphc.driver.pipelines import PIPELINES
     from graphc.passes import PASSES
     from graphc.passes.manager import describe_options
+    from graphc.passes.plugins import plugged_names
 
     passes: list[Row] = [
         {"name": name, "options": describe_options(cls), "summary": cls.summary}
         for name, cls in PASSES.items()
     ]
-    return passes + [
+    pipelines = [
         {"name": name, "options": [], "summary": f"stands for {text}"}
         for name, text in PIPELINES.items()
     ]
+    return [*passes, *pipelines, *(_plugin_row(name) for name in plugged_names(PASSES))]
+
+
+def _plugin_row(name: str) -> Row:
+    from graphc.passes.manager import describe_options
+    from graphc.passes.plugins import origin_of, plugged
+    from graphc.support.diagnostics import GraphcError
+
+    where = origin_of(name)
+    try:
+        cls = plugged(name)
+    except GraphcError as error:
+        summary = f"broken: {error.diagnostics[0].message}"
+        return {"name": name, "options": [], "summary": summary, "origin": where}
+    summary = f"{cls.summary}, from {where}"
+    return {"name": name, "options": describe_options(cls), "summary": summary, "origin": where}
 
 
 def backend_rows() -> list[Row]:

@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("graphc.cli.run", "Compute a model's outputs for inputs from a file or stdin."),
     "compile": ("graphc.cli.compile", "Compile a model to a program, library, object or source."),
     "dump": ("graphc.cli.dump", "Print a network at any stage of compilation."),
+    "diff": ("graphc.cli.diff", "Show what is different between two networks at any stage."),
     "bench": ("graphc.cli.bench", "Time a network on random data, as a whole and by kernels."),
     "cache": ("graphc.cli.cache", "Look after the compiled code that is kept in files."),
     "opt": ("graphc.cli.opt", "Run passes over IR text: text in, text out."),

@@ -31,7 +31,8 @@ Examples:
   graphc opt net.gir -p kernels --print-after-all --timing
   graphc opt bad.gir --check-errors                 compare with `// error:` comments
   graphc opt net.gir --run --inputs=seed:7          compute it by the references
-  graphc opt --list passes                          what can stand after -p
+  graphc opt bad.gir --reduce ./still-fails.sh      the smallest module that still fails
+  graphc opt --list passes                          what can stand after -p, plug-ins too
 """
 
 
@@ -85,6 +86,13 @@ Examples:
     help="Print a backend's source instead: numpy or llvm. It needs -p kernels, and the "
     "parameters in it are zeros, since IR text has no values.",
 )
+@click.option(
+    "--reduce",
+    "reduce_by",
+    metavar="CMD",
+    help="After the passes, shrink the module while `CMD FILE` ends with exit code 0, which says: "
+    "it is still interesting. Prints the smallest; progress on stderr.",
+)
 @click.option("--function", metavar="NAME", help="For --run and --emit: which function.")
 @click.option(
     "--list",
@@ -113,6 +121,7 @@ def command(
     inputs: str,
     sizes: Sequence[tuple[str, int]],
     emit: str | None,
+    reduce_by: str | None,
     function: str | None,
     listing: str | None,
     as_json: bool,
@@ -128,6 +137,11 @@ def command(
         return 0
     if run_it and emit is not None:
         raise click.UsageError("--run and --emit exclude each other: one output is printed")
+    if reduce_by is not None and (run_it or emit or split or check_errors or not verify_each):
+        raise click.UsageError(
+            "--reduce prints a module: leave out --run, --emit, --split, --check-errors and "
+            "--no-verify-each"
+        )
     request = Request(
         passes=passes,
         print_after_all=print_after_all,
@@ -138,6 +152,7 @@ def command(
         run_seed=parse_seed(inputs) if run_it else None,
         sizes=dict(sizes),
         emit=emit,
+        reduce_by=reduce_by,
         function=function,
         defines=dict(defines),
         macros=[(str(path), read_text(path)) for path in macros],

@@ -15,6 +15,7 @@ from graphc.backends import BACKENDS
 from graphc.backends.base import EmitRequest
 from graphc.backends.signature import make_signature
 from graphc.builder import GraphBuilder
+from graphc.cli.reducing import reduced
 from graphc.cli.sections import Section
 from graphc.cli.terminal import Terminal
 from graphc.driver.pipelines import PIPELINES
@@ -50,6 +51,7 @@ class Request:
     run_seed: int | None
     sizes: Mapping[str, int]
     emit: str | None
+    reduce_by: str | None
     function: str | None
     defines: Mapping[str, object]
     macros: Sequence[tuple[str, str]]  # name for messages, text
@@ -70,6 +72,8 @@ def transform(section: Section, request: Request, terminal: Terminal, context: C
         return run_text(module, request)
     if request.emit is not None:
         return emit_text(module, request)
+    if request.reduce_by is not None:
+        module = reduced(module, request.reduce_by, terminal)
     return print_module(module, locations=request.print_locations)
 
 

@@ -22,12 +22,12 @@ def print_module(module: Module, *, locations: bool = False) -> str:
     """The whole module, ending in a newline."""
     parts: list[str] = []
     if module.dims:
-        parts.append("".join(f"{_dim_text(d)}\n" for d in module.dims))
+        parts.append("".join(f"{dim_text(d)}\n" for d in module.dims))
     parts.extend(print_function(f, locations=locations) for f in module.functions)
     return "\n".join(parts)
 
 
-def _dim_text(dim: Symbol) -> str:
+def dim_text(dim: Symbol) -> str:
     """`dim N <= 256`, `dim N = T * S`, `dim C = T / 8` or `dim R = N * 3 / 2`."""
     if dim.factors:
         times = f" * {dim.times}" if dim.times != 1 else ""
@@ -43,6 +43,11 @@ def print_function(function: Function, *, locations: bool = False) -> str:
 def print_operation(op: Operation) -> str:
     """One operation as it stands in its function; for messages. O(size of the function)."""
     return operation_printer(_enclosing_function(op))(op)
+
+
+def value_names(function: Function) -> dict[Value, str]:
+    """What the text of `function` calls each of its values, `%` included."""
+    return _Printer(function, False).names
 
 
 def operation_printer(function: Function | None) -> Callable[[Operation], str]:
@@ -69,13 +74,29 @@ def _enclosing_function(op: Operation) -> Function | None:
     return None
 
 
+def operation_text(op: Operation, name: Callable[[Value], str], *, places: bool = True) -> str:
+    """The line of `op` without its location and body, with values called as `name` says."""
+    results = ", ".join(map(name, op.results))
+    text = f"{results} = {op.opdef.name}" if results else op.opdef.name
+    if op.operands:
+        text += " " + ", ".join(map(name, op.operands))
+    text += print_params(op.params)
+    if schedule := print_params(op.schedule):
+        text += f" schedule{schedule}"
+    if op.placement and places:
+        text += f" at {', '.join(map(str, op.placement))}"
+    if op.results:
+        text += " : " + ", ".join(str(v.type) for v in op.results)
+    return text
+
+
 class _Printer:
     """Prints one function; holds the names given to its values."""
 
     def __init__(self, function: Function | None, locations: bool) -> None:
         self._function = function
         self._locations = locations
-        self._names: dict[Value, str] = {}
+        self.names: dict[Value, str] = {}
         self._taken: set[str] = set()
         self._next_number = 0
         if function is not None:
@@ -89,7 +110,7 @@ class _Printer:
         counts: dict[str, int] = {}
         for value in values:
             if not value.name:
-                self._names[value] = f"%{self._next_number}"
+                self.names[value] = f"%{self._next_number}"
                 self._next_number += 1
                 continue
             name = value.name
@@ -101,12 +122,12 @@ class _Printer:
                 name = f"{name}_{count}"
             used.add(name)
             self._taken.add(name)
-            self._names[value] = print_name("%", name)
+            self.names[value] = print_name("%", name)
 
     def name(self, value: Value) -> str:
-        if value not in self._names:  # outside the function: only in messages about broken IR
-            self._names[value] = f"%{value.name or '?'}"
-        return self._names[value]
+        if value not in self.names:  # outside the function: only in messages about broken IR
+            self.names[value] = f"%{value.name or '?'}"
+        return self.names[value]
 
     def function(self) -> str:
         f = self._function
@@ -141,17 +162,7 @@ class _Printer:
     def operation(self, op: Operation, depth: int, lines: list[str]) -> None:
         """Append the lines of `op`; nesting is at most a few regions deep."""
         indent = "  " * depth
-        results = ", ".join(self.name(v) for v in op.results)
-        text = f"{indent}{results} = {op.opdef.name}" if results else f"{indent}{op.opdef.name}"
-        if op.operands:
-            text += " " + ", ".join(self.name(v) for v in op.operands)
-        text += print_params(op.params)
-        if schedule := print_params(op.schedule):
-            text += f" schedule{schedule}"
-        if op.placement:
-            text += f" at {', '.join(map(str, op.placement))}"
-        if op.results:
-            text += " : " + ", ".join(str(v.type) for v in op.results)
+        text = indent + operation_text(op, self.name)
         if self._locations:
             text += f" {print_location(op.location)}"
         if not op.regions:

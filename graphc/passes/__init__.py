@@ -1,4 +1,4 @@
-"""Passes: IR in, IR out, one file each, and the table of all of them by name.
+"""Passes: IR in, IR out, one file each, and the table of all of them by name (plugins.py: more).
 
 `pipeline("simplify,cse,dce")` reads a pipeline as it is written after `graphc opt -p`.
 """
@@ -22,6 +22,7 @@ from graphc.passes.hoist_loops import HoistLoops
 from graphc.passes.infer_shapes import InferShapes
 from graphc.passes.manager import Pass, parse_pipeline
 from graphc.passes.plan_memory import PlanMemory
+from graphc.passes.plugins import PassTable
 from graphc.passes.pool_early import PoolEarly
 from graphc.passes.simplify import Simplify
 from graphc.passes.split_work import SplitWork
@@ -72,8 +73,9 @@ def read_options(text: str) -> dict[str, Literalish]:
 
 
 def pipeline(text: str, pipelines: Mapping[str, str] | None = None) -> list[Pass]:
-    """The passes that `text` names; `pipelines` gives names to whole pipelines.
+    """The passes that `text` names, plug-ins too; `pipelines` gives names to whole pipelines.
 
-    Raises GraphcError (bad-option, parse) for an unknown pass, option or value.
+    Raises GraphcError (bad-option, parse) for an unknown pass, option or value, (plug-in) for a
+    broken plug-in.
     """
-    return parse_pipeline(text, PASSES, read_options, pipelines)
+    return parse_pipeline(text, PassTable(PASSES), read_options, pipelines)

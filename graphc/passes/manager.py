@@ -40,6 +40,7 @@ class Pass(Params):
     differentiates     makes derivatives of what it finds
     changes_gradients  leaves the values of a function, but may change the gradient that is taken of
                        it: where elements tie, say. It runs after what differentiates.
+    origin             the distribution that it comes from, '' for graphc itself (plugins.py)
     """
 
     name: ClassVar[str] = ""
@@ -49,6 +50,7 @@ class Pass(Params):
     breaks: ClassVar[frozenset[Invariant]] = frozenset()
     differentiates: ClassVar[bool] = False
     changes_gradients: ClassVar[bool] = False
+    origin: ClassVar[str] = ""
 
     def run(self, module: Module, context: Context) -> PassOutcome:
         """Change `module` in place. User errors go to `context.sink`."""
@@ -88,7 +90,8 @@ class PassManager:
     def run(self, module: Module, context: Context) -> list[PassRecord]:
         """Run all passes; returns what each did.
 
-        Raises GraphcError when a pass reports errors, InternalError when a pass breaks the IR.
+        Raises GraphcError when a pass reports errors, InternalError when a pass breaks the IR
+        (GraphcError `plug-in` if it is not one of graphc's own).
         """
         if self.verify:
             self._verify(module, "the input")
@@ -96,7 +99,13 @@ class PassManager:
         records: list[PassRecord] = []
         for p in self.passes:
             self._require(p, module, [r.name for r in records])
-            records.append(self._run_one(p, module, context, [r.name for r in records]))
+            try:
+                records.append(self._run_one(p, module, context, [r.name for r in records]))
+            except InternalError as error:
+                if not p.origin:
+                    raise
+                message = f"the pass `{p.name}` of {p.origin} is broken: {error}"
+                raise fail("plug-in", message) from error
             if self.after is not None:
                 self.after(p, module)
         return records

@@ -31,6 +31,7 @@ SLUGS: dict[str, str] = {
     "not-precomputed": "a Mean or InvStdDev node has no value yet",
     "not-supported": "valid, but this version cannot do it yet",
     "parse": "text that does not follow the grammar",
+    "plug-in": "something that another installed distribution adds to graphc is broken",
     "recursion": "a macro calls itself",
     "shape-mismatch": "shapes that must agree do not",
     "toolchain": "a program that is needed (such as a C compiler) is missing or failed",

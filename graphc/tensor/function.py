@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from graphc.backends.signature import make_signature
 from graphc.driver.cache_key import default_cache
 from graphc.driver.compile import all_passes, compile_kept, run_passes
 from graphc.driver.options import DEFAULT_BACKEND, CompileOptions, parse_precision
-from graphc.driver.pipelines import OPTIMISE
+from graphc.driver.pipelines import OPTIMISE, kernels
 from graphc.ir.clone import clone_function
 from graphc.ir.core import Function, Module
 from graphc.ir.printer import print_module
@@ -126,6 +126,14 @@ class ArrayFunction:
         """The text of the function in the IR, as it is traced for these arguments."""
         found, _ = self._described(arguments)
         return print_module(Module([self.traced(found).function]))
+
+    def module_at(self, stage: Literal["tensor", "kernels"], *arguments: object) -> Module:
+        """The function for these arguments, optimised or as the kernels that native code runs."""
+        found, _ = self._described(arguments)
+        module = Module([clone_function(self.traced(found).function)])
+        passes = [*pipeline(OPTIMISE), *(kernels() if stage == "kernels" else ())]
+        run_passes(module, passes, default_context(), self._options)
+        return module
 
     def derive(self, key: object, make: MakePython) -> ArrayFunction:
         """Another function made of this one, with its options; the same one for the same key."""

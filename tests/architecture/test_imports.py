@@ -49,6 +49,13 @@ def test_help_and_version_load_nothing_heavy(argv: tuple[str, ...]) -> None:
     assert loaded_packages(*argv) & heavy == set()
 
 
-@pytest.mark.parametrize("command", ["train", "eval", "run", "compile", "dump", "opt"])
+@pytest.mark.parametrize("command", ["train", "eval", "run", "compile", "dump", "diff", "opt"])
 def test_help_of_a_command_loads_neither_llvm_nor_networkx(command: str) -> None:
     assert loaded_packages(command, "--help") & {"llvmlite", "networkx", "cupy"} == set()
+
+
+@pytest.mark.parametrize("stage", ["nodes", "kernels"])
+def test_only_what_gives_graphs_and_drawings_loads_networkx(stage: str, tmp_path: Path) -> None:
+    network = tmp_path / "net.ndl"
+    network.write_text("x = Input(2)\nz = Tanh(x, tag=output)\n", encoding="utf-8")
+    assert "networkx" not in loaded_packages("dump", str(network), "--stage", stage)

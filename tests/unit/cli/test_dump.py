@@ -55,9 +55,25 @@ def test_a_recurrent_network_is_drawn_with_a_box_round_its_loop(tmp_path: Path) 
         assert drawn.out.rstrip().endswith("</svg>")
 
 
-@pytest.mark.parametrize("form", ["dot", "svg"])
-def test_only_the_nodes_are_drawn(tmp_path: Path, form: str) -> None:
-    done = graphc("dump", write_network(tmp_path), "--format", form, "--stage", "tensor")
+@pytest.mark.parametrize("stage", ["tensor", "kernels"])
+def test_later_stages_are_drawn_operation_by_operation(tmp_path: Path, stage: str) -> None:
+    network = write_network(tmp_path)
+    options = ("--stage", stage, "--nodes", "z")
+    drawn = graphc("dump", network, "--format", "dot", *options)
+    assert drawn.code == 0
+    text = graphc("dump", network, *options).out
+    operations = [line for line in text.splitlines() if line.startswith("  ") and line[2] != " "]
+    arguments = [a for a in ("%features:", "%W:", "%b:") if a in text]
+    bodies = text.count("\n  ^(") + text.count("\n  }")
+    labels = [line for line in drawn.out.splitlines() if "label=" in line]
+    assert len(labels) == len(operations) + len(arguments) - bodies
+    assert any("features\\ninput Nx2xf32" in line for line in labels)
+    assert any("kernel: " in line for line in labels) == (stage == "kernels")
+
+
+def test_a_drawing_shows_one_module(tmp_path: Path) -> None:
+    options = ("--stage", "tensor", "--after", "all")
+    done = graphc("dump", write_network(tmp_path), "--format", "dot", *options)
     assert done.code == 2
 
 
