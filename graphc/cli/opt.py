@@ -31,7 +31,7 @@ Examples:
   graphc opt net.gir -p kernels --print-after-all --timing
   graphc opt bad.gir --check-errors                 compare with `// error:` comments
   graphc opt net.gir --run --inputs=seed:7          compute it by the references
-  graphc opt bad.gir --reduce ./still-fails.sh      the smallest module that still fails
+  graphc opt net.gir --reduce ./still-fails.sh      the smallest module that still fails
   graphc opt --list passes                          what can stand after -p, plug-ins too
 """
 

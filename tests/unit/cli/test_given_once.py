@@ -67,7 +67,8 @@ def test_an_option_of_one_value_is_refused_the_second_time(
         if isinstance(other, click.Option) and other.required and other is not option
         for part in (other.opts[0], *value_of(other, tmp_path))
     ]
-    model = [write_network(tmp_path)] if any(p.name == "model" for p in command.params) else []
+    is_given = any(p.name in ("model", "first") for p in command.params)
+    model = [write_network(tmp_path)] if is_given else []
     again = [option.opts[-1], *value_of(option, tmp_path)] * 2
     done = graphc(*name.split(), *model, *needed, *again)
     assert done.code == 2
