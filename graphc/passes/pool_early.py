@@ -1,4 +1,4 @@
-"""Takes the extreme of windows before what keeps order is applied to every element.
+"""Moves max and min pooling before monotone element-wise operations: a bias, a rectifier.
 
     %0 = add %c, %b : tensor<Nx8x8x4xf32>                      // %b: the same all over an image
     %1 = maximum %0, %zero : tensor<Nx8x8x4xf32>

@@ -1,4 +1,4 @@
-"""Runs what updates parameters and learner state as soon as it may.
+"""Moves the updates of parameters and learner state to the earliest place their operands allow.
 
     %g1 = gemm %d1, %x                    %g1 = gemm %d1, %x
     %g2 = gemm %d2, %h                    %w1 = kernel %w, %g1      updates w

@@ -1,4 +1,4 @@
-"""Calls that look like one before: what was found out then is not found out again.
+"""The fast path of calls: one with the shapes of an earlier call reuses what that call checked.
 
 A thorough call checks everything and finds a place for everything. A `QuickCall` made from it
 serves those that follow in the same thread: arrays that need no conversion, under the same names,

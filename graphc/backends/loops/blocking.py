@@ -29,7 +29,7 @@ WAY_BYTES = 4096
 """Rows a multiple of this apart lie in the same few lines of a first-level cache: tiles that turn
 more of them than it has ways would fetch each line again and again."""
 SHORT_ROW_BYTES = 1536
-"""Rows of B up to this length end before the processor sees that they are read one after other."""
+"""Rows of B up to this length end before the hardware prefetcher recognises the stream."""
 FAR_BYTES = 2097152
 """A B from this size on comes from so far away that its rows are fetched long before their use."""
 UNCUT = 1 << 40

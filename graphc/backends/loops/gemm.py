@@ -1,6 +1,6 @@
 """A matrix product of any extents as one LLVM function, built from the pieces of `tiles`.
 
-Which way it is computed, `blocking` decides from what is known of the extents; `panels` writes it.
+`blocking` chooses tiles and blocks from what is known of the extents; `panels` writes the loops.
 
 A product over a batch is the same function, called once for each matrix.
 

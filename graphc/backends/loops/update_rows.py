@@ -42,7 +42,7 @@ from graphc.ops.update_rows import BLOCK, COLUMN_BLOCK, RowUpdate
 from graphc.support.diagnostics import InternalError
 
 AHEAD = 32
-"""Rows between that which is worked on and that which is brought near."""
+"""Prefetch distance, in rows."""
 _I32 = lane_type("i32")
 
 

@@ -206,8 +206,8 @@ def whole_steps(extent: int, step: int) -> list[tuple[int, int]]:
 
 
 def _tile_cost(rows: int, vectors: int) -> float:
-    """Cycles of one turn: two multiplications or two loads in each, and none faster than the time
-    that a multiplication takes to be added to."""
+    """Cycles of one turn: two multiplications or two loads start in each, and a turn takes at least
+    the latency of a fused multiply-add."""
     return max(rows * vectors / 2, (rows + vectors) / 2, 4.0) + 0.5
 
 
