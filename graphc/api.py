@@ -357,8 +357,8 @@ def to_networkx(
 ) -> nx.MultiDiGraph[str]:
     """The graph of `network` at a stage of its compilation, for networkx (docs/graphs.md).
 
-    network    a network; a `gc.function`, which is traced for `given`; or a function of the IR, which
-               is shown as it is
+    network    a network; a `gc.function`, traced for the arguments `given`; or a function of the
+               IR, shown as it is
     stage      "nodes" (what was written, the default for networks), "tensor" (what is computed,
                optimised, the default for functions) or "kernels" (fused and placed)
     outputs    nodes to compute, by default all outputs and criteria; or `training`, a training step
