@@ -1,4 +1,4 @@
-"""The scalar vocabulary on LLVM values without its functions: arithmetic, order, truth, types.
+"""The scalar vocabulary over a writer, without its functions: arithmetic, order, truth, types.
 
 All operands of a word have the same number of lanes; whoever writes a loop splats what is the same
 for every lane. No fast-math flags: each word is one rounding, so vector bodies and scalar tails
@@ -205,7 +205,7 @@ def _ordered(a: Val, word: str) -> Order:
 
 
 def _conversion(source: LaneType, target: LaneType) -> Conversion:
-    """LLVM's word for a conversion between two different types, target not i1."""
+    """The conversion between two different types, target not i1."""
     to_float = target.element in FLOATS
     if source.element == "i1":
         return "uitofp" if to_float else "zext"

@@ -1,7 +1,7 @@
 """Loops, branches and the arithmetic of indices, over any writer.
 
-Counts and indices are i64. Arithmetic on constants is done here and not left to LLVM, because no
-passes run.
+Counts and indices are i64. Arithmetic on constants is done here and not left to the compiler behind
+the writer: LLVM runs no passes over what graphc writes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Convolution, and its two gradients, as one LLVM function each, without a copy of the windows.
+"""Convolution, and its two gradients, as one function each, without a copy of the windows.
 
     result   y[n, p, q, o]               = Σ x[n, s p + i, t q + j, c] · w[i, j, c, o]
     image    x[n, s p + i, t q + j, c]  += Σ y[n, p, q, o] · w[i, o, j, c], for each p, q, i

@@ -1,4 +1,4 @@
-"""A matrix product of any extents as one LLVM function, built from the pieces of `tiles`.
+"""A matrix product of any extents as one function, built from the pieces of `tiles`.
 
 `blocking` chooses tiles and blocks from what is known of the extents; `panels` writes the loops.
 

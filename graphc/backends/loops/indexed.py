@@ -1,4 +1,4 @@
-"""A sum of looked up products as one LLVM function: loops over n, k and d from the subscripts.
+"""A sum of looked up products as one function: loops over n, k and d from the subscripts.
 
 Where d lies in neighbouring elements everywhere it is on vector lanes inside the others. Where the
 table is stored d first, its rows are long and an element of each is far from the next: there a

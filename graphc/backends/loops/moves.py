@@ -1,4 +1,4 @@
-"""A rearrangement as one LLVM function: a fill where it needs one, then a loop nest per copy.
+"""A rearrangement as one function: a fill where it needs one, then a loop nest per copy.
 
 Runs that lie together on both sides go by vectors, backwards ones too. Where the operand's
 neighbours lie along another loop than the result's, blocks are exchanged in registers. What is left

@@ -1,4 +1,4 @@
-"""One loop nest as one LLVM function: rows as loops, the last dim on vector lanes.
+"""One loop nest as one function: rows as loops, the last dim on vector lanes.
 
 Row values are computed once and splatted before the lanes' loop. Left-over lanes take one masked
 vector where the machine masks memory, a scalar loop elsewhere. Reductions over lanes carry a vector

@@ -1,4 +1,4 @@
-"""Pooling and its gradients as one LLVM function each: one pass over the images.
+"""Pooling and its gradients as one function each: one pass over the images.
 
 Vectors go along the channels, which lie together; a narrow rest goes by halves. The elements of a
 small window are written out, a large one is looped over.

@@ -1,4 +1,4 @@
-"""The closed scalar vocabulary on LLVM values, one lane or many: same words, same bits per lane."""
+"""The scalar vocabulary over a writer, one lane or many: the same words, the same bits per lane."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`update_rows` as one LLVM function: a learner's rule on the rows that a call looks up.
+"""`update_rows` as one function: a learner's rule on the rows that a call looks up.
 
 Three phases. First every entry of an index gets a slot: rows are numbered as they turn up, by an
 array of places that holds something only where an index points, so that nothing as long as the

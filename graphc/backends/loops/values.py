@@ -16,7 +16,7 @@ from graphc.ir.types import DType
 
 
 class LaneType(NamedTuple):
-    """`lanes` elements of one LLVM scalar type; one lane is the plain scalar."""
+    """`lanes` elements of one scalar type; one lane is the plain scalar."""
 
     element: str
     lanes: int
@@ -55,7 +55,7 @@ ELEMENT_BYTES = {"float": 4, "double": 8, "i32": 4, "i64": 8, "i1": 1, "i8": 1}
 
 @lru_cache(maxsize=256)
 def lane_type(element: str, lanes: int = 1) -> LaneType:
-    """The LLVM type of `lanes` elements."""
+    """The type of `lanes` elements."""
     mangled = _MANGLED.get(element, element)
     if lanes == 1:
         return LaneType(element, 1, element, mangled)
@@ -63,7 +63,7 @@ def lane_type(element: str, lanes: int = 1) -> LaneType:
 
 
 def element_of(dtype: DType) -> str:
-    """LLVM's name of an element type in a register."""
+    """The name of an element type in a register."""
     return _ELEMENTS[dtype]
 
 
