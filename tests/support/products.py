@@ -11,8 +11,8 @@ import numpy as np
 from graphc.backends.llvm import engine
 from graphc.backends.llvm.target import Target, host_target
 from graphc.backends.llvm.text import Module
-from graphc.backends.loopnest import Size
 from graphc.backends.loops.gemm import Product, emit_gemm
+from graphc.backends.loops.loopnest import Size
 from graphc.ir.types import DType
 
 

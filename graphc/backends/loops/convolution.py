@@ -22,7 +22,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from graphc.backends.loopnest import Size
 from graphc.backends.loops import memory
 from graphc.backends.loops.chains import MAX_BYTES, chain_ends
 from graphc.backends.loops.control import (
@@ -35,6 +34,7 @@ from graphc.backends.loops.control import (
     smaller,
     sub,
 )
+from graphc.backends.loops.loopnest import Size
 from graphc.backends.loops.machine import Machine
 from graphc.backends.loops.scalars import LaneScalars
 from graphc.backends.loops.values import I64, PTR, Val, element_of, index, number_of

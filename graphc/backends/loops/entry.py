@@ -20,14 +20,15 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import Literal, NamedTuple
 
-from graphc.backends.loopnest import Cut, Nest, Size, constants_of, copy_nest
 from graphc.backends.loops.control import add, loop, mul, offset, size_value, sub
 from graphc.backends.loops.convolution import Convolution, emit_convolution
 from graphc.backends.loops.fused import emit_fused
 from graphc.backends.loops.gemm import Product, emit_gemm, even_part
 from graphc.backends.loops.indexed import LookedUp, emit_indexed
+from graphc.backends.loops.loopnest import Cut, Nest, Size, constants_of, copy_nest
 from graphc.backends.loops.machine import Machine
 from graphc.backends.loops.moves import emit_move, move_of
+from graphc.backends.loops.nestplan import nests_of
 from graphc.backends.loops.nests import NestFunction, emit_nest
 from graphc.backends.loops.pooling import Pooling, emit_pooling
 from graphc.backends.loops.share import emit_task, parts_of
@@ -45,7 +46,6 @@ from graphc.backends.loops.values import (
     number_of,
 )
 from graphc.backends.loops.writer import ModuleWriter, Writer
-from graphc.backends.nestplan import nests_of
 from graphc.ir.codegen import (
     Contraction,
     Copy,

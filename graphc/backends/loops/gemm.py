@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from graphc.backends.loopnest import Cut, Size
 from graphc.backends.loops import memory
 from graphc.backends.loops.blocking import FEW_ROWS, FEW_ROWS_ELEMENTS, UNCUT, Extents, cuts_for
 from graphc.backends.loops.control import add, loop, loop_if_any, mul, offset, size_value, when
+from graphc.backends.loops.loopnest import Cut, Size
 from graphc.backends.loops.machine import Machine
 from graphc.backends.loops.narrow import emit_narrow
 from graphc.backends.loops.operands import Operands

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from graphc.backends.loopnest import Size
 from graphc.backends.loops import memory
 from graphc.backends.loops.control import add, loop_if_any, mul, offset, parts_of, size_value, when
+from graphc.backends.loops.loopnest import Size
 from graphc.backends.loops.machine import Machine
 from graphc.backends.loops.nestlanes import halves
 from graphc.backends.loops.runs import Runs

@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from graphc.backends.affine import CopyNest, Distance, Walk, copy_nest, fill_of
-from graphc.backends.loopnest import Size
+from graphc.backends.loops.affine import CopyNest, Distance, Walk, copy_nest, fill_of
 from graphc.backends.loops.control import (
     add,
     loop,
@@ -25,6 +24,7 @@ from graphc.backends.loops.control import (
     sub,
     when,
 )
+from graphc.backends.loops.loopnest import Size
 from graphc.backends.loops.machine import Machine
 from graphc.backends.loops.shuffles import transposed
 from graphc.backends.loops.values import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphc.backends.loopnest import Load, Nest, Port
+from graphc.backends.loops.loopnest import Load, Nest, Port
 from graphc.backends.loops.machine import Machine
 from graphc.backends.loops.values import Val
 from graphc.backends.loops.writer import Writer

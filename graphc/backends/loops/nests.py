@@ -15,19 +15,6 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from graphc.backends.loopnest import (
-    Apply,
-    ExtentOf,
-    Index,
-    Load,
-    Nest,
-    Number,
-    Port,
-    Reduce,
-    Size,
-    Store,
-    Sweep,
-)
 from graphc.backends.loops import memory
 from graphc.backends.loops.chains import Block, blocks_of, is_rounded, steps_of
 from graphc.backends.loops.control import (
@@ -41,6 +28,19 @@ from graphc.backends.loops.control import (
     smaller,
     sub,
     when,
+)
+from graphc.backends.loops.loopnest import (
+    Apply,
+    ExtentOf,
+    Index,
+    Load,
+    Nest,
+    Number,
+    Port,
+    Reduce,
+    Size,
+    Store,
+    Sweep,
 )
 from graphc.backends.loops.machine import Machine
 from graphc.backends.loops.nestlanes import halves, is_masked, lanes_of, read_first

@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from graphc.backends.loopnest import Size
 from graphc.backends.loops import memory
 from graphc.backends.loops.control import add, loop, loop_if_any, mul, offset, size_value
+from graphc.backends.loops.loopnest import Size
 from graphc.backends.loops.machine import Machine
 from graphc.backends.loops.scalars import LaneScalars
 from graphc.backends.loops.values import I64, PTR, Val, constant, element_of, index

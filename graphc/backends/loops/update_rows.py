@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from graphc.backends.loopnest import Size
 from graphc.backends.loops import memory
 from graphc.backends.loops.control import (
     add,
@@ -28,6 +27,7 @@ from graphc.backends.loops.control import (
     sub,
     when,
 )
+from graphc.backends.loops.loopnest import Size
 from graphc.backends.loops.machine import Machine
 from graphc.backends.loops.runs import Runs, Work, all_of, either, run_start, whole_or_each
 from graphc.backends.loops.scalars import LaneScalars

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphc.backends.affine import fill_of
+from graphc.backends.loops.affine import fill_of
 from graphc.backends.numpy.kernel_text import ExtentText, shape_text
 from graphc.backends.numpy.names import Names
 from graphc.backends.numpy.text import Constants, Lines

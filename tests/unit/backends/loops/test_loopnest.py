@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphc.backends.loopnest import (
+from graphc.backends.loops.loopnest import (
     Load,
     Nest,
     Reduce,
@@ -12,7 +12,7 @@ from graphc.backends.loopnest import (
     constants_of,
     copy_nest,
 )
-from graphc.backends.nestplan import nests_of
+from graphc.backends.loops.nestplan import nests_of
 from graphc.ir.types import DType, Symbol, TensorType
 from tests.support.compiling import parse
 

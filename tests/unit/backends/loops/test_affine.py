@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from graphc.backends.affine import CopyNest, Distance, copy_nest, fill_of
-from graphc.backends.loopnest import Size
+from graphc.backends.loops.affine import CopyNest, Distance, copy_nest, fill_of
+from graphc.backends.loops.loopnest import Size
 from graphc.ir.codegen import AffineCopy, Along, Rearrangement
 from graphc.ir.params import NoParams
 from graphc.ir.types import Dim, DType, Symbol, TensorType

@@ -17,7 +17,7 @@ from functools import reduce
 
 import numpy as np
 
-from graphc.backends.loopnest import Size
+from graphc.backends.loops.loopnest import Size
 from graphc.ir.codegen import AffineCopy, Along, Rearrangement
 from graphc.ir.params import Params
 from graphc.ir.types import Dim, DType, TensorType, bound_of

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from graphc.backends.loopnest import (
+from graphc.backends.loops.loopnest import (
     Apply,
     Cut,
     ExtentOf,
