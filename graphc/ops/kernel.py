@@ -116,11 +116,18 @@ def _buffered(
 
 
 _MOVEMENTS = (
-    *(movement.TRANSPOSE, movement.SLICE, movement.PAD, movement.CONCAT, movement.REVERSE),
+    movement.TRANSPOSE,
+    movement.SLICE,
+    movement.PAD,
+    movement.CONCAT,
+    movement.REVERSE,
 )
 _WINDOWS = (windows.WINDOWS, windows.OVERLAP_ADD)
 _INDEXED = (
-    *(indexed.TAKE, indexed.PUT_ADD, indexed.LOOKUP_SUM, indexed.LOOKUP_DOT),
+    indexed.TAKE,
+    indexed.PUT_ADD,
+    indexed.LOOKUP_SUM,
+    indexed.LOOKUP_DOT,
     indexed.LOOKUP_OUTER,
 )
 
