@@ -1,7 +1,7 @@
 """The C backend: vector code written as C, compiled by the system's compiler or handed over.
 
 The algorithms are those of the LLVM backend (`backends/loops`), and so are the results, bit for
-bit, where vectors have the same width. `docs/c.md` says how the files are compiled.
+bit, on the same `Machine`, which masks no memory here. `docs/c.md` says how the files are compiled.
 """
 
 from __future__ import annotations
