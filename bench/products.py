@@ -31,8 +31,8 @@ from graphc.backends.llvm import engine  # noqa: E402
 from graphc.backends.llvm.target import host_target  # noqa: E402
 from graphc.backends.llvm.text import Module  # noqa: E402
 from graphc.backends.loops.gemm import Product, emit_gemm  # noqa: E402
-from graphc.backends.loops.loopnest import Size  # noqa: E402
 from graphc.ir.types import DType  # noqa: E402
+from graphc.passes.analysis.loopnest import Size  # noqa: E402
 
 Shape = tuple[int, int, int]
 SHAPES: tuple[Shape, ...] = (

@@ -1,9 +1,10 @@
 """Compile-time settings of operations: frozen dataclasses that print and parse by their fields.
 
 A params class declares its fields with types out of: bool, int, float, str, DType, Dim,
-TensorType, an Enum, Literal, `X | None`, tuple[X, ...]. From these the text form follows:
+TensorType, an Enum, Literal, `X | None`, tuple[X, ...], another params class. From these the text
+form follows:
 
-    {axes = [0, 1], init = "uniform", type = tensor<Nx1xf32>}
+    {axes = [0, 1], init = "uniform", type = tensor<Nx1xf32>, tile = {rows = 6, vectors = 2}}
 
 in field order, fields at their default left out. Nothing else can be a parameter.
 """
@@ -22,8 +23,8 @@ from typing import Any, Literal
 from graphc.ir.types import Dim, DType, MatrixType, Symbol, TensorType, size_of
 
 Scalar = bool | int | float | str | DType | Symbol | TensorType | MatrixType | None
-Literalish = Scalar | list["Literalish"]
-"""What the parser reads between `=` and `,`: a scalar or a list of these."""
+Literalish = Scalar | list["Literalish"] | dict[str, "Literalish"]
+"""What the parser reads between `=` and `,`: a scalar, a list or a record of these."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,18 @@ class ParamsError(Exception):
 
 def print_params(params: Params) -> str:
     """` {a = 1, b = "x"}`, or '' when every field is at its default."""
+    parts = _printed_fields(params)
+    return f" {{{', '.join(parts)}}}" if parts else ""
+
+
+def _printed_fields(params: Params) -> list[str]:
     parts: list[str] = []
     for f in fields(params):
         value = getattr(params, f.name)
         if f.default is not MISSING and _same(value, f.default):
             continue
         parts.append(f"{f.name} = {print_value(value)}")
-    return f" {{{', '.join(parts)}}}" if parts else ""
+    return parts
 
 
 def print_value(value: object) -> str:
@@ -66,6 +72,8 @@ def print_value(value: object) -> str:
             return quote(str(value.value))
         case tuple() | list():
             return f"[{', '.join(print_value(v) for v in value)}]"
+        case Params():
+            return f"{{{', '.join(_printed_fields(value))}}}"
         case _:
             return str(value)
 
@@ -182,7 +190,16 @@ def _decode_one(value: object, option: Any, name: str) -> tuple[bool, object]:
         return isinstance(value, int) and not isinstance(value, bool), value
     if isinstance(option, type) and issubclass(option, Enum) and option is not DType:
         return any(m.value == value for m in option), _member(option, value)
+    if isinstance(option, type) and issubclass(option, Params) and isinstance(value, Mapping):
+        return True, _record(option, value, name)
     return isinstance(option, type) and isinstance(value, option), value
+
+
+def _record(cls: type[Params], value: Mapping[str, object], name: str) -> Params:
+    try:
+        return make_params(cls, value)
+    except ParamsError as problem:
+        raise ParamsError(f"in `{name}`: {problem}") from None
 
 
 def _as_float(value: object) -> float | None:
@@ -210,6 +227,8 @@ def describe_annotation(annotation: Any) -> str:
             words.append(f"a list of {describe_annotation(typing.get_args(option)[0])}")
         elif isinstance(option, type) and issubclass(option, Enum) and option is not DType:
             words.extend(quote(str(m.value)) for m in option)
+        elif isinstance(option, type) and issubclass(option, Params):
+            words.append(f"a record of {', '.join(field_types(option))}")
         else:
             words.append(_WORDS.get(option, getattr(option, "__name__", str(option))))
     return " or ".join(words)

@@ -374,11 +374,11 @@ class _Parser(TokenReader):
         following = self._tokens[self._at + 1 : self._at + 3]
         return len(following) == 2 and following[0].kind == "name" and following[1].text == "="
 
-    def _params(self) -> dict[str, Literalish]:
+    def _params(self, depth: int = 0) -> dict[str, Literalish]:
         self._expect("{")
         given: dict[str, Literalish] = {}
         while not self._accept("}"):
-            self._param(given)
+            self._param(given, depth)
             if not self._is("}"):
                 self._expect(",")
         return given
@@ -395,16 +395,16 @@ class _Parser(TokenReader):
             pass
         return given
 
-    def _param(self, given: dict[str, Literalish]) -> None:
+    def _param(self, given: dict[str, Literalish], depth: int = 0) -> None:
         name = self._expect_kind("name", "a parameter name")
         if name.text in given:
             raise self._error(f"parameter `{name.text}` is given twice", name)
         self._expect("=")
-        given[name.text] = self._literal(0)
+        given[name.text] = self._literal(depth)
 
     def _literal(self, depth: int) -> Literalish:
         if depth > MAX_NESTING:
-            raise self._error(f"lists may be nested at most {MAX_NESTING} deep", slug="limit")
+            raise self._error(f"values may be nested at most {MAX_NESTING} deep", slug="limit")
         if self._accept("["):
             items: list[Literalish] = []
             while not self._accept("]"):
@@ -412,6 +412,8 @@ class _Parser(TokenReader):
                 if not self._is("]"):
                     self._expect(",")
             return items
+        if self._is("{"):
+            return self._params(depth + 1)
         token = self._token
         if token.kind == "type":
             return self._type()

@@ -12,8 +12,8 @@ from graphc.backends.llvm import engine
 from graphc.backends.llvm.target import Target, host_target
 from graphc.backends.llvm.text import Module
 from graphc.backends.loops.gemm import Product, emit_gemm
-from graphc.backends.loops.loopnest import Size
 from graphc.ir.types import DType
+from graphc.passes.analysis.loopnest import Size
 
 
 def size(extent: int | str) -> Size:

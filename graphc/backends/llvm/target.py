@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from graphc.backends.llvm.scarcity import unavailable
-from graphc.backends.loops.machine import Machine
+from graphc.ir.machine import Machine
 from graphc.support.diagnostics import fail, suggestion
 
 LINUX_X86 = "x86_64-unknown-linux-gnu"

@@ -17,10 +17,10 @@ from functools import reduce
 
 import numpy as np
 
-from graphc.backends.loops.loopnest import Size
 from graphc.ir.codegen import AffineCopy, Along, Rearrangement
 from graphc.ir.params import Params
 from graphc.ir.types import Dim, DType, TensorType, bound_of
+from graphc.passes.analysis.loopnest import Size
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from graphc.backends.loops.machine import Machine
 from graphc.backends.loops.tiles import STRETCH, Tile
+from graphc.ir.machine import Machine
 from graphc.ir.types import DType
 
 PANEL_BYTES = 49152

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from graphc.backends.loops.loopnest import Nest, Port, Reduce, Size
+from graphc.passes.analysis.loopnest import Nest, Port, Reduce, Size
 
 CHAIN = 128
 """Additions in a chain: the end of one costs about as much as an addition. A power of two."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
-from graphc.backends.loops.loopnest import Size
 from graphc.backends.loops.values import Val, index, number_of
 from graphc.backends.loops.writer import Turn, Writer
+from graphc.passes.analysis.loopnest import Size
 
 
 def add(code: Writer, a: Val, b: Val) -> Val:

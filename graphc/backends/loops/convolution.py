@@ -34,8 +34,6 @@ from graphc.backends.loops.control import (
     smaller,
     sub,
 )
-from graphc.backends.loops.loopnest import Size
-from graphc.backends.loops.machine import Machine
 from graphc.backends.loops.scalars import LaneScalars
 from graphc.backends.loops.values import I64, PTR, Val, element_of, index, number_of
 from graphc.backends.loops.windowtiles import (
@@ -51,8 +49,10 @@ from graphc.backends.loops.windowtiles import (
 )
 from graphc.backends.loops.writer import ModuleWriter, Writer
 from graphc.ir.codegen import Role
+from graphc.ir.machine import Machine
 from graphc.ir.types import DType, bound_elements
 from graphc.ops.convolution import ConvShape
+from graphc.passes.analysis.loopnest import Size
 
 NEAR_BYTES = 20480
 """Of what one tile after the other reads again: most of a first-level cache."""

@@ -25,10 +25,7 @@ from graphc.backends.loops.convolution import Convolution, emit_convolution
 from graphc.backends.loops.fused import emit_fused
 from graphc.backends.loops.gemm import Product, emit_gemm, even_part
 from graphc.backends.loops.indexed import LookedUp, emit_indexed
-from graphc.backends.loops.loopnest import Cut, Nest, Size, constants_of, copy_nest
-from graphc.backends.loops.machine import Machine
 from graphc.backends.loops.moves import emit_move, move_of
-from graphc.backends.loops.nestplan import nests_of
 from graphc.backends.loops.nests import NestFunction, emit_nest
 from graphc.backends.loops.pooling import Pooling, emit_pooling
 from graphc.backends.loops.share import emit_task, parts_of
@@ -60,6 +57,7 @@ from graphc.ir.codegen import (
     WindowReduction,
 )
 from graphc.ir.core import Function, Operation, Value
+from graphc.ir.machine import Machine
 from graphc.ir.placement import Place
 from graphc.ir.types import DType, TensorType, bound_elements
 from graphc.ops.constant import ConstantParams
@@ -70,6 +68,8 @@ from graphc.ops.loop import LOOP, Loop, loop_parts
 from graphc.ops.pooling import PoolParams, pool_shape
 from graphc.ops.schedules import schedule_of
 from graphc.ops.update_rows import UPDATE_ROWS, row_update
+from graphc.passes.analysis.loopnest import Cut, Nest, Size, constants_of, copy_nest
+from graphc.passes.analysis.nestplan import nests_of
 from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import InternalError
 

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from graphc.backends.loops import memory
 from graphc.backends.loops.control import mul, sub
 from graphc.backends.loops.gemm import Product, emit_gemm, even_part
-from graphc.backends.loops.loopnest import Cut, Size
-from graphc.backends.loops.machine import Machine
-from graphc.backends.loops.nestplan import epilogue_nest
 from graphc.backends.loops.nests import PortKey, emit_nest
 from graphc.backends.loops.values import I64, PTR, Val, element_of, index
 from graphc.backends.loops.writer import ModuleWriter
 from graphc.ir.core import Operation
+from graphc.ir.machine import Machine
 from graphc.ir.types import TensorType, bound_elements
 from graphc.ops.contraction import MatmulParams, groups
 from graphc.ops.schedules import schedule_of
+from graphc.passes.analysis.loopnest import Cut, Size
+from graphc.passes.analysis.nestplan import epilogue_nest
 
 PRODUCT: PortKey = ("operand", 0)
 """What the body's nest calls the product."""

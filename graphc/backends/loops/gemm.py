@@ -18,15 +18,15 @@ from typing import Literal
 from graphc.backends.loops import memory
 from graphc.backends.loops.blocking import FEW_ROWS, FEW_ROWS_ELEMENTS, UNCUT, Extents, cuts_for
 from graphc.backends.loops.control import add, loop, loop_if_any, mul, offset, size_value, when
-from graphc.backends.loops.loopnest import Cut, Size
-from graphc.backends.loops.machine import Machine
 from graphc.backends.loops.narrow import emit_narrow
 from graphc.backends.loops.operands import Operands
 from graphc.backends.loops.packing import APART
 from graphc.backends.loops.panels import ProductWriter, emit_panels
 from graphc.backends.loops.values import I64, NULL, PTR, Val, element_of, index, number_of
 from graphc.backends.loops.writer import ModuleWriter, Writer
+from graphc.ir.machine import Machine
 from graphc.ir.types import DType
+from graphc.passes.analysis.loopnest import Cut, Size
 from graphc.support.diagnostics import InternalError
 
 

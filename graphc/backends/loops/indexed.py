@@ -15,8 +15,6 @@ from dataclasses import dataclass
 
 from graphc.backends.loops import memory
 from graphc.backends.loops.control import add, loop_if_any, mul, offset, parts_of, size_value, when
-from graphc.backends.loops.loopnest import Size
-from graphc.backends.loops.machine import Machine
 from graphc.backends.loops.nestlanes import halves
 from graphc.backends.loops.runs import Runs
 from graphc.backends.loops.scalars import LaneScalars
@@ -32,7 +30,9 @@ from graphc.backends.loops.values import (
     number_of,
 )
 from graphc.backends.loops.writer import ModuleWriter, Writer
+from graphc.ir.machine import Machine
 from graphc.ir.types import DType, TensorType
+from graphc.passes.analysis.loopnest import Size
 
 VECTORS = 8
 """Vectors of d that are worked on together."""

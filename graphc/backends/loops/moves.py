@@ -24,8 +24,6 @@ from graphc.backends.loops.control import (
     sub,
     when,
 )
-from graphc.backends.loops.loopnest import Size
-from graphc.backends.loops.machine import Machine
 from graphc.backends.loops.shuffles import transposed
 from graphc.backends.loops.values import (
     ELEMENT_BYTES,
@@ -41,8 +39,10 @@ from graphc.backends.loops.values import (
 )
 from graphc.backends.loops.writer import Binary, ModuleWriter, Writer
 from graphc.ir.codegen import Rearrangement
+from graphc.ir.machine import Machine
 from graphc.ir.params import Params
 from graphc.ir.types import DType, TensorType
+from graphc.passes.analysis.loopnest import Size
 
 UNROLL = 4
 """Vectors, or single elements, that one turn of a long run moves."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from graphc.backends.loops.loopnest import Load, Nest, Port
-from graphc.backends.loops.machine import Machine
 from graphc.backends.loops.values import Val
 from graphc.backends.loops.writer import Writer
+from graphc.ir.machine import Machine
 from graphc.ir.types import DType
+from graphc.passes.analysis.loopnest import Load, Nest, Port
 
 MAX_AHEAD_BYTES = 131072
 """What is asked for before its row begins, at most: it has to wait in a cache for that."""

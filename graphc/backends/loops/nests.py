@@ -29,20 +29,6 @@ from graphc.backends.loops.control import (
     sub,
     when,
 )
-from graphc.backends.loops.loopnest import (
-    Apply,
-    ExtentOf,
-    Index,
-    Load,
-    Nest,
-    Number,
-    Port,
-    Reduce,
-    Size,
-    Store,
-    Sweep,
-)
-from graphc.backends.loops.machine import Machine
 from graphc.backends.loops.nestlanes import halves, is_masked, lanes_of, read_first
 from graphc.backends.loops.scalars import LaneScalars
 from graphc.backends.loops.values import (
@@ -58,7 +44,21 @@ from graphc.backends.loops.values import (
     number_of,
 )
 from graphc.backends.loops.writer import ModuleWriter, Writer
+from graphc.ir.machine import Machine
 from graphc.ir.types import DType, Symbol
+from graphc.passes.analysis.loopnest import (
+    Apply,
+    ExtentOf,
+    Index,
+    Load,
+    Nest,
+    Number,
+    Port,
+    Reduce,
+    Size,
+    Store,
+    Sweep,
+)
 from graphc.support.diagnostics import InternalError
 
 PortKey = tuple[str, int]

@@ -18,12 +18,12 @@ from graphc.backends.loops.control import (
     sub,
     when,
 )
-from graphc.backends.loops.machine import Machine
 from graphc.backends.loops.scalars import LaneScalars
 from graphc.backends.loops.shuffles import load_transposed
 from graphc.backends.loops.tiles import Tile, lines_from
 from graphc.backends.loops.values import I64, PTR, Val, index
 from graphc.backends.loops.writer import ModuleWriter
+from graphc.ir.machine import Machine
 
 APART = 8
 """Steps of k between two packed panels of A, so that they do not lie in the same lines of a cache.

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from graphc.backends.loops import packing, tiles
 from graphc.backends.loops.blocking import UNCUT, Cuts
 from graphc.backends.loops.control import add, loop, mul, remainder, smaller, sub, when
-from graphc.backends.loops.machine import Machine
 from graphc.backends.loops.operands import Operands, call
 from graphc.backends.loops.tiles import Tile
 from graphc.backends.loops.values import I1, Val, constant, index, number_of
 from graphc.backends.loops.writer import Order, Writer
+from graphc.ir.machine import Machine
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 from graphc.backends.loops import memory
 from graphc.backends.loops.control import add, loop, loop_if_any, mul, offset, size_value
-from graphc.backends.loops.loopnest import Size
-from graphc.backends.loops.machine import Machine
 from graphc.backends.loops.scalars import LaneScalars
 from graphc.backends.loops.values import I64, PTR, Val, constant, element_of, index
 from graphc.backends.loops.windowtiles import Span, spans
 from graphc.backends.loops.writer import ModuleWriter, Writer
 from graphc.ir.codegen import Folding
+from graphc.ir.machine import Machine
 from graphc.ir.types import DType
 from graphc.ops.pooling import PoolShape
+from graphc.passes.analysis.loopnest import Size
 
 MAX_STRAIGHT = 16
 """Elements of a window that are written out."""

@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from graphc.backends.loops.control import add, mul, offset, size_value, smaller
-from graphc.backends.loops.loopnest import Cut
 from graphc.backends.loops.values import I64, PTR, LaneType, Val, index, number_of
 from graphc.backends.loops.writer import ModuleWriter, Writer
+from graphc.passes.analysis.loopnest import Cut
 
 
 def emit_task(

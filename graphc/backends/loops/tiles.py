@@ -23,11 +23,11 @@ from graphc.backends.loops.control import (
     smaller,
     when,
 )
-from graphc.backends.loops.machine import Machine
 from graphc.backends.loops.scalars import LaneScalars
 from graphc.backends.loops.shuffles import load_transposed
 from graphc.backends.loops.values import I1, I64, PTR, Val, constant, element_of, index, lane_type
 from graphc.backends.loops.writer import ModuleWriter, Turn, Writer
+from graphc.ir.machine import Machine
 from graphc.ir.types import DType
 
 LINE_BYTES = 64

@@ -27,18 +27,18 @@ from graphc.backends.loops.control import (
     sub,
     when,
 )
-from graphc.backends.loops.loopnest import Size
-from graphc.backends.loops.machine import Machine
 from graphc.backends.loops.runs import Runs, Work, all_of, either, run_start, whole_or_each
 from graphc.backends.loops.scalars import LaneScalars
 from graphc.backends.loops.values import I1, I64, PTR, Val, constant, element_of, index, lane_type
 from graphc.backends.loops.writer import ModuleWriter, Writer
 from graphc.ir.codegen import Broadcast, Elementwise, Fill
 from graphc.ir.core import Operation, Value
+from graphc.ir.machine import Machine
 from graphc.ir.types import DType, TensorType
 from graphc.ops.constant import ConstantParams
 from graphc.ops.control import YIELD
 from graphc.ops.update_rows import BLOCK, COLUMN_BLOCK, RowUpdate
+from graphc.passes.analysis.loopnest import Size
 from graphc.support.diagnostics import InternalError
 
 AHEAD = 32

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from graphc.backends.loops import memory
 from graphc.backends.loops.blocking import tile_rows
 from graphc.backends.loops.control import loop_if_any, mul, offset
-from graphc.backends.loops.machine import Machine
 from graphc.backends.loops.scalars import LaneScalars
 from graphc.backends.loops.values import PTR, Val, constant, element_of, index, lane_type
 from graphc.backends.loops.writer import ModuleWriter
+from graphc.ir.machine import Machine
 from graphc.ir.types import DType
 
 MAX_ROWS = 12

@@ -339,7 +339,7 @@ def test_floats_of_a_constant_survive_the_round_trip_to_the_bit() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("v = " + "[" * 10_000, "lists may be nested at most 64 deep"),
+        ("v = " + "[" * 10_000, "values may be nested at most 64 deep"),
         ("v = " + "9" * 401, "a number has at most 400 characters"),
         ("v = 1." + "9" * 1_000_000, "a number has at most 400 characters"),
     ],

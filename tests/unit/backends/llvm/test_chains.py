@@ -12,10 +12,10 @@ import pytest
 from graphc.backends.llvm.runtime import compile_function
 from graphc.backends.llvm.target import Target
 from graphc.backends.loops.chains import CHAIN, MAX_BYTES, blocks_of, steps_of
-from graphc.backends.loops.loopnest import Nest
-from graphc.backends.loops.nestplan import nests_of
 from graphc.backends.signature import make_signature
 from graphc.ir.core import Module
+from graphc.passes.analysis.loopnest import Nest
+from graphc.passes.analysis.nestplan import nests_of
 from tests.support.compiling import call, parse
 from tests.support.native import runnable_targets
 

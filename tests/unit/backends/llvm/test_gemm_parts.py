@@ -12,7 +12,7 @@ import pytest
 from graphc.backends.llvm.target import host_target
 from graphc.backends.llvm.text import Module
 from graphc.backends.loops.gemm import emit_gemm
-from graphc.backends.loops.loopnest import Size
+from graphc.passes.analysis.loopnest import Size
 from graphc.support.diagnostics import InternalError
 from tests.support.products import CompiledProduct, compile_product, operands, product_of
 

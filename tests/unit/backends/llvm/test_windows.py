@@ -12,9 +12,9 @@ import pytest
 from graphc.backends.llvm import engine
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import Module
-from graphc.backends.loops.loopnest import Nest
-from graphc.backends.loops.nestplan import nests_of
 from graphc.backends.loops.nests import emit_nest
+from graphc.passes.analysis.loopnest import Nest
+from graphc.passes.analysis.nestplan import nests_of
 from graphc.support.diagnostics import InternalError
 from tests.support.compiling import parse
 from tests.support.native import runnable_targets

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from graphc.backends.loops.affine import CopyNest, Distance, copy_nest, fill_of
-from graphc.backends.loops.loopnest import Size
 from graphc.ir.codegen import AffineCopy, Along, Rearrangement
 from graphc.ir.params import NoParams
 from graphc.ir.types import Dim, DType, Symbol, TensorType
+from graphc.passes.analysis.loopnest import Size
 
 N = Symbol("N", 8)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from graphc.backends.loops.loopnest import (
+from graphc.ir.types import DType, Symbol, TensorType
+from graphc.passes.analysis.loopnest import (
     Load,
     Nest,
     Reduce,
@@ -12,8 +13,7 @@ from graphc.backends.loops.loopnest import (
     constants_of,
     copy_nest,
 )
-from graphc.backends.loops.nestplan import nests_of
-from graphc.ir.types import DType, Symbol, TensorType
+from graphc.passes.analysis.nestplan import nests_of
 from tests.support.compiling import parse
 
 

@@ -10,7 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from graphc.backends.loops.loopnest import (
+from graphc.ir.codegen import Broadcast, Elementwise, Extent, Fill, Position, Reduction
+from graphc.ir.core import Operation, Value
+from graphc.ir.types import Dim, DType, TensorType, bound_elements
+from graphc.ops.constant import ConstantParams, ExtentParams, IotaParams
+from graphc.ops.control import YIELD
+from graphc.ops.elementwise import STOP_GRADIENT, SUB
+from graphc.ops.epilogue import product_groups
+from graphc.ops.reduction import ReduceParams, identity_of
+from graphc.ops.schedules import Schedule, schedule_of
+from graphc.passes.analysis.loopnest import (
     Apply,
     Cut,
     ExtentOf,
@@ -28,15 +37,6 @@ from graphc.backends.loops.loopnest import (
     Sweep,
     Work,
 )
-from graphc.ir.codegen import Broadcast, Elementwise, Extent, Fill, Position, Reduction
-from graphc.ir.core import Operation, Value
-from graphc.ir.types import Dim, DType, TensorType, bound_elements
-from graphc.ops.constant import ConstantParams, ExtentParams, IotaParams
-from graphc.ops.control import YIELD
-from graphc.ops.elementwise import STOP_GRADIENT, SUB
-from graphc.ops.epilogue import product_groups
-from graphc.ops.reduction import ReduceParams, identity_of
-from graphc.ops.schedules import Schedule, schedule_of
 from graphc.passes.analysis.weights import formula_weight
 from graphc.support.diagnostics import InternalError
 
