@@ -1,28 +1,50 @@
-"""What the algorithms have to know of the machine that code is made for."""
+"""The machine that code is made for, as far as schedules depend on it; and machines by name."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from graphc.ir.params import Params
 from graphc.ir.types import DType
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+@dataclass(frozen=True)
+class Machine(Params):
     """Widths and sizes.
 
-    vector_bits    of a register
+    vector_bits    of a register: 128, 256 or 512
     has_fma        a product and a sum that are rounded once are one instruction
     masks_memory   masked loads and stores of 32 and 64 bit elements are instructions
-    l1, l2         bytes of a core's caches of data; results have the same bits for any
+    registers      vector registers
+    l1, l2         bytes of a core's caches of data
     """
 
     vector_bits: int
     has_fma: bool
     masks_memory: bool
+    registers: int = 16
     l1: int = 32768
     l2: int = 524288
 
     def lanes(self, dtype: DType) -> int:
         """Elements of a float or integer type in one vector register."""
         return self.vector_bits // (8 * max(dtype.itemsize, 4))
+
+    @property
+    def tile_rows(self) -> int:
+        """Rows of the largest tile of a product: with two vectors each it leaves registers for what
+        is multiplied. Vectors of 128 bits were measured with 4 rows only."""
+        return 4 if self.vector_bits == 128 else self.registers * 3 // 8
+
+
+_X86 = Machine(128, has_fma=False, masks_memory=False)
+
+MACHINES: Mapping[str, Machine] = {
+    "x86-64": _X86,
+    "x86-64-v2": _X86,
+    "x86-64-v3": Machine(256, has_fma=True, masks_memory=True),
+    "x86-64-v4": Machine(512, has_fma=True, masks_memory=True, registers=32),
+    "aarch64": Machine(128, has_fma=True, masks_memory=False, registers=32),
+}
+"""By the name of the instruction set, with the caches that most of them have at least."""

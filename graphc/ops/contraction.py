@@ -23,6 +23,11 @@ from graphc.ir.params import Params
 from graphc.ir.types import Dim, TensorType, Type, TypeRuleError
 from graphc.ops.rules import FLOATS, multilinear_jvp, require_dtype, tensor
 
+STRETCH = 256
+"""Steps of a sum in one chain of additions, in native code: a sum is one of stretches of so many.
+Every machine has the same, so that no schedule and no cache decides bits. Multiple of the lanes of
+any vector; a panel of so many steps fits in the smallest first-level cache."""
+
 
 @dataclass(frozen=True)
 class MatmulParams(Params):

@@ -23,6 +23,16 @@ from graphc.ir.types import TensorType
 from graphc.ops.contraction import MatmulParams
 from graphc.ops.reduction import ReduceParams
 
+MOST_SUMS = 256
+"""Vectors of sums in a tile: its code has two instructions for each."""
+
+MOST_LANES = 64
+"""Of a vector: a schedule may be made for a wider machine than any there is."""
+
+
+MOST_VECTORS = 16
+"""That a turn of a nest takes."""
+
 
 @dataclass(frozen=True)
 class Schedule(Params):
@@ -37,15 +47,78 @@ class Schedule(Params):
 
 
 @dataclass(frozen=True)
+class NestSchedule(Params):
+    """How a loop nest of a kernel is computed.
+
+    loops     the axes of each loop, from the outermost; the last loop is over vectors
+    lanes     of a vector
+    vectors   that a turn of the last loop takes
+    tail      the lanes that are left over: one masked vector, or one by one
+    prefetch  what the first sweep reads of the next row is asked for in the second
+    keep      operations of the body, counted from 0, whose values wait for a later sweep; others
+              are computed again
+    """
+
+    loops: tuple[tuple[int, ...], ...] = ()
+    lanes: int = 1
+    vectors: int = 1
+    tail: Literal["masked", "scalar"] = "scalar"
+    prefetch: bool = False
+    keep: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class KernelSchedule(Schedule):
-    """`parallel` is an axis."""
+    """`parallel` is an axis; `nests`, in the order in which they run, are empty if not chosen."""
 
     parallel: int | None = None
+    nests: tuple[NestSchedule, ...] = ()
+
+
+ReadB = Literal["in place", "packed by tiles", "packed", "transposed by tiles"]
+"""How tiles get B: from where it lies; through a panel, which the tiles of the first rows fill or
+which is filled before; or from columns, which the tiles transpose."""
+
+
+@dataclass(frozen=True)
+class Tiling(Params):
+    """How a range of a product's rows and columns is computed.
+
+    rows, vectors  of a tile, whose sums are in registers
+    lanes          of a vector
+    depth          steps of k in a panel of B; 0: all
+    block          rows of C that one panel serves before the next; 0: all
+    a              blocks of A are read where they lie, or copied
+    b              how tiles get B
+    prefetch       steps of k before its use that a row of B is fetched; of tiles that transpose B:
+                   rows of B; 0: the processor does so
+    """
+
+    rows: int
+    vectors: int
+    lanes: int
+    depth: int = 0
+    block: int = 0
+    a: Literal["in place", "packed"] = "in place"
+    b: ReadB = "in place"
+    prefetch: int = 0
 
 
 @dataclass(frozen=True)
 class ProductSchedule(Schedule):
+    """How a product is computed.
+
+    tile      the range of a call
+    few_rows  one or two rows, which only the call tells
+    body      the nest of a body, over chunks of the product
+
+    Where it has no `tile` yet, it is not chosen how.
+    """
+
     parallel: Literal["rows", "cols"] | None = None
+    tile: Tiling | None = None
+    few_rows: Tiling | None = None
+    body: NestSchedule | None = None
 
 
 @dataclass(frozen=True)
@@ -69,7 +142,13 @@ def schedule_of(op: Operation) -> Schedule | None:
 
 
 def check_schedule(op: Operation) -> Iterable[str]:
-    """What is wrong with the schedule of `op`."""
+    """What is wrong with the schedule of `op`, as far as it does not depend on how it is used."""
+    if isinstance(op.schedule, ProductSchedule):
+        for name, tiling in (("tile", op.schedule.tile), ("few_rows", op.schedule.few_rows)):
+            if tiling is not None:
+                yield from (f"`{name}` requires {what}" for what in _check_tiling(tiling))
+    for nest in nest_schedules(op.schedule):
+        yield from (f"a nest requires {what}" for what in _check_nest(nest))
     schedule = schedule_of(op)
     if schedule is None:
         if isinstance(op.schedule, Schedule) and op.schedule.chunk:
@@ -84,6 +163,36 @@ def check_schedule(op: Operation) -> Iterable[str]:
         yield from _check_axis(op, schedule)
     elif len(op.results) > 1:
         yield "an operation with zeros around its images cannot be cut: there is room for one"
+
+
+def _check_tiling(tiling: Tiling) -> Iterable[str]:
+    rows, vectors, lanes = tiling.rows, tiling.vectors, tiling.lanes
+    if min(rows, vectors) < 1 or rows * vectors > MOST_SUMS:
+        yield f"1 to {MOST_SUMS} vectors of sums, got {rows} rows of {vectors}"
+    yield from _check_lanes(lanes)
+    if min(tiling.depth, tiling.block, tiling.prefetch) < 0:
+        yield "a depth, a block and a prefetch of 0 or more"
+
+
+def nest_schedules(schedule: Params) -> tuple[NestSchedule, ...]:
+    """Those of a kernel, or of the body of a product."""
+    if isinstance(schedule, KernelSchedule):
+        return schedule.nests
+    body = schedule.body if isinstance(schedule, ProductSchedule) else None
+    return () if body is None else (body,)
+
+
+def _check_nest(nest: NestSchedule) -> Iterable[str]:
+    yield from _check_lanes(nest.lanes)
+    if not 1 <= nest.vectors <= MOST_VECTORS:
+        yield f"1 to {MOST_VECTORS} vectors a turn, got {nest.vectors}"
+    if sorted(set(nest.keep)) != list(nest.keep):
+        yield f"kept operations in order, got {list(nest.keep)}"
+
+
+def _check_lanes(lanes: int) -> Iterable[str]:
+    if not 1 <= lanes <= MOST_LANES or lanes & (lanes - 1):
+        yield f"lanes that are a power of two, at most {MOST_LANES}, got {lanes}"
 
 
 def _check_axis(op: Operation, schedule: KernelSchedule) -> Iterable[str]:

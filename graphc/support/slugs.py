@@ -12,6 +12,7 @@ SLUGS: dict[str, str] = {
     "bad-data": "a cell, line or file of data is malformed",
     "bad-model-file": "a model file is damaged, truncated or of an unknown version",
     "bad-option": "an option or its value is not known",
+    "bad-schedule": "a schedule does not fit the operation that it is of",
     "bad-value": "a value is outside what is allowed",
     "cycle": "nodes depend on each other in a way that cannot be computed",
     "duplicate-name": "a name is defined twice",

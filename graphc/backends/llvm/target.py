@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from graphc.backends.llvm.scarcity import unavailable
-from graphc.ir.machine import Machine
+from graphc.ir.machine import MACHINES, Machine
 from graphc.support.diagnostics import fail, suggestion
 
 LINUX_X86 = "x86_64-unknown-linux-gnu"
@@ -33,12 +33,11 @@ class Target:
     machine: Machine
 
 
-_X86 = Machine(128, has_fma=False, masks_memory=False)
-X86_64 = Target(LINUX_X86, "x86-64", "", "x86-64", _X86)
-X86_64_V2 = Target(LINUX_X86, "x86-64-v2", "", "x86-64-v2", _X86)
-X86_64_V3 = Target(LINUX_X86, "x86-64-v3", "", "x86-64-v3", Machine(256, True, True))
-X86_64_V4 = Target(LINUX_X86, "x86-64-v4", "", "x86-64-v4", Machine(512, True, True))
-AARCH64 = Target(LINUX_ARM, "generic", "+neon", "aarch64", Machine(128, True, False))
+X86_64 = Target(LINUX_X86, "x86-64", "", "x86-64", MACHINES["x86-64"])
+X86_64_V2 = Target(LINUX_X86, "x86-64-v2", "", "x86-64-v2", MACHINES["x86-64-v2"])
+X86_64_V3 = Target(LINUX_X86, "x86-64-v3", "", "x86-64-v3", MACHINES["x86-64-v3"])
+X86_64_V4 = Target(LINUX_X86, "x86-64-v4", "", "x86-64-v4", MACHINES["x86-64-v4"])
+AARCH64 = Target(LINUX_ARM, "generic", "+neon", "aarch64", MACHINES["aarch64"])
 
 TARGETS: dict[str, Target] = {t.isa: t for t in (X86_64, X86_64_V2, X86_64_V3, X86_64_V4, AARCH64)}
 

@@ -18,12 +18,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import PurePath
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from graphc.backends.loops.control import add, loop, mul, offset, size_value, sub
 from graphc.backends.loops.convolution import Convolution, emit_convolution
 from graphc.backends.loops.fused import emit_fused
-from graphc.backends.loops.gemm import Product, emit_gemm, even_part
+from graphc.backends.loops.gemm import Product, emit_gemm
 from graphc.backends.loops.indexed import LookedUp, emit_indexed
 from graphc.backends.loops.moves import emit_move, move_of
 from graphc.backends.loops.nests import NestFunction, emit_nest
@@ -66,10 +66,11 @@ from graphc.ops.convolution import conv_shape
 from graphc.ops.epilogue import GEMM_FUSED
 from graphc.ops.loop import LOOP, Loop, loop_parts
 from graphc.ops.pooling import PoolParams, pool_shape
-from graphc.ops.schedules import schedule_of
+from graphc.ops.schedules import NestSchedule, schedule_of
 from graphc.ops.update_rows import UPDATE_ROWS, row_update
 from graphc.passes.analysis.loopnest import Cut, Nest, Size, constants_of, copy_nest
-from graphc.passes.analysis.nestplan import nests_of
+from graphc.passes.analysis.nest_schedules import scheduled_nests
+from graphc.passes.analysis.product_tiles import form_of, product_schedule
 from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import InternalError
 
@@ -346,8 +347,9 @@ class _EntryEmitter:
         elif op.opdef is UPDATE_ROWS:
             self._update_rows(op)
         else:
-            for nest in nests_of(op):
-                self._nest_call(op, nest, self._constants(op))
+            constants = self._constants(op)
+            for nest, how in scheduled_nests(op):
+                self._nest_call(op, nest, constants, how)
 
     def _constants(self, op: Operation) -> dict[int, str]:
         """The arrays of the constants in a body."""
@@ -364,9 +366,15 @@ class _EntryEmitter:
             pointers.append(inputs[i - 1] if kind == "operand" else self.where[op.results[i]])
         self._share(made.name, pointers, made.symbols, made.cut)
 
-    def _nest_call(self, op: Operation, nest: Nest, constants: dict[int, str]) -> None:
+    def _nest_call(
+        self,
+        op: Operation,
+        nest: Nest,
+        constants: dict[int, str],
+        how: NestSchedule | None = None,
+    ) -> None:
         window = () if nest.cut is None else (nest.cut.dim,)
-        made: NestFunction = emit_nest(self.module, self.machine, nest, constants, window)
+        made: NestFunction = emit_nest(self.module, self.machine, nest, constants, window, how)
         pointers = [
             self.where[op.operands[i] if kind == "operand" else op.results[i]]
             for kind, i in made.ports
@@ -392,14 +400,15 @@ class _EntryEmitter:
             most_k=bound_elements(roles.inner),
         )
         pointers = [self.where[v] for v in (*op.operands, op.result)]
-        schedule = schedule_of(op)
-        if schedule is None:
+        schedule = product_schedule(op)
+        product = replace(product, tile=schedule.tile, few_rows=schedule.few_rows)
+        if schedule.parallel is None:
             name = emit_gemm(self.module, self.machine, product)
             self._call(name, pointers, product.symbols())
             return
-        where: Literal["rows", "cols"] = "rows" if schedule.parallel == "rows" else "cols"
+        where = schedule.parallel
         cut = Cut(0, Size(), product.m if where == "rows" else product.n, schedule.chunk)
-        part = even_part(cut)
+        part = form_of(op).part
         name = emit_gemm(self.module, self.machine, replace(product, split=where, part=part))
         self._share(name, pointers, product.symbols(), cut)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from graphc.backends.loops import memory
 from graphc.backends.loops.control import mul, sub
-from graphc.backends.loops.gemm import Product, emit_gemm, even_part
+from graphc.backends.loops.gemm import Product, emit_gemm
 from graphc.backends.loops.nests import PortKey, emit_nest
 from graphc.backends.loops.values import I64, PTR, Val, element_of, index
 from graphc.backends.loops.writer import ModuleWriter
@@ -15,9 +15,9 @@ from graphc.ir.core import Operation
 from graphc.ir.machine import Machine
 from graphc.ir.types import TensorType, bound_elements
 from graphc.ops.contraction import MatmulParams, groups
-from graphc.ops.schedules import schedule_of
 from graphc.passes.analysis.loopnest import Cut, Size
-from graphc.passes.analysis.nestplan import epilogue_nest
+from graphc.passes.analysis.nestplan import epilogue_nest, epilogue_pitch
+from graphc.passes.analysis.product_tiles import form_of, product_schedule
 
 PRODUCT: PortKey = ("operand", 0)
 """What the body's nest calls the product."""
@@ -42,15 +42,15 @@ def emit_fused(
 ) -> FusedFunction:
     """Writes the function of a `gemm.fused`. `constants` names the arrays of constant ports."""
     a, b = (v.type for v in op.operands[:2])
-    schedule = schedule_of(op)
-    assert isinstance(op.params, MatmulParams) and schedule is not None
+    schedule = product_schedule(op)
+    assert isinstance(op.params, MatmulParams)
     assert isinstance(a, TensorType) and isinstance(b, TensorType)
     roles = groups(op.params, a, b)
     by_rows = schedule.parallel == "rows"
-    pitch = bound_elements(roles.cols) if by_rows else schedule.chunk
-    loops, dim = epilogue_nest(op, pitch), 0 if by_rows else 1
+    pitch = epilogue_pitch(op)
+    loops, dim = epilogue_nest(op), 0 if by_rows else 1
     window = (dim,) if loops.dims[dim] != Size() else ()  # a single row or column is one part
-    nest = emit_nest(module, machine, loops, constants, window)
+    nest = emit_nest(module, machine, loops, constants, window, schedule.body)
     extent = Size.of(roles.rows if by_rows else roles.cols)
     cut = Cut(dim, Size(), extent, schedule.chunk)
     product = Product(
@@ -62,9 +62,11 @@ def emit_fused(
         op.params.transpose_b,
         split="rows" if by_rows else "cols",
         pitch=pitch,
-        part=even_part(cut),
+        part=form_of(op).part,
         most_m=bound_elements(roles.rows),
         most_k=bound_elements(roles.inner),
+        tile=schedule.tile,
+        few_rows=schedule.few_rows,
     )
     gemm = emit_gemm(module, machine, product)
 

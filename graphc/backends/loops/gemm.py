@@ -1,12 +1,14 @@
 """A matrix product of any extents as one function, built from the pieces of `tiles`.
 
-`blocking` chooses tiles and blocks from what is known of the extents; `panels` writes the loops.
+A `Tiling` says how it is cut (`passes/analysis/product_tiles.py` chooses one); `panels` writes the
+loops.
 
 A product over a batch is the same function, called once for each matrix.
 
-Every element of C is a sum of stretches of k of one length (`tiles.STRETCH`), each a chain of
-additions of its own, added up from the first to the last, whatever tile it is computed in. So its
-bits depend neither on the other rows and columns nor on how a range is cut, nor on any cache.
+Every element of C is a sum of stretches of k of one length (`ops.contraction.STRETCH`), each a
+chain of additions of its own, added up from the first to the last, whatever tile it is computed
+in. So its bits depend neither on the other rows and columns nor on how a range is cut, nor on any
+cache.
 """
 
 from __future__ import annotations
@@ -16,17 +18,24 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from graphc.backends.loops import memory
-from graphc.backends.loops.blocking import FEW_ROWS, FEW_ROWS_ELEMENTS, UNCUT, Extents, cuts_for
 from graphc.backends.loops.control import add, loop, loop_if_any, mul, offset, size_value, when
 from graphc.backends.loops.narrow import emit_narrow
 from graphc.backends.loops.operands import Operands
 from graphc.backends.loops.packing import APART
-from graphc.backends.loops.panels import ProductWriter, emit_panels
+from graphc.backends.loops.panels import Cuts, ProductWriter, emit_panels
 from graphc.backends.loops.values import I64, NULL, PTR, Val, element_of, index, number_of
 from graphc.backends.loops.writer import ModuleWriter, Writer
 from graphc.ir.machine import Machine
 from graphc.ir.types import DType
-from graphc.passes.analysis.loopnest import Cut, Size
+from graphc.ops.schedules import Tiling
+from graphc.passes.analysis.loopnest import Size
+from graphc.passes.analysis.product_tiles import (
+    FEW_ROWS,
+    UNBOUNDED,
+    ProductForm,
+    ProductRange,
+    tilings,
+)
 from graphc.support.diagnostics import InternalError
 
 
@@ -39,6 +48,7 @@ class Product:
     pitch   elements from row to row of C; 0: n
     part    the length of every range, where all are as long; 0 where that is not known
     most_m, most_k  where only the call knows m and k: they are no larger
+    tile, few_rows  how it is cut, as in a `ProductSchedule`; None: chosen for the machine
     """
 
     m: Size
@@ -51,18 +61,24 @@ class Product:
     split: Literal["", "rows", "cols"] = ""
     pitch: int = 0
     part: int = 0
-    most_m: int = UNCUT
-    most_k: int = UNCUT
+    most_m: int = UNBOUNDED
+    most_k: int = UNBOUNDED
+    tile: Tiling | None = None
+    few_rows: Tiling | None = None
+
+    @property
+    def form(self) -> ProductForm:
+        m, n, k = (None if s.symbols and s.factor else s.factor for s in (self.m, self.n, self.k))
+        return ProductForm(
+            self.dtype,
+            *(m, n, k, self.transpose_a, self.transpose_b, self.split, self.part, self.pitch),
+            most_m=self.most_m,
+            most_k=self.most_k,
+        )
 
     def symbols(self) -> tuple[str, ...]:
         sizes = (self.m, self.n, self.k, self.batch)
         return tuple(sorted({name for size in sizes for name in size.symbols}))
-
-
-def even_part(cut: Cut) -> int:
-    """The length of each part of an extent, if all are as long; else 0."""
-    extent = cut.extent
-    return cut.length if not extent.symbols and extent.factor % cut.length == 0 else 0
 
 
 def emit_gemm(module: ModuleWriter, machine: Machine, product: Product) -> str:
@@ -101,8 +117,12 @@ def _operands(code: Writer, product: Product, sizes: Mapping[str, Val]) -> Opera
 
 def _emit(code: Writer, machine: Machine, whole: Operands, product: Product) -> None:
     """The asked range of rows or columns."""
+    ranged = product.form.call_range()
+    tile, few = product.tile, product.few_rows
+    if tile is None:
+        tile, few = tilings(machine, product.form)
     split: str = product.split
-    if number_of(whole.n) == 1 and product.pitch in (0, 1):
+    if ranged.is_exchanged:
         whole = whole.exchanged()
         split = {"rows": "cols", "cols": "rows"}.get(split, "")
     if number_of(whole.m) == 1:
@@ -115,13 +135,11 @@ def _emit(code: Writer, machine: Machine, whole: Operands, product: Product) -> 
     elif split == "cols":
         x = whole.of_columns(code, begin, end)
         x = replace(x, n=index(product.part)) if product.part else x
-    n, k = number_of(x.n), number_of(x.k)
-    is_small = n is None or (k is not None and n * k < FEW_ROWS_ELEMENTS)
-    if number_of(whole.m) is not None or whole.by_columns or is_small:
-        _emit_range(_writer(code, machine, x), x)
+    if few is None:
+        _emit_range(_writer(code, machine, tile, ranged), x)
         return
-    one_row = _writer(code, machine, replace(x, m=index(1)))
-    several = _writer(code, machine, x) if x.most_m > FEW_ROWS else None
+    one_row = _writer(code, machine, few, ranged.one_row)
+    several = _writer(code, machine, tile, ranged) if x.most_m > FEW_ROWS else None
     is_few = code.compare("sle", x.m, index(FEW_ROWS))
     with when(code, is_few, []), loop(code, index(0), x.m, 1) as state:
         row = x.of_rows(code, state.index, add(code, state.index, index(1)))
@@ -131,13 +149,11 @@ def _emit(code: Writer, machine: Machine, whole: Operands, product: Product) -> 
             emit_panels(several, x)
 
 
-def _writer(code: Writer, machine: Machine, x: Operands) -> ProductWriter:
-    """The cuts for this range, with room on the stack for what they pack."""
-    m, n, k, pitch = (number_of(size) for size in (x.m, x.n, x.k, x.ldb))
-    extents = Extents(m, n, k, pitch, x.most_m, x.most_k)
-    cuts = cuts_for(machine, x.dtype, extents, by_columns=x.by_columns, turned=x.turned)
+def _writer(code: Writer, machine: Machine, tiling: Tiling, x: ProductRange) -> ProductWriter:
+    """The cuts for this range, with workspace on the stack for what they pack."""
+    cuts = Cuts.of(tiling, x)
     panel = block = NULL
-    if n is None or cuts.source in ("packed", "packed by tiles"):
+    if x.n is None or cuts.read_b in ("packed", "packed by tiles"):
         panel = _room(code, x.dtype, cuts.depth * cuts.tile.width)
     if cuts.packs_a:
         block = _room(code, x.dtype, cuts.rows * (cuts.depth + APART))

@@ -29,7 +29,7 @@ from graphc.backends.loops.control import (
     sub,
     when,
 )
-from graphc.backends.loops.nestlanes import halves, is_masked, lanes_of, read_first
+from graphc.backends.loops.nestlanes import halves
 from graphc.backends.loops.scalars import LaneScalars
 from graphc.backends.loops.values import (
     ELEMENT_BYTES,
@@ -46,6 +46,7 @@ from graphc.backends.loops.values import (
 from graphc.backends.loops.writer import ModuleWriter, Writer
 from graphc.ir.machine import Machine
 from graphc.ir.types import DType, Symbol
+from graphc.ops.schedules import NestSchedule
 from graphc.passes.analysis.loopnest import (
     Apply,
     ExtentOf,
@@ -59,14 +60,13 @@ from graphc.passes.analysis.loopnest import (
     Store,
     Sweep,
 )
+from graphc.passes.analysis.nest_schedules import choose_nest, read_first
 from graphc.support.diagnostics import InternalError
 
 PortKey = tuple[str, int]
 
-VECTORS = 4
-"""Vectors that a turn of a loop takes, as one value of all their lanes: functions are long chains
-of steps that wait for each other, and a processor does not look far enough ahead to find the next
-turn."""
+STRAIGHT_VECTORS = 4
+"""Lanes of known extent, up to so many vectors, have no loop."""
 
 CACHE_LINE = 64
 
@@ -90,14 +90,18 @@ def emit_nest(
     nest: Nest,
     constants: Mapping[int, str],
     window: tuple[int, ...] = (),
+    schedule: NestSchedule | None = None,
 ) -> NestFunction:
     """Writes the function of a nest. `constants` names the arrays of constant ports.
 
+    schedule  how it is computed; None: chosen for the machine
     window  dims of which a call computes a part; `nest.can_cut` must hold for each
     """
     # As text: 0.0 and -0.0 are equal, and so would be the nests that they stand in.
-    key = (machine, repr(nest), tuple(constants.items()), window)
-    return module.once(key, lambda: _written(module, machine, nest, constants, window))
+    how = schedule or choose_nest(nest, machine)
+    vectors = replace(how, loops=(), keep=())  # the nest itself says these
+    key = (machine, repr(nest), tuple(constants.items()), window, vectors)
+    return module.once(key, lambda: _written(module, machine, nest, constants, window, how))
 
 
 def _written(
@@ -106,6 +110,7 @@ def _written(
     nest: Nest,
     constants: Mapping[int, str],
     window: tuple[int, ...],
+    how: NestSchedule,
 ) -> NestFunction:
     for dim in window:
         if not nest.can_cut(dim):
@@ -118,7 +123,7 @@ def _written(
     sizes = {name: Val(f"%d{i}", I64) for i, name in enumerate(symbols)}
     parts = {d: (Val(f"%begin{d}", I64), Val(f"%end{d}", I64)) for d in window}
     blocks = blocks_of(nest)
-    _NestEmitter(code, machine, nest, blocks, bases, sizes, parts).emit()
+    _NestEmitter(code, machine, nest, how, blocks, bases, sizes, parts).emit()
     code.leave()
     parameters = [*(bases[key] for key in keys), *sizes.values()]
     parameters += [v for part in parts.values() for v in part]
@@ -134,6 +139,7 @@ class _NestEmitter:
         code: Writer,
         machine: Machine,
         nest: Nest,
+        how: NestSchedule,
         blocks: Sequence[Block],
         bases: Mapping[PortKey, Val],
         sizes: Mapping[str, Val],
@@ -149,9 +155,9 @@ class _NestEmitter:
         self.begins = [parts[d][0] if d in parts else index(0) for d in range(len(extents))]
         self.ends = [parts[d][1] if d in parts else extent for d, extent in enumerate(extents)]
         self.width = sub(code, self.ends[-1], self.begins[-1]) if extents else index(1)
-        self.lanes = lanes_of(nest, machine)
-        self.is_masked = is_masked(nest, machine)
-        self.ahead = read_first(nest)
+        self.lanes, self.vectors = how.lanes, how.vectors
+        self.is_masked = how.tail == "masked"
+        self.ahead = read_first(nest) if how.prefetch else ()
         self.stores = list(nest.stores)  # to the innermost chain
         self.indices: list[Val] = []
         self.row: dict[int, Val] = {}
@@ -395,7 +401,7 @@ class _NestEmitter:
     def _emit_sweep(self, sweep: Sweep) -> None:
         """Whole vectors, several a turn, then single ones, then what is left."""
         code, stop, lanes = self.code, self.width, self.lanes
-        wide = lanes * self._vectors()
+        wide = lanes * self.vectors
         self._splat_row_values(sweep, wide)
         totals = [self._identity(n, lanes) for n in sweep.reduce]
         middle, whole = round_down(code, stop, wide), round_down(code, stop, lanes)
@@ -404,18 +410,12 @@ class _NestEmitter:
             self._emit_turns(sweep, middle, whole, lanes, totals)
         self._emit_rest(sweep, whole, stop, totals)
 
-    def _vectors(self) -> int:
-        """The vectors of a turn: one where no turn of several would be full."""
-        number = number_of(self.width)
-        widest = self.nest.bound if number is None else number
-        return VECTORS if widest >= VECTORS * self.lanes else 1
-
     def _emit_turns(
         self, sweep: Sweep, begin: Val, end: Val, lanes: int, totals: list[Val]
     ) -> None:
         """From begin to end by so many lanes; what is no more than a turn has no loop."""
         first, last = number_of(begin), number_of(end)
-        if first is not None and last is not None and last - first <= VECTORS * self.lanes:
+        if first is not None and last is not None and last - first <= STRAIGHT_VECTORS * self.lanes:
             for position in range(first, last, lanes):
                 self._chunk(sweep, index(position), lanes, None, totals)
             return

@@ -11,13 +11,60 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from graphc.backends.loops import packing, tiles
-from graphc.backends.loops.blocking import UNCUT, Cuts
 from graphc.backends.loops.control import add, loop, mul, remainder, smaller, sub, when
 from graphc.backends.loops.operands import Operands, call
 from graphc.backends.loops.tiles import Tile
 from graphc.backends.loops.values import I1, Val, constant, index, number_of
 from graphc.backends.loops.writer import Order, Writer
 from graphc.ir.machine import Machine
+from graphc.ops.contraction import STRETCH
+from graphc.ops.schedules import ReadB, Tiling
+from graphc.passes.analysis.product_tiles import ProductRange
+
+UNCUT = 1 << 40
+"""Of a length that is not cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """A tiling of one range.
+
+    tile       the tile of all panels: one more for what is left over would cost compilation
+    height     rows of a tile
+    depth      steps of k in a panel
+    is_long    a panel may hold more than one stretch
+    rows       rows of C in a block
+    packs_a    blocks of A are copied into panels
+    read_b     how tiles get B
+    prefetch   as of the tiling
+    """
+
+    tile: Tile
+    height: int
+    depth: int
+    is_long: bool
+    rows: int
+    packs_a: bool
+    read_b: ReadB
+    prefetch: int
+
+    @staticmethod
+    def of(tiling: Tiling, x: ProductRange) -> Cuts:
+        lanes, count = tiling.lanes, tiling.vectors
+        starts = [i * lanes for i in range(count)]
+        if x.n is not None and x.n < count * lanes:
+            starts[-1] = x.n - lanes
+        depth, most_k = tiling.depth or UNCUT, x.most_k if x.k is None else x.k
+        return Cuts(
+            Tile(x.dtype, lanes, tuple(starts), x.by_columns),
+            tiling.rows,
+            depth,
+            min(depth, most_k) > STRETCH,
+            tiling.block or UNCUT,
+            tiling.a == "packed",
+            tiling.b,
+            tiling.prefetch,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +184,7 @@ def _panel(w: ProductWriter, x: Operands, part: _Part, a: Val, start: Val) -> No
     goal = x.at(code, x.c, x.c_place(code, part.row, start))
     source = x.at(code, x.b, x.b_place(code, part.start, start))
     b = (source, x.ldb)
-    if w.cuts.source == "packed":
+    if w.cuts.read_b == "packed":
         pack = packing.emit_pack_turned(code.module, w.machine, part.tile)
         pitch = index(part.tile.width)
         for first in map(index, part.tile.starts):
@@ -163,7 +210,7 @@ class _Rows:
 
     def _known(self, rows: int, b: tuple[Val, Val]) -> None:
         row, height = 0, self.w.cuts.height
-        packs = self.w.cuts.source == "packed by tiles"
+        packs = self.w.cuts.read_b == "packed by tiles"
         for count, high in _heights(rows, height, balanced=not self.w.cuts.packs_a):
             many = count
             if packs and row == 0:
@@ -180,7 +227,7 @@ class _Rows:
         code, rows, height = self.w.code, self.part.rows, self.w.cuts.height
         whole = sub(code, rows, remainder(code, rows, height))
         first = index(0)
-        if self.w.cuts.source == "packed by tiles":
+        if self.w.cuts.read_b == "packed by tiles":
             is_any = _compare(code, "sgt", whole, index(0))
             with when(code, is_any, carried := [first, *b]) as values:
                 self._tile(index(0), height, b, packs=True)
@@ -200,13 +247,13 @@ class _Rows:
         c = x.at(code, self.goal, x.c_place(code, row, index(0)))
         arguments = (a, lda, *b, c, x.ldc, part.depth, part.adds)
         machine, tile, is_long = self.w.machine, part.tile, cuts.is_long
-        if cuts.source == "turned by tiles":
+        if cuts.read_b == "transposed by tiles":
             function = tiles.emit_transposing_tile(
-                code.module, machine, tile, rows, is_long=is_long, ahead=cuts.ahead
+                code.module, machine, tile, rows, is_long=is_long, ahead=cuts.prefetch
             )
             call(code, function, *arguments)
             return
-        ahead = cuts.ahead if packs or cuts.source == "in place" else 0
+        ahead = cuts.prefetch if packs or cuts.read_b == "in place" else 0
         function = code.module.once(
             ("tile", machine, tile, rows, is_long, packs, ahead),
             lambda: tiles.emit_tile(

@@ -29,14 +29,10 @@ from graphc.backends.loops.values import I1, I64, PTR, Val, constant, element_of
 from graphc.backends.loops.writer import ModuleWriter, Turn, Writer
 from graphc.ir.machine import Machine
 from graphc.ir.types import DType
+from graphc.ops.contraction import STRETCH
 
 LINE_BYTES = 64
 """A line of a cache."""
-
-STRETCH = 256
-"""Steps of k in one chain of additions. Every machine has the same, whatever its caches hold, so
-that it decides no bits; a panel of so many steps fits in the smallest of them. Multiple of the
-lanes of any vector."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphc.backends.loops import memory
-from graphc.backends.loops.blocking import tile_rows
 from graphc.backends.loops.control import loop_if_any, mul, offset
 from graphc.backends.loops.scalars import LaneScalars
 from graphc.backends.loops.values import PTR, Val, constant, element_of, index, lane_type
@@ -182,7 +181,7 @@ def spans(count: int, lanes: int) -> list[Span]:
 
 def most_rows(machine: Machine, vectors: int) -> int:
     """Rows of a tile with so many vectors that its sums stay in registers."""
-    return max(1, min(MAX_ROWS, 2 * tile_rows(machine) // vectors))
+    return max(1, min(MAX_ROWS, 2 * machine.tile_rows // vectors))
 
 
 def best_tile(across: int, down: int, rows: int, vectors: int) -> tuple[int, int]:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from graphc.ir.core import Operation
@@ -118,6 +118,7 @@ Work = Load | Apply | Number | Index | ExtentOf | Reduce
 class Statement:
     """One value. `args` are indices of earlier statements, `dims` those it varies in.
 
+    source            the operation of the body that it comes from, -1 for none
     is_below_maximum  a number less the largest of those it is among, as in a softmax: 0 or less
     """
 
@@ -128,6 +129,7 @@ class Statement:
     level: int
     weight: int
     is_below_maximum: bool = False
+    source: int = field(default=-1, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,7 @@ class Nest:
     bounds   the largest extent of each dim
     reach    the most indices of each dim that one call computes: less where work is cut into parts
     cut      how its work is cut into parts, None for one piece
+    axes     the kernel's axes in each dim
     """
 
     dims: tuple[Size, ...]
@@ -208,6 +211,7 @@ class Nest:
     sweeps: tuple[Sweep, ...]
     keeps: tuple[Keep, ...]
     cut: Cut | None = None
+    axes: tuple[tuple[int, ...], ...] = field(default=(), compare=False, repr=False)
 
     @property
     def lane(self) -> int:

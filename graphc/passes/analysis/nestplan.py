@@ -7,7 +7,7 @@ that they iterate over; each group becomes one nest. Linear in the body and the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from graphc.ir.codegen import Broadcast, Elementwise, Extent, Fill, Position, Reduction
@@ -18,7 +18,7 @@ from graphc.ops.control import YIELD
 from graphc.ops.elementwise import STOP_GRADIENT, SUB
 from graphc.ops.epilogue import product_groups
 from graphc.ops.reduction import ReduceParams, identity_of
-from graphc.ops.schedules import Schedule, schedule_of
+from graphc.ops.schedules import NestSchedule, Schedule, nest_schedules, schedule_of
 from graphc.passes.analysis.loopnest import (
     Apply,
     Cut,
@@ -38,7 +38,7 @@ from graphc.passes.analysis.loopnest import (
     Work,
 )
 from graphc.passes.analysis.weights import formula_weight
-from graphc.support.diagnostics import InternalError
+from graphc.support.diagnostics import GraphcError, InternalError, fail
 
 HEAVY = 4
 """From this weight on a value is kept for later sweeps rather than computed again."""
@@ -58,14 +58,43 @@ def nests_of(kernel: Operation) -> tuple[Nest, ...]:
         groups.setdefault(root.space, []).append(root)
     order = sorted(groups, key=lambda space: (-len(space), sorted(space)))
     schedule = schedule_of(kernel)
-    return tuple(_Planner(body, space, groups[space], schedule).nest() for space in order)
+    given = nest_schedules(kernel.schedule)
+    if given and len(given) != len(order):
+        raise misfit(kernel, f"{len(order)} nests, got {len(given)}")
+    wanted = given or [None] * len(order)
+    made = [
+        _Planner(body, space, groups[space], schedule, given=how)
+        for space, how in zip(order, wanted, strict=True)
+    ]
+    try:
+        return tuple(planner.nest() for planner in made)
+    except NestMisfit as problem:
+        raise misfit(kernel, str(problem)) from None
 
 
-def epilogue_nest(product: Operation, pitch: int) -> Nest:
+def misfit(op: Operation, what: str) -> GraphcError:
+    """The error for a schedule of nests that does not fit the operation."""
+    message = f"the schedule of `{op.opdef.name}` requires {what}"
+    return fail("bad-schedule", message, op.location)
+
+
+class NestMisfit(Exception):
+    """What a schedule of a nest would have to have, and what it has."""
+
+
+def epilogue_pitch(product: Operation) -> int:
+    """Elements from row to row of a chunk of the product of a `gemm.fused`."""
+    schedule = schedule_of(product)
+    assert schedule is not None
+    by_rows = schedule.parallel == "rows"
+    return bound_elements(product_groups(product).cols) if by_rows else schedule.chunk
+
+
+def epilogue_nest(product: Operation) -> Nest:
     """The nest of the body of a `gemm.fused`: rows and lanes, whatever their extents.
 
-    Operand 0 is a block of the product, its rows `pitch` elements apart; the others are those
-    behind the factors. It runs on rectangles, so nothing that it walks is merged with another.
+    Operand 0 is a chunk of the product, with rows at `epilogue_pitch`; the others are those behind
+    the factors. It runs on rectangles, so nothing that it walks is merged with another.
     """
     body = _read_body(product)
     rows = len(product_groups(product).rows)
@@ -73,7 +102,13 @@ def epilogue_nest(product: Operation, pitch: int) -> Nest:
     groups = [tuple(a for a in axes if a < rows), tuple(a for a in axes if a >= rows)]
     schedule = schedule_of(product)
     part = {} if schedule is None else {0 if schedule.parallel == "rows" else 1: schedule.chunk}
-    return _Planner(body, frozenset(axes), body.roots, None, groups, part, pitch).nest()
+    given = next(iter(nest_schedules(product.schedule)), None)
+    pitch = epilogue_pitch(product)
+    planner = _Planner(body, frozenset(axes), body.roots, None, groups, part, pitch, given)
+    try:
+        return planner.nest()
+    except NestMisfit as problem:
+        raise misfit(product, str(problem)) from None
 
 
 # --- reading the body ----------------------------------------------------------------------------
@@ -86,6 +121,7 @@ class _Item:
     axes     where it really varies (a broadcast does not make it vary)
     space    every axis that has to be walked to compute it, reduced ones included
     reduced  axes that a reduction folds
+    source   the operation of the body, -1 for its arguments
     is_below_maximum  as of a `Statement`
     """
 
@@ -97,6 +133,7 @@ class _Item:
     reduced: frozenset[int] = frozenset()
     port_dims: tuple[Dim, ...] = ()
     is_below_maximum: bool = False
+    source: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +160,12 @@ class _BodyReader:
         self.items: list[_Item] = []
         self.number: dict[Value, int] = {}
         self.constants = 0
+        self.source = -1
         self.maximum_of: dict[int, int] = {}
 
     def add(self, value: Value, item: _Item) -> None:
         self.number[value] = len(self.items)
-        self.items.append(item)
+        self.items.append(replace(item, source=self.source))
 
     def argument(self, value: Value, index: int) -> None:
         self.add(value, _port_item("operand", index, _tensor(value)))
@@ -200,7 +238,8 @@ def _read_body(kernel: Operation) -> _Body:
     roots: list[_Root] = []
     for index, argument in enumerate(block.arguments):
         reader.argument(argument, index)
-    for op in block:
+    for position, op in enumerate(block):
+        reader.source = position
         if op.opdef is YIELD:
             for index, value in enumerate(op.operands):
                 item = reader.number[value]
@@ -242,6 +281,7 @@ class _Planner:
     groups  the axes of each dim, where that is not for the planner to decide
     part    the most indices that one call computes of a dim
     pitch   elements from row to row of operand 0, where it is not a dense array
+    given   how the nest is computed, where that was chosen before
     """
 
     def __init__(
@@ -253,6 +293,7 @@ class _Planner:
         groups: list[tuple[int, ...]] | None = None,
         part: Mapping[int, int] | None = None,
         pitch: int = 0,
+        given: NestSchedule | None = None,
     ) -> None:
         self.body = body
         self.roots = roots
@@ -261,16 +302,20 @@ class _Planner:
         self.schedule = schedule if schedule is not None and schedule.parallel in space else None
         self.needed = _needed_items(body, roots)
         self.groups = self._merged(sorted(space)) if groups is None else groups
+        self.given = given
         self.dim_of = {axis: d for d, group in enumerate(self.groups) for axis in group}
         self.lane = len(self.groups) - 1
         self.statements: list[Statement] = []
         self.stores: list[Store] = []
 
     def nest(self) -> Nest:
+        if self.given is not None:
+            self._take_loops(self.given)
         dims = tuple(Size.of(self.body.extents[a] for a in group) for group in self.groups)
         bounds = tuple(self._bound(group) for group in self.groups)
         self._write_statements()
-        sweeps, keeps = _plan_sweeps(self.statements, self.stores, self.lane, bounds)
+        wanted = None if self.given is None else self.given.keep
+        sweeps, keeps = _plan_sweeps(self.statements, self.stores, self.lane, bounds, wanted)
         heads, rows = _plan_rows(self.statements, self.stores, self.lane, len(sweeps))
         return Nest(
             dims,
@@ -283,7 +328,26 @@ class _Planner:
             sweeps,
             keeps,
             self._cut(),
+            tuple(self.groups),
         )
+
+    def _take_loops(self, given: NestSchedule) -> None:
+        """The loops that a schedule asks for: those of the planner, or these taken apart where
+        nothing is folded."""
+        widest, wanted = self.groups, list(given.loops)
+        folded = frozenset[int]().union(*(self.body.items[n].reduced for n in self.needed))
+        apart = [group for group in widest if group not in wanted]
+        is_same = sorted(a for g in wanted for a in g) == [a for g in widest for a in g]
+        fits = is_same and all(any(set(g) <= set(w) for w in widest) and g for g in wanted)
+        if not fits or any(folded & set(group) for group in apart) or (apart and self.pitch):
+            shown = [list(group) for group in widest]
+            raise NestMisfit(
+                f"loops {shown} or these taken apart where nothing is folded, got "
+                f"{[list(group) for group in wanted]}"
+            )
+        self.groups = wanted
+        self.dim_of = {axis: d for d, group in enumerate(wanted) for axis in group}
+        self.lane = len(wanted) - 1
 
     def _bound(self, axes: Iterable[int]) -> int:
         """The elements of these axes together, at most."""
@@ -381,7 +445,9 @@ class _Planner:
             dims, level = frozenset(range(self.lane)), level + 1
         weight = _weight(work, args)
         below = item.is_below_maximum
-        self.statements.append(Statement(work, args, item.dtype, dims, level, weight, below))
+        self.statements.append(
+            Statement(work, args, item.dtype, dims, level, weight, below, item.source)
+        )
         return len(self.statements) - 1
 
     def _level(self, args: tuple[int, ...]) -> int:
@@ -405,9 +471,16 @@ def _weight(work: Work, args: tuple[int, ...]) -> int:
 
 
 def _plan_sweeps(
-    statements: list[Statement], stores: list[Store], lane: int, bounds: Sequence[int]
+    statements: list[Statement],
+    stores: list[Store],
+    lane: int,
+    bounds: Sequence[int],
+    wanted: Sequence[int] | None,
 ) -> tuple[tuple[Sweep, ...], tuple[Keep, ...]]:
-    """What each sweep computes, reads back and leaves for later ones."""
+    """What each sweep computes, reads back and leaves for later ones.
+
+    wanted  the operations whose values are kept, None: as it costs least
+    """
     if lane < 0:
         return (), ()
     reduces = [i for i, s in enumerate(statements) if isinstance(s.work, Reduce)]
@@ -417,7 +490,7 @@ def _plan_sweeps(
     levels = [level_of[i] - 1 for i in reduces] + [level_of[stores[i].value] for i in lane_stores]
     count = max(levels, default=-1) + 1
 
-    keeps = _Keeps(statements, stores, lane_stores, count - 1, lane, bounds[lane])
+    keeps = _Keeps(statements, stores, lane_stores, count - 1, lane, bounds[lane], wanted)
     first: dict[int, int] = {}  # lane statement -> the sweep that computes it first
     sweeps: list[tuple[list[int], list[int], list[int], list[int]]] = []
     for sweep in range(count):
@@ -469,7 +542,9 @@ class _Keeps:
         last: int,
         lane: int,
         bound: int,
+        wanted: Sequence[int] | None,
     ) -> None:
+        self._wanted = wanted
         self.statements = statements
         self.chosen: list[Keep] = []
         self._decided: dict[int, bool] = {}
@@ -488,13 +563,19 @@ class _Keeps:
 
     def _choose(self, number: int) -> bool:
         statement = self.statements[number]
-        if statement.weight < HEAVY:
+        is_wanted = self._wanted is not None and statement.source in self._wanted
+        if not is_wanted if self._wanted is not None else statement.weight < HEAVY:
             return False
         own = next((s.port for s in self._whole if s.value == number), None)
         port = own or self._free_result(statement.dtype)
         if port is None:
             size = self._bound * statement.dtype.itemsize
             if size > MAX_ROW_BYTES or self._bytes + size > MAX_KEPT_BYTES:
+                if is_wanted:
+                    raise NestMisfit(
+                        f"kept rows of at most {MAX_ROW_BYTES} bytes, {MAX_KEPT_BYTES} "
+                        f"in all, got {size} for operation {statement.source}"
+                    )
                 return False
             self._bytes += size
         self.chosen.append(Keep(number, port))

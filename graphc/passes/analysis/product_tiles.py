@@ -1,0 +1,302 @@
+"""How a matrix product is cut for a machine: the shape of its tiles, blocks that stay in a cache.
+
+C is computed tile by tile. A panel of B, as wide as a tile and `depth` long, stays in the first
+level cache while all rows of a block of A, `block` x `depth` in the second level cache, pass by.
+
+A call computes a product, or a chunk of its rows or columns: a `ProductRange`. Where only the call
+knows how many rows there are, one or two rows have a tiling of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from graphc.ir.core import Operation
+from graphc.ir.machine import Machine
+from graphc.ir.types import Dim, DType, TensorType, bound_elements
+from graphc.ops.contraction import STRETCH, MatmulParams, groups
+from graphc.ops.schedules import ProductSchedule, ReadB, Tiling
+from graphc.passes.analysis.nestplan import epilogue_pitch
+from graphc.support.diagnostics import fail
+
+PANEL_BYTES = 49152
+"""A panel of B: three quarters of a first-level cache, and at most so much of the stack."""
+PACKED_BLOCK_BYTES = 131072
+"""A packed block of A: a quarter of a second-level cache, and at most so much of the stack."""
+NEAR_BYTES = 512
+"""Rows of B up to this length are read where they are: copying them would not pay."""
+FEW_ROWS = 2
+"""So many rows are computed one by one, where only the call knows that they are few."""
+FEW_ROWS_ELEMENTS = 16384
+"""That has code of its own where B is at least so large."""
+TRANSPOSED_ROWS = 3
+"""Up to so many rows of C, B stored by columns is transposed by the tiles: a copy would cost
+more."""
+WAY_BYTES = 4096
+"""Rows a multiple of this apart lie in the same few lines of a first-level cache: tiles that
+transpose more of them than it has ways would fetch each line again and again."""
+SHORT_ROW_BYTES = 1536
+"""Rows of B up to this length end before the hardware prefetcher recognises the stream."""
+FAR_BYTES = 2097152
+"""A B from this size on comes from so far away that its rows are fetched long before their use."""
+
+UNBOUNDED = 1 << 40
+"""Of a length for which there is no bound."""
+MOST_STACK = 1 << 20
+"""Bytes of a panel or of a packed block: they are on the stack."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProductRange:
+    """What one call computes of a product; None for extents that only the call knows.
+
+    m, n, k         rows and columns of C, length of the sums
+    pitch           the length of a row of B as it lies in memory
+    most_m, most_k  m and k are no larger
+    by_columns      A is stored [k, m]
+    transposed      B is stored [n, k]
+    is_exchanged    it is the transposed product: one column of C is computed as a row
+    has_few_rows    one or two rows, which only the call tells, have a tiling of their own
+    """
+
+    dtype: DType
+    m: int | None
+    n: int | None
+    k: int | None
+    pitch: int | None
+    most_m: int
+    most_k: int
+    by_columns: bool = False
+    transposed: bool = False
+    is_exchanged: bool = False
+    has_few_rows: bool = False
+
+    @property
+    def one_row(self) -> ProductRange:
+        return replace(self, m=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ProductForm:
+    """A product before it is cut: extents, None where only the call knows them, and layouts.
+
+    split  what a call computes a part of; `part` of it, 0 where parts differ
+    pitch  elements from row to row of C, 0 for n
+    """
+
+    dtype: DType
+    m: int | None
+    n: int | None
+    k: int | None
+    transpose_a: bool
+    transpose_b: bool
+    split: str = ""
+    part: int = 0
+    pitch: int = 0
+    most_m: int = UNBOUNDED
+    most_k: int = UNBOUNDED
+
+    def call_range(self) -> ProductRange:
+        """What one call computes."""
+        m, n, k, split = self.m, self.n, self.k, self.split
+        by_columns, transposed = self.transpose_a, self.transpose_b
+        pitch = k if transposed else n
+        is_exchanged = n == 1 and self.pitch in (0, 1)
+        if is_exchanged:
+            pitch = m if by_columns else k
+            m, n, by_columns, transposed = n, m, False, not by_columns
+            split = {"rows": "cols", "cols": "rows"}.get(split, "")
+        rows = m
+        if rows == 1:  # one row lies in memory like one column
+            by_columns = False
+        m = (self.part or None) if split == "rows" else m
+        n = (self.part or None) if split == "cols" else n
+        is_small = n is None or (k is not None and n * k < FEW_ROWS_ELEMENTS)
+        return ProductRange(
+            self.dtype,
+            *(m, n, k, pitch, self.most_m, self.most_k, by_columns, transposed, is_exchanged),
+            has_few_rows=rows is None and not by_columns and not is_small,
+        )
+
+
+def form_of(op: Operation) -> ProductForm:
+    """The product of a `gemm` or `gemm.fused`, with its chunks."""
+    params, schedule = op.params, op.schedule
+    assert isinstance(params, MatmulParams) and isinstance(schedule, ProductSchedule)
+    a, b = op.operands[0].type, op.operands[1].type
+    assert isinstance(a, TensorType) and isinstance(b, TensorType)
+    roles = groups(params, a, b)
+    m, n, k = _known(roles.rows), _known(roles.cols), _known(roles.inner)
+    part = pitch = 0
+    if schedule.parallel is not None:
+        part = even_part(m if schedule.parallel == "rows" else n, schedule.chunk)
+    if op.regions:
+        pitch = epilogue_pitch(op)
+    return ProductForm(
+        a.dtype,
+        *(m, n, k, params.transpose_a, params.transpose_b),
+        split=schedule.parallel or "",
+        part=part,
+        pitch=pitch,
+        most_m=bound_elements(roles.rows),
+        most_k=bound_elements(roles.inner),
+    )
+
+
+def product_schedule(op: Operation) -> ProductSchedule:
+    """The schedule of a product; GraphcError (bad-schedule) for tilings that do not fit it."""
+    schedule, params = op.schedule, op.params
+    assert isinstance(schedule, ProductSchedule) and isinstance(params, MatmulParams)
+    if schedule.tile is None and schedule.few_rows is None:
+        return schedule
+    ranged = form_of(op).call_range()
+    pairs = [("tile", schedule.tile, ranged, True)]
+    pairs.append(("few_rows", schedule.few_rows, ranged.one_row, ranged.has_few_rows))
+    for name, tiling, part, is_wanted in pairs:
+        if (tiling is not None) != is_wanted:
+            message = f"a schedule of `{op.opdef.name}` {'requires' if is_wanted else 'has no'}"
+            raise fail("bad-schedule", f"{message} `{name}` here", op.location)
+        if tiling is not None and (what := misfit(tiling, part)):
+            raise fail(
+                "bad-schedule", f"`{name}` of `{op.opdef.name}` requires {what}", op.location
+            )
+    return schedule
+
+
+def even_part(extent: int | None, length: int) -> int:
+    """The length of each part of an extent, if all are as long; else 0."""
+    return length if extent is not None and extent % length == 0 else 0
+
+
+def _known(dims: Sequence[Dim]) -> int | None:
+    """The number of elements, if no call is needed to know it."""
+    if all(isinstance(d, int) for d in dims) or 0 in dims:
+        return bound_elements(dims)
+    return None
+
+
+def tilings(machine: Machine, form: ProductForm) -> tuple[Tiling, Tiling | None]:
+    """The tiling of a product, and that of few rows where it has one."""
+    ranged = form.call_range()
+    few = choose_tiling(machine, ranged.one_row) if ranged.has_few_rows else None
+    return choose_tiling(machine, ranged), few
+
+
+def choose_tiling(machine: Machine, x: ProductRange) -> Tiling:
+    """The tiling for this range."""
+    rows = machine.tile_rows
+    read_b = _read_b(x, rows)
+    panel = min(machine.l1 * 3 // 4, PANEL_BYTES)
+    vectors = _vectors(x.m, read_b)
+    if x.n is None or read_b == "packed":
+        # More would make a panel of one stretch too large for a near cache.
+        vectors = min(vectors, max(panel * 8 // (STRETCH * machine.vector_bits), 2))
+    lanes = machine.lanes(x.dtype)
+    if x.n is not None and x.n < lanes * vectors:
+        while lanes > max(x.n, 1):
+            lanes //= 2
+        vectors = max(-(-x.n // lanes), 1)
+    width = vectors * lanes if x.n is None else min(vectors * lanes, x.n)
+    prefetch = _prefetch(read_b, x, width, machine.l2)
+    is_narrow = _row_bytes(x) <= NEAR_BYTES and not x.transposed
+    if x.n is not None and (
+        read_b == "transposed by tiles" or (read_b == "in place" and not is_narrow)
+    ):
+        return Tiling(rows, vectors, lanes, b=read_b, prefetch=prefetch)
+    packs_a = x.by_columns and (x.m is None or x.m > 4 * rows) and (x.n is None or x.n >= 4 * width)
+    most_k = x.most_k if x.k is None else x.k
+    depth = _depth(x.k, most_k, max(panel // (width * x.dtype.itemsize), STRETCH))
+    bytes_of_a = min(machine.l2 // 4, PACKED_BLOCK_BYTES) if packs_a else machine.l2 // 2
+    most_rows = bytes_of_a // (depth * x.dtype.itemsize)
+    block = 0
+    if x.most_m > most_rows or packs_a:
+        block = _part(x.m, max(most_rows // rows, 1) * rows, rows)
+    return Tiling(
+        *(rows, vectors, lanes, depth, block),
+        a="packed" if packs_a else "in place",
+        b=read_b,
+        prefetch=prefetch,
+    )
+
+
+def _row_bytes(x: ProductRange) -> int:
+    return UNBOUNDED if x.pitch is None else x.pitch * x.dtype.itemsize
+
+
+def _read_b(x: ProductRange, rows: int) -> ReadB:
+    if x.transposed:
+        is_few = x.m is not None and x.m <= TRANSPOSED_ROWS
+        is_spread = x.pitch is None or x.pitch * x.dtype.itemsize % WAY_BYTES
+        return "transposed by tiles" if is_few and is_spread else "packed"
+    if _row_bytes(x) <= NEAR_BYTES or (x.m is not None and x.m <= rows):
+        return "in place"
+    return "packed by tiles"
+
+
+def _prefetch(read_b: ReadB, x: ProductRange, width: int, l2: int) -> int:
+    """`Tiling.prefetch`; `l2` are the bytes of a second-level cache."""
+    size = (x.n or 0) * (x.k or 0) * x.dtype.itemsize
+    if read_b == "in place":
+        return 4 if _row_bytes(x) > NEAR_BYTES else 0
+    if read_b == "packed by tiles":
+        return 32 if size >= FAR_BYTES else 8
+    is_short = (x.pitch or 0) * x.dtype.itemsize <= SHORT_ROW_BYTES
+    return width if read_b == "transposed by tiles" and is_short and size >= l2 else 0
+
+
+def _vectors(m: int | None, read_b: ReadB) -> int:
+    """Vectors of a tile: more for few rows, so that enough sums are under way at once."""
+    if m is None or read_b == "transposed by tiles" or (read_b == "packed" and m > TRANSPOSED_ROWS):
+        return 2
+    return {1: 8, 2: 5, 3: 3, 4: 3}.get(m, 2)
+
+
+def _depth(k: int | None, most_k: int, most: int) -> int:
+    """Steps of k in a panel that has room for `most`: all of them, or whole stretches."""
+    step = 16 if most_k <= most // 16 * 16 else STRETCH
+    return _part(k, most // step * step, step)
+
+
+def _part(length: int | None, most: int, step: int) -> int:
+    """The length of equal parts of at most `most`, a multiple of `step`."""
+    if length is None:
+        return most
+    parts = max(-(-length // most), 1)
+    part = -(-length // parts)
+    return max(-(-part // step) * step, step)
+
+
+# --- tilings that people write --------------------------------------------------------------------
+
+
+def misfit(tiling: Tiling, x: ProductRange) -> str:
+    """Why a range cannot be computed with a tiling: what is required and what came; "" if it can.
+
+    The verifier has checked each number by itself (`ops/schedules.py`).
+    """
+    size, width = x.dtype.itemsize, tiling.vectors * tiling.lanes
+    if x.n is not None and (tiling.lanes > x.n or (tiling.vectors - 1) * tiling.lanes >= x.n):
+        return (
+            f"vectors that begin inside the {x.n} columns, got {tiling.vectors} of {tiling.lanes}"
+        )
+    most_k = x.most_k if x.k is None else x.k
+    if tiling.depth % STRETCH and tiling.depth < most_k:
+        return f"a depth of all {most_k} steps or a multiple of {STRETCH}, got {tiling.depth}"
+    if tiling.b in ("packed", "transposed by tiles") and not x.transposed:
+        return f'b = "in place" or "packed by tiles" for a B that is stored by rows, got {tiling.b}'
+    if tiling.b in ("in place", "packed by tiles") and x.transposed:
+        return f'b = "packed" or "transposed by tiles" for a transposed B, got {tiling.b}'
+    if tiling.a == "packed" and not (x.by_columns and tiling.depth and tiling.block):
+        return 'a depth, a block and an A that is stored by columns for a = "packed"'
+    if tiling.block and tiling.block % tiling.rows:
+        return f"a block of whole tiles of {tiling.rows} rows, got {tiling.block}"
+    has_panel = x.n is None or tiling.b in ("packed", "packed by tiles")
+    if has_panel and not 0 < tiling.depth * width * size <= MOST_STACK:
+        return f"a panel of 1 to {MOST_STACK} bytes, got depth {tiling.depth} x {width} columns"
+    if tiling.a == "packed" and tiling.block * tiling.depth * size > MOST_STACK // 2:
+        return (
+            f"a packed block of at most {MOST_STACK // 2} bytes, got {tiling.block} rows x depth "
+            f"{tiling.depth}"
+        )
+    return ""

@@ -1,0 +1,58 @@
+"""Chooses how a machine computes each operation: tiles, panels, blocks, vectors.
+
+    %0 = gemm %x, %w schedule {parallel = "cols", chunk = 64} : tensor<256x512xf32>
+ =>
+    %0 = gemm %x, %w schedule {parallel = "cols", chunk = 64, tile = {rows = 12, vectors = 2,
+        lanes = 16, depth = 384, block = 256, b = "packed by tiles", prefetch = 8}} : …
+
+What a schedule says already is kept, so that it can be written by hand. Backends act on schedules
+alone; for an operation without one they ask the same functions. `parallel` and `chunk`, which hold
+for any machine, are `split-work`'s. Changes no result, but for sums over the lanes of a vector,
+whose order follows from their number. O(operations).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from graphc.ir.context import Context
+from graphc.ir.core import Function, Module
+from graphc.ir.machine import MACHINES, Machine
+from graphc.ir.traversal import straight_blocks
+from graphc.passes.analysis.schedules import complete_schedule
+from graphc.passes.invariants import Invariant
+from graphc.passes.manager import Pass, PassOutcome
+from graphc.support.diagnostics import suggestion
+
+
+def choose_schedules(function: Function, machine: Machine) -> int:
+    """Complete the schedules of a kernel-level function; how many were not complete."""
+    count = 0
+    for op in (op for block in straight_blocks(function) for op in block):
+        schedule = complete_schedule(op, machine)
+        count += schedule is not op.schedule
+        op.schedule = schedule
+    return count
+
+
+@dataclass(frozen=True)
+class ChooseSchedule(Pass):
+    """`machine`: the name of an instruction set, or a `Machine` with all its fields."""
+
+    name: ClassVar[str] = "choose-schedule"
+    summary: ClassVar[str] = "choose tiles, blocks and vectors for a machine"
+    requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.FUSED})
+    establishes: ClassVar[frozenset[Invariant]] = frozenset({Invariant.FUSED})
+
+    machine: str | Machine = "x86-64-v3"
+
+    def run(self, module: Module, context: Context) -> PassOutcome:
+        machine = self.machine if isinstance(self.machine, Machine) else MACHINES.get(self.machine)
+        if machine is None:
+            known, near = ", ".join(MACHINES), suggestion(str(self.machine), MACHINES)
+            message = f"choose-schedule requires a machine out of {known}, got {self.machine}{near}"
+            context.sink.error("bad-option", message)
+            return PassOutcome(changed=False)
+        count = sum(choose_schedules(f, machine) for f in module.functions)
+        return PassOutcome(changed=count > 0, counters={"scheduled": count})
