@@ -360,7 +360,8 @@ def to_networkx(
     network    a network; a `gc.function`, traced for the arguments `given`; or a function of the
                IR, shown as it is
     stage      "nodes" (what was written, the default for networks), "tensor" (what is computed,
-               optimised, the default for functions) or "kernels" (fused and placed)
+               optimised, the default for functions), "kernels" (fused and placed) or "schedule"
+               (kernels with all that is decided for this machine)
     outputs    nodes to compute, by default all outputs and criteria; or `training`, a training step
     precision, batch, time, sequences, recompute  as in `compile`
 
@@ -374,7 +375,10 @@ def to_networkx(
         return function_graph(network)
     if isinstance(network, ArrayFunction):
         if stage == "nodes" or outputs or training:
-            raise fail("bad-option", 'a function of arrays has the stages "tensor" and "kernels"')
+            raise fail(
+                "bad-option",
+                'a function of arrays has no stage "nodes", no outputs= and no training=',
+            )
         return function_graph(network.module_at(stage or "tensor", *given).functions[0])
     model = _model_of(network)
     if given:

@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from graphc.ir.core import Function, Operation
+from graphc.ir.machine import Machine
 from graphc.runtime.signature import Dimension, Signature
 from graphc.support.diagnostics import fail
 from graphc.support.phases import Phases
@@ -164,6 +165,7 @@ class Backend:
     emit     the kinds of files that it makes, by the name that people ask for them with; the
              first is its source, no other backend has the same name
     isa      request.target -> the instruction set level written into `info`
+    machine  request.target -> what schedules are made for; None for a backend that asks for none
     has_threads  request.target -> whether what is emitted can compute with several threads
     code     the halves of `compile`, for a backend whose code is worth keeping
     profile  for a backend that can take the time of each operation
@@ -175,6 +177,7 @@ class Backend:
     compile: Callable[[Function, Signature], CompiledFunction]
     emit: Mapping[str, FileKind] = field(default_factory=dict)
     isa: Callable[[str], str] = lambda target: "none"
+    machine: Callable[[str], Machine] | None = None
     has_threads: Callable[[str], bool] = lambda target: False
     code: KeptCode | None = None
     profile: Profiling | None = None

@@ -22,8 +22,8 @@ from graphc.cli.options import (
     sequence_options,
 )
 from graphc.cli.runner import EXIT_CHECK_FAILED
-from graphc.cli.sections import read_text
 from graphc.cli.terminal import Terminal, common_options
+from graphc.driver.function_file import read_module
 from graphc.driver.options import DEFAULT_BATCH, CompileOptions, parse_precision
 from graphc.driver.pipelines import PIPELINES
 from graphc.ir.clone import clone_module
@@ -35,8 +35,6 @@ from graphc.ir.difference import (
     module_difference,
     with_context,
 )
-from graphc.ir.parser import parse_module
-from graphc.ir.verifier import verify_module
 from graphc.learn.stages import STAGES, Stage, module_at
 from graphc.model.model import Model
 from graphc.model.picture import difference_drawing
@@ -192,11 +190,7 @@ def difference_text(
 
 def _functions(path: Path) -> Module:
     """The module in IR text; GraphcError for a bad one."""
-    context = default_context()
-    module = parse_module(read_text(path), context, file=str(path))
-    context.sink.raise_if_errors()
-    verify_module(module, context.sink)
-    context.sink.raise_if_errors()
+    module = read_module(path)
     if not module.functions:
         raise fail("empty-module", f"{path} requires a function, it has none")
     return module

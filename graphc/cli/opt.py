@@ -16,11 +16,12 @@ from graphc.cli import expectations, listings
 from graphc.cli.given_once import Command
 from graphc.cli.options import define_option, each_name_once, json_option, macros_option
 from graphc.cli.runner import EXIT_CHECK_FAILED, run_command
-from graphc.cli.sections import Section, read_sections, read_text
+from graphc.cli.sections import Section, read_sections
 from graphc.cli.terminal import Terminal, common_options
 from graphc.cli.transform import Request, SizeType, parse_seed, transform
 from graphc.ops import default_context
 from graphc.support.diagnostics import Diagnostic, GraphcError
+from graphc.support.files import read_text
 
 EPILOG = """\b
 Examples:

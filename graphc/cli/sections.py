@@ -8,9 +8,8 @@ from typing import TextIO
 
 from graphc.cli.streams import StandardStream
 from graphc.support.diagnostics import fail
-from graphc.support.files import read_regular_file
+from graphc.support.files import read_text
 
-MAX_TEXT_BYTES = 16 << 20
 COMMENTS = {".gir": "//", ".ndl": "#"}
 
 
@@ -50,15 +49,6 @@ def read_sections(file: str, stdin: TextIO | StandardStream, *, split: bool) -> 
     if not split:
         return [Section(name, text, suffix)]
     return [Section(name, part, suffix) for part in split_text(text, COMMENTS[suffix])]
-
-
-def read_text(path: Path) -> str:
-    """The UTF-8 text of a regular file."""
-    content = read_regular_file(path, MAX_TEXT_BYTES)
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise fail("lexical", f"{path} is not UTF-8 text: byte {error.start} is wrong") from error
 
 
 def split_text(text: str, comment: str) -> list[str]:

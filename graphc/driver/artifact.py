@@ -276,7 +276,7 @@ def prepare_emission(
     model: Model, backend: str, request: ArtifactRequest, options: CompileOptions
 ) -> Prepared:
     """Lower the network for a backend and gather what is written into every file."""
-    options = replace(options, backend=backend, freeze=True)
+    options = replace(options, backend=backend, freeze=True, target=request.target)
     with options.phases.measure("sizes"):
         infer(model)
     lowered = lower(model, evaluation_passes(model, request.outputs, (), options), options)

@@ -21,6 +21,7 @@ from graphc.driver.profile import Source
 from graphc.ir.clone import clone_module
 from graphc.ir.context import Context
 from graphc.ir.core import Function, Module
+from graphc.ir.machine import Machine
 from graphc.ir.printer import print_module
 from graphc.model.model import Model
 from graphc.ops import default_context
@@ -57,7 +58,7 @@ class Lowered:
 def lower(model: Model, passes: Sequence[Pass], options: CompileOptions) -> Lowered:
     """Run `passes`, and those that the backend needs, on a copy of the network."""
     infer(model)
-    passes = all_passes(passes, options.backend)
+    passes = all_passes(passes, options)
     module = clone_module(model.module)
     context = default_context()
     records = run_passes(module, passes, context, options)
@@ -66,18 +67,32 @@ def lower(model: Model, passes: Sequence[Pass], options: CompileOptions) -> Lowe
         raise InternalError(f"the passes left no function @{MAIN}")
     function.contraction = options.contraction
     signature = make_signature(module, function)
-    has_time = function.argument(BEGIN) is not None
-    segment = next((d.divisor for d in signature.dims if d.name == SEGMENTS_DIM), 1)
-    tables = SequenceTables(BEGIN, END, TIME_DIM, SEQUENCES_DIM, segment) if has_time else None
-    sparse = _sparse_inputs(model, function)
+    sparse, tables = _sparse_inputs(model, function), sequence_tables(function, signature)
     signature = replace(signature, sparse=sparse, sequences=tables)
     return Lowered(module, function, signature, records)
 
 
-def all_passes(passes: Sequence[Pass], backend: str) -> list[Pass]:
+def sequence_tables(function: Function, signature: Signature) -> SequenceTables | None:
+    """Where a function of sequences is told how they lie."""
+    if function.argument(BEGIN) is None:
+        return None
+    segment = next((d.divisor for d in signature.dims if d.name == SEGMENTS_DIM), 1)
+    return SequenceTables(BEGIN, END, TIME_DIM, SEQUENCES_DIM, segment)
+
+
+def all_passes(passes: Sequence[Pass], options: CompileOptions) -> list[Pass]:
     """These passes, and then those that the backend needs."""
-    by_kernels = BACKENDS[backend]().stage == "kernels"
-    return [*passes, *(pipelines.kernels() if by_kernels else ())]
+    if BACKENDS[options.backend]().stage != "kernels":
+        return list(passes)
+    return [*passes, *pipelines.kernels(machine_of(options))]
+
+
+def machine_of(options: CompileOptions) -> Machine | None:
+    """What schedules are made for; None for a backend that asks for none."""
+    backend = BACKENDS[options.backend]()
+    if options.machine is not None or backend.machine is None:
+        return options.machine
+    return backend.machine(options.target)
 
 
 def _sparse_inputs(model: Model, function: Function) -> tuple[SparseInput, ...]:
@@ -111,7 +126,7 @@ def compile_model(
 
     with options.phases.measure("sizes"):
         infer(model)
-    return compile_kept(model.module, all_passes(passes, options.backend), lowered, options)
+    return compile_kept(model.module, all_passes(passes, options), lowered, options)
 
 
 def compile_kept(

@@ -9,6 +9,7 @@ from graphc.backends import BACKENDS
 from graphc.driver.cache import Cache
 from graphc.driver.profile import Profile
 from graphc.ir.core import CONTRACTION_MODES, ContractionMode, Module
+from graphc.ir.machine import Machine
 from graphc.ir.types import DType
 from graphc.ops.nodes.sequence_columns import SEQUENCES_DIM, TIME_DIM
 from graphc.passes.expand_nodes import DEFAULT_ENTRIES, ENTRIES_DIM, SAMPLES_DIM
@@ -56,6 +57,8 @@ class CompileOptions:
     contraction  of native code: "fma" rounds a product and the sum it goes to together, in the
                functions and sums of products where the target can; "off" rounds each by itself
     threads    how many compute a call; None: as `graphc.runtime.threads` says
+    target     the instruction set that code is made for: `native`, `x86-64-v3`, …
+    machine    what schedules are made for; None: the target
     """
 
     backend: str = DEFAULT_BACKEND
@@ -74,6 +77,8 @@ class CompileOptions:
     contraction: ContractionMode = "fma"
     threads: int | None = None
     freeze: bool = False
+    target: str = "native"
+    machine: Machine | None = None
 
     def __post_init__(self) -> None:
         for name in ("backend", "recompute", "contraction"):

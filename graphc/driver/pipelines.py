@@ -6,9 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from graphc.ir.machine import Machine
 from graphc.ir.types import DType
 from graphc.passes import pipeline
 from graphc.passes.apply_learner import ApplyLearner
+from graphc.passes.choose_schedule import ChooseSchedule
 from graphc.passes.expand_nodes import DEFAULT_ENTRIES, ExpandNodes
 from graphc.passes.infer_shapes import InferShapes
 from graphc.passes.loop_gradient import Recompute
@@ -18,7 +20,9 @@ from graphc.passes.synthesize_gradient import SynthesizeGradient
 SIMPLIFY = "pool-early,simplify,fold-constants,hoist-loops,simplify"
 CLEAN = "cse,dce"
 OPTIMISE = f"{SIMPLIFY},{CLEAN}"
-KERNELS = "fuse-windows,fuse-kernels,fuse-epilogues,update-early,split-work,plan-memory"
+FUSED = "fuse-windows,fuse-kernels,fuse-epilogues,update-early,split-work"
+PLAN = "plan-memory"
+KERNELS = f"{FUSED},{PLAN}"
 
 PIPELINES: dict[str, str] = {
     "optimise": OPTIMISE,
@@ -107,6 +111,7 @@ def training(
     return [*passes, *pipeline(SIMPLIFY), ApplyLearner(learner, l2), *pipeline(CLEAN)]
 
 
-def kernels() -> list[Pass]:
-    """From tensor operations to fused, planned kernels."""
-    return pipeline(KERNELS)
+def kernels(machine: Machine | None = None) -> list[Pass]:
+    """From tensor operations to fused, planned kernels, with schedules for a machine."""
+    chosen = [ChooseSchedule(machine)] if machine is not None else []
+    return [*pipeline(FUSED), *chosen, *pipeline(PLAN)]

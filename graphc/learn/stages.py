@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Literal
 
 from graphc.driver import pipelines
-from graphc.driver.compile import bounds_for, node_names, run_passes
+from graphc.driver.compile import all_passes, bounds_for, node_names, run_passes
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import infer
 from graphc.ir.clone import clone_module
@@ -24,8 +24,8 @@ from graphc.ops.nodes.statistics import StatisticParams
 from graphc.passes.manager import Pass
 from graphc.support.diagnostics import fail
 
-Stage = Literal["nodes", "tensor", "kernels"]
-STAGES: tuple[Stage, ...] = ("nodes", "tensor", "kernels")
+Stage = Literal["nodes", "tensor", "kernels", "schedule"]
+STAGES: tuple[Stage, ...] = ("nodes", "tensor", "kernels", "schedule")
 
 
 def module_at(
@@ -63,14 +63,19 @@ def pretend_statistics(model: Model) -> None:
 def stage_passes(
     model: Model, stage: str, options: CompileOptions, *, train: bool, nodes: Sequence[str]
 ) -> list[Pass]:
-    """The passes from the network to the stage, as the driver runs them."""
+    """The passes from the network to the stage, as the driver runs them.
+
+    "schedule" is "kernels" with all that is decided for `options.machine`, by default this one.
+    """
     if train:
         _, passes = training_passes(model, SGD(learning_rate=0.0), options)
     else:
         names = node_names(model, nodes) or shown_nodes(model)
         bounds = bounds_for(model, names, options)
         passes = pipelines.evaluation(names, (), options.precision, bounds)
-    return [*passes, *(pipelines.kernels() if stage == "kernels" else ())]
+    if stage == "kernels":
+        return [*passes, *pipelines.kernels()]
+    return all_passes(passes, options) if stage == "schedule" else list(passes)
 
 
 def shown_nodes(model: Model) -> list[str]:

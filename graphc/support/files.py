@@ -55,6 +55,10 @@ class FileCalls:
 SYSTEM_CALLS = FileCalls()
 
 
+MAX_TEXT_BYTES = 16 << 20
+"""Of a text that people write."""
+
+
 def write_atomically(
     path: Path,
     data: bytes | Callable[[BinaryIO], None],
@@ -171,6 +175,15 @@ def read_regular_file(path: Path, max_bytes: int) -> bytes:
     """The bytes of a regular file of at most `max_bytes`; errors as `open_regular_file`."""
     with open_regular_file(path, max_bytes) as (stream, size):
         return _read_exactly(stream, size, str(path))
+
+
+def read_text(path: Path) -> str:
+    """The UTF-8 text of a regular file."""
+    content = read_regular_file(path, MAX_TEXT_BYTES)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise fail("lexical", f"{path} is not UTF-8 text: byte {error.start} is wrong") from error
 
 
 @contextmanager

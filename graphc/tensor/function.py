@@ -127,11 +127,18 @@ class ArrayFunction:
         found, _ = self._described(arguments)
         return print_module(Module([self.traced(found).function]))
 
-    def module_at(self, stage: Literal["tensor", "kernels"], *arguments: object) -> Module:
-        """The function for these arguments, optimised or as the kernels that native code runs."""
+    def module_at(
+        self, stage: Literal["tensor", "kernels", "schedule"], *arguments: object
+    ) -> Module:
+        """The function for these arguments: optimised, as the kernels that native code runs, or
+        with their schedules for this machine."""
         found, _ = self._described(arguments)
         module = Module([clone_function(self.traced(found).function)])
-        passes = [*pipeline(OPTIMISE), *(kernels() if stage == "kernels" else ())]
+        passes = pipeline(OPTIMISE)
+        if stage == "schedule":
+            passes = all_passes(passes, replace(self._options, backend=DEFAULT_BACKEND))
+        elif stage == "kernels":
+            passes = [*passes, *kernels()]
         run_passes(module, passes, default_context(), self._options)
         return module
 
@@ -257,7 +264,7 @@ class ArrayFunction:
 
     def _compile(self, arguments: Arguments, made: TracedFunction) -> Call:
         options = replace(self._options, cache=default_cache())
-        passes = all_passes(pipeline(OPTIMISE), self.backend)
+        passes = all_passes(pipeline(OPTIMISE), options)
         source = Module([made.function])
 
         def lowered() -> tuple[Function, Signature]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from graphc.backends.base import Backend, CompiledFunction, EmitRequest, FileKind, KeptCode
 from graphc.backends.c.target import c_target
 from graphc.ir.core import Function
+from graphc.ir.machine import Machine
 from graphc.runtime.signature import Signature
 from graphc.support.phases import Phases
 
@@ -52,6 +53,10 @@ def _isa(target: str) -> str:
     return c_target(target).isa
 
 
+def _machine(target: str) -> Machine:
+    return c_target(target).machine
+
+
 BACKEND = Backend(
     name="c",
     summary="C with vector extensions: one file, or calls through the system's compiler",
@@ -59,5 +64,6 @@ BACKEND = Backend(
     compile=_compile,
     emit={"c": FileKind(".c", "one C file with the parameters in it", _emit_c)},
     isa=_isa,
+    machine=_machine,
     code=KeptCode(_make, _load, _versions),
 )

@@ -22,6 +22,7 @@ from graphc.backends.llvm.artifact import emit_artifact
 from graphc.backends.llvm.pool import has_pool
 from graphc.backends.llvm.target import Target, host_target, target_named
 from graphc.ir.core import Function
+from graphc.ir.machine import Machine
 from graphc.runtime.signature import Signature
 from graphc.support.phases import Phases
 
@@ -99,6 +100,10 @@ def _isa(target: str) -> str:
     return target_named(target).isa
 
 
+def _machine(target: str) -> Machine:
+    return target_named(target).machine
+
+
 def _has_threads(target: str) -> bool:
     return has_pool(target_named(target))
 
@@ -114,6 +119,7 @@ BACKEND = Backend(
         "obj": FileKind(".o", "an object file with the same interface", _emit_obj, is_text=False),
     },
     isa=_isa,
+    machine=_machine,
     has_threads=_has_threads,
     code=KeptCode(_make, _load, _versions),
     profile=Profiling(_profiled, _peak),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 
 from graphc.backends.llvm.scarcity import unavailable
 from graphc.ir.machine import MACHINES, Machine
@@ -58,6 +59,7 @@ def target_named(name: str) -> Target:
     raise fail("bad-option", f"a target is one of {known}, got {name}{hint}")
 
 
+@cache
 def host_target() -> Target:
     """The machine that asks."""
     try:

@@ -175,7 +175,7 @@ def test_what_cannot_be_shown_is_refused() -> None:
         gc.to_networkx(net, stage="tensor", outputs="z", training=True)
     with pytest.raises(gc.GraphcError, match="no node `zz`"):
         gc.to_networkx(net, stage="tensor", outputs="zz")
-    with pytest.raises(gc.GraphcError, match="a function of arrays has the stages"):
+    with pytest.raises(gc.GraphcError, match="a function of arrays has no stage"):
         gc.to_networkx(gc.function(gc.tanh), np.ones(3), stage="nodes")
     with pytest.raises(gc.GraphcError, match="a network is required, got str"):
         gc.to_networkx("net.ndl")  # type: ignore[arg-type]
