@@ -37,7 +37,13 @@ from graphc.cli.schedules import ScheduleType
 from graphc.cli.terminal import Terminal, common_options
 from graphc.cli.timing import TimingReports, timing_options
 from graphc.driver.options import DEFAULT_BATCH, CompileOptions
-from graphc.learn.loop import EpochRecord, Progress, TrainingPlan, run_training
+from graphc.learn.loop import (
+    DEFAULT_DROPOUT,
+    EpochRecord,
+    Progress,
+    TrainingPlan,
+    run_training,
+)
 from graphc.learn.schedule import Schedule
 from graphc.learn.step import training_outputs
 from graphc.learn.stepping import BETA, HISTORY, SteppingHeuristic
@@ -214,7 +220,7 @@ training_options = stack(
         "--dropout",
         cls=TrainingOption,
         type=ScheduleType(minimum=0, below=1),
-        default="0",
+        default=f"{DEFAULT_DROPOUT:g}",
         show_default=True,
         metavar="P",
         help="Share of elements that Dropout nodes set to zero.",
