@@ -116,7 +116,7 @@ class RequestOption(RecordOption):
     "--emit",
     cls=RequestOption,
     metavar="BACKEND",
-    help="Print a backend's source instead: numpy or llvm. It needs -p kernels, and the "
+    help="Print a backend's source instead: numpy, llvm or c. It needs -p kernels, and the "
     "parameters in it are zeros, since IR text has no values.",
 )
 @click.option(

@@ -216,10 +216,10 @@ def array_text(array: np.ndarray) -> str:
 def emit_text(module: Module, request: Request) -> str:
     """The source that a backend makes of the planned function; parameters are zeros."""
     assert request.emit is not None
-    sources = {name: next(iter(load().emit.values()), None) for name, load in BACKENDS.items()}
+    sources = {name: source for name, load in BACKENDS.items() if (source := load().source)}
     kind = sources.get(request.emit)
     if kind is None:
-        known = ", ".join(name for name, source in sources.items() if source is not None)
+        known = ", ".join(sources)
         raise fail("bad-option", f"--emit requires one of {known}, got `{request.emit}`")
     function = pick_function(module, request.function)
     if problems := CHECKERS[Invariant.PLANNED](module):

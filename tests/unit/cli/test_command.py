@@ -4,14 +4,17 @@ once."""
 from __future__ import annotations
 
 import inspect
+import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 
 import click
 import pytest
 from click.testing import CliRunner
 
+from graphc.backends import BACKENDS
+from graphc.backends.base import Backend
 from graphc.cli.command import Command, RecordOption
 from graphc.cli.options import CompileOption
 from graphc.driver.cache import Cache
@@ -106,6 +109,26 @@ def compile_options() -> dict[str, list[tuple[str, CompileOption]]]:
 def test_a_compile_option_is_the_same_in_every_command(spelling: str) -> None:
     texts = {option.help for _, option in compile_options()[spelling]}
     assert len(texts) == 1
+
+
+CAN: dict[str, Callable[[Backend], bool]] = {
+    "--backend": lambda backend: True,
+    "--emit": lambda backend: backend.source is not None,
+    "--profile": lambda backend: backend.profile is not None,
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "spelling"), [("train", "--backend"), ("opt", "--emit"), ("run", "--profile")]
+)
+def test_the_help_names_the_backends_that_can(command: str, spelling: str) -> None:
+    (help_text,) = [
+        option.help or ""
+        for option in dict(commands())[command].params
+        if isinstance(option, click.Option) and spelling in option.opts
+    ]
+    named = set(re.findall(r"\w+", help_text.replace("C compiler", ""))) & set(BACKENDS)
+    assert named == {name for name, load in BACKENDS.items() if CAN[spelling](load())}
 
 
 def test_a_command_line_without_options_asks_for_the_defaults(
