@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING
 from graphc.builder import GraphBuilder
 from graphc.driver.cache_key import default_cache
 from graphc.driver.compile import bind, evaluation_passes
-from graphc.driver.options import (
-    DEFAULT_BACKEND,
-    DEFAULT_BATCH,
-    CompileOptions,
-    parse_precision,
-)
+from graphc.driver.options import CompileOptions, parse_precision
 from graphc.frontend import frontend_for, network_class
 from graphc.ir.core import ContractionMode, Function
 from graphc.learn.dataset import check_data
 from graphc.learn.evaluate import DEFAULT_SIDE_BY_SIDE, evaluate_dataset
 from graphc.learn.learner import Learner, require_learner
-from graphc.learn.loop import EpochRecord, Progress, TrainingPlan, run_training
+from graphc.learn.loop import (
+    DEFAULT_DROPOUT,
+    EpochRecord,
+    Progress,
+    TrainingPlan,
+    run_training,
+)
 from graphc.learn.schedule import Schedule
 from graphc.learn.stages import STAGES, Stage, module_at
 from graphc.learn.step import TrainingStep, compile_training_step
@@ -120,16 +121,16 @@ def compile(
     outputs: str | Sequence[str] = (),
     *,
     gradients: str | Sequence[str] = (),
-    backend: str = DEFAULT_BACKEND,
-    precision: str = "f32",
-    batch: int = DEFAULT_BATCH,
-    time: int = 0,
-    sequences: int = 1,
-    recompute: Recompute = "auto",
-    contraction: ContractionMode = "fma",
-    threads: int | None = None,
-    freeze: bool = False,
-    verify: bool = False,
+    backend: str = CompileOptions.backend,
+    precision: str = CompileOptions.precision.value,
+    batch: int = CompileOptions.batch,
+    time: int = CompileOptions.time,
+    sequences: int = CompileOptions.sequences,
+    recompute: Recompute = CompileOptions.recompute,
+    contraction: ContractionMode = CompileOptions.contraction,
+    threads: int | None = CompileOptions.threads,
+    freeze: bool = CompileOptions.freeze,
+    verify: bool = CompileOptions.verify,
 ) -> Executable:
     """A callable that computes `outputs`, by default the network's output nodes.
 
@@ -157,10 +158,10 @@ def compile(
     """
     model = _model_of(network)
     options = CompileOptions(
-        backend,
-        parse_precision(precision),
-        batch,
-        verify,
+        backend=backend,
+        precision=parse_precision(precision),
+        batch=batch,
+        verify=verify,
         time=time,
         sequences=sequences,
         recompute=recompute,
@@ -177,18 +178,18 @@ def compile_training(
     network: GraphBuilder | Model,
     *,
     learner: Learner,
-    batch: int = DEFAULT_BATCH,
-    time: int = 0,
-    sequences: int = 1,
+    batch: int = CompileOptions.batch,
+    time: int = CompileOptions.time,
+    sequences: int = CompileOptions.sequences,
     criterion: str | None = None,
-    dropout: float = 0.0,
+    dropout: float = DEFAULT_DROPOUT,
     seed: int = 0,
-    recompute: Recompute = "auto",
-    contraction: ContractionMode = "fma",
-    backend: str = DEFAULT_BACKEND,
-    precision: str = "f32",
-    threads: int | None = None,
-    verify: bool = False,
+    recompute: Recompute = CompileOptions.recompute,
+    contraction: ContractionMode = CompileOptions.contraction,
+    backend: str = CompileOptions.backend,
+    precision: str = CompileOptions.precision.value,
+    threads: int | None = CompileOptions.threads,
+    verify: bool = CompileOptions.verify,
 ) -> TrainingStep:
     """A compiled training step: `step(features=x, labels=t)` updates the network's parameters.
 
@@ -208,10 +209,10 @@ def compile_training(
     """
     require_learner(learner)
     options = CompileOptions(
-        backend,
-        parse_precision(precision),
-        batch,
-        verify,
+        backend=backend,
+        precision=parse_precision(precision),
+        batch=batch,
+        verify=verify,
         time=time,
         sequences=sequences,
         recompute=recompute,
@@ -228,25 +229,25 @@ def train(
     network: GraphBuilder | Model,
     data: Mapping[str, object],
     *,
-    epochs: int = 1,
+    epochs: int = TrainingPlan.epochs,
     minibatch: Rates | None = None,
     learning_rate: Rates | None = None,
     learning_rate_per_sample: Rates | None = None,
     momentum: Rates | None = None,
     momentum_per_sample: Rates | None = None,
-    l2: float = 0.0,
+    l2: float = TrainingPlan.l2,
     learner: Learner | None = None,
-    dropout: Rates = 0.0,
-    time: int = 0,
-    truncate: int = 0,
-    recompute: Recompute = "auto",
+    dropout: Rates = DEFAULT_DROPOUT,
+    time: int = CompileOptions.time,
+    truncate: int = TrainingPlan.truncate,
+    recompute: Recompute = CompileOptions.recompute,
     criterion: str | None = None,
-    shuffle: bool = True,
-    seed: int = 0,
-    contraction: ContractionMode = "fma",
-    backend: str = DEFAULT_BACKEND,
-    precision: str = "f32",
-    threads: int | None = None,
+    shuffle: bool = TrainingPlan.shuffle,
+    seed: int = TrainingPlan.seed,
+    contraction: ContractionMode = CompileOptions.contraction,
+    backend: str = CompileOptions.backend,
+    precision: str = CompileOptions.precision.value,
+    threads: int | None = CompileOptions.threads,
     progress: Progress | None = None,
 ) -> list[EpochRecord]:
     """Train `network` on `data`, one array (samples, rows) per input; the record of each epoch.
@@ -270,7 +271,7 @@ def train(
     when the criterion is not a number any more (the parameters of the last epoch are put back).
     """
     model = _model_of(network)
-    _check_training(data, epochs)
+    check_data("train", data)
     if learner is not None:
         require_learner(learner)
     plan = TrainingPlan(
@@ -286,7 +287,7 @@ def train(
         learner=learner,
         dropout=Schedule.parse(dropout, option="dropout", minimum=0),
         criterion=criterion,
-        shuffle=arguments.truth(shuffle, "shuffle"),
+        shuffle=shuffle,
         seed=seed,
         truncate=truncate,
     )
@@ -310,14 +311,14 @@ def evaluate(
     data: Mapping[str, object],
     names: str | Sequence[str] = (),
     *,
-    backend: str = DEFAULT_BACKEND,
-    precision: str = "f32",
-    batch: int = DEFAULT_BATCH,
-    time: int = 0,
+    backend: str = CompileOptions.backend,
+    precision: str = CompileOptions.precision.value,
+    batch: int = CompileOptions.batch,
+    time: int = CompileOptions.time,
     sequences: int = DEFAULT_SIDE_BY_SIDE,
-    truncate: int = 0,
-    contraction: ContractionMode = "fma",
-    threads: int | None = None,
+    truncate: int = TrainingPlan.truncate,
+    contraction: ContractionMode = CompileOptions.contraction,
+    threads: int | None = CompileOptions.threads,
 ) -> Mapping[str, float]:
     """Averages per sample over `data` of criteria and evaluation nodes, by default all of them.
 
@@ -328,9 +329,9 @@ def evaluate(
     """
     check_data("evaluate", data)
     options = CompileOptions(
-        backend,
-        parse_precision(precision),
-        batch,
+        backend=backend,
+        precision=parse_precision(precision),
+        batch=batch,
         time=time,
         sequences=sequences,
         cache=default_cache(),
@@ -349,11 +350,11 @@ def to_networkx(
     stage: Stage | None = None,
     outputs: str | Sequence[str] = (),
     training: bool = False,
-    precision: str = "f32",
-    batch: int = DEFAULT_BATCH,
-    time: int = 0,
-    sequences: int = 1,
-    recompute: Recompute = "auto",
+    precision: str = CompileOptions.precision.value,
+    batch: int = CompileOptions.batch,
+    time: int = CompileOptions.time,
+    sequences: int = CompileOptions.sequences,
+    recompute: Recompute = CompileOptions.recompute,
 ) -> nx.MultiDiGraph[str]:
     """The graph of `network` at a stage of its compilation, for networkx (docs/graphs.md).
 
@@ -398,13 +399,6 @@ def to_networkx(
     names = arguments.texts(outputs, "outputs")
     module = module_at(model, stage, options, train=training, nodes=names)
     return function_graph(module.functions[0])
-
-
-def _check_training(data: object, epochs: object) -> None:
-    """For callers without a type checker."""
-    check_data("train", data)
-    if not isinstance(epochs, int) or epochs < 0:
-        raise fail("bad-value", f"epochs requires a whole number of at least 0, got {epochs!r}")
 
 
 def _schedule(given: Rates | None, option: str) -> Schedule | None:

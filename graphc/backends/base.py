@@ -11,7 +11,7 @@ import numpy as np
 from graphc.ir.core import Function, Operation
 from graphc.ir.machine import Machine
 from graphc.runtime.signature import Dimension, Signature
-from graphc.support.diagnostics import fail
+from graphc.support.diagnostics import InternalError, fail
 from graphc.support.phases import Phases
 
 Stage = Literal["tensor", "kernels"]
@@ -79,20 +79,28 @@ Emitter = Callable[[Function, Signature, EmitRequest], bytes]
 
 @dataclass(frozen=True)
 class FileKind:
-    """A kind of file that a backend makes.
+    """A kind of file that is made of a function.
 
     suffix       what its name ends in
     summary      a line for those who choose one
-    make         what makes its content
+    emitter      what makes its content; None: it is linked, or made of another level
     is_text      people can read it
     is_compiled  it defines the functions of the C header
+    linked_of    the kind that it is linked of, if it is
     """
 
     suffix: str
     summary: str
-    make: Emitter
+    emitter: Emitter | None = None
     is_text: bool = True
     is_compiled: bool = True
+    linked_of: str | None = None
+
+    def make(self, function: Function, signature: Signature, request: EmitRequest) -> bytes:
+        """Its content, of a kind with an emitter."""
+        if self.emitter is None:
+            raise InternalError(f"{self.summary} has no emitter")
+        return self.emitter(function, signature, request)
 
 
 @dataclass(frozen=True)
@@ -162,8 +170,8 @@ class Backend:
 
     stage    the IR it takes: `tensor` (before fusion) or `kernels` (fused and planned)
     compile  function -> callable
-    emit     the kinds of files that it makes, by the name that people ask for them with; the
-             first is its source, no other backend has the same name
+    emit     the kinds of files that it makes, by the name that people ask for them with; no other
+             backend has the same name
     isa      request.target -> the instruction set level written into `info`
     machine  request.target -> what schedules are made for; None for a backend that asks for none
     has_threads  request.target -> whether what is emitted can compute with several threads
@@ -181,3 +189,8 @@ class Backend:
     has_threads: Callable[[str], bool] = lambda target: False
     code: KeptCode | None = None
     profile: Profiling | None = None
+
+    @property
+    def source(self) -> FileKind | None:
+        """The first kind of file that it makes."""
+        return next(iter(self.emit.values()), None)

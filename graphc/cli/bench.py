@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import time as clock
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,22 +13,23 @@ import click
 import numpy as np
 
 from graphc.backends.base import Peak
-from graphc.cli.given_once import Command
+from graphc.cli.command import Command, RecordOption
 from graphc.cli.network import open_network
 from graphc.cli.options import (
     EXISTING_FILE,
+    Definitions,
     FiniteRange,
-    cache_for,
+    Wanted,
     check_reports,
     contraction_option,
-    define_option,
+    definition_options,
     json_option,
-    macros_option,
     no_cache_option,
     nodes_option,
     precision_option,
     sequence_options,
     threads_option,
+    train_option,
 )
 from graphc.cli.profiling import (
     measured_peak,
@@ -46,10 +47,9 @@ from graphc.driver.compile import (
     evaluation_passes,
     node_names,
 )
-from graphc.driver.options import DEFAULT_BATCH, CompileOptions, parse_precision
+from graphc.driver.options import DEFAULT_BATCH, MOST_SAMPLES, CompileOptions
 from graphc.driver.prepare import infer
 from graphc.driver.profile import Profile
-from graphc.ir.core import ContractionMode
 from graphc.ir.types import DType
 from graphc.learn.sgd import SGD
 from graphc.learn.step import compile_training_step, training_outputs
@@ -108,13 +108,25 @@ class Setup:
     is_cached: bool = False
 
 
+@dataclass(frozen=True)
+class Rounds:
+    """How often calls are timed, and what all rounds take together, about."""
+
+    rounds: int
+    seconds: float
+
+
+class RoundsOption(RecordOption):
+    parameter, make = "rounds", Rounds
+
+
 @click.command(cls=Command, epilog=EPILOG, short_help="Time a network on random data.")
 @click.argument("model", type=EXISTING_FILE, metavar="MODEL")
 @nodes_option("What to compute, if not the output nodes.")
-@click.option("--train", is_flag=True, help="Time a training step.")
+@train_option("Time a training step.")
 @click.option(
     "--minibatch",
-    type=click.IntRange(1, 2**31 - 1),
+    type=click.IntRange(1, MOST_SAMPLES),
     metavar="N",
     help="Samples in a call; of a network that looks along time --time and --sequences say it. "
     f"[default: {DEFAULT_BATCH}]",
@@ -122,6 +134,7 @@ class Setup:
 @sequence_options
 @click.option(
     "--rounds",
+    cls=RoundsOption,
     type=click.IntRange(1, 10_000),
     default=20,
     show_default=True,
@@ -130,6 +143,7 @@ class Setup:
 )
 @click.option(
     "--seconds",
+    cls=RoundsOption,
     type=FiniteRange(0.001, 3600),
     default=1.0,
     show_default=True,
@@ -152,8 +166,7 @@ class Setup:
 @precision_option
 @contraction_option
 @threads_option
-@define_option
-@macros_option
+@definition_options
 @no_cache_option
 @json_option
 @common_options
@@ -162,49 +175,31 @@ def command(
     terminal: Terminal,
     /,
     model: Path,
-    nodes: Sequence[str],
-    train: bool,
+    wanted: Wanted,
     minibatch: int | None,
-    time: int,
-    sequences: int,
-    rounds: int,
-    seconds: float,
+    options: CompileOptions,
+    rounds: Rounds,
     kernels: bool,
     trace: Path | None,
-    precision: str,
-    contraction: ContractionMode,
-    threads: int | None,
-    defines: Sequence[tuple[str, object]],
-    macros: Sequence[Path],
-    no_cache: bool,
+    definitions: Definitions,
     as_json: bool,
 ) -> None:
     """Time the native code of MODEL on random data: rounds of calls, taken one after the other."""
-    if train and nodes:
-        raise click.UsageError("--train decides what is computed: leave out --nodes")
-    check_reports([trace], [model, *macros])
-    options = CompileOptions(
-        precision=parse_precision(precision),
-        batch=minibatch or DEFAULT_BATCH,
-        time=time,
-        sequences=sequences,
-        cache=cache_for(no_cache),
-        contraction=contraction,
-        threads=threads,
-    )
-    network = open_network(model, defines=defines, macros=macros).model
+    check_reports([trace], [model, *definitions.macros])
+    options = replace(options, batch=minibatch or options.batch)
+    network = open_network(model, definitions).model
     infer(network)
     zero_statistics(network)
-    if minibatch is not None and has_steps(network, options, nodes, train=train):
+    if minibatch is not None and has_steps(network, options, wanted):
         raise click.UsageError(
             "--minibatch is for samples without time; the network looks along it: "
             "--time, --sequences"
         )
     try:
-        call, samples = prepared_call(network, options, nodes, train=train)
+        call, samples = prepared_call(network, options, wanted)
         setup = setup_of(options)
-        timing = measure(call, rounds, seconds)
-        profile = profiled(network, options, nodes, train=train, trace=trace is not None)
+        timing = measure(call, rounds.rounds, rounds.seconds)
+        profile = profiled(network, options, wanted, trace=trace is not None)
     except MemoryError:
         message = "a call takes more memory than there is: see --minibatch, --time and --sequences"
         raise fail("limit", message) from None
@@ -222,10 +217,11 @@ def command(
         write_json(trace, trace_record(profile))
 
 
-def has_steps(model: Model, options: CompileOptions, names: Sequence[str], *, train: bool) -> bool:
+def has_steps(model: Model, options: CompileOptions, wanted: Wanted) -> bool:
     """Whether a call takes sequences, which other options than --minibatch limit."""
-    wanted = training_outputs(model, None) if train else names or default_outputs(model)
-    return bool(bounds_for(model, node_names(model, wanted), options).time)
+    of_step = training_outputs(model, None) if wanted.train else ()
+    names = of_step or wanted.nodes or default_outputs(model)
+    return bool(bounds_for(model, node_names(model, names), options).time)
 
 
 def setup_of(options: CompileOptions) -> Setup:
@@ -247,14 +243,14 @@ def zero_statistics(model: Model) -> None:
 
 
 def prepared_call(
-    model: Model, options: CompileOptions, names: Sequence[str], *, train: bool
+    model: Model, options: CompileOptions, wanted: Wanted
 ) -> tuple[Callable[[], object], int]:
     """A call on random inputs, and the samples (of sequences the steps) in it."""
-    if train:
+    if wanted.train:
         step = compile_training_step(model, SGD(0.01, momentum=0.9), options)
         inputs, samples = random_inputs(model, step.signature, options)
         return lambda: step(**inputs), samples
-    executable = bind(model, lambda m, o: evaluation_passes(m, names, (), o), options)
+    executable = bind(model, lambda m, o: evaluation_passes(m, wanted.nodes, (), o), options)
     inputs, samples = random_inputs(model, executable.signature, options)
     return lambda: executable(**inputs), samples
 
@@ -304,12 +300,10 @@ def measure(call: Callable[[], object], rounds: int, seconds: float) -> Timing:
     return Timing(tuple(found), calls)
 
 
-def profiled(
-    model: Model, options: CompileOptions, names: Sequence[str], *, train: bool, trace: bool
-) -> Profile:
+def profiled(model: Model, options: CompileOptions, wanted: Wanted, *, trace: bool) -> Profile:
     """A few calls of the function that notes its times; the first one does not count."""
     profile = Profile(keep_events=trace)
-    call, _ = prepared_call(model, replace(options, profile=profile), names, train=train)
+    call, _ = prepared_call(model, replace(options, profile=profile), wanted)
     call()
     profile.reset()
     for _ in range(10):

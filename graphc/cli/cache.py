@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from graphc.cli.given_once import Command
+from graphc.cli.command import Command
 from graphc.cli.options import json_option
 from graphc.cli.runner import EXIT_CHECK_FAILED
 from graphc.cli.terminal import Terminal, common_options

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
@@ -11,16 +12,17 @@ import click
 
 import graphc
 from graphc.artifacts.header import artifact_name, check_name
-from graphc.cli.given_once import Command
+from graphc.cli.command import Command, RecordOption
 from graphc.cli.network import open_network
 from graphc.cli.options import (
     EXISTING_FILE,
-    cache_for,
+    Definitions,
+    Wanted,
+    bound_option,
     check_reports,
     contraction_option,
-    define_option,
+    definition_options,
     json_option,
-    macros_option,
     no_cache_option,
     nodes_option,
     precision_option,
@@ -29,7 +31,7 @@ from graphc.cli.options import (
     split_names,
 )
 from graphc.cli.terminal import Terminal, common_options
-from graphc.cli.timing import report_phases, timing_options
+from graphc.cli.timing import TimingReports, timing_options
 from graphc.driver.artifact import (
     KINDS,
     ArtifactRequest,
@@ -38,8 +40,8 @@ from graphc.driver.artifact import (
     hidden_from_python,
     kind_of,
 )
-from graphc.driver.options import DEFAULT_BATCH, CompileOptions, parse_precision
-from graphc.ir.core import ContractionMode
+from graphc.driver.options import CompileOptions
+from graphc.model.model import Model
 from graphc.support.diagnostics import GraphcError
 
 SCHEMA = 1
@@ -67,14 +69,19 @@ Programs and libraries are linked by the system's C compiler (cc, gcc, clang, or
 """
 
 
-def c_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """A name that C functions can begin with."""
+def c_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
+    """A name that C functions can begin with; '' where none is given."""
+    if value is None:
+        return ""
     try:
-        if value is not None:
-            check_name(value)
+        check_name(value)
     except GraphcError as error:
         raise click.BadParameter(error.diagnostics[0].message) from error
     return value
+
+
+class ArtifactOption(RecordOption):
+    parameter, make = "request", ArtifactRequest
 
 
 @click.command(
@@ -87,6 +94,7 @@ def c_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str
     "-o",
     "--output",
     "out",
+    cls=ArtifactOption,
     type=click.Path(path_type=Path, allow_dash=True),
     required=True,
     metavar="OUT",
@@ -95,6 +103,7 @@ def c_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str
 @click.option(
     "--emit",
     "kinds",
+    cls=ArtifactOption,
     multiple=True,
     callback=split_names,
     metavar="KIND,…",
@@ -103,30 +112,24 @@ def c_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str
 @nodes_option("What to compute, if not the output nodes.")
 @click.option(
     "--target",
-    default="native",
+    cls=ArtifactOption,
+    default=ArtifactRequest.target,
     show_default=True,
     metavar="ISA",
     help="The instruction set: native, x86-64, x86-64-v2, x86-64-v3, x86-64-v4 or aarch64.",
 )
-@click.option(
-    "--bound",
-    type=click.IntRange(1, 2**31 - 1),
-    default=DEFAULT_BATCH,
-    show_default=True,
-    metavar="N",
-    help="The largest number of samples in a call; memory is planned for it.",
-)
+@bound_option
 @sequence_options
 @click.option(
     "--name",
+    cls=ArtifactOption,
     callback=c_name,
     metavar="NAME",
     help="What the C functions' names begin with; made from OUT if left out.",
 )
 @precision_option
 @contraction_option
-@define_option
-@macros_option
+@definition_options
 @no_cache_option
 @timing_options
 @json_option
@@ -136,59 +139,52 @@ def command(
     terminal: Terminal,
     /,
     model: Path,
-    out: Path,
-    kinds: Sequence[str],
-    nodes: Sequence[str],
-    target: str,
-    bound: int,
-    time: int,
-    sequences: int,
-    name: str | None,
-    precision: str,
-    contraction: ContractionMode,
-    defines: Sequence[tuple[str, object]],
-    macros: Sequence[Path],
-    no_cache: bool,
-    time_passes: bool,
-    time_json: Path | None,
+    request: ArtifactRequest,
+    wanted: Wanted,
+    options: CompileOptions,
+    definitions: Definitions,
+    timing: TimingReports,
     as_json: bool,
 ) -> None:
     """Compile MODEL (.safetensors, or .ndl with its initial values) to files.
 
     What is made holds the parameters and needs nothing of graphc.
     """
-    to_stdout = str(out) == "-"
-    if to_stdout and (len(kinds) != 1 or kinds[0] not in TEXTS):
+    to_stdout = str(request.out) == "-"
+    if to_stdout and (len(request.kinds) != 1 or request.kinds[0] not in TEXTS):
         raise click.UsageError(f"`-o -` requires --emit with one of {', '.join(TEXTS)}")
-    options = CompileOptions(
-        precision=parse_precision(precision),
-        batch=bound,
-        time=time,
-        sequences=sequences,
-        cache=cache_for(no_cache),
-        contraction=contraction,
-    )
-    request = ArtifactRequest(
-        kinds=kinds or [kind_of(out)],
-        out=out,
-        outputs=nodes,
-        target=target,
+    request = replace(
+        request,
+        kinds=request.kinds or [kind_of(request.out)],
+        outputs=wanted.nodes,
         version=graphc.__version__,
-        name=name or (artifact_name(model) if to_stdout else ""),
+        name=request.name or (artifact_name(model) if to_stdout else ""),
     )
     targets = request.paths()  # an unknown kind shows before any work
     made_files = [] if to_stdout else list(targets.values())
     refuse_overwriting(model, made_files)
-    check_reports([time_json], [model, *macros, *made_files])
+    check_reports([timing.time_json], [model, *definitions.macros, *made_files])
     with options.phases.measure("read the network"):
-        network = open_network(model, defines=defines, macros=macros)
+        network = open_network(model, definitions).model
     if to_stdout:
-        made, _ = contents(network.model, kinds, request, options)
-        terminal.stdout.write(made[kinds[0]].decode("utf-8"))
-        report_phases(terminal, options.phases, time_passes=time_passes, time_json=time_json)
-        return
+        made, _ = contents(network, request.kinds, request, options)
+        terminal.stdout.write(made[request.kinds[0]].decode("utf-8"))
+    else:
+        make_files(terminal, network, request, options, as_json=as_json)
+    timing.make(terminal, options.phases)
+
+
+def make_files(
+    terminal: Terminal,
+    model: Model,
+    request: ArtifactRequest,
+    options: CompileOptions,
+    *,
+    as_json: bool,
+) -> None:
+    """Make the files and say what was made."""
     start = perf_counter()
-    paths = emit(network.model, request, options)
+    paths = emit(model, request, options)
     seconds = perf_counter() - start
     if as_json:
         terminal.write(as_json_text(paths, seconds))
@@ -201,7 +197,6 @@ def command(
             f"warning: `import {source.stem}` will find {library} and not {source}: give one of "
             f"them another name, such as lib{library.name}"
         )
-    report_phases(terminal, options.phases, time_passes=time_passes, time_json=time_json)
 
 
 def as_json_text(paths: Mapping[str, Path], seconds: float) -> str:

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 import click
 
+from graphc.cli.command import Command, RecordOption
 from graphc.cli.dump import drawn
-from graphc.cli.given_once import Command
 from graphc.cli.network import open_network
 from graphc.cli.options import (
     EXISTING_FILE,
-    define_option,
-    macros_option,
-    nodes_option,
+    Definitions,
+    Wanted,
+    definition_options,
     precision_option,
-    recompute_option,
-    sequence_options,
+    stage_options,
+    train_option,
 )
 from graphc.cli.runner import EXIT_CHECK_FAILED
 from graphc.cli.terminal import Terminal, common_options
 from graphc.driver.function_file import read_module
-from graphc.driver.options import DEFAULT_BATCH, CompileOptions, parse_precision
+from graphc.driver.options import CompileOptions
 from graphc.driver.pipelines import PIPELINES
 from graphc.ir.clone import clone_module
 from graphc.ir.core import Module, RegionKind
@@ -40,7 +41,6 @@ from graphc.model.model import Model
 from graphc.model.picture import difference_drawing
 from graphc.ops import default_context
 from graphc.passes import pipeline
-from graphc.passes.loop_gradient import Recompute
 from graphc.passes.manager import PassManager
 from graphc.support.diagnostics import fail
 
@@ -52,6 +52,19 @@ Examples:
   graphc diff net.gir edited.gir                    IR text as it stands
   graphc diff net.gir -p "simplify,cse"             what these passes change
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is shown of a difference: `form` of it, places in memory, lines around each line."""
+
+    form: str
+    context: int
+    places: bool
+
+
+class ShownOption(RecordOption):
+    parameter, make = "shown", Shown
 
 
 @click.command(
@@ -77,34 +90,25 @@ Examples:
     "--format",
     "form",
     type=click.Choice(["text", "dot", "svg"]),
+    cls=ShownOption,
     default="text",
     show_default=True,
     help="Lines of IR text, or a drawing: added in green, changed in orange, removed in red.",
 )
 @click.option(
     "--context",
+    cls=ShownOption,
     type=click.IntRange(min=0),
     default=1,
     show_default=True,
     metavar="N",
     help="Lines to show around what is different.",
 )
-@click.option("--places", is_flag=True, help="Compare places in memory too.")
-@click.option("--train", is_flag=True, help="Compare training steps instead of the outputs.")
-@nodes_option("What to compute, if not all outputs and criteria.")
-@click.option(
-    "--bound",
-    type=click.IntRange(min=1),
-    default=DEFAULT_BATCH,
-    show_default=True,
-    metavar="N",
-    help="The largest number of samples in a call.",
-)
-@sequence_options
-@recompute_option
+@click.option("--places", cls=ShownOption, is_flag=True, help="Compare places in memory too.")
+@train_option("Compare training steps instead of the outputs.")
+@stage_options
 @precision_option
-@define_option
-@macros_option
+@definition_options
 @common_options
 @click.pass_obj
 def command(
@@ -114,18 +118,10 @@ def command(
     second: Path | None,
     stage: str,
     passes: str,
-    form: str,
-    context: int,
-    places: bool,
-    train: bool,
-    nodes: Sequence[str],
-    bound: int,
-    time: int,
-    sequences: int,
-    recompute: Recompute,
-    precision: str,
-    defines: Sequence[tuple[str, object]],
-    macros: Sequence[Path],
+    shown: Shown,
+    wanted: Wanted,
+    options: CompileOptions,
+    definitions: Definitions,
 ) -> int:
     """Show what is different between A and B (.ndl, .safetensors or .gir) as lines of IR text.
 
@@ -135,17 +131,8 @@ def command(
     """
     if second is None and not passes:
         raise click.UsageError("a second file B is required, or passes to run by -p")
-    if train and nodes:
-        raise click.UsageError("--train decides what is computed: leave out --nodes")
-    if stage == "nodes" and (train or nodes):
+    if stage == "nodes" and (wanted.train or wanted.nodes):
         raise click.UsageError("--train and --nodes need --stage tensor or kernels")
-    options = CompileOptions(
-        precision=parse_precision(precision),
-        batch=bound,
-        time=time,
-        sequences=sequences,
-        recompute=recompute,
-    )
 
     def module_of(path: Path) -> Module:
         module = _functions(path) if path.suffix.lower() == ".gir" else None
@@ -154,9 +141,9 @@ def command(
         if module is not None:
             model = Model(module, folder=path.parent)
         else:
-            model = open_network(path, defines=defines, macros=macros).model
+            model = open_network(path, definitions).model
         level = cast(Stage, stage)  # one of STAGES, by click
-        return module_at(model, level, options, train=train, nodes=nodes)
+        return module_at(model, level, options, train=wanted.train, nodes=wanted.nodes)
 
     a = module_of(first)
     b = module_of(second) if second is not None else clone_module(a)
@@ -164,13 +151,13 @@ def command(
         PassManager(pipeline(passes, PIPELINES), verify=True).run(b, default_context())
     if _kind(a) is not _kind(b):
         raise fail("bad-option", "two networks or two functions are required, not one of each")
-    found = module_difference(a, b, places=places)
+    found = module_difference(a, b, places=shown.places)
     lines = [*dim_lines(a, b), *(line for each in found for line in each.lines)]
     names = (str(first), str(second or f"{first} after {passes}"))
-    if form == "text":
-        terminal.stdout.write(difference_text(names, lines, found, context))
+    if shown.form == "text":
+        terminal.stdout.write(difference_text(names, lines, found, shown.context))
     else:
-        terminal.stdout.write(drawn(difference_drawing(_only(found)), form))
+        terminal.stdout.write(drawn(difference_drawing(_only(found)), shown.form))
     return EXIT_CHECK_FAILED if any(line.mark != " " for line in lines) else 0
 
 

@@ -8,32 +8,31 @@ from pathlib import Path
 
 import click
 
-from graphc.cli.given_once import Command
+from graphc.cli.command import Command
 from graphc.cli.network import open_network
 from graphc.cli.options import (
     EXISTING_FILE,
-    define_option,
-    macros_option,
-    nodes_option,
+    Definitions,
+    Wanted,
+    definition_options,
     precision_option,
-    recompute_option,
-    sequence_options,
+    stage_options,
+    train_option,
 )
 from graphc.cli.terminal import Terminal, common_options
 from graphc.cli.transform import timing_table
 from graphc.driver.compile import run_passes
-from graphc.driver.options import DEFAULT_BATCH, CompileOptions, parse_precision
+from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import infer
 from graphc.ir.clone import clone_module
 from graphc.ir.core import Module
 from graphc.ir.printer import print_module
-from graphc.learn.stages import pretend_statistics, stage_passes
+from graphc.learn.stages import STAGES, pretend_statistics, stage_passes
 from graphc.model.drawing import Drawing, dot_text
 from graphc.model.picture import function_drawing, network_drawing
 from graphc.model.svg import svg
 from graphc.ops import default_context
 from graphc.passes import PASSES
-from graphc.passes.loop_gradient import Recompute
 from graphc.passes.manager import Pass
 from graphc.support.diagnostics import fail, suggestion
 
@@ -54,7 +53,7 @@ Examples:
 @click.argument("model", type=EXISTING_FILE, metavar="MODEL")
 @click.option(
     "--stage",
-    type=click.Choice(["nodes", "tensor", "kernels"]),
+    type=click.Choice(STAGES),
     default="nodes",
     show_default=True,
     help="Which level: the network, the operations on arrays, the fused and placed kernels.",
@@ -68,25 +67,14 @@ Examples:
     help="Text of the IR, or a drawing: for Graphviz, or drawn (by it, if installed).",
 )
 @click.option("--after", metavar="PASS|all", help="The text after this pass, or after every pass.")
-@click.option("--train", is_flag=True, help="A training step instead of the outputs.")
-@nodes_option("What to compute, if not all outputs and criteria.")
-@click.option(
-    "--bound",
-    type=click.IntRange(min=1),
-    default=DEFAULT_BATCH,
-    show_default=True,
-    metavar="N",
-    help="The largest number of samples in a call.",
-)
-@sequence_options
-@recompute_option
+@train_option("A training step instead of the outputs.")
+@stage_options
 @click.option("--print-locations", is_flag=True, help="Print where each operation came from.")
 @click.option(
     "--timing", "--time-passes", "timing", is_flag=True, help="Print what each pass did, on stderr."
 )
 @precision_option
-@define_option
-@macros_option
+@definition_options
 @common_options
 @click.pass_obj
 def command(
@@ -96,24 +84,18 @@ def command(
     stage: str,
     form: str,
     after: str | None,
-    train: bool,
-    nodes: Sequence[str],
-    bound: int,
-    time: int,
-    sequences: int,
-    recompute: Recompute,
+    wanted: Wanted,
+    options: CompileOptions,
     print_locations: bool,
     timing: bool,
-    precision: str,
-    defines: Sequence[tuple[str, object]],
-    macros: Sequence[Path],
+    definitions: Definitions,
 ) -> None:
     """Print MODEL (.ndl or .safetensors) as IR text or as a drawing on stdout."""
     if form != "text" and after == "all":
         raise click.UsageError(f"--format {form} draws one module: --after requires one pass")
-    network = open_network(model, defines=defines, macros=macros).model
+    network = open_network(model, definitions).model
     if stage == "nodes":
-        if after or train or nodes:
+        if after or wanted.train or wanted.nodes:
             raise click.UsageError("--after, --train and --nodes need --stage tensor or kernels")
         infer(network)
         if form == "text":
@@ -121,19 +103,9 @@ def command(
         else:
             terminal.stdout.write(drawn(network_drawing(network.graph), form))
         return
-    if train and nodes:
-        raise click.UsageError("--train decides what is computed: leave out --nodes")
-    options = CompileOptions(
-        precision=parse_precision(precision),
-        batch=bound,
-        verify=True,
-        time=time,
-        sequences=sequences,
-        recompute=recompute,
-    )
     infer(network)
     pretend_statistics(network)
-    passes = stage_passes(network, stage, options, train=train, nodes=nodes)
+    passes = stage_passes(network, stage, options, train=wanted.train, nodes=wanted.nodes)
     if after not in (None, "all"):
         passes = up_to(passes, after)
 
@@ -141,7 +113,7 @@ def command(
         text = print_module(module, locations=print_locations)
         terminal.stdout.write(f"// ----- after {done}\n{text}")
 
-    options = replace(options, after=show if after == "all" else None)
+    options = replace(options, verify=True, after=show if after == "all" else None)
     module = clone_module(network.module)
     records = run_passes(module, passes, default_context(), options)
     if form != "text":

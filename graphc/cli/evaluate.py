@@ -4,34 +4,31 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from graphc.backends import BACKENDS
-from graphc.cli.given_once import Command
+from graphc.cli.command import Command
 from graphc.cli.network import open_network, read_data
 from graphc.cli.options import (
     EXISTING_FILE,
-    Block,
+    DataFile,
+    Definitions,
+    Wanted,
     backend_option,
-    cache_for,
     check_reports,
     contraction_option,
     data_options,
-    define_option,
+    definition_options,
     json_option,
-    macros_option,
     no_cache_option,
     nodes_option,
     precision_option,
     threads_option,
 )
 from graphc.cli.terminal import Terminal, common_options
-from graphc.cli.timing import report_phases, timing_options
-from graphc.driver.options import DEFAULT_BACKEND, CompileOptions, parse_precision
-from graphc.ir.core import ContractionMode
+from graphc.cli.timing import TimingReports, timing_options
+from graphc.driver.options import CompileOptions
 from graphc.learn.evaluate import Evaluation, evaluate_dataset
 
 SCHEMA = 1
@@ -46,12 +43,11 @@ Example:
 @click.argument("model", type=EXISTING_FILE, metavar="MODEL")
 @data_options
 @nodes_option("What to measure, if not the criterion and evaluation nodes.")
-@backend_option(list(BACKENDS), DEFAULT_BACKEND)
+@backend_option
 @precision_option
 @contraction_option
 @threads_option
-@define_option
-@macros_option
+@definition_options
 @no_cache_option
 @timing_options
 @json_option
@@ -61,53 +57,26 @@ def command(
     terminal: Terminal,
     /,
     model: Path,
-    data: Path,
-    features: Sequence[Block],
-    labels: Sequence[Block],
-    classes: int | None,
-    label_mapping: Path | None,
-    nodes: Sequence[str],
-    backend: str,
-    precision: str,
-    contraction: ContractionMode,
-    threads: int | None,
-    defines: Sequence[tuple[str, object]],
-    macros: Sequence[Path],
-    no_cache: bool,
-    time_passes: bool,
-    time_json: Path | None,
+    data: DataFile,
+    wanted: Wanted,
+    options: CompileOptions,
+    definitions: Definitions,
+    timing: TimingReports,
     as_json: bool,
 ) -> None:
     """Measure MODEL on data: the average per sample of each criterion and evaluation node.
 
     One line for each node on stdout: its name and its average.
     """
-    files = [model, data, *macros, *([label_mapping] if label_mapping else [])]
-    check_reports([time_json], files)
-    options = CompileOptions(
-        backend=backend,
-        precision=parse_precision(precision),
-        cache=cache_for(no_cache),
-        contraction=contraction,
-        threads=threads,
-    )
+    check_reports([timing.time_json], [model, *data.files, *definitions.macros])
     with options.phases.measure("read the network"):
-        network = open_network(model, defines=defines, macros=macros)
-    arrays = read_data(
-        network.model,
-        terminal,
-        data=data,
-        features=features,
-        labels=labels,
-        classes=classes,
-        label_mapping=label_mapping,
-        precision=options.precision,
-    )
+        network = open_network(model, definitions)
+    arrays = read_data(network.model, terminal, data, options.precision)
     start = time.perf_counter()
-    found = evaluate_dataset(network.model, arrays, options, nodes)
+    found = evaluate_dataset(network.model, arrays, options, wanted.nodes)
     seconds = time.perf_counter() - start
     terminal.write(as_text(found) if not as_json else as_json_text(found, model))
-    report_phases(terminal, options.phases, time_passes=time_passes, time_json=time_json)
+    timing.make(terminal, options.phases)
     terminal.remark(f"{found.samples:,} samples, {seconds:.2f} s with compilation")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -12,7 +12,7 @@ import numpy as np
 
 from graphc import api
 from graphc.builder import GraphBuilder
-from graphc.cli.options import Block
+from graphc.cli.options import Block, DataFile, Definitions
 from graphc.cli.terminal import Terminal
 from graphc.data.arrays import DASH
 from graphc.data.labels import read_label_mapping
@@ -26,42 +26,29 @@ from graphc.support.diagnostics import DiagnosticSink, fail
 from graphc.support.pipes import open_file_or_pipe
 
 
-def open_network(
-    path: Path,
-    *,
-    defines: Sequence[tuple[str, object]] = (),
-    macros: Sequence[Path] = (),
-    seed: int = 0,
-) -> GraphBuilder:
+def open_network(path: Path, definitions: Definitions, *, seed: int = 0) -> GraphBuilder:
     """The network in a file, by its suffix."""
-    return api.load(path, macros=macros, defines=dict(defines), seed=seed)
+    defines = dict(definitions.defines)
+    return api.load(path, macros=definitions.macros, defines=defines, seed=seed)
 
 
 def read_data(
-    model: Model,
-    terminal: Terminal,
-    *,
-    data: Path,
-    features: Sequence[Block],
-    labels: Sequence[Block],
-    classes: int | None,
-    label_mapping: Path | None,
-    precision: DType,
+    model: Model, terminal: Terminal, file: DataFile, precision: DType
 ) -> dict[str, np.ndarray]:
     """The data set for the network's inputs: one array (samples, rows) each.
 
     GraphcError `not-supported` for a network that needs sequences, which the file does not tell.
     """
     _refuse_delays(model)
-    mapping = read_label_mapping(label_mapping) if label_mapping is not None else None
-    classes_from = f"--classes {classes}"
+    mapping = read_label_mapping(file.label_mapping) if file.label_mapping is not None else None
+    classes, classes_from = file.classes, f"--classes {file.classes}"
     if mapping is not None and classes is None:
-        classes, classes_from = len(mapping), f"--label-mapping {label_mapping}"
+        classes, classes_from = len(mapping), f"--label-mapping {file.label_mapping}"
     blocks: list[FeatureBlock | LabelBlock] = []
-    for block in features:
+    for block in file.features:
         name = _input_name(model, block, "feature", "--features")
         blocks.append(FeatureBlock(name, _columns(model, name, block, "--features")))
-    for block in labels:
+    for block in file.labels:
         name = _input_name(model, block, "label", "--labels")
         if classes is not None:
             _require_classes(model, name, classes, classes_from)
@@ -70,7 +57,7 @@ def read_data(
             columns = _columns(model, name, block, "--labels")
             blocks.append(LabelBlock(name, columns, columns.dim, kind="regression"))
     sink = DiagnosticSink()
-    with _opened(data, terminal) as (stream, size, name):
+    with _opened(file.data, terminal) as (stream, size, name):
         arrays = read_uci_stream(stream, size, name, blocks, dtype=precision.numpy, sink=sink)
     terminal.diagnostics(sink.diagnostics)
     return dict(arrays)

@@ -7,18 +7,18 @@ nowhere as a program of its own, but `main` here takes the same arguments, for t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import TextIO
 
 import click
 
 from graphc.cli import expectations, listings
-from graphc.cli.given_once import Command
-from graphc.cli.options import define_option, each_name_once, json_option, macros_option
+from graphc.cli.command import Command, RecordOption
+from graphc.cli.options import Definitions, definition_options, each_name_once, json_option
 from graphc.cli.runner import EXIT_CHECK_FAILED, run_command
 from graphc.cli.sections import Section, read_sections
 from graphc.cli.terminal import Terminal, common_options
-from graphc.cli.transform import Request, SizeType, parse_seed, transform
+from graphc.cli.transform import Request, SeedType, SizeType, transform
 from graphc.ops import default_context
 from graphc.support.diagnostics import Diagnostic, GraphcError
 from graphc.support.files import read_text
@@ -37,27 +37,50 @@ Examples:
 """
 
 
+class RequestOption(RecordOption):
+    parameter, make = "request", Request
+
+
 @click.command(cls=Command, epilog=EPILOG, short_help="Run passes over IR text: text in, text out.")
 @click.argument("file", default="-", metavar="[FILE]")
 @click.option(
     "-p",
     "--passes",
+    cls=RequestOption,
     multiple=True,
     metavar="PIPELINE",
     help="Passes, with commas between; of several pipelines one runs after the other.",
 )
-@click.option("--print-after-all", is_flag=True, help="Print the module after each pass (stderr).")
-@click.option("--print-locations", is_flag=True, help="Print where each operation came from.")
+@click.option(
+    "--print-after-all",
+    cls=RequestOption,
+    is_flag=True,
+    help="Print the module after each pass (stderr).",
+)
+@click.option(
+    "--print-locations",
+    cls=RequestOption,
+    is_flag=True,
+    help="Print where each operation came from.",
+)
 @click.option(
     "--timing",
     "--time-passes",
     "timing",
+    cls=RequestOption,
     is_flag=True,
     help="Print what each pass did and how long it took.",
 )
-@click.option("--trace-patterns", is_flag=True, help="Print every rewrite rule that fired.")
+@click.option(
+    "--trace-patterns",
+    cls=RequestOption,
+    is_flag=True,
+    help="Print every rewrite rule that fired.",
+)
 @click.option(
     "--verify-each/--no-verify-each",
+    "verify",
+    cls=RequestOption,
     default=True,
     show_default=True,
     help="Verify the module before the first pass and after each.",
@@ -68,13 +91,22 @@ Examples:
     is_flag=True,
     help="Compare the diagnostics with `// error: slug: text` comments; print no IR.",
 )
-@click.option("--run", "run_it", is_flag=True, help="Compute the function by the references.")
 @click.option(
-    "--inputs", default="seed:0", metavar="seed:N", help="For --run: random values from this seed."
+    "--run", cls=RequestOption, is_flag=True, help="Compute the function by the references."
+)
+@click.option(
+    "--inputs",
+    "seed",
+    cls=RequestOption,
+    type=SeedType(),
+    default="seed:0",
+    metavar="seed:N",
+    help="For --run: random values from this seed.",
 )
 @click.option(
     "--size",
     "sizes",
+    cls=RequestOption,
     type=SizeType(),
     multiple=True,
     callback=each_name_once,
@@ -83,18 +115,25 @@ Examples:
 )
 @click.option(
     "--emit",
+    cls=RequestOption,
     metavar="BACKEND",
-    help="Print a backend's source instead: numpy or llvm. It needs -p kernels, and the "
+    help="Print a backend's source instead: numpy, llvm or c. It needs -p kernels, and the "
     "parameters in it are zeros, since IR text has no values.",
 )
 @click.option(
     "--reduce",
     "reduce_by",
+    cls=RequestOption,
     metavar="CMD",
     help="After the passes, shrink the module while `CMD FILE` ends with exit code 0, which says: "
     "it is still interesting. Prints the smallest; progress on stderr.",
 )
-@click.option("--function", metavar="NAME", help="For --run and --emit: which function.")
+@click.option(
+    "--function",
+    cls=RequestOption,
+    metavar="NAME",
+    help="For --run and --emit: which function.",
+)
 @click.option(
     "--list",
     "listing",
@@ -102,32 +141,19 @@ Examples:
     help="List what this version has, and do nothing else.",
 )
 @json_option
-@define_option
-@macros_option
+@definition_options
 @common_options
 @click.pass_obj
 def command(
     terminal: Terminal,
     /,
     file: str,
-    passes: Sequence[str],
-    print_after_all: bool,
-    print_locations: bool,
-    timing: bool,
-    trace_patterns: bool,
-    verify_each: bool,
+    request: Request,
     split: bool,
     check_errors: bool,
-    run_it: bool,
-    inputs: str,
-    sizes: Sequence[tuple[str, int]],
-    emit: str | None,
-    reduce_by: str | None,
-    function: str | None,
     listing: str | None,
     as_json: bool,
-    defines: tuple[tuple[str, object], ...],
-    macros: tuple[Path, ...],
+    definitions: Definitions,
 ) -> int:
     """Run passes over a network (.ndl) or over IR text (.gir, or stdin).
 
@@ -136,28 +162,9 @@ def command(
     if listing is not None:
         terminal.write(listings.listing(listing, as_json=as_json))
         return 0
-    if run_it and emit is not None:
-        raise click.UsageError("--run and --emit exclude each other: one output is printed")
-    if reduce_by is not None and (run_it or emit or split or check_errors or not verify_each):
-        raise click.UsageError(
-            "--reduce prints a module: leave out --run, --emit, --split, --check-errors and "
-            "--no-verify-each"
-        )
-    request = Request(
-        passes=passes,
-        print_after_all=print_after_all,
-        print_locations=print_locations,
-        timing=timing,
-        trace_patterns=trace_patterns,
-        verify=verify_each,
-        run_seed=parse_seed(inputs) if run_it else None,
-        sizes=dict(sizes),
-        emit=emit,
-        reduce_by=reduce_by,
-        function=function,
-        defines=dict(defines),
-        macros=[(str(path), read_text(path)) for path in macros],
-    )
+    check_outputs(request, in_parts=split or check_errors)
+    macros = [(str(path), read_text(path)) for path in definitions.macros]
+    request = replace(request, defines=dict(definitions.defines), macros=macros)
     found = 0
     sections = read_sections(file, terminal.stdin, split=split)
     for index, section in enumerate(sections):
@@ -170,6 +177,18 @@ def command(
         separator = f"{section.comment} -----\n" if index else ""
         terminal.stdout.write(separator + output)
     return EXIT_CHECK_FAILED if found else 0
+
+
+def check_outputs(request: Request, *, in_parts: bool) -> None:
+    """A usage error where two outputs are asked for; `in_parts`: none of them is a module."""
+    if request.run and request.emit is not None:
+        raise click.UsageError("--run and --emit exclude each other: one output is printed")
+    others = request.run or request.emit or in_parts or not request.verify
+    if request.reduce_by is not None and others:
+        raise click.UsageError(
+            "--reduce prints a module: leave out --run, --emit, --split, --check-errors and "
+            "--no-verify-each"
+        )
 
 
 def check_section(section: Section, request: Request, terminal: Terminal) -> int:

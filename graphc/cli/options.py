@@ -1,4 +1,4 @@
-"""Options that several commands share, and the kinds of values they take.
+"""Options that several commands share, the records they come in, and the kinds of values they take.
 
 A wrong value is a mistake of the command line (exit code 2) and is told before any work starts.
 """
@@ -12,19 +12,27 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import click
 
+from graphc.backends import BACKENDS
+from graphc.cli.command import RecordOption
 from graphc.data.arrays import DASH
-from graphc.driver.options import DEFAULT_TIME, MOST_COLUMNS
+from graphc.driver.cache import Cache
+from graphc.driver.cache_key import default_cache
+from graphc.driver.options import (
+    DEFAULT_TIME,
+    MOST_COLUMNS,
+    MOST_SAMPLES,
+    CompileOptions,
+    parse_precision,
+)
 from graphc.ir.core import CONTRACTION_MODES
+from graphc.ir.types import DType
 from graphc.passes.loop_gradient import RECOMPUTE
 from graphc.runtime.threads import MAX_THREADS, VARIABLE
 from graphc.support.diagnostics import fail
-
-if TYPE_CHECKING:
-    from graphc.driver.cache import Cache
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -173,68 +181,176 @@ def each_name_once(
     return pairs
 
 
-define_option = click.option(
-    "-D",
-    "defines",
-    type=DefineType(),
-    multiple=True,
-    callback=each_name_once,
-    metavar="NAME=VALUE",
-    help="Give a variable of the NDL text another value, as in `-D HiddenDim=128`.",
-)
-macros_option = click.option(
-    "--macros",
-    type=EXISTING_FILE,
-    multiple=True,
-    metavar="FILE",
-    help="NDL macros to read before the network; can be repeated.",
-)
-
-
 def split_names(_: click.Context, _param: click.Parameter, texts: Sequence[str]) -> list[str]:
     """The names in `a,b,c`, of each text in turn."""
     return [name for text in texts for name in re.split(r"[,\s]+", text) if name]
 
 
-def nodes_option(help: str) -> Callable[[F], F]:
-    """`--nodes`."""
-    return click.option("--nodes", multiple=True, callback=split_names, metavar="A,B,…", help=help)
-
-
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print the result as JSON on stdout."
 )
+
+
+# ---------------------------------------------------------------- definitions: Definitions
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """What is read with the text of a network: values of its variables, files of macros."""
+
+    defines: Sequence[tuple[str, object]]
+    macros: Sequence[Path]
+
+
+class DefinitionOption(RecordOption):
+    parameter, make = "definitions", Definitions
+
+
+definition_options = stack(
+    click.option(
+        "-D",
+        "defines",
+        cls=DefinitionOption,
+        type=DefineType(),
+        multiple=True,
+        callback=each_name_once,
+        metavar="NAME=VALUE",
+        help="Give a variable of the NDL text another value, as in `-D HiddenDim=128`.",
+    ),
+    click.option(
+        "--macros",
+        cls=DefinitionOption,
+        type=EXISTING_FILE,
+        multiple=True,
+        metavar="FILE",
+        help="NDL macros to read before the network; can be repeated.",
+    ),
+)
+
+
+# ---------------------------------------------------------------- wanted: Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What of a network is compiled: a training step, some nodes, or else what the command says."""
+
+    nodes: Sequence[str]
+    train: bool = False
+
+    def __post_init__(self) -> None:
+        if self.train and self.nodes:
+            raise click.UsageError("--train decides what is computed: leave out --nodes")
+
+
+class WantedOption(RecordOption):
+    parameter, make = "wanted", Wanted
+
+
+def nodes_option(help: str) -> Callable[[F], F]:
+    """`--nodes`."""
+    return click.option(
+        "--nodes",
+        cls=WantedOption,
+        multiple=True,
+        callback=split_names,
+        metavar="A,B,…",
+        help=help,
+    )
+
+
+def train_option(help: str) -> Callable[[F], F]:
+    """`--train`."""
+    return click.option("--train", cls=WantedOption, is_flag=True, help=help)
+
+
+# ---------------------------------------------------------------- options: CompileOptions
+
+
+class CompileOption(RecordOption):
+    """Its name in Python is that of a field of `CompileOptions`, which also has the default."""
+
+    parameter, make = "options", CompileOptions
+
+
+def _dtype(_: click.Context, _param: click.Parameter, precision: str) -> DType:
+    return parse_precision(precision)
+
+
+def _cache(_: click.Context, _param: click.Parameter, no_cache: bool) -> Cache | None:
+    """Where compiled code is kept, by the environment and `--no-cache`."""
+    return None if no_cache else default_cache()
+
+
+backend_option = click.option(
+    "--backend",
+    cls=CompileOption,
+    type=click.Choice(list(BACKENDS)),
+    default=CompileOptions.backend,
+    show_default=True,
+    help="What computes: native code (llvm, or c by the system's C compiler), generated numpy "
+    "code, or the plain reference.",
+)
 precision_option = click.option(
     "--precision",
+    cls=CompileOption,
     type=click.Choice(["float", "double"]),
     default="float",
+    callback=_dtype,
     show_default=True,
     help="What to compute in: 32-bit or 64-bit floating point.",
 )
-
+bound_option = click.option(
+    "--bound",
+    "batch",
+    cls=CompileOption,
+    type=click.IntRange(1, MOST_SAMPLES),
+    default=CompileOptions.batch,
+    show_default=True,
+    metavar="N",
+    help="The largest number of samples in a call; memory is planned for it.",
+)
+sequence_options = stack(
+    click.option(
+        "--time",
+        cls=CompileOption,
+        type=click.IntRange(0, MOST_COLUMNS),
+        default=CompileOptions.time,
+        metavar="T",
+        help="The most steps of a sequence; memory is planned for it. "
+        f"[default: {DEFAULT_TIME} if the network looks along time]",
+    ),
+    click.option(
+        "--sequences",
+        cls=CompileOption,
+        type=click.IntRange(1, MOST_COLUMNS),
+        default=CompileOptions.sequences,
+        show_default=True,
+        metavar="S",
+        help="The most sequences side by side in a call.",
+    ),
+)
+recompute_option = click.option(
+    "--recompute",
+    cls=CompileOption,
+    type=click.Choice(RECOMPUTE),
+    default=CompileOptions.recompute,
+    show_default=True,
+    help="What gradients of recurrent networks compute again to save memory: what costs next to "
+    "nothing (auto), nothing, all, or segments of the root of T steps (sqrt).",
+)
 contraction_option = click.option(
     "--contraction",
+    cls=CompileOption,
     type=click.Choice(CONTRACTION_MODES),
-    default="fma",
+    default=CompileOptions.contraction,
     show_default=True,
     help="Whether native code may round a product and the sum it goes to together (fma), or "
     "rounds each by itself (off).",
 )
-
-
-def backend_option(names: Sequence[str], default: str) -> Callable[[F], F]:
-    """`--backend` with these choices."""
-    return click.option(
-        "--backend",
-        type=click.Choice(list(names)),
-        default=default,
-        show_default=True,
-        help="What computes: native code (llvm), generated numpy code, or the plain reference.",
-    )
-
-
 threads_option = click.option(
     "--threads",
+    cls=CompileOption,
     type=click.IntRange(1, MAX_THREADS),
     envvar=VARIABLE,
     show_envvar=True,
@@ -242,9 +358,54 @@ threads_option = click.option(
     help="Threads that native code computes with; results do not depend on it. "
     "[default: one for each core]",
 )
+no_cache_option = click.option(
+    "--no-cache",
+    "cache",
+    cls=CompileOption,
+    is_flag=True,
+    callback=_cache,
+    help="Compile anew and keep nothing: see `graphc cache --help`.",
+)
+stage_options = stack(
+    nodes_option("What to compute, if not all outputs and criteria."),
+    bound_option,
+    sequence_options,
+    recompute_option,
+)
+"""What is compiled for those who look at it, after `train_option`."""
+
+
+# ---------------------------------------------------------------- data: DataFile
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file of samples, and which of its columns are what.
+
+    classes        of the labels; None: numbers to be met, unless the mapping says how many
+    label_mapping  a file with the labels' spellings
+    """
+
+    data: Path
+    features: Sequence[Block]
+    labels: Sequence[Block]
+    classes: int | None
+    label_mapping: Path | None
+
+    @property
+    def files(self) -> list[Path]:
+        """What is read."""
+        return [self.data, *([self.label_mapping] if self.label_mapping else [])]
+
+
+class DataOption(RecordOption):
+    parameter, make = "data", DataFile
+
+
 data_options = stack(
     click.option(
         "--data",
+        cls=DataOption,
         type=DATA_FILE,
         required=True,
         metavar="FILE",
@@ -253,6 +414,7 @@ data_options = stack(
     ),
     click.option(
         "--features",
+        cls=DataOption,
         type=BlockType(),
         multiple=True,
         required=True,
@@ -261,6 +423,7 @@ data_options = stack(
     ),
     click.option(
         "--labels",
+        cls=DataOption,
         type=BlockType(),
         multiple=True,
         metavar="[NAME=]START[:DIM]",
@@ -268,55 +431,16 @@ data_options = stack(
     ),
     click.option(
         "--classes",
+        cls=DataOption,
         type=click.IntRange(min=1),
         metavar="K",
         help="Labels are one of K classes. Without it labels are numbers to be met (regression).",
     ),
     click.option(
         "--label-mapping",
+        cls=DataOption,
         type=EXISTING_FILE,
         metavar="FILE",
         help="The labels' spellings, one a line: line n is class n. Without it: 0 to K-1.",
     ),
 )
-
-sequence_options = stack(
-    click.option(
-        "--time",
-        type=click.IntRange(0, MOST_COLUMNS),
-        default=0,
-        metavar="T",
-        help="The most steps of a sequence; memory is planned for it. "
-        f"[default: {DEFAULT_TIME} if the network looks along time]",
-    ),
-    click.option(
-        "--sequences",
-        type=click.IntRange(1, MOST_COLUMNS),
-        default=1,
-        show_default=True,
-        metavar="S",
-        help="The most sequences side by side in a call.",
-    ),
-)
-
-recompute_option = click.option(
-    "--recompute",
-    type=click.Choice(RECOMPUTE),
-    default="auto",
-    show_default=True,
-    help="What gradients of recurrent networks compute again to save memory: what costs next to "
-    "nothing (auto), nothing, all, or segments of the root of T steps (sqrt).",
-)
-
-no_cache_option = click.option(
-    "--no-cache",
-    is_flag=True,
-    help="Compile anew and keep nothing: see `graphc cache --help`.",
-)
-
-
-def cache_for(no_cache: bool) -> Cache | None:
-    """Where compiled code is kept, by the environment and `--no-cache`."""
-    from graphc.driver.cache_key import default_cache
-
-    return None if no_cache else default_cache()

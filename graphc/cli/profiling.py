@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from graphc.backends import BACKENDS
 from graphc.backends.base import Peak
+from graphc.cli.command import RecordOption
 from graphc.cli.options import stack
 from graphc.cli.terminal import Terminal
 from graphc.driver.profile import Profile, ProfileRow
@@ -22,54 +24,67 @@ SCHEMA = 1
 NARROW = 44
 """Characters of a node list in a table; the rest is cut off."""
 
+
+@dataclass(frozen=True, slots=True)
+class ProfileReports:
+    """The reports on the time of calls that are asked for."""
+
+    profiles: bool
+    profile_json: Path | None
+    trace: Path | None
+
+    @property
+    def files(self) -> list[Path | None]:
+        """What is written."""
+        return [self.profile_json, self.trace]
+
+    def profile(self) -> Profile | None:
+        """What they are made from; None where nothing is asked for."""
+        if not (self.profiles or self.profile_json or self.trace):
+            return None
+        return Profile(keep_events=self.trace is not None)
+
+    def make(self, terminal: Terminal, profile: Profile | None) -> None:
+        """Print and write them, after the calls."""
+        if profile is None:
+            return
+        if self.profiles or self.profile_json is not None:
+            peak = measured_peak()
+            if self.profiles:
+                terminal.message(profile_table(profile, peak))
+            if self.profile_json is not None:
+                write_json(self.profile_json, profile_record(profile, peak))
+        if self.trace is not None:
+            write_json(self.trace, trace_record(profile))
+
+
+class ProfileOption(RecordOption):
+    parameter, make = "profiling", ProfileReports
+
+
 profile_options = stack(
     click.option(
         "--profile",
         "profiles",
+        cls=ProfileOption,
         is_flag=True,
         help="Print the time of every kernel, with its nodes and lines (stderr). llvm only.",
     ),
     click.option(
         "--profile-json",
+        cls=ProfileOption,
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE",
         help="Write what --profile prints as JSON.",
     ),
     click.option(
         "--trace",
+        cls=ProfileOption,
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE",
         help="Write when each kernel ran, for ui.perfetto.dev.",
     ),
 )
-
-
-def profile_for(profiles: bool, profile_json: Path | None, trace: Path | None) -> Profile | None:
-    """What the options ask for; None where they ask for nothing."""
-    if not (profiles or profile_json or trace):
-        return None
-    return Profile(keep_events=trace is not None)
-
-
-def report_profile(
-    terminal: Terminal,
-    profile: Profile | None,
-    *,
-    profiles: bool,
-    profile_json: Path | None,
-    trace: Path | None,
-) -> None:
-    """What the options ask for, after the calls."""
-    if profile is None:
-        return
-    if profiles or profile_json is not None:
-        peak = measured_peak()
-        if profiles:
-            terminal.message(profile_table(profile, peak))
-        if profile_json is not None:
-            write_json(profile_json, profile_record(profile, peak))
-    if trace is not None:
-        write_json(trace, trace_record(profile))
 
 
 def measured_peak() -> Peak:

@@ -3,42 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
 import numpy as np
 
-from graphc.backends import BACKENDS
 from graphc.builder import GraphBuilder
-from graphc.cli.given_once import Command
+from graphc.cli.command import Command
 from graphc.cli.network import open_network
 from graphc.cli.options import (
     EXISTING_FILE,
+    Definitions,
     FileValueType,
+    Wanted,
     backend_option,
-    cache_for,
     check_reports,
     contraction_option,
-    define_option,
-    macros_option,
+    definition_options,
     no_cache_option,
     nodes_option,
     precision_option,
     refuse_overwriting,
     threads_option,
 )
-from graphc.cli.profiling import profile_for, profile_options, report_profile
+from graphc.cli.profiling import ProfileReports, profile_options
 from graphc.cli.terminal import Terminal, common_options
-from graphc.cli.timing import report_phases, timing_options
+from graphc.cli.timing import TimingReports, timing_options
 from graphc.data.arrays import DASH, read_array, write_array
 from graphc.driver.compile import bind, evaluation_passes
-from graphc.driver.options import (
-    DEFAULT_BACKEND,
-    DEFAULT_BATCH,
-    CompileOptions,
-    parse_precision,
-)
-from graphc.ir.core import ContractionMode
+from graphc.driver.options import DEFAULT_BATCH, CompileOptions
 from graphc.learn.shuffle import minibatches
 from graphc.runtime.executable import Executable, check_inputs
 from graphc.support.diagnostics import fail
@@ -78,12 +72,11 @@ along time takes the samples of a file as the steps of one sequence.
     metavar="[NAME=]FILE",
     help="Where an output goes; without NAME the first one. Default: the first one to stdout.",
 )
-@backend_option(list(BACKENDS), DEFAULT_BACKEND)
+@backend_option
 @precision_option
 @contraction_option
 @threads_option
-@define_option
-@macros_option
+@definition_options
 @no_cache_option
 @timing_options
 @profile_options
@@ -95,40 +88,25 @@ def command(
     model: Path,
     file: str | None,
     inputs: Sequence[Named],
-    nodes: Sequence[str],
+    wanted: Wanted,
     outputs: Sequence[Named],
-    backend: str,
-    precision: str,
-    contraction: ContractionMode,
-    threads: int | None,
-    defines: Sequence[tuple[str, object]],
-    macros: Sequence[Path],
-    no_cache: bool,
-    time_passes: bool,
-    time_json: Path | None,
-    profiles: bool,
-    profile_json: Path | None,
-    trace: Path | None,
+    options: CompileOptions,
+    definitions: Definitions,
+    timing: TimingReports,
+    profiling: ProfileReports,
 ) -> None:
     """Compute the outputs of MODEL for the samples in FILE, or from stdin.
 
     Writes numbers as text to stdout, one sample a line, unless -o names a file.
     """
     named = [f for f in (file, *(f for _, f in [*inputs, *outputs])) if f not in (None, DASH)]
-    check_reports([time_json, profile_json, trace], [model, *macros, *map(Path, named)])
-    profile = profile_for(profiles, profile_json, trace)
-    options = CompileOptions(
-        backend,
-        parse_precision(precision),
-        cache=cache_for(no_cache),
-        contraction=contraction,
-        profile=profile,
-        threads=threads,
-        freeze=True,
+    check_reports(
+        [timing.time_json, *profiling.files], [model, *definitions.macros, *map(Path, named)]
     )
+    options = replace(options, profile=profiling.profile(), freeze=True)
     with options.phases.measure("read the network"):
-        network = open_network(model, defines=defines, macros=macros)
-    names = output_names(network, nodes, outputs)
+        network = open_network(model, definitions)
+    names = output_names(network, wanted.nodes, outputs)
     executable = bind(network.model, lambda m, o: evaluation_passes(m, names, (), o), options)
     targets = output_targets(list(executable_outputs(executable)), outputs)
     refuse_overwriting(model, (Path(target) for target in targets.values() if target != DASH))
@@ -138,8 +116,8 @@ def command(
         array = np.atleast_2d(results[name])
         stdout = terminal.binary_stdout() if target == DASH else None
         write_array(target, array, stdout=stdout)  # type: ignore[arg-type] # only used for `-`
-    report_phases(terminal, options.phases, time_passes=time_passes, time_json=time_json)
-    report_profile(terminal, profile, profiles=profiles, profile_json=profile_json, trace=trace)
+    timing.make(terminal, options.phases)
+    profiling.make(terminal, options.profile)
     samples = len(next(iter(arrays.values()), ()))
     terminal.remark(f"{samples:,} samples", level=1)
 

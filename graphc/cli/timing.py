@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
+from graphc.cli.command import RecordOption
 from graphc.cli.options import stack
 from graphc.cli.terminal import Terminal
 from graphc.support.files import write_atomically
@@ -15,30 +17,42 @@ from graphc.support.phases import Phases
 
 SCHEMA = 1
 
+
+@dataclass(frozen=True, slots=True)
+class TimingReports:
+    """The reports on the time of compiling that are asked for."""
+
+    time_passes: bool
+    time_json: Path | None
+
+    def make(self, terminal: Terminal, phases: Phases) -> None:
+        """Print and write them."""
+        if self.time_passes:
+            terminal.message(phases_table(phases.seconds))
+        if self.time_json is not None:
+            record = {"schema": SCHEMA, "phases": phases_rows(phases.seconds)}
+            write_atomically(self.time_json, (json.dumps(record, indent=1) + "\n").encode("utf-8"))
+
+
+class TimingOption(RecordOption):
+    parameter, make = "timing", TimingReports
+
+
 timing_options = stack(
     click.option(
         "--time-passes",
+        cls=TimingOption,
         is_flag=True,
         help="Print where the time of compiling goes: reading, each pass, code, linking (stderr).",
     ),
     click.option(
         "--time-json",
+        cls=TimingOption,
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE",
         help="Write the times of --time-passes as JSON.",
     ),
 )
-
-
-def report_phases(
-    terminal: Terminal, phases: Phases, *, time_passes: bool, time_json: Path | None
-) -> None:
-    """What the two options ask for."""
-    if time_passes:
-        terminal.message(phases_table(phases.seconds))
-    if time_json is not None:
-        record = {"schema": SCHEMA, "phases": phases_rows(phases.seconds)}
-        write_atomically(time_json, (json.dumps(record, indent=1) + "\n").encode("utf-8"))
 
 
 def phases_table(seconds: Mapping[str, float]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
@@ -40,7 +40,15 @@ DEFAULT_SIZE = 3
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What was asked of each section; `run_seed` None: do not compute."""
+    """What was asked of each section.
+
+    run, seed     compute the function, for random arguments of this seed
+    sizes         of dims, for that
+    emit          print the source that this backend makes
+    reduce_by     shrink the module while this command ends well
+    function      which one to compute or emit
+    macros        a name for messages and the text of each file
+    """
 
     passes: Sequence[str]
     print_after_all: bool
@@ -48,13 +56,14 @@ class Request:
     timing: bool
     trace_patterns: bool
     verify: bool
-    run_seed: int | None
-    sizes: Mapping[str, int]
+    run: bool
+    seed: int
+    sizes: Sequence[tuple[str, int]]
     emit: str | None
     reduce_by: str | None
     function: str | None
-    defines: Mapping[str, object]
-    macros: Sequence[tuple[str, str]]  # name for messages, text
+    defines: Mapping[str, object] = field(default_factory=dict[str, object])
+    macros: Sequence[tuple[str, str]] = ()
 
 
 def transform(section: Section, request: Request, terminal: Terminal, context: Context) -> str:
@@ -68,7 +77,7 @@ def transform(section: Section, request: Request, terminal: Terminal, context: C
         terminal.message(f"{firing.pattern}: {firing.operation}")
     if request.timing:
         terminal.message(timing_table(records))
-    if request.run_seed is not None:
+    if request.run:
         return run_text(module, request)
     if request.emit is not None:
         return emit_text(module, request)
@@ -136,10 +145,9 @@ def timing_table(records: Sequence[PassRecord]) -> str:
 def run_text(module: Module, request: Request) -> str:
     """The results of the function for random arguments, by the operations' references."""
     function = pick_function(module, request.function)
-    sizes = choose_sizes(module, request.sizes)
-    assert request.run_seed is not None
+    sizes = choose_sizes(module, dict(request.sizes))
     arguments = {
-        a.name or "": random_argument(a, request.run_seed, index, sizes)
+        a.name or "": random_argument(a, request.seed, index, sizes)
         for index, a in enumerate(function.arguments)
     }
     results = evaluate(function, arguments, sizes)
@@ -208,10 +216,10 @@ def array_text(array: np.ndarray) -> str:
 def emit_text(module: Module, request: Request) -> str:
     """The source that a backend makes of the planned function; parameters are zeros."""
     assert request.emit is not None
-    sources = {name: next(iter(load().emit.values()), None) for name, load in BACKENDS.items()}
+    sources = {name: source for name, load in BACKENDS.items() if (source := load().source)}
     kind = sources.get(request.emit)
     if kind is None:
-        known = ", ".join(name for name, source in sources.items() if source is not None)
+        known = ", ".join(sources)
         raise fail("bad-option", f"--emit requires one of {known}, got `{request.emit}`")
     function = pick_function(module, request.function)
     if problems := CHECKERS[Invariant.PLANNED](module):
@@ -233,12 +241,18 @@ def emit_text(module: Module, request: Request) -> str:
 # ------------------------------------------------------------------------------- arguments
 
 
-def parse_seed(text: str) -> int:
-    """The N of `seed:N`."""
-    match = re.fullmatch(r"seed:([0-9]{1,18})", text)
-    if match is None:
-        raise click.BadParameter(f"seed:N is required, got {text!r}", param_hint="--inputs")
-    return int(match[1])
+class SeedType(click.ParamType):
+    """`seed:N` of `--inputs`."""
+
+    name = "seed:n"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        match = re.fullmatch(r"seed:([0-9]{1,18})", str(value))
+        if match is None:
+            self.fail(f"seed:N is required, got {value!r}", param, ctx)
+        return int(match[1])
 
 
 class SizeType(click.ParamType):

@@ -27,48 +27,44 @@ from graphc.artifacts.header import (
 from graphc.artifacts.link import Compiler, link_shared, require_compiler
 from graphc.artifacts.program import build_program
 from graphc.backends import BACKENDS
-from graphc.backends.base import Backend, EmitRequest, KeptCode
+from graphc.backends.base import Backend, EmitRequest, FileKind, KeptCode
 from graphc.driver.cache import Cache
 from graphc.driver.cache_key import kept, make_key
-from graphc.driver.compile import Lowered, evaluation_passes, lower
+from graphc.driver.compile import Lowered, evaluation_passes, lower, lower_by
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import draw, infer
+from graphc.ir.core import Function
 from graphc.ir.printer import print_module
 from graphc.model.model import Model
 from graphc.runtime.signature import Signature, info_json
 from graphc.support.diagnostics import fail, suggestion
 from graphc.support.files import move_into_place, staged, temporary_folder
 
-LINKED = ("exe", "so")
-"""What is linked of an `obj`."""
+OBJECT = "obj"
+"""What programs and libraries are linked of."""
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A kind of file: what its name ends in, a line about it, whether people can read it.
-
-    backend  the one that makes it; of what is made here none
-    """
-
-    suffix: str
-    summary: str
-    is_text: bool = False
-    backend: str = ""
-    is_compiled: bool = False
+def _header(_function: Function, signature: Signature, request: EmitRequest) -> bytes:
+    return header_text(signature, info=request.info).encode("utf-8")
 
 
-def _kinds() -> dict[str, Kind]:
-    made = {
-        kind: Kind(file.suffix, file.summary, file.is_text, name, file.is_compiled)
-        for name, load in BACKENDS.items()
-        for kind, file in load().emit.items()
-    }
+def _linked(suffix: str, summary: str) -> FileKind:
+    return FileKind(suffix, summary, is_text=False, linked_of=OBJECT)
+
+
+MADE_BY = {kind: name for name, load in BACKENDS.items() for kind in load().emit}
+"""The backend that makes a kind of file; of what is made here none."""
+
+
+def _kinds() -> dict[str, FileKind]:
+    made = {kind: BACKENDS[name]().emit[kind] for kind, name in MADE_BY.items()}
+    header = "the C header of all that is compiled"
     return {
-        "exe": Kind("", "a program that reads text or .npy"),
-        "so": Kind(".so", "a shared library with a C interface"),
-        "header": Kind(".h", "the C header of all that is compiled", is_text=True),
+        "exe": _linked("", "a program that reads text or .npy"),
+        "so": _linked(".so", "a shared library with a C interface"),
+        "header": FileKind(".h", header, _header, is_compiled=False),
         **dict(sorted(made.items(), key=lambda item: item[1].is_text)),
-        "ir": Kind(".gir", "graphc's own IR, optimised tensor level", is_text=True),
+        "ir": FileKind(".gir", "graphc's own IR, optimised tensor level", is_compiled=False),
     }
 
 
@@ -116,7 +112,8 @@ class ArtifactRequest:
         stem, own = _split(self.out.name)
         names = {kind: stem + KINDS[kind].suffix for kind in kinds}
         if "so" in names:
-            library = f"lib{stem}" if "py" in names else stem
+            has_python = any(KINDS[kind].suffix == ".py" for kind in kinds)
+            library = f"lib{stem}" if has_python else stem
             names["so"] = library + (own if own.startswith(".so") else ".so")
         return {kind: self.out.with_name(name) for kind, name in names.items()}
 
@@ -160,15 +157,15 @@ def emit(model: Model, request: ArtifactRequest, options: CompileOptions) -> dic
     written. Until everything is made, nothing is in its place.
     """
     paths = request.paths()
-    compiler = require_compiler() if any(kind in LINKED for kind in paths) else None
+    compiler = require_compiler() if any(KINDS[kind].linked_of for kind in paths) else None
     made, native = contents(model, list(paths), request, options)
     with temporary_folder(request.out) as folder, ExitStack() as open_files:
         finished: list[Callable[[], None]] = []
         for kind, path in paths.items():
-            if kind in LINKED:
+            if (source := KINDS[kind].linked_of) is not None:
                 assert native is not None
                 with options.phases.measure("link"):
-                    linked = native.link(kind, made["obj"], path, folder, compiler)
+                    linked = native.link(kind, made[source], path, folder, compiler)
                 finished.append(partial(move_into_place, linked, path))
             else:
                 finished.append(open_files.enter_context(staged(path, made[kind])))
@@ -180,24 +177,23 @@ def emit(model: Model, request: ArtifactRequest, options: CompileOptions) -> dic
 def contents(
     model: Model, kinds: Sequence[str], request: ArtifactRequest, options: CompileOptions
 ) -> tuple[dict[str, bytes], Prepared | None]:
-    """The content of each kind, an `obj` for those that are linked, and what that and the header
-    are made from."""
+    """The content of each kind, of those that are linked that of their source, and what an object
+    is made from."""
     made: dict[str, bytes] = {}
     prepared: dict[str, Prepared] = {}
-    sources = list(dict.fromkeys("obj" if kind in LINKED else kind for kind in kinds))
+    sources = list(dict.fromkeys(KINDS[kind].linked_of or kind for kind in kinds))
     # The header says what the compiled kinds beside it offer; alone it is that of an object.
     compiled = [k for k in sources if KINDS[k].is_compiled]
-    first = "obj" if "obj" in sources or not compiled else compiled[0]
+    first = OBJECT if OBJECT in sources or not compiled else compiled[0]
     for kind in sources:
-        if kind == "ir":
+        if KINDS[kind].emitter is None:
             made[kind] = _ir_text(model, request, options)
             continue
-        backend = KINDS[first if kind == "header" else kind].backend
+        backend = MADE_BY.get(kind) or MADE_BY[first]
         if backend not in prepared:
             prepared[backend] = prepare_emission(model, backend, request, options)
-        one = prepared[backend]
-        made[kind] = one.header() if kind == "header" else one.emit(kind)
-    return made, prepared.get(KINDS["obj"].backend)
+        made[kind] = prepared[backend].emit(kind)
+    return made, prepared.get(MADE_BY[OBJECT])
 
 
 @dataclass(frozen=True)
@@ -214,30 +210,18 @@ class Prepared:
     cache: Cache | None = None
 
     def emit(self, kind: str) -> bytes:
-        """The content of a kind that the backend makes."""
-        if kind == "obj" and self.cache is not None and self.backend.code is not None:
-            return self._kept_object(self.cache, self.backend.code)
-        return self._made(kind)
+        """The content of a kind that the backend makes, or of the header of one."""
+        made = partial(KINDS[kind].make, self.lowered.function, self.signature, self.request)
+        if KINDS[kind].is_text or self.cache is None or self.backend.code is None:
+            return made()
+        return self._kept(made, self.cache, self.backend.code)
 
-    def _made(self, kind: str) -> bytes:
-        return self.backend.emit[kind].make(self.lowered.function, self.signature, self.request)
-
-    def _kept_object(self, cache: Cache, code: KeptCode) -> bytes:
-        """The object, from the cache if it is there."""
+    def _kept(self, make: Callable[[], bytes], cache: Cache, code: KeptCode) -> bytes:
+        """Compiled content, from the cache if it is there."""
         parts = {**code.versions(self.request.target), "artifact": self.request.info}
         text = print_module(self.lowered.module)
-
-        def make() -> bytes:
-            return self.backend.emit["obj"].make(
-                self.lowered.function, self.signature, self.request
-            )
-
         key = make_key(text, (), f"{self.backend.name} artifact", parts)
         return kept(cache, key, self.signature, make, self.request.phases)
-
-    def header(self) -> bytes:
-        """The C header."""
-        return header_text(self.signature, info=self.request.info).encode("utf-8")
 
     def link(
         self, kind: str, content: bytes, out: Path, folder: Path, compiler: Compiler | None
@@ -276,6 +260,7 @@ def prepare_emission(
     model: Model, backend: str, request: ArtifactRequest, options: CompileOptions
 ) -> Prepared:
     """Lower the network for a backend and gather what is written into every file."""
+    used = BACKENDS[backend]()
     options = replace(options, backend=backend, freeze=True, target=request.target)
     with options.phases.measure("sizes"):
         infer(model)
@@ -284,10 +269,10 @@ def prepare_emission(
     with options.phases.measure("initial values"):
         draw(model, lowered.signature.model_names)
     name = request.name or artifact_name(request.out)
-    is_split = lowered.signature.is_split and BACKENDS[backend]().has_threads(request.target)
+    is_split = lowered.signature.is_split and used.has_threads(request.target)
     signature = replace(lowered.signature, name=name, is_split=is_split)
     parameters = signature.model_arrays(model.values_in(options.precision))
-    isa = BACKENDS[backend]().isa(request.target)
+    isa = used.isa(request.target)
     info = info_json(
         signature,
         version=request.version,
@@ -295,7 +280,7 @@ def prepare_emission(
         content_hash=content_hash(lowered, parameters, isa, request.version),
     )
     emission = EmitRequest(name, parameters, info, request.target, options.phases)
-    return Prepared(BACKENDS[backend](), lowered, signature, emission, options.cache)
+    return Prepared(used, lowered, signature, emission, options.cache)
 
 
 def content_hash(
@@ -312,7 +297,6 @@ def content_hash(
 
 
 def _ir_text(model: Model, request: ArtifactRequest, options: CompileOptions) -> bytes:
-    # The reference backend asks for no further passes: this is the tensor level, optimised.
-    options = replace(options, backend="reference")
-    lowered = lower(model, evaluation_passes(model, request.outputs, (), options), options)
+    """The tensor level, optimised: no backend asks for further passes."""
+    lowered = lower_by(model, evaluation_passes(model, request.outputs, (), options), options)
     return print_module(lowered.module).encode("utf-8")

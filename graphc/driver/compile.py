@@ -57,8 +57,12 @@ class Lowered:
 
 def lower(model: Model, passes: Sequence[Pass], options: CompileOptions) -> Lowered:
     """Run `passes`, and those that the backend needs, on a copy of the network."""
+    return lower_by(model, all_passes(passes, options), options)
+
+
+def lower_by(model: Model, passes: Sequence[Pass], options: CompileOptions) -> Lowered:
+    """Run `passes`, and no others, on a copy of the network."""
     infer(model)
-    passes = all_passes(passes, options)
     module = clone_module(model.module)
     context = default_context()
     records = run_passes(module, passes, context, options)
@@ -120,13 +124,15 @@ def compile_model(
     """The backend's callable for what `passes` make of a network: from the cache, if it is there,
     without running them."""
 
+    passes = all_passes(passes, options)
+
     def lowered() -> tuple[Function, Signature]:
-        made = lower(model, passes, options)
+        made = lower_by(model, passes, options)
         return made.function, made.signature
 
     with options.phases.measure("sizes"):
         infer(model)
-    return compile_kept(model.module, all_passes(passes, options), lowered, options)
+    return compile_kept(model.module, passes, lowered, options)
 
 
 def compile_kept(

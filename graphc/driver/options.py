@@ -22,6 +22,7 @@ from graphc.support.phases import Phases
 
 DEFAULT_BATCH = 256
 DEFAULT_TIME = 64
+MOST_SAMPLES = 2**31 - 1
 MOST_COLUMNS = 2**30
 """Steps of a sequence and sequences side by side: each, and their product, at most."""
 DEFAULT_BACKEND = "llvm"
@@ -91,8 +92,9 @@ class CompileOptions:
                 "bad-option",
                 f"a backend is one of {', '.join(BACKENDS)}, got `{self.backend}`{near}",
             )
-        if not _is_whole(self.batch) or not 1 <= self.batch <= 2**31 - 1:
-            raise fail("bad-option", f"batch requires 1 to 2147483647 samples, got {self.batch!r}")
+        if not _is_whole(self.batch) or not 1 <= self.batch <= MOST_SAMPLES:
+            message = f"batch requires 1 to {MOST_SAMPLES} samples, got {self.batch!r}"
+            raise fail("bad-option", message)
         if not _is_whole(self.time) or not 0 <= self.time <= MOST_COLUMNS:
             message = f"time requires 0 to {MOST_COLUMNS} steps, got {self.time!r}"
             raise fail("bad-option", message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -42,16 +43,16 @@ def precompute(
 
     `inputs` hold the whole data set, (samples, rows) each, or lists of sequences (steps, rows);
     those that no statistic needs may be missing. The variance is the population's, at least 1e-10
-    (the toolkit's floor). Of the options, backend and cache count.
+    (the toolkit's floor). Of the options, precision, bounds and what looks on do not count.
     """
-    given = options or CompileOptions()
-    options = CompileOptions(
-        backend=given.backend,
+    options = replace(
+        options or CompileOptions(),
         precision=DType.F64,
         batch=BATCH,
+        time=0,
         sequences=SIDE_BY_SIDE,
-        cache=given.cache,
-        phases=given.phases,
+        after=None,
+        profile=None,
     )
     infer(model)
     pending = [op for op in model.graph.block if _is_pending(op)]

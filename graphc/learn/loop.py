@@ -35,8 +35,10 @@ from graphc.learn.step import (
 from graphc.learn.watch import is_growing, warn_of_growth, warn_of_scaled_rates
 from graphc.model.model import Model
 from graphc.runtime.sparse import sample_count
-from graphc.support.arguments import function
+from graphc.support.arguments import function, truth
 from graphc.support.diagnostics import GraphcError, fail
+
+DEFAULT_DROPOUT = 0.0
 
 
 @dataclass(frozen=True)
@@ -66,13 +68,17 @@ class TrainingPlan:
     momentum_per_sample: Schedule | None = None
     l2: float = 0.0
     learner: Learner | None = None
-    dropout: Schedule = field(default_factory=lambda: Schedule.parse(0.0))
+    dropout: Schedule = field(default_factory=lambda: Schedule.parse(DEFAULT_DROPOUT))
     seed: int = 0
     shuffle: bool = True
     criterion: str | None = None
     truncate: int = 0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.epochs, int) or self.epochs < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+            message = f"epochs requires a whole number of at least 0, got {self.epochs!r}"
+            raise fail("bad-value", message)
+        truth(self.shuffle, "shuffle")
         rates = (
             self.learning_rate,
             self.learning_rate_per_sample,
@@ -164,6 +170,36 @@ def run_training(
     or a parameter is not a finite number any more, the parameters of the last whole epoch are put
     back and GraphcError `not-a-number` is raised.
     """
+    training = _prepared(model, data, plan, options)
+    records, criteria = list[EpochRecord](), list[float]()
+    has_grown = False
+    for epoch in range(plan.epochs):
+        record, stopped = _trained(training, epoch, progress)
+        records.append(record)
+        progress.epoch(record)
+        criteria.append(record.criterion)
+        if not has_grown and is_growing(criteria):
+            has_grown = True  # once said, the epochs show it
+            warn_of_growth(training.step.criterion, criteria)
+        if stopped or progress.should_stop():
+            break
+    return records
+
+
+@dataclass(frozen=True)
+class _Training:
+    """A training ready for its first epoch. size: the units of a minibatch by default."""
+
+    model: Model
+    plan: TrainingPlan
+    step: TrainingStep
+    dataset: Dataset
+    size: int
+
+
+def _prepared(
+    model: Model, data: Mapping[str, object], plan: TrainingPlan, options: CompileOptions
+) -> _Training:
     first = plan.learner_of(0)
     for epoch in plan.changes():
         plan.learner_of(epoch)  # a bad rate shows before any work
@@ -177,36 +213,32 @@ def run_training(
     dataset = read_dataset(step.signature, data, plan.truncate)
     if dataset.samples == 0:
         raise fail("input", "training requires at least one sample, got none")
-    size = min(size, dataset.units)  # rates are for a whole minibatch, so the default is one
-    records, criteria = list[EpochRecord](), list[float]()
-    has_grown = False
-    for epoch in range(plan.epochs):
-        learner = plan.learner_of(epoch)
-        units = plan.size(epoch, size)
-        if epoch == 0 or units != plan.size(epoch - 1, size):
-            warn_of_scaled_rates(learner, dataset, units)
-        step.learner, step.nominal = learner, dataset.nominal(units)
-        step.dropout_rate = plan.dropout.at(epoch)
-        good = {name: value.copy() for name, value in model.values.items()}
-        count = dataset.units
-        order = permutation(plan.seed, epoch, count) if plan.shuffle else np.arange(count)
-        try:
-            parts = step.parts(dataset, order, units)
-            record, stopped = _run_epoch(step, parts, dataset, epoch, progress)
-            _require_finite(step, model, dataset, epoch)
-        except GraphcError:
-            for name, value in good.items():
-                model.values[name][...] = value
-            raise
-        records.append(record)
-        progress.epoch(record)
-        criteria.append(record.criterion)
-        if not has_grown and is_growing(criteria):
-            has_grown = True  # once said, the epochs show it
-            warn_of_growth(step.criterion, criteria)
-        if stopped or progress.should_stop():
-            break
-    return records
+    # Rates are for a whole minibatch, so the default is one.
+    return _Training(model, plan, step, dataset, min(size, dataset.units))
+
+
+def _trained(training: _Training, epoch: int, progress: Progress) -> tuple[EpochRecord, bool]:
+    """The record of an epoch, and whether a stop was asked for. After a GraphcError the parameters
+    are those before the epoch."""
+    model, plan = training.model, training.plan
+    step, dataset = training.step, training.dataset
+    learner, units = plan.learner_of(epoch), plan.size(epoch, training.size)
+    if epoch == 0 or units != plan.size(epoch - 1, training.size):
+        warn_of_scaled_rates(learner, dataset, units)
+    step.learner, step.nominal = learner, dataset.nominal(units)
+    step.dropout_rate = plan.dropout.at(epoch)
+    good = {name: value.copy() for name, value in model.values.items()}
+    count = dataset.units
+    order = permutation(plan.seed, epoch, count) if plan.shuffle else np.arange(count)
+    try:
+        parts = step.parts(dataset, order, units)
+        record, stopped = _run_epoch(step, parts, dataset, epoch, progress)
+        _require_finite(step, model, dataset, epoch)
+    except GraphcError:
+        for name, value in good.items():
+            model.values[name][...] = value
+        raise
+    return record, stopped
 
 
 def _fitted(

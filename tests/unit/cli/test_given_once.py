@@ -14,7 +14,13 @@ from tests.support.commands import graphc, train, write_network
 from tests.unit.cli.test_opt import SUM, opt
 
 # A value that each kind of option takes.
-VALUES = {"block": "0:2", "schedule": "1", "float range": "0.5", "integer range": "1"}
+VALUES = {
+    "block": "0:2",
+    "schedule": "1",
+    "float range": "0.5",
+    "integer range": "1",
+    "seed:n": "seed:1",
+}
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:

@@ -17,6 +17,7 @@ from graphc.driver.cache import Cache
 from graphc.driver.cache_key import cache_folder, default_cache, source_stamp
 from graphc.driver.compile import bind, evaluation_passes
 from graphc.driver.options import CompileOptions
+from graphc.driver.statistics import precompute
 from graphc.ir.types import DType
 from graphc.learn.step import compile_training_step
 from graphc.support.diagnostics import GraphcError
@@ -121,6 +122,16 @@ def test_options_that_change_no_code_are_not_part_of_the_key() -> None:
         == plain.deciding()
     )
     assert CompileOptions(time=3).deciding() != plain.deciding()
+
+
+def test_statistics_are_computed_with_the_options_that_were_given(cache: Cache) -> None:
+    model = gc.loads("x = Input(3)\nm = Mean(x)\nz = Minus(x, m, tag=output)\n").model
+    precompute(model, {"x": X}, CompileOptions(cache=cache, contraction="off", batch=8))
+    (kept,) = cache.entries()
+    assert kept.entry is not None
+    options = kept.entry.key.parts["options"].splitlines()
+    assert "contraction = off" in options
+    assert "batch = 8" not in options
 
 
 def test_the_settings_of_a_learner_are_part_of_the_key(cache: Cache, compiled: list[str]) -> None:

@@ -1,0 +1,70 @@
+"""The options of a compilation and of a training: one place for the defaults."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, fields
+
+import pytest
+
+import graphc as gc
+from graphc.driver.options import CompileOptions
+from graphc.ir.types import DType
+from graphc.learn.loop import TrainingPlan
+from graphc.learn.schedule import Schedule
+from graphc.support.diagnostics import GraphcError
+
+CALLS: tuple[Callable[..., object], ...] = (
+    gc.compile,
+    gc.compile_training,
+    gc.train,
+    gc.evaluate,
+    gc.to_networkx,
+    gc.function,
+)
+OTHERS = {("evaluate", "sequences")}  # many of them are measured side by side
+
+
+def plain(value: object) -> object:
+    """A default as callers write it."""
+    if isinstance(value, DType):
+        return value.value
+    return value.at(0) if isinstance(value, Schedule) else value
+
+
+def default_of(record: type[CompileOptions | TrainingPlan], name: str) -> object:
+    for f in fields(record):
+        if f.name == name:
+            return plain(f.default_factory() if f.default is MISSING else f.default)  # type: ignore[misc]
+    return MISSING
+
+
+def shared() -> Iterator[tuple[str, str, object, object]]:
+    """Function, argument, its default, that of the record which has a field of this name."""
+    for function in CALLS:
+        for p in inspect.signature(function).parameters.values():
+            for record in (CompileOptions, TrainingPlan):
+                default = default_of(record, p.name)
+                is_other = (function.__name__, p.name) in OTHERS
+                if default is not MISSING and p.default is not p.empty and not is_other:
+                    yield function.__name__, p.name, p.default, default
+
+
+def test_what_is_not_said_is_what_the_records_say() -> None:
+    found = list(shared())
+    assert len(found) > 25
+    wrong = [each for each in found if each[2] != each[3]]
+    # Of a function None stands for the precision of its arguments.
+    assert [w[:2] for w in wrong] in ([], [("function", "precision")])
+
+
+@pytest.mark.parametrize("epochs", [-1, 1.5, "2"])
+def test_a_plan_requires_a_number_of_epochs(epochs: object) -> None:
+    with pytest.raises(GraphcError, match="epochs requires a whole number of at least 0"):
+        TrainingPlan(epochs=epochs)  # type: ignore[arg-type]
+
+
+def test_a_plan_requires_a_truth_value_for_shuffle() -> None:
+    with pytest.raises(GraphcError, match="shuffle requires True or False, got str"):
+        TrainingPlan(shuffle="no")  # type: ignore[arg-type]
