@@ -1,7 +1,8 @@
 """Writes the pages that are made from the code: `python docs/generate.py`.
 
-`docs/errors.md` comes from the list of diagnostics, `docs/ops.md` from the operations' records. A
-test compares the files with what this would write.
+`docs/errors.md` comes from the list of diagnostics, `docs/ops.md` from the operations' records. In
+`docs/tour.md` and `docs/glossary.md` the excerpts between markers are made, and pictures
+(tests/support/excerpts.py). A test compares the files with what this would write.
 """
 
 from __future__ import annotations
@@ -9,15 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
+from shutil import copy
+from tempfile import TemporaryDirectory
 
 from graphc.ir.core import Level, NotDifferentiable, OpDef
 from graphc.ir.params import Params, describe_annotation, field_types, print_value
 from graphc.ops import ALL_OPS
 from graphc.ops.nodes.layout import display_name
 from graphc.support.slugs import SLUGS
+from tests.support.excerpts import filled
 from tests.support.op_examples import example
 
 FOLDER = Path(__file__).parent
+DIGITS = FOLDER.parent / "examples" / "digits"
+WITH_EXCERPTS = ("glossary.md", "tour.md")
 NOTE = "<!-- Made by docs/generate.py; do not edit. -->"
 
 ERRORS_HEAD = """\
@@ -73,7 +79,20 @@ LEVELS = {
 
 def pages() -> dict[str, str]:
     """The generated pages by file name."""
-    return {"errors.md": errors_page(), "ops.md": ops_page()}
+    return {"errors.md": errors_page(), "ops.md": ops_page(), **pages_with_excerpts()}
+
+
+def pages_with_excerpts() -> dict[str, str]:
+    """The pages in which commands are run, and the pictures that they draw."""
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        for file in ("digits.ndl", "train.txt"):
+            copy(DIGITS / file, folder)
+        texts = {name: (FOLDER / name).read_text(encoding="utf-8") for name in WITH_EXCERPTS}
+        filled_in = {name: filled(text, folder) for name, text in texts.items()}
+        pictures = sorted(folder.glob("*.svg"))
+        drawn = {f"pictures/{p.name}": p.read_text(encoding="utf-8") for p in pictures}
+        return {**filled_in, **drawn}
 
 
 def errors_page() -> str:
@@ -142,7 +161,9 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def main() -> None:
     for name, text in pages().items():
-        (FOLDER / name).write_text(text, encoding="utf-8")
+        path = FOLDER / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

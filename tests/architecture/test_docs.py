@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import re
 import runpy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 import graphc
+from graphc.backends import BACKENDS
+from graphc.ir.codegen import Category
 from graphc.ir.context import Context
+from graphc.ir.core import ArgumentRole, Level, Trait
+from graphc.ir.placement import PLACE_KINDS
 from graphc.ops import default_context
 from graphc.passes import PASSES
+from graphc.passes.invariants import Invariant
 from tests.support.text_form import broken_rules, parsed
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +28,15 @@ PAGES = [
     *sorted((ROOT / "examples").rglob("README.md")),
     *(ROOT / "README.md", ROOT / "CONTRIBUTING.md"),
 ]
-GENERATED = ("errors.md", "ops.md")
+GENERATED = (
+    "errors.md",
+    "ops.md",
+    "glossary.md",
+    "tour.md",
+    "pictures/difference.svg",
+    "pictures/kernels.svg",
+    "pictures/network.svg",
+)
 
 # Languages of code blocks that are run here; others are text for people.
 NOT_RUN = {
@@ -54,19 +68,21 @@ def each(language: str) -> pytest.MarkDecorator:
     )
 
 
-def generator() -> dict[str, Callable[[], dict[str, str]]]:
-    """The names of `docs/generate.py`, which is a script and no package."""
-    return runpy.run_path(str(DOCS / "generate.py"))
+@pytest.fixture(scope="module")
+def generated() -> dict[str, str]:
+    """What `docs/generate.py` would write; it is a script and no package."""
+    pages: dict[str, str] = runpy.run_path(str(DOCS / "generate.py"))["pages"]()
+    return pages
 
 
 @pytest.mark.parametrize("name", GENERATED)
-def test_a_generated_page_is_what_the_code_gives(name: str) -> None:
+def test_a_generated_page_is_what_the_code_gives(name: str, generated: dict[str, str]) -> None:
     written = (DOCS / name).read_text(encoding="utf-8")
-    assert written == generator()["pages"]()[name], "run `python docs/generate.py`"
+    assert written == generated[name], "run `python docs/generate.py`"
 
 
-def test_all_generated_pages_are_compared() -> None:
-    assert tuple(generator()["pages"]()) == GENERATED
+def test_all_generated_pages_are_compared(generated: dict[str, str]) -> None:
+    assert tuple(generated) == GENERATED
 
 
 @each("gir")
@@ -100,7 +116,7 @@ def test_links_to_files_lead_somewhere(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("name", ["architecture.md", "ir.md"])
+@pytest.mark.parametrize("name", ["architecture.md", "glossary.md", "ir.md", "tour.md"])
 def test_paths_that_are_named_exist(name: str) -> None:
     text = (DOCS / name).read_text(encoding="utf-8")
     folders = "graphc|frontends|tests|docs|passes|backends|driver|runtime|ir|ops"
@@ -132,6 +148,17 @@ def test_every_pass_that_ir_md_names_exists() -> None:
     text = (DOCS / "ir.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`([a-z]+-[a-z]+)`", text))
     assert named <= set(PASSES)
+
+
+def test_the_glossary_has_every_public_word_of_the_ir() -> None:
+    page = (DOCS / "glossary.md").read_text(encoding="utf-8")
+    words = {category.__name__ for category in get_args(Category)}
+    words |= {level.value for level in Level} | {trait.name for trait in Trait}
+    words |= (
+        {invariant.name for invariant in Invariant} | set(PLACE_KINDS) | set(get_args(ArgumentRole))
+    )
+    words |= set(BACKENDS)
+    assert {word for word in words if f"`{word}`" not in page} == set()
 
 
 def test_every_operation_of_the_ir_is_on_the_page() -> None:
