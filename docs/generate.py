@@ -1,13 +1,17 @@
-"""Writes the pages that are made from the code: `python docs/generate.py`.
+"""Writes the files that are made from the code: `python docs/generate.py`.
 
-`docs/errors.md` comes from the list of diagnostics, `docs/ops.md` from the operations' records. A
-test compares the files with what this would write.
+`docs/errors.md` comes from the list of diagnostics, `docs/ops.md` from the operations' records, and
+the stubs (.pyi) for type checkers from functions that are made of records too. A test compares the
+files with what this would write.
 """
 
 from __future__ import annotations
 
+import inspect
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, Field, fields
+from inspect import Parameter, Signature
 from pathlib import Path
 
 from graphc.ir.core import Level, NotDifferentiable, OpDef
@@ -15,9 +19,10 @@ from graphc.ir.params import Params, describe_annotation, field_types, print_val
 from graphc.ops import ALL_OPS
 from graphc.ops.nodes.layout import display_name
 from graphc.support.slugs import SLUGS
+from graphc_frontends.network.functions import Functions
 from tests.support.op_examples import example
 
-FOLDER = Path(__file__).parent
+ROOT = Path(__file__).parents[1]
 NOTE = "<!-- Made by docs/generate.py; do not edit. -->"
 
 ERRORS_HEAD = """\
@@ -71,9 +76,25 @@ LEVELS = {
 }
 
 
-def pages() -> dict[str, str]:
-    """The generated pages by file name."""
-    return {"errors.md": errors_page(), "ops.md": ops_page()}
+METHODS_HEAD = '''\
+"""Made by docs/generate.py from the nodes' records; do not edit."""
+
+from graphc_frontends.network.base import NetworkBase
+from graphc_frontends.network.node import NetworkNode, Operand, Tags
+
+class Functions(NetworkBase):
+    """One method for each of `NODE_FUNCTIONS`."""
+'''
+LINE = 100
+
+
+def files() -> dict[str, str]:
+    """The generated files by their paths from the project's root."""
+    return {
+        "docs/errors.md": errors_page(),
+        "docs/ops.md": ops_page(),
+        "frontends/graphc_frontends/network/functions.pyi": methods_stub(),
+    }
 
 
 def errors_page() -> str:
@@ -140,9 +161,49 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
+def methods_stub() -> str:
+    methods = {n: m for n, m in vars(Functions).items() if not n.startswith("_")}
+    return METHODS_HEAD + "".join(stub(name, method, "    ") for name, method in methods.items())
+
+
+def stub(name: str, function: object, indent: str) -> str:
+    """The declaration of a function with the first sentence of its documentation."""
+    assert callable(function)
+    sentence = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
+    signature, inside = inspect.signature(function), f"{indent}    "
+    head = f"{indent}def {name}{_one_line(signature)}"
+    if len(head) + 1 > LINE:
+        head = f"{indent}def {name}{_several_lines(signature, indent)}"
+    text = textwrap.fill(
+        f'"""{sentence}"""', LINE - 4, initial_indent=inside, subsequent_indent=inside
+    )
+    return f"\n{head}:\n{text}\n"
+
+
+def _one_line(signature: Signature) -> str:
+    return f"({', '.join(_parameters_of(signature))}) -> {signature.return_annotation}"
+
+
+def _several_lines(signature: Signature, indent: str) -> str:
+    lines = "".join(f"{indent}    {each},\n" for each in _parameters_of(signature))
+    return f"(\n{lines}{indent}) -> {signature.return_annotation}"
+
+
+def _parameters_of(signature: Signature) -> Iterable[str]:
+    """Each parameter as source; annotations are text already."""
+    starred = False
+    for p in signature.parameters.values():
+        if p.kind is Parameter.KEYWORD_ONLY and not starred:
+            starred = True
+            yield "*"
+        kind = "" if p.annotation is Parameter.empty else f": {p.annotation}"
+        default = "" if p.default is Parameter.empty else f" = {p.default!r}"
+        yield f"{p.name}{kind}{default}"
+
+
 def main() -> None:
-    for name, text in pages().items():
-        (FOLDER / name).write_text(text, encoding="utf-8")
+    for name, text in files().items():
+        (ROOT / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -95,6 +95,8 @@ class OpDef:
     constraints  numbered sentences that `infer` enforces
     equation     the mathematics, for docs
     source       where it is defined (book equation, paper)
+    ndl          names of the function of NDL that takes the operands and settings as they are, the
+                 one of messages first; from it front ends make the function and a method
     """
 
     name: str
@@ -121,6 +123,7 @@ class OpDef:
     constraints: tuple[str, ...] = ()
     equation: str = ""
     source: str = ""
+    ndl: tuple[str, ...] = ()
 
     @property
     def is_variadic(self) -> bool:

@@ -20,6 +20,7 @@ from graphc.ops.nodes import (
     shapes,
     statistics,
 )
+from graphc.ops.nodes.interface import node_functions
 
 OPS = (
     *leaves.OPS,
@@ -39,3 +40,6 @@ OPS = (
     *normalisation.OPS,
     *delays.OPS,
 )
+
+NODE_FUNCTIONS = node_functions(OPS)
+"""The functions that front ends make by themselves."""

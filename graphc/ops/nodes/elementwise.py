@@ -40,6 +40,7 @@ def _unary(
     reference: Callable[[Array], Array],
     equation: str,
     source: str,
+    ndl: tuple[str, ...],
     zero_in_gaps: tuple[int, ...] = (),
 ) -> OpDef:
     def expand(b: IRBuilder, _op: Operation, operands: Sequence[Value], _dtype: DType) -> Value:
@@ -55,6 +56,7 @@ def _unary(
         zero_in_gaps=zero_in_gaps,
         equation=equation,
         source=source,
+        ndl=ndl,
     )
 
 
@@ -65,6 +67,7 @@ def _columnwise(
     reference: Callable[[Array], Array],
     equation: str,
     source: str,
+    ndl: tuple[str, ...],
 ) -> OpDef:
     def expand(b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType) -> Value:
         return emit(b, operands[0], row_axis(node_type(op)))
@@ -78,6 +81,7 @@ def _columnwise(
         expand=expand,
         equation=equation,
         source=source,
+        ndl=ndl,
     )
 
 
@@ -97,7 +101,9 @@ def _hardmax_reference(x: Array) -> Array:
     return one_hot.astype(x.dtype)
 
 
-NEGATE = _unary("negate", "the negative", elementwise.neg, np.negative, "V = -X", "book 2.4.2")
+NEGATE = _unary(
+    "negate", "the negative", elementwise.neg, np.negative, "V = -X", "book 2.4.2", ndl=("Negate",)
+)
 SIGMOID = _unary(
     "sigmoid",
     "logistic sigmoid of each element",
@@ -105,6 +111,7 @@ SIGMOID = _unary(
     lambda x: 0.5 * (1 + np.tanh(0.5 * x)),
     "V = 1 / (1 + e^-X)",
     "book 2.4.2",
+    ndl=("Sigmoid",),
 )
 TANH = _unary(
     "tanh",
@@ -113,6 +120,7 @@ TANH = _unary(
     np.tanh,
     "V = tanh X",
     "book 2.4.2",
+    ndl=("Tanh",),
 )
 RECTIFIED_LINEAR = _unary(
     "rectified_linear",
@@ -121,6 +129,7 @@ RECTIFIED_LINEAR = _unary(
     lambda x: np.maximum(x, 0),
     "V = max(0, X)",
     "book 2.4.2",
+    ndl=("RectifiedLinear", "ReLU"),
 )
 EXP = _unary(
     "exp",
@@ -130,6 +139,7 @@ EXP = _unary(
     "V = e^X",
     "toolkit, beyond the book",
     zero_in_gaps=(0,),
+    ndl=("Exp",),
 )
 COSINE = _unary(
     "cosine",
@@ -138,6 +148,7 @@ COSINE = _unary(
     np.cos,
     "V = cos X",
     "toolkit, beyond the book",
+    ndl=("Cosine", "Cos"),
 )
 LOG = _unary(
     "log",
@@ -146,6 +157,7 @@ LOG = _unary(
     lambda x: np.log(np.maximum(x, composites.LOG_FLOOR)),
     "V = ln max(X, 1e-37)",
     "book 2.4.2; the floor is the toolkit's",
+    ndl=("Log",),
 )
 SOFTMAX = _columnwise(
     "softmax",
@@ -154,6 +166,7 @@ SOFTMAX = _columnwise(
     _softmax_reference,
     "V = e^(X-m) / Σ e^(X-m), m the column's maximum",
     "book 2.4.2",
+    ndl=("Softmax",),
 )
 LOG_SOFTMAX = _columnwise(
     "log_softmax",
@@ -162,6 +175,7 @@ LOG_SOFTMAX = _columnwise(
     _log_softmax_reference,
     "V = X - m - ln Σ e^(X-m), m the column's maximum",
     "book 2.4.2",
+    ndl=("LogSoftmax",),
 )
 HARDMAX = _columnwise(
     "hardmax",
@@ -170,6 +184,7 @@ HARDMAX = _columnwise(
     _hardmax_reference,
     "V_ij = [i = argmax_k X_kj], first maximum on ties",
     "toolkit of January 2016, beyond the book",
+    ndl=("Hardmax",),
 )
 
 
@@ -308,6 +323,7 @@ PLUS = node_def(
     expand=_expand_broadcasting(elementwise.add),
     equation="V = A + B",
     source="book 2.4.3",
+    ndl=("Plus",),
 )
 MINUS = node_def(
     "minus",
@@ -319,6 +335,7 @@ MINUS = node_def(
     expand=_expand_broadcasting(elementwise.sub),
     equation="V = A - B",
     source="book 2.4.3",
+    ndl=("Minus",),
 )
 ELEMENT_TIMES = node_def(
     "element_times",
@@ -330,6 +347,7 @@ ELEMENT_TIMES = node_def(
     expand=_expand_element_times,
     equation="V = A ∘ B",
     source="book 2.4.3",
+    ndl=("ElementTimes",),
 )
 SCALE = node_def(
     "scale",
@@ -341,6 +359,7 @@ SCALE = node_def(
     expand=_expand_scale,
     equation="V = s X",
     source="book 2.4.3",
+    ndl=("Scale",),
 )
 
 OPS = (
