@@ -14,11 +14,13 @@ from dataclasses import MISSING, Field, fields
 from inspect import Parameter, Signature
 from pathlib import Path
 
+import graphc
 from graphc.ir.core import Level, NotDifferentiable, OpDef
 from graphc.ir.params import Params, describe_annotation, field_types, print_value
 from graphc.ops import ALL_OPS
 from graphc.ops.nodes.layout import display_name
 from graphc.support.slugs import SLUGS
+from graphc.tensor.functions import FUNCTIONS
 from graphc_frontends.network.functions import Functions
 from tests.support.op_examples import example
 
@@ -76,6 +78,15 @@ LEVELS = {
 }
 
 
+MODULE_HEAD = '''\
+"""Made by docs/generate.py from what graphc/__init__.py finds; do not edit."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+'''
 METHODS_HEAD = '''\
 """Made by docs/generate.py from the nodes' records; do not edit."""
 
@@ -94,6 +105,7 @@ def files() -> dict[str, str]:
         "docs/errors.md": errors_page(),
         "docs/ops.md": ops_page(),
         "frontends/graphc_frontends/network/functions.pyi": methods_stub(),
+        "graphc/__init__.pyi": module_stub(),
     }
 
 
@@ -164,6 +176,18 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def methods_stub() -> str:
     methods = {n: m for n, m in vars(Functions).items() if not n.startswith("_")}
     return METHODS_HEAD + "".join(stub(name, method, "    ") for name, method in methods.items())
+
+
+def module_stub() -> str:
+    """Of `graphc`: where the names are from, then the functions of arrays."""
+    homes: dict[str, str] = {**vars(graphc)["_HOMES"], "Network": "graphc_frontends.network"}
+    imports = sorted([("graphc.tensor.shapes", "Axes"), *((h, name) for name, h in homes.items())])
+    lines = [
+        f"from {home} import {name}{f' as {name}' if name in homes else ''}\n"
+        for home, name in imports
+    ]
+    functions = [stub(name, FUNCTIONS[name], "") for name in sorted(FUNCTIONS)]
+    return f"{MODULE_HEAD}{''.join(lines)}\n__version__: str\n{''.join(functions)}"
 
 
 def stub(name: str, function: object, indent: str) -> str:

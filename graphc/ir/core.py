@@ -97,6 +97,7 @@ class OpDef:
     source       where it is defined (book equation, paper)
     ndl          names of the function of NDL that takes the operands and settings as they are, the
                  one of messages first; from it front ends make the function and a method
+    array        name of the function of arrays that it is, `gc.NAME`
     """
 
     name: str
@@ -124,6 +125,7 @@ class OpDef:
     equation: str = ""
     source: str = ""
     ndl: tuple[str, ...] = ()
+    array: str = ""
 
     @property
     def is_variadic(self) -> bool:

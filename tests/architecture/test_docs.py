@@ -26,6 +26,7 @@ GENERATED = (
     "docs/errors.md",
     "docs/ops.md",
     "frontends/graphc_frontends/network/functions.pyi",
+    "graphc/__init__.pyi",
 )
 
 # Languages of code blocks that are run here; others are text for people.
