@@ -1,8 +1,9 @@
 """Writes the files that are made from the code: `python docs/generate.py`.
 
 `docs/errors.md` comes from the list of diagnostics, `docs/ops.md` from the operations' records, and
-the stubs (.pyi) for type checkers from functions that are made of records too. A test compares the
-files with what this would write.
+the stubs (.pyi) for type checkers from functions that are made of records too. In `README.md`,
+`docs/ndl.md` and `docs/network.md` the lists of functions between two comments are made. A test
+compares the files with what this would write.
 """
 
 from __future__ import annotations
@@ -21,10 +22,14 @@ from graphc.ops import ALL_OPS
 from graphc.ops.nodes.layout import display_name
 from graphc.support.slugs import SLUGS
 from graphc.tensor.functions import FUNCTIONS
+from graphc_frontends.ndl.functions import FUNCTION_BY_NAME, Function
+from graphc_frontends.ndl.functions import FUNCTIONS as NDL_FUNCTIONS
 from graphc_frontends.network.functions import Functions
 from tests.support.op_examples import example
 
 ROOT = Path(__file__).parents[1]
+LIST_START = "<!-- functions: made by docs/generate.py -->"
+LIST_END = "<!-- end of functions -->"
 NOTE = "<!-- Made by docs/generate.py; do not edit. -->"
 
 ERRORS_HEAD = """\
@@ -98,6 +103,25 @@ class Functions(NetworkBase):
 '''
 LINE = 100
 
+GROUPS = {
+    "leaves": "input image_input sparse_input sparse_image_input parameter image_parameter "
+    "constant",
+    "products": "times transpose_times diag_times scale element_times row_element_times "
+    "column_element_times khatri_rao_product lookup_table",
+    "element-wise": "",  # and all that stands nowhere else
+    "columns": "softmax log_softmax hardmax cos_distance "
+    "cos_distance_with_negative_samples gmm_log_likelihood",
+    "shapes": "reshape row_slice row_stack row_repeat transpose diagonal time_reverse",
+    "images": "convolution max_pooling average_pooling",
+    "sums": "sum_elements sum_column_elements matrix_l1_reg matrix_l2_reg",
+    "criteria": "square_error cross_entropy cross_entropy_with_softmax "
+    "class_based_cross_entropy_with_softmax logistic crf error_prediction",
+    "statistics": "mean inv_std_dev per_dim_mean_var_normalization "
+    "per_dim_mean_var_de_normalization batch_normalization",
+    "time": "past_value future_value",
+}
+"""Methods of `Network` by group; the functions of NDL have the same names, without underscores."""
+
 
 def files() -> dict[str, str]:
     """The generated files by their paths from the project's root."""
@@ -106,6 +130,9 @@ def files() -> dict[str, str]:
         "docs/ops.md": ops_page(),
         "frontends/graphc_frontends/network/functions.pyi": methods_stub(),
         "graphc/__init__.pyi": module_stub(),
+        "README.md": with_list("README.md", groups_text()),
+        "docs/ndl.md": with_list("docs/ndl.md", _ndl_table()),
+        "docs/network.md": with_list("docs/network.md", _methods_table()),
     }
 
 
@@ -171,6 +198,57 @@ def _sentence(text: str) -> str:
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def with_list(page: str, text: str) -> str:
+    """The page with this list of functions between the comments that hold its place."""
+    before, start, rest = (ROOT / page).read_text("utf-8").partition(f"{LIST_START}\n")
+    _, end, after = rest.partition(LIST_END)
+    return f"{before}{start}{text}{end}{after}"
+
+
+def grouped() -> dict[str, list[str]]:
+    """The methods of each group."""
+    groups = {title: names.split() for title, names in GROUPS.items()}
+    listed = {name for names in groups.values() for name in names}
+    every = [op.name.removeprefix("node.") for op in ALL_OPS if op.level is Level.NODE]
+    groups["element-wise"] += [name for name in every if name not in listed]
+    return groups
+
+
+def groups_text() -> str:
+    """The functions of NDL as indented lines."""
+    lines: list[str] = []
+    for title, names in grouped().items():
+        first = f"    {title.capitalize():<16}"
+        text = "  ".join(map(_in_ndl, names))
+        lines.append(textwrap.fill(text, LINE, initial_indent=first, subsequent_indent=" " * 20))
+    return "\n" + "\n".join(lines) + "\n\n"
+
+
+def _in_ndl(method: str) -> str:
+    key = method.replace("_", "")
+    return next(n for n in FUNCTION_BY_NAME[key].names if n.lower() == key)
+
+
+def _methods_table() -> str:
+    rows = [(title, f"`{' '.join(names)}`") for title, names in grouped().items()]
+    return _table(("group", "methods"), rows)
+
+
+def _ndl_table() -> str:
+    head = ("function", "arguments", "options and defaults", "in the book", "supported")
+    return _table(head, map(_ndl_row, NDL_FUNCTIONS))
+
+
+def _ndl_row(function: Function) -> Sequence[str]:
+    options = ", ".join(
+        f"`{o.name}`" + ("" if o.default == "" else f" {str(o.default).lower()}")
+        for o in function.options
+    )
+    names = ", ".join(f"`{name}`" for name in function.names)
+    supported = "yes" if function.op else "not yet"
+    return names, f"`{function.arguments}`", options, "yes" * function.in_book, supported
 
 
 def methods_stub() -> str:

@@ -184,6 +184,8 @@ NEG = OpDef(
     jvp=diagonal_jvp,
     equation="y = -x",
     array="negative",
+    source="book 2.4.2",
+    ndl=("Negate",),
 )
 ABS = OpDef(
     name="abs",

@@ -173,6 +173,9 @@ EXP = OpDef(
     jvp=diagonal_jvp,
     equation="y = e^x",
     array="exp",
+    zero_in_gaps=(0,),
+    source="toolkit, beyond the book",
+    ndl=("Exp",),
 )
 EXPM1 = OpDef(
     name="expm1",
@@ -233,6 +236,8 @@ TANH = OpDef(
     jvp=diagonal_jvp,
     equation="y = tanh x",
     array="tanh",
+    source="book 2.4.2",
+    ndl=("Tanh",),
 )
 SIGMOID = OpDef(
     name="sigmoid",
@@ -245,6 +250,8 @@ SIGMOID = OpDef(
     jvp=diagonal_jvp,
     equation="y = 1 / (1 + e^-x)",
     array="sigmoid",
+    source="book 2.4.2",
+    ndl=("Sigmoid",),
 )
 ERF = OpDef(
     name="erf",
@@ -281,6 +288,8 @@ COS = OpDef(
     jvp=diagonal_jvp,
     equation="y = cos x",
     array="cos",
+    source="toolkit, beyond the book",
+    ndl=("Cosine", "Cos"),
 )
 POWER = OpDef(
     name="power",

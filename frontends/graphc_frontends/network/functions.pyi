@@ -68,13 +68,19 @@ class Functions(NetworkBase):
         fastest."""
 
     def negate(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
-        """The negative."""
+        """Negation; element by element."""
 
-    def sigmoid(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
-        """Logistic sigmoid of each element."""
+    def exp(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
+        """Exponential function; element by element."""
 
     def tanh(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
-        """Hyperbolic tangent of each element."""
+        """Hyperbolic tangent; element by element."""
+
+    def sigmoid(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
+        """Logistic sigmoid; element by element."""
+
+    def cosine(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
+        """Cosine of an angle in radians; element by element."""
 
     def rectified_linear(
         self,
@@ -84,12 +90,6 @@ class Functions(NetworkBase):
         tag: Tags = (),
     ) -> NetworkNode:
         """The positive part of each element; slope 0 at 0."""
-
-    def exp(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
-        """Exponential of each element."""
-
-    def cosine(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
-        """Cosine of each element, in radians."""
 
     def log(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
         """Natural logarithm of each element; arguments below 1e-37 are taken as 1e-37."""

@@ -16,6 +16,7 @@ from graphc.ops.nodes import (
     mixtures,
     negatives,
     normalisation,
+    pointwise,
     products,
     shapes,
     statistics,
@@ -25,6 +26,7 @@ from graphc.ops.nodes.interface import node_functions
 OPS = (
     *leaves.OPS,
     *products.OPS,
+    *pointwise.OPS,
     *elementwise.OPS,
     *shapes.OPS,
     *images.OPS,
