@@ -1,29 +1,41 @@
-"""Writes the pages that are made from the code: `python docs/generate.py`.
+"""Writes the files that are made from the code: `python docs/generate.py`.
 
-`docs/errors.md` comes from the list of diagnostics, `docs/ops.md` from the operations' records. In
-`docs/tour.md` and `docs/glossary.md` the excerpts between markers are made, and pictures
+`docs/errors.md` comes from the list of diagnostics, `docs/ops.md` from the operations' records, and
+the stubs (.pyi) for type checkers from functions that are made of records too. In `README.md`,
+`docs/ndl.md` and `docs/network.md` the lists of functions between two comments are made; in
+`docs/tour.md` and `docs/glossary.md` the excerpts between markers, and pictures
 (tests/support/excerpts.py). A test compares the files with what this would write.
 """
 
 from __future__ import annotations
 
+import inspect
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, Field, fields
+from inspect import Parameter, Signature
 from pathlib import Path
 from shutil import copy
 from tempfile import TemporaryDirectory
 
+import graphc
 from graphc.ir.core import Level, NotDifferentiable, OpDef
 from graphc.ir.params import Params, describe_annotation, field_types, print_value
 from graphc.ops import ALL_OPS
 from graphc.ops.nodes.layout import display_name
 from graphc.support.slugs import SLUGS
+from graphc.tensor.functions import FUNCTIONS
+from graphc_frontends.ndl.functions import FUNCTION_BY_NAME, Function
+from graphc_frontends.ndl.functions import FUNCTIONS as NDL_FUNCTIONS
+from graphc_frontends.network.functions import Functions
 from tests.support.excerpts import filled
 from tests.support.op_examples import example
 
-FOLDER = Path(__file__).parent
-DIGITS = FOLDER.parent / "examples" / "digits"
-WITH_EXCERPTS = ("glossary.md", "tour.md")
+ROOT = Path(__file__).parents[1]
+DIGITS = ROOT / "examples" / "digits"
+WITH_EXCERPTS = ("docs/glossary.md", "docs/tour.md")
+LIST_START = "<!-- functions: made by docs/generate.py -->"
+LIST_END = "<!-- end of functions -->"
 NOTE = "<!-- Made by docs/generate.py; do not edit. -->"
 
 ERRORS_HEAD = """\
@@ -77,9 +89,58 @@ LEVELS = {
 }
 
 
-def pages() -> dict[str, str]:
-    """The generated pages by file name."""
-    return {"errors.md": errors_page(), "ops.md": ops_page(), **pages_with_excerpts()}
+MODULE_HEAD = '''\
+"""Made by docs/generate.py from what graphc/__init__.py finds; do not edit."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+'''
+METHODS_HEAD = '''\
+"""Made by docs/generate.py from the nodes' records; do not edit."""
+
+from graphc_frontends.network.base import NetworkBase
+from graphc_frontends.network.node import NetworkNode, Operand, Tags
+
+class Functions(NetworkBase):
+    """One method for each of `NODE_FUNCTIONS`."""
+'''
+LINE = 100
+
+GROUPS = {
+    "leaves": "input image_input sparse_input sparse_image_input parameter image_parameter "
+    "constant",
+    "products": "times transpose_times diag_times scale element_times row_element_times "
+    "column_element_times khatri_rao_product lookup_table",
+    "element-wise": "",  # and all that stands nowhere else
+    "columns": "softmax log_softmax hardmax cos_distance "
+    "cos_distance_with_negative_samples gmm_log_likelihood",
+    "shapes": "reshape row_slice row_stack row_repeat transpose diagonal time_reverse",
+    "images": "convolution max_pooling average_pooling",
+    "sums": "sum_elements sum_column_elements matrix_l1_reg matrix_l2_reg",
+    "criteria": "square_error cross_entropy cross_entropy_with_softmax "
+    "class_based_cross_entropy_with_softmax logistic crf error_prediction",
+    "statistics": "mean inv_std_dev per_dim_mean_var_normalization "
+    "per_dim_mean_var_de_normalization batch_normalization",
+    "time": "past_value future_value",
+}
+"""Methods of `Network` by group; the functions of NDL have the same names, without underscores."""
+
+
+def files() -> dict[str, str]:
+    """The generated files by their paths from the project's root."""
+    return {
+        "docs/errors.md": errors_page(),
+        "docs/ops.md": ops_page(),
+        "frontends/graphc_frontends/network/functions.pyi": methods_stub(),
+        "graphc/__init__.pyi": module_stub(),
+        "README.md": with_list("README.md", groups_text()),
+        "docs/ndl.md": with_list("docs/ndl.md", _ndl_table()),
+        "docs/network.md": with_list("docs/network.md", _methods_table()),
+        **pages_with_excerpts(),
+    }
 
 
 def pages_with_excerpts() -> dict[str, str]:
@@ -88,10 +149,10 @@ def pages_with_excerpts() -> dict[str, str]:
         folder = Path(temporary)
         for file in ("digits.ndl", "train.txt"):
             copy(DIGITS / file, folder)
-        texts = {name: (FOLDER / name).read_text(encoding="utf-8") for name in WITH_EXCERPTS}
+        texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in WITH_EXCERPTS}
         filled_in = {name: filled(text, folder) for name, text in texts.items()}
         pictures = sorted(folder.glob("*.svg"))
-        drawn = {f"pictures/{p.name}": p.read_text(encoding="utf-8") for p in pictures}
+        drawn = {f"docs/pictures/{p.name}": p.read_text(encoding="utf-8") for p in pictures}
         return {**filled_in, **drawn}
 
 
@@ -159,9 +220,112 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
+def with_list(page: str, text: str) -> str:
+    """The page with this list of functions between the comments that hold its place."""
+    before, start, rest = (ROOT / page).read_text("utf-8").partition(f"{LIST_START}\n")
+    _, end, after = rest.partition(LIST_END)
+    return f"{before}{start}{text}{end}{after}"
+
+
+def grouped() -> dict[str, list[str]]:
+    """The methods of each group."""
+    groups = {title: names.split() for title, names in GROUPS.items()}
+    listed = {name for names in groups.values() for name in names}
+    every = [op.name.removeprefix("node.") for op in ALL_OPS if op.level is Level.NODE]
+    groups["element-wise"] += [name for name in every if name not in listed]
+    return groups
+
+
+def groups_text() -> str:
+    """The functions of NDL as indented lines."""
+    lines: list[str] = []
+    for title, names in grouped().items():
+        first = f"    {title.capitalize():<16}"
+        text = "  ".join(map(_in_ndl, names))
+        lines.append(textwrap.fill(text, LINE, initial_indent=first, subsequent_indent=" " * 20))
+    return "\n" + "\n".join(lines) + "\n\n"
+
+
+def _in_ndl(method: str) -> str:
+    key = method.replace("_", "")
+    return next(n for n in FUNCTION_BY_NAME[key].names if n.lower() == key)
+
+
+def _methods_table() -> str:
+    rows = [(title, f"`{' '.join(names)}`") for title, names in grouped().items()]
+    return _table(("group", "methods"), rows)
+
+
+def _ndl_table() -> str:
+    head = ("function", "arguments", "options and defaults", "in the book", "supported")
+    return _table(head, map(_ndl_row, NDL_FUNCTIONS))
+
+
+def _ndl_row(function: Function) -> Sequence[str]:
+    options = ", ".join(
+        f"`{o.name}`" + ("" if o.default == "" else f" {str(o.default).lower()}")
+        for o in function.options
+    )
+    names = ", ".join(f"`{name}`" for name in function.names)
+    supported = "yes" if function.op else "not yet"
+    return names, f"`{function.arguments}`", options, "yes" * function.in_book, supported
+
+
+def methods_stub() -> str:
+    methods = {n: m for n, m in vars(Functions).items() if not n.startswith("_")}
+    return METHODS_HEAD + "".join(stub(name, method, "    ") for name, method in methods.items())
+
+
+def module_stub() -> str:
+    """Of `graphc`: where the names are from, then the functions of arrays."""
+    homes: dict[str, str] = {**vars(graphc)["_HOMES"], "Network": "graphc_frontends.network"}
+    imports = sorted([("graphc.tensor.shapes", "Axes"), *((h, name) for name, h in homes.items())])
+    lines = [
+        f"from {home} import {name}{f' as {name}' if name in homes else ''}\n"
+        for home, name in imports
+    ]
+    functions = [stub(name, FUNCTIONS[name], "") for name in sorted(FUNCTIONS)]
+    return f"{MODULE_HEAD}{''.join(lines)}\n__version__: str\n{''.join(functions)}"
+
+
+def stub(name: str, function: object, indent: str) -> str:
+    """The declaration of a function with the first sentence of its documentation."""
+    assert callable(function)
+    sentence = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
+    signature, inside = inspect.signature(function), f"{indent}    "
+    head = f"{indent}def {name}{_one_line(signature)}"
+    if len(head) + 1 > LINE:
+        head = f"{indent}def {name}{_several_lines(signature, indent)}"
+    text = textwrap.fill(
+        f'"""{sentence}"""', LINE - 4, initial_indent=inside, subsequent_indent=inside
+    )
+    return f"\n{head}:\n{text}\n"
+
+
+def _one_line(signature: Signature) -> str:
+    return f"({', '.join(_parameters_of(signature))}) -> {signature.return_annotation}"
+
+
+def _several_lines(signature: Signature, indent: str) -> str:
+    lines = "".join(f"{indent}    {each},\n" for each in _parameters_of(signature))
+    return f"(\n{lines}{indent}) -> {signature.return_annotation}"
+
+
+def _parameters_of(signature: Signature) -> Iterable[str]:
+    """Each parameter as source; annotations are text already."""
+    starred = False
+    for p in signature.parameters.values():
+        if p.kind is Parameter.KEYWORD_ONLY and not starred:
+            starred = True
+            yield "*"
+        kind = "" if p.annotation is Parameter.empty else f": {p.annotation}"
+        default = "" if p.default is Parameter.empty else f" = {p.default!r}"
+        yield f"{p.name}{kind}{default}"
+
+
 def main() -> None:
-    for name, text in pages().items():
-        path = FOLDER / name
+    for name, text in files().items():
+        path = ROOT / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
 

@@ -20,6 +20,9 @@ from graphc.ir.params import ParamsError, make_params
 from graphc.ir.types import MatrixType, TypeRuleError
 from graphc.model.model import Model, Parameters
 from graphc.ops import default_context
+from graphc.ops.nodes import NODE_FUNCTIONS as NODE_FUNCTIONS
+from graphc.ops.nodes.interface import NodeFunction as NodeFunction
+from graphc.ops.nodes.interface import Number as Number
 from graphc.ops.nodes.layout import (
     TAG_SPELLINGS,
     TAGS,

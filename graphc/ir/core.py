@@ -87,14 +87,19 @@ class OpDef:
     expand_sequences  node ops whose columns look at other columns: as `expand`, where columns are
                  steps of sequences, with their layout in place of the element type
                  (ops/nodes/sequence_columns.py)
-    zero_in_gaps  node ops: numbers of operands that could overflow where a gap between sequences
-                 lies, which are taken as 0 there: 0 times infinity would reach a gradient as nan
+    zero_in_gaps  node ops, and what they follow from: numbers of operands that could overflow where
+                 a gap between sequences lies, which are taken as 0 there: 0 times infinity would
+                 reach a gradient as nan
     refine       node ops: operand types -> what they say about each operand's unknown sizes
     region_types structured ops: (regions, params) -> result types, in place of what `infer` returns
     check        rules beyond types (regions); yields messages
     constraints  numbered sentences that `infer` enforces
     equation     the mathematics, for docs
     source       where it is defined (book equation, paper)
+    ndl          names of the function of NDL that takes the operands and settings as they are, the
+                 one of messages first; from it front ends make the function and a method. For an
+                 element-wise tensor operation the node is made too (ops/nodes/pointwise.py)
+    array        name of the function of arrays that it is, `gc.NAME`
     """
 
     name: str
@@ -121,6 +126,8 @@ class OpDef:
     constraints: tuple[str, ...] = ()
     equation: str = ""
     source: str = ""
+    ndl: tuple[str, ...] = ()
+    array: str = ""
 
     @property
     def is_variadic(self) -> bool:

@@ -135,6 +135,7 @@ ADD = OpDef(
     jvp=diagonal_jvp,
     traits=_COMMUTATIVE,
     equation="z = x + y",
+    array="add",
 )
 SUB = OpDef(
     name="sub",
@@ -146,6 +147,7 @@ SUB = OpDef(
     vjp=_sub_vjp,
     jvp=diagonal_jvp,
     equation="z = x - y",
+    array="subtract",
 )
 MUL = OpDef(
     name="mul",
@@ -158,6 +160,7 @@ MUL = OpDef(
     jvp=diagonal_jvp,
     traits=_COMMUTATIVE,
     equation="z = x y",
+    array="multiply",
 )
 DIV = OpDef(
     name="div",
@@ -180,10 +183,13 @@ NEG = OpDef(
     vjp=_neg_vjp,
     jvp=diagonal_jvp,
     equation="y = -x",
+    array="negative",
+    source="book 2.4.2",
+    ndl=("Negate",),
 )
 ABS = OpDef(
     name="abs",
-    summary="absolute value",
+    summary="absolute value; slope 0 at 0",
     operands=("x",),
     infer=same_types(NUMBERS),
     reference=lambda _p, x: np.abs(x),
@@ -191,6 +197,7 @@ ABS = OpDef(
     vjp=_abs_vjp,
     jvp=diagonal_jvp,
     equation="y = |x|",
+    array="absolute",
 )
 
 
@@ -231,7 +238,7 @@ def _select_vjp(b: IRBuilder, op: Operation, dz: Value) -> Cotangents:
 
 MAXIMUM = OpDef(
     name="maximum",
-    summary="the larger operand; nan if either is nan",
+    summary="the larger operand; nan if either is nan; of equal ones y gets the gradient",
     operands=("x", "y"),
     infer=same_types(NUMBERS),
     reference=lambda _p, x, y: np.maximum(x, y),
@@ -239,10 +246,11 @@ MAXIMUM = OpDef(
     vjp=_maximum_vjp,
     jvp=diagonal_jvp,
     equation="z = max(x, y)",
+    array="maximum",
 )
 MINIMUM = OpDef(
     name="minimum",
-    summary="the smaller operand; nan if either is nan",
+    summary="the smaller operand; nan if either is nan; of equal ones y gets the gradient",
     operands=("x", "y"),
     infer=same_types(NUMBERS),
     reference=lambda _p, x, y: np.minimum(x, y),
@@ -250,6 +258,7 @@ MINIMUM = OpDef(
     vjp=_minimum_vjp,
     jvp=diagonal_jvp,
     equation="z = min(x, y)",
+    array="minimum",
 )
 SELECT = OpDef(
     name="select",
@@ -279,6 +288,7 @@ def _comparison(name: str, summary: str, symbol: str, commutative: bool = False)
         vjp=NotDifferentiable.ZERO,
         traits=_COMMUTATIVE if commutative else _PURE,
         equation=f"z = (x {symbol} y)",
+        array=name,
     )
 
 
@@ -302,6 +312,7 @@ def _logical(name: str, summary: str, operands: tuple[str, ...], equation: str) 
         vjp=NotDifferentiable.ZERO,
         traits=_COMMUTATIVE if len(operands) == 2 else _PURE,
         equation=equation,
+        array=name,
     )
 
 
@@ -326,6 +337,7 @@ STOP_GRADIENT = OpDef(
     codegen=Elementwise(_identity_rule),
     vjp=NotDifferentiable.ZERO,
     equation="y = x",
+    array="stop_gradient",
 )
 
 

@@ -172,6 +172,10 @@ EXP = OpDef(
     vjp=_exp_vjp,
     jvp=diagonal_jvp,
     equation="y = e^x",
+    array="exp",
+    zero_in_gaps=(0,),
+    source="toolkit, beyond the book",
+    ndl=("Exp",),
 )
 EXPM1 = OpDef(
     name="expm1",
@@ -183,10 +187,11 @@ EXPM1 = OpDef(
     vjp=_expm1_vjp,
     jvp=diagonal_jvp,
     equation="y = e^x - 1",
+    array="expm1",
 )
 LOG = OpDef(
     name="log",
-    summary="natural logarithm",
+    summary="natural logarithm; minus infinity at 0, nan below",
     operands=("x",),
     infer=same_types(FLOATS),
     reference=lambda _p, x: np.log(x),
@@ -194,6 +199,7 @@ LOG = OpDef(
     vjp=_log_vjp,
     jvp=diagonal_jvp,
     equation="y = ln x",
+    array="log",
 )
 LOG1P = OpDef(
     name="log1p",
@@ -205,10 +211,11 @@ LOG1P = OpDef(
     vjp=_log1p_vjp,
     jvp=diagonal_jvp,
     equation="y = ln (1 + x)",
+    array="log1p",
 )
 SQRT = OpDef(
     name="sqrt",
-    summary="square root",
+    summary="square root; nan below 0",
     operands=("x",),
     infer=same_types(FLOATS),
     reference=lambda _p, x: np.sqrt(x),
@@ -216,6 +223,7 @@ SQRT = OpDef(
     vjp=_sqrt_vjp,
     jvp=diagonal_jvp,
     equation="y = √x",
+    array="sqrt",
 )
 TANH = OpDef(
     name="tanh",
@@ -227,6 +235,9 @@ TANH = OpDef(
     vjp=_tanh_vjp,
     jvp=diagonal_jvp,
     equation="y = tanh x",
+    array="tanh",
+    source="book 2.4.2",
+    ndl=("Tanh",),
 )
 SIGMOID = OpDef(
     name="sigmoid",
@@ -238,6 +249,9 @@ SIGMOID = OpDef(
     vjp=_sigmoid_vjp,
     jvp=diagonal_jvp,
     equation="y = 1 / (1 + e^-x)",
+    array="sigmoid",
+    source="book 2.4.2",
+    ndl=("Sigmoid",),
 )
 ERF = OpDef(
     name="erf",
@@ -249,6 +263,7 @@ ERF = OpDef(
     vjp=_erf_vjp,
     jvp=diagonal_jvp,
     equation="y = 2/√π ∫ e^(-t²) dt from 0 to x",
+    array="erf",
 )
 SIN = OpDef(
     name="sin",
@@ -260,6 +275,7 @@ SIN = OpDef(
     vjp=_sin_vjp,
     jvp=diagonal_jvp,
     equation="y = sin x",
+    array="sin",
 )
 COS = OpDef(
     name="cos",
@@ -271,6 +287,9 @@ COS = OpDef(
     vjp=_cos_vjp,
     jvp=diagonal_jvp,
     equation="y = cos x",
+    array="cos",
+    source="toolkit, beyond the book",
+    ndl=("Cosine", "Cos"),
 )
 POWER = OpDef(
     name="power",
@@ -292,6 +311,7 @@ FLOOR = OpDef(
     codegen=Elementwise(word("floor")),
     vjp=NotDifferentiable.ZERO,
     equation="y = ⌊x⌋",
+    array="floor",
 )
 
 OPS = (EXP, EXPM1, LOG, LOG1P, SQRT, TANH, SIGMOID, ERF, SIN, COS, POWER, FLOOR)

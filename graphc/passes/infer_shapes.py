@@ -28,17 +28,15 @@ from graphc.ir.context import Context
 from graphc.ir.core import Function, Module, Operation, RegionKind
 from graphc.ir.types import MatrixType, TypeRuleError
 from graphc.ops.nodes.delays import DELAYS
-from graphc.ops.nodes.elementwise import MINUS, PLUS
 from graphc.ops.nodes.layout import display_name, merged, node_type, operand_types
 from graphc.ops.nodes.leaves import PARAMETER, ParameterParams, parameter_type
+from graphc.ops.nodes.pointwise import repeats_operands
 from graphc.passes.analysis.cycles import closed_walk, described, report_without_delay
 from graphc.passes.analysis.needed import needed_nodes
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.support.diagnostics import DiagnosticSink, Note, Severity
 from graphc.support.graphs import reachable
-
-SUMS = (PLUS, MINUS)
 
 
 def infer_shapes(function: Function, sink: DiagnosticSink) -> int:
@@ -65,7 +63,7 @@ def _find_sizes(nodes: Sequence[Operation], among: Collection[Operation]) -> int
     while work or waiting:
         if work:
             op, _ = work.popitem()
-            if op.opdef in SUMS and any(not t.is_known for t in operand_types(op)):
+            if repeats_operands(op.opdef) and any(not t.is_known for t in operand_types(op)):
                 waiting[op] = None
                 continue
         else:

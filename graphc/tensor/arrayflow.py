@@ -11,22 +11,22 @@ from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any
 
-from graphc.tensor import functions
+from graphc.tensor.functions import FUNCTIONS
 
 
 def _add(*arrays: Any) -> Any:
     """The sum of two arrays or more."""
-    return reduce(functions.add, arrays)
+    return reduce(FUNCTIONS["add"], arrays)
 
 
 def _concatenate(*arrays: Any) -> Any:
     """The arrays one after the other along the first axis."""
-    return functions.concatenate(arrays)
+    return FUNCTIONS["concatenate"](arrays)
 
 
 def _expand(x: Any) -> Any:
     """A new last axis of size 1."""
-    return functions.expand_dims(x, -1)
+    return FUNCTIONS["expand_dims"](x, -1)
 
 
 def _slice(x: Any, start: int, end: int) -> Any:
@@ -36,34 +36,34 @@ def _slice(x: Any, start: int, end: int) -> Any:
 
 def _sum(x: Any) -> Any:
     """Of all elements."""
-    return functions.sum(x)
+    return FUNCTIONS["sum"](x)
 
 
 def _mean(x: Any) -> Any:
     """Of all elements."""
-    return functions.mean(x)
+    return FUNCTIONS["mean"](x)
 
 
 NAMES: Mapping[str, Callable[..., Any]] = {
-    "matrix_multiply": functions.matmul,
-    "cross_correlate": functions.cross_correlate,
-    "times": functions.multiply,
-    "divide": functions.divide,
-    "max": functions.maximum,
-    "min": functions.minimum,
-    "maxpool": functions.maxpool,
+    "matrix_multiply": FUNCTIONS["matmul"],
+    "cross_correlate": FUNCTIONS["cross_correlate"],
+    "times": FUNCTIONS["multiply"],
+    "divide": FUNCTIONS["divide"],
+    "max": FUNCTIONS["maximum"],
+    "min": FUNCTIONS["minimum"],
+    "maxpool": FUNCTIONS["maxpool"],
     "sum": _sum,
     "add": _add,
-    "subtract": functions.subtract,
-    "power": functions.power,
-    "exponential": functions.exp,
-    "log": functions.log,
-    "sqrt": functions.sqrt,
-    "sin": functions.sin,
-    "cos": functions.cos,
-    "tanh": functions.tanh,
+    "subtract": FUNCTIONS["subtract"],
+    "power": FUNCTIONS["power"],
+    "exponential": FUNCTIONS["exp"],
+    "log": FUNCTIONS["log"],
+    "sqrt": FUNCTIONS["sqrt"],
+    "sin": FUNCTIONS["sin"],
+    "cos": FUNCTIONS["cos"],
+    "tanh": FUNCTIONS["tanh"],
     "mean": _mean,
-    "absolute_value": functions.absolute,
+    "absolute_value": FUNCTIONS["absolute"],
     "concatenate": _concatenate,
     "expand": _expand,
     "slice": _slice,

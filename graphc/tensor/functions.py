@@ -1,131 +1,55 @@
 """The functions of arrays that users call, with numpy's names and meaning.
 
 Each takes traced values, arrays and numbers alike; docs/tensor.md lists where they differ from
-numpy. `Tensor` has the operators and most of these as methods.
+numpy. `Tensor` has the operators and most of these as methods. Those of the elements of arrays
+follow from the records of the operations (`OpDef.array`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from graphc.ir.core import OpDef, Value
+from graphc.ir.core import Value
 from graphc.ir.types import TypeRuleError
-from graphc.ops import elementwise as ops
-from graphc.ops import functions as mathematics
+from graphc.ops import elementwise, functions
 from graphc.support.diagnostics import fail
 from graphc.tensor import numeric
 from graphc.tensor.caller import caller_location
-from graphc.tensor.numeric import elementwise
 from graphc.tensor.promotion import PlainArray, element_type, named_type
 from graphc.tensor.shapes import Axes, a_shape, whole
-from graphc.tensor.tensor import absolute as absolute
-from graphc.tensor.tensor import add as add
 from graphc.tensor.tensor import (
     apply,
     average,
-    comparison,
+    cast,
+    divide,
     emit,
     floats,
     largest,
-    logical,
-    multiply,
+    matmul,
     numbers,
+    of_elements,
+    power,
+    reshape,
     smallest,
     total,
+    transpose,
 )
-from graphc.tensor.tensor import cast as cast
-from graphc.tensor.tensor import divide as divide
-from graphc.tensor.tensor import matmul as matmul
-from graphc.tensor.tensor import negative as negative
-from graphc.tensor.tensor import power as power
-from graphc.tensor.tensor import reshape as reshape
-from graphc.tensor.tensor import subtract as subtract
-from graphc.tensor.tensor import transpose as transpose
 from graphc.tensor.tracing import Trace, Traced
 
 # --- elements ------------------------------------------------------------------------------------
 
 
-def _of_floats(op: OpDef, x: Any) -> Any:
-    return floats(elementwise(op), x)
-
-
-def exp(x: Any) -> Any:
-    """e to the power of each element."""
-    return _of_floats(mathematics.EXP, x)
-
-
-def expm1(x: Any) -> Any:
-    """e to the power of each element, less 1; accurate near 0."""
-    return _of_floats(mathematics.EXPM1, x)
-
-
-def log(x: Any) -> Any:
-    """Natural logarithm: -inf at 0, nan below."""
-    return _of_floats(mathematics.LOG, x)
-
-
-def log1p(x: Any) -> Any:
-    """Natural logarithm of 1 + x, accurate near 0: -inf at -1, nan below."""
-    return _of_floats(mathematics.LOG1P, x)
-
-
-def sqrt(x: Any) -> Any:
-    """Square root; nan below 0."""
-    return _of_floats(mathematics.SQRT, x)
-
-
-def sin(x: Any) -> Any:
-    """Sine of radians."""
-    return _of_floats(mathematics.SIN, x)
-
-
-def cos(x: Any) -> Any:
-    """Cosine of radians."""
-    return _of_floats(mathematics.COS, x)
-
-
-def tanh(x: Any) -> Any:
-    """Hyperbolic tangent."""
-    return _of_floats(mathematics.TANH, x)
-
-
-def sigmoid(x: Any) -> Any:
-    """1 / (1 + e^-x)."""
-    return _of_floats(mathematics.SIGMOID, x)
-
-
-def erf(x: Any) -> Any:
-    """The error function 2/√π ∫ e^(-t²) dt from 0 to x."""
-    return _of_floats(mathematics.ERF, x)
-
-
-def floor(x: Any) -> Any:
-    """The largest whole number not above; its derivative is 0."""
-    return _of_floats(mathematics.FLOOR, x)
-
-
 def relu(x: Any) -> Any:
     """max(x, 0), with slope 0 at 0."""
-    return maximum(x, 0)
+    return of_elements(elementwise.MAXIMUM)(x, 0)
 
 
 def square(x: Any) -> Any:
     """x times x."""
-    return multiply(x, x)
-
-
-def maximum(x: Any, y: Any) -> Any:
-    """The larger element; nan if either is nan. Where they are equal, y gets the gradient."""
-    return numbers(elementwise(ops.MAXIMUM), x, y)
-
-
-def minimum(x: Any, y: Any) -> Any:
-    """The smaller element; nan if either is nan. Where they are equal, y gets the gradient."""
-    return numbers(elementwise(ops.MINIMUM), x, y)
+    return of_elements(elementwise.MUL)(x, x)
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
@@ -135,47 +59,6 @@ def where(condition: Any, x: Any, y: Any) -> Any:
         return numeric.choose(trace.builder, *trace.lift([condition]), *trace.lift([x, y]))
 
     return emit([condition, x, y], make)
-
-
-def less(x: Any, y: Any) -> Any:
-    return comparison(ops.LESS)(x, y)
-
-
-def less_equal(x: Any, y: Any) -> Any:
-    return comparison(ops.LESS_EQUAL)(x, y)
-
-
-def greater(x: Any, y: Any) -> Any:
-    return comparison(ops.GREATER)(x, y)
-
-
-def greater_equal(x: Any, y: Any) -> Any:
-    return comparison(ops.GREATER_EQUAL)(x, y)
-
-
-def equal(x: Any, y: Any) -> Any:
-    return comparison(ops.EQUAL)(x, y)
-
-
-def not_equal(x: Any, y: Any) -> Any:
-    return comparison(ops.NOT_EQUAL)(x, y)
-
-
-def logical_and(x: Any, y: Any) -> Any:
-    return logical(ops.LOGICAL_AND)(x, y)
-
-
-def logical_or(x: Any, y: Any) -> Any:
-    return logical(ops.LOGICAL_OR)(x, y)
-
-
-def logical_not(x: Any) -> Any:
-    return logical(ops.LOGICAL_NOT)(x)
-
-
-def stop_gradient(x: Any) -> Any:
-    """x, taken as a constant by every derivative."""
-    return apply(elementwise(ops.STOP_GRADIENT), x)
 
 
 # --- over axes -----------------------------------------------------------------------------------
@@ -320,4 +203,15 @@ def _constant(make: Callable[[], np.ndarray], dtype: object) -> np.ndarray:
         raise fail("argument-type", f"no such array: {problem}", caller_location()) from None
 
 
-abs = absolute
+_OF_ELEMENTS = [of_elements(op) for op in (*elementwise.OPS, *functions.OPS) if op.array]
+_OTHERS = (
+    *(arange, broadcast_to, cast, concatenate, cross_correlate, divide, expand_dims, eye, flip),
+    *(full, log_softmax, matmul, max, maxpool, mean, min, ones, pad, power, relu, reshape),
+    *(softmax, square, squeeze, stack, sum, transpose, where, zeros),
+)
+
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    **{f.__name__: f for f in (*_OF_ELEMENTS, *_OTHERS)},
+    "abs": of_elements(elementwise.ABS),
+}
+"""By the names that users write behind `gc.`."""

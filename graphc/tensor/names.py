@@ -1,20 +1,9 @@
-"""The names of the functions of arrays, and what to write in place of numpy's other functions.
-
-`graphc` exports `FUNCTIONS`; the error about a numpy function on a traced value looks here.
-"""
+"""What to write in place of numpy's functions, for the error about one on a traced value."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-_FUNCTIONS = """
-    abs absolute add arange broadcast_to cast concatenate cos cross_correlate divide equal erf exp
-    expand_dims expm1 eye flip floor full greater greater_equal less less_equal log log1p
-    log_softmax logical_and logical_not logical_or matmul max maximum maxpool mean min minimum
-    multiply negative not_equal ones pad power relu reshape sigmoid sin softmax sqrt square squeeze
-    stack stop_gradient subtract sum tanh transpose where zeros
-"""
-FUNCTIONS = frozenset(_FUNCTIONS.split())
+from importlib import import_module
 
 INSTEAD: Mapping[str, str] = {
     "amax": "gc.max",
@@ -52,8 +41,10 @@ def numpy_name(function: object) -> str:
 
 def in_place_of(name: str, method: str = "__call__") -> str:
     """What to write for numpy's `name`, or for `name.reduce` and the other methods of it."""
+    # The functions stand on `Tensor`, which asks here for its errors.
+    functions = import_module("graphc.tensor.functions").FUNCTIONS
     if method == "__call__":
-        found = f"gc.{name}" if name in FUNCTIONS else INSTEAD.get(name)
+        found = f"gc.{name}" if name in functions else INSTEAD.get(name)
     else:
         found = _REDUCTIONS.get(name) if method == "reduce" else None
     return f"use {found}" if found else "docs/tensor.md lists the functions that can"

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from inspect import Parameter, Signature
 from typing import Any, NoReturn
 
 import numpy as np
 
 from graphc.ir.core import IRBuilder, OpDef, Value
-from graphc.ir.types import DType, TypeRuleError
+from graphc.ir.params import NoParams
+from graphc.ir.types import DType, TensorType, TypeRuleError
 from graphc.ops import elementwise as ops
 from graphc.ops import functions
 from graphc.support.diagnostics import GraphcError, fail
@@ -114,35 +117,35 @@ class Tensor(Traced):
         return absolute(self)
 
     def __and__(self, other: object) -> Any:
-        return binary(logical(ops.LOGICAL_AND), self, other)
+        return binary(of_elements(ops.LOGICAL_AND), self, other)
 
     __rand__ = __and__
 
     def __or__(self, other: object) -> Any:
-        return binary(logical(ops.LOGICAL_OR), self, other)
+        return binary(of_elements(ops.LOGICAL_OR), self, other)
 
     __ror__ = __or__
 
     def __invert__(self) -> Any:
-        return logical(ops.LOGICAL_NOT)(self)
+        return of_elements(ops.LOGICAL_NOT)(self)
 
     def __lt__(self, other: object) -> Any:
-        return binary(comparison(ops.LESS), self, other)
+        return binary(of_elements(ops.LESS), self, other)
 
     def __le__(self, other: object) -> Any:
-        return binary(comparison(ops.LESS_EQUAL), self, other)
+        return binary(of_elements(ops.LESS_EQUAL), self, other)
 
     def __gt__(self, other: object) -> Any:
-        return binary(comparison(ops.GREATER), self, other)
+        return binary(of_elements(ops.GREATER), self, other)
 
     def __ge__(self, other: object) -> Any:
-        return binary(comparison(ops.GREATER_EQUAL), self, other)
+        return binary(of_elements(ops.GREATER_EQUAL), self, other)
 
     def __eq__(self, other: object) -> Any:
-        return binary(comparison(ops.EQUAL), self, other)
+        return binary(of_elements(ops.EQUAL), self, other)
 
     def __ne__(self, other: object) -> Any:
-        return binary(comparison(ops.NOT_EQUAL), self, other)
+        return binary(of_elements(ops.NOT_EQUAL), self, other)
 
     __hash__ = None  # type: ignore[assignment]  # `==` gives a tensor
 
@@ -346,33 +349,59 @@ def numbers(rule: Rule, *operands: Any) -> Any:
     return emit(operands, make)
 
 
+def truths(rule: Rule, *operands: Any) -> Any:
+    """`rule` on truth values; numbers count as whether they are not 0."""
+    return apply(rule, *operands, to=DType.I1)
+
+
 # --- what operators share with functions ---------------------------------------------------------
 
 
-def comparison(op: OpDef) -> Callable[[Any, Any], Any]:
-    rule = elementwise(op)
-    return lambda x, y: apply(rule, x, y)
+@cache
+def of_elements(op: OpDef) -> Callable[..., Any]:
+    """The function of arrays that an element-wise operation is, with its operands by name.
+
+    Operands of an element type that the operation does not take are converted to one that it does.
+    """
+    rule, convert = elementwise(op), _conversion(op)
+    parameters = [
+        Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, annotation="Any") for name in op.operands
+    ]
+    signature = Signature(parameters, return_annotation="Any")
+
+    def function(*given: Any, **named: Any) -> Any:
+        try:
+            operands = signature.bind(*given, **named).args
+        except TypeError as problem:
+            raise TypeError(f"{op.array}(): {problem}") from None
+        return convert(rule, *operands)
+
+    function.__name__ = function.__qualname__ = op.array
+    function.__doc__ = f"{op.summary[:1].upper()}{op.summary[1:]}.\n\n{op.equation}"
+    setattr(function, "__signature__", signature)  # noqa: B010  # no attribute of every callable
+    return function
 
 
-def logical(op: OpDef) -> Callable[..., Any]:
-    """Of truth values; numbers count as whether they are not 0."""
-    rule = elementwise(op)
-    return lambda *operands: apply(rule, *operands, to=DType.I1)
+def _conversion(op: OpDef) -> Callable[..., Any]:
+    """By what operands are brought to one element type, which follows from what `op` takes."""
+    if not _takes(op, DType.I1):
+        return numbers if _takes(op, DType.I32) else floats
+    return apply if _takes(op, DType.I32) else truths
 
 
-def add(x: Any, y: Any) -> Any:
-    """x + y."""
-    return numbers(elementwise(ops.ADD), x, y)
+def _takes(op: OpDef, dtype: DType) -> bool:
+    try:
+        op.infer([TensorType((), dtype)] * len(op.operands), NoParams())
+    except TypeRuleError:
+        return False
+    return True
 
 
-def subtract(x: Any, y: Any) -> Any:
-    """x - y."""
-    return numbers(elementwise(ops.SUB), x, y)
-
-
-def multiply(x: Any, y: Any) -> Any:
-    """x times y, element by element."""
-    return numbers(elementwise(ops.MUL), x, y)
+add = of_elements(ops.ADD)
+subtract = of_elements(ops.SUB)
+multiply = of_elements(ops.MUL)
+negative = of_elements(ops.NEG)
+absolute = of_elements(ops.ABS)
 
 
 def divide(x: Any, y: Any) -> Any:
@@ -395,16 +424,6 @@ def _products(exponent: Any) -> int | None:
     """A plain number as the exponent of a power by products; None for any other power."""
     is_small = -numeric.MAX_PRODUCTS <= exponent <= numeric.MAX_PRODUCTS
     return int(exponent) if is_small and exponent % 1 == 0 else None
-
-
-def negative(x: Any) -> Any:
-    """-x."""
-    return numbers(elementwise(ops.NEG), x)
-
-
-def absolute(x: Any) -> Any:
-    """|x|, with slope 0 at 0."""
-    return numbers(elementwise(ops.ABS), x)
 
 
 def cast(x: Any, dtype: Any) -> Any:
@@ -466,13 +485,13 @@ _UFUNCS: dict[str, Callable[..., Any]] = {
     "true_divide": divide,
     "power": power,
     "matmul": matmul,
-    "less": comparison(ops.LESS),
-    "less_equal": comparison(ops.LESS_EQUAL),
-    "greater": comparison(ops.GREATER),
-    "greater_equal": comparison(ops.GREATER_EQUAL),
-    "equal": comparison(ops.EQUAL),
-    "not_equal": comparison(ops.NOT_EQUAL),
-    "bitwise_and": logical(ops.LOGICAL_AND),
-    "bitwise_or": logical(ops.LOGICAL_OR),
+    "less": of_elements(ops.LESS),
+    "less_equal": of_elements(ops.LESS_EQUAL),
+    "greater": of_elements(ops.GREATER),
+    "greater_equal": of_elements(ops.GREATER_EQUAL),
+    "equal": of_elements(ops.EQUAL),
+    "not_equal": of_elements(ops.NOT_EQUAL),
+    "bitwise_and": of_elements(ops.LOGICAL_AND),
+    "bitwise_or": of_elements(ops.LOGICAL_OR),
 }
 """numpy's operators, which it calls by these when an array or its number is on the left."""

@@ -124,14 +124,3 @@ def test_every_link_of_the_documents_leads_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#]+)\)", text):
             if not target.startswith("http"):
                 assert (ROOT / target).exists(), f"{document}: {target}"
-
-
-def test_the_functions_that_the_readme_lists_are_those_with_a_node() -> None:
-    from graphc_frontends.ndl.functions import FUNCTIONS
-
-    block = re.search(r"^    Inputs  .*?\n\n", README, re.MULTILINE | re.DOTALL)
-    assert block is not None
-    listed = [name for line in block.group().splitlines() for name in line[20:].split()]
-    known = {f.names[0] for f in FUNCTIONS if f.op is not None}
-    spellings = {name: f.names[0] for f in FUNCTIONS for name in f.names}
-    assert {spellings[name] for name in listed} == known

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from graphc.ops.nodes.pointwise import OPS
+
 LEAST = 5
 
 PRELUDE = (
@@ -92,6 +94,18 @@ def _sum(name: str) -> tuple[WrongUse, ...]:
     ) + _of_two_nodes(name)
 
 
+def _of_three_nodes(name: str) -> tuple[WrongUse, ...]:
+    return _uses(
+        ("shape-mismatch", f"y = «{name}(x4, x4, x5)»"),
+        ("shape-mismatch", f"y = «{name}(w34, w43, w34)»"),
+        ("shape-mismatch", f"y = «{name}(x4, w41, w44)»"),  # 4 columns are no samples
+        ("argument-count", f"y = «{name}(x4, x4)»"),
+        ("argument-type", f'y = {name}(x4, x4, «"x4"»)'),
+        ("undefined-name", f"y = {name}(x4, «x6», x4)"),
+        ("bad-option", f"y = {name}(x4, x4, x4, «axis»=1)"),
+    )
+
+
 def _normalization(name: str) -> tuple[WrongUse, ...]:
     return _uses(
         ("shape-mismatch", f"y = «{name}(x4, w51, w41)»"),
@@ -139,6 +153,7 @@ def _pooling(name: str) -> tuple[WrongUse, ...]:
     )
 
 
+_OF_NODES = {1: _of_one_node, 2: _sum, 3: _of_three_nodes}
 _CLASSES = "ClassBasedCrossEntropyWithSoftmax"
 _NEGATIVES = "CosDistanceWithNegativeSamples"
 
@@ -188,9 +203,9 @@ WRONG_USES: Mapping[str, tuple[WrongUse, ...]] = {
         ("undefined-name", "y = Constant(«pi»)"),
     ),
     # arithmetic
+    **{op.name.removeprefix("node."): _OF_NODES[len(op.operands)](op.ndl[0]) for op in OPS},
     "plus": _sum("Plus"),
     "minus": (*_uses(("shape-mismatch", "y = «Minus(w34, w12)»")), *_sum("Minus")),
-    "negate": _of_one_node("Negate"),
     "times": _uses(
         ("shape-mismatch", "y = «Times(w35, x4)»"),
         ("shape-mismatch", "y = «Times(x4, x4)»"),  # samples where a parameter is needed
@@ -245,11 +260,7 @@ WRONG_USES: Mapping[str, tuple[WrongUse, ...]] = {
     "sum_column_elements": _of_one_node("SumColumnElements"),
     # functions of each element or column
     "rectified_linear": _of_one_node("RectifiedLinear"),
-    "sigmoid": _of_one_node("Sigmoid"),
-    "tanh": _of_one_node("Tanh"),
     "log": _of_one_node("Log"),
-    "exp": _of_one_node("Exp"),
-    "cosine": _of_one_node("Cosine"),
     "softmax": _of_one_node("Softmax"),
     "log_softmax": _of_one_node("LogSoftmax"),
     "hardmax": _of_one_node("Hardmax"),

@@ -88,14 +88,14 @@ MISTAKES = {
         x = Input(3)
         y = Sigmoid(x, x)
         """,
-        "2:5 argument-count: `Sigmoid(m)` takes 1 argument, got 2",
+        "2:5 argument-count: `Sigmoid(x)` takes 1 argument, got 2",
     ),
     "too few arguments": (
         """\
         x = Input(3)
         y = Plus(x)
         """,
-        "2:5 argument-count: `Plus(m1, m2)` takes 2 arguments, got 1",
+        "2:5 argument-count: `Plus(a, b)` takes 2 arguments, got 1",
     ),
     "wrong count for a macro": (
         """\

@@ -29,14 +29,17 @@ Fill = Literal["ordinary", "special"]
 class Judge:
     """A tolerance, why it is that large, and the check.
 
-    adds  whether each element is a sum of products of the operands, so that the operation of their
-          absolute values gives the size of what is added
+    adds   whether each element is a sum of products of the operands, so that the operation of their
+           absolute values gives the size of what is added
+    bound  of element-wise operations that are not exact: (exact result, *exact operands) -> the
+           error allowed, in u, half the distance from 1 to the next number
     """
 
     name: str
     reason: str
     check: Check
     adds: bool = False
+    bound: Callable[..., Array] | None = None
 
 
 def _exact(_op: OpDef, _params: Params, _operands: Sequence[Array], got: Array, want: Array) -> str:
@@ -76,7 +79,19 @@ def ulps(limit: float, reason: str) -> Judge:
         distance = ulp_distance(got, np.asarray(exact))
         return _first(got, np.asarray(exact).astype(got.dtype), distance <= limit)
 
-    return Judge(f"{limit:g} ulp", reason, check)
+    return Judge(f"{limit:g} ulp", reason, check, bound=lambda v, *_: 2 * limit * np.abs(v))
+
+
+def near(bound: Callable[..., Array], name: str, reason: str) -> Judge:
+    """|error| at most `bound` u, of the exact result and the exact operands."""
+
+    def check(op: OpDef, params: Params, operands: Sequence[Array], got: Array, _: Array) -> str:
+        wide = [x.astype(np.float64 if x.dtype == np.float32 else np.longdouble) for x in operands]
+        with np.errstate(all="ignore"):
+            exact = _reference(op, params, wide)
+            return _within(got, exact, bound(exact, *wide) * _unit(got))
+
+    return Judge(name, reason, check, bound=bound)
 
 
 def sums() -> Judge:

@@ -17,13 +17,16 @@ import numpy as np
 
 from graphc.builder import GraphBuilder, Node
 from graphc.driver.prepare import prepare
+from graphc.ir.core import OpDef
 from graphc.ir.evaluate import evaluate_node
 from graphc.ir.types import SAMPLES, Image, MatrixType
 from graphc.ops.nodes.layout import node_type
+from graphc.ops.nodes.pointwise import OF_OPERATIONS
 from graphc.passes.expand_nodes import inputs_of
 from graphc.passes.infer_shapes import infer_shapes
 from graphc.support.diagnostics import DiagnosticSink
 from graphc.support.graphs import reachable, strongly_connected_components
+from tests.support.op_table import ROWS as ROWS_OF_OPERATIONS
 from tests.support.sequences import evaluate_operations, evaluate_over_sequences
 
 Array = np.ndarray
@@ -302,6 +305,27 @@ def _unary(op: str, is_safe: Callable[[Array], bool] = lambda _: True) -> Callab
         if not is_safe(x.value):
             raise _Unsuitable
         g.add(op, x)
+
+    return rule
+
+
+def _of_operation(node: OpDef, op: OpDef) -> Callable[[_Growth], None]:
+    """Of operands of one size. Where slopes or values jump they are away from 0 and each other."""
+    row = next(row for row in ROWS_OF_OPERATIONS if row.op is op)
+
+    def rule(g: _Growth) -> None:
+        x = g.pick()
+        others = [g.of_size(x.rows, x.cols) for _ in op.operands[1:]]
+        values = [entry.value for entry in (x, *others)]
+        if row.domain[0] > 0 and not all(np.all(v > row.domain[0]) for v in values):
+            raise _Unsuitable
+        is_chosen = op.operands[0] == "condition"
+        gaps = [a - b for i, a in enumerate(values) for b in values[:i]]
+        if len(values) == 1 or is_chosen:
+            gaps = values[:1]
+        if (is_chosen or row.smoothness != "smooth") and not all(map(_away_from_zero, gaps)):
+            raise _Unsuitable
+        g.add(node.name.removeprefix("node."), x, *others)
 
     return rule
 
@@ -795,7 +819,10 @@ _RULES: dict[str, Callable[[_Growth], None]] = {
     "past_value": _delay("past_value"),
     "future_value": _delay("future_value"),
     "cycle": _cycle,
-    "cosine": _unary("cosine"),
+    **{
+        node.name.removeprefix("node."): _of_operation(node, op)
+        for node, op in OF_OPERATIONS.items()
+    },
     "logistic": _logistic,
     "class_based_cross_entropy_with_softmax": _class_based,
     "gmm_log_likelihood": _mixture,
@@ -816,11 +843,7 @@ _RULES: dict[str, Callable[[_Growth], None]] = {
     "cross_entropy": _cross_entropy,
     "cross_entropy_with_softmax": _criterion("cross_entropy_with_softmax"),
     "error_prediction": _error_prediction,
-    "negate": _unary("negate"),
-    "sigmoid": _unary("sigmoid"),
-    "tanh": _unary("tanh"),
     "rectified_linear": _unary("rectified_linear", _away_from_zero),
-    "exp": _unary("exp"),
     "log": _unary("log", _away_from_zero),
     "softmax": _unary("softmax"),
     "log_softmax": _unary("log_softmax"),

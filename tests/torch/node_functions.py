@@ -8,7 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from graphc.ir.core import OpDef
+from graphc.ir.params import NoParams
 from graphc.ir.types import MatrixType
+from graphc.ops.nodes.pointwise import OF_OPERATIONS
+from tests.torch import tensor_functions
 from tests.torch.tensor_functions import Tensor, functional, torch
 
 Types = Sequence[MatrixType]
@@ -24,15 +28,27 @@ def _number(x: Tensor) -> Tensor:
     return x.reshape(1, 1)
 
 
-def _same_size(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Repeated downwards as a block, and column by column, to the larger of both sizes."""
-    rows, cols = max(a.shape[0], b.shape[0]), max(a.shape[1], b.shape[1])
+def _of_operation(op: OpDef) -> Function:
+    """An element-wise operation of matrices that are repeated; truth values as 1 and 0."""
+
+    def function(*matrices: Tensor) -> Tensor:
+        given = _same_size(*matrices)
+        truths = [name == "condition" for name in op.operands]
+        given = [x != 0 if truth else x for x, truth in zip(given, truths, strict=True)]
+        return tensor_functions.FUNCTIONS[op.name](NoParams(), *given).to(matrices[-1].dtype)
+
+    return _plain(function)
+
+
+def _same_size(*matrices: Tensor) -> list[Tensor]:
+    """Repeated downwards as a block, and column by column, to the largest of all sizes."""
+    rows, cols = (max(x.shape[axis] for x in matrices) for axis in (0, 1))
 
     def repeated(x: Tensor) -> Tensor:
         x = x.repeat(rows // x.shape[0], 1)
         return x.repeat_interleave(cols // x.shape[1], dim=1) if x.shape[1] else x
 
-    return repeated(a), repeated(b)
+    return [repeated(x) for x in matrices]
 
 
 def _khatri_rao(a: Tensor, b: Tensor) -> Tensor:
@@ -176,7 +192,7 @@ def _field(_p: Any, _types: Types, label: Tensor, score: Tensor, transition: Ten
 
 
 FUNCTIONS: Mapping[str, Function] = {
-    "negate": _plain(torch.neg),
+    **{n.name.removeprefix("node."): _of_operation(op) for n, op in OF_OPERATIONS.items()},
     "plus": _plain(lambda a, b: torch.add(*_same_size(a, b))),
     "minus": _plain(lambda a, b: torch.sub(*_same_size(a, b))),
     "times": _plain(torch.matmul),
@@ -190,11 +206,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "sum_elements": _plain(lambda x: _number(x.sum())),
     "sum_column_elements": _plain(lambda x: x.sum(0, keepdim=True)),
     "rectified_linear": _plain(torch.relu),
-    "sigmoid": _plain(torch.sigmoid),
-    "tanh": _plain(torch.tanh),
     "log": _plain(torch.log),
-    "exp": _plain(torch.exp),
-    "cosine": _plain(torch.cos),
     "softmax": _plain(lambda x: torch.softmax(x, 0)),
     "log_softmax": _plain(lambda x: torch.log_softmax(x, 0)),
     "hardmax": _plain(_hardmax),
@@ -241,7 +253,12 @@ NOT_IN_TORCH = {
     "past_value": "a part of a loop",
     "future_value": "a part of a loop",
 }
-WITHOUT_GRADIENT = frozenset({"hardmax", "error_prediction"})
+WITHOUT_GRADIENT = frozenset(
+    {
+        *("hardmax", "error_prediction"),
+        *(n.name.removeprefix("node.") for n, op in OF_OPERATIONS.items() if not callable(op.vjp)),
+    }
+)
 NOT_DIFFERENTIATED: Mapping[str, frozenset[int]] = {
     # Operands of which PyTorch takes no gradient: running statistics, word numbers, labels.
     "batch_normalization": frozenset({3, 4}),

@@ -1,6 +1,7 @@
 """The functions of NDL as data: spellings, arguments, options, and the node op each one becomes.
 
-One row per function. A row whose `op` is None is known to the language and checked like any other,
+Functions that take their nodes and then options follow from the nodes' records; the others have a
+row each. A row whose `op` is None is known to the language and checked like any other,
 but this version has no op for it. Reading of values is `arguments.py`; the meaning of the ops is
 not here at all.
 """
@@ -11,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
+
+from graphc.builder import NODE_FUNCTIONS, NodeFunction, Number
 
 Kind = Literal["node", "size", "count", "number", "flag", "initializer", "path", "layout"]
 """What an argument has to be.
@@ -107,9 +110,9 @@ def _nodes(*names: str) -> tuple[Positional, ...]:
     return tuple(Positional(name, "node") for name in names)
 
 
-def _simple(op: str | None, operands: str, *names: str, in_book: bool = True) -> Function:
-    """A function of nodes alone, `operands` their names."""
-    return Function(names, _nodes(*operands.split()), op, in_book=in_book)
+def _not_yet(operands: str, *names: str) -> Function:
+    """A function of the toolkit, later than the book, that has no op here."""
+    return Function(names, _nodes(*operands.split()), in_book=False)
 
 
 _ROWS = Positional("rows", "size", "rows")
@@ -122,7 +125,7 @@ _IMAGE_SIZE = (
 )
 _IMAGES = Positional("numImages", "size", optional=True)
 _WINDOW = (
-    *_nodes("m"),
+    *_nodes("x"),
     Positional("windowWidth", "size", "window_width", least=1),
     Positional("windowHeight", "size", "window_height", least=1),
     Positional("stepW", "size", "step_width", least=1),
@@ -142,7 +145,35 @@ _DELAY_OPTIONS = (
     Option("defaultHiddenActivity", "number", "default_hidden_activity", 0.1),
     Option("defaultPastValue", "number", "default_hidden_activity", 0.1),
 )
-_DELAYED = (_ROWS, _UNUSED_COLS, *_nodes("m"))
+_DELAYED = (_ROWS, _UNUSED_COLS, *_nodes("x"))
+
+_KINDS: Mapping[type[Number], Kind] = {bool: "flag", int: "size", float: "number"}
+_BOOK = """
+    Plus Minus Negate Times TransposeTimes DiagTimes Scale ElementTimes RowElementTimes
+    ColumnElementTimes KhatriRaoProduct SumElements SumColumnElements RectifiedLinear Sigmoid Tanh
+    Log Softmax LogSoftmax Dropout PerDimMeanVarNormalization PerDimMeanVarDeNormalization
+    SquareError CrossEntropyWithSoftmax ClassBasedCrossEntropyWithSoftmax ErrorPrediction
+    CosDistance MatrixL1Reg MatrixL2Reg GMMLogLikelihood
+"""
+"""The functions without a row that the book lists; it is complete."""
+
+
+def _as_it_stands(function: NodeFunction) -> Function:
+    """The function of a node's record: its operands by place, its settings as options."""
+    options = [
+        Option(_camel(s.name), _KINDS[type(s.default)], s.name, s.default)
+        for s in function.settings
+    ]
+    nodes = _nodes(*map(_camel, function.operands))
+    in_book = function.names[0] in _BOOK.split()
+    return Function(function.names, nodes, function.op, tuple(options), in_book=in_book)
+
+
+def _camel(name: str) -> str:
+    """`log_std_dev` as NDL writes it: logStdDev."""
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)
+
 
 FUNCTIONS: tuple[Function, ...] = (
     # Inputs, parameters, constants
@@ -174,36 +205,11 @@ FUNCTIONS: tuple[Function, ...] = (
         "constant",
         (Option("rows", "size", "rows", 1), Option("cols", "size", "cols", 1)),
     ),
-    # Arithmetic
-    _simple("plus", "m1 m2", "Plus"),
-    _simple("minus", "m1 m2", "Minus"),
-    _simple("negate", "m", "Negate"),
-    _simple("times", "m1 m2", "Times"),
-    _simple("transpose_times", "m1 m2", "TransposeTimes"),
-    _simple("diag_times", "m1 m2", "DiagTimes"),
-    _simple(None, "m1 m2 m3", "StrideTimes", in_book=False),
-    _simple("scale", "scaleFactor m", "Scale"),
-    _simple("element_times", "m1 m2", "ElementTimes"),
-    _simple("row_element_times", "m vrow", "RowElementTimes"),
-    _simple("column_element_times", "m vcol", "ColumnElementTimes"),
-    _simple("khatri_rao_product", "m1 m2", "KhatriRaoProduct", "ColumnwiseCrossProduct"),
-    _simple("sum_elements", "m", "SumElements"),
-    _simple("sum_column_elements", "m", "SumColumnElements"),
-    # Functions of each element or column
-    _simple("rectified_linear", "m", "RectifiedLinear", "ReLU"),
-    _simple("sigmoid", "m", "Sigmoid"),
-    _simple("tanh", "m", "Tanh"),
-    _simple("log", "m", "Log"),
-    _simple("exp", "m", "Exp", in_book=False),
-    _simple("cosine", "m", "Cosine", "Cos", in_book=False),
-    _simple("softmax", "m", "Softmax"),
-    _simple("log_softmax", "m", "LogSoftmax"),
-    _simple("hardmax", "m", "Hardmax", in_book=False),
-    _simple("dropout", "m", "Dropout"),
+    *map(_as_it_stands, NODE_FUNCTIONS),
     # Shape
     Function(
         ("Reshape",),
-        (*_nodes("m"), Positional("numRows", "size", "num_rows")),
+        (*_nodes("x"), Positional("numRows", "size", "num_rows")),
         "reshape",
         (
             Option("imageWidth", "size", "image_width", 0),
@@ -216,20 +222,17 @@ FUNCTIONS: tuple[Function, ...] = (
         (
             Positional("startRow", "size", "start_row"),
             Positional("numRows", "size", "num_rows", least=1),
-            *_nodes("m"),
+            *_nodes("x"),
         ),
         "row_slice",
     ),
     Function(("RowStack",), _nodes("m1", "m2"), "row_stack", repeats=True),
     Function(
         ("RowRepeat",),
-        (*_nodes("m"), Positional("numRepeats", "size", "num_repeats", least=1)),
+        (*_nodes("x"), Positional("numRepeats", "size", "num_repeats", least=1)),
         "row_repeat",
         in_book=False,
     ),
-    _simple("transpose", "m", "Transpose", in_book=False),
-    _simple("diagonal", "m", "Diagonal", in_book=False),
-    _simple("time_reverse", "m", "TimeReverse", in_book=False),
     # Recurrence
     Function(("PastValue", "Delay"), _DELAYED, "past_value", _DELAY_OPTIONS),
     Function(("FutureValue",), _DELAYED, "future_value", _DELAY_OPTIONS),
@@ -250,23 +253,11 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(("MaxPooling",), _WINDOW, "max_pooling"),
     Function(("AveragePooling",), _WINDOW, "average_pooling"),
     # Statistics and normalisation
-    _simple("mean", "m", "Mean"),
-    _simple("inv_std_dev", "m", "InvStdDev"),
-    _simple(
-        "per_dim_mean_var_normalization",
-        "m mean invStdDev",
-        "PerDimMeanVarNormalization",
-        "PerDimMVNorm",
-    ),
-    _simple(
-        "per_dim_mean_var_de_normalization",
-        "m mean invStdDev",
-        "PerDimMeanVarDeNormalization",
-        "PerDimMVDeNorm",
-    ),
+    Function(("Mean",), _nodes("feature"), "mean"),
+    Function(("InvStdDev",), _nodes("feature"), "inv_std_dev"),
     Function(
         ("BatchNormalization",),
-        _nodes("m", "scale", "bias", "runMean", "runInvStdDev"),
+        _nodes("x", "scale", "bias", "runMean", "runInvStdDev"),
         "batch_normalization",
         (
             Option("eval", "flag", "eval_mode", False),
@@ -279,48 +270,28 @@ FUNCTIONS: tuple[Function, ...] = (
         in_book=False,
     ),
     # Criteria and evaluation
-    _simple("square_error", "m1 m2", "SquareError", "SE"),
-    _simple("cross_entropy", "labels m", "CrossEntropy", in_book=False),
-    _simple("cross_entropy_with_softmax", "labels m", "CrossEntropyWithSoftmax", "CEWithSM"),
-    Function(
-        ("ClassBasedCrossEntropyWithSoftmax", "CBCEWithSM"),
-        _nodes("labels", "mainInputInfo", "mainWeight", "classProbBeforeSoftmax"),
-        "class_based_cross_entropy_with_softmax",
-        (Option("maxClassSize", "size", "max_class_size", 0),),
-    ),
-    _simple(None, "labels m logLikelihood", "SequenceWithSoftmax", "SEWithSM", in_book=False),
     Function(
         ("Logistic",),
-        (*_nodes("labels", "m"), Positional("weight", "node", optional=True)),
+        (*_nodes("label", "probability"), Positional("weight", "node", optional=True)),
         "logistic",
         in_book=False,
     ),
-    _simple("error_prediction", "labels m", "ErrorPrediction", "ClassificationError"),
-    _simple("cos_distance", "m1 m2", "CosDistance", "CosDist"),
     Function(
         ("CosDistanceWithNegativeSamples", "CosWithNegSamples"),
         (
-            *_nodes("m1", "m2"),
+            *_nodes("x", "y"),
             Positional("numShifts", "count", "shift"),
             Positional("numNegSamples", "count", "negatives", least=1),
         ),
         "cos_distance_with_negative_samples",
     ),
-    _simple("matrix_l1_reg", "m", "MatrixL1Reg", "L1Reg", "L1Norm"),
-    _simple("matrix_l2_reg", "m", "MatrixL2Reg", "L2Reg", "L2Norm"),
-    _simple(
-        "gmm_log_likelihood",
-        "unnormedPrior means logStdDev featureValues",
-        "GMMLogLikelihood",
-        "GMMLL",
-    ),
-    # Embedding and experiments of the toolkit
-    _simple("lookup_table", "w x", "LookupTable", in_book=False),
-    _simple("crf", "label score transition", "CRF", in_book=False),
-    _simple(None, "m1 m2 m3", "DummyCriterion", in_book=False),
-    _simple(None, "m1 m2", "Parallel", in_book=False),
-    _simple(None, "obs inputGate forgetGate outputGate memoryCell", "LSTM", in_book=False),
-    _simple(None, "m", "PairNetwork", in_book=False),
+    # Experiments of the toolkit
+    _not_yet("labels m logLikelihood", "SequenceWithSoftmax", "SEWithSM"),
+    _not_yet("m1 m2 m3", "StrideTimes"),
+    _not_yet("m1 m2 m3", "DummyCriterion"),
+    _not_yet("m1 m2", "Parallel"),
+    _not_yet("obs inputGate forgetGate outputGate memoryCell", "LSTM"),
+    _not_yet("m", "PairNetwork"),
 )
 
 FUNCTION_BY_NAME: Mapping[str, Function] = MappingProxyType(

@@ -1,18 +1,17 @@
-"""`Network`: one method per node, each in the file of its family."""
+"""`Network`: one method per node, by hand in the file of its family or from the nodes' records."""
 
 from __future__ import annotations
 
 from graphc_frontends.network.criteria import Criteria
-from graphc_frontends.network.elementwise import Elementwise
+from graphc_frontends.network.functions import Functions
 from graphc_frontends.network.images import Images
 from graphc_frontends.network.leaves import Leaves
-from graphc_frontends.network.products import Products
 from graphc_frontends.network.recurrence import Recurrence
 from graphc_frontends.network.shapes import Shapes
 from graphc_frontends.network.statistics import Statistics
 
 
-class Network(Leaves, Products, Elementwise, Shapes, Images, Criteria, Statistics, Recurrence):
+class Network(Leaves, Functions, Shapes, Images, Criteria, Statistics, Recurrence):
     """A network of nodes and the values of its parameters.
 
     A node is a matrix with one column per sample, a parameter a matrix rows x cols. Every method

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol, cast
 
 from graphc.builder import Node
@@ -71,3 +72,6 @@ class NetworkNode(Node):
 
 Operand = NetworkNode | float
 """What a method takes as a node: a number stands for a 1x1 Constant."""
+
+Tags = str | Sequence[str]
+"""One tag, or several."""

@@ -1,4 +1,4 @@
-"""Methods that make nodes of another shape."""
+"""Methods that make nodes of another shape, with sizes given by place."""
 
 from __future__ import annotations
 
@@ -10,18 +10,6 @@ from graphc_frontends.network.node import NetworkNode, Operand
 
 class Shapes(NetworkBase):
     """Nodes that move, cut and repeat elements."""
-
-    def transpose(
-        self, x: Operand, *, name: str | None = None, tag: str | Sequence[str] = ()
-    ) -> NetworkNode:
-        """Xᵀ; the columns of X are not samples."""
-        return self._add("transpose", (x,), {}, name, tag)
-
-    def diagonal(
-        self, x: Operand, *, name: str | None = None, tag: str | Sequence[str] = ()
-    ) -> NetworkNode:
-        """The diagonal of a square matrix, a row vector."""
-        return self._add("diagonal", (x,), {}, name, tag)
 
     def row_repeat(
         self,
@@ -81,9 +69,3 @@ class Shapes(NetworkBase):
             "image_channels": image_channels,
         }
         return self._add("reshape", (x,), settings, name, tag)
-
-    def time_reverse(
-        self, x: Operand, *, name: str | None = None, tag: str | Sequence[str] = ()
-    ) -> NetworkNode:
-        """The samples of a call in reverse order."""
-        return self._add("time_reverse", (x,), {}, name, tag)

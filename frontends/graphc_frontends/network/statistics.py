@@ -1,4 +1,4 @@
-"""Methods that make statistics over the whole data set, and normalisations by them."""
+"""Methods that make statistics over the whole data set, and BatchNormalization."""
 
 from __future__ import annotations
 
@@ -18,30 +18,6 @@ class Statistics(NetworkBase):
     def inv_std_dev(self, feature: Operand, *, name: str | None = None) -> NetworkNode:
         """1 / standard deviation of each row over the data set; computed by `precompute`."""
         return self._add("inv_std_dev", (feature,), {}, name, ())
-
-    def per_dim_mean_var_normalization(
-        self,
-        x: Operand,
-        mean: Operand,
-        inv_std_dev: Operand,
-        *,
-        name: str | None = None,
-        tag: str | Sequence[str] = (),
-    ) -> NetworkNode:
-        """(X - mean) ∘ invStdDev."""
-        return self._add("per_dim_mean_var_normalization", (x, mean, inv_std_dev), {}, name, tag)
-
-    def per_dim_mean_var_de_normalization(
-        self,
-        x: Operand,
-        mean: Operand,
-        inv_std_dev: Operand,
-        *,
-        name: str | None = None,
-        tag: str | Sequence[str] = (),
-    ) -> NetworkNode:
-        """X ⊘ invStdDev + mean: `per_dim_mean_var_normalization` undone."""
-        return self._add("per_dim_mean_var_de_normalization", (x, mean, inv_std_dev), {}, name, tag)
 
     def batch_normalization(
         self,

@@ -16,14 +16,17 @@ from graphc.ops.nodes import (
     mixtures,
     negatives,
     normalisation,
+    pointwise,
     products,
     shapes,
     statistics,
 )
+from graphc.ops.nodes.interface import node_functions
 
 OPS = (
     *leaves.OPS,
     *products.OPS,
+    *pointwise.OPS,
     *elementwise.OPS,
     *shapes.OPS,
     *images.OPS,
@@ -39,3 +42,6 @@ OPS = (
     *normalisation.OPS,
     *delays.OPS,
 )
+
+NODE_FUNCTIONS = node_functions(OPS)
+"""The functions that front ends make by themselves."""

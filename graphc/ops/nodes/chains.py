@@ -251,6 +251,7 @@ CRF = node_def(
     equation="V = logadd_i α_T(i) - Σ_t (h_t(l_t) + a(l_t-1, l_t)),  "
     "α_t(i) = h_t(i) + logadd_k (α_t-1(k) + a(k, i))",
     source="book equations 2.149 to 2.153",
+    ndl=("CRF",),
 )
 
 OPS = (CRF,)

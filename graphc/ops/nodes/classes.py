@@ -55,7 +55,7 @@ LOG_NEVER = math.log(composites.LOG_FLOOR)
 
 @dataclass(frozen=True)
 class ClassParams(NodeParams):
-    """`max_class_size`: most words of a class, 0 for as many as the vocabulary has."""
+    """max_class_size: most words of a class, 0 for as many as the vocabulary has; more give nan"""
 
     max_class_size: int = 0
     tags: tuple[str, ...] = ()
@@ -206,6 +206,7 @@ CLASS_BASED_CROSS_ENTROPY_WITH_SOFTMAX = node_def(
     equation="V = -Σ_j ln softmax(q_j)[class] + ln softmax(Wᵀ h_j over the words of the class)"
     "[word]; ln 1e-37 for a word or class that is not there",
     source="book equations 2.132 to 2.148, with the sign of a cross entropy",
+    ndl=("ClassBasedCrossEntropyWithSoftmax", "CBCEWithSM"),
 )
 
 OPS = (CLASS_BASED_CROSS_ENTROPY_WITH_SOFTMAX,)

@@ -54,23 +54,25 @@ def directions(x: Array) -> Array:
 SUM_COLUMN_ELEMENTS = node_def(
     "sum_column_elements",
     "the sum of each column",
-    ("m",),
+    ("x",),
     infer=_infer_sum,
     reference=lambda _p, x: np.sum(x, axis=0, keepdims=True),
     expand=_expand_sum,
-    equation="V_1j = Σ_i m_ij",
+    equation="V_1j = Σ_i x_ij",
     source="book 4.1.4.9",
+    ndl=("SumColumnElements",),
 )
 COS_DISTANCE = node_def(
     "cos_distance",
     "the cosine of the angle between columns (1 for the same direction); 0 where a column is zero",
-    ("X", "Y"),
+    ("x", "y"),
     infer=_infer_cosine,
     refine=refine_equal,
     reference=_cosine_reference,
     expand=_expand_cosine,
     equation="V_1j = x_jᵀ y_j / (‖x_j‖ ‖y_j‖); slope 0 where a column is zero",
     source="book equation 2.103",
+    ndl=("CosDistance", "CosDist"),
 )
 
 OPS = (SUM_COLUMN_ELEMENTS, COS_DISTANCE)

@@ -165,6 +165,7 @@ def _criterion(
     reference: Callable[..., Array],
     equation: str,
     source: str,
+    ndl: tuple[str, ...],
 ) -> OpDef:
     pair = len(operands) == 2
     return node_def(
@@ -177,6 +178,7 @@ def _criterion(
         expand=expand,
         equation=equation,
         source=source,
+        ndl=ndl,
     )
 
 
@@ -188,6 +190,7 @@ SUM_ELEMENTS = _criterion(
     lambda _p, x: _scalar(np.sum(x)),
     "V = Σ X",
     "book 2.4.2",
+    ndl=("SumElements",),
 )
 SQUARE_ERROR = _criterion(
     "square_error",
@@ -197,6 +200,7 @@ SQUARE_ERROR = _criterion(
     lambda _p, t, y: _scalar(0.5 * np.sum((t - y) ** 2)),
     "V = ½ Σ (A - B)²",
     "book 2.4.3; the ½ is the toolkit's",
+    ndl=("SquareError", "SE"),
 )
 CROSS_ENTROPY = _criterion(
     "cross_entropy",
@@ -206,6 +210,7 @@ CROSS_ENTROPY = _criterion(
     _cross_entropy_reference,
     "V = -Σ label ln(max(p, 1e-37))",
     "book 2.4.3",
+    ndl=("CrossEntropy",),
 )
 CROSS_ENTROPY_WITH_SOFTMAX = _criterion(
     "cross_entropy_with_softmax",
@@ -215,6 +220,7 @@ CROSS_ENTROPY_WITH_SOFTMAX = _criterion(
     _cross_entropy_with_softmax_reference,
     "V = -Σ label ln softmax(prediction)",
     "book 2.4.3",
+    ndl=("CrossEntropyWithSoftmax", "CEWithSM"),
 )
 ERROR_PREDICTION = _criterion(
     "error_prediction",
@@ -224,6 +230,7 @@ ERROR_PREDICTION = _criterion(
     _error_prediction_reference,
     "V = Σ [argmax label ≠ argmax prediction], first maximum on ties",
     "book 2.4.3",
+    ndl=("ErrorPrediction", "ClassificationError"),
 )
 LOGISTIC = node_def(
     "logistic",
@@ -239,20 +246,22 @@ LOGISTIC = node_def(
 MATRIX_L1_REG = _criterion(
     "matrix_l1_reg",
     "the sum of absolute values",
-    ("m",),
+    ("x",),
     _expand_l1,
     lambda _p, x: _scalar(np.sum(np.abs(x))),
-    "V = Σ |m|; slope 0 at 0",
+    "V = Σ |x|; slope 0 at 0",
     "book 4.1.4.28",
+    ndl=("MatrixL1Reg", "L1Reg", "L1Norm"),
 )
 MATRIX_L2_REG = _criterion(
     "matrix_l2_reg",
     "the Frobenius norm, not squared",
-    ("m",),
+    ("x",),
     _expand_l2,
     _l2_reference,
-    "V = √Σ m²; slope 0 where all of m is 0, and where Σ m² is beyond the element type",
+    "V = √Σ x²; slope 0 where all of x is 0, and where Σ x² is beyond the element type",
     "book 4.1.4.28",
+    ndl=("MatrixL2Reg", "L2Reg", "L2Norm"),
 )
 
 OPS = (

@@ -52,6 +52,7 @@ DROPOUT = node_def(
     ),
     equation="V = M ∘ X in training, M = 0 or 1 / (1 - rate); V = X otherwise",
     source="book 2.4.2, equations 2.95 to 2.97",
+    ndl=("Dropout",),
 )
 
 OPS = (DROPOUT,)

@@ -108,6 +108,7 @@ def node_def(
     constraints: tuple[str, ...] = (),
     equation: str = "",
     source: str = "",
+    ndl: tuple[str, ...] = (),
 ) -> OpDef:
     """The OpDef of a node; `name` without the `node.`. References take matrices rows x columns."""
     return OpDef(
@@ -130,6 +131,7 @@ def node_def(
         constraints=constraints,
         equation=equation,
         source=source,
+        ndl=ndl,
     )
 
 
@@ -147,6 +149,8 @@ def find_node(graph: Function, name: str) -> Operation | None:
 
 def display_name(opdef: OpDef) -> str:
     """The name as NDL writes it: `node.cross_entropy` is CrossEntropy."""
+    if opdef.ndl:
+        return opdef.ndl[0]
     return "".join(w.capitalize() for w in opdef.name.removeprefix("node.").split("_"))
 
 

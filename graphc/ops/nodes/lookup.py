@@ -69,6 +69,7 @@ LOOKUP_TABLE = node_def(
     ),
     equation="V = the blocks table·x_k below each other, x_k the k-th cols(table) rows of x",
     source="toolkit, beyond the book",
+    ndl=("LookupTable",),
 )
 
 OPS = (LOOKUP_TABLE,)

@@ -167,6 +167,7 @@ GMM_LOG_LIKELIHOOD = node_def(
     ),
     equation="V_1j = ln Σ_c softmax(prior)_c N(x_j; mean_c, e^(2 log_std_dev_c) I)",
     source="book 4.1.4.21; the toolkit's constant has the components in place of rows(feature)",
+    ndl=("GMMLogLikelihood", "GMMLL"),
 )
 
 OPS = (GMM_LOG_LIKELIHOOD,)

@@ -94,6 +94,7 @@ TIMES = node_def(
     constraints=("C1 A has a fixed number of columns", "C2 columns of A = rows of B"),
     equation="V = A B",
     source="book 2.4.3",
+    ndl=("Times",),
 )
 TRANSPOSE_TIMES = node_def(
     "transpose_times",
@@ -106,6 +107,7 @@ TRANSPOSE_TIMES = node_def(
     constraints=("C1 A has a fixed number of columns", "C2 rows of A = rows of B"),
     equation="V = Aᵀ B",
     source="book 4.1.4.16",
+    ndl=("TransposeTimes",),
 )
 
 
@@ -121,6 +123,7 @@ def _vector_product(
     by_row: bool,
     equation: str,
     source: str,
+    ndl: tuple[str, ...],
 ) -> OpDef:
     """A matrix, operand `matrix_at`, times a row or column vector that is repeated to its size."""
     vector_at = 1 - matrix_at
@@ -162,35 +165,39 @@ def _vector_product(
         expand=expand,
         equation=equation,
         source=source,
+        ndl=ndl,
     )
 
 
 ROW_ELEMENT_TIMES = _vector_product(
     "row_element_times",
     "each row of a matrix times a row vector, element by element",
-    ("m", "vrow"),
+    ("x", "row"),
     matrix_at=0,
     by_row=True,
-    equation="V_ij = m_ij v_j",
+    equation="V_ij = x_ij row_j",
     source="book 4.1.4.19",
+    ndl=("RowElementTimes",),
 )
 COLUMN_ELEMENT_TIMES = _vector_product(
     "column_element_times",
     "each column of a matrix times a column vector, element by element",
-    ("m", "vcol"),
+    ("x", "column"),
     matrix_at=0,
     by_row=False,
-    equation="V_ij = m_ij v_i",
+    equation="V_ij = x_ij column_i",
     source="book 4.1.4.19",
+    ndl=("ColumnElementTimes",),
 )
 DIAG_TIMES = _vector_product(
     "diag_times",
     "a diagonal matrix, given by its diagonal as a column vector, times a matrix",
-    ("d", "Y"),
+    ("diagonal", "x"),
     matrix_at=1,
     by_row=False,
-    equation="V_ij = d_i Y_ij",
+    equation="V_ij = diagonal_i x_ij",
     source="book equation 2.88",
+    ndl=("DiagTimes",),
 )
 
 
@@ -240,14 +247,15 @@ def _khatri_rao_reference(_p: Params, x: Array, y: Array) -> Array:
 
 KHATRI_RAO_PRODUCT = node_def(
     "khatri_rao_product",
-    "all products of an element of X and one of Y in the same column; the row of X varies fastest",
-    ("X", "Y"),
+    "all products of an element of x and one of y in the same column; the row of x varies fastest",
+    ("x", "y"),
     infer=_infer_khatri_rao,
     refine=_refine_khatri_rao,
     reference=_khatri_rao_reference,
     expand=_expand_khatri_rao,
-    equation="V_(i + k rows(X)),j = X_ij Y_kj, rows counted from 0",
+    equation="V_(i + k rows(x)),j = x_ij y_kj, rows counted from 0",
     source="book equation 2.98; the order of rows is that of 2.99 and of the toolkit",
+    ndl=("KhatriRaoProduct", "ColumnwiseCrossProduct"),
 )
 
 OPS = (

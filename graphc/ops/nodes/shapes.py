@@ -297,24 +297,26 @@ ROW_REPEAT = node_def(
 TRANSPOSE = node_def(
     "transpose",
     "a matrix with rows and columns exchanged",
-    ("m",),
+    ("x",),
     infer=_infer_transpose,
     reference=lambda _p, x: np.ascontiguousarray(x.T),
     expand=_expand_transpose,
-    constraints=("C1 m has a fixed number of columns",),
-    equation="V = mᵀ",
+    constraints=("C1 x has a fixed number of columns",),
+    equation="V = xᵀ",
     source="toolkit, beyond the book",
+    ndl=("Transpose",),
 )
 DIAGONAL = node_def(
     "diagonal",
     "the diagonal of a square matrix as a row vector",
-    ("m",),
+    ("x",),
     infer=_infer_diagonal,
     reference=lambda _p, x: np.diagonal(x).reshape(1, -1).copy(),
     expand=_expand_diagonal,
-    constraints=("C1 m has a fixed number of columns", "C2 rows of m = columns of m"),
-    equation="V_1j = m_jj",
+    constraints=("C1 x has a fixed number of columns", "C2 rows of x = columns of x"),
+    equation="V_1j = x_jj",
     source="toolkit of January 2016, beyond the book",
+    ndl=("Diagonal",),
 )
 
 ROW_SLICE = node_def(
@@ -359,13 +361,14 @@ RESHAPE = node_def(
 TIME_REVERSE = node_def(
     "time_reverse",
     "the columns of each sequence in reverse order; without sequences a minibatch is one",
-    ("m",),
+    ("x",),
     infer=unary,
     reference=lambda _p, x: x[:, ::-1].copy(),
     expand=_expand_time_reverse,
     expand_sequences=_expand_time_reverse_sequences,
-    equation="V_ij = m_i,(columns - 1 - j)",
+    equation="V_ij = x_i,(columns - 1 - j)",
     source="book equation 2.57",
+    ndl=("TimeReverse",),
 )
 
 OPS = (ROW_REPEAT, TRANSPOSE, DIAGONAL, ROW_SLICE, ROW_STACK, RESHAPE, TIME_REVERSE)

@@ -114,6 +114,7 @@ PER_DIM_MEAN_VAR_NORMALIZATION = node_def(
     expand=_expand_normalization,
     equation="V = (X - mean) ∘ invStdDev",
     source="book 2.4.4",
+    ndl=("PerDimMeanVarNormalization", "PerDimMVNorm"),
 )
 PER_DIM_MEAN_VAR_DE_NORMALIZATION = node_def(
     "per_dim_mean_var_de_normalization",
@@ -125,6 +126,7 @@ PER_DIM_MEAN_VAR_DE_NORMALIZATION = node_def(
     expand=_expand_denormalization,
     equation="V = X ⊘ invStdDev + mean",
     source="book 4.1.4.32",
+    ndl=("PerDimMeanVarDeNormalization", "PerDimMVDeNorm"),
 )
 
 STATISTICS = (MEAN, INV_STD_DEV)

@@ -17,6 +17,7 @@ from graphc.ir.core import Array
 from graphc.ir.types import SAMPLES, DType, MatrixType
 from graphc.ops.nodes import OPS
 from graphc.ops.nodes.leaves import ParameterParams
+from graphc.ops.nodes.pointwise import OF_OPERATIONS
 from tests.support.nodes import (
     complaint,
     computed,
@@ -25,12 +26,17 @@ from tests.support.nodes import (
     judged,
     network,
 )
+from tests.support.op_table import ROWS as ROWS_OF_OPERATIONS
 
 Shape = tuple[int, int | str]
 
 COUNTS = (0, 1, 2, 7, 31)
 ROWS = (1, 2, 3, 10)
-POSITIVE = {("log", "a"), ("cross_entropy", "b"), ("per_dim_mean_var_de_normalization", "c")}
+DOMAINS = {row.op: row.domain for row in ROWS_OF_OPERATIONS}
+POSITIVE = {
+    *(("log", "a"), ("cross_entropy", "b"), ("per_dim_mean_var_de_normalization", "c")),
+    *((n.name.removeprefix("node."), "a") for n, op in OF_OPERATIONS.items() if DOMAINS[op][0] > 0),
+}
 TOLERANCE = {DType.F32: 2e-5, DType.F64: 1e-12}  # relative to the sum of a few hundred terms
 
 
@@ -88,12 +94,8 @@ class Case:
 
 
 UNARY = (
-    "negate",
-    "sigmoid",
-    "tanh",
+    *(op.name.removeprefix("node.") for op in OF_OPERATIONS if len(op.operands) == 1),
     "rectified_linear",
-    "exp",
-    "cosine",
     "log",
     "softmax",
     "log_softmax",
@@ -137,6 +139,12 @@ CASES = [
     *(Case(op, ((3, 4), (3, 4))) for op in CRITERIA),
     *(Case(op, shapes) for op in ("plus", "minus") for shapes in SUM_SHAPES),
     *(Case("plus", shapes) for shapes in REPEATED),
+    *(
+        Case(op.name.removeprefix("node."), (*shapes, *shapes[:1])[: len(op.operands)])
+        for op in OF_OPERATIONS
+        if len(op.operands) > 1
+        for shapes in SUM_SHAPES
+    ),
     *(Case("element_times", ((rows, "*"), (rows, "*"))) for rows in ROWS),
     Case("element_times", ((3, 4), (3, 4))),
     *(Case("times", ((rows, 3), (3, "*"))) for rows in ROWS),
@@ -187,7 +195,10 @@ CASES = [
     Case("time_reverse", ((3, 4),)),
     Case("time_reverse", ((3, 1),)),
 ]
-WITHOUT_GRADIENT = {"error_prediction", "hardmax"}
+WITHOUT_GRADIENT = {
+    *("error_prediction", "hardmax"),
+    *(n.name.removeprefix("node.") for n, op in OF_OPERATIONS.items() if not callable(op.vjp)),
+}
 DIFFERENTIABLE = [case for case in CASES if case.op not in WITHOUT_GRADIENT]
 WITHOUT_CASES = {
     "input",
@@ -229,11 +240,15 @@ def test_the_expansion_computes_what_the_reference_says(case: Case, dtype: DType
         np.testing.assert_allclose(found, expected, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
 
 
+ELEMENT_WISE = {
+    *(op.name.removeprefix("node.") for op in OF_OPERATIONS),
+    *("rectified_linear", "log"),
+}
 SPECIAL = np.array([[np.nan, np.inf, -np.inf, -0.0, 0.0, 1e30, -1e30, 100.0, -100.0, 1e-40]])
 
 
 @pytest.mark.parametrize("rows", [1, 2])
-@pytest.mark.parametrize("op", ["negate", "tanh", "rectified_linear", "exp", "log", "sigmoid"])
+@pytest.mark.parametrize("op", [op for op in UNARY if op in ELEMENT_WISE])
 def test_special_values_go_through_element_wise_nodes(op: str, rows: int) -> None:
     net = network(nodes_of(op, (rows, "*")))
     leaves = {"a": np.repeat(SPECIAL, rows, axis=0)}

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 import graphc as gc
-from graphc.tensor.names import FUNCTIONS, INSTEAD, in_place_of, numpy_name
+from graphc.tensor.functions import FUNCTIONS
+from graphc.tensor.names import INSTEAD, in_place_of, numpy_name
 
 
 def test_a_function_of_the_same_name_comes_first() -> None:
     assert in_place_of("exp") == "use gc.exp"
-    assert not FUNCTIONS & INSTEAD.keys()
+    assert not FUNCTIONS.keys() & INSTEAD.keys()
 
 
 def test_an_unknown_name_leads_to_the_documents() -> None:

@@ -140,11 +140,11 @@ def test_every_function_refuses_one_argument_less_than_it_needs(function: Functi
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ("Plus(x)", "`Plus(m1, m2)` takes 2 arguments, got 1"),
-        ("Plus(x, x, x)", "`Plus(m1, m2)` takes 2 arguments, got 3"),
-        ("relu()", "`relu(m)` takes 1 argument, got 0"),
+        ("Plus(x)", "`Plus(a, b)` takes 2 arguments, got 1"),
+        ("Plus(x, x, x)", "`Plus(a, b)` takes 2 arguments, got 3"),
+        ("relu()", "`relu(x)` takes 1 argument, got 0"),
         ("Input()", "`Input(rows, [cols])` takes 1 to 2 arguments, got 0"),
-        ("Delay(3)", "`Delay(rows, [cols], m)` takes 2 to 3 arguments, got 1"),
+        ("Delay(3)", "`Delay(rows, [cols], x)` takes 2 to 3 arguments, got 1"),
     ],
 )
 def test_a_wrong_count_says_what_is_taken(call: str, message: str) -> None:

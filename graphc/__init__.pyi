@@ -1,0 +1,215 @@
+"""Made by docs/generate.py from what graphc/__init__.py finds; do not edit."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.api import compile as compile
+from graphc.api import compile_training as compile_training
+from graphc.api import evaluate as evaluate
+from graphc.api import load as load
+from graphc.api import loads as loads
+from graphc.api import to_networkx as to_networkx
+from graphc.api import train as train
+from graphc.learn.loop import EpochRecord as EpochRecord
+from graphc.learn.loop import Progress as Progress
+from graphc.learn.minimize import Minimum as Minimum
+from graphc.learn.minimize import minimize as minimize
+from graphc.learn.sgd import SGD as SGD
+from graphc.learn.stepping import SteppingHeuristic as SteppingHeuristic
+from graphc.support.diagnostics import BackendUnavailable as BackendUnavailable
+from graphc.support.diagnostics import GraphcError as GraphcError
+from graphc.support.diagnostics import GraphcWarning as GraphcWarning
+from graphc.support.diagnostics import InternalError as InternalError
+from graphc.tensor.function import ArrayFunction as ArrayFunction
+from graphc.tensor.function import function as function
+from graphc.tensor.gradient_check import GradientReport as GradientReport
+from graphc.tensor.gradient_check import check_gradient as check_gradient
+from graphc.tensor.jacobian import hessian as hessian
+from graphc.tensor.jacobian import jacobian as jacobian
+from graphc.tensor.scan import scan as scan
+from graphc.tensor.shapes import Axes
+from graphc.tensor.tensor import Tensor as Tensor
+from graphc.tensor.transforms import grad as grad
+from graphc.tensor.transforms import jvp as jvp
+from graphc.tensor.transforms import value_and_grad as value_and_grad
+from graphc.tensor.transforms import vjp as vjp
+from graphc_frontends.network import Network as Network
+
+__version__: str
+
+def abs(x: Any) -> Any:
+    """Absolute value; slope 0 at 0."""
+
+def absolute(x: Any) -> Any:
+    """Absolute value; slope 0 at 0."""
+
+def add(x: Any, y: Any) -> Any:
+    """Sum of two operands."""
+
+def arange(start: float, stop: float | None = None, step: float = 1, dtype: Any = None) -> Any:
+    """start, start + step, … before stop; with one argument from 0 to before it."""
+
+def broadcast_to(x: Any, shape: int | Sequence[int]) -> Any:
+    """Repeated to a larger shape by numpy's rules."""
+
+def cast(x: Any, dtype: Any) -> Any:
+    """Elements of another type: "f32", "f64", "i32", "i64", "i1", or a numpy type."""
+
+def concatenate(arrays: Sequence[Any], axis: int = 0) -> Any:
+    """The arrays one after the other along an axis."""
+
+def cos(x: Any) -> Any:
+    """Cosine of an angle in radians."""
+
+def cross_correlate(signal: Any, kernel: Any) -> Any:
+    """c[i..] = Σ_j kernel[j..] signal[i.. + j..] where the kernel lies inside."""
+
+def divide(x: Any, y: Any) -> Any:
+    """True division: integers are converted first."""
+
+def equal(x: Any, y: Any) -> Any:
+    """Whether the operands are equal; false on nan."""
+
+def erf(x: Any) -> Any:
+    """Error function."""
+
+def exp(x: Any) -> Any:
+    """Exponential function."""
+
+def expand_dims(x: Any, axis: Axes) -> Any:
+    """New axes of size 1 at these places of the result."""
+
+def expm1(x: Any) -> Any:
+    """Exponential function minus one, accurate near 0."""
+
+def eye(n: int, m: int | None = None, dtype: Any = None) -> np.ndarray:
+    """n rows, m or n columns: 1 on the diagonal, 0 elsewhere."""
+
+def flip(x: Any, axis: Axes = None) -> Any:
+    """Backwards along `axis`, along all axes for None."""
+
+def floor(x: Any) -> Any:
+    """The largest whole number that is not above x."""
+
+def full(shape: Any, value: Any, dtype: Any = None) -> Any:
+    """An array of one number, which may be a traced one."""
+
+def greater(x: Any, y: Any) -> Any:
+    """Whether x is greater than y."""
+
+def greater_equal(x: Any, y: Any) -> Any:
+    """Whether x is at least y."""
+
+def less(x: Any, y: Any) -> Any:
+    """Whether x is less than y."""
+
+def less_equal(x: Any, y: Any) -> Any:
+    """Whether x is at most y."""
+
+def log(x: Any) -> Any:
+    """Natural logarithm; minus infinity at 0, nan below."""
+
+def log1p(x: Any) -> Any:
+    """Natural logarithm of one more, accurate near 0."""
+
+def log_softmax(x: Any, axis: int = -1) -> Any:
+    """log softmax along `axis`, without overflow."""
+
+def logical_and(x: Any, y: Any) -> Any:
+    """Both."""
+
+def logical_not(x: Any) -> Any:
+    """Negation of a truth value."""
+
+def logical_or(x: Any, y: Any) -> Any:
+    """At least one."""
+
+def matmul(x: Any, y: Any) -> Any:
+    """numpy's `@`, of floating-point numbers."""
+
+def max(x: Any, axis: Axes = None, keepdims: bool = False) -> Any:
+    """The largest element over `axis`. Every element that attains it gets the gradient."""
+
+def maximum(x: Any, y: Any) -> Any:
+    """The larger operand; nan if either is nan; of equal ones y gets the gradient."""
+
+def maxpool(x: Any, n: int) -> Any:
+    """The largest of every n neighbours along the last axis, whose size n divides."""
+
+def mean(x: Any, axis: Axes = None, keepdims: bool = False) -> Any:
+    """The average over `axis`, all axes for None; nan of nothing."""
+
+def min(x: Any, axis: Axes = None, keepdims: bool = False) -> Any:
+    """The smallest element over `axis`. Every element that attains it gets the gradient."""
+
+def minimum(x: Any, y: Any) -> Any:
+    """The smaller operand; nan if either is nan; of equal ones y gets the gradient."""
+
+def multiply(x: Any, y: Any) -> Any:
+    """Element-wise product."""
+
+def negative(x: Any) -> Any:
+    """Negation."""
+
+def not_equal(x: Any, y: Any) -> Any:
+    """Whether the operands differ; true on nan."""
+
+def ones(shape: Any, dtype: Any = None) -> np.ndarray:
+    """An array of ones."""
+
+def pad(x: Any, widths: Any, value: float = 0.0) -> Any:
+    """`value` around the elements: a width, a pair (before, after), or a pair for every
+    axis."""
+
+def power(x: Any, exponent: Any) -> Any:
+    """x to a power; whole constant exponents are products, 0.5 is a square root."""
+
+def relu(x: Any) -> Any:
+    """max(x, 0), with slope 0 at 0."""
+
+def reshape(x: Any, shape: Any) -> Any:
+    """The elements in row-major order under another shape; one size may be -1."""
+
+def sigmoid(x: Any) -> Any:
+    """Logistic sigmoid."""
+
+def sin(x: Any) -> Any:
+    """Sine of an angle in radians."""
+
+def softmax(x: Any, axis: int = -1) -> Any:
+    """e^x / Σ e^x along `axis`, without overflow."""
+
+def sqrt(x: Any) -> Any:
+    """Square root; nan below 0."""
+
+def square(x: Any) -> Any:
+    """x times x."""
+
+def squeeze(x: Any, axis: Axes = None) -> Any:
+    """Axes of size 1 taken away, all of them for None."""
+
+def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
+    """Arrays of one shape along a new axis; numbers too."""
+
+def stop_gradient(x: Any) -> Any:
+    """Its operand, taken as a constant by gradients."""
+
+def subtract(x: Any, y: Any) -> Any:
+    """Difference of two operands."""
+
+def sum(x: Any, axis: Axes = None, keepdims: bool = False) -> Any:
+    """The sum over `axis`, all axes for None. Integers and truth values add up as i64."""
+
+def tanh(x: Any) -> Any:
+    """Hyperbolic tangent."""
+
+def transpose(x: Any, axes: Sequence[int] | None = None) -> Any:
+    """The axes in this order; reversed for None."""
+
+def where(condition: Any, x: Any, y: Any) -> Any:
+    """x where the condition holds, y elsewhere. Both are computed everywhere."""
+
+def zeros(shape: Any, dtype: Any = None) -> np.ndarray:
+    """An array of zeros."""
