@@ -240,9 +240,7 @@ class ProfiledFunction:
 def describe(op: Operation) -> str:
     """The operation's name and extents: of a product rows x columns x inner."""
     if isinstance(op.params, MatmulParams):
-        a, b = (v.type for v in op.operands[:2])
-        assert isinstance(a, TensorType)
-        assert isinstance(b, TensorType)
+        a, b = (v.tensor for v in op.operands[:2])
         roles = groups(op.params, a, b)
         parts = ["*".join(map(str, d)) for d in (roles.rows, roles.cols, roles.inner)]
         batch = f"{'*'.join(map(str, roles.batch))} of " if roles.batch else ""

@@ -56,7 +56,6 @@ from graphc.ops.nodes.layout import (
     display_name,
     find_node,
     node_type,
-    tensor_dims,
     tensor_type,
 )
 from graphc.ops.nodes.leaves import INPUT, PARAMETER, SPARSE_INPUT
@@ -359,7 +358,7 @@ class _Expansion:
             assert op.opdef.expand is not None
             value = op.opdef.expand(b, op, operands, self._dtype)
         if value in operands:  # a value of its own, for whoever asks for the node by its name
-            params = ReshapeParams(tensor_dims(value))
+            params = ReshapeParams(value.tensor.dims)
             value = b.emit_one(RESHAPE, value, params=params)
         return value
 

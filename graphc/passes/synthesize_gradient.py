@@ -30,7 +30,7 @@ from graphc.ir.core import (
     Value,
 )
 from graphc.ir.printer import print_operation
-from graphc.ir.types import Symbol, TensorType
+from graphc.ir.types import Symbol
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import add
 from graphc.ops.loop import LOOP
@@ -55,8 +55,7 @@ def synthesize_gradient(
 
     False after errors, which are in the sink.
     """
-    terminator = function.block.terminator
-    assert terminator is not None
+    terminator = function.block.end
     target = next(
         (v for r, v in zip(function.results, function.returned, strict=True) if r.name == of), None
     )
@@ -124,8 +123,7 @@ def _is_inside_loop(function: Function, name: str, source: Value | None) -> bool
 
 def _by_factors(b: IRBuilder, gradient: Value) -> Value:
     """A gradient of columns [T * S, …] as [T, S, …], as callers know them."""
-    assert isinstance(gradient.type, TensorType)
-    first, *rest = gradient.type.dims or (1,)
+    first, *rest = gradient.tensor.dims or (1,)
     if not isinstance(first, Symbol) or len(first.factors) < 2:
         return gradient
     return reshape(b, gradient, (*first.factors, *rest))

@@ -65,8 +65,7 @@ def synthesize_tangent(
     tangents = {s: _add_tangent(function, s) for s in sources}
     forward = [op for op in function.block if op is not function.block.terminator]
     _push_forward(forward, tangents, sink)
-    terminator = function.block.terminator
-    assert terminator is not None
+    terminator = function.block.end
     b = IRBuilder.before(terminator)
     returned = [function.returned[i] for i in targets]
     made = [tangents.get(v) or full_like(b, 0.0, v) for v in returned]

@@ -31,8 +31,7 @@ def trim_loop(op: Operation) -> int:
     kept = len(draft.carried) * 2 + len(draft.stacks) + len(draft.invariants) + len(draft.sequences)
     removed = len(op.operands) + len(op.results) - kept
     if removed:
-        terminator = parts.block.terminator
-        assert terminator is not None
+        terminator = parts.block.end
         yields = [*(c.after for c in draft.carried), *(s.inner for s in draft.stacks)]
         terminator.set_operands(yields)
         _erase_unneeded(parts, needed)

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 
 from graphc.ir.clone import clone_region
 from graphc.ir.core import Block, Function, IRBuilder, Operation, RegionKind, ResultInfo, Value
-from graphc.ir.types import TensorType
 from graphc.ops.control import RETURN
 from graphc.ops.loop import LOOP, Loop, loop, loop_parts
 from graphc.ops.movement import transpose
@@ -32,7 +31,7 @@ def batched(
     values: dict[Value, Value] = {}
     many: set[Value] = set()
     for argument, role in zip(function.arguments, function.roles, strict=True):
-        type = _type(argument)
+        type = argument.tensor
         if argument.name in names:
             type = type.with_dims((size, *type.dims))
             many.add(argument)
@@ -132,9 +131,4 @@ def _copy_loop(
 
 def _exchanged(b: IRBuilder, x: Value) -> Value:
     """`x` with its first two axes exchanged: the new one and time."""
-    return transpose(b, x, [1, 0, *range(2, _type(x).rank)])
-
-
-def _type(value: Value) -> TensorType:
-    assert isinstance(value.type, TensorType)
-    return value.type
+    return transpose(b, x, [1, 0, *range(2, x.tensor.rank)])

@@ -21,7 +21,6 @@ from graphc.ops.nodes.layout import (
     require_equal_images,
     row_axis,
     spread,
-    tensor_dims,
     tensor_type,
     unary,
 )
@@ -235,7 +234,7 @@ def _expand_broadcasting(emit: Emit2) -> Callable[..., Value]:
         target = node_type(op)
         samples = next(
             (
-                tensor_dims(v)[0]
+                v.tensor.dims[0]
                 for v, t in zip(operands, operand_types(op), strict=True)
                 if t.has_samples
             ),
@@ -295,7 +294,7 @@ def _refine_scale(types: Sequence[MatrixType], _params: Params) -> Sequence[Matr
 def _expand_scale(b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType) -> Value:
     factor, x = operands
     source, target = operand_types(op)
-    return elementwise.mul(b, spread(b, factor, source, target, tensor_dims(x)), x)
+    return elementwise.mul(b, spread(b, factor, source, target, x.tensor.dims), x)
 
 
 PLUS = node_def(

@@ -86,8 +86,7 @@ class PlainNode(NodeParams):
 
 
 def node_params(op: Operation) -> NodeParams:
-    assert isinstance(op.params, NodeParams)
-    return op.params
+    return op.params_as(NodeParams)
 
 
 def node_def(
@@ -297,11 +296,6 @@ def by_column(b: IRBuilder, x: Value, type: MatrixType) -> Value:
 def from_columns(b: IRBuilder, x: Value, type: MatrixType) -> Value:
     """A tensor [columns, rows] as it lies in memory for a node of this type."""
     return x if type.has_samples else transpose(b, x, (1, 0))
-
-
-def tensor_dims(x: Value) -> tuple[Dim, ...]:
-    assert isinstance(x.type, TensorType)
-    return x.type.dims
 
 
 def per_sample(rows: int | None) -> MatrixType:

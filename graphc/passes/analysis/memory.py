@@ -49,8 +49,8 @@ def memory_report(function: Function) -> MemoryReport:
     live = _at_peak(live_ranges(function.block))
     return MemoryReport(
         function.arena or 0,
-        sum(_aligned(_type(v).bound_bytes) for v in live),
-        _formula([_type(v) for v in live]),
+        sum(_aligned(v.tensor.bound_bytes) for v in live),
+        _formula([v.tensor for v in live]),
     )
 
 
@@ -79,7 +79,7 @@ def _at_peak(liveness: Liveness) -> list[Value]:
         place = _place_of(root)
         if place is None or place.kind != "arena":
             continue
-        size[root] = _aligned(_type(root).bound_bytes)
+        size[root] = _aligned(root.tensor.bound_bytes)
         starts.setdefault(live.start, []).append(root)
         # A value whose memory is taken over in place leaves before the new one comes.
         ends.setdefault(live.end if root in taken_over else live.end + 1, []).append(root)
@@ -90,7 +90,7 @@ def _at_peak(liveness: Liveness) -> list[Value]:
         now += sum(size[v] for v in starts.get(position, ()))
         op = liveness.operations[position]
         steps = _at_peak(live_ranges(op.regions[0].block)) if op.opdef is LOOP else []
-        with_steps = now + sum(_aligned(_type(v).bound_bytes) for v in steps)
+        with_steps = now + sum(_aligned(v.tensor.bound_bytes) for v in steps)
         if with_steps > peak:
             peak, at, inside = with_steps, position, steps
     if at < 0:
@@ -125,11 +125,6 @@ def _formula(types: list[TensorType]) -> str:
 
 def _aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
-
-
-def _type(value: Value) -> TensorType:
-    assert isinstance(value.type, TensorType)
-    return value.type
 
 
 def has_buffers(op: Operation) -> bool:
@@ -272,7 +267,7 @@ class _Checker:
         if place.kind == "arena":
             if place.index % ALIGNMENT:
                 self._say(op, f"{place} is not a multiple of {ALIGNMENT}")
-            if place.index + _type(value).bound_bytes > self._arena_bytes:
+            if place.index + value.tensor.bound_bytes > self._arena_bytes:
                 self._say(op, f"{place} ends past the arena's {self._arena_bytes} bytes")
             return
         if place.kind in ("carried", "stack"):
@@ -300,12 +295,12 @@ class _Checker:
             return False
         if a.kind != "arena":
             return a.index == b.index
-        sizes = _type(x).bound_bytes, _type(y).bound_bytes
+        sizes = x.tensor.bound_bytes, y.tensor.bound_bytes
         return a.index < b.index + sizes[1] and b.index < a.index + sizes[0]
 
     def _write(self, op: Operation, value: Value) -> None:
         place = self._place[value]
-        size = _type(value).bound_bytes
+        size = value.tensor.bound_bytes
         if place.kind != "arena":
             self._outside[place] = value
         elif size > 0:
@@ -315,7 +310,7 @@ class _Checker:
         place = self._place.get(root)
         if place is None:
             return False
-        if _type(root).bound_bytes == 0 or place.kind == "stack":
+        if root.tensor.bound_bytes == 0 or place.kind == "stack":
             return True
         if place.kind == "arena":
             return self._arena.holds(place.index, root)
@@ -362,9 +357,9 @@ def _is_in_place(op: Operation, result: Value, operands: list[Value], same_place
     body = op.regions[0].block
     if op.opdef is KERNEL and any(isinstance(i.opdef.codegen, Reduction) for i in body):
         return False
-    dims = _type(result).dims
+    dims = result.tensor.dims
     inner_values = [*body.arguments, *(v for inner in body for v in inner.results)]
     for value in inner_values:
-        if any(d not in (1, full) for d, full in zip(_type(value).dims, dims, strict=True)):
+        if any(d not in (1, full) for d, full in zip(value.tensor.dims, dims, strict=True)):
             return False
-    return all(_type(v) == _type(result) for v in operands)
+    return all(v.tensor == result.tensor for v in operands)
