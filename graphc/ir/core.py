@@ -34,6 +34,7 @@ class Trait(Enum):
     TERMINATOR = "ends its block"
     RETURN = "ends a function"
     ROOT = "kept even if nobody uses its result"
+    LOOKS_AHEAD = "a node whose column may need later columns of its sequence"
 
 
 class Level(Enum):

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from graphc.ir.codegen import FUSABLE, Position, Reduction, Structured
+from graphc.ir.codegen import FUSABLE, FusedProduct, Position, Reduction
 from graphc.ir.core import Array, Block, Level, NotDifferentiable, OpDef, Operation, Value
 from graphc.ir.params import Params
 from graphc.ir.types import Type
@@ -147,7 +147,7 @@ GEMM_FUSED = OpDef(
     region_types=body_results,
     reference=_reference,
     check=_check,
-    codegen=Structured(),
+    codegen=FusedProduct(),
     vjp=NotDifferentiable.NONE,
     level=Level.KERNEL,
 )

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphc.ir.codegen import Structured
+from graphc.ir.codegen import Loop
 from graphc.ir.core import (
     Array,
     Block,
@@ -60,7 +60,7 @@ class LoopParams(Params):
 
 
 @dataclass(frozen=True)
-class Loop:
+class LoopParts:
     """A loop operation taken apart; every group in order.
 
     Of the operands: `invariants`, `sequences`, `initial`. Of the block's arguments: `shared`,
@@ -82,7 +82,7 @@ class Loop:
     stacks: tuple[Value, ...]
 
 
-def loop_parts(op: Operation) -> Loop:
+def loop_parts(op: Operation) -> LoopParts:
     """The parts of a `loop` operation."""
     params = op.params_as(LoopParams)
     block = op.regions[0].block
@@ -91,7 +91,7 @@ def loop_parts(op: Operation) -> Loop:
     middle = first + params.sequences
     arguments, yields = tuple(block.arguments), terminator.operands
     results = tuple(op.results)
-    return Loop(
+    return LoopParts(
         op,
         params,
         block,
@@ -242,7 +242,7 @@ LOOP = OpDef(
     region_types=_types,
     reference=_run,
     check=_check,
-    codegen=Structured(),
+    codegen=Loop(),
     vjp=NotDifferentiable.NONE,
     equation="c_(t+1), y_t = body(w, x_t, c_t)",
     source="book 2.6, Algorithm 2.6",

@@ -24,13 +24,13 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from graphc.ir.codegen import FREE, Elementwise, View
+from graphc.ir.codegen import FREE, Elementwise, Loop, View
 from graphc.ir.context import Context
 from graphc.ir.core import Function, IRBuilder, Module, Operation, RegionKind, Trait, Value
 from graphc.ir.traversal import made_of, walk
 from graphc.ops.contraction import MATMUL, MatmulParams
 from graphc.ops.elementwise import ADD, add
-from graphc.ops.loop import LOOP, Loop, loop_parts
+from graphc.ops.loop import LoopParts, loop_parts
 from graphc.ops.movement import reshape, transpose
 from graphc.ops.reduction import REDUCE_SUM, ReduceParams, reduce_sum
 from graphc.passes.batching_rules import batching_rule
@@ -49,8 +49,9 @@ def hoist(function: Function, kinds: Collection[str] = KINDS) -> dict[str, int]:
     if function.kind is not RegionKind.SSA or function.arena is not None:
         return counts
     # Inner loops first: what leaves them may leave the outer one too.
-    for op in reversed([op for op in walk(function) if op.opdef is LOOP]):
-        is_innermost = not any(inner.opdef is LOOP for inner in op.regions[0].block)
+    for op in reversed([op for op in walk(function) if isinstance(op.opdef.codegen, Loop)]):
+        body = op.regions[0].block
+        is_innermost = not any(isinstance(inner.opdef.codegen, Loop) for inner in body)
         if "sums" in kinds and is_innermost:
             counts["sums"] += _hoist_sums(op)
         _Mover(op, kinds, counts).run()
@@ -194,7 +195,7 @@ def _hoist_sums(loop: Operation) -> int:
     return found
 
 
-def _terms(parts: Loop, index: int) -> Iterator[Value]:
+def _terms(parts: LoopParts, index: int) -> Iterator[Value]:
     """What each step adds to carried value `index`; nothing if it does anything else with it."""
     before, after = parts.before[index], parts.after[index]
     if not is_float(before) or len(before.uses) != 1:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from graphc.ir.core import IRBuilder, Operation, Value
 from graphc.ops.constant import full_like
-from graphc.ops.loop import Loop, loop_parts
+from graphc.ops.loop import LoopParts, loop_parts
 from graphc.passes.loop_editing import Carried, OpenLoop, close_loop, open_loop
 from graphc.passes.loop_gradient import dependent_values
 from graphc.passes.matching import is_float
@@ -56,7 +56,7 @@ def loop_jvp(op: Operation, tangents: dict[Value, Value], push: Push) -> None:
 
 
 def _tangents_of_reads(
-    draft: OpenLoop, parts: Loop, tangents: dict[Value, Value]
+    draft: OpenLoop, parts: LoopParts, tangents: dict[Value, Value]
 ) -> dict[Value, Value]:
     """The tangents of what a step reads of invariants and sequences, brought into the body."""
     inner: dict[Value, Value] = {}

@@ -23,16 +23,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from graphc.ir.codegen import Reduction
+from graphc.ir.codegen import FusedProduct, Kernel, Loop, Reduction, RowUpdate
 from graphc.ir.context import Context
 from graphc.ir.core import Block, Function, IRBuilder, Module, Operation, Value
 from graphc.ir.placement import Place
 from graphc.ir.traversal import straight_blocks, walk
 from graphc.ops.epilogue import GEMM_FUSED
 from graphc.ops.kernel import COPY, KERNEL
-from graphc.ops.loop import LOOP, loop_parts
+from graphc.ops.loop import loop_parts
 from graphc.ops.movement import reshape
-from graphc.ops.update_rows import UPDATE_ROWS, updates
+from graphc.ops.update_rows import updates
 from graphc.passes.analysis.arena import Buffer, lay_out
 from graphc.passes.analysis.liveness import Liveness, live_ranges
 from graphc.passes.analysis.memory import ALIGNMENT, has_buffers, memory_report, peak_formula
@@ -49,16 +49,19 @@ MAX_BYTES = 2**46
 
 def can_write_over(op: Operation, result: Value, root: Value, liveness: Liveness) -> bool:
     """Whether `op` may write `result` over `root`, one of its operands, seen from `op` alone."""
-    if op.opdef is UPDATE_ROWS:
+    category = op.opdef.codegen
+    if isinstance(category, RowUpdate):
         return [v for v in op.operands if liveness.roots[v] is root] == [updates(op, result)]
-    if op.opdef not in (KERNEL, GEMM_FUSED):
+    if not isinstance(category, Kernel | FusedProduct):
         return False
-    factors = 2 if op.opdef is GEMM_FUSED else 0  # read again for every part of the product
+    # A product's factors are read again for every part of it.
+    factors = 2 if isinstance(category, FusedProduct) else 0
     if any(liveness.roots[v] is root for v in op.operands[:factors]):
         return False
     body = op.regions[0].block
     # What is folded along a row is read twice; sums over the rows of a product are not.
-    if op.opdef is KERNEL and any(isinstance(i.opdef.codegen, Reduction) for i in body):
+    has_folds = any(isinstance(inner.opdef.codegen, Reduction) for inner in body)
+    if isinstance(category, Kernel) and has_folds:
         return False
     full = result.tensor.dims
     values = [*body.arguments, *(v for inner in body for v in inner.results)]
@@ -73,7 +76,7 @@ def plan(function: Function) -> None:
     _save_updated_arguments(function)
     outside = _place_results(function)
     for op in walk(function):
-        if op.opdef is LOOP:
+        if isinstance(op.opdef.codegen, Loop):
             outside |= _place_yields(op)
     lives = _Lives()
     lives.walk(function.block, outside)
@@ -226,7 +229,7 @@ class _Lives:
                 else:
                     self.number[value] = len(self.buffers)
                     self.buffers.append(Buffer(_aligned_size(value), self._now, self._now))
-            if op.opdef is LOOP:
+            if isinstance(op.opdef.codegen, Loop):
                 self.walk(op.regions[0].block, outside)
                 self._now += 1
             for root in ends_here:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
+from graphc.ir.codegen import Loop
 from graphc.ir.context import Context
 from graphc.ir.core import (
     Function,
@@ -33,7 +34,6 @@ from graphc.ir.printer import print_operation
 from graphc.ir.types import Symbol
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import add
-from graphc.ops.loop import LOOP
 from graphc.ops.movement import RESHAPE, reshape
 from graphc.passes.invariants import Invariant
 from graphc.passes.loop_gradient import Recompute, loop_vjp
@@ -115,8 +115,8 @@ def _is_inside_loop(function: Function, name: str, source: Value | None) -> bool
         made = source.op
         if made is not None and made.opdef is RESHAPE:
             made = made.operands[0].op
-        return made is not None and made.opdef is LOOP
-    bodies = [op.regions[0].block for op in function.block if op.opdef is LOOP]
+        return made is not None and isinstance(made.opdef.codegen, Loop)
+    bodies = [op.regions[0].block for op in function.block if isinstance(op.opdef.codegen, Loop)]
     names = {(v.name or "").lower() for body in bodies for op in body for v in op.results}
     return name.lower() in names
 
@@ -171,7 +171,7 @@ def _propagate(
     """Send the cotangents of `op`'s results on to the operands that need one."""
     if not any(v in dependent for v in op.operands) or op.opdef.vjp is NotDifferentiable.ZERO:
         return
-    if isinstance(op.opdef.vjp, NotDifferentiable) and op.opdef is not LOOP:
+    if isinstance(op.opdef.vjp, NotDifferentiable) and not isinstance(op.opdef.codegen, Loop):
         sink.error(
             "not-differentiable",
             f"{op.opdef.name} is not differentiable: {print_operation(op)}",
@@ -179,7 +179,7 @@ def _propagate(
         )
         return
     with b.at(op.location):
-        if op.opdef is LOOP:
+        if isinstance(op.opdef.codegen, Loop):
             back = partial(_send_back, sink=sink, recompute=recompute)
             contributions = loop_vjp(b, op, cotangents, dependent, back, recompute)
         else:

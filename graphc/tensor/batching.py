@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphc.ir.clone import clone_region
+from graphc.ir.codegen import Loop
 from graphc.ir.core import Block, Function, IRBuilder, Operation, RegionKind, ResultInfo, Value
 from graphc.ops.control import RETURN
-from graphc.ops.loop import LOOP, Loop, loop, loop_parts
+from graphc.ops.loop import LoopParts, loop, loop_parts
 from graphc.ops.movement import transpose
 from graphc.passes.batching_rules import batching_rule, repeated
 from graphc.passes.loop_gradient import dependent_values
@@ -67,7 +68,7 @@ def _copy(
         made = b.emit(op.opdef, operands, op.params, regions=regions)
         values.update(zip(op.results, made.results, strict=True))
         return
-    if op.opdef is LOOP:
+    if isinstance(op.opdef.codegen, Loop):
         _copy_loop(b, loop_parts(op), values, many, size)
         return
     rule = batching_rule(op)
@@ -83,7 +84,7 @@ def _copy(
 
 
 def _copy_loop(
-    b: IRBuilder, parts: Loop, values: dict[Value, Value], many: set[Value], size: int
+    b: IRBuilder, parts: LoopParts, values: dict[Value, Value], many: set[Value], size: int
 ) -> None:
     """A loop whose steps work along the new axis where they depend on it."""
     dependent = dependent_values(parts, dict.fromkeys(many))

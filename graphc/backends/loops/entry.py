@@ -50,10 +50,13 @@ from graphc.ir.codegen import (
     Contraction,
     Copy,
     Folding,
+    FusedProduct,
     IndexedSum,
+    Kernel,
+    Loop,
     Rearrangement,
     Role,
-    Structured,
+    RowUpdate,
     Terminator,
     View,
     WindowProduct,
@@ -65,11 +68,10 @@ from graphc.ir.types import DType, TensorType, bound_elements
 from graphc.ops.constant import ConstantParams
 from graphc.ops.contraction import MatmulParams, groups
 from graphc.ops.convolution import conv_shape
-from graphc.ops.epilogue import GEMM_FUSED
-from graphc.ops.loop import LOOP, Loop, loop_parts
+from graphc.ops.loop import LoopParts, loop_parts
 from graphc.ops.pooling import PoolParams, pool_shape
 from graphc.ops.schedules import schedule_of
-from graphc.ops.update_rows import UPDATE_ROWS, row_update
+from graphc.ops.update_rows import row_update
 from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import InternalError
 
@@ -202,8 +204,15 @@ class _EntryEmitter:
                 self.code.remark(_described(op))
                 self._place_results(op)
         match op.opdef.codegen:
-            case Structured():
-                self._structured(op)
+            case Kernel():
+                for nest in nests_of(op):
+                    self._nest_call(op, nest, self._constants(op))
+            case FusedProduct():
+                self._fused(op)
+            case Loop():
+                self._loop(op)
+            case RowUpdate():
+                self._update_rows(op)
             case Contraction():
                 self._gemm(op)
             case WindowProduct(role):
@@ -269,7 +278,7 @@ class _EntryEmitter:
                 chosen = self._select(count, source, self.where[initial])
                 self._copy(chosen, self.where[final], final.tensor)
 
-    def _steps(self, parts: Loop, count: Val) -> None:
+    def _steps(self, parts: LoopParts, count: Val) -> None:
         outside = dict(self.arena), dict(self.slots)
         with loop(self.code, index(0), count, 1) as state:
             step = state.index
@@ -282,7 +291,7 @@ class _EntryEmitter:
         # Addresses that were computed in the steps are not known behind them.
         self.arena, self.slots = outside
 
-    def _enter_step(self, parts: Loop, turn: Val, step: Val) -> None:
+    def _enter_step(self, parts: LoopParts, turn: Val, step: Val) -> None:
         """Where the arguments of the body are in the step that runs as number `turn`."""
         self.where.update(
             (i, self.where[o]) for i, o in zip(parts.shared, parts.invariants, strict=True)
@@ -337,17 +346,6 @@ class _EntryEmitter:
         share = self.module.share()
         arguments = (Val("%pool", PTR), Val(task, PTR), self.context, parts)
         self.code.invoke(share, arguments)
-
-    def _structured(self, op: Operation) -> None:
-        if op.opdef is LOOP:
-            self._loop(op)
-        elif op.opdef is GEMM_FUSED:
-            self._fused(op)
-        elif op.opdef is UPDATE_ROWS:
-            self._update_rows(op)
-        else:
-            for nest in nests_of(op):
-                self._nest_call(op, nest, self._constants(op))
 
     def _constants(self, op: Operation) -> dict[int, str]:
         """The arrays of the constants in a body."""

@@ -26,10 +26,13 @@ from graphc.ir.codegen import (
     Contraction,
     Copy,
     Folding,
+    FusedProduct,
     IndexedSum,
+    Kernel,
+    Loop,
     Rearrangement,
     Role,
-    Structured,
+    RowUpdate,
     View,
     WindowProduct,
     WindowReduction,
@@ -39,10 +42,9 @@ from graphc.ir.placement import Place as PlaceAt
 from graphc.ir.types import Dim, Symbol, TensorType
 from graphc.ops.contraction import MatmulParams, groups
 from graphc.ops.convolution import conv_shape
-from graphc.ops.epilogue import GEMM_FUSED
-from graphc.ops.loop import LOOP, Loop, loop_parts
+from graphc.ops.loop import LoopParts, loop_parts
 from graphc.ops.pooling import PoolParams, pool_shape
-from graphc.ops.update_rows import UPDATE_ROWS, row_update
+from graphc.ops.update_rows import row_update
 from graphc.support.diagnostics import InternalError
 
 Dims = tuple[Dim, ...]
@@ -171,8 +173,14 @@ class _FunctionText:
         match op.opdef.codegen:
             case View():
                 self._view(op)
-            case Structured():
-                self._structured(op)
+            case Kernel():
+                self._kernel(op, [self._places[v] for v in op.operands], self._arena)
+            case FusedProduct():
+                self._fused_product(op)
+            case Loop():
+                self._loop(op)
+            case RowUpdate():
+                self._update_rows(op)
             case Contraction():
                 self._product(op)
             case WindowProduct(role):
@@ -246,7 +254,7 @@ class _FunctionText:
                     f"np.copyto({final}, {kept} if {count} else {self._name_of(initial)})"
                 )
 
-    def _enter_step(self, parts: Loop, t: str, finals: Sequence[str]) -> None:
+    def _enter_step(self, parts: LoopParts, t: str, finals: Sequence[str]) -> None:
         """Name the arguments of the body and what it writes in step `t`."""
         backward, count = parts.params.backward, self._extent(parts.params.count)
         for inner, outer in zip(parts.shared, parts.invariants, strict=True):
@@ -278,16 +286,6 @@ class _FunctionText:
         name = self._names.fresh(value.name or "v1")
         self._lines.add(f"{name} = {text}")
         return name
-
-    def _structured(self, op: Operation) -> None:
-        if op.opdef is LOOP:
-            self._loop(op)
-        elif op.opdef is GEMM_FUSED:
-            self._fused_product(op)
-        elif op.opdef is UPDATE_ROWS:
-            self._update_rows(op)
-        else:
-            self._kernel(op, [self._places[v] for v in op.operands], self._arena)
 
     def _fused_product(self, op: Operation) -> None:
         """The whole product behind the arena, then the body as a kernel."""

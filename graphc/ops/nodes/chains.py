@@ -253,6 +253,7 @@ CRF = node_def(
     reference=_crf_reference,
     expand=_expand_crf,
     expand_sequences=_expand_crf_sequences,
+    looks_ahead=True,
     constraints=("transition has one row (from) and one column (to) per label",),
     equation="V = logadd_i α_T(i) - Σ_t (h_t(l_t) + a(l_t-1, l_t)),  "
     "α_t(i) = h_t(i) + logadd_k (α_t-1(k) + a(k, i))",

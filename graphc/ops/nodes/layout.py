@@ -22,6 +22,7 @@ from graphc.ir.core import (
     Operation,
     Reference,
     RefineRule,
+    Trait,
     Value,
 )
 from graphc.ir.params import Params
@@ -104,6 +105,7 @@ def node_def(
     refine: RefineRule | None = None,
     reference: Reference | None = None,
     typed_reference: Reference | None = None,
+    looks_ahead: bool = False,
     constraints: tuple[str, ...] = (),
     equation: str = "",
     source: str = "",
@@ -125,6 +127,7 @@ def node_def(
         typed_reference=typed_reference,
         codegen=NodeLevel(),
         vjp=NotDifferentiable.NONE,
+        traits=frozenset({Trait.PURE, Trait.LOOKS_AHEAD} if looks_ahead else {Trait.PURE}),
         level=Level.NODE,
         constraints=constraints,
         equation=equation,

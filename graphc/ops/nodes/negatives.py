@@ -136,6 +136,7 @@ COS_DISTANCE_WITH_NEGATIVE_SAMPLES = node_def(
     reference=_negatives_reference,
     expand=_expand_negatives,
     expand_sequences=_expand_negatives_sequences,
+    looks_ahead=True,
     equation="V_0j = cos(x_j, y_j), V_ij = cos(x_j, y_((j + shift + i - 1) mod n)), n "
     "the columns of the minibatch or sequence; 0, with slope 0, where a column is zero",
     source="book 4.1.4.27",

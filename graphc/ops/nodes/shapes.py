@@ -360,6 +360,7 @@ TIME_REVERSE = node_def(
     reference=lambda _p, x: x[:, ::-1].copy(),
     expand=_expand_time_reverse,
     expand_sequences=_expand_time_reverse_sequences,
+    looks_ahead=True,
     equation="V_ij = m_i,(columns - 1 - j)",
     source="book equation 2.57",
 )

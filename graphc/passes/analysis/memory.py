@@ -12,14 +12,12 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from graphc.ir.codegen import Reduction, View
+from graphc.ir.codegen import FusedProduct, Kernel, Loop, Reduction, RowUpdate, View
 from graphc.ir.core import Block, Function, Operation, Trait, Value
 from graphc.ir.placement import Place
 from graphc.ir.types import Symbol, TensorType
-from graphc.ops.epilogue import GEMM_FUSED
-from graphc.ops.kernel import KERNEL
-from graphc.ops.loop import LOOP, loop_parts
-from graphc.ops.update_rows import UPDATE_ROWS, updates
+from graphc.ops.loop import loop_parts
+from graphc.ops.update_rows import updates
 from graphc.passes.analysis.liveness import Liveness, is_view, live_ranges
 
 ALIGNMENT = 64
@@ -89,7 +87,8 @@ def _at_peak(liveness: Liveness) -> list[Value]:
         now -= sum(size[v] for v in ends.get(position, ()))
         now += sum(size[v] for v in starts.get(position, ()))
         op = liveness.operations[position]
-        steps = _at_peak(live_ranges(op.regions[0].block)) if op.opdef is LOOP else []
+        is_loop = isinstance(op.opdef.codegen, Loop)
+        steps = _at_peak(live_ranges(op.regions[0].block)) if is_loop else []
         with_steps = now + sum(_aligned(v.tensor.bound_bytes) for v in steps)
         if with_steps > peak:
             peak, at, inside = with_steps, position, steps
@@ -260,7 +259,7 @@ class _Checker:
         for value in op.results:
             if not self._is_intact(value):
                 self._say(op, f"writes two results to {self._place[value]}")
-        if op.opdef is LOOP:
+        if isinstance(op.opdef.codegen, Loop):
             self._loop(op)
 
     def _check_place(self, op: Operation, value: Value, place: Place) -> None:
@@ -348,14 +347,16 @@ def _is_in_place(op: Operation, result: Value, operands: list[Value], same_place
     reductions, or the body of a product, whose space is the result's dims, and which reads each of
     them at exactly those dims: then every element is read before it is written.
     """
-    if op.opdef is UPDATE_ROWS:
+    category = op.opdef.codegen
+    if isinstance(category, RowUpdate):
         return same_place and operands == [updates(op, result)]
-    if op.opdef not in (KERNEL, GEMM_FUSED) or not same_place:
+    if not isinstance(category, Kernel | FusedProduct) or not same_place:
         return False
-    if op.opdef is GEMM_FUSED and any(v in op.operands[:2] for v in operands):
+    if isinstance(category, FusedProduct) and any(v in op.operands[:2] for v in operands):
         return False  # a factor is read for more than one element
     body = op.regions[0].block
-    if op.opdef is KERNEL and any(isinstance(i.opdef.codegen, Reduction) for i in body):
+    has_folds = any(isinstance(inner.opdef.codegen, Reduction) for inner in body)
+    if isinstance(category, Kernel) and has_folds:
         return False
     dims = result.tensor.dims
     inner_values = [*body.arguments, *(v for inner in body for v in inner.results)]
