@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from graphc.ir.core import Function, Module, Value
 from graphc.ir.traversal import walk
-from graphc.ir.types import TensorType
 from graphc.ops.schedules import schedule_of
 from graphc.runtime.signature import Argument, Dimension, Result, Shape, Signature
 
@@ -32,6 +31,5 @@ def make_signature(module: Module, function: Function) -> Signature:
 
 
 def _element_and_shape(value: Value) -> tuple[str, Shape]:
-    assert isinstance(value.type, TensorType)
-    shape = tuple(d if isinstance(d, int) else d.name for d in value.type.dims)
-    return value.type.dtype.value, shape
+    shape = tuple(d if isinstance(d, int) else d.name for d in value.tensor.dims)
+    return value.tensor.dtype.value, shape

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphc.ir.codegen import FREE
+from graphc.ir.codegen import FREE, Loop
 from graphc.ir.core import Block, Function, Module, Operation
 from graphc.ir.types import TensorType
 from graphc.ops.contraction import MatmulParams, groups
-from graphc.ops.loop import LOOP
 from graphc.ops.nodes.layout import display_name
 from graphc.passes.analysis.costs import Cost, walk_costs
 from graphc.runtime.signature import Signature
@@ -240,14 +239,12 @@ class ProfiledFunction:
 def describe(op: Operation) -> str:
     """The operation's name and extents: of a product rows x columns x inner."""
     if isinstance(op.params, MatmulParams):
-        a, b = (v.type for v in op.operands[:2])
-        assert isinstance(a, TensorType)
-        assert isinstance(b, TensorType)
+        a, b = (v.tensor for v in op.operands[:2])
         roles = groups(op.params, a, b)
         parts = ["*".join(map(str, d)) for d in (roles.rows, roles.cols, roles.inner)]
         batch = f"{'*'.join(map(str, roles.batch))} of " if roles.batch else ""
         return f"{op.opdef.name} {batch}{' x '.join(parts)}"
-    if op.opdef is LOOP:
+    if isinstance(op.opdef.codegen, Loop):
         return "loop"
     types = [v.type for v in (*op.results, *op.operands) if isinstance(v.type, TensorType)]
     largest = max(types, key=lambda t: t.bound_elements, default=None)
@@ -281,7 +278,7 @@ def lines_of(op: Operation) -> tuple[str, ...]:
 
 def _locations(op: Operation) -> list[Location]:
     """Of the operation, of those merged into it, and of those in a kernel's body."""
-    if op.opdef is LOOP:
+    if isinstance(op.opdef.codegen, Loop):
         return []
     inside = [inner for region in op.regions for inner in region.block]
     # Equal constants are one, wherever they were written.
@@ -326,7 +323,7 @@ def _loops_around(block: Block) -> dict[Operation, tuple[Operation, ...]]:
         inside, loops = pending.pop()
         for op in inside:
             found[op] = loops
-            if op.opdef is LOOP:
+            if isinstance(op.opdef.codegen, Loop):
                 pending.append((op.regions[0].block, (*loops, op)))
     return found
 

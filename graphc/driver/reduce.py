@@ -132,8 +132,7 @@ def _functions(search: _Search) -> bool:
 def _results(search: _Search) -> bool:
     def without(module: Module, begin: int, end: int) -> Module:
         for function, index in reversed(_result_slots(module)[begin:end]):
-            terminator = function.block.terminator
-            assert terminator is not None
+            terminator = function.block.end
             kept = [v for i, v in enumerate(terminator.operands) if i != index]
             terminator.set_operands(kept)
             del function.results[index]
@@ -194,8 +193,7 @@ def _remove(ops: Sequence[Operation], stand_in: StandIn) -> bool:
 
 def _stand_in(value: Value, gone: set[Operation]) -> Value | None:
     """What can be read in place of a result: an operand, an argument, a constant."""
-    op = value.op
-    assert op is not None
+    op = value.definition
     assert op.block is not None
     near: Iterable[Value] = (*op.operands, *op.block.arguments)
     for other in near:
@@ -206,8 +204,7 @@ def _stand_in(value: Value, gone: set[Operation]) -> Value | None:
 
 def _constant(value: Value) -> Value | None:
     """A new constant of the type, before what makes `value`; of a node a new leaf."""
-    op = value.op
-    assert op is not None
+    op = value.definition
     return _leaf(IRBuilder.before(op), value)
 
 

@@ -61,8 +61,7 @@ def precompute(
         pending.sort(key={op: i for i, op in enumerate(order)}.__getitem__)
     means: dict[str, np.ndarray] = {}
     for op in pending:
-        feature = op.operands[0].op
-        assert feature is not None
+        feature = op.operands[0].definition
         name = feature.result.name or ""
         if name not in means:
             means[name] = _average(model, name, inputs, None, options)

@@ -145,8 +145,23 @@ class IndexedSum:
 
 
 @dataclass(frozen=True)
-class Structured:
-    """An operation with regions (`kernel`, later `loop`, `if`); backends know each by itself."""
+class Kernel:
+    """A body of `FUSABLE` operations on the operands, all of one rank; it yields the results."""
+
+
+@dataclass(frozen=True)
+class FusedProduct:
+    """A product of the first two operands, and a body as a kernel's that reads it and the rest."""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A body that runs once for each step; `ops.loop.loop_parts` says what it reads and keeps."""
+
+
+@dataclass(frozen=True)
+class RowUpdate:
+    """A learner's update of the rows of tables that lookups read (`ops/update_rows.py`)."""
 
 
 @dataclass(frozen=True)
@@ -173,13 +188,19 @@ Category = (
     | WindowProduct
     | WindowReduction
     | IndexedSum
-    | Structured
+    | Kernel
+    | FusedProduct
+    | Loop
+    | RowUpdate
     | Terminator
     | NodeLevel
 )
 
 FUSABLE = (Elementwise, Broadcast, Reduction, Fill, Position, Extent)
 """Categories that may stand inside a kernel."""
+
+WITH_BODY = (Kernel, FusedProduct, Loop, RowUpdate)
+"""Categories of operations that have a region."""
 
 FREE = (Fill, Position, Extent, Broadcast, View)
 """Categories that cost nothing to compute again: no work, or none that is not done anyway."""

@@ -11,17 +11,19 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from graphc.ir.codegen import Category
 from graphc.ir.params import NoParams, Params
 from graphc.ir.placement import Place
-from graphc.ir.types import Symbol, Type
+from graphc.ir.types import Symbol, TensorType, Type
+from graphc.support.diagnostics import InternalError
 from graphc.support.source import UNKNOWN, Location
 
 Array = np.ndarray
+P = TypeVar("P", bound=Params)
 
 
 class Trait(Enum):
@@ -32,6 +34,7 @@ class Trait(Enum):
     TERMINATOR = "ends its block"
     RETURN = "ends a function"
     ROOT = "kept even if nobody uses its result"
+    LOOKS_AHEAD = "a node whose column may need later columns of its sequence"
 
 
 class Level(Enum):
@@ -171,9 +174,23 @@ class Value:
         self._uses: dict[tuple[Operation, int], None] = {}
 
     @property
+    def tensor(self) -> TensorType:
+        """Its type, where only tensors come: everywhere but at the node level."""
+        if isinstance(self.type, TensorType):
+            return self.type
+        raise InternalError(f"{self._described()} is a {self.type}, a tensor is required")
+
+    @property
     def op(self) -> Operation | None:
         """The operation that makes it, None for a block argument."""
         return self.owner if isinstance(self.owner, Operation) else None
+
+    @property
+    def definition(self) -> Operation:
+        """The operation that makes it, where no block argument can come."""
+        if isinstance(self.owner, Operation):
+            return self.owner
+        raise InternalError(f"{self._described()} is made by no operation")
 
     @property
     def uses(self) -> tuple[tuple[Operation, int], ...]:
@@ -192,6 +209,10 @@ class Value:
         """Let every reader of this value read `new`."""
         for op, index in self.uses:
             op.set_operand(index, new)
+
+    def _described(self) -> str:
+        made_by = f"result {self.index} of {self.op.opdef.name}" if self.op else "a block argument"
+        return f"%{self.name or '?'}, {made_by},"
 
     def __repr__(self) -> str:
         return f"<Value %{self.name or '?'}: {self.type}>"
@@ -260,6 +281,23 @@ class Operation:
         """The only result."""
         (value,) = self.results
         return value
+
+    def params_as(self, kind: type[P]) -> P:
+        """Its params, of the class that the caller knows from its OpDef."""
+        if isinstance(self.params, kind):
+            return self.params
+        raise InternalError(self._requires("params", kind, self.params))
+
+    def schedule_as(self, kind: type[P]) -> P:
+        """Its schedule, of the class that the caller knows from its OpDef."""
+        if isinstance(self.schedule, kind):
+            return self.schedule
+        raise InternalError(self._requires("a schedule", kind, self.schedule))
+
+    def _requires(self, what: str, kind: type[Params], given: Params) -> str:
+        names = ", ".join(f"%{v.name or '?'}" for v in self.results)
+        made = f"{self.opdef.name} that makes {names}" if names else self.opdef.name
+        return f"{made} has {what} {type(given).__name__}, {kind.__name__} is required"
 
     @property
     def next(self) -> Operation | None:
@@ -360,6 +398,13 @@ class Block:
     def terminator(self) -> Operation | None:
         last = self._last
         return last if last is not None and last.opdef.has(Trait.TERMINATOR) else None
+
+    @property
+    def end(self) -> Operation:
+        """The terminator of a block that is complete."""
+        if (terminator := self.terminator) is not None:
+            return terminator
+        raise InternalError("the block has no terminator")
 
     def append(self, op: Operation) -> Operation:
         return self.insert_before(None, op)

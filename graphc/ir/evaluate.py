@@ -8,7 +8,7 @@ import numpy as np
 
 from graphc.ir.core import Array, Block, Function, OpDef, Operation, Trait, Value
 from graphc.ir.params import Params, resolve_sizes
-from graphc.ir.types import TensorType, Type
+from graphc.ir.types import Type
 from graphc.support.diagnostics import InternalError
 from graphc.support.graphs import topological_order
 
@@ -82,7 +82,7 @@ def evaluate_operation(
     params = resolve_sizes(op.params, sizes)
     if op.regions:
         body = op.regions[0].block
-        empty = [np.zeros(_type(v).shape(sizes), _type(v).dtype.numpy) for v in op.results]
+        empty = [np.zeros(v.tensor.shape(sizes), v.tensor.dtype.numpy) for v in op.results]
         out = op.opdef.reference(
             params, lambda *inputs: evaluate_block(body, list(inputs), sizes), empty, *operands
         )
@@ -90,15 +90,10 @@ def evaluate_operation(
         out = op.opdef.reference(params, *operands)
     results = out if isinstance(out, tuple) else (out,)
     for value, array in zip(op.results, results, strict=True):
-        expected = _type(value).shape(sizes)
-        if array.shape != expected or array.dtype != _type(value).dtype.numpy:
+        expected = value.tensor.shape(sizes)
+        if array.shape != expected or array.dtype != value.tensor.dtype.numpy:
             raise InternalError(
                 f"the reference of {op.opdef.name} gave {array.dtype}{list(array.shape)}, "
                 f"its type is {value.type}"
             )
     return results
-
-
-def _type(value: Value) -> TensorType:
-    assert isinstance(value.type, TensorType)
-    return value.type

@@ -18,6 +18,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from graphc.support.diagnostics import InternalError
+
 
 class DType(Enum):
     """Element types; the value is the name in the text form."""
@@ -98,6 +100,13 @@ DIM_NAME = re.compile(r"[A-Z][A-Z0-9]*")
 """What the name of a dimension has to match in full: no small `x`, which separates sizes."""
 
 Dim = int | Symbol
+
+
+def fixed_size(dim: object) -> int:
+    """The dimension, of a tensor or a matrix, where only one that is a number can come."""
+    if isinstance(dim, int):
+        return dim
+    raise InternalError(f"the dimension {dim} has to be a number")
 
 
 def bound_of(dim: Dim) -> int:

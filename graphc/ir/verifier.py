@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import fields
 
-from graphc.ir.codegen import Structured
+from graphc.ir.codegen import WITH_BODY
 from graphc.ir.core import (
     Block,
     Function,
@@ -142,7 +142,7 @@ class _Verifier:
 
     def _regions(self, op: Operation) -> bool:
         """Whether the regions of `op` are such that its rules can look at them."""
-        if op.regions and not isinstance(op.opdef.codegen, Structured):
+        if op.regions and not isinstance(op.opdef.codegen, WITH_BODY):
             self._error(op, "takes no region")
             return False
         if any(len(region.blocks) != 1 for region in op.regions):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from graphc.ir.core import IRBuilder, Value
-from graphc.ir.types import DType, TensorType
+from graphc.ir.types import DType
 from graphc.learn.learner import Learner, require_learner
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import add, mul
@@ -214,8 +214,7 @@ def _updated(
 ) -> list[Tensor]:
     """The new array, then its new states."""
     trace, b = x.trace, x.trace.builder
-    type = x.value.type
-    assert isinstance(type, TensorType)
+    type = x.value.tensor
     numbers = {
         name: _one_element(b, number.value, type.rank, type.dtype)
         for name, number in settings.items()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphc.ir.core import IRBuilder, Value
-from graphc.ir.types import DType, TensorType
+from graphc.ir.types import DType
 from graphc.ops.constant import full_like, iota
 from graphc.ops.elementwise import (
     EQUAL,
@@ -32,11 +32,6 @@ LOG_FLOOR = 1e-37
 """`Log` takes smaller arguments as this, so that log 0 is -85.2 and not minus infinity."""
 
 
-def _type(x: Value) -> TensorType:
-    assert isinstance(x.type, TensorType)
-    return x.type
-
-
 def relu(b: IRBuilder, x: Value) -> Value:
     """max(x, 0); slope 0 at 0, nan stays nan."""
     return maximum(b, x, full_like(b, 0.0, x))
@@ -50,7 +45,7 @@ def clamped_log(b: IRBuilder, x: Value) -> Value:
 def centred(b: IRBuilder, x: Value, axis: int) -> Value:
     """x minus its maximum along `axis`: softmax may subtract any number, so no gradient flows."""
     top = stop_gradient(b, reduce_max(b, x, [axis]))
-    return sub(b, x, broadcast(b, top, _type(x).dims))
+    return sub(b, x, broadcast(b, top, x.tensor.dims))
 
 
 def softmax(b: IRBuilder, x: Value, axis: int) -> Value:
@@ -58,12 +53,12 @@ def softmax(b: IRBuilder, x: Value, axis: int) -> Value:
     e = exp(b, centred(b, x, axis))
     total = reduce_sum(b, e, [axis])
     inverse = divide(b, full_like(b, 1.0, total), total)
-    return mul(b, e, broadcast(b, inverse, _type(x).dims))
+    return mul(b, e, broadcast(b, inverse, x.tensor.dims))
 
 
 def log_softmax(b: IRBuilder, x: Value, axis: int) -> Value:
     d = centred(b, x, axis)
-    return sub(b, d, broadcast(b, log(b, reduce_sum(b, exp(b, d), [axis])), _type(x).dims))
+    return sub(b, d, broadcast(b, log(b, reduce_sum(b, exp(b, d), [axis])), x.tensor.dims))
 
 
 def weighted_log_softmax(b: IRBuilder, weight: Value, x: Value, axis: int) -> Value:
@@ -71,7 +66,7 @@ def weighted_log_softmax(b: IRBuilder, weight: Value, x: Value, axis: int) -> Va
     d = centred(b, x, axis)
     total = log(b, reduce_sum(b, exp(b, d), [axis]))
     d = finite_if_unused(b, d, weight)
-    return mul(b, weight, sub(b, d, broadcast(b, total, _type(x).dims)))
+    return mul(b, weight, sub(b, d, broadcast(b, total, x.tensor.dims)))
 
 
 def finite_if_unused(b: IRBuilder, x: Value, weight: Value) -> Value:
@@ -82,7 +77,7 @@ def finite_if_unused(b: IRBuilder, x: Value, weight: Value) -> Value:
     """
     is_unused = compare(b, EQUAL, weight, full_like(b, 0.0, weight))
     is_never = compare(b, EQUAL, x, full_like(b, -math.inf, x))
-    lowest = full_like(b, float(np.finfo(_type(x).dtype.numpy).min), x)
+    lowest = full_like(b, float(np.finfo(x.tensor.dtype.numpy).min), x)
     return select(b, b.emit_one(LOGICAL_AND, is_unused, is_never), lowest, x)
 
 
@@ -93,7 +88,7 @@ def log_sum_exp(b: IRBuilder, x: Value, axes: Sequence[int]) -> Value:
     # An infinite maximum is not subtracted: infinity minus infinity is nan.
     is_finite = compare(b, LESS, absolute(b, top), full_like(b, math.inf, top))
     shift = select(b, is_finite, top, full_like(b, 0.0, top))
-    total = reduce_sum(b, exp(b, sub(b, x, broadcast(b, shift, _type(x).dims))), axes)
+    total = reduce_sum(b, exp(b, sub(b, x, broadcast(b, shift, x.tensor.dims))), axes)
     # The logarithm is never taken of 0, where its slope is infinite.
     is_never = compare(b, EQUAL, top, full_like(b, -math.inf, top))
     total = select(b, is_never, full_like(b, 1.0, total), total)
@@ -102,7 +97,7 @@ def log_sum_exp(b: IRBuilder, x: Value, axes: Sequence[int]) -> Value:
 
 def argmax(b: IRBuilder, x: Value, axis: int) -> Value:
     """Index (i32) of the first maximum along `axis`; 2147483647 where the maximum is nan."""
-    type = _type(x)
+    type = x.tensor
     positions = iota(b, axis, type.with_dtype(DType.I32))
     top = broadcast(b, reduce_max(b, x, [axis]), type.dims)
     none = full_like(b, 2**31 - 1, positions)
@@ -111,7 +106,7 @@ def argmax(b: IRBuilder, x: Value, axis: int) -> Value:
 
 def one_hot_maximum(b: IRBuilder, x: Value, axis: int) -> Value:
     """1 at the first maximum along `axis`, 0 elsewhere; all 0 where the maximum is nan."""
-    type = _type(x)
+    type = x.tensor
     positions = iota(b, axis, type.with_dtype(DType.I32))
     first = broadcast(b, argmax(b, x, axis), type.dims)
     return cast(b, compare(b, EQUAL, positions, first), type.dtype)

@@ -10,7 +10,7 @@ import numpy as np
 from graphc.ir.codegen import Extent, Fill, Position
 from graphc.ir.core import Array, IRBuilder, NotDifferentiable, OpDef, Value
 from graphc.ir.params import Params
-from graphc.ir.types import DType, Symbol, TensorType, Type, TypeRuleError
+from graphc.ir.types import DType, Symbol, TensorType, Type, TypeRuleError, fixed_size
 from graphc.ops.rules import FLOATS, NUMBERS, require_dtype
 
 
@@ -90,8 +90,8 @@ def _infer_extent(_types: Sequence[Type], params: ExtentParams) -> Sequence[Type
 
 
 def _extent_reference(params: ExtentParams) -> Array:
-    assert isinstance(params.dim, int)  # the evaluator has put in the size
-    return np.full((1,) * params.type.rank, params.dim, params.type.dtype.numpy)
+    size = fixed_size(params.dim)  # the evaluator has put it in
+    return np.full((1,) * params.type.rank, size, params.type.dtype.numpy)
 
 
 CONSTANT = OpDef(
@@ -136,8 +136,7 @@ def constant(b: IRBuilder, value: bool | int | float, type: TensorType) -> Value
 
 def full_like(b: IRBuilder, value: float, like: Value) -> Value:
     """`value` in every element of `like`'s type."""
-    assert isinstance(like.type, TensorType)
-    return constant(b, value, like.type)
+    return constant(b, value, like.tensor)
 
 
 def iota(b: IRBuilder, axis: int, type: TensorType) -> Value:

@@ -131,11 +131,10 @@ def _matrices(x: Array, batch: int, first: int) -> Array:
 
 def _matmul_vjp(b: IRBuilder, op: Operation, dz: Value) -> Sequence[Value | None]:
     x, y = op.operands
-    assert isinstance(op.params, MatmulParams)
-    assert isinstance(x.type, TensorType) and isinstance(y.type, TensorType)
-    ta, tb, batch = op.params.transpose_a, op.params.transpose_b, op.params.batch
-    rows = x.type.rank - batch - op.params.contract
-    cols = y.type.rank - batch - op.params.contract
+    params = op.params_as(MatmulParams)
+    ta, tb, batch = params.transpose_a, params.transpose_b, params.batch
+    rows = x.tensor.rank - batch - params.contract
+    cols = y.tensor.rank - batch - params.contract
     # z = op(x) op(y):  d op(x) = dz op(y)^T,  d op(y) = op(x)^T dz; transposing swaps the factors.
     # The first sums over y's free dims, the second over x's.
     if ta:

@@ -376,9 +376,7 @@ def _cast_rule(s: Scalars[S], params: Params, /, *args: S) -> S:
 
 
 def _cast_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
-    source = op.operands[0].type
-    target = op.result.type
-    assert isinstance(source, TensorType) and isinstance(target, TensorType)
+    source, target = op.operands[0].tensor, op.result.tensor
     if not (source.dtype.is_float and target.dtype.is_float):
         return [None]
     return [cast(b, dy, source.dtype)]

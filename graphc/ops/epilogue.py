@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from graphc.ir.codegen import FUSABLE, Position, Reduction, Structured
+from graphc.ir.codegen import FUSABLE, FusedProduct, Position, Reduction
 from graphc.ir.core import Array, Block, Level, NotDifferentiable, OpDef, Operation, Value
 from graphc.ir.params import Params
-from graphc.ir.types import TensorType, Type
+from graphc.ir.types import Type
 from graphc.ops.contraction import Groups, MatmulParams, groups, infer_matmul, matmul_reference
 from graphc.ops.control import YIELD
 from graphc.ops.kernel import body_results
@@ -30,8 +30,7 @@ from graphc.ops.schedules import ProductSchedule, check_schedule, schedule_of
 
 def product_groups(op: Operation) -> Groups:
     """Which dims of the product are its rows and which its columns."""
-    assert isinstance(op.params, MatmulParams)
-    return groups(op.params, _tensor(op.operands[0]), _tensor(op.operands[1]))
+    return groups(op.params_as(MatmulParams), op.operands[0].tensor, op.operands[1].tensor)
 
 
 def body_misfit(body: Block, roles: Groups) -> str:
@@ -50,13 +49,13 @@ def body_misfit(body: Block, roles: Groups) -> str:
         if what := _misfit(value, roles, len(product)):
             return what
     for value in terminator.operands:
-        if _tensor(value).dims != product and not _is_reduction(value):
+        if value.tensor.dims != product and not _is_reduction(value):
             return f"a result {value.type}, neither as large as the product nor a sum over its rows"
     return ""
 
 
 def _misfit(value: Value, roles: Groups, rank: int) -> str:
-    type = _tensor(value)
+    type = value.tensor
     if type.rank != rank:
         return f"{type}, which has not the product's rank"
     at = len(roles.rows)
@@ -72,11 +71,11 @@ def _misfit(value: Value, roles: Groups, rank: int) -> str:
 
 
 def _reduction_misfit(value: Value, roles: Groups) -> str:
-    assert value.op is not None and isinstance(value.op.params, ReduceParams)
-    source = _tensor(value.op.operands[0])
+    op = value.definition
+    source = op.operands[0].tensor
     if source.dims[: len(roles.rows)] != roles.rows:
         return "a reduction of what does not vary along the rows"
-    folded = {axis for axis in value.op.params.axes if source.dims[axis] != 1}
+    folded = {axis for axis in op.params_as(ReduceParams).axes if source.dims[axis] != 1}
     if folded != {axis for axis, dim in enumerate(roles.rows) if dim != 1}:
         return "a reduction over anything but all rows"
     if any(user.opdef is not YIELD for user in value.users()):
@@ -98,18 +97,18 @@ def _check(op: Operation) -> Iterable[str]:
     if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:
         yield "requires one region with one block"
         return
-    assert isinstance(op.params, MatmulParams)
+    params = op.params_as(MatmulParams)
     schedule = schedule_of(op)
     if schedule is None:
         yield 'requires chunks to be made in: schedule {parallel = "cols", chunk = 128}, say'
     block = op.regions[0].block
-    product = infer_matmul([v.type for v in op.operands[:2]], op.params)[0]
+    product = infer_matmul([v.type for v in op.operands[:2]], params)[0]
     outside = [product, *(v.type for v in op.operands[2:])]
     inside = [a.type for a in block.arguments]
     if outside != inside:
         yield f"passes ({_list(outside)}) but its block takes ({_list(inside)})"
         return
-    if op.params.batch:
+    if params.batch:
         yield "requires a product without a batch"
     elif what := body_misfit(block, product_groups(op)):
         yield f"requires a body that follows the product, got {what}"
@@ -138,11 +137,6 @@ def _list(types: Iterable[Type]) -> str:
     return ", ".join(map(str, types))
 
 
-def _tensor(value: Value) -> TensorType:
-    assert isinstance(value.type, TensorType)
-    return value.type
-
-
 GEMM_FUSED = OpDef(
     name="gemm.fused",
     summary="a matrix product whose elements go through a body before they are stored",
@@ -153,7 +147,7 @@ GEMM_FUSED = OpDef(
     region_types=body_results,
     reference=_reference,
     check=_check,
-    codegen=Structured(),
+    codegen=FusedProduct(),
     vjp=NotDifferentiable.NONE,
     level=Level.KERNEL,
 )

@@ -21,7 +21,7 @@ import numpy as np
 from graphc.ir.codegen import IndexedSum
 from graphc.ir.core import Array, IRBuilder, OpDef, Operation, Value
 from graphc.ir.params import NoParams, Params
-from graphc.ir.types import Dim, DType, Symbol, TensorType, Type, TypeRuleError
+from graphc.ir.types import Dim, DType, Symbol, TensorType, Type, TypeRuleError, fixed_size
 from graphc.ops.rules import FLOATS, multilinear_jvp, require_dtype, tensor
 
 
@@ -167,9 +167,9 @@ def _take_reference(_p: NoParams, x: Array, index: Array) -> Array:
 
 
 def _put_add_reference(params: PutParams, x: Array, index: Array) -> Array:
-    assert isinstance(params.size, int)  # the evaluator has put in the size
-    result = np.zeros((x.shape[0], params.size), x.dtype)
-    n, k, i = _hits(index, params.size)
+    size = fixed_size(params.size)  # the evaluator has put it in
+    result = np.zeros((x.shape[0], size), x.dtype)
+    n, k, i = _hits(index, size)
     np.add.at(result, (n, i), x[n, k])
     return result
 
@@ -191,9 +191,9 @@ def _lookup_dot_reference(params: LookupParams, x: Array, table: Array, index: A
 
 
 def _lookup_outer_reference(params: OuterParams, x: Array, y: Array, index: Array) -> Array:
-    assert isinstance(params.size, int)  # the evaluator has put in the size
-    result = np.zeros((params.size, y.shape[1]), x.dtype)
-    n, k, i = _hits(index, params.size)
+    size = fixed_size(params.size)  # the evaluator has put it in
+    result = np.zeros((size, y.shape[1]), x.dtype)
+    n, k, i = _hits(index, size)
     np.add.at(result, i, x[n, k, None] * y[n])
     return np.ascontiguousarray(result.T) if params.columns else result
 
@@ -201,14 +201,9 @@ def _lookup_outer_reference(params: OuterParams, x: Array, y: Array, index: Arra
 # --- gradients -----------------------------------------------------------------------------------
 
 
-def _extent(x: Value, axis: int) -> Dim:
-    assert isinstance(x.type, TensorType)
-    return x.type.dims[axis]
-
-
 def _take_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
     x, index = op.operands
-    return [put_add(b, dy, index, _extent(x, 1)), None]
+    return [put_add(b, dy, index, x.tensor.dims[1]), None]
 
 
 def _put_add_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
@@ -217,26 +212,23 @@ def _put_add_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | Non
 
 def _lookup_sum_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
     x, table, index = op.operands
-    assert isinstance(op.params, LookupParams)
-    columns = op.params.columns
-    size = _extent(table, 1 if columns else 0)
+    columns = op.params_as(LookupParams).columns
+    size = table.tensor.dims[1 if columns else 0]
     dx = lookup_dot(b, dy, table, index, columns=columns)
     return [dx, lookup_outer(b, x, dy, index, size, columns=columns), None]
 
 
 def _lookup_dot_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
     x, table, index = op.operands
-    assert isinstance(op.params, LookupParams)
-    columns = op.params.columns
-    size = _extent(table, 1 if columns else 0)
+    columns = op.params_as(LookupParams).columns
+    size = table.tensor.dims[1 if columns else 0]
     dx = lookup_sum(b, dy, table, index, columns=columns)
     return [dx, lookup_outer(b, dy, x, index, size, columns=columns), None]
 
 
 def _lookup_outer_vjp(b: IRBuilder, op: Operation, dt: Value) -> Sequence[Value | None]:
     x, y, index = op.operands
-    assert isinstance(op.params, OuterParams)
-    columns = op.params.columns
+    columns = op.params_as(OuterParams).columns
     dx = lookup_dot(b, y, dt, index, columns=columns)
     return [dx, lookup_sum(b, x, dt, index, columns=columns), None]
 

@@ -28,7 +28,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from graphc.ir.codegen import FUSABLE, Copy, Structured
+from graphc.ir.codegen import FUSABLE, Copy, Kernel
 from graphc.ir.core import Level, NotDifferentiable, OpDef, Operation, Region, Trait
 from graphc.ir.params import NoParams, Params
 from graphc.ir.types import TensorType, Type
@@ -79,7 +79,7 @@ KERNEL = OpDef(
     region_types=body_results,
     reference=lambda _params, body, _results, *inputs: body(*inputs),
     check=_check_kernel,
-    codegen=Structured(),
+    codegen=Kernel(),
     vjp=NotDifferentiable.NONE,
     level=Level.KERNEL,
 )

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from graphc.ir.core import IRBuilder, Value
-from graphc.ir.types import TensorType
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import add, mul, sub
 from graphc.ops.reduction import broadcast
@@ -49,8 +48,7 @@ def _sgd(
     """v ← (1 - μ) lr g + μ v;  w ← w - v: momentum of unit gain, the rate folded into v."""
     (velocity,) = states
     rate, momentum = settings["learning_rate"], settings["momentum"]
-    assert isinstance(parameter.type, TensorType)
-    dims = parameter.type.dims
+    dims = parameter.tensor.dims
     step = mul(b, sub(b, full_like(b, 1.0, momentum), momentum), rate)
     new_velocity = add(
         b,
@@ -70,8 +68,7 @@ def _stepping(
     """g ← β grad + (1 - β) g;  w ← w - s g."""
     (direction,) = states
     size, beta = settings["learning_rate"], settings["beta"]
-    assert isinstance(parameter.type, TensorType)
-    dims = parameter.type.dims
+    dims = parameter.tensor.dims
     rest = sub(b, full_like(b, 1.0, beta), beta)
     new_direction = add(
         b,

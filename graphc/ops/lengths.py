@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphc.ir.core import IRBuilder, Value
-from graphc.ir.types import DType, TensorType
+from graphc.ir.types import DType
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import (
     EQUAL,
@@ -68,7 +68,7 @@ def norm(b: IRBuilder, x: Value, axes: Sequence[int]) -> Value:
     root = mul(b, sqrt(b, scaled), _constants(b, total, 1 / scales.up, 1.0, 1 / scales.down))
     # The slope by the plain sum is 1 / (2 root); what carries it is 0 and changes no value.
     zero = full_like(b, 0.0, root)
-    least = full_like(b, float(np.finfo(_type(x).dtype.numpy).tiny), root)
+    least = full_like(b, float(np.finfo(x.tensor.dtype.numpy).tiny), root)
     slope = divide(b, full_like(b, 0.5, root), maximum(b, root, least))
     slope = select(b, compare(b, EQUAL, root, zero), zero, slope)
     is_finite = compare(b, LESS, total, full_like(b, math.inf, total))
@@ -89,7 +89,7 @@ def cosine(b: IRBuilder, x: Value, y: Value, axis: int) -> Value:
 def unit(b: IRBuilder, x: Value, axis: int) -> Value:
     """x divided by its length along `axis`; 0, with slope 0, where that is 0."""
     x = _scaled(b, x, axis)
-    return mul(b, x, broadcast(b, _inverse_length(b, x, axis), _type(x).dims))
+    return mul(b, x, broadcast(b, _inverse_length(b, x, axis), x.tensor.dims))
 
 
 def _scaled(b: IRBuilder, x: Value, axis: int) -> Value:
@@ -97,7 +97,7 @@ def _scaled(b: IRBuilder, x: Value, axis: int) -> Value:
     scales = _scales(x)
     total = _sum_of_squares(b, stop_gradient(b, x), [axis])
     factor = _constants(b, total, scales.up, 1.0, scales.down)
-    return mul(b, x, broadcast(b, factor, _type(x).dims))
+    return mul(b, x, broadcast(b, factor, x.tensor.dims))
 
 
 def _inverse_length(b: IRBuilder, x: Value, axis: int) -> Value:
@@ -131,9 +131,4 @@ def _sum_of_squares(b: IRBuilder, x: Value, axes: Sequence[int]) -> Value:
 
 
 def _scales(x: Value) -> _Scales:
-    return _SCALES[_type(x).dtype]
-
-
-def _type(x: Value) -> TensorType:
-    assert isinstance(x.type, TensorType)
-    return x.type
+    return _SCALES[x.tensor.dtype]

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphc.ir.codegen import Structured
+from graphc.ir.codegen import Loop
 from graphc.ir.core import (
     Array,
     Block,
@@ -60,7 +60,7 @@ class LoopParams(Params):
 
 
 @dataclass(frozen=True)
-class Loop:
+class LoopParts:
     """A loop operation taken apart; every group in order.
 
     Of the operands: `invariants`, `sequences`, `initial`. Of the block's arguments: `shared`,
@@ -82,18 +82,16 @@ class Loop:
     stacks: tuple[Value, ...]
 
 
-def loop_parts(op: Operation) -> Loop:
+def loop_parts(op: Operation) -> LoopParts:
     """The parts of a `loop` operation."""
-    params = op.params
-    assert isinstance(params, LoopParams)
+    params = op.params_as(LoopParams)
     block = op.regions[0].block
-    terminator = block.terminator
-    assert terminator is not None
+    terminator = block.end
     first = len(op.operands) - params.carried - params.sequences
     middle = first + params.sequences
     arguments, yields = tuple(block.arguments), terminator.operands
     results = tuple(op.results)
-    return Loop(
+    return LoopParts(
         op,
         params,
         block,
@@ -194,21 +192,21 @@ def _check(op: Operation) -> Iterable[str]:
     if block.terminator is None or block.terminator.opdef is not YIELD:
         yield "its block must end in `yield`"
         return
-    assert isinstance(op.params, LoopParams)
+    params = op.params_as(LoopParams)
     if len(block.arguments) != len(op.operands):
         yield f"has {len(op.operands)} operands but its block takes {len(block.arguments)}"
         return
-    if len(block.terminator.operands) < op.params.carried:
-        yield f"carries {op.params.carried} values but yields {len(block.terminator.operands)}"
+    if len(block.terminator.operands) < params.carried:
+        yield f"carries {params.carried} values but yields {len(block.terminator.operands)}"
         return
     parts = loop_parts(op)
     wanted = _argument_types(parts.invariants, parts.sequences, parts.initial)
     for index, (value, type) in enumerate(zip(block.arguments, wanted, strict=True)):
         if value.type != type:
             yield f"passes {type} as operand {index} but its block takes {value.type}"
-    for index, stack in enumerate(op.params.history):
+    for index, stack in enumerate(params.history):
         same = stack < len(parts.kept) and (stack < 0 or parts.kept[stack] is parts.after[index])
-        if len(op.params.history) != op.params.carried or not same:
+        if len(params.history) != params.carried or not same:
             yield f"carried value {index} is not what stack {stack} keeps"
             return
     for before, after in zip(parts.before, parts.after, strict=True):
@@ -244,7 +242,7 @@ LOOP = OpDef(
     region_types=_types,
     reference=_run,
     check=_check,
-    codegen=Structured(),
+    codegen=Loop(),
     vjp=NotDifferentiable.NONE,
     equation="c_(t+1), y_t = body(w, x_t, c_t)",
     source="book 2.6, Algorithm 2.6",

@@ -16,7 +16,7 @@ import numpy as np
 from graphc.ir.codegen import AffineCopy, Along, Rearrangement, View
 from graphc.ir.core import Array, IRBuilder, OpDef, Operation, Value
 from graphc.ir.params import Params
-from graphc.ir.types import Dim, Symbol, TensorType, Type, TypeRuleError
+from graphc.ir.types import Dim, Symbol, TensorType, Type, TypeRuleError, fixed_size
 from graphc.ops.constant import full_like
 from graphc.ops.rules import Tangents, dims_text, multilinear_jvp, require_axes, tensor
 
@@ -67,7 +67,7 @@ class ReverseParams(Params):
 
 def reshape(b: IRBuilder, x: Value, dims: Sequence[Dim]) -> Value:
     """The elements of `x` in row-major order under `dims`; `x` itself when it has them."""
-    if _dims(x) == tuple(dims):
+    if x.tensor.dims == tuple(dims):
         return x
     return b.emit_one(RESHAPE, x, params=ReshapeParams(tuple(dims)))
 
@@ -81,7 +81,7 @@ def transpose(b: IRBuilder, x: Value, permutation: Sequence[int]) -> Value:
 
 def slice_axis(b: IRBuilder, x: Value, axis: int, start: int, stop: int, step: int = 1) -> Value:
     """The elements start, start + step, … before stop along one axis; `x` itself for all."""
-    dims = _dims(x)
+    dims = x.tensor.dims
     starts, stops, steps = [0] * len(dims), list(dims), [1] * len(dims)
     starts[axis], stops[axis], steps[axis] = start, stop, step
     return slice_box(b, x, starts, stops, steps)
@@ -91,7 +91,7 @@ def slice_box(
     b: IRBuilder, x: Value, starts: Sequence[int], stops: Sequence[Dim], steps: Sequence[int]
 ) -> Value:
     """The elements starts, starts + steps, … before stops along every axis; `x` itself for all."""
-    if not any(starts) and tuple(stops) == _dims(x) and all(s == 1 for s in steps):
+    if not any(starts) and tuple(stops) == x.tensor.dims and all(s == 1 for s in steps):
         return x
     params = SliceParams(tuple(starts), tuple(stops), tuple(steps))
     return b.emit_one(SLICE, x, params=params)
@@ -124,11 +124,6 @@ def reverse(b: IRBuilder, x: Value, axes: Sequence[int]) -> Value:
     return b.emit_one(REVERSE, x, params=ReverseParams(tuple(axes))) if axes else x
 
 
-def _dims(x: Value) -> tuple[Dim, ...]:
-    assert isinstance(x.type, TensorType)
-    return x.type.dims
-
-
 # --- reshape, transpose --------------------------------------------------------------------------
 
 
@@ -152,7 +147,7 @@ def _count(dims: Sequence[Dim]) -> tuple[Fraction, list[str]]:
 
 
 def _reshape_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
-    return [reshape(b, dy, _dims(op.operands[0]))]
+    return [reshape(b, dy, op.operands[0].tensor.dims)]
 
 
 def _infer_transpose(types: Sequence[Type], params: TransposeParams) -> Sequence[Type]:
@@ -177,8 +172,7 @@ def _transpose_copies(
 
 
 def _transpose_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
-    assert isinstance(op.params, TransposeParams)
-    order = op.params.permutation
+    order = op.params_as(TransposeParams).permutation
     return [transpose(b, dy, sorted(range(len(order)), key=order.__getitem__))]
 
 
@@ -232,13 +226,14 @@ def _slice_copies(
 
 
 def _slice_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
-    assert isinstance(op.params, SliceParams)
-    low, high, inner = list(op.params.starts), [0] * len(op.params.starts), []
-    empty = any(d == 0 for d in _dims(dy))
+    params = op.params_as(SliceParams)
+    low, high, inner = list(params.starts), [0] * len(params.starts), []
+    empty = any(d == 0 for d in dy.tensor.dims)
     if empty:  # nothing was taken, so there is nothing to put back between paddings
         return [full_like(b, 0.0, op.operands[0])]
-    for axis, (dim, taken) in enumerate(zip(_dims(op.operands[0]), _dims(dy), strict=True)):
-        step = op.params.steps[axis]
+    dims = op.operands[0].tensor.dims
+    for axis, (dim, taken) in enumerate(zip(dims, dy.tensor.dims, strict=True)):
+        step = params.steps[axis]
         inner.append(step - 1)
         if isinstance(dim, int) and isinstance(taken, int):
             high[axis] = dim - low[axis] - ((taken - 1) * step + 1)
@@ -282,22 +277,21 @@ def _pad_copies(
 
 
 def _pad_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
-    assert isinstance(op.params, PadParams)
-    dims = _dims(op.operands[0])
+    params = op.params_as(PadParams)
+    dims = op.operands[0].tensor.dims
     if 0 in dims:
         return [full_like(b, 0.0, op.operands[0])]
-    steps = [inner + 1 for inner in op.params.inner]
+    steps = [inner + 1 for inner in params.inner]
     stops = [
         low + (dim - 1) * step + 1 if isinstance(dim, int) else dim
-        for low, dim, step in zip(op.params.low, dims, steps, strict=True)
+        for low, dim, step in zip(params.low, dims, steps, strict=True)
     ]
-    return [slice_box(b, dy, op.params.low, stops, steps)]
+    return [slice_box(b, dy, params.low, stops, steps)]
 
 
 def _pad_jvp(b: IRBuilder, op: Operation, tangents: Tangents) -> Sequence[Value]:
-    assert isinstance(op.params, PadParams)
     (tangent,) = tangents
-    p = op.params
+    p = op.params_as(PadParams)
     return [] if tangent is None else [pad(b, tangent, p.low, p.high, p.inner)]
 
 
@@ -337,32 +331,28 @@ def _concat_copies(
     for index, type in enumerate(types):
         target = [_walked(i, start if i == params.axis else 0) for i in range(result.rank)]
         copies.append(AffineCopy(index, type.dims, _identity(type.rank), tuple(target)))
-        size = type.dims[params.axis]
-        assert isinstance(size, int)
-        start += size
+        start += fixed_size(type.dims[params.axis])
     return copies
 
 
 def _concat_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
-    assert isinstance(op.params, ConcatParams)
+    params = op.params_as(ConcatParams)
     parts: list[Value | None] = []
     start = 0
     for value in op.operands:
-        size = _dims(value)[op.params.axis]
-        assert isinstance(size, int)
-        parts.append(slice_axis(b, dy, op.params.axis, start, start + size))
+        size = fixed_size(value.tensor.dims[params.axis])
+        parts.append(slice_axis(b, dy, params.axis, start, start + size))
         start += size
     return parts
 
 
 def _concat_jvp(b: IRBuilder, op: Operation, tangents: Tangents) -> Sequence[Value]:
-    assert isinstance(op.params, ConcatParams)
     if all(t is None for t in tangents):
         return []
     parts = [
         full_like(b, 0.0, v) if t is None else t for v, t in zip(op.operands, tangents, strict=True)
     ]
-    return [concat(b, parts, op.params.axis)]
+    return [concat(b, parts, op.params_as(ConcatParams).axis)]
 
 
 def _infer_reverse(types: Sequence[Type], params: ReverseParams) -> Sequence[Type]:
@@ -379,8 +369,7 @@ def _reverse_copies(
 
 
 def _reverse_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
-    assert isinstance(op.params, ReverseParams)
-    return [reverse(b, dy, op.params.axes)]
+    return [reverse(b, dy, op.params_as(ReverseParams).axes)]
 
 
 RESHAPE = OpDef(

@@ -83,7 +83,7 @@ def uniform(b: IRBuilder, dims: Sequence[Dim], *, seed: int, stream: int, step: 
     only where a tensor has over 2^32 elements or a run over 2^32 steps.
     """
     type = TensorType(tuple(dims), DType.I64)
-    far = mul(b, step, constant(b, 2**32, _tensor(step)))
+    far = mul(b, step, constant(b, 2**32, step.tensor))
     counter = add(b, _element_index(b, type), _spread(b, far, type))
     words = random_words(seed, Purpose.MASK, stream, 1)
     return random_uniform(b, counter, constant(b, int(words[0] & _LOW), type))
@@ -98,7 +98,7 @@ def keep_mask(
     depend on its type. Rate 0 keeps every element, rate 1 none. The rest is as in `uniform`.
     """
     numbers = uniform(b, dims, seed=seed, stream=stream, step=step)
-    threshold = _spread(b, cast(b, rate, DType.F32), _tensor(numbers))
+    threshold = _spread(b, cast(b, rate, DType.F32), numbers.tensor)
     return compare(b, GREATER_EQUAL, numbers, threshold)
 
 
@@ -125,11 +125,6 @@ def _size(b: IRBuilder, dim: Dim, type: TensorType) -> Value:
 def _spread(b: IRBuilder, x: Value, type: TensorType) -> Value:
     """One element in every place of `type`'s dims."""
     return broadcast(b, reshape(b, x, (1,) * type.rank), type.dims)
-
-
-def _tensor(x: Value) -> TensorType:
-    assert isinstance(x.type, TensorType)
-    return x.type
 
 
 OPS = (RANDOM_UNIFORM,)

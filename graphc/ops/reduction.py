@@ -18,7 +18,7 @@ import numpy as np
 from graphc.ir.codegen import Broadcast, Reduction
 from graphc.ir.core import Array, IRBuilder, JvpRule, OpDef, Operation, Value, VjpRule
 from graphc.ir.params import Params
-from graphc.ir.types import Dim, DType, Symbol, TensorType, Type, TypeRuleError
+from graphc.ir.types import Dim, DType, Symbol, Type, TypeRuleError
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import EQUAL, compare, select
 from graphc.ops.rules import (
@@ -48,8 +48,7 @@ class BroadcastParams(Params):
 
 def broadcast(b: IRBuilder, x: Value, dims: Sequence[Dim]) -> Value:
     """`x` repeated to `dims`; `x` itself when it has them already."""
-    assert isinstance(x.type, TensorType)
-    if x.type.dims == tuple(dims):
+    if x.tensor.dims == tuple(dims):
         return x
     return b.emit_one(BROADCAST, x, params=BroadcastParams(tuple(dims)))
 
@@ -93,32 +92,29 @@ def _broadcast_reference(params: BroadcastParams, x: Array) -> Array:
 
 
 def _broadcast_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
-    x, y = op.operands[0].type, op.result.type
-    assert isinstance(x, TensorType) and isinstance(y, TensorType)
+    x, y = op.operands[0].tensor, op.result.tensor
     grown = [i for i, (old, new) in enumerate(zip(x.dims, y.dims, strict=True)) if old != new]
     return [reduce_sum(b, dy, grown)]
 
 
 def _reduce_sum_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
-    assert isinstance(op.operands[0].type, TensorType)
-    return [broadcast(b, dy, op.operands[0].type.dims)]
+    return [broadcast(b, dy, op.operands[0].tensor.dims)]
 
 
 def _extremum_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
     (x,) = op.operands
-    assert isinstance(x.type, TensorType)
-    attained = compare(b, EQUAL, x, broadcast(b, op.result, x.type.dims))
-    spread = broadcast(b, dy, x.type.dims)
+    attained = compare(b, EQUAL, x, broadcast(b, op.result, x.tensor.dims))
+    spread = broadcast(b, dy, x.tensor.dims)
     return [select(b, attained, spread, full_like(b, 0.0, spread))]
 
 
 def _extremum_jvp(b: IRBuilder, op: Operation, tangents: Tangents) -> Sequence[Value]:
     (x,), (dx,) = op.operands, tangents
-    assert isinstance(x.type, TensorType) and isinstance(op.params, ReduceParams)
     if dx is None:
         return []
-    attained = compare(b, EQUAL, x, broadcast(b, op.result, x.type.dims))
-    return [reduce_sum(b, select(b, attained, dx, full_like(b, 0.0, dx)), op.params.axes)]
+    attained = compare(b, EQUAL, x, broadcast(b, op.result, x.tensor.dims))
+    axes = op.params_as(ReduceParams).axes
+    return [reduce_sum(b, select(b, attained, dx, full_like(b, 0.0, dx)), axes)]
 
 
 BROADCAST = OpDef(

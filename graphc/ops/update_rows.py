@@ -29,7 +29,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphc.ir.codegen import Broadcast, Elementwise, Fill, Structured
+from graphc.ir import codegen
+from graphc.ir.codegen import Broadcast, Elementwise, Fill
 from graphc.ir.core import (
     Array,
     Block,
@@ -272,7 +273,7 @@ UPDATE_ROWS = OpDef(
     infer=_infer,
     reference=_reference,
     check=_check,
-    codegen=Structured(),
+    codegen=codegen.RowUpdate(),
     vjp=NotDifferentiable.NONE,
     level=Level.KERNEL,
     equation="t[i] = rule(t[i], Σ_{n,k} x[n, k] y[n] over index[n, k] = i) for every i = "

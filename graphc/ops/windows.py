@@ -157,21 +157,17 @@ def _overlap_add_copies(
 
 
 def _windows_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
-    assert isinstance(op.params, WindowsParams)
     (x,) = op.operands
-    assert isinstance(x.type, TensorType)
-    p = op.params
-    extents = [d for d in x.type.dims[p.axis : p.axis + len(p.sizes)] if isinstance(d, int)]
+    p = op.params_as(WindowsParams)
+    extents = [d for d in x.tensor.dims[p.axis : p.axis + len(p.sizes)] if isinstance(d, int)]
     return [overlap_add(b, dy, p.axis, extents, p.strides)]
 
 
 def _overlap_add_vjp(b: IRBuilder, op: Operation, dx: Value) -> Sequence[Value | None]:
-    assert isinstance(op.params, OverlapAddParams)
     (y,) = op.operands
-    assert isinstance(y.type, TensorType)
-    p = op.params
+    p = op.params_as(OverlapAddParams)
     first = p.axis + len(p.extents)
-    sizes = [d for d in y.type.dims[first : first + len(p.extents)] if isinstance(d, int)]
+    sizes = [d for d in y.tensor.dims[first : first + len(p.extents)] if isinstance(d, int)]
     return [windows(b, dx, p.axis, sizes, p.strides)]
 
 

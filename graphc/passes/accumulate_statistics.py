@@ -20,7 +20,6 @@ from typing import ClassVar
 
 from graphc.ir.context import Context
 from graphc.ir.core import Function, IRBuilder, Module, RegionKind, ResultInfo, Value
-from graphc.ir.types import TensorType
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import add, mul, select, sub
 from graphc.ops.movement import reshape
@@ -37,17 +36,15 @@ def accumulate_statistics(function: Function, *, centred: bool) -> None:
 
     The result is [N, rows], or [T, S, rows] of sequences.
     """
-    terminator = function.block.terminator
-    assert terminator is not None
+    terminator = function.block.end
     (x,) = terminator.operands
-    assert isinstance(x.type, TensorType)
-    over = tuple(range(x.type.rank - 1))
-    row = x.type.with_dims((1, *x.type.dims[len(over) :]))
+    over = tuple(range(x.tensor.rank - 1))
+    row = x.tensor.with_dims((1, *x.tensor.dims[len(over) :]))
     b = IRBuilder.before(terminator)
     if centred:
         centre = function.add_argument(CENTRE, row, "parameter")
         spread = reshape(b, centre, (1,) * len(over) + row.dims[1:])
-        deviation = sub(b, x, broadcast(b, spread, x.type.dims))
+        deviation = sub(b, x, broadcast(b, spread, x.tensor.dims))
         x = mul(b, deviation, deviation)
     if len(over) > 1:
         x = _without_gaps(b, x, function)
@@ -60,9 +57,9 @@ def accumulate_statistics(function: Function, *, centred: bool) -> None:
 def _without_gaps(b: IRBuilder, x: Value, function: Function) -> Value:
     """`x` [T, S, rows] with 0 in the columns that belong to no sequence."""
     begin, end = (function.argument(name) for name in (BEGIN, END))
-    assert begin is not None and end is not None and isinstance(x.type, TensorType)
-    real = reshape(b, is_real(b, begin, end), (*x.type.dims[:2], 1))
-    return select(b, broadcast(b, real, x.type.dims), x, full_like(b, 0.0, x))
+    assert begin is not None and end is not None
+    real = reshape(b, is_real(b, begin, end), (*x.tensor.dims[:2], 1))
+    return select(b, broadcast(b, real, x.tensor.dims), x, full_like(b, 0.0, x))
 
 
 @dataclass(frozen=True)

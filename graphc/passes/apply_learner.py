@@ -53,8 +53,7 @@ MAX_LOOKUPS = 64
 
 def apply_learner(function: Function, learner: Learner, l2: float, samples: Symbol | None) -> int:
     """Replace gradients by updates; the number of parameters that are now trained."""
-    terminator = function.block.terminator
-    assert terminator is not None
+    terminator = function.block.end
     builder = IRBuilder.before(terminator)
     settings: dict[str, Value] = {}
     kept: list[tuple[ResultInfo, Value]] = []
@@ -64,9 +63,8 @@ def apply_learner(function: Function, learner: Learner, l2: float, samples: Symb
         if parameter is None:
             kept.append((info, gradient))
             continue
-        assert isinstance(parameter.type, TensorType)
         if not settings:
-            scalar = TensorType((1,) * parameter.type.rank, parameter.type.dtype)
+            scalar = TensorType((1,) * parameter.tensor.rank, parameter.tensor.dtype)
             settings = {s: function.add_argument(s, scalar, "setting") for s in learner.settings}
         states = [_state(function, s, parameter) for s in learner.states]
         lookups = lookups_of(gradient) if learner.lazy and not l2 else None
@@ -96,13 +94,8 @@ def lookups_of(gradient: Value) -> list[Operation] | None:
             return None
         else:
             found.append(op)
-    is_one_axis = len({_by_columns(op) for op in found}) == 1
+    is_one_axis = len({op.params_as(OuterParams).columns for op in found}) == 1
     return found if is_one_axis else None
-
-
-def _by_columns(outer: Operation) -> bool:
-    assert isinstance(outer.params, OuterParams)
-    return outer.params.columns
 
 
 def _update_rows(
@@ -128,7 +121,7 @@ def _update_rows(
         list(settings.values()),
         [Lookup(*op.operands) for op in lookups],
         rule,
-        columns=_by_columns(lookups[0]),
+        columns=lookups[0].params_as(OuterParams).columns,
     )
 
 
@@ -161,15 +154,14 @@ def _regularised(
     l2: float,
     samples: Symbol | None,
 ) -> Value:
-    assert isinstance(parameter.type, TensorType)
-    one = TensorType((1,) * parameter.type.rank, parameter.type.dtype)
+    one = TensorType((1,) * parameter.tensor.rank, parameter.tensor.dtype)
     end = function.argument(END)
     if end is not None:
         count = count_columns(b, end, one)
     else:
         count = extent(b, samples if samples is not None else 1, one)
     weight = mul(b, count, full_like(b, l2, count))
-    return add(b, gradient, mul(b, broadcast(b, weight, parameter.type.dims), parameter))
+    return add(b, gradient, mul(b, broadcast(b, weight, parameter.tensor.dims), parameter))
 
 
 @dataclass(frozen=True)

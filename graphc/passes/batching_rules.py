@@ -12,7 +12,7 @@ from typing import Any
 
 from graphc.ir.codegen import Elementwise
 from graphc.ir.core import IRBuilder, OpDef, Operation, Value
-from graphc.ir.types import Dim, TensorType
+from graphc.ir.types import Dim
 from graphc.ops.contraction import MATMUL, MatmulParams, matmul
 from graphc.ops.movement import (
     CONCAT,
@@ -38,7 +38,7 @@ def batching_rule(op: Operation) -> Rule | None:
 
 def repeated(b: IRBuilder, x: Value, size: Dim) -> Value:
     """`x` once for each place of a new first axis."""
-    dims = _type(x).dims
+    dims = x.tensor.dims
     return broadcast(b, reshape(b, x, (1, *dims)), (size, *dims))
 
 
@@ -73,8 +73,7 @@ def _shifted(axes: Sequence[int]) -> tuple[int, ...]:
 def _matmul(
     b: IRBuilder, op: Operation, operands: Sequence[Value], has: Sequence[bool], size: Dim
 ) -> Value:
-    params = op.params
-    assert isinstance(params, MatmulParams)
+    params = op.params_as(MatmulParams)
     x, y = operands
     if not params.batch and has == [True, False] and not params.transpose_a:
         # The new axis is one more of x's free ones: a single product with more rows.
@@ -83,8 +82,8 @@ def _matmul(
         product = matmul(
             b, x, y, transpose_a=params.transpose_a, transpose_b=True, contract=params.contract
         )
-        rows = _type(x).rank - params.contract
-        rest = [i for i in range(_type(product).rank) if i != rows]
+        rows = x.tensor.rank - params.contract
+        rest = [i for i in range(product.tensor.rank) if i != rows]
         return transpose(b, product, [rows, *rest])
     both = _all(b, operands, has, size)
     return b.emit_one(MATMUL, *both, params=replace(params, batch=params.batch + 1))
@@ -109,8 +108,3 @@ RULES: dict[OpDef, Rule] = {
     ),
     MATMUL: _matmul,
 }
-
-
-def _type(value: Value) -> TensorType:
-    assert isinstance(value.type, TensorType)
-    return value.type

@@ -44,26 +44,23 @@ from graphc.ir.core import (
     Operation,
     RegionKind,
     ResultInfo,
+    Trait,
     Value,
 )
 from graphc.ir.types import DType, Symbol, TensorType
 from graphc.ops.control import RETURN
 from graphc.ops.indexed import put_add
 from graphc.ops.movement import RESHAPE, ReshapeParams
-from graphc.ops.nodes.chains import CRF
-from graphc.ops.nodes.delays import DELAYS, FUTURE_VALUE, DelayParams
+from graphc.ops.nodes.delays import DELAYS, DelayParams
 from graphc.ops.nodes.layout import (
     display_name,
     find_node,
     node_type,
-    tensor_dims,
     tensor_type,
 )
 from graphc.ops.nodes.leaves import INPUT, PARAMETER, SPARSE_INPUT
-from graphc.ops.nodes.negatives import COS_DISTANCE_WITH_NEGATIVE_SAMPLES
 from graphc.ops.nodes.normalisation import normalises_by_minibatch
 from graphc.ops.nodes.sequence_columns import BEGIN, END, SequenceColumns, left_behind_name
-from graphc.ops.nodes.shapes import TIME_REVERSE
 from graphc.ops.nodes.statistics import STATISTICS, StatisticParams
 from graphc.ops.nodes.training import SEED_LIMIT, TrainingCall
 from graphc.passes.analysis.cycles import closed_walk, is_cycle, report_cycle
@@ -87,8 +84,6 @@ ENTRIES_DIM = "K"
 NO_ENTRY = -1
 """An index of a sparse input that points at nothing."""
 DEFAULT_ENTRIES = 256
-WHOLE_SEQUENCES = (FUTURE_VALUE, TIME_REVERSE, CRF, COS_DISTANCE_WITH_NEGATIVE_SAMPLES)
-"""Nodes that look ahead, or at their sequence as a whole."""
 
 
 @dataclass(frozen=True)
@@ -219,7 +214,7 @@ def _refuse_taken_names(
 def _refuse_whole_sequences(nodes: Sequence[Operation], sink: DiagnosticSink) -> None:
     """Report the nodes whose value depends on steps that are still to come."""
     for op in nodes:
-        if op.opdef in WHOLE_SEQUENCES:
+        if op.opdef.has(Trait.LOOKS_AHEAD):
             message = (
                 "sequences that go on from one call to the next require nodes that look back, "
                 f"got {display_name(op.opdef)} `{op.result.name}`, which needs the steps to come"
@@ -359,7 +354,7 @@ class _Expansion:
             assert op.opdef.expand is not None
             value = op.opdef.expand(b, op, operands, self._dtype)
         if value in operands:  # a value of its own, for whoever asks for the node by its name
-            params = ReshapeParams(tensor_dims(value))
+            params = ReshapeParams(value.tensor.dims)
             value = b.emit_one(RESHAPE, value, params=params)
         return value
 

@@ -29,7 +29,7 @@ from graphc.ir.core import Array, Function, IRBuilder, Module, Operation, Region
 from graphc.ir.evaluate import evaluate_operation
 from graphc.ir.params import print_value
 from graphc.ir.traversal import straight_blocks
-from graphc.ir.types import DType, Symbol, TensorType
+from graphc.ir.types import DType, Symbol
 from graphc.ops.constant import CONSTANT, ConstantParams, ExtentParams
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
@@ -58,7 +58,7 @@ def fold(function: Function, max_elements: int = 4096) -> int:
     for op in [op for block in straight_blocks(function) for op in block]:
         elements = _fold_one(op, max_elements) if is_foldable(op) else None
         if elements is not None:
-            params = ConstantParams(_type(op.result), elements)
+            params = ConstantParams(op.result.tensor, elements)
             op.replace_with([IRBuilder.before(op).emit_one(CONSTANT, params=params)])
             folded += 1
     return folded
@@ -72,14 +72,14 @@ def _fold_one(op: Operation, max_elements: int) -> tuple[bool | int | float, ...
         if isinstance(category, Broadcast | View) or _only_moves(category, constants):
             return constants[0].value
         if isinstance(category, Elementwise | Extent):
-            return _elements(_on_one_element(op, constants), _type(op.result).dtype)
-    types = [c.type for c in constants] + [_type(op.result)]
+            return _elements(_on_one_element(op, constants), op.result.tensor.dtype)
+    types = [c.type for c in constants] + [op.result.tensor]
     if any(t.symbols() or t.bound_elements > max_elements for t in types):
         return None
     arrays = [_array(c) for c in constants]
     with np.errstate(all="ignore"):
         (result,) = evaluate_operation(op, arrays, {})
-    return _elements(np.asarray(result), _type(op.result).dtype)
+    return _elements(np.asarray(result), op.result.tensor.dtype)
 
 
 def _only_moves(category: Category, constants: Sequence[ConstantParams]) -> bool:
@@ -110,11 +110,6 @@ def _elements(array: Array, dtype: DType) -> tuple[bool | int | float, ...]:
         return (convert(0),)
     first = print_value(values[0])
     return values[:1] if all(print_value(v) == first for v in values) else values
-
-
-def _type(value: Value) -> TensorType:
-    assert isinstance(value.type, TensorType)
-    return value.type
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,6 @@ from graphc.passes.analysis.cycles import (
     report_cycle,
     report_without_delay,
 )
-from graphc.passes.matching import type_of
 from graphc.support.diagnostics import DiagnosticSink
 from graphc.support.graphs import topological_order
 
@@ -192,7 +191,7 @@ class _Body:
         for op in self.cycle.order:
             with b.at(op.location):
                 if op.opdef in DELAYS:
-                    earlier = past[self.inputs(op)[0]][_params(op).time_step - 1]
+                    earlier = past[self.inputs(op)[0]][op.params_as(DelayParams).time_step - 1]
                     here[op] = _delayed(b, op, earlier, valid[look_ahead(op)])
                 else:
                     operands = [here[i] for i in self.inputs(op)]
@@ -271,7 +270,7 @@ def _over_time(
     split = [_split(b, v, columns) for v in sequences]
     made = loop(b, columns.segments, segment, invariants, split, initial, backward=backward)
     stacks = [
-        reshape(b, v, (columns.time, *type_of(v).dims[2:])) for v in made.results[len(initial) :]
+        reshape(b, v, (columns.time, *v.tensor.dims[2:])) for v in made.results[len(initial) :]
     ]
     return [*made.results[: len(initial)], *stacks]
 
@@ -279,7 +278,7 @@ def _over_time(
 def _split(b: IRBuilder, x: Value, columns: SequenceColumns) -> Value:
     """`x` [T, …] as [segments, steps of one, …]."""
     assert columns.segments is not None
-    return reshape(b, x, (columns.segments, columns.segment, *type_of(x).dims[1:]))
+    return reshape(b, x, (columns.segments, columns.segment, *x.tensor.dims[1:]))
 
 
 @dataclass(frozen=True)
@@ -290,7 +289,7 @@ class _Delays:
 
     @property
     def depth(self) -> int:
-        return max(_params(op).time_step for op in self.delays)
+        return max(op.params_as(DelayParams).time_step for op in self.delays)
 
     def start(
         self, b: IRBuilder, type: TensorType, name: str, columns: SequenceColumns
@@ -298,20 +297,18 @@ class _Delays:
         """What the first step finds 1, 2, … steps back; no step reads it outside its sequence."""
         if columns.carry:
             return [columns.left_behind(name, k + 1, type) for k in range(self.depth)]
-        default = _params(self.delays[0]).default_hidden_activity
+        default = self.delays[0].params_as(DelayParams).default_hidden_activity
         return [constant(b, default, type)] * self.depth
 
 
 def _delayed(b: IRBuilder, op: Operation, earlier: Value, valid: Value) -> Value:
-    assert isinstance(earlier.type, TensorType)
-    default = full_like(b, _params(op).default_hidden_activity, earlier)
-    return select(b, broadcast(b, valid, earlier.type.dims), earlier, default)
+    default = full_like(b, op.params_as(DelayParams).default_hidden_activity, earlier)
+    return select(b, broadcast(b, valid, earlier.tensor.dims), earlier, default)
 
 
 def _kept(b: IRBuilder, after: Value, before: Value, real: Value) -> Value:
     """`after` in a step and `before` in a gap, which a sequence's last values outlast."""
-    assert isinstance(after.type, TensorType)
-    return select(b, broadcast(b, real, after.type.dims), after, before)
+    return select(b, broadcast(b, real, after.tensor.dims), after, before)
 
 
 def is_masked(op: Operation) -> bool:
@@ -326,10 +323,4 @@ def zeroed_operands(op: Operation, inputs: Inputs) -> list[int]:
 
 
 def _without_gaps(b: IRBuilder, x: Value, real: Value) -> Value:
-    assert isinstance(x.type, TensorType)
-    return select(b, broadcast(b, real, x.type.dims), x, full_like(b, 0.0, x))
-
-
-def _params(op: Operation) -> DelayParams:
-    assert isinstance(op.params, DelayParams)
-    return op.params
+    return select(b, broadcast(b, real, x.tensor.dims), x, full_like(b, 0.0, x))

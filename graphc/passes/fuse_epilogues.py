@@ -35,7 +35,7 @@ from typing import ClassVar
 from graphc.ir.context import Context
 from graphc.ir.core import Block, Function, Module, Operation, Region, Value
 from graphc.ir.traversal import straight_blocks
-from graphc.ir.types import DType, TensorType, bound_elements
+from graphc.ir.types import DType, bound_elements
 from graphc.ops.contraction import Groups, MatmulParams
 from graphc.ops.epilogue import GEMM_FUSED, body_misfit, has_sums, product_groups
 from graphc.ops.kernel import GEMM, KERNEL
@@ -65,17 +65,18 @@ def fuse_epilogues(function: Function, least_bytes: int = LEAST_BYTES) -> int:
 
 
 def _fuse(kernel: Operation, least_bytes: int) -> bool:
-    large = [v for v in kernel.operands if _tensor(v).bound_bytes >= least_bytes]
+    large = [v for v in kernel.operands if v.tensor.bound_bytes >= least_bytes]
     products = [v for v in large if _can_take(v, kernel)]
     if not products:
         return False
     product = max(products, key=_work)
-    assert product.op is not None and kernel.block is not None
-    fused = kernel.block.insert_before(kernel, _fused(product.op, kernel, product))
+    gemm = product.definition
+    assert kernel.block is not None
+    fused = kernel.block.insert_before(kernel, _fused(gemm, kernel, product))
     for old, new in zip(kernel.results, fused.results, strict=True):
         old.replace_all_uses(new)
     kernel.erase()
-    product.op.erase()
+    gemm.erase()
     return True
 
 
@@ -86,14 +87,13 @@ def _can_take(product: Value, kernel: Operation) -> bool:
         return False
     if product.users() != (kernel,):
         return False
-    assert isinstance(op.params, MatmulParams)
-    if op.params.batch:
+    if op.params_as(MatmulParams).batch:
         return False
     roles = product_groups(op)
     if any(all(dim == 1 for dim in group) for group in (roles.rows, roles.cols)):
         return False
     body = kernel.regions[0].block
-    return not body_misfit(body, roles) and _chunks(body, roles, _tensor(product).dtype) is not None
+    return not body_misfit(body, roles) and _chunks(body, roles, product.tensor.dtype) is not None
 
 
 def _chunks(body: Block, roles: Groups, dtype: DType) -> ProductSchedule | None:
@@ -118,9 +118,8 @@ def _length(extent: int, bytes_each: int, multiple: int) -> int:
 
 def _work(product: Value) -> int:
     """Elements of the product times what each is a sum of, at the bounds."""
-    assert product.op is not None
-    inner = product_groups(product.op).inner
-    return _tensor(product).bound_elements * bound_elements(inner)
+    inner = product_groups(product.definition).inner
+    return product.tensor.bound_elements * bound_elements(inner)
 
 
 def _fused(gemm: Operation, kernel: Operation, product: Value) -> Operation:
@@ -138,7 +137,7 @@ def _fused(gemm: Operation, kernel: Operation, product: Value) -> Operation:
         types = [v.type for v in op.results]
         copy = body.append(Operation(op.opdef, operands, types, op.params, location=op.location))
         inside.update(zip(op.results, copy.results, strict=True))
-    schedule = _chunks(body, product_groups(gemm), _tensor(product).dtype)
+    schedule = _chunks(body, product_groups(gemm), product.tensor.dtype)
     assert schedule is not None
     return Operation(
         GEMM_FUSED,
@@ -150,11 +149,6 @@ def _fused(gemm: Operation, kernel: Operation, product: Value) -> Operation:
         location=merge_locations([gemm.location, kernel.location]),
         names=[v.name for v in kernel.results],
     )
-
-
-def _tensor(value: Value) -> TensorType:
-    assert isinstance(value.type, TensorType)
-    return value.type
 
 
 @dataclass(frozen=True)

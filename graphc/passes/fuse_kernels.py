@@ -55,8 +55,7 @@ def _fuse_block(block: Block, limit: int) -> int:
     remove_dead_in_block(block)
     groups = fusion_groups(block, limit)
     replaced = [op for op in block if not _stays(op)]
-    terminator = block.terminator
-    assert terminator is not None
+    terminator = block.end
     new: dict[Value, Value] = {}
     for members, is_kernel in zip(groups.steps, groups.kernels, strict=True):
         op = _kernel(members, groups, new) if is_kernel else _single(members[0], new)

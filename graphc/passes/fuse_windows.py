@@ -30,6 +30,7 @@ from graphc.ir.context import Context
 from graphc.ir.core import Block, IRBuilder, Module, Operation, Value
 from graphc.ir.rewriter import Pattern, apply_patterns
 from graphc.ir.traversal import straight_blocks
+from graphc.ir.types import fixed_size
 from graphc.ops.contraction import MATMUL, MatmulParams
 from graphc.ops.convolution import (
     CONV,
@@ -62,7 +63,7 @@ from graphc.ops.reduction import BROADCAST, REDUCE_MAX, REDUCE_MIN, REDUCE_SUM, 
 from graphc.ops.windows import OVERLAP_ADD, WINDOWS, OverlapAddParams, WindowsParams
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
-from graphc.passes.matching import Result, is_number, made_by, operand_of, type_of
+from graphc.passes.matching import Result, is_number, made_by, operand_of
 
 LINE_BYTES = 64
 """Of a cache: weights are laid out in blocks of one line where they have rows of several."""
@@ -78,14 +79,13 @@ def fuse_windows(block: Block) -> int:
 
 def _conv(b: IRBuilder, op: Operation) -> Result:
     """Windows times weights."""
-    assert isinstance(op.params, MatmulParams)
-    p, (patches, weights) = op.params, op.operands
+    p, (patches, weights) = op.params_as(MatmulParams), op.operands
     found = _windows(patches)
     if found is None or p.batch or p.transpose_a:
         return None
     x, walk = found
-    inside, rank = type_of(x).rank - walk.axis, type_of(weights).rank
-    if p.contract != inside or not _all_known(type_of(weights).dims):
+    inside, rank = x.tensor.rank - walk.axis, weights.tensor.rank
+    if p.contract != inside or not _all_known(weights.tensor.dims):
         return None
     order = _rolled(rank, rank - inside) if p.transpose_b else list(range(rank))
     block = _block(weights, order[inside:], needed=2)
@@ -98,43 +98,40 @@ def _conv(b: IRBuilder, op: Operation) -> Result:
 
 def _conv_weights(b: IRBuilder, op: Operation) -> Result:
     """What windows made, transposed, times the windows; the sum over all places."""
-    assert isinstance(op.params, MatmulParams)
-    p, (places, patches) = op.params, op.operands
+    p, (places, patches) = op.params_as(MatmulParams), op.operands
     found = _windows(patches)
     if found is None or p.batch or not p.transpose_a or p.transpose_b:
         return None
     x, walk = found
-    features = type_of(places).dims[p.contract :]
+    features = places.tensor.dims[p.contract :]
     if p.contract != walk.axis + len(walk.sizes) or not _all_known(features):
         return None
     x, low, high = _unpadded(x, walk)
     params = ConvWeightsParams(walk.axis, walk.sizes, walk.strides, low, high)
     weights = b.emit(CONV_WEIGHTS, [x, places], params).results[0]
-    rank = type_of(weights).rank
-    return [transpose(b, weights, _rolled(rank, type_of(x).rank - walk.axis))]
+    rank = weights.tensor.rank
+    return [transpose(b, weights, _rolled(rank, x.tensor.rank - walk.axis))]
 
 
 def _conv_image(b: IRBuilder, op: Operation) -> Result:
     """A product, put back where its windows came from."""
-    assert isinstance(op.params, OverlapAddParams)
-    walk, product = op.params, made_by(op.operands[0], MATMUL)
+    walk, product = op.params_as(OverlapAddParams), made_by(op.operands[0], MATMUL)
     if product is None or len(walk.strides) > MAX_AXES:
         return None
-    assert isinstance(product.params, MatmulParams)
-    p, (places, weights) = product.params, product.operands
+    p, (places, weights) = product.params_as(MatmulParams), product.operands
     before = walk.axis + len(walk.strides)
-    if p.batch or p.transpose_a or type_of(places).rank - p.contract != before:
+    if p.batch or p.transpose_a or places.tensor.rank - p.contract != before:
         return None
-    rank = type_of(weights).rank
+    rank = weights.tensor.rank
     features, order = p.contract, list(range(rank))
     if p.transpose_b:
         order = _rolled(rank, rank - features)
     count = len(walk.strides)
     inside = order[features:]
-    kept = (*type_of(weights).dims, *type_of(places).dims[walk.axis :])
-    if not _all_known((*type_of(op.result).dims[walk.axis :], *kept)):
+    kept = (*weights.tensor.dims, *places.tensor.dims[walk.axis :])
+    if not _all_known((*op.result.tensor.dims[walk.axis :], *kept)):
         return None
-    last = type_of(weights).dims[inside[count - 1]]
+    last = weights.tensor.dims[inside[count - 1]]
     block = _block(weights, inside[count:], needed=2 if last == 1 else 1)
     if block:
         order = [*inside, *order[:features], inside[-1]]
@@ -151,7 +148,7 @@ def _block(weights: Value, axes: Sequence[int], needed: int) -> int:
     """
     if len(axes) != 1:
         return 0
-    extent, block = type_of(weights).dims[axes[0]], LINE_BYTES // type_of(weights).dtype.itemsize
+    extent, block = weights.tensor.dims[axes[0]], LINE_BYTES // weights.tensor.dtype.itemsize
     fits = isinstance(extent, int) and extent % block == 0 and extent >= needed * block
     return block if fits else 0
 
@@ -161,9 +158,8 @@ def _inside(b: IRBuilder, op: Operation) -> Result:
     made = made_by(op.operands[0], CONV_IMAGE)
     if made is None:
         return None
-    params, part = made.params, op.params
-    assert isinstance(params, ConvImageParams) and isinstance(part, SliceParams)
-    dims, first = type_of(made.results[0]).dims, params.axis
+    params, part = made.params_as(ConvImageParams), op.params_as(SliceParams)
+    dims, first = made.results[0].tensor.dims, params.axis
     last = first + len(params.extents)
     if params.low or any(step != 1 for step in part.steps):
         return None
@@ -185,27 +181,25 @@ def _transposition(b: IRBuilder, op: Operation) -> Result:
     inner = made_by(op.operands[0], TRANSPOSE)
     if inner is None or made_by(inner.operands[0], CONV_WEIGHTS) is None:
         return None
-    assert isinstance(op.params, TransposeParams)
-    return [_laid_out(b, inner.result, op.params.permutation, 0)]
+    return [_laid_out(b, inner.result, op.params_as(TransposeParams).permutation, 0)]
 
 
 def _pool(b: IRBuilder, op: Operation) -> Result:
     """Windows, each folded to one element."""
-    assert isinstance(op.params, ReduceParams) and isinstance(op.opdef.codegen, Reduction)
+    assert isinstance(op.opdef.codegen, Reduction)
     found = _windows(op.operands[0])
-    if found is None or not type_of(op.result).dtype.is_float:
+    if found is None or not op.result.tensor.dtype.is_float:
         return None
     x, walk = found
-    if op.params.axes != _inner_axes(walk):
+    if op.params_as(ReduceParams).axes != _inner_axes(walk):
         return None
     params = PoolParams(op.opdef.codegen.word, walk.axis, walk.sizes, walk.strides)
-    return [reshape(b, b.emit_one(POOL, x, params=params), type_of(op.result).dims)]
+    return [reshape(b, b.emit_one(POOL, x, params=params), op.result.tensor.dims)]
 
 
 def _pool_gradient(b: IRBuilder, op: Operation) -> Result:
     """`overlap_add` of what the reduction of windows hands to their elements."""
-    assert isinstance(op.params, OverlapAddParams)
-    back, type = op.params, type_of(op.operands[0])
+    back, type = op.params_as(OverlapAddParams), op.operands[0].tensor
     count = len(back.strides)
     first = back.axis + count
     known = _all_known(type.dims[back.axis :]) and type.dtype.is_float
@@ -219,7 +213,7 @@ def _pool_gradient(b: IRBuilder, op: Operation) -> Result:
         params = SpreadParams(walk.axis, back.extents, walk.sizes, walk.strides)
         return [b.emit_one(POOL_SPREAD, reshape(b, spread, narrow), params=params)]
     found = _attained(op.operands[0], walk)
-    if found is None or type_of(found[0]) != type_of(op.result):
+    if found is None or found[0].tensor != op.result.tensor:
         return None
     x, y, dy = found[0], *(reshape(b, v, narrow) for v in found[1:])
     params = SlopeParams(walk.axis, walk.sizes, walk.strides)
@@ -247,8 +241,8 @@ def _spread(value: Value, walk: WindowsParams) -> Value | None:
     if small is None:
         return None
     inner = _inner_axes(walk)
-    wanted = (1 if i in inner else d for i, d in enumerate(type_of(value).dims))
-    return small if type_of(small).dims == tuple(wanted) else None
+    wanted = (1 if i in inner else d for i, d in enumerate(value.tensor.dims))
+    return small if small.tensor.dims == tuple(wanted) else None
 
 
 def _inner_axes(walk: WindowsParams) -> tuple[int, ...]:
@@ -273,9 +267,8 @@ def _windows(value: Value) -> tuple[Value, WindowsParams] | None:
     op = made_by(value, WINDOWS)
     if op is None:
         return None
-    assert isinstance(op.params, WindowsParams)
-    (x,), walk = op.operands, op.params
-    known = _all_known(type_of(x).dims[walk.axis :])
+    (x,), walk = op.operands, op.params_as(WindowsParams)
+    known = _all_known(x.tensor.dims[walk.axis :])
     return (x, walk) if known and len(walk.sizes) <= MAX_AXES else None
 
 
@@ -284,11 +277,11 @@ def _unpadded(x: Value, walk: WindowsParams) -> tuple[Value, tuple[int, ...], tu
     made = made_by(x, PAD)
     if made is None:
         return x, (), ()
-    assert isinstance(made.params, PadParams)
-    low, high, first = made.params.low, made.params.high, walk.axis
+    padding = made.params_as(PadParams)
+    low, high, first = padding.low, padding.high, walk.axis
     last = first + len(walk.sizes)
-    others = (*low[:first], *low[last:], *high[:first], *high[last:], *made.params.inner)
-    if any(others) or made.params.value != 0.0:
+    others = (*low[:first], *low[last:], *high[:first], *high[last:], *padding.inner)
+    if any(others) or padding.value != 0.0:
         return x, (), ()
     return made.operands[0], low[first:last], high[first:last]
 
@@ -310,13 +303,12 @@ def _laid_out(b: IRBuilder, x: Value, order: Sequence[int], block: int) -> Value
     """
     inner = made_by(x, TRANSPOSE)
     if inner is not None:
-        assert isinstance(inner.params, TransposeParams)
-        (x,), order = inner.operands, [inner.params.permutation[i] for i in order]
+        permutation = inner.params_as(TransposeParams).permutation
+        (x,), order = inner.operands, [permutation[i] for i in order]
     if not block:
         return transpose(b, x, order)
-    dims, split = type_of(x).dims, order[-1]
-    extent = dims[split]
-    assert isinstance(extent, int)
+    dims, split = x.tensor.dims, order[-1]
+    extent = fixed_size(dims[split])
     x = reshape(b, x, (*dims[:split], extent // block, block, *dims[split + 1 :]))
     moved = [i + 1 if i > split else i for i in order[:-1]]
     return transpose(b, x, [*moved, split + 1])

@@ -24,20 +24,20 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from graphc.ir.codegen import FREE, Elementwise, View
+from graphc.ir.codegen import FREE, Elementwise, Loop, View
 from graphc.ir.context import Context
 from graphc.ir.core import Function, IRBuilder, Module, Operation, RegionKind, Trait, Value
 from graphc.ir.traversal import made_of, walk
 from graphc.ops.contraction import MATMUL, MatmulParams
 from graphc.ops.elementwise import ADD, add
-from graphc.ops.loop import LOOP, Loop, loop_parts
+from graphc.ops.loop import LoopParts, loop_parts
 from graphc.ops.movement import reshape, transpose
 from graphc.ops.reduction import REDUCE_SUM, ReduceParams, reduce_sum
 from graphc.passes.batching_rules import batching_rule
 from graphc.passes.invariants import Invariant
 from graphc.passes.loop_editing import append_stack, close_loop, open_loop
 from graphc.passes.manager import Pass, PassOutcome
-from graphc.passes.matching import is_float, is_number, made_by, type_of
+from graphc.passes.matching import is_float, is_number, made_by
 from graphc.passes.trim_loops import trim_loops
 
 KINDS: tuple[str, ...] = ("invariant", "transposed", "products", "sums")
@@ -49,8 +49,9 @@ def hoist(function: Function, kinds: Collection[str] = KINDS) -> dict[str, int]:
     if function.kind is not RegionKind.SSA or function.arena is not None:
         return counts
     # Inner loops first: what leaves them may leave the outer one too.
-    for op in reversed([op for op in walk(function) if op.opdef is LOOP]):
-        is_innermost = not any(inner.opdef is LOOP for inner in op.regions[0].block)
+    for op in reversed([op for op in walk(function) if isinstance(op.opdef.codegen, Loop)]):
+        body = op.regions[0].block
+        is_innermost = not any(isinstance(inner.opdef.codegen, Loop) for inner in body)
         if "sums" in kinds and is_innermost:
             counts["sums"] += _hoist_sums(op)
         _Mover(op, kinds, counts).run()
@@ -111,14 +112,13 @@ class _Mover:
 
     def _reads_transposed(self, op: Operation) -> bool:
         """Whether a product walks across the rows of an invariant matrix in every step."""
-        assert isinstance(op.params, MatmulParams)
+        params = op.params_as(MatmulParams)
         matrix = op.operands[1]
-        is_plain = op.params.transpose_b and not op.params.batch and type_of(matrix).rank == 2
+        is_plain = params.transpose_b and not params.batch and matrix.tensor.rank == 2
         return is_plain and matrix in self._whole
 
     def _with_transposed(self, op: Operation) -> Value:
         """The product with the matrix transposed before the loop."""
-        assert isinstance(op.params, MatmulParams)
         x, matrix = op.operands
         if matrix not in self._transposed:
             with self._builder.at(op.location):
@@ -126,7 +126,7 @@ class _Mover:
         outer = self._transposed[matrix]
         inner = self._draft.add_invariant(outer)
         self._whole[inner] = outer
-        params = replace(op.params, transpose_b=False)
+        params = replace(op.params_as(MatmulParams), transpose_b=False)
         return IRBuilder.before(op).emit_one(MATMUL, x, inner, params=params)
 
     def _is_known(self, op: Operation, *, streams: bool) -> bool:
@@ -151,8 +151,7 @@ class _Mover:
         for inner in made_of(value, self._whole.__contains__):
             if inner in self._whole:
                 continue
-            op = inner.op
-            assert op is not None
+            op = inner.definition
             operands = [self._whole[v] for v in op.operands]
             with self._builder.at(op.location):
                 self._whole[inner] = self._builder.emit(op.opdef, operands, op.params).result
@@ -164,8 +163,7 @@ class _Mover:
         for inner in made_of(value, known.__contains__):
             if inner in known:
                 continue
-            op = inner.op
-            assert op is not None
+            op = inner.definition
             has_axis = [v in self._streams for v in op.operands]
             if not any(has_axis):
                 self._whole[inner] = known[inner] = self._outside(inner)
@@ -197,7 +195,7 @@ def _hoist_sums(loop: Operation) -> int:
     return found
 
 
-def _terms(parts: Loop, index: int) -> Iterator[Value]:
+def _terms(parts: LoopParts, index: int) -> Iterator[Value]:
     """What each step adds to carried value `index`; nothing if it does anything else with it."""
     before, after = parts.before[index], parts.after[index]
     if not is_float(before) or len(before.uses) != 1:
@@ -248,16 +246,15 @@ def _sum_behind(loop: Operation, index: int, values: list[Value]) -> None:
 def _over_all_steps(b: IRBuilder, loop: Operation, value: Value) -> Value:
     """The sum over the steps of a product or a sum of the body."""
     if _is_product(value):
-        op = value.op
-        assert op is not None and isinstance(op.params, MatmulParams)
+        op = value.definition
+        params = op.params_as(MatmulParams)
         factors = [_stack_of(loop, v) for v in op.operands]
-        params = replace(op.params, contract=op.params.contract + 1)
-        return b.emit_one(MATMUL, *factors, params=params)
+        return b.emit_one(MATMUL, *factors, params=replace(params, contract=params.contract + 1))
     op = _summed(value)
-    assert op is not None and isinstance(op.params, ReduceParams)
+    assert op is not None
     stack = _computed_behind(b, loop, op.operands[0])
-    axes = (0, *(a + 1 for a in op.params.axes))
-    return reshape(b, reduce_sum(b, stack, axes), type_of(value).dims)
+    axes = (0, *(a + 1 for a in op.params_as(ReduceParams).axes))
+    return reshape(b, reduce_sum(b, stack, axes), value.tensor.dims)
 
 
 def _computed_behind(b: IRBuilder, loop: Operation, value: Value) -> Value:

@@ -128,10 +128,10 @@ def _refine_parameters(op: Operation) -> list[Operation]:
         if source is None or source.opdef is not PARAMETER or node_type(source).is_known:
             continue
         cols = 1 if type.has_samples else type.cols
-        assert isinstance(source.params, ParameterParams)
+        params = source.params_as(ParameterParams)
         # What the parameter declares comes first: it may not have been visited yet.
         try:
-            declared = parameter_type(source.params)
+            declared = parameter_type(params)
         except TypeRuleError:
             continue  # reported where the parameter stands
         new = merged(merged(declared, node_type(source)), MatrixType(type.rows, cols))
@@ -139,7 +139,7 @@ def _refine_parameters(op: Operation) -> list[Operation]:
             continue
         source.result.type = new
         source.params = replace(
-            source.params, rows=new.rows or 0, cols=new.cols if isinstance(new.cols, int) else 0
+            params, rows=new.rows or 0, cols=new.cols if isinstance(new.cols, int) else 0
         )
         touched.append(source)
     return touched

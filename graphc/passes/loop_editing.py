@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from graphc.ir.core import Block, IRBuilder, Operation, Region, Value
-from graphc.ir.types import TensorType
 from graphc.ops.control import YIELD
 from graphc.ops.loop import LOOP, LoopParams, element_type, loop_parts, stack_type
 
@@ -67,15 +66,13 @@ class OpenLoop:
         for read in self.sequences:
             if read.outer is outer:
                 return read.inner
-        assert isinstance(outer.type, TensorType)
-        inner = self.block.add_argument(element_type(outer.type), outer.name)
+        inner = self.block.add_argument(element_type(outer.tensor), outer.name)
         self.sequences.append(Read(outer, inner))
         return inner
 
     def refresh(self) -> None:
         """Let the lists name what the body yields by now, after operations were replaced in it."""
-        terminator = self.block.terminator
-        assert terminator is not None
+        terminator = self.block.end
         count = len(self.carried)
         for carried, value in zip(self.carried, terminator.operands[:count], strict=True):
             carried.after = value
@@ -113,8 +110,7 @@ def close_loop(draft: OpenLoop) -> Operation:
 
     A result that is left out must have no readers.
     """
-    old, terminator = draft.op, draft.block.terminator
-    assert terminator is not None
+    old, terminator = draft.op, draft.block.end
     terminator.erase()
     b = IRBuilder.before(old)
     made = make_loop(
@@ -142,10 +138,9 @@ def append_stack(op: Operation, inner: Value) -> Value:
     for kept, stack in zip(parts.kept, parts.stacks, strict=True):
         if kept is inner:
             return stack
-    terminator = parts.block.terminator
-    assert terminator is not None and isinstance(inner.type, TensorType)
+    terminator = parts.block.end
     terminator.set_operands([*terminator.operands, inner])
-    type = stack_type(inner.type, parts.params.count)
+    type = stack_type(inner.tensor, parts.params.count)
     stack = Value(type, op, len(op.results), inner.name)
     op.results.append(stack)
     return stack

@@ -23,12 +23,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 from graphc.ir.clone import clone_shallow
-from graphc.ir.codegen import FREE, Elementwise
+from graphc.ir.codegen import FREE, Elementwise, Loop
 from graphc.ir.core import Block, IRBuilder, Operation, Value
 from graphc.ir.traversal import made_of
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import add
-from graphc.ops.loop import LOOP, Loop, LoopParams, loop_parts
+from graphc.ops.loop import LoopParams, LoopParts, loop_parts
 from graphc.passes.loop_editing import Reads, append_stack, make_loop
 from graphc.passes.matching import is_float
 from graphc.support.graphs import reachable
@@ -76,7 +76,7 @@ def loop_vjp(
     dependent   values outside the loop through which the gradient flows
     """
     if recompute == "sqrt":
-        has_inner = any(inner.opdef is LOOP for inner in op.regions[0].block)
+        has_inner = any(isinstance(inner.opdef.codegen, Loop) for inner in op.regions[0].block)
         recompute = "all" if has_inner else "auto"
     parts = loop_parts(op)
     inner_dependent = dependent_values(parts, dependent)
@@ -128,7 +128,7 @@ def loop_vjp(
     ]
 
 
-def dependent_values(parts: Loop, dependent: Mapping[Value, None]) -> dict[Value, None]:
+def dependent_values(parts: LoopParts, dependent: Mapping[Value, None]) -> dict[Value, None]:
     """The values of the body that depend on an operand in `dependent`, in this step or earlier."""
     arguments = [*parts.shared, *parts.elements, *parts.before]
     roots = [a for a, o in zip(arguments, parts.op.operands, strict=True) if o in dependent]
@@ -144,7 +144,7 @@ def dependent_values(parts: Loop, dependent: Mapping[Value, None]) -> dict[Value
     return reachable(roots, readers)
 
 
-def _leading_values(parts: Loop, cotangents: Mapping[Value, Value]) -> dict[Value, None]:
+def _leading_values(parts: LoopParts, cotangents: Mapping[Value, Value]) -> dict[Value, None]:
     """The values of the body that something with a cotangent depends on, now or in a later step."""
     after = dict(zip(parts.before, parts.after, strict=True))
     carried = list(zip(parts.final, parts.before, parts.after, strict=True))
@@ -206,7 +206,7 @@ def _bring_in(reverse: Block, forward: Operation, recompute: Recompute) -> tuple
     return invariants, sequences
 
 
-def _to_save(parts: Loop, read: Sequence[Value], recompute: Recompute) -> set[Value]:
+def _to_save(parts: LoopParts, read: Sequence[Value], recompute: Recompute) -> set[Value]:
     """Which values of the forward step the loop keeps for a reverse step that reads `read`."""
     if recompute == "all":
         return set()

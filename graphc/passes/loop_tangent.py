@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 
 from graphc.ir.core import IRBuilder, Operation, Value
 from graphc.ops.constant import full_like
-from graphc.ops.loop import Loop, loop_parts
+from graphc.ops.loop import LoopParts, loop_parts
 from graphc.passes.loop_editing import Carried, OpenLoop, close_loop, open_loop
 from graphc.passes.loop_gradient import dependent_values
-from graphc.passes.matching import is_float, type_of
+from graphc.passes.matching import is_float
 
 Push = Callable[[Sequence[Operation], dict[Value, Value]], None]
 """(operations, tangents): the walk through a block; `tangents` is extended."""
@@ -33,10 +33,9 @@ def loop_jvp(op: Operation, tangents: dict[Value, Value], push: Push) -> None:
     moving = [i for i, v in enumerate(parts.before) if is_float(v) and v in dependent]
     draft = open_loop(op)
     inner = _tangents_of_reads(draft, parts, tangents)
-    given = {i: draft.block.add_argument(type_of(parts.before[i])) for i in moving}
+    given = {i: draft.block.add_argument(parts.before[i].tensor) for i in moving}
     inner.update({parts.before[i]: argument for i, argument in given.items()})
-    terminator = draft.block.terminator
-    assert terminator is not None
+    terminator = draft.block.end
     push([o for o in draft.block if o is not terminator], inner)
     draft.refresh()  # loops in the body have been replaced
     at_start, at_end = IRBuilder.before(op), IRBuilder.before(terminator)
@@ -57,7 +56,7 @@ def loop_jvp(op: Operation, tangents: dict[Value, Value], push: Push) -> None:
 
 
 def _tangents_of_reads(
-    draft: OpenLoop, parts: Loop, tangents: dict[Value, Value]
+    draft: OpenLoop, parts: LoopParts, tangents: dict[Value, Value]
 ) -> dict[Value, Value]:
     """The tangents of what a step reads of invariants and sequences, brought into the body."""
     inner: dict[Value, Value] = {}

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from graphc.ir.core import OpDef, Operation, Value
 from graphc.ir.params import print_value
-from graphc.ir.types import TensorType
 from graphc.ops.constant import ConstantParams
 
 Result = Sequence[Value] | None
@@ -32,15 +31,9 @@ def is_number(value: Value, number: float) -> bool:
     return print_value(float(found)) == print_value(float(number))
 
 
-def type_of(value: Value) -> TensorType:
-    """The value's type, which is a tensor at this level."""
-    assert isinstance(value.type, TensorType)
-    return value.type
-
-
 def is_float(value: Value) -> bool:
     """Whether the elements are floats."""
-    return type_of(value).dtype.is_float
+    return value.tensor.dtype.is_float
 
 
 def made_by(value: Value, opdef: OpDef) -> Operation | None:

@@ -23,17 +23,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from graphc.ir.codegen import Reduction
+from graphc.ir.codegen import FusedProduct, Kernel, Loop, Reduction, RowUpdate
 from graphc.ir.context import Context
 from graphc.ir.core import Block, Function, IRBuilder, Module, Operation, Value
 from graphc.ir.placement import Place
 from graphc.ir.traversal import straight_blocks, walk
-from graphc.ir.types import TensorType
 from graphc.ops.epilogue import GEMM_FUSED
 from graphc.ops.kernel import COPY, KERNEL
-from graphc.ops.loop import LOOP, loop_parts
+from graphc.ops.loop import loop_parts
 from graphc.ops.movement import reshape
-from graphc.ops.update_rows import UPDATE_ROWS, updates
+from graphc.ops.update_rows import updates
 from graphc.passes.analysis.arena import Buffer, lay_out
 from graphc.passes.analysis.liveness import Liveness, live_ranges
 from graphc.passes.analysis.memory import ALIGNMENT, has_buffers, memory_report, peak_formula
@@ -50,21 +49,24 @@ MAX_BYTES = 2**46
 
 def can_write_over(op: Operation, result: Value, root: Value, liveness: Liveness) -> bool:
     """Whether `op` may write `result` over `root`, one of its operands, seen from `op` alone."""
-    if op.opdef is UPDATE_ROWS:
+    category = op.opdef.codegen
+    if isinstance(category, RowUpdate):
         return [v for v in op.operands if liveness.roots[v] is root] == [updates(op, result)]
-    if op.opdef not in (KERNEL, GEMM_FUSED):
+    if not isinstance(category, Kernel | FusedProduct):
         return False
-    factors = 2 if op.opdef is GEMM_FUSED else 0  # read again for every part of the product
+    # A product's factors are read again for every part of it.
+    factors = 2 if isinstance(category, FusedProduct) else 0
     if any(liveness.roots[v] is root for v in op.operands[:factors]):
         return False
     body = op.regions[0].block
     # What is folded along a row is read twice; sums over the rows of a product are not.
-    if op.opdef is KERNEL and any(isinstance(i.opdef.codegen, Reduction) for i in body):
+    has_folds = any(isinstance(inner.opdef.codegen, Reduction) for inner in body)
+    if isinstance(category, Kernel) and has_folds:
         return False
-    full = _type(result).dims
+    full = result.tensor.dims
     values = [*body.arguments, *(v for inner in body for v in inner.results)]
     # A kernel that runs over more than the result would write it before the last read.
-    if any(d not in (1, f) for v in values for d, f in zip(_type(v).dims, full, strict=True)):
+    if any(d not in (1, f) for v in values for d, f in zip(v.tensor.dims, full, strict=True)):
         return False
     return all(v.type == result.type for v in op.operands if liveness.roots[v] is root)
 
@@ -74,7 +76,7 @@ def plan(function: Function) -> None:
     _save_updated_arguments(function)
     outside = _place_results(function)
     for op in walk(function):
-        if op.opdef is LOOP:
+        if isinstance(op.opdef.codegen, Loop):
             outside |= _place_yields(op)
     lives = _Lives()
     lives.walk(function.block, outside)
@@ -94,8 +96,7 @@ def _save_updated_arguments(function: Function) -> None:
     updated = {r.updates for r in function.results}
     roots = live_ranges(function.block).roots
     saved: dict[Value, Value] = {}
-    terminator = function.block.terminator
-    assert terminator is not None
+    terminator = function.block.end
     for index, value in enumerate(terminator.operands):
         root = roots[value]
         if root.op is not None or root.name not in updated:
@@ -103,15 +104,14 @@ def _save_updated_arguments(function: Function) -> None:
         if root not in saved:
             saved[root] = _copy(root, function.block.first)
         at_end = IRBuilder.before(terminator)
-        terminator.set_operand(index, reshape(at_end, saved[root], _type(value).dims))
+        terminator.set_operand(index, reshape(at_end, saved[root], value.tensor.dims))
 
 
 def _place_results(function: Function) -> dict[Value, Place]:
     """The places of results of the function; inserts copies for those that cannot be direct."""
     liveness = live_ranges(function.block)
     names = [a.name for a in function.arguments]
-    terminator = function.block.terminator
-    assert terminator is not None
+    terminator = function.block.end
     position = {op: i for i, op in enumerate(liveness.operations)}
     outside: dict[Value, Place] = {}
     for index, (info, value) in enumerate(zip(function.results, terminator.operands, strict=True)):
@@ -140,8 +140,7 @@ def _place_yields(loop: Operation) -> dict[Value, Place]:
     parts = loop_parts(loop)
     liveness = live_ranges(parts.block)
     position = {op: i for i, op in enumerate(liveness.operations)}
-    terminator = parts.block.terminator
-    assert terminator is not None
+    terminator = parts.block.end
     outside: dict[Value, Place] = {}
     carried = len(parts.after)
     for index, value in enumerate(parts.kept):
@@ -230,7 +229,7 @@ class _Lives:
                 else:
                     self.number[value] = len(self.buffers)
                     self.buffers.append(Buffer(_aligned_size(value), self._now, self._now))
-            if op.opdef is LOOP:
+            if isinstance(op.opdef.codegen, Loop):
                 self.walk(op.regions[0].block, outside)
                 self._now += 1
             for root in ends_here:
@@ -246,22 +245,17 @@ def _operand_to_overwrite(
     liveness: Liveness,
 ) -> Value | None:
     for root in ends_here if op.opdef in (KERNEL, GEMM_FUSED) else ():
-        if root.op is op or root in taken_over or _type(root).bound_bytes == 0:
+        if root.op is op or root in taken_over or root.tensor.bound_bytes == 0:
             continue
-        if _type(root).bound_bytes == _type(result).bound_bytes and can_write_over(
+        if root.tensor.bound_bytes == result.tensor.bound_bytes and can_write_over(
             op, result, root, liveness
         ):
             return root
     return None
 
 
-def _type(value: Value) -> TensorType:
-    assert isinstance(value.type, TensorType)
-    return value.type
-
-
 def _aligned_size(value: Value) -> int:
-    return -(-_type(value).bound_bytes // ALIGNMENT) * ALIGNMENT
+    return -(-value.tensor.bound_bytes // ALIGNMENT) * ALIGNMENT
 
 
 @dataclass(frozen=True)
@@ -286,12 +280,12 @@ class PlanMemory(Pass):
 
 def _require_addressable(function: Function, sink: DiagnosticSink) -> None:
     values = [*function.arguments, *(v for op in walk(function) for v in op.results)]
-    largest = max(values, key=lambda v: _type(v).bound_bytes, default=None)
+    largest = max(values, key=lambda v: v.tensor.bound_bytes, default=None)
     if largest is None:
         return
-    required = max(function.arena or 0, _type(largest).bound_bytes)
+    required = max(function.arena or 0, largest.tensor.bound_bytes)
     if required > MAX_BYTES:
-        bounds = "".join(f", {d.name} up to {d.bound}" for d in _type(largest).symbols())
+        bounds = "".join(f", {d.name} up to {d.bound}" for d in largest.tensor.symbols())
         sink.error(
             "limit",
             f"at most {MAX_BYTES} bytes can be planned for, @{function.name} requires {required}",

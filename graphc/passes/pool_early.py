@@ -40,7 +40,7 @@ from graphc.ops.reduction import BROADCAST, REDUCE_MAX, REDUCE_MIN, ReduceParams
 from graphc.ops.windows import WINDOWS, WindowsParams, windows
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
-from graphc.passes.matching import Result, operand_of, splat, type_of
+from graphc.passes.matching import Result, operand_of, splat
 
 IN_ORDER = (ADD, MAXIMUM, MINIMUM)
 """Never give less for more."""
@@ -53,15 +53,15 @@ def pool_early(block: Block) -> int:
 
 def _early(b: IRBuilder, op: Operation) -> Result:
     patches = _only_read(op.operands[0])
-    if patches is None or patches.opdef is not WINDOWS or not type_of(op.result).dtype.is_float:
+    if patches is None or patches.opdef is not WINDOWS or not op.result.tensor.dtype.is_float:
         return None
-    walk = patches.params
-    assert isinstance(walk, WindowsParams) and isinstance(op.params, ReduceParams)
+    walk = patches.params_as(WindowsParams)
+    params = op.params_as(ReduceParams)
     first = walk.axis + len(walk.sizes)
-    if op.params.axes != tuple(range(first, first + len(walk.sizes))):
+    if params.axes != tuple(range(first, first + len(walk.sizes))):
         return None
     (x,) = patches.operands
-    channels = type_of(x).dims[first:]
+    channels = x.tensor.dims[first:]
     late: list[tuple[OpDef, Value]] = []
     start = x
     while (found := _in_order(start, channels)) is not None:
@@ -69,8 +69,8 @@ def _early(b: IRBuilder, op: Operation) -> Result:
         late.append((opdef, same))
     if not late:
         return None
-    moved = windows(b, reshape(b, start, type_of(x).dims), walk.axis, walk.sizes, walk.strides)
-    value = b.emit_one(op.opdef, moved, params=op.params)
+    moved = windows(b, reshape(b, start, x.tensor.dims), walk.axis, walk.sizes, walk.strides)
+    value = b.emit_one(op.opdef, moved, params=params)
     for opdef, same in reversed(late):
         value = b.emit_one(opdef, value, _for_windows(b, same, channels, value))
     return [value]
@@ -109,7 +109,7 @@ def _per_channel(value: Value, channels: tuple[Dim, ...]) -> Value | None:
         return None
     # The last dims of what is repeated are whole, the others are what it is repeated over.
     size = math.prod(d for d in channels if isinstance(d, int))
-    wide, narrow = type_of(value).dims, type_of(source).dims
+    wide, narrow = value.tensor.dims, source.tensor.dims
     behind, elements = len(wide), 1
     while elements < size and behind:
         behind -= 1
@@ -124,7 +124,7 @@ def _for_windows(b: IRBuilder, same: Value, channels: tuple[Dim, ...], like: Val
     number = splat(same)
     if number is not None:
         return full_like(b, float(number), like)
-    dims = type_of(like).dims
+    dims = like.tensor.dims
     ones = (1,) * (len(dims) - len(channels))
     return broadcast(b, reshape(b, same, (*ones, *channels)), dims)
 

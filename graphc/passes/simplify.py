@@ -66,7 +66,7 @@ from graphc.ops.reduction import (
 )
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
-from graphc.passes.matching import Result, is_float, is_number, made_by, operand_of, splat, type_of
+from graphc.passes.matching import Result, is_float, is_number, made_by, operand_of, splat
 from graphc.passes.simplify_indexed import INDEXED_PATTERNS
 from graphc.passes.simplify_movement import MOVEMENT_PATTERNS
 from graphc.passes.simplify_powers import POWER_PATTERNS
@@ -179,7 +179,7 @@ def _compare_same(answer: bool) -> Callable[[IRBuilder, Operation], Result]:
 
 
 def _truth(b: IRBuilder, answer: bool, like: Value) -> Value:
-    return b.emit_one(CONSTANT, params=ConstantParams(type_of(like), (answer,)))
+    return b.emit_one(CONSTANT, params=ConstantParams(like.tensor, (answer,)))
 
 
 def _not_of_not(_b: IRBuilder, op: Operation) -> Result:
@@ -213,9 +213,9 @@ def _logic_constant(neutral: bool) -> Callable[[IRBuilder, Operation], Result]:
 def _reduce_units(b: IRBuilder, op: Operation) -> Result:
     """Axes of extent 1 need no reduction; of a float sum one axis stays, for it starts from 0."""
     (x,) = op.operands
-    assert isinstance(op.params, ReduceParams)
-    axes = tuple(a for a in op.params.axes if type_of(x).dims[a] != 1)
-    if axes == op.params.axes and axes:
+    params = op.params_as(ReduceParams)
+    axes = tuple(a for a in params.axes if x.tensor.dims[a] != 1)
+    if axes == params.axes and axes:
         return None
     if not axes:
         return None if op.opdef is REDUCE_SUM and is_float(x) else [x]
@@ -228,8 +228,7 @@ def _reduce_of_reduce(b: IRBuilder, op: Operation) -> Result:
         return None
     if op.opdef is REDUCE_SUM and is_float(inner.result):
         return None
-    assert isinstance(op.params, ReduceParams) and isinstance(inner.params, ReduceParams)
-    axes = tuple(sorted({*op.params.axes, *inner.params.axes}))
+    axes = tuple(sorted({*op.params_as(ReduceParams).axes, *inner.params_as(ReduceParams).axes}))
     return [b.emit_one(op.opdef, inner.operands[0], params=ReduceParams(axes))]
 
 
@@ -251,10 +250,9 @@ _LOSSLESS = frozenset(
 
 def _cast_of_cast(b: IRBuilder, op: Operation) -> Result:
     inner = operand_of(op.operands[0], CAST)
-    if inner is None or (type_of(inner).dtype, type_of(op.operands[0]).dtype) not in _LOSSLESS:
+    if inner is None or (inner.tensor.dtype, op.operands[0].tensor.dtype) not in _LOSSLESS:
         return None
-    assert isinstance(op.params, CastParams)
-    return [cast(b, inner, op.params.dtype)]
+    return [cast(b, inner, op.params_as(CastParams).dtype)]
 
 
 PATTERNS: tuple[Pattern, ...] = (

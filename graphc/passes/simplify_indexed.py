@@ -32,7 +32,7 @@ from graphc.ops.indexed import (
     put_add,
 )
 from graphc.ops.movement import SLICE, TRANSPOSE, SliceParams, TransposeParams, transpose
-from graphc.passes.matching import Result, made_by, type_of
+from graphc.passes.matching import Result, made_by
 
 INDEX_LIMIT = 2**31 - 1
 """The largest index. Below it, an index that wraps when it is moved stays outside."""
@@ -48,12 +48,12 @@ def _exchanges(op: Operation) -> bool:
 
 def _product_with_sparse(b: IRBuilder, op: Operation) -> Result:
     x, y = op.operands
-    assert isinstance(op.params, MatmulParams)
-    if (op.params.contract, op.params.batch) != (1, 0):
+    params = op.params_as(MatmulParams)
+    if (params.contract, params.batch) != (1, 0):
         return None
-    if type_of(x).rank != 2 or type_of(y).rank != 2:
+    if x.tensor.rank != 2 or y.tensor.rank != 2:
         return None
-    ta, tb = op.params.transpose_a, op.params.transpose_b
+    ta, tb = params.transpose_a, params.transpose_b
     if (put := made_by(x, PUT_ADD)) is not None:
         return [_sparse_times(b, put, y, transposed=ta, other_transposed=tb)]
     if (put := made_by(y, PUT_ADD)) is not None:
@@ -70,7 +70,7 @@ def _sparse_times(
     if not transposed:
         return lookup_sum(b, values, y, index, columns=other_transposed)
     rows = _exchanged(b, y) if other_transposed else y
-    return lookup_outer(b, values, rows, index, type_of(put.result).dims[1])
+    return lookup_outer(b, values, rows, index, put.result.tensor.dims[1])
 
 
 def _times_sparse(
@@ -81,16 +81,16 @@ def _times_sparse(
     if transposed:  # (S · op(x)ᵀ)ᵀ
         return _exchanged(b, lookup_sum(b, values, x, index, columns=not other_transposed))
     rows = x if other_transposed else _exchanged(b, x)
-    return lookup_outer(b, values, rows, index, type_of(put.result).dims[1], columns=True)
+    return lookup_outer(b, values, rows, index, put.result.tensor.dims[1], columns=True)
 
 
 def _slice_of_sparse(b: IRBuilder, op: Operation) -> Result:
     put = made_by(op.operands[0], PUT_ADD)
-    assert isinstance(op.params, SliceParams)
-    if put is None or op.params.steps != (1, 1):
+    params = op.params_as(SliceParams)
+    if put is None or params.steps != (1, 1):
         return None
-    (first_row, start), (last_row, stop) = op.params.starts, op.params.stops
-    if first_row != 0 or last_row != type_of(put.result).dims[0] or not isinstance(stop, int):
+    (first_row, start), (last_row, stop) = params.starts, params.stops
+    if first_row != 0 or last_row != put.result.tensor.dims[0] or not isinstance(stop, int):
         return None
     if stop > INDEX_LIMIT:
         return None
@@ -103,10 +103,9 @@ def _slice_of_sparse(b: IRBuilder, op: Operation) -> Result:
 def _lookup_in_transposed(b: IRBuilder, op: Operation) -> Result:
     x, table, index = op.operands
     moved = made_by(table, TRANSPOSE)
-    assert isinstance(op.params, LookupParams)
     if moved is None or not _exchanges(moved):
         return None
-    params = LookupParams(not op.params.columns)
+    params = LookupParams(not op.params_as(LookupParams).columns)
     return [b.emit_one(op.opdef, x, moved.operands[0], index, params=params)]
 
 
@@ -114,8 +113,8 @@ def _transpose_of_outer(b: IRBuilder, op: Operation) -> Result:
     outer = made_by(op.operands[0], LOOKUP_OUTER)
     if outer is None or len(outer.result.uses) != 1 or not _exchanges(op):
         return None
-    assert isinstance(outer.params, OuterParams)
-    size, columns = outer.params.size, not outer.params.columns
+    params = outer.params_as(OuterParams)
+    size, columns = params.size, not params.columns
     x, y, index = outer.operands
     return [lookup_outer(b, x, y, index, size, columns=columns)]
 

@@ -16,7 +16,7 @@ from graphc.ir.codegen import Elementwise
 from graphc.ir.core import IRBuilder, Operation, Value
 from graphc.ir.params import print_value
 from graphc.ir.rewriter import Pattern
-from graphc.ir.types import Dim
+from graphc.ir.types import Dim, fixed_size
 from graphc.ops.constant import CONSTANT, ConstantParams
 from graphc.ops.contraction import MATMUL, MatmulParams, matmul
 from graphc.ops.movement import (
@@ -39,7 +39,7 @@ from graphc.ops.movement import (
 )
 from graphc.ops.reduction import BROADCAST, broadcast
 from graphc.ops.windows import OVERLAP_ADD, WINDOWS, OverlapAddParams, WindowsParams
-from graphc.passes.matching import Result, made_by, operand_of, splat, type_of
+from graphc.passes.matching import Result, made_by, operand_of, splat
 
 # --- reshapes, broadcasts, transpositions --------------------------------------------------------
 
@@ -51,7 +51,7 @@ def _reshape_same(_b: IRBuilder, op: Operation) -> Result:
 
 def _reshape_of_reshape(b: IRBuilder, op: Operation) -> Result:
     inner = operand_of(op.operands[0], RESHAPE)
-    return [reshape(b, inner, type_of(op.result).dims)] if inner is not None else None
+    return [reshape(b, inner, op.result.tensor.dims)] if inner is not None else None
 
 
 def _reshape_of_broadcast(b: IRBuilder, op: Operation) -> Result:
@@ -59,8 +59,8 @@ def _reshape_of_broadcast(b: IRBuilder, op: Operation) -> Result:
     inner = operand_of(op.operands[0], BROADCAST)
     if inner is None:
         return None
-    spread, dims = type_of(op.operands[0]).dims, type_of(op.result).dims
-    kept = [(full, own) for full, own in zip(spread, type_of(inner).dims, strict=True) if full != 1]
+    spread, dims = op.operands[0].tensor.dims, op.result.tensor.dims
+    kept = [(full, own) for full, own in zip(spread, inner.tensor.dims, strict=True) if full != 1]
     if [full for full, _ in kept] != [d for d in dims if d != 1]:
         return None
     own = iter([small for _, small in kept])
@@ -74,7 +74,7 @@ def _broadcast_same(_b: IRBuilder, op: Operation) -> Result:
 
 def _broadcast_of_broadcast(b: IRBuilder, op: Operation) -> Result:
     inner = operand_of(op.operands[0], BROADCAST)
-    return [broadcast(b, inner, type_of(op.result).dims)] if inner is not None else None
+    return [broadcast(b, inner, op.result.tensor.dims)] if inner is not None else None
 
 
 def _move_constant(b: IRBuilder, op: Operation) -> Result:
@@ -82,8 +82,7 @@ def _move_constant(b: IRBuilder, op: Operation) -> Result:
     constant = made_by(op.operands[0], CONSTANT)
     if constant is None or splat(constant.result) is None:
         return None
-    assert isinstance(constant.params, ConstantParams)
-    params = ConstantParams(type_of(op.result), constant.params.value[:1])
+    params = ConstantParams(op.result.tensor, constant.params_as(ConstantParams).value[:1])
     return [b.emit_one(CONSTANT, params=params)]
 
 
@@ -97,63 +96,60 @@ def _elementwise_of_broadcast(b: IRBuilder, op: Operation) -> Result:
         if inner is None and splat(value) is None:
             return None
         if inner is not None:
-            if dims is not None and type_of(inner).dims != dims:
+            if dims is not None and inner.tensor.dims != dims:
                 return None
-            dims = type_of(inner).dims
-    if dims is None or dims == type_of(op.result).dims:
+            dims = inner.tensor.dims
+    if dims is None or dims == op.result.tensor.dims:
         return None
     small = [_without_broadcast(b, v, dims) for v in op.operands]
-    return [broadcast(b, b.emit_one(op.opdef, *small, params=op.params), type_of(op.result).dims)]
+    return [broadcast(b, b.emit_one(op.opdef, *small, params=op.params), op.result.tensor.dims)]
 
 
 def _without_broadcast(b: IRBuilder, value: Value, dims: tuple[Dim, ...]) -> Value:
     inner = operand_of(value, BROADCAST)
     if inner is not None:
         return inner
-    constant = value.op
-    assert constant is not None and isinstance(constant.params, ConstantParams)
-    params = ConstantParams(type_of(value).with_dims(dims), constant.params.value[:1])
-    return b.emit_one(CONSTANT, params=params)
+    constant = value.definition
+    one = constant.params_as(ConstantParams).value[:1]
+    return b.emit_one(CONSTANT, params=ConstantParams(value.tensor.with_dims(dims), one))
 
 
 def _transpose_of_transpose(b: IRBuilder, op: Operation) -> Result:
     inner = made_by(op.operands[0], TRANSPOSE)
     if inner is None:
         return None
-    first, second = _permutation(inner), _permutation(op)
+    first = inner.params_as(TransposeParams).permutation
+    second = op.params_as(TransposeParams).permutation
     return [transpose(b, inner.operands[0], [first[i] for i in second])]
 
 
 def _transpose_of_units(b: IRBuilder, op: Operation) -> Result:
     """A transposition that keeps the order of the extents above 1 is a view."""
     (x,) = op.operands
-    dims = type_of(x).dims
-    moved = [i for i in _permutation(op) if dims[i] != 1]
-    return [reshape(b, x, type_of(op.result).dims)] if moved == sorted(moved) else None
-
-
-def _permutation(op: Operation) -> tuple[int, ...]:
-    assert isinstance(op.params, TransposeParams)
-    return op.params.permutation
+    dims = x.tensor.dims
+    moved = [i for i in op.params_as(TransposeParams).permutation if dims[i] != 1]
+    return [reshape(b, x, op.result.tensor.dims)] if moved == sorted(moved) else None
 
 
 def _matmul_of_transpose(b: IRBuilder, op: Operation) -> Result:
-    assert isinstance(op.params, MatmulParams)
-    if (op.params.contract, op.params.batch) != (1, 0):
+    params = op.params_as(MatmulParams)
+    if (params.contract, params.batch) != (1, 0):
         return None
     x, y = op.operands
     a, c = _exchanged(x), _exchanged(y)
     if a is None and c is None:
         return None
-    ta = op.params.transpose_a != (a is not None)
-    tb = op.params.transpose_b != (c is not None)
+    ta = params.transpose_a != (a is not None)
+    tb = params.transpose_b != (c is not None)
     return [matmul(b, a or x, c or y, transpose_a=ta, transpose_b=tb)]
 
 
 def _exchanged(value: Value) -> Value | None:
     """The matrix that `value` is the transposed of; None for other transpositions."""
     op = made_by(value, TRANSPOSE)
-    return op.operands[0] if op is not None and _permutation(op) == (1, 0) else None
+    if op is None or op.params != TransposeParams((1, 0)):
+        return None
+    return op.operands[0]
 
 
 # --- slices, paddings, joined parts --------------------------------------------------------------
@@ -169,27 +165,27 @@ def _slice_of_slice(b: IRBuilder, op: Operation) -> Result:
     inner = made_by(op.operands[0], SLICE)
     if inner is None:
         return None
-    assert isinstance(op.params, SliceParams) and isinstance(inner.params, SliceParams)
-    p, q = inner.params, op.params
+    p, q = inner.params_as(SliceParams), op.params_as(SliceParams)
     starts = [a + s * c for a, s, c in zip(p.starts, p.steps, q.starts, strict=True)]
     steps = [s * t for s, t in zip(p.steps, q.steps, strict=True)]
-    return [_taken(b, inner.operands[0], starts, steps, type_of(op.result).dims)]
+    return [_taken(b, inner.operands[0], starts, steps, op.result.tensor.dims)]
 
 
 def _slice_of_pad(b: IRBuilder, op: Operation) -> Result:
     """A slice that takes elements and no padding."""
     inner = made_by(op.operands[0], PAD)
-    dims = type_of(op.result).dims
+    dims = op.result.tensor.dims
     if inner is None or 0 in dims:
         return None
-    assert isinstance(op.params, SliceParams) and isinstance(inner.params, PadParams)
+    params = op.params_as(SliceParams)
+    padding = inner.params_as(PadParams)
     (x,) = inner.operands
     starts: list[int] = []
     steps: list[int] = []
-    for axis, (dim, taken) in enumerate(zip(type_of(x).dims, dims, strict=True)):
-        gap = inner.params.inner[axis] + 1
-        start, off = divmod(op.params.starts[axis] - inner.params.low[axis], gap)
-        step, off_step = divmod(op.params.steps[axis], gap)
+    for axis, (dim, taken) in enumerate(zip(x.tensor.dims, dims, strict=True)):
+        gap = padding.inner[axis] + 1
+        start, off = divmod(params.starts[axis] - padding.low[axis], gap)
+        step, off_step = divmod(params.steps[axis], gap)
         if isinstance(dim, int) and isinstance(taken, int):
             if taken == 1:
                 step, off_step = 1, 0
@@ -218,24 +214,22 @@ def _taken(
 def _slice_of_concat(b: IRBuilder, op: Operation) -> Result:
     """A slice that takes elements of one part."""
     inner = made_by(op.operands[0], CONCAT)
-    dims = type_of(op.result).dims
+    dims = op.result.tensor.dims
     if inner is None:
         return None
-    assert isinstance(op.params, SliceParams) and isinstance(inner.params, ConcatParams)
-    axis = inner.params.axis
-    count, first = dims[axis], op.params.starts[axis]
-    assert isinstance(count, int)  # parts are joined along an axis of fixed size
+    params = op.params_as(SliceParams)
+    axis = inner.params_as(ConcatParams).axis
+    count, first = fixed_size(dims[axis]), params.starts[axis]
     if count == 0:
         return None
-    last = first + (count - 1) * op.params.steps[axis]
+    last = first + (count - 1) * params.steps[axis]
     begin = 0
     for part in inner.operands:
-        size = type_of(part).dims[axis]
-        assert isinstance(size, int)
+        size = fixed_size(part.tensor.dims[axis])
         if begin <= first and last < begin + size:
-            starts = list(op.params.starts)
+            starts = list(params.starts)
             starts[axis] = first - begin
-            return [_taken(b, part, starts, op.params.steps, dims)]
+            return [_taken(b, part, starts, params.steps, dims)]
         begin += size
     return None
 
@@ -249,10 +243,9 @@ def _pad_same(_b: IRBuilder, op: Operation) -> Result:
 def _pad_of_pad(b: IRBuilder, op: Operation) -> Result:
     """Around and between the same number as before."""
     inner = made_by(op.operands[0], PAD)
-    if inner is None or 0 in type_of(inner.operands[0]).dims:
+    if inner is None or 0 in inner.operands[0].tensor.dims:
         return None
-    assert isinstance(op.params, PadParams) and isinstance(inner.params, PadParams)
-    p, q = inner.params, op.params
+    p, q = inner.params_as(PadParams), op.params_as(PadParams)
     if print_value(p.value) != print_value(q.value):
         return None
     gaps = [i + 1 for i in q.inner]
@@ -269,36 +262,33 @@ def _concat_of_one(_b: IRBuilder, op: Operation) -> Result:
 def _reverse_of_units(b: IRBuilder, op: Operation) -> Result:
     """An axis of at most one element has no order."""
     (x,) = op.operands
-    assert isinstance(op.params, ReverseParams)
-    axes = tuple(a for a in op.params.axes if type_of(x).dims[a] not in (0, 1))
-    return [reverse(b, x, axes)] if axes != op.params.axes or not axes else None
+    params = op.params_as(ReverseParams)
+    axes = tuple(a for a in params.axes if x.tensor.dims[a] not in (0, 1))
+    return [reverse(b, x, axes)] if axes != params.axes or not axes else None
 
 
 def _reverse_of_reverse(b: IRBuilder, op: Operation) -> Result:
     inner = made_by(op.operands[0], REVERSE)
     if inner is None:
         return None
-    assert isinstance(op.params, ReverseParams) and isinstance(inner.params, ReverseParams)
-    axes = sorted(set(op.params.axes) ^ set(inner.params.axes))
+    axes = sorted(set(op.params_as(ReverseParams).axes) ^ set(inner.params_as(ReverseParams).axes))
     return [reverse(b, inner.operands[0], axes)]
 
 
 def _windows_of_one(b: IRBuilder, op: Operation) -> Result:
     """Windows of one element, one for each: a convolution with them is a plain product."""
-    params = op.params
-    assert isinstance(params, WindowsParams)
+    params = op.params_as(WindowsParams)
     is_one = {*params.sizes, *params.strides} == {1}
-    return [reshape(b, op.operands[0], type_of(op.result).dims)] if is_one else None
+    return [reshape(b, op.operands[0], op.result.tensor.dims)] if is_one else None
 
 
 def _overlap_of_one(b: IRBuilder, op: Operation) -> Result:
     """Windows of one element put back: none meet."""
-    params = op.params
-    assert isinstance(params, OverlapAddParams)
+    params = op.params_as(OverlapAddParams)
     first, count = params.axis + len(params.extents), len(params.extents)
-    sizes = type_of(op.operands[0]).dims[first : first + count]
+    sizes = op.operands[0].tensor.dims[first : first + count]
     is_one = {*sizes, *params.strides} == {1}
-    return [reshape(b, op.operands[0], type_of(op.result).dims)] if is_one else None
+    return [reshape(b, op.operands[0], op.result.tensor.dims)] if is_one else None
 
 
 MOVEMENT_PATTERNS: tuple[Pattern, ...] = (

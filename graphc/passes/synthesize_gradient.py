@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
+from graphc.ir.codegen import Loop
 from graphc.ir.context import Context
 from graphc.ir.core import (
     Function,
@@ -30,10 +31,9 @@ from graphc.ir.core import (
     Value,
 )
 from graphc.ir.printer import print_operation
-from graphc.ir.types import Symbol, TensorType
+from graphc.ir.types import Symbol
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import add
-from graphc.ops.loop import LOOP
 from graphc.ops.movement import RESHAPE, reshape
 from graphc.passes.invariants import Invariant
 from graphc.passes.loop_gradient import Recompute, loop_vjp
@@ -55,8 +55,7 @@ def synthesize_gradient(
 
     False after errors, which are in the sink.
     """
-    terminator = function.block.terminator
-    assert terminator is not None
+    terminator = function.block.end
     target = next(
         (v for r, v in zip(function.results, function.returned, strict=True) if r.name == of), None
     )
@@ -116,16 +115,15 @@ def _is_inside_loop(function: Function, name: str, source: Value | None) -> bool
         made = source.op
         if made is not None and made.opdef is RESHAPE:
             made = made.operands[0].op
-        return made is not None and made.opdef is LOOP
-    bodies = [op.regions[0].block for op in function.block if op.opdef is LOOP]
+        return made is not None and isinstance(made.opdef.codegen, Loop)
+    bodies = [op.regions[0].block for op in function.block if isinstance(op.opdef.codegen, Loop)]
     names = {(v.name or "").lower() for body in bodies for op in body for v in op.results}
     return name.lower() in names
 
 
 def _by_factors(b: IRBuilder, gradient: Value) -> Value:
     """A gradient of columns [T * S, …] as [T, S, …], as callers know them."""
-    assert isinstance(gradient.type, TensorType)
-    first, *rest = gradient.type.dims or (1,)
+    first, *rest = gradient.tensor.dims or (1,)
     if not isinstance(first, Symbol) or len(first.factors) < 2:
         return gradient
     return reshape(b, gradient, (*first.factors, *rest))
@@ -173,7 +171,7 @@ def _propagate(
     """Send the cotangents of `op`'s results on to the operands that need one."""
     if not any(v in dependent for v in op.operands) or op.opdef.vjp is NotDifferentiable.ZERO:
         return
-    if isinstance(op.opdef.vjp, NotDifferentiable) and op.opdef is not LOOP:
+    if isinstance(op.opdef.vjp, NotDifferentiable) and not isinstance(op.opdef.codegen, Loop):
         sink.error(
             "not-differentiable",
             f"{op.opdef.name} is not differentiable: {print_operation(op)}",
@@ -181,7 +179,7 @@ def _propagate(
         )
         return
     with b.at(op.location):
-        if op.opdef is LOOP:
+        if isinstance(op.opdef.codegen, Loop):
             back = partial(_send_back, sink=sink, recompute=recompute)
             contributions = loop_vjp(b, op, cotangents, dependent, back, recompute)
         else:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
+from graphc.ir.codegen import Loop
 from graphc.ir.context import Context
 from graphc.ir.core import (
     Function,
@@ -37,7 +38,6 @@ from graphc.ir.printer import print_operation
 from graphc.ir.types import TensorType
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import add
-from graphc.ops.loop import LOOP
 from graphc.passes.invariants import Invariant
 from graphc.passes.loop_tangent import loop_jvp
 from graphc.passes.manager import Pass, PassOutcome
@@ -65,8 +65,7 @@ def synthesize_tangent(
     tangents = {s: _add_tangent(function, s) for s in sources}
     forward = [op for op in function.block if op is not function.block.terminator]
     _push_forward(forward, tangents, sink)
-    terminator = function.block.terminator
-    assert terminator is not None
+    terminator = function.block.end
     b = IRBuilder.before(terminator)
     returned = [function.returned[i] for i in targets]
     made = [tangents.get(v) or full_like(b, 0.0, v) for v in returned]
@@ -121,7 +120,7 @@ def _propagate(op: Operation, tangents: dict[Value, Value], sink: DiagnosticSink
     """Note the tangents of `op`'s results, if any operand has one."""
     if not any(v in tangents for v in op.operands) or op.opdef.vjp is NotDifferentiable.ZERO:
         return
-    if op.opdef is LOOP:
+    if isinstance(op.opdef.codegen, Loop):
         loop_jvp(op, tangents, partial(_push_forward, sink=sink))
         return
     if op.opdef.jvp is None:

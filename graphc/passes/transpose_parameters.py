@@ -20,7 +20,6 @@ from typing import ClassVar
 
 from graphc.ir.context import Context
 from graphc.ir.core import Function, Module, Operation, RegionKind, Value
-from graphc.ir.types import TensorType
 from graphc.ops.contraction import MatmulParams
 from graphc.ops.movement import TransposeParams
 from graphc.passes.invariants import Invariant
@@ -49,8 +48,7 @@ def transpose_parameters(function: Function) -> int:
 
 def _is_read_transposed(argument: Value) -> bool:
     """Whether it is a matrix that everything reads transposed."""
-    assert isinstance(argument.type, TensorType)
-    if argument.type.rank != 2 or 1 in argument.type.dims or not argument.has_uses:
+    if argument.tensor.rank != 2 or 1 in argument.tensor.dims or not argument.has_uses:
         return False
     return all(_transposes(op, place) for op, place in argument.uses)
 
@@ -64,9 +62,8 @@ def _transposes(op: Operation, place: int) -> bool:
 
 def _transpose(argument: Value, name: str) -> None:
     """Give the argument its other form, to all that read it."""
-    assert isinstance(argument.type, TensorType)
     argument.name = name
-    argument.type = replace(argument.type, dims=argument.type.dims[::-1])
+    argument.type = replace(argument.tensor, dims=argument.tensor.dims[::-1])
     for op, _ in argument.uses:
         if isinstance(op.params, MatmulParams):
             op.params = replace(op.params, transpose_b=False)

@@ -6,16 +6,17 @@ computes something needed from it; one that only feeds itself goes. Operands tha
 
 from __future__ import annotations
 
+from graphc.ir.codegen import Loop
 from graphc.ir.core import Function, Operation, Value
 from graphc.ir.traversal import walk
-from graphc.ops.loop import LOOP, Loop, loop_parts
+from graphc.ops.loop import LoopParts, loop_parts
 from graphc.passes.loop_editing import close_loop, open_loop
 from graphc.support.graphs import reachable
 
 
 def trim_loops(function: Function) -> int:
     """Trim every loop of `function`; how many operands and results were removed."""
-    loops = [op for op in walk(function) if op.opdef is LOOP]
+    loops = [op for op in walk(function) if isinstance(op.opdef.codegen, Loop)]
     return sum(map(trim_loop, reversed(loops)))
 
 
@@ -31,8 +32,7 @@ def trim_loop(op: Operation) -> int:
     kept = len(draft.carried) * 2 + len(draft.stacks) + len(draft.invariants) + len(draft.sequences)
     removed = len(op.operands) + len(op.results) - kept
     if removed:
-        terminator = parts.block.terminator
-        assert terminator is not None
+        terminator = parts.block.end
         yields = [*(c.after for c in draft.carried), *(s.inner for s in draft.stacks)]
         terminator.set_operands(yields)
         _erase_unneeded(parts, needed)
@@ -40,7 +40,7 @@ def trim_loop(op: Operation) -> int:
     return removed
 
 
-def _needed_values(parts: Loop) -> dict[Value, None]:
+def _needed_values(parts: LoopParts) -> dict[Value, None]:
     """Everything in the body that something read outside depends on, and results that are read."""
     after = dict(zip(parts.before, parts.after, strict=True))
 
@@ -57,7 +57,7 @@ def _needed_values(parts: Loop) -> dict[Value, None]:
     return needed
 
 
-def _erase_unneeded(parts: Loop, needed: dict[Value, None]) -> None:
+def _erase_unneeded(parts: LoopParts, needed: dict[Value, None]) -> None:
     terminator = parts.block.terminator
     for op in reversed(list(parts.block)):
         if op is not terminator and not any(v in needed for v in op.results):

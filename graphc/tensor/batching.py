@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphc.ir.clone import clone_region
+from graphc.ir.codegen import Loop
 from graphc.ir.core import Block, Function, IRBuilder, Operation, RegionKind, ResultInfo, Value
-from graphc.ir.types import TensorType
 from graphc.ops.control import RETURN
-from graphc.ops.loop import LOOP, Loop, loop, loop_parts
+from graphc.ops.loop import LoopParts, loop, loop_parts
 from graphc.ops.movement import transpose
 from graphc.passes.batching_rules import batching_rule, repeated
 from graphc.passes.loop_gradient import dependent_values
@@ -32,7 +32,7 @@ def batched(
     values: dict[Value, Value] = {}
     many: set[Value] = set()
     for argument, role in zip(function.arguments, function.roles, strict=True):
-        type = _type(argument)
+        type = argument.tensor
         if argument.name in names:
             type = type.with_dims((size, *type.dims))
             many.add(argument)
@@ -68,7 +68,7 @@ def _copy(
         made = b.emit(op.opdef, operands, op.params, regions=regions)
         values.update(zip(op.results, made.results, strict=True))
         return
-    if op.opdef is LOOP:
+    if isinstance(op.opdef.codegen, Loop):
         _copy_loop(b, loop_parts(op), values, many, size)
         return
     rule = batching_rule(op)
@@ -84,7 +84,7 @@ def _copy(
 
 
 def _copy_loop(
-    b: IRBuilder, parts: Loop, values: dict[Value, Value], many: set[Value], size: int
+    b: IRBuilder, parts: LoopParts, values: dict[Value, Value], many: set[Value], size: int
 ) -> None:
     """A loop whose steps work along the new axis where they depend on it."""
     dependent = dependent_values(parts, dict.fromkeys(many))
@@ -132,9 +132,4 @@ def _copy_loop(
 
 def _exchanged(b: IRBuilder, x: Value) -> Value:
     """`x` with its first two axes exchanged: the new one and time."""
-    return transpose(b, x, [1, 0, *range(2, _type(x).rank)])
-
-
-def _type(value: Value) -> TensorType:
-    assert isinstance(value.type, TensorType)
-    return value.type
+    return transpose(b, x, [1, 0, *range(2, x.tensor.rank)])

@@ -20,7 +20,7 @@ from graphc.passes.synthesize_tangent import synthesize_tangent
 from graphc.support.diagnostics import DiagnosticSink, GraphcError, fail
 from graphc.tensor.caller import caller_location
 from graphc.tensor.function import ArrayFunction, TracedFunction
-from graphc.tensor.numeric import convert, reshape, type_of
+from graphc.tensor.numeric import convert, reshape
 from graphc.tensor.tensor import Tensor
 from graphc.tensor.tracing import Trace, Traced, innermost
 from graphc.tensor.trees import Node, Structure, flatten, leaf_count, unflatten
@@ -108,7 +108,7 @@ class Inside:
 
 def is_float(leaf: object) -> bool:
     """Whether a leaf is a traced value of floating-point numbers."""
-    return isinstance(leaf, Traced) and type_of(leaf.value).dtype.is_float
+    return isinstance(leaf, Traced) and leaf.value.tensor.dtype.is_float
 
 
 def checked_argnums(argnums: Argnums) -> int | tuple[int, ...]:
@@ -131,7 +131,7 @@ def as_numbers(argnums: Argnums) -> Sequence[int]:
 
 def _described(leaf: object) -> str:
     if isinstance(leaf, Traced):
-        return f"an array of {type_of(leaf.value).dtype}"
+        return f"an array of {leaf.value.tensor.dtype}"
     return f"{leaf!r} ({type(leaf).__name__})"
 
 
@@ -161,12 +161,11 @@ def with_gradients(made: TracedFunction, of: str, leaves: Sequence[int], seeds: 
 
 def _append_weighted_sum(function: Function, name: str) -> None:
     """The result `name`: Σ seed · result, with a new argument for the seed of each result."""
-    terminator = function.block.terminator
-    assert terminator is not None
+    terminator = function.block.end
     b = IRBuilder.before(terminator)
     total: Value | None = None
     for index, value in enumerate(function.returned):
-        type = type_of(value)
+        type = value.tensor
         if not type.dtype.is_float:
             continue
         seed = function.add_argument(f"seed{index}", type, "input")

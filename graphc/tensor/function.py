@@ -190,8 +190,7 @@ class ArrayFunction:
 
     def _leaf(self, given: object, default: DType) -> TensorType | Static:
         if isinstance(given, Traced):
-            assert isinstance(given.value.type, TensorType)
-            return self._in_precision(given.value.type)
+            return self._in_precision(given.value.tensor)
         if _is_plain(given):
             return TensorType(np.shape(given), default)
         if isinstance(given, np.ndarray):

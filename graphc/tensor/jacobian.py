@@ -27,7 +27,6 @@ from graphc.tensor.derivatives import (
 )
 from graphc.tensor.function import ArrayFunction, as_function
 from graphc.tensor.functions import eye, reshape, transpose
-from graphc.tensor.numeric import type_of
 from graphc.tensor.tensor import Tensor
 from graphc.tensor.tracing import Traced
 from graphc.tensor.transforms import grad
@@ -79,7 +78,7 @@ def _jacobian(
     for type in results:
         if not type.dtype.is_float:
             raise not_differentiable(base, f"a result is {type}")
-    inputs = [type_of(x.value) for i in leaves if isinstance(x := inside.leaves[i], Traced)]
+    inputs = [x.value.tensor for i in leaves if isinstance(x := inside.leaves[i], Traced)]
     if mode == "auto":
         sizes = [sum(t.bound_elements for t in types) for types in (inputs, results)]
         mode = "forward" if sizes[0] <= sizes[1] else "reverse"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from graphc.ir.core import IRBuilder, OpDef, Value
-from graphc.ir.types import DType, TensorType, TypeRuleError
+from graphc.ir.types import DType, TypeRuleError
 from graphc.ops import composites
 from graphc.ops.constant import full_like
 from graphc.ops.contraction import matmul as emit_matmul
@@ -26,14 +26,9 @@ MAX_PRODUCTS = 64
 """The largest constant exponent that becomes products instead of a general power."""
 
 
-def type_of(value: Value) -> TensorType:
-    assert isinstance(value.type, TensorType)
-    return value.type
-
-
 def shape_of(value: Value) -> Shape:
-    dims = tuple(d for d in type_of(value).dims if isinstance(d, int))
-    assert len(dims) == type_of(value).rank
+    dims = tuple(d for d in value.tensor.dims if isinstance(d, int))
+    assert len(dims) == value.tensor.rank
     return dims
 
 
@@ -48,7 +43,7 @@ def broadcast_to(b: IRBuilder, x: Value, shape: Shape) -> Value:
         raise TypeRuleError(
             f"requires a shape that broadcasts to {shape}, got {shape_of(x)}", slug="shape-mismatch"
         )
-    missing = len(shape) - type_of(x).rank
+    missing = len(shape) - x.tensor.rank
     return broadcast(b, reshape(b, x, (1,) * missing + shape_of(x)), shape)
 
 
@@ -69,7 +64,7 @@ def elementwise(op: OpDef) -> Callable[..., Value]:
 
 def convert(b: IRBuilder, x: Value, dtype: DType) -> Value:
     """`x` with elements of `dtype`; `x` itself when it has them."""
-    return x if type_of(x).dtype is dtype else cast(b, x, dtype)
+    return x if x.tensor.dtype is dtype else cast(b, x, dtype)
 
 
 def choose(b: IRBuilder, condition: Value, x: Value, y: Value) -> Value:
@@ -90,7 +85,7 @@ def whole_power(b: IRBuilder, x: Value, exponent: int) -> Value:
         exponent >>= 1
         if exponent:
             square = mul(b, square, square)
-    return full_like(b, 1.0 if type_of(x).dtype.is_float else 1, x) if result is None else result
+    return full_like(b, 1.0 if x.tensor.dtype.is_float else 1, x) if result is None else result
 
 
 general_power = elementwise(POWER)
@@ -107,19 +102,19 @@ def _dropped(b: IRBuilder, reduced: Value, axes: Sequence[int], keepdims: bool) 
 
 
 def total(b: IRBuilder, x: Value, axis: Axes, keepdims: bool) -> Value:
-    axes = some_axes(axis, type_of(x).rank)
+    axes = some_axes(axis, x.tensor.rank)
     return _dropped(b, reduce_sum(b, x, axes), axes, keepdims)
 
 
 def average(b: IRBuilder, x: Value, axis: Axes, keepdims: bool) -> Value:
-    axes = some_axes(axis, type_of(x).rank)
+    axes = some_axes(axis, x.tensor.rank)
     count = math.prod(shape_of(x)[a] for a in axes)
     added = _dropped(b, reduce_sum(b, x, axes), axes, keepdims)
     return div(b, added, full_like(b, float(count), added))
 
 
 def extremum(b: IRBuilder, x: Value, axis: Axes, keepdims: bool, *, largest: bool) -> Value:
-    axes = some_axes(axis, type_of(x).rank)
+    axes = some_axes(axis, x.tensor.rank)
     if any(shape_of(x)[a] == 0 for a in axes):
         raise TypeRuleError(
             f"requires elements to compare, got shape {shape_of(x)} over axes {list(axes)}",
@@ -132,11 +127,11 @@ def extremum(b: IRBuilder, x: Value, axis: Axes, keepdims: bool, *, largest: boo
 
 
 def softmax(b: IRBuilder, x: Value, axis: int) -> Value:
-    return composites.softmax(b, x, one_axis(axis, type_of(x).rank))
+    return composites.softmax(b, x, one_axis(axis, x.tensor.rank))
 
 
 def log_softmax(b: IRBuilder, x: Value, axis: int) -> Value:
-    return composites.log_softmax(b, x, one_axis(axis, type_of(x).rank))
+    return composites.log_softmax(b, x, one_axis(axis, x.tensor.rank))
 
 
 # --- products ------------------------------------------------------------------------------------
@@ -219,7 +214,7 @@ def pool_maximum(b: IRBuilder, x: Value, n: int) -> Value:
 
 
 def permuted(b: IRBuilder, x: Value, axes: object) -> Value:
-    rank = type_of(x).rank
+    rank = x.tensor.rank
     if axes is None:
         order = list(range(rank))[::-1]
     else:
@@ -260,7 +255,7 @@ def stacked(b: IRBuilder, values: Sequence[Value], axis: int) -> Value:
 def expanded(b: IRBuilder, x: Value, axis: Axes) -> Value:
     """New axes of size 1 at these places of the result."""
     given = axis if isinstance(axis, tuple | list) else (axis,)
-    rank = type_of(x).rank + len(given)
+    rank = x.tensor.rank + len(given)
     places = some_axes([whole(a, "an axis") for a in given], rank)
     old = iter(shape_of(x))
     return reshape(b, x, [1 if i in places else next(old) for i in range(rank)])
@@ -279,12 +274,12 @@ def squeezed(b: IRBuilder, x: Value, axis: Axes) -> Value:
 
 
 def flipped(b: IRBuilder, x: Value, axis: Axes) -> Value:
-    return reverse(b, x, some_axes(axis, type_of(x).rank))
+    return reverse(b, x, some_axes(axis, x.tensor.rank))
 
 
 def padded(b: IRBuilder, x: Value, widths: object, value: Any) -> Value:
     """`value` around the elements: one width, one (before, after), or one such pair per axis."""
-    rank = type_of(x).rank
+    rank = x.tensor.rank
     pairs = _pad_widths(widths, rank)
     if any(min(pair) < 0 for pair in pairs):
         raise TypeRuleError(f"pad requires widths of at least 0, got {widths}", slug="bad-value")

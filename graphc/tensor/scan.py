@@ -27,7 +27,6 @@ from graphc.tensor.function import (
     TracedFunction,
     default_type,
 )
-from graphc.tensor.numeric import type_of
 from graphc.tensor.promotion import PlainArray, common_type, element_type, is_number
 from graphc.tensor.tensor import Tensor
 from graphc.tensor.tracing import Trace, Traced, innermost
@@ -172,7 +171,7 @@ class _Given:
         if leaf is None:
             return Static(None, type(None))
         if isinstance(leaf, Traced):
-            return type_of(leaf.value)
+            return leaf.value.tensor
         if is_number(leaf):
             return TensorType((), common_type([], [leaf], default))
         if not isinstance(leaf, np.ndarray):
@@ -276,7 +275,7 @@ def _emit(trace: Trace, given: _Given, body: _Body, count: int, reverse: bool) -
     elements = [v for v in given.x_leaves if v is not None]
     operands: list[Any] = [*carried, *elements, *body.made.held]
     values = [
-        trace.lift([operand], type_of(argument).dtype)[0]
+        trace.lift([operand], argument.tensor.dtype)[0]
         for operand, argument in zip(operands, arguments, strict=True)
     ]
     first, second = len(carried), len(carried) + len(elements)

@@ -25,7 +25,7 @@ from graphc.tensor import numeric
 from graphc.tensor.caller import caller_location
 from graphc.tensor.indexing import indexed
 from graphc.tensor.names import in_place_of, numpy_name
-from graphc.tensor.numeric import elementwise, type_of
+from graphc.tensor.numeric import elementwise
 from graphc.tensor.promotion import is_number, named_type
 from graphc.tensor.shapes import Axes, full_shape
 from graphc.tensor.tracing import Trace, Traced, innermost
@@ -46,15 +46,15 @@ class Tensor(Traced):
 
     @property
     def dtype(self) -> np.dtype:
-        return type_of(self.value).dtype.numpy
+        return self.value.tensor.dtype.numpy
 
     @property
     def ndim(self) -> int:
-        return type_of(self.value).rank
+        return self.value.tensor.rank
 
     @property
     def size(self) -> int:
-        return type_of(self.value).bound_elements
+        return self.value.tensor.bound_elements
 
     @property
     def T(self) -> Any:
@@ -67,7 +67,7 @@ class Tensor(Traced):
         return self.shape[0]
 
     def __repr__(self) -> str:
-        return f"Tensor({type_of(self.value)})"
+        return f"Tensor({self.value.tensor})"
 
     # --- operators -------------------------------------------------------------------------------
 
@@ -471,7 +471,7 @@ def reshape(x: Any, shape: Any) -> Any:
     """The elements in row-major order under another shape; one size may be -1."""
 
     def rule(b: IRBuilder, value: Value) -> Value:
-        size = type_of(value).bound_elements
+        size = value.tensor.bound_elements
         return numeric.reshape(b, value, full_shape(shape, size))
 
     return apply(rule, x)

@@ -104,7 +104,7 @@ class Trace:
 
     def _type(self, operand: Traced | Array) -> DType:
         if isinstance(operand, Traced):
-            return _dtype(operand.value)
+            return operand.value.tensor.dtype
         dtype = element_type(operand.dtype)
         return self.precision if dtype.is_float and self.precision is not None else dtype
 
@@ -164,7 +164,7 @@ class Trace:
         """The results of a function, put in here for these arguments."""
         values: dict[Value, Value] = {}
         for parameter, argument in zip(function.arguments, arguments, strict=True):
-            (values[parameter],) = self.lift([argument], _dtype(parameter))
+            (values[parameter],) = self.lift([argument], parameter.tensor.dtype)
             assert values[parameter].type == parameter.type
         terminator = function.block.terminator
         body = [op for op in function.block if op is not terminator]
@@ -198,11 +198,6 @@ def innermost(operands: Sequence[object]) -> Trace | None:
     traces = [x.trace for x in operands if isinstance(x, Traced)]
     open_ones = [t for t in traces if t.is_open]
     return max(open_ones or traces, key=lambda t: t.order, default=None)
-
-
-def _dtype(value: Value) -> DType:
-    assert isinstance(value.type, TensorType)
-    return value.type.dtype
 
 
 def _zero(dtype: DType) -> bool | int | float:

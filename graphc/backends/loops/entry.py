@@ -47,10 +47,13 @@ from graphc.ir.codegen import (
     Contraction,
     Copy,
     Folding,
+    FusedProduct,
     IndexedSum,
+    Kernel,
+    Loop,
     Rearrangement,
     Role,
-    Structured,
+    RowUpdate,
     Terminator,
     View,
     WindowProduct,
@@ -63,11 +66,10 @@ from graphc.ir.types import DType, TensorType, bound_elements
 from graphc.ops.constant import ConstantParams
 from graphc.ops.contraction import MatmulParams, groups
 from graphc.ops.convolution import conv_shape
-from graphc.ops.epilogue import GEMM_FUSED
-from graphc.ops.loop import LOOP, Loop, loop_parts
+from graphc.ops.loop import LoopParts, loop_parts
 from graphc.ops.pooling import PoolParams, pool_shape
 from graphc.ops.schedules import NestSchedule, schedule_of
-from graphc.ops.update_rows import UPDATE_ROWS, row_update
+from graphc.ops.update_rows import row_update
 from graphc.passes.analysis.loopnest import Cut, Nest, Size, constants_of, copy_nest
 from graphc.passes.analysis.nest_schedules import scheduled_nests
 from graphc.passes.analysis.product_tiles import form_of, product_schedule
@@ -203,8 +205,16 @@ class _EntryEmitter:
                 self.code.remark(_described(op))
                 self._place_results(op)
         match op.opdef.codegen:
-            case Structured():
-                self._structured(op)
+            case Kernel():
+                constants = self._constants(op)
+                for nest, how in scheduled_nests(op):
+                    self._nest_call(op, nest, constants, how)
+            case FusedProduct():
+                self._fused(op)
+            case Loop():
+                self._loop(op)
+            case RowUpdate():
+                self._update_rows(op)
             case Contraction():
                 self._gemm(op)
             case WindowProduct(role):
@@ -216,7 +226,7 @@ class _EntryEmitter:
             case Rearrangement() as how:
                 self._move(op, how)
             case Copy():
-                nest = copy_nest(_tensor(op.operands[0]))
+                nest = copy_nest(op.operands[0].tensor)
                 self._nest_call(op, nest, {})
             case _:
                 raise InternalError(f"`{op.opdef.name}` is not of the kernel level")
@@ -260,7 +270,7 @@ class _EntryEmitter:
         count = size_value(self.code, Size.of((parts.params.count,)), self.sizes)
         for stack, initial, final in zip(history, parts.initial, parts.final, strict=True):
             if stack < 0:
-                self._copy(self.where[initial], self.where[final], _tensor(final))
+                self._copy(self.where[initial], self.where[final], final.tensor)
         if number_of(count) != 0:
             self._steps(parts, count)
         for stack, initial, final in zip(history, parts.initial, parts.final, strict=True):
@@ -268,9 +278,9 @@ class _EntryEmitter:
                 last = index(0) if parts.params.backward else sub(self.code, count, index(1))
                 source = self._element(parts.stacks[stack], last)
                 chosen = self._select(count, source, self.where[initial])
-                self._copy(chosen, self.where[final], _tensor(final))
+                self._copy(chosen, self.where[final], final.tensor)
 
-    def _steps(self, parts: Loop, count: Val) -> None:
+    def _steps(self, parts: LoopParts, count: Val) -> None:
         outside = dict(self.arena), dict(self.slots)
         with loop(self.code, index(0), count, 1) as state:
             step = state.index
@@ -283,7 +293,7 @@ class _EntryEmitter:
         # Addresses that were computed in the steps are not known behind them.
         self.arena, self.slots = outside
 
-    def _enter_step(self, parts: Loop, turn: Val, step: Val) -> None:
+    def _enter_step(self, parts: LoopParts, turn: Val, step: Val) -> None:
         """Where the arguments of the body are in the step that runs as number `turn`."""
         self.where.update(
             (i, self.where[o]) for i, o in zip(parts.shared, parts.invariants, strict=True)
@@ -304,7 +314,7 @@ class _EntryEmitter:
 
     def _element(self, sequence: Value, step: Val) -> Val:
         """The address of what a step reads of a sequence or keeps in a stack."""
-        type = _tensor(sequence)
+        type = sequence.tensor
         size = size_value(self.code, Size.of(type.dims[1:]), self.sizes)
         element = memory_element(element_of(type.dtype))
         return offset(self.code, self.where[sequence], element, mul(self.code, step, size))
@@ -338,18 +348,6 @@ class _EntryEmitter:
         share = self.module.share()
         arguments = (Val("%pool", PTR), Val(task, PTR), self.context, parts)
         self.code.invoke(share, arguments)
-
-    def _structured(self, op: Operation) -> None:
-        if op.opdef is LOOP:
-            self._loop(op)
-        elif op.opdef is GEMM_FUSED:
-            self._fused(op)
-        elif op.opdef is UPDATE_ROWS:
-            self._update_rows(op)
-        else:
-            constants = self._constants(op)
-            for nest, how in scheduled_nests(op):
-                self._nest_call(op, nest, constants, how)
 
     def _constants(self, op: Operation) -> dict[int, str]:
         """The arrays of the constants in a body."""
@@ -385,16 +383,16 @@ class _EntryEmitter:
             self._call(made.name, pointers, made.symbols)
 
     def _gemm(self, op: Operation) -> None:
-        assert isinstance(op.params, MatmulParams)
-        a, b = map(_tensor, op.operands)
-        roles = groups(op.params, a, b)
+        params = op.params_as(MatmulParams)
+        a, b = (v.tensor for v in op.operands)
+        roles = groups(params, a, b)
         product = Product(
             Size.of(roles.rows),
             Size.of(roles.cols),
             Size.of(roles.inner),
             a.dtype,
-            op.params.transpose_a,
-            op.params.transpose_b,
+            params.transpose_a,
+            params.transpose_b,
             Size.of(roles.batch),
             most_m=bound_elements(roles.rows),
             most_k=bound_elements(roles.inner),
@@ -413,7 +411,7 @@ class _EntryEmitter:
         self._share(name, pointers, product.symbols(), cut)
 
     def _convolution(self, op: Operation, role: Role) -> None:
-        types = [_tensor(v) for v in op.operands]
+        types = [v.tensor for v in op.operands]
         what = Convolution.of(role, conv_shape(op.params, types), types[0].dtype)
         schedule = schedule_of(op)
         rows = schedule.chunk if schedule is not None and role == "weights" else 0
@@ -427,7 +425,7 @@ class _EntryEmitter:
         self._share(name, pointers, what.symbols(), Cut(0, Size(), rows, schedule.chunk))
 
     def _pooling(self, op: Operation, folding: Folding) -> None:
-        types = [_tensor(v) for v in op.operands]
+        types = [v.tensor for v in op.operands]
         word = op.params.word if isinstance(op.params, PoolParams) else ""
         what = Pooling.of(folding, word, pool_shape(op.params, types), types[0].dtype)
         what = replace(what, is_part=schedule_of(op) is not None)
@@ -443,7 +441,7 @@ class _EntryEmitter:
             self._share(function, pointers, images.symbols, Cut(0, Size(), images, schedule.chunk))
 
     def _indexed(self, op: Operation, texts: tuple[str, ...]) -> None:
-        types = [_tensor(v) for v in (*op.operands, op.result)]
+        types = [v.tensor for v in (*op.operands, op.result)]
         sums = LookedUp(texts, (*types[:-2], types[-1]), types[-2])
         name = emit_indexed(self.module, self.machine, sums)
         pointers = [self.where[v] for v in (*op.operands, op.result)]
@@ -453,12 +451,12 @@ class _EntryEmitter:
         update = row_update(op)
         for old, new in zip(update.tables, update.updated, strict=True):
             if self.where[old] != self.where[new]:
-                self._copy(self.where[old], self.where[new], _tensor(new))
+                self._copy(self.where[old], self.where[new], new.tensor)
         made = emit_update_rows(self.module, self.machine, update)
         self._call(made.name, [self.where[v] for v in made.pointers], made.symbols)
 
     def _move(self, op: Operation, how: Rearrangement) -> None:
-        move = move_of(how, op.params, [_tensor(v) for v in op.operands], _tensor(op.result))
+        move = move_of(how, op.params, [v.tensor for v in op.operands], op.result.tensor)
         name = emit_move(self.module, self.machine, move)
         self._call(name, [self.where[v] for v in (*op.operands, op.result)], move.symbols())
 
@@ -480,11 +478,6 @@ def _result_slots(signature: Signature) -> dict[int, int]:
         if result.updates is None:
             slots[i] = len(signature.arguments) + len(slots)
     return slots
-
-
-def _tensor(value: Value) -> TensorType:
-    assert isinstance(value.type, TensorType)
-    return value.type
 
 
 def _constant_bytes(params: ConstantParams) -> bytes:

@@ -26,10 +26,13 @@ from graphc.ir.codegen import (
     Contraction,
     Copy,
     Folding,
+    FusedProduct,
     IndexedSum,
+    Kernel,
+    Loop,
     Rearrangement,
     Role,
-    Structured,
+    RowUpdate,
     View,
     WindowProduct,
     WindowReduction,
@@ -39,10 +42,9 @@ from graphc.ir.placement import Place as PlaceAt
 from graphc.ir.types import Dim, Symbol, TensorType
 from graphc.ops.contraction import MatmulParams, groups
 from graphc.ops.convolution import conv_shape
-from graphc.ops.epilogue import GEMM_FUSED
-from graphc.ops.loop import LOOP, Loop, loop_parts
+from graphc.ops.loop import LoopParts, loop_parts
 from graphc.ops.pooling import PoolParams, pool_shape
-from graphc.ops.update_rows import UPDATE_ROWS, row_update
+from graphc.ops.update_rows import row_update
 from graphc.support.diagnostics import InternalError
 
 Dims = tuple[Dim, ...]
@@ -115,7 +117,7 @@ class _FunctionText:
         function = self._function
         for index, argument in enumerate(function.arguments):
             name = self._names.fresh(argument.name or f"argument{index}")
-            self._places[argument] = Place(name, "argument", index, _tensor(argument))
+            self._places[argument] = Place(name, "argument", index, argument.tensor)
         fresh = [
             name
             for name, r in zip(self._result_names, function.results, strict=True)
@@ -159,7 +161,7 @@ class _FunctionText:
         self._lines.add('"""')
 
     def _type(self, value: Value) -> str:
-        t = _tensor(value)
+        t = value.tensor
         return f"{t.dtype}[{', '.join(map(self._extent, t.dims))}]"
 
     def _extent(self, dim: Dim) -> str:
@@ -171,8 +173,14 @@ class _FunctionText:
         match op.opdef.codegen:
             case View():
                 self._view(op)
-            case Structured():
-                self._structured(op)
+            case Kernel():
+                self._kernel(op, [self._places[v] for v in op.operands], self._arena)
+            case FusedProduct():
+                self._fused_product(op)
+            case Loop():
+                self._loop(op)
+            case RowUpdate():
+                self._update_rows(op)
             case Contraction():
                 self._product(op)
             case WindowProduct(role):
@@ -183,9 +191,9 @@ class _FunctionText:
                 self._indexed(op, subscripts(op.params))
             case Rearrangement() as how:
                 (out,) = self._targets(op)
-                operands = [(self._name_of(v), _tensor(v)) for v in op.operands]
+                operands = [(self._name_of(v), v.tensor) for v in op.operands]
                 text = MoveText(self._extent, self._names, self._constants, self._lines)
-                text.write(how, op.params, operands, (out, _tensor(op.result)))
+                text.write(how, op.params, operands, (out, op.result.tensor))
             case Copy():
                 (out,) = self._targets(op)
                 self._lines.add(f"np.copyto({out}, {self._name_of(op.operands[0])})")
@@ -212,7 +220,7 @@ class _FunctionText:
         source = self._places[op.operands[0]]
         wish = op.result.name or f"{source.name}_view"
         name = self._names.fresh(wish)
-        shape = shape_text(_tensor(op.result).dims, self._extent)
+        shape = shape_text(op.result.tensor.dims, self._extent)
         self._lines.add(f"{name} = {source.name}.reshape({shape})")
         self._places[op.result] = Place(name, source.kind, source.index, source.type)
 
@@ -246,7 +254,7 @@ class _FunctionText:
                     f"np.copyto({final}, {kept} if {count} else {self._name_of(initial)})"
                 )
 
-    def _enter_step(self, parts: Loop, t: str, finals: Sequence[str]) -> None:
+    def _enter_step(self, parts: LoopParts, t: str, finals: Sequence[str]) -> None:
         """Name the arguments of the body and what it writes in step `t`."""
         backward, count = parts.params.backward, self._extent(parts.params.count)
         for inner, outer in zip(parts.shared, parts.invariants, strict=True):
@@ -259,7 +267,7 @@ class _FunctionText:
         for kept, stack in zip(parts.kept, parts.stacks, strict=True):
             name = self._element(kept, f"{self._name_of(stack)}[{t}, ...]")
             self._stack_count += 1  # no two overlap
-            stacks.append(Place(name, "stack", self._stack_count, _tensor(kept)))
+            stacks.append(Place(name, "stack", self._stack_count, kept.tensor))
         carried = [self._places[v] for v in parts.final]
         for i, stack in enumerate(parts.params.history):
             place = carried[i]
@@ -269,7 +277,7 @@ class _FunctionText:
                 later = f"{t} < {count} - 1" if backward else f"{t} > 0"
                 first = self._name_of(parts.initial[i])
                 name = self._element(parts.before[i], f"{earlier} if {later} else {first}")
-                place = Place(name, "stack", -1 - i, _tensor(parts.before[i]))
+                place = Place(name, "stack", -1 - i, parts.before[i].tensor)
             self._places[parts.before[i]] = place
         self._frames.append(_Frame(carried, stacks))
 
@@ -279,19 +287,9 @@ class _FunctionText:
         self._lines.add(f"{name} = {text}")
         return name
 
-    def _structured(self, op: Operation) -> None:
-        if op.opdef is LOOP:
-            self._loop(op)
-        elif op.opdef is GEMM_FUSED:
-            self._fused_product(op)
-        elif op.opdef is UPDATE_ROWS:
-            self._update_rows(op)
-        else:
-            self._kernel(op, [self._places[v] for v in op.operands], self._arena)
-
     def _fused_product(self, op: Operation) -> None:
         """The whole product behind the arena, then the body as a kernel."""
-        type = _tensor(op.regions[0].block.arguments[0])
+        type = op.regions[0].block.arguments[0].tensor
         name = self._names.fresh("product")
         shape = shape_text(type.dims, self._extent)
         self._lines.add(
@@ -319,10 +317,10 @@ class _FunctionText:
 
     def _multiply(self, op: Operation, out: str) -> None:
         """The product of the first two operands into the array `out`."""
-        assert isinstance(op.params, MatmulParams)
-        ta, tb = op.params.transpose_a, op.params.transpose_b
+        params = op.params_as(MatmulParams)
+        ta, tb = params.transpose_a, params.transpose_b
         x, y = op.operands[:2]
-        roles = groups(op.params, _tensor(x), _tensor(y))
+        roles = groups(params, x.tensor, y.tensor)
         rows, inner, cols = roles.rows, roles.inner, roles.cols
         left, right = (inner, rows) if ta else (rows, inner), (cols, inner) if tb else (inner, cols)
         a = self._as_matrices(self._name_of(x), roles.batch, *left)
@@ -334,7 +332,7 @@ class _FunctionText:
 
     def _convolution(self, op: Operation, role: Role) -> None:
         """A call of the helper, with everything as [images, columns, rows, channels]."""
-        x, y = map(_tensor, op.operands)
+        x, y = (v.tensor for v in op.operands)
         shape = conv_shape(op.params, (x, y))
         missing = (1,) * (2 - len(shape.sizes))
         channels, features = math.prod(shape.channels), math.prod(shape.features)
@@ -370,7 +368,7 @@ class _FunctionText:
 
     def _pooling(self, op: Operation, folding: Folding) -> None:
         """A call of the helper, with everything as [images, columns, rows, channels]."""
-        shape = pool_shape(op.params, [_tensor(v) for v in op.operands])
+        shape = pool_shape(op.params, [v.tensor for v in op.operands])
         missing = (1,) * (2 - len(shape.sizes))
         channels = math.prod(shape.channels)
         wide, narrow = (
@@ -419,7 +417,7 @@ class _FunctionText:
             raise InternalError(f"a `{op.opdef.name}` in @{self._function.name} has no place")
         names: list[str] = []
         for value, at in zip(op.results, found, strict=True):
-            t = _tensor(value)
+            t = value.tensor
             kind, index = at.kind, at.index
             if at.kind == "arena":
                 name = self._names.fresh(value.name or "v1")
@@ -446,9 +444,9 @@ class _FunctionText:
     def _array_at(self, at: PlaceAt) -> tuple[str, TensorType]:
         """The name and type of the result or argument that a value is placed in."""
         if at.kind == "result":
-            return self._result_names[at.index], _tensor(self._function.returned[at.index])
+            return self._result_names[at.index], self._function.returned[at.index].tensor
         argument = self._function.arguments[at.index]
-        return self._name_of(argument), _tensor(argument)
+        return self._name_of(argument), argument.tensor
 
 
 def _without_blocks(
@@ -465,8 +463,3 @@ def _without_blocks(
 
 def _align(size: int) -> int:
     return -(-size // 64) * 64
-
-
-def _tensor(value: Value) -> TensorType:
-    assert isinstance(value.type, TensorType)
-    return value.type

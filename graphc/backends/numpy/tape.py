@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from graphc.ir.codegen import Broadcast, Elementwise, Extent, Fill, Position, Reduction
 from graphc.ir.core import Operation, Trait, Value
 from graphc.ir.scalar import Scalars
-from graphc.ir.types import Dim, DType, TensorType
+from graphc.ir.types import Dim, DType
 from graphc.ops.constant import ConstantParams, ExtentParams, IotaParams
 from graphc.ops.reduction import ReduceParams, identity_of
 
@@ -124,16 +124,16 @@ class _Recording:
     def run(self, kernel: Operation) -> Tape:
         block = kernel.regions[0].block
         for index, argument in enumerate(block.arguments):
-            t = _tensor(argument)
+            t = argument.tensor
             self._items[argument] = Input(t.dims, t.dtype, index)
-        types = [_tensor(a) for a in block.arguments]
+        types = [a.tensor for a in block.arguments]
         results: tuple[Item, ...] = ()
         for op in block:
             operands = [self._items[v] for v in op.operands]
             if op.opdef.has(Trait.TERMINATOR):
                 results = tuple(operands)
                 break
-            types.append(_tensor(op.result))
+            types.append(op.result.tensor)
             self._items[op.result] = self._item(op, operands)
         space = join(t.dims for t in types) if types else ()
         used = _needed(results)
@@ -144,7 +144,7 @@ class _Recording:
         return word
 
     def _item(self, op: Operation, operands: Sequence[Item]) -> Item:
-        t = _tensor(op.result)
+        t = op.result.tensor
         ones: Dims = (1,) * t.rank
         match op.opdef.codegen:
             case Elementwise(rule):
@@ -152,25 +152,21 @@ class _Recording:
             case Broadcast():
                 return operands[0]
             case Reduction() as reduction:
-                assert isinstance(op.params, ReduceParams)
-                return self._fold(op, operands[0], reduction, op.params.axes)
+                return self._fold(op, operands[0], reduction, op.params_as(ReduceParams).axes)
             case Fill():
-                assert isinstance(op.params, ConstantParams)
-                values = op.params.value
+                values = op.params_as(ConstantParams).value
                 return Constant(ones if len(values) == 1 else t.dims, t.dtype, values)
             case Position():
-                assert isinstance(op.params, IotaParams)
-                axis = op.params.axis
+                axis = op.params_as(IotaParams).axis
                 along = tuple(d if i == axis else 1 for i, d in enumerate(t.dims))
                 return Index(along, t.dtype, axis)
             case Extent():
-                assert isinstance(op.params, ExtentParams)
-                return Size(ones, t.dtype, op.params.dim)
+                return Size(ones, t.dtype, op.params_as(ExtentParams).dim)
             case other:
                 raise AssertionError(f"{other} cannot stand in a kernel")
 
     def _fold(self, op: Operation, source: Item, how: Reduction, axes: tuple[int, ...]) -> Item:
-        over = _tensor(op.operands[0]).dims
+        over = op.operands[0].tensor.dims
         if not axes:
             return source
         # What does not vary along a dim that stays needs no repetition there.
@@ -195,8 +191,3 @@ def _needed(results: Sequence[Item]) -> set[Item]:
             needed.add(item)
             work.extend(operands_of(item))
     return needed
-
-
-def _tensor(value: Value) -> TensorType:
-    assert isinstance(value.type, TensorType)
-    return value.type

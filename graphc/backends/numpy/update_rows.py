@@ -18,7 +18,7 @@ from graphc.backends.numpy.names import Names
 from graphc.backends.numpy.scalars import Recorder, callee, extra_operand, is_helper
 from graphc.backends.numpy.tape import Constant, Input, Item, Word, record
 from graphc.backends.numpy.text import Constants, Lines, dtype_text
-from graphc.ir.types import TensorType, bound_of
+from graphc.ir.types import bound_of
 from graphc.ops.update_rows import RowUpdate
 from graphc.support.diagnostics import InternalError
 
@@ -95,7 +95,6 @@ class UpdateText:
 
 
 def _rows_at_once(parts: RowUpdate) -> int:
-    table = parts.tables[0].type
-    assert isinstance(table, TensorType)
+    table = parts.tables[0].tensor
     width = bound_of(table.dims[0 if parts.params.columns else 1])
     return max(1, BLOCK_BYTES // max(1, width * table.dtype.itemsize))

@@ -16,7 +16,16 @@ import numpy as np
 
 from graphc.ir.core import Array, IRBuilder, Operation, Value
 from graphc.ir.params import Params
-from graphc.ir.types import Dim, DType, MatrixType, TensorType, Type, TypeRuleError, bound_of
+from graphc.ir.types import (
+    Dim,
+    DType,
+    MatrixType,
+    TensorType,
+    Type,
+    TypeRuleError,
+    bound_of,
+    fixed_size,
+)
 from graphc.ops import composites
 from graphc.ops.constant import constant, extent, full_like, iota
 from graphc.ops.contraction import matmul
@@ -32,7 +41,6 @@ from graphc.ops.nodes.layout import (
     operand_types,
     require_equal_sizes,
     require_no_samples,
-    tensor_dims,
 )
 from graphc.ops.nodes.sequence_columns import SequenceColumns
 from graphc.ops.reduction import broadcast, reduce_sum
@@ -73,7 +81,7 @@ def _expand_crf(b: IRBuilder, op: Operation, operands: Sequence[Value], dtype: D
         v if t.has_samples else transpose(b, v, (1, 0))
         for v, t in zip(operands[:2], operand_types(op), strict=False)
     )
-    steps = tensor_dims(score)[0]
+    steps = score.tensor.dims[0]
     total = sub(
         b,
         _log_partition(b, score, operands[2], steps, dtype),
@@ -116,8 +124,7 @@ def _log_partition(
     b: IRBuilder, score: Value, transition: Value, steps: Dim, dtype: DType
 ) -> Value:
     """log Σ over all paths of exp(path score)."""
-    (labels,) = tensor_dims(score)[1:]
-    assert isinstance(labels, int)
+    labels = fixed_size(score.tensor.dims[1])
     count = 1
     while count < bound_of(steps) - 1:
         count *= 2
@@ -139,7 +146,7 @@ def _steps(
     b: IRBuilder, score: Value, transition: Value, steps: Dim, count: int, dtype: DType
 ) -> Value:
     """[count, L, L]: a(i, j) + h_t(j) for t = 1, 2, …, and the identity from step T on."""
-    (labels,) = tensor_dims(score)[1:]
+    (labels,) = score.tensor.dims[1:]
     dims = (count, labels, labels)
     scores = reshape(b, _rows(b, score, count, 1, dtype), (count, 1, labels))
     moves = reshape(b, transition, (1, labels, labels))
@@ -161,8 +168,7 @@ def _expand_crf_sequences(
     """The sum over the sequences of the call; of one that goes on elsewhere, its steps here."""
     label, score, transition = operands
     if not operand_types(op)[1].has_samples:
-        assert isinstance(score.type, TensorType)
-        return _expand_crf(b, op, operands, score.type.dtype)
+        return _expand_crf(b, op, operands, score.tensor.dtype)
     label = columns.masked(b, label)
     moves = _move_score(b, columns.shifted(b, label, -1, 0.0), label, transition)
     path = add(b, _weighted_sum(b, label, score), moves)
@@ -172,7 +178,7 @@ def _expand_crf_sequences(
     is_last = compare(b, EQUAL, add(b, time, full_like(b, 1, time)), end)
     alpha = columns.as_columns(b, _forward_variables(b, score, transition, is_first, columns))
     total = composites.log_sum_exp(b, alpha, (1,))
-    is_last = reshape(b, is_last, tensor_dims(total))
+    is_last = reshape(b, is_last, total.tensor.dims)
     total = select(b, is_last, total, full_like(b, 0.0, total))
     return sub(b, reduce_sum(b, total, (0, 1)), path)
 
@@ -181,9 +187,9 @@ def _forward_variables(
     b: IRBuilder, score: Value, transition: Value, is_first: Value, columns: SequenceColumns
 ) -> Value:
     """[T, S, L]: α_t(i), the logadd of the scores of all paths to label i at step t."""
-    labels = tensor_dims(score)[1]
+    labels = score.tensor.dims[1]
     score = columns.over_time(b, score)
-    is_first = reshape(b, is_first, (*tensor_dims(is_first), 1))
+    is_first = reshape(b, is_first, (*is_first.tensor.dims, 1))
     before = constant(b, 0.0, element_type(tensor(score.type)))
 
     def step(
@@ -193,7 +199,7 @@ def _forward_variables(
         before: Sequence[Value],
     ) -> tuple[Sequence[Value], Sequence[Value]]:
         here, start = elements
-        slots = tensor_dims(here)[0]
+        slots = here.tensor.dims[0]
         pairs = (slots, labels, labels)
         paths = add(
             inner,
@@ -247,6 +253,7 @@ CRF = node_def(
     reference=_crf_reference,
     expand=_expand_crf,
     expand_sequences=_expand_crf_sequences,
+    looks_ahead=True,
     constraints=("transition has one row (from) and one column (to) per label",),
     equation="V = logadd_i α_T(i) - Σ_t (h_t(l_t) + a(l_t-1, l_t)),  "
     "α_t(i) = h_t(i) + logadd_k (α_t-1(k) + a(k, i))",

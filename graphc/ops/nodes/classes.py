@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphc.ir.core import Array, IRBuilder, Operation, Value
-from graphc.ir.types import DType, MatrixType, TensorType, Type, TypeRuleError
+from graphc.ir.types import DType, MatrixType, TensorType, Type, TypeRuleError, fixed_size
 from graphc.ops import composites
 from graphc.ops.constant import constant, full_like, iota
 from graphc.ops.elementwise import (
@@ -43,7 +43,6 @@ from graphc.ops.nodes.layout import (
     node_def,
     operand_types,
     require_no_samples,
-    tensor_dims,
 )
 from graphc.ops.reduction import broadcast, reduce_max, reduce_sum
 
@@ -94,7 +93,6 @@ def _refine_class_based(types: Sequence[MatrixType], _params: ClassParams) -> Se
 def _expand_class_based(
     b: IRBuilder, op: Operation, operands: Sequence[Value], dtype: DType
 ) -> Value:
-    assert isinstance(op.params, ClassParams)
     types = operand_types(op)
     label, hidden, score = (by_column(b, operands[i], types[i]) for i in (0, 1, 3))
     # Saturates, so no label wraps around to a good one; nan is no word and no class.
@@ -102,15 +100,15 @@ def _expand_class_based(
     ids = cast(b, select(b, is_number, label, full_like(b, -1.0, label)), DType.I32)
     word, label_class, start, end = (slice_axis(b, ids, 1, i, i + 1) for i in range(LABEL_ROWS))
     of_class = _log_class(b, score, label_class)
-    of_word = _log_word(b, hidden, operands[2], (word, start, end), op.params.max_class_size)
+    most = op.params_as(ClassParams).max_class_size
+    of_word = _log_word(b, hidden, operands[2], (word, start, end), most)
     return neg(b, reduce_sum(b, add(b, of_class, of_word), (0, 1)))
 
 
 def _log_class(b: IRBuilder, score: Value, label: Value) -> Value:
     """[n, 1]: the logarithm of the probability of the label's class."""
     log_probability = composites.log_softmax(b, score, 1)
-    classes = tensor_dims(score)[1]
-    assert isinstance(classes, int)
+    classes = fixed_size(score.tensor.dims[1])
     is_class = _within(b, label, full_like(b, 0, label), full_like(b, classes, label))
     found = take(b, log_probability, _or_none(b, is_class, label))
     return select(b, is_class, found, full_like(b, LOG_NEVER, found))
@@ -121,8 +119,7 @@ def _log_word(
 ) -> Value:
     """[n, 1]: the logarithm of the probability of the word among the words of its class."""
     word, start, end = ids
-    (n, _), (_, vocabulary) = tensor_dims(hidden), tensor_dims(weight)
-    assert isinstance(vocabulary, int)
+    n, vocabulary = hidden.tensor.dims[0], fixed_size(weight.tensor.dims[1])
     zero = full_like(b, 0, start)
     start = maximum(b, start, zero)
     end = maximum(b, b.emit_one(MINIMUM, end, full_like(b, vocabulary, end)), zero)
@@ -149,7 +146,7 @@ def _log_sum(b: IRBuilder, score: Value, is_member: Value, is_word: Value) -> Va
     kept = select(b, is_member, score, full_like(b, -math.inf, score))
     top = stop_gradient(b, reduce_max(b, kept, [1]))
     top = select(b, is_word, top, full_like(b, 0.0, top))
-    total = reduce_sum(b, exp(b, sub(b, kept, broadcast(b, top, tensor_dims(score)))), [1])
+    total = reduce_sum(b, exp(b, sub(b, kept, broadcast(b, top, score.tensor.dims))), [1])
     return add(b, top, log(b, select(b, is_word, total, full_like(b, 1.0, total))))
 
 
@@ -160,8 +157,7 @@ def _within(b: IRBuilder, x: Value, low: Value, high: Value) -> Value:
 
 def _or_none(b: IRBuilder, condition: Value, index: Value) -> Value:
     """The index where the condition holds, one outside of every table elsewhere."""
-    assert isinstance(index.type, TensorType)
-    return select(b, condition, index, constant(b, -1, index.type))
+    return select(b, condition, index, constant(b, -1, index.tensor))
 
 
 def _class_based_reference(

@@ -25,7 +25,6 @@ from graphc.ops.nodes.layout import (
     require_equal_sizes,
     row_axis,
     spread,
-    tensor_dims,
 )
 from graphc.ops.reduction import reduce_sum
 
@@ -104,7 +103,7 @@ def _expand_logistic(
     terms = add(b, holds, fails)
     if weights:
         types = operand_types(op)
-        weight = spread(b, weights[0], types[2], types[0], tensor_dims(label))
+        weight = spread(b, weights[0], types[2], types[0], label.tensor.dims)
         terms = mul(b, terms, weight)
     return neg(b, _total(b, terms))
 

@@ -52,18 +52,18 @@ def _infer_delay(types: Sequence[Type], params: DelayParams) -> Sequence[Type]:
 
 def look_ahead(op: Operation) -> int:
     """How many steps later the column is that a delay is at; negative for an earlier one."""
-    assert isinstance(op.params, DelayParams)
-    return -op.params.time_step if op.opdef is PAST_VALUE else op.params.time_step
+    params = op.params_as(DelayParams)
+    return -params.time_step if op.opdef is PAST_VALUE else params.time_step
 
 
 def _expand_sequences(
     b: IRBuilder, op: Operation, operands: Sequence[Value], columns: SequenceColumns
 ) -> Value:
-    assert isinstance(op.params, DelayParams)
-    return columns.shifted(b, operands[0], look_ahead(op), op.params.default_hidden_activity)
+    default = op.params_as(DelayParams).default_hidden_activity
+    return columns.shifted(b, operands[0], look_ahead(op), default)
 
 
-def _delay(name: str, summary: str, equation: str) -> OpDef:
+def _delay(name: str, summary: str, equation: str, *, looks_ahead: bool) -> OpDef:
     return node_def(
         name,
         summary,
@@ -71,13 +71,18 @@ def _delay(name: str, summary: str, equation: str) -> OpDef:
         params=DelayParams,
         infer=_infer_delay,
         expand_sequences=_expand_sequences,
+        looks_ahead=looks_ahead,
         equation=equation,
         source="book 2.6",
     )
 
 
-PAST_VALUE = _delay("past_value", "the node's value some steps earlier", "V_t = X_(t-d)")
-FUTURE_VALUE = _delay("future_value", "the node's value some steps later", "V_t = X_(t+d)")
+PAST_VALUE = _delay(
+    "past_value", "the node's value some steps earlier", "V_t = X_(t-d)", looks_ahead=False
+)
+FUTURE_VALUE = _delay(
+    "future_value", "the node's value some steps later", "V_t = X_(t+d)", looks_ahead=True
+)
 
 DELAYS = (PAST_VALUE, FUTURE_VALUE)
 

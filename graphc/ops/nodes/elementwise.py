@@ -22,7 +22,6 @@ from graphc.ops.nodes.layout import (
     refine_equal,
     row_axis,
     spread,
-    tensor_dims,
     unary,
 )
 from graphc.ops.nodes.pointwise import common_size, expand_with, refine, tiled
@@ -189,7 +188,7 @@ def _refine_scale(types: Sequence[MatrixType], _params: Params) -> Sequence[Matr
 def _expand_scale(b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType) -> Value:
     factor, x = operands
     source, target = operand_types(op)
-    return elementwise.mul(b, spread(b, factor, source, target, tensor_dims(x)), x)
+    return elementwise.mul(b, spread(b, factor, source, target, x.tensor.dims), x)
 
 
 PLUS = node_def(

@@ -30,7 +30,6 @@ from graphc.ops.nodes.layout import (
     node_type,
     operand_types,
     require_no_samples,
-    tensor_dims,
 )
 from graphc.ops.reduction import reduce_max, reduce_sum
 from graphc.ops.windows import windows
@@ -138,14 +137,14 @@ def _as_images(b: IRBuilder, x: Value, type: MatrixType) -> Value:
     image = type.image
     assert image is not None
     columns = by_column(b, x, type)
-    dims = (tensor_dims(columns)[0], image.width, image.height, image.channels)
+    dims = (columns.tensor.dims[0], image.width, image.height, image.channels)
     return reshape(b, columns, dims)
 
 
 def _as_node(b: IRBuilder, y: Value, type: MatrixType) -> Value:
     """A tensor [columns, …] of as many elements as a node of this type has."""
     assert type.rows is not None
-    return from_columns(b, reshape(b, y, (tensor_dims(y)[0], type.rows)), type)
+    return from_columns(b, reshape(b, y, (y.tensor.dims[0], type.rows)), type)
 
 
 def _windows_of(b: IRBuilder, images: Value, across: Walk, down: Walk) -> Value:
@@ -220,8 +219,7 @@ def _refine_convolution(
 def _expand_convolution(
     b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType
 ) -> Value:
-    assert isinstance(op.params, ConvolutionParams)
-    p, source = op.params, operand_types(op)[1]
+    p, source = op.params_as(ConvolutionParams), operand_types(op)[1]
     assert source.image is not None
     weight, x = operands
     patches = _windows_of(b, _as_images(b, x, source), *_walks(p, source.image))
@@ -292,10 +290,10 @@ def _expand_pooling(emit: Callable[[IRBuilder, Value], Value]) -> ExpandRule:
     """`emit` reduces axes 3 and 4, those of the window."""
 
     def expand(b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType) -> Value:
-        assert isinstance(op.params, PoolingParams)
         (source,), (x,) = operand_types(op), operands
         assert source.image is not None
-        patches = _windows_of(b, _as_images(b, x, source), *_pooling_walks(op.params, source.image))
+        walks = _pooling_walks(op.params_as(PoolingParams), source.image)
+        patches = _windows_of(b, _as_images(b, x, source), *walks)
         return _as_node(b, emit(b, patches), node_type(op))
 
     return expand
@@ -306,7 +304,7 @@ def _largest(b: IRBuilder, patches: Value) -> Value:
 
 
 def _mean(b: IRBuilder, patches: Value) -> Value:
-    size = bound_elements(tensor_dims(patches)[3:5])
+    size = bound_elements(patches.tensor.dims[3:5])
     total = reduce_sum(b, patches, (3, 4))
     return div(b, total, full_like(b, float(size), total))
 

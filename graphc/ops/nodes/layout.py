@@ -22,6 +22,7 @@ from graphc.ir.core import (
     Operation,
     Reference,
     RefineRule,
+    Trait,
     Value,
 )
 from graphc.ir.params import Params
@@ -86,8 +87,7 @@ class PlainNode(NodeParams):
 
 
 def node_params(op: Operation) -> NodeParams:
-    assert isinstance(op.params, NodeParams)
-    return op.params
+    return op.params_as(NodeParams)
 
 
 def node_def(
@@ -105,6 +105,7 @@ def node_def(
     refine: RefineRule | None = None,
     reference: Reference | None = None,
     typed_reference: Reference | None = None,
+    looks_ahead: bool = False,
     constraints: tuple[str, ...] = (),
     equation: str = "",
     source: str = "",
@@ -127,6 +128,7 @@ def node_def(
         typed_reference=typed_reference,
         codegen=NodeLevel(),
         vjp=NotDifferentiable.NONE,
+        traits=frozenset({Trait.PURE, Trait.LOOKS_AHEAD} if looks_ahead else {Trait.PURE}),
         level=Level.NODE,
         constraints=constraints,
         equation=equation,
@@ -301,11 +303,6 @@ def by_column(b: IRBuilder, x: Value, type: MatrixType) -> Value:
 def from_columns(b: IRBuilder, x: Value, type: MatrixType) -> Value:
     """A tensor [columns, rows] as it lies in memory for a node of this type."""
     return x if type.has_samples else transpose(b, x, (1, 0))
-
-
-def tensor_dims(x: Value) -> tuple[Dim, ...]:
-    assert isinstance(x.type, TensorType)
-    return x.type.dims
 
 
 def per_sample(rows: int | None) -> MatrixType:

@@ -17,6 +17,7 @@ from graphc.ir.types import (
     TensorType,
     Type,
     TypeRuleError,
+    fixed_size,
 )
 from graphc.ops.constant import constant
 from graphc.ops.nodes.layout import MAX_ROWS, NodeParams, node_def, node_type, per_sample
@@ -114,8 +115,7 @@ def parameter_type(params: ParameterParams) -> MatrixType:
 def parameter_shape(op: Operation) -> tuple[int, int]:
     """Rows and columns of a parameter's value, once they are known."""
     type = node_type(op)
-    assert type.rows is not None and isinstance(type.cols, int)
-    return type.rows, type.cols
+    return fixed_size(type.rows), fixed_size(type.cols)
 
 
 def _infer_constant(_types: Sequence[Type], params: ConstantParams) -> Sequence[Type]:
@@ -127,8 +127,8 @@ def _infer_constant(_types: Sequence[Type], params: ConstantParams) -> Sequence[
 def _expand_constant(
     b: IRBuilder, op: Operation, _operands: Sequence[Value], dtype: DType
 ) -> Value:
-    assert isinstance(op.params, ConstantParams)
-    return constant(b, op.params.value, TensorType((op.params.rows, op.params.cols), dtype))
+    params = op.params_as(ConstantParams)
+    return constant(b, params.value, TensorType((params.rows, params.cols), dtype))
 
 
 def _constant_reference(params: ConstantParams) -> Array:

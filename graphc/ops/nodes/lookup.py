@@ -8,7 +8,7 @@ import numpy as np
 
 from graphc.ir.core import Array, IRBuilder, Operation, Value
 from graphc.ir.params import Params
-from graphc.ir.types import DType, MatrixType, Type, TypeRuleError
+from graphc.ir.types import DType, MatrixType, Type, TypeRuleError, fixed_size
 from graphc.ops.contraction import matmul
 from graphc.ops.movement import concat, slice_axis
 from graphc.ops.nodes.layout import (
@@ -42,8 +42,7 @@ def _expand_lookup_table(
     """A product per block: of an operand given by indices, each becomes a lookup."""
     table, x = operands
     table_type, type = operand_types(op)
-    words, rows = table_type.cols, type.rows
-    assert isinstance(words, int) and rows is not None
+    words, rows = fixed_size(table_type.cols), fixed_size(type.rows)
     axis = row_axis(type)
     blocks = [slice_axis(b, x, axis, i, i + words) for i in range(0, rows, words)]
     if type.has_samples:

@@ -9,14 +9,7 @@ import numpy as np
 
 from graphc.ir.core import Array, IRBuilder, Operation, Value
 from graphc.ir.params import Params
-from graphc.ir.types import (
-    DType,
-    MatrixDim,
-    MatrixType,
-    TensorType,
-    Type,
-    TypeRuleError,
-)
+from graphc.ir.types import DType, MatrixDim, MatrixType, Type, TypeRuleError, fixed_size
 from graphc.ops import composites
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import MINIMUM, add, maximum, mul, neg, stop_gradient, sub
@@ -31,7 +24,6 @@ from graphc.ops.nodes.layout import (
     node_def,
     node_type,
     operand_types,
-    tensor_dims,
 )
 from graphc.ops.reduction import broadcast, reduce_sum
 
@@ -87,9 +79,9 @@ def _expand_gmm(b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: 
     prior, mean, log_deviation, feature = (
         by_column(b, v, t) for v, t in zip(operands, operand_types(op), strict=True)
     )
-    n, size = tensor_dims(feature)
-    given, components = tensor_dims(prior)  # `given` is 1 or n
-    assert isinstance(size, int)
+    n, size = feature.tensor.dims
+    given, components = prior.tensor.dims  # `given` is 1 or n
+    size = fixed_size(size)
     cube = (n, components, size)
     x = broadcast(b, reshape(b, feature, (n, 1, size)), cube)
     difference = sub(b, x, broadcast(b, reshape(b, mean, (given, components, size)), cube))
@@ -124,8 +116,7 @@ def _expand_gmm(b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: 
 def _finite(b: IRBuilder, log_deviation: Value) -> Value:
     """The logarithm of a deviation as far as that and its inverse are numbers: so a difference of
     none is 0 deviations and not nan."""
-    assert isinstance(log_deviation.type, TensorType)
-    most = math.log(float(np.finfo(log_deviation.type.dtype.numpy).max)) * (1 - 2.0**-20)
+    most = math.log(float(np.finfo(log_deviation.tensor.dtype.numpy).max)) * (1 - 2.0**-20)
     low, high = (full_like(b, c, log_deviation) for c in (-most, most))
     return b.emit_one(MINIMUM, maximum(b, log_deviation, low), high)
 

@@ -36,7 +36,6 @@ from graphc.ops.nodes.layout import (
     node_type,
     operand_types,
     refine_equal,
-    tensor_dims,
 )
 from graphc.ops.nodes.sequence_columns import SequenceColumns
 from graphc.ops.reduction import broadcast
@@ -64,12 +63,11 @@ def _infer_negatives(types: Sequence[Type], params: NegativesParams) -> Sequence
 def _expand_negatives(
     b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType
 ) -> Value:
-    assert isinstance(op.params, NegativesParams)
     x, y = (
         lengths.unit(b, by_column(b, v, t), 1)
         for v, t in zip(operands, operand_types(op), strict=True)
     )
-    index = _columns(b, tensor_dims(x)[0], op.params)
+    index = _columns(b, x.tensor.dims[0], op.params_as(NegativesParams))
     return from_columns(b, lookup_dot(b, x, y, index), node_type(op))
 
 
@@ -77,23 +75,22 @@ def _expand_negatives_sequences(
     b: IRBuilder, op: Operation, operands: Sequence[Value], columns: SequenceColumns
 ) -> Value:
     """Within its sequence: so what a column is compared with does not depend on the minibatch."""
-    assert isinstance(op.params, NegativesParams)
+    params = op.params_as(NegativesParams)
     if not node_type(op).has_samples:
-        assert isinstance(operands[0].type, TensorType)
-        return _expand_negatives(b, op, operands, operands[0].type.dtype)
+        return _expand_negatives(b, op, operands, operands[0].tensor.dtype)
     x, y = (lengths.unit(b, v, 1) for v in operands)
-    count = op.params.negatives + 1
+    count = params.negatives + 1
     type = TensorType((columns.time, columns.sequences, count), DType.I64)
     first, end = (_spread_steps(b, v, type) for v in columns.span(b))
     length = maximum(b, sub(b, end, first), constant(b, 1, type))
-    target = add(b, sub(b, iota(b, 0, type), first), _distances(b, type, 2, op.params))
+    target = add(b, sub(b, iota(b, 0, type), first), _distances(b, type, 2, params))
     target = add(b, first, sub(b, target, mul(b, div(b, target, length), length)))
     return lookup_dot(b, x, y, columns.places(b, cast(b, target, DType.I32), count))
 
 
 def _spread_steps(b: IRBuilder, steps: Value, type: TensorType) -> Value:
     """A table [T, S] for every place of `type`, in i64."""
-    return broadcast(b, cast(b, reshape(b, steps, (*tensor_dims(steps), 1)), DType.I64), type.dims)
+    return broadcast(b, cast(b, reshape(b, steps, (*steps.tensor.dims, 1)), DType.I64), type.dims)
 
 
 def _distances(b: IRBuilder, type: TensorType, axis: int, params: NegativesParams) -> Value:
@@ -139,6 +136,7 @@ COS_DISTANCE_WITH_NEGATIVE_SAMPLES = node_def(
     reference=_negatives_reference,
     expand=_expand_negatives,
     expand_sequences=_expand_negatives_sequences,
+    looks_ahead=True,
     equation="V_0j = cos(x_j, y_j), V_ij = cos(x_j, y_((j + shift + i - 1) mod n)), n "
     "the columns of the minibatch or sequence; 0, with slope 0, where a column is zero",
     source="book 4.1.4.27",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphc.ir.core import Array, IRBuilder, Operation, Value
-from graphc.ir.types import DType, MatrixType, Symbol, TensorType, Type, TypeRuleError
+from graphc.ir.types import DType, MatrixType, Symbol, TensorType, Type, TypeRuleError, fixed_size
 from graphc.ops.constant import extent, full_like
 from graphc.ops.elementwise import add, div, mul, sub
 from graphc.ops.functions import sqrt, tanh
@@ -27,7 +27,6 @@ from graphc.ops.nodes.layout import (
     node_type,
     operand_types,
     spread,
-    tensor_dims,
 )
 from graphc.ops.nodes.training import TrainingCall
 from graphc.ops.reduction import broadcast, reduce_sum
@@ -144,7 +143,7 @@ def _expand(b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DTyp
     x, *columns = operands
     types = operand_types(op)
     scale, bias, mean, inverse = (
-        spread(b, v, t, types[0], tensor_dims(x)) for v, t in zip(columns, types[1:], strict=True)
+        spread(b, v, t, types[0], x.tensor.dims) for v, t in zip(columns, types[1:], strict=True)
     )
     return add(b, mul(b, scale, mul(b, sub(b, x, mean), inverse)), bias)
 
@@ -152,11 +151,11 @@ def _expand(b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DTyp
 def _expand_training(
     b: IRBuilder, op: Operation, operands: Sequence[Value], call: TrainingCall
 ) -> Value:
-    assert isinstance(op.params, BatchNormalizationParams)
-    if op.params.eval_mode:
+    params = op.params_as(BatchNormalizationParams)
+    if params.eval_mode:
         return _expand(b, op, operands, call.dtype)
     x, scale, bias, run_mean, run_inverse = operands
-    shown = tensor_dims(x)
+    shown = x.tensor.dims
     channels, rows = operand_types(op)[1].rows, node_type(op).rows
     assert channels is not None and rows is not None
     dims = (shown[0], rows // channels, channels)
@@ -164,10 +163,10 @@ def _expand_training(
     mean = _average(b, pixels, call.samples)
     centred = sub(b, pixels, broadcast(b, mean, dims))
     variance = _average(b, mul(b, centred, centred), call.samples)
-    deviation = sqrt(b, add(b, variance, full_like(b, op.params.epsilon, variance)))
+    deviation = sqrt(b, add(b, variance, full_like(b, params.epsilon, variance)))
     inverse = div(b, full_like(b, 1.0, deviation), deviation)
     for index, run, seen in ((3, run_mean, mean), (4, run_inverse, inverse)):
-        new = _moved(b, run, reshape(b, seen, tensor_dims(run)), op.params, call)
+        new = _moved(b, run, reshape(b, seen, run.tensor.dims), params, call)
         if new is not run:
             call.update(op, index, run, new)
     factor = mul(b, reshape(b, scale, (1, 1, channels)), inverse)
@@ -178,13 +177,11 @@ def _expand_training(
 def _average(b: IRBuilder, x: Value, samples: Symbol) -> Value:
     """The mean over samples and positions, [1, 1, channels]."""
     total = reduce_sum(b, x, (0, 1))
-    assert isinstance(total.type, TensorType)
-    positions = tensor_dims(x)[1]
-    assert isinstance(positions, int)
-    one = TensorType((1, 1, 1), total.type.dtype)
+    positions = fixed_size(x.tensor.dims[1])
+    one = TensorType((1, 1, 1), total.tensor.dtype)
     count = extent(b, samples, one)
     count = mul(b, count, full_like(b, float(positions), count))
-    return div(b, total, broadcast(b, count, total.type.dims))
+    return div(b, total, broadcast(b, count, total.tensor.dims))
 
 
 def _moved(
@@ -200,7 +197,7 @@ def _moved(
         factor = _share(b, call, time)
     else:
         factor = full_like(b, params.exp_avg_factor, run)
-    step = mul(b, broadcast(b, factor, tensor_dims(run)), sub(b, seen, run))
+    step = mul(b, broadcast(b, factor, run.tensor.dims), sub(b, seen, run))
     return add(b, run, step)
 
 

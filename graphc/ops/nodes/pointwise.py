@@ -23,7 +23,6 @@ from graphc.ops.nodes.layout import (
     operand_types,
     require_equal_images,
     spread,
-    tensor_dims,
     tensor_type,
 )
 
@@ -108,7 +107,7 @@ def expand_with(emit: Emit) -> ExpandRule:
     def expand(b: IRBuilder, op: Operation, operands: Sequence[Value], dtype: DType) -> Value:
         target, types = node_type(op), operand_types(op)
         with_samples = [v for v, t in zip(operands, types, strict=True) if t.has_samples]
-        samples = tensor_dims(with_samples[0])[0] if with_samples else 0
+        samples = with_samples[0].tensor.dims[0] if with_samples else 0
         dims = tensor_type(target, 0, dtype).dims
         if with_samples:
             dims = (samples, *dims[1:])

@@ -20,7 +20,6 @@ from graphc.ops.nodes.layout import (
     operand_types,
     require_no_samples,
     spread,
-    tensor_dims,
 )
 from graphc.ops.reduction import broadcast
 
@@ -152,7 +151,7 @@ def _vector_product(
     def expand(b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType) -> Value:
         types = operand_types(op)
         x, vector = operands[matrix_at], operands[vector_at]
-        dims = tensor_dims(x)
+        dims = x.tensor.dims
         return mul(b, x, spread(b, vector, types[vector_at], types[matrix_at], dims))
 
     return node_def(
@@ -228,11 +227,11 @@ def _expand_khatri_rao(
     assert type_x.rows is not None and type_y.rows is not None
     rows = (type_y.rows, type_x.rows)  # the second varies fastest in memory
     if type_x.has_samples:
-        (n, _) = tensor_dims(x)
+        (n, _) = x.tensor.dims
         dims, flat = (n, *rows), (n, rows[0] * rows[1])
         x, y = reshape(b, x, (n, 1, rows[1])), reshape(b, y, (n, rows[0], 1))
     else:
-        (_, cols) = tensor_dims(x)
+        (_, cols) = x.tensor.dims
         dims, flat = (*rows, cols), (rows[0] * rows[1], cols)
         x, y = reshape(b, x, (1, rows[1], cols)), reshape(b, y, (rows[0], 1, cols))
     return reshape(b, mul(b, broadcast(b, x, dims), broadcast(b, y, dims)), flat)

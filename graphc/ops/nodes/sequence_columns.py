@@ -79,11 +79,11 @@ class SequenceColumns:
 
     def over_time(self, b: IRBuilder, x: Value) -> Value:
         """`x` [N, …] as [T, S, …]."""
-        return reshape(b, x, (self.time, self.sequences, *_dims(x)[1:]))
+        return reshape(b, x, (self.time, self.sequences, *x.tensor.dims[1:]))
 
     def as_columns(self, b: IRBuilder, x: Value) -> Value:
         """`x` [T, S, …] as [N, …]."""
-        return reshape(b, x, (self.columns, *_dims(x)[2:]))
+        return reshape(b, x, (self.columns, *x.tensor.dims[2:]))
 
     def neighbour(self, b: IRBuilder, steps: int) -> Value:
         """i1[T, S, 1]: whether step t + `steps` is a step of the same sequence; 0: whether t is."""
@@ -107,7 +107,7 @@ class SequenceColumns:
 
     def masked(self, b: IRBuilder, x: Value, gap: float = 0) -> Value:
         """`x` [N, …] with `gap` in the gaps, whatever stood there; no gradient flows to a gap."""
-        return select(b, self._real(b, _dims(x)), x, full_like(b, gap, x))
+        return select(b, self._real(b, x.tensor.dims), x, full_like(b, gap, x))
 
     def shifted(self, b: IRBuilder, x: Value, steps: int, default: float) -> Value:
         """For each column of `x` [N, rows] the one `steps` steps later in its sequence, or default.
@@ -118,7 +118,7 @@ class SequenceColumns:
         place = self._index_type(1)
         index = add(b, iota(b, 0, place), broadcast(b, slots, place.dims))
         inside = reshape(b, self.neighbour(b, steps), place.dims)
-        inside = broadcast(b, inside, _dims(x))
+        inside = broadcast(b, inside, x.tensor.dims)
         return select(b, inside, self._columns_at(b, x, index), full_like(b, default, x))
 
     def reversed(self, b: IRBuilder, x: Value) -> Value:
@@ -147,16 +147,14 @@ class SequenceColumns:
     @property
     def table(self) -> TensorType:
         """i32[T, S]: one number for each column."""
-        assert isinstance(self._begin.type, TensorType)
-        return self._begin.type
+        return self._begin.tensor
 
     def _index_type(self, count: int) -> TensorType:
         return TensorType((self.columns, count), DType.I32)
 
     def _columns_at(self, b: IRBuilder, x: Value, index: Value) -> Value:
         """The columns of `x` at index [N, 1], 0 where it is outside."""
-        assert isinstance(x.type, TensorType)
-        one = constant(b, 1.0, TensorType(_dims(index), x.type.dtype))
+        one = constant(b, 1.0, TensorType(index.tensor.dims, x.tensor.dtype))
         return lookup_sum(b, one, x, index)
 
     def _extent(self, b: IRBuilder, dim: Symbol, rank: int = 2) -> Value:
@@ -175,8 +173,7 @@ class SequenceColumns:
                 case Reduction() as how if self._folds_columns(op):
                     x = op.operands[0]
                     at = IRBuilder.before(op)
-                    type = x.type
-                    assert isinstance(type, TensorType)
+                    type = x.tensor
                     real = self._real(at, type.dims)
                     rest = constant(at, identity_of(how, type.dtype), type)
                     op.set_operand(0, select(at, real, x, rest))
@@ -186,7 +183,7 @@ class SequenceColumns:
                     pass
 
     def _folds_columns(self, op: Operation) -> bool:
-        dims = _dims(op.operands[0])
+        dims = op.operands[0].tensor.dims
         return any(dims[axis] == self.columns for axis in op.params.axes)  # type: ignore[attr-defined]
 
     def _real(self, b: IRBuilder, dims: Sequence[Dim]) -> Value:
@@ -197,8 +194,7 @@ class SequenceColumns:
         return broadcast(b, reshape(b, self.neighbour(b, 0), shape), dims)
 
     def _count(self, b: IRBuilder, op: Operation) -> Value:
-        type = op.result.type
-        assert isinstance(type, TensorType)
+        type = op.result.tensor
         real = cast(b, reshape(b, self.neighbour(b, 0), (self.columns, 1)), type.dtype)
         return reshape(b, reduce_sum(b, real, (0, 1)), type.dims)
 
@@ -211,8 +207,7 @@ def count_columns(b: IRBuilder, end: Value, type: TensorType) -> Value:
 
 def is_real(b: IRBuilder, begin: Value, end: Value) -> Value:
     """i1[T, S]: whether a column belongs to a sequence, by the tables of those."""
-    assert isinstance(begin.type, TensorType)
-    t = iota(b, 0, begin.type)
+    t = iota(b, 0, begin.tensor)
     after = compare(b, GREATER_EQUAL, t, begin)
     return b.emit_one(LOGICAL_AND, after, compare(b, LESS, t, end))
 
@@ -220,8 +215,3 @@ def is_real(b: IRBuilder, begin: Value, end: Value) -> Value:
 def left_behind_name(name: str, steps: int) -> str:
     """What the state of sequences calls the value of the node `name`, `steps` steps back."""
     return f"{name}.past{steps}"
-
-
-def _dims(x: Value) -> tuple[Dim, ...]:
-    assert isinstance(x.type, TensorType)
-    return x.type.dims

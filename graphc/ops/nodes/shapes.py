@@ -19,9 +19,9 @@ from graphc.ir.types import (
     MatrixType,
     Samples,
     Symbol,
-    TensorType,
     Type,
     TypeRuleError,
+    fixed_size,
 )
 from graphc.ops.constant import full_like, iota
 from graphc.ops.elementwise import EQUAL, compare, select
@@ -40,7 +40,6 @@ from graphc.ops.nodes.layout import (
     operand_types,
     require_no_samples,
     row_axis,
-    tensor_dims,
     unary,
 )
 from graphc.ops.nodes.sequence_columns import SequenceColumns
@@ -90,15 +89,14 @@ def _expand_row_repeat(
     b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType
 ) -> Value:
     (x,) = operands
-    assert isinstance(op.params, RowRepeatParams)
-    count = op.params.num_repeats
+    count = op.params_as(RowRepeatParams).num_repeats
     (type,) = operand_types(op)
     assert type.rows is not None
     if type.has_samples:
-        (n, rows) = tensor_dims(x)
+        (n, rows) = x.tensor.dims
         repeated = broadcast(b, reshape(b, x, (n, 1, rows)), (n, count, rows))
         return reshape(b, repeated, (n, count * type.rows))
-    (rows, cols) = tensor_dims(x)
+    (rows, cols) = x.tensor.dims
     repeated = broadcast(b, reshape(b, x, (1, rows, cols)), (count, rows, cols))
     return reshape(b, repeated, (count * type.rows, cols))
 
@@ -131,8 +129,7 @@ def _expand_diagonal(
     b: IRBuilder, _op: Operation, operands: Sequence[Value], _dtype: DType
 ) -> Value:
     (x,) = operands
-    assert isinstance(x.type, TensorType)
-    index = x.type.with_dtype(DType.I32)
+    index = x.tensor.with_dtype(DType.I32)
     on_it = compare(b, EQUAL, iota(b, 0, index), iota(b, 1, index))
     return reduce_sum(b, select(b, on_it, x, full_like(b, 0.0, x)), [0])
 
@@ -159,8 +156,8 @@ def _infer_row_slice(types: Sequence[Type], params: RowSliceParams) -> Sequence[
 def _expand_row_slice(
     b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType
 ) -> Value:
-    assert isinstance(op.params, RowSliceParams)
-    start, stop = op.params.start_row, op.params.start_row + op.params.num_rows
+    params = op.params_as(RowSliceParams)
+    start, stop = params.start_row, params.start_row + params.num_rows
     return slice_axis(b, operands[0], row_axis(node_type(op)), start, stop)
 
 
@@ -250,8 +247,7 @@ def _expand_reshape(b: IRBuilder, op: Operation, operands: Sequence[Value], _dty
     assert target.rows is not None
     if isinstance(target.cols, Samples):
         return reshape(b, x, (columns_dim(target.cols, _samples_of(x)), target.rows))
-    assert isinstance(target.cols, int)
-    columns = reshape(b, by_column(b, x, source), (target.cols, target.rows))
+    columns = reshape(b, by_column(b, x, source), (fixed_size(target.cols), target.rows))
     return from_columns(b, columns, target)
 
 
@@ -262,7 +258,7 @@ def _reshape_reference(params: ReshapeParams, x: Array) -> Array:
 
 def _samples_of(columns: Value) -> Dim:
     """The samples that a node's columns are so many times as many as."""
-    (dim, _) = tensor_dims(columns)
+    (dim, _) = columns.tensor.dims
     return dim.factors[0] if isinstance(dim, Symbol) and dim.factors else dim
 
 
@@ -366,6 +362,7 @@ TIME_REVERSE = node_def(
     reference=lambda _p, x: x[:, ::-1].copy(),
     expand=_expand_time_reverse,
     expand_sequences=_expand_time_reverse_sequences,
+    looks_ahead=True,
     equation="V_ij = x_i,(columns - 1 - j)",
     source="book equation 2.57",
     ndl=("TimeReverse",),

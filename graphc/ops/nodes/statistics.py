@@ -20,7 +20,6 @@ from graphc.ops.nodes.layout import (
     node_def,
     operand_types,
     spread,
-    tensor_dims,
 )
 
 VARIANCE_FLOOR = 1e-10
@@ -78,7 +77,7 @@ def _spread_statistics(
     """The matrix, mean and deviation, all of the matrix's size."""
     source = operand_types(op)
     x, mean, inverse = operands
-    dims = tensor_dims(x)
+    dims = x.tensor.dims
     return (
         x,
         spread(b, mean, source[1], source[0], dims),

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 from graphc.ir.codegen import Reduction
 from graphc.ir.core import Operation, Value
-from graphc.ir.types import Dim, TensorType
+from graphc.ir.types import Dim
 from graphc.ops.reduction import ReduceParams
 
 
 def dims_of(value: Value) -> tuple[Dim, ...]:
     """The dims of a tensor value."""
-    assert isinstance(value.type, TensorType)
-    return value.type.dims
+    return value.tensor.dims
 
 
 def iteration_dims(op: Operation) -> tuple[Dim, ...]:
@@ -37,8 +36,7 @@ def merge_dims(a: Sequence[Dim], b: Sequence[Dim]) -> tuple[Dim, ...] | None:
 
 def is_row_reduction(op: Operation) -> bool:
     """A reduction over the innermost axis alone; its result may be read in the same kernel."""
-    assert isinstance(op.params, ReduceParams)
-    return op.params.axes == (len(dims_of(op.operands[0])) - 1,)
+    return op.params_as(ReduceParams).axes == (len(dims_of(op.operands[0])) - 1,)
 
 
 def varies_in_leading_dims(dims: Sequence[Dim], space: Sequence[Dim]) -> bool:

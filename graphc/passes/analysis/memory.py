@@ -12,14 +12,12 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from graphc.ir.codegen import Reduction, View
+from graphc.ir.codegen import FusedProduct, Kernel, Loop, Reduction, RowUpdate, View
 from graphc.ir.core import Block, Function, Operation, Trait, Value
 from graphc.ir.placement import Place
 from graphc.ir.types import Symbol, TensorType
-from graphc.ops.epilogue import GEMM_FUSED
-from graphc.ops.kernel import KERNEL
-from graphc.ops.loop import LOOP, loop_parts
-from graphc.ops.update_rows import UPDATE_ROWS, updates
+from graphc.ops.loop import loop_parts
+from graphc.ops.update_rows import updates
 from graphc.passes.analysis.liveness import Liveness, is_view, live_ranges
 
 ALIGNMENT = 64
@@ -49,8 +47,8 @@ def memory_report(function: Function) -> MemoryReport:
     live = _at_peak(live_ranges(function.block))
     return MemoryReport(
         function.arena or 0,
-        sum(_aligned(_type(v).bound_bytes) for v in live),
-        _formula([_type(v) for v in live]),
+        sum(_aligned(v.tensor.bound_bytes) for v in live),
+        _formula([v.tensor for v in live]),
     )
 
 
@@ -79,7 +77,7 @@ def _at_peak(liveness: Liveness) -> list[Value]:
         place = _place_of(root)
         if place is None or place.kind != "arena":
             continue
-        size[root] = _aligned(_type(root).bound_bytes)
+        size[root] = _aligned(root.tensor.bound_bytes)
         starts.setdefault(live.start, []).append(root)
         # A value whose memory is taken over in place leaves before the new one comes.
         ends.setdefault(live.end if root in taken_over else live.end + 1, []).append(root)
@@ -89,8 +87,9 @@ def _at_peak(liveness: Liveness) -> list[Value]:
         now -= sum(size[v] for v in ends.get(position, ()))
         now += sum(size[v] for v in starts.get(position, ()))
         op = liveness.operations[position]
-        steps = _at_peak(live_ranges(op.regions[0].block)) if op.opdef is LOOP else []
-        with_steps = now + sum(_aligned(_type(v).bound_bytes) for v in steps)
+        is_loop = isinstance(op.opdef.codegen, Loop)
+        steps = _at_peak(live_ranges(op.regions[0].block)) if is_loop else []
+        with_steps = now + sum(_aligned(v.tensor.bound_bytes) for v in steps)
         if with_steps > peak:
             peak, at, inside = with_steps, position, steps
     if at < 0:
@@ -125,11 +124,6 @@ def _formula(types: list[TensorType]) -> str:
 
 def _aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
-
-
-def _type(value: Value) -> TensorType:
-    assert isinstance(value.type, TensorType)
-    return value.type
 
 
 def has_buffers(op: Operation) -> bool:
@@ -265,14 +259,14 @@ class _Checker:
         for value in op.results:
             if not self._is_intact(value):
                 self._say(op, f"writes two results to {self._place[value]}")
-        if op.opdef is LOOP:
+        if isinstance(op.opdef.codegen, Loop):
             self._loop(op)
 
     def _check_place(self, op: Operation, value: Value, place: Place) -> None:
         if place.kind == "arena":
             if place.index % ALIGNMENT:
                 self._say(op, f"{place} is not a multiple of {ALIGNMENT}")
-            if place.index + _type(value).bound_bytes > self._arena_bytes:
+            if place.index + value.tensor.bound_bytes > self._arena_bytes:
                 self._say(op, f"{place} ends past the arena's {self._arena_bytes} bytes")
             return
         if place.kind in ("carried", "stack"):
@@ -300,12 +294,12 @@ class _Checker:
             return False
         if a.kind != "arena":
             return a.index == b.index
-        sizes = _type(x).bound_bytes, _type(y).bound_bytes
+        sizes = x.tensor.bound_bytes, y.tensor.bound_bytes
         return a.index < b.index + sizes[1] and b.index < a.index + sizes[0]
 
     def _write(self, op: Operation, value: Value) -> None:
         place = self._place[value]
-        size = _type(value).bound_bytes
+        size = value.tensor.bound_bytes
         if place.kind != "arena":
             self._outside[place] = value
         elif size > 0:
@@ -315,7 +309,7 @@ class _Checker:
         place = self._place.get(root)
         if place is None:
             return False
-        if _type(root).bound_bytes == 0 or place.kind == "stack":
+        if root.tensor.bound_bytes == 0 or place.kind == "stack":
             return True
         if place.kind == "arena":
             return self._arena.holds(place.index, root)
@@ -353,18 +347,20 @@ def _is_in_place(op: Operation, result: Value, operands: list[Value], same_place
     reductions, or the body of a product, whose space is the result's dims, and which reads each of
     them at exactly those dims: then every element is read before it is written.
     """
-    if op.opdef is UPDATE_ROWS:
+    category = op.opdef.codegen
+    if isinstance(category, RowUpdate):
         return same_place and operands == [updates(op, result)]
-    if op.opdef not in (KERNEL, GEMM_FUSED) or not same_place:
+    if not isinstance(category, Kernel | FusedProduct) or not same_place:
         return False
-    if op.opdef is GEMM_FUSED and any(v in op.operands[:2] for v in operands):
+    if isinstance(category, FusedProduct) and any(v in op.operands[:2] for v in operands):
         return False  # a factor is read for more than one element
     body = op.regions[0].block
-    if op.opdef is KERNEL and any(isinstance(i.opdef.codegen, Reduction) for i in body):
+    has_folds = any(isinstance(inner.opdef.codegen, Reduction) for inner in body)
+    if isinstance(category, Kernel) and has_folds:
         return False
-    dims = _type(result).dims
+    dims = result.tensor.dims
     inner_values = [*body.arguments, *(v for inner in body for v in inner.results)]
     for value in inner_values:
-        if any(d not in (1, full) for d, full in zip(_type(value).dims, dims, strict=True)):
+        if any(d not in (1, full) for d, full in zip(value.tensor.dims, dims, strict=True)):
             return False
-    return all(_type(v) == _type(result) for v in operands)
+    return all(v.tensor == result.tensor for v in operands)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -18,10 +20,12 @@ from graphc.ir.core import (
     RegionKind,
     Value,
 )
-from graphc.ir.types import DType, TensorType, TypeRuleError
+from graphc.ir.params import NoParams
+from graphc.ir.types import SAMPLES, DType, MatrixType, TensorType, TypeRuleError
 from graphc.ops.control import RETURN, YIELD
-from graphc.ops.elementwise import ADD, NEG
+from graphc.ops.elementwise import ADD, CAST, NEG, CastParams
 from graphc.ops.kernel import KERNEL
+from graphc.support.diagnostics import InternalError
 from graphc.support.source import UNKNOWN, Location, Span
 
 F32 = TensorType((2,), DType.F32)
@@ -46,6 +50,36 @@ def chain(length: int) -> tuple[Block, list[Operation]]:
         value = op.result
         made.append(op)
     return block, made
+
+
+# --- what is known of its class ---
+
+
+def test_what_has_the_class_that_is_asked_for_is_given_as_that() -> None:
+    block, x = block_with_argument()
+    op = block.append(Operation(CAST, [x], [F64], CastParams(DType.F64)))
+    end = block.append(Operation(RETURN, [op.result], []))
+    assert x.tensor is F32
+    assert op.params_as(CastParams) is op.params
+    assert op.schedule_as(NoParams) is op.schedule
+    assert op.result.definition is op
+    assert block.end is end
+
+
+def test_what_has_another_class_is_named_in_the_error() -> None:
+    matrix = MatrixType(3, SAMPLES)
+    block = Block([matrix], ["x"])
+    op = block.append(Operation(NEG, block.arguments, [matrix], names=["y"]))
+    for ask, message in (
+        (lambda: op.result.tensor, "%y, result 0 of neg, is a matrix<3x*>, a tensor is required"),
+        (lambda: block.arguments[0].tensor, "%x, a block argument, is a matrix<3x*>, a tensor"),
+        (lambda: block.arguments[0].definition, "%x, a block argument, is made by no operation"),
+        (lambda: op.params_as(CastParams), "neg that makes %y has params NoParams, CastParams is"),
+        (lambda: op.schedule_as(CastParams), "%y has a schedule NoParams, CastParams is required"),
+        (lambda: block.end, "the block has no terminator"),
+    ):
+        with pytest.raises(InternalError, match=re.escape(message)):
+            ask()
 
 
 # --- uses ---

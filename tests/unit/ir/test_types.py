@@ -13,8 +13,10 @@ from graphc.ir.types import (
     Symbol,
     TensorType,
     bound_of,
+    fixed_size,
     size_of,
 )
+from graphc.support.diagnostics import InternalError
 
 N = Symbol("N", 256)
 
@@ -106,3 +108,10 @@ def test_an_image_makes_another_type_of_one_size() -> None:
 
 def test_an_image_has_a_row_for_each_channel_of_each_pixel() -> None:
     assert Image(28, 27, 3).rows == 28 * 27 * 3
+
+
+def test_a_size_that_has_to_be_a_number_is_given_as_one() -> None:
+    assert fixed_size(3) == 3
+    for unknown in (Symbol("N", 4), SAMPLES, None):
+        with pytest.raises(InternalError, match="has to be a number"):
+            fixed_size(unknown)
