@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 import time as clock
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import click
@@ -17,6 +19,7 @@ from graphc.cli.command import Command, RecordOption
 from graphc.cli.network import open_network
 from graphc.cli.options import (
     EXISTING_FILE,
+    FIXED_IN_IR,
     Definitions,
     FiniteRange,
     Wanted,
@@ -24,9 +27,11 @@ from graphc.cli.options import (
     contraction_option,
     definition_options,
     json_option,
+    machine_option,
     no_cache_option,
     nodes_option,
     precision_option,
+    refuse_given,
     sequence_options,
     threads_option,
     train_option,
@@ -47,6 +52,7 @@ from graphc.driver.compile import (
     evaluation_passes,
     node_names,
 )
+from graphc.driver.function_file import SUFFIX, FunctionFile, read_function
 from graphc.driver.options import DEFAULT_BATCH, MOST_SAMPLES, CompileOptions
 from graphc.driver.prepare import infer
 from graphc.driver.profile import Profile
@@ -57,7 +63,7 @@ from graphc.model.model import Model
 from graphc.ops.nodes.layout import node_type
 from graphc.ops.nodes.statistics import StatisticParams
 from graphc.passes.analysis.costs import Cost
-from graphc.runtime.signature import Signature
+from graphc.runtime.signature import NUMPY_DTYPES, Signature
 from graphc.runtime.threads import thread_count
 from graphc.support.diagnostics import fail
 
@@ -74,6 +80,7 @@ Examples:
   graphc bench net.safetensors                  inference of a minibatch
   graphc bench net.ndl --train --minibatch 32   a training step (SGD with momentum)
   graphc bench net.ndl --kernels                and where its time goes
+  graphc bench edited.gir                       a function as `graphc dump` prints it
 
 The smallest time is what the machine can do, the median what it did. Inputs are normal random
 numbers, labels one of their classes; Mean and InvStdDev nodes have made-up values.
@@ -106,6 +113,10 @@ class Setup:
     threads: int
     compiling: float
     is_cached: bool = False
+
+
+Prepare = Callable[[CompileOptions], tuple[Callable[[], object], int]]
+"""Compiles what is timed: a call, and the samples (of sequences the steps) in it."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +176,7 @@ class RoundsOption(RecordOption):
 )
 @precision_option
 @contraction_option
+@machine_option
 @threads_option
 @definition_options
 @no_cache_option
@@ -184,22 +196,26 @@ def command(
     definitions: Definitions,
     as_json: bool,
 ) -> None:
-    """Time the native code of MODEL on random data: rounds of calls, taken one after the other."""
+    """Time the native code of MODEL on random data: rounds of calls, taken one after the other.
+
+    MODEL may be a function of graphc's IR (.gir): what is written there of schedules and memory is
+    kept.
+    """
     check_reports([trace], [model, *definitions.macros])
     options = replace(options, batch=minibatch or options.batch)
-    network = open_network(model, definitions).model
-    infer(network)
-    zero_statistics(network)
-    if minibatch is not None and has_steps(network, options, wanted):
-        raise click.UsageError(
-            "--minibatch is for samples without time; the network looks along it: "
-            "--time, --sequences"
-        )
+    if model.suffix == SUFFIX:
+        refuse_given(FIXED_IN_IR, f"cannot be given with IR: {model} says it")
+        source = read_function(model)
+        options = replace(options, precision=source.precision)
+        prepare: Prepare = partial(call_of_function, source)
+    else:
+        network = opened(model, definitions, options, wanted, minibatch)
+        prepare = partial(prepared_call, network, wanted)
     try:
-        call, samples = prepared_call(network, options, wanted)
+        call, samples = prepare(options)
         setup = setup_of(options)
         timing = measure(call, rounds.rounds, rounds.seconds)
-        profile = profiled(network, options, wanted, trace=trace is not None)
+        profile = profiled(prepare, options, trace=trace is not None)
     except MemoryError:
         message = "a call takes more memory than there is: see --minibatch, --time and --sequences"
         raise fail("limit", message) from None
@@ -215,6 +231,25 @@ def command(
             terminal.write("\n" + profile_table(profile, peak))
     if trace is not None:
         write_json(trace, trace_record(profile))
+
+
+def opened(
+    path: Path,
+    definitions: Definitions,
+    options: CompileOptions,
+    wanted: Wanted,
+    minibatch: int | None,
+) -> Model:
+    """The network with its sizes, and with made-up statistics."""
+    network = open_network(path, definitions).model
+    infer(network)
+    zero_statistics(network)
+    if minibatch is not None and has_steps(network, options, wanted):
+        raise click.UsageError(
+            "--minibatch is for samples without time; the network looks along it: "
+            "--time, --sequences"
+        )
+    return network
 
 
 def has_steps(model: Model, options: CompileOptions, wanted: Wanted) -> bool:
@@ -242,8 +277,39 @@ def zero_statistics(model: Model) -> None:
             model.set_statistic(op.result.name or "", np.zeros((node_type(op).rows or 0, 1)))
 
 
+def call_of_function(
+    source: FunctionFile, options: CompileOptions
+) -> tuple[Callable[[], object], int]:
+    """A call of a function of the IR at its bounds, and the samples (or steps) in it.
+
+    Inputs and parameters are normal random numbers, settings and states zeros.
+    """
+    function, signature = source.compile(options)
+    rng = np.random.default_rng(0)
+    bounds = {d.name: d.bound for d in signature.dims}
+
+    def array(shape: Sequence[int | str], dtype: np.dtype, *, is_random: bool) -> np.ndarray:
+        sizes = [s if isinstance(s, int) else bounds[s] for s in shape]
+        if is_random and dtype.kind == "f":
+            return rng.standard_normal(sizes, dtype=dtype)
+        return np.zeros(sizes, dtype)
+
+    given = [
+        array(a.shape, NUMPY_DTYPES[a.dtype], is_random=a.role not in ("setting", "state"))
+        for a in signature.arguments
+    ]
+    results = [
+        array(r.shape, NUMPY_DTYPES[r.dtype], is_random=False) for r in signature.fresh_results
+    ]
+    samples = math.prod(d.bound for d in signature.call_dims)
+    if (tables := signature.sequences) is not None:
+        given[[a.name for a in signature.arguments].index(tables.end)][:] = bounds[tables.time]
+        samples = bounds[tables.time] * bounds[tables.slots]
+    return lambda: function(given, results, bounds), samples
+
+
 def prepared_call(
-    model: Model, options: CompileOptions, wanted: Wanted
+    model: Model, wanted: Wanted, options: CompileOptions
 ) -> tuple[Callable[[], object], int]:
     """A call on random inputs, and the samples (of sequences the steps) in it."""
     if wanted.train:
@@ -300,10 +366,10 @@ def measure(call: Callable[[], object], rounds: int, seconds: float) -> Timing:
     return Timing(tuple(found), calls)
 
 
-def profiled(model: Model, options: CompileOptions, wanted: Wanted, *, trace: bool) -> Profile:
+def profiled(prepare: Prepare, options: CompileOptions, *, trace: bool) -> Profile:
     """A few calls of the function that notes its times; the first one does not count."""
     profile = Profile(keep_events=trace)
-    call, _ = prepared_call(model, replace(options, profile=profile), wanted)
+    call, _ = prepare(replace(options, profile=profile))
     call()
     profile.reset()
     for _ in range(10):

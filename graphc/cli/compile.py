@@ -16,6 +16,7 @@ from graphc.cli.command import Command, RecordOption
 from graphc.cli.network import open_network
 from graphc.cli.options import (
     EXISTING_FILE,
+    FIXED_IN_IR,
     Definitions,
     Wanted,
     bound_option,
@@ -23,9 +24,11 @@ from graphc.cli.options import (
     contraction_option,
     definition_options,
     json_option,
+    machine_option,
     no_cache_option,
     nodes_option,
     precision_option,
+    refuse_given,
     refuse_overwriting,
     sequence_options,
     split_names,
@@ -35,13 +38,15 @@ from graphc.cli.timing import TimingReports, timing_options
 from graphc.driver.artifact import (
     KINDS,
     ArtifactRequest,
+    Source,
     contents,
     emit,
     hidden_from_python,
     kind_of,
 )
+from graphc.driver.function_file import SUFFIX, read_function
 from graphc.driver.options import CompileOptions
-from graphc.model.model import Model
+from graphc.driver.prepare import prepare
 from graphc.support.diagnostics import GraphcError
 
 SCHEMA = 1
@@ -59,6 +64,7 @@ Examples:
   graphc compile net.safetensors -o net --emit exe,header,so,obj
   graphc compile net.safetensors -o libnet.so --emit so,header
   graphc compile net.safetensors -o - --emit ll | less
+  graphc compile edited.gir --parameters net.safetensors -o net
 
 \b
 Kinds, and what stands behind OUT, or in place of its suffix, when several are made (with py a so
@@ -129,7 +135,14 @@ class ArtifactOption(RecordOption):
 )
 @precision_option
 @contraction_option
+@machine_option
 @definition_options
+@click.option(
+    "--parameters",
+    type=EXISTING_FILE,
+    metavar="FILE",
+    help="The model (.safetensors, .ndl) with the parameters of a MODEL that is IR.",
+)
 @no_cache_option
 @timing_options
 @json_option
@@ -143,12 +156,15 @@ def command(
     wanted: Wanted,
     options: CompileOptions,
     definitions: Definitions,
+    parameters: Path | None,
     timing: TimingReports,
     as_json: bool,
 ) -> None:
     """Compile MODEL (.safetensors, or .ndl with its initial values) to files.
 
-    What is made holds the parameters and needs nothing of graphc.
+    MODEL may be a function of graphc's IR (.gir), such as `graphc dump` prints: what is written
+    there of schedules and memory is kept. What is made holds the parameters and needs nothing of
+    graphc.
     """
     to_stdout = str(request.out) == "-"
     if to_stdout and (len(request.kinds) != 1 or request.kinds[0] not in TEXTS):
@@ -165,18 +181,32 @@ def command(
     refuse_overwriting(model, made_files)
     check_reports([timing.time_json], [model, *definitions.macros, *made_files])
     with options.phases.measure("read the network"):
-        network = open_network(model, definitions).model
+        source = open_source(model, definitions, parameters)
     if to_stdout:
-        made, _ = contents(network, request.kinds, request, options)
+        made, _ = contents(source, request.kinds, request, options)
         terminal.stdout.write(made[request.kinds[0]].decode("utf-8"))
     else:
-        make_files(terminal, network, request, options, as_json=as_json)
+        make_files(terminal, source, request, options, as_json=as_json)
     timing.make(terminal, options.phases)
+
+
+def open_source(model: Path, definitions: Definitions, parameters: Path | None) -> Source:
+    """The network, or the function of the IR with the parameters of a network."""
+    if model.suffix != SUFFIX:
+        if parameters is not None:
+            raise click.UsageError("--parameters is for a MODEL that is IR (.gir)")
+        return open_network(model, definitions).model
+    refuse_given(FIXED_IN_IR, f"cannot be given with IR: {model} says it")
+    if parameters is None:
+        return read_function(model)
+    network = open_network(parameters, definitions).model
+    prepare(network)
+    return read_function(model, network)
 
 
 def make_files(
     terminal: Terminal,
-    model: Model,
+    source: Source,
     request: ArtifactRequest,
     options: CompileOptions,
     *,
@@ -184,7 +214,7 @@ def make_files(
 ) -> None:
     """Make the files and say what was made."""
     start = perf_counter()
-    paths = emit(model, request, options)
+    paths = emit(source, request, options)
     seconds = perf_counter() - start
     if as_json:
         terminal.write(as_json_text(paths, seconds))
@@ -192,9 +222,9 @@ def make_files(
         for kind, path in paths.items():
             terminal.remark(f"{kind:<6}  {path.stat().st_size:>9,} bytes  {path}")
         terminal.remark(f"compiled in {seconds:.2f} s")
-    for library, source in hidden_from_python(paths.values()):
+    for library, module in hidden_from_python(paths.values()):
         terminal.message(
-            f"warning: `import {source.stem}` will find {library} and not {source}: give one of "
+            f"warning: `import {module.stem}` will find {library} and not {module}: give one of "
             f"them another name, such as lib{library.name}"
         )
 

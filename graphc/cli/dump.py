@@ -42,6 +42,7 @@ Examples:
   graphc dump net.ndl --format svg > net.svg        a drawing of them, of later stages too
   graphc dump net.ndl --stage tensor                what is computed, optimised
   graphc dump net.ndl --stage kernels --train       the kernels of a training step
+  graphc dump net.ndl --stage schedule --machine x86-64-v3   how they are computed there
   graphc dump net.ndl --stage kernels --after all   the text after each pass
   graphc dump net.ndl --stage tensor --after cse    after one pass, and stop there
 """
@@ -56,7 +57,8 @@ Examples:
     type=click.Choice(STAGES),
     default="nodes",
     show_default=True,
-    help="Which level: the network, the operations on arrays, the fused and placed kernels.",
+    help="Which level: the network, the operations on arrays, the fused and placed kernels, "
+    "these with all that is decided for a machine.",
 )
 @click.option(
     "--format",
@@ -96,7 +98,7 @@ def command(
     network = open_network(model, definitions).model
     if stage == "nodes":
         if after or wanted.train or wanted.nodes:
-            raise click.UsageError("--after, --train and --nodes need --stage tensor or kernels")
+            raise click.UsageError("--after, --train and --nodes need a stage behind nodes")
         infer(network)
         if form == "text":
             terminal.stdout.write(print_module(network.module, locations=print_locations))

@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import TypeVar
 
 import click
+from click.core import ParameterSource
 
 from graphc.backends import BACKENDS
 from graphc.cli.command import RecordOption
 from graphc.data.arrays import DASH
 from graphc.driver.cache import Cache
 from graphc.driver.cache_key import default_cache
+from graphc.driver.machines import machine_named
 from graphc.driver.options import (
     DEFAULT_TIME,
     MOST_COLUMNS,
@@ -29,6 +31,7 @@ from graphc.driver.options import (
     parse_precision,
 )
 from graphc.ir.core import CONTRACTION_MODES
+from graphc.ir.machine import Machine
 from graphc.ir.types import DType
 from graphc.passes.loop_gradient import RECOMPUTE
 from graphc.runtime.threads import MAX_THREADS, VARIABLE
@@ -247,6 +250,29 @@ class WantedOption(RecordOption):
     parameter, make = "wanted", Wanted
 
 
+FIXED_IN_IR = (
+    "nodes",
+    "train",
+    "batch",
+    "time",
+    "sequences",
+    "precision",
+    "contraction",
+    "minibatch",
+)
+"""Options, by their names in Python, of what is decided where a function of the IR is written."""
+
+
+def refuse_given(names: Iterable[str], why: str) -> None:
+    """A usage error if one of these options, by their names in Python, is on the command line."""
+    context = click.get_current_context()
+    for option in context.command.get_params(context):
+        if option.name in names and (
+            context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
+        ):
+            raise click.UsageError(f"{option.opts[-1]} {why}")
+
+
 def nodes_option(help: str) -> Callable[[F], F]:
     """`--nodes`."""
     return click.option(
@@ -275,6 +301,10 @@ class CompileOption(RecordOption):
 
 def _dtype(_: click.Context, _param: click.Parameter, precision: str) -> DType:
     return parse_precision(precision)
+
+
+def _machine(_: click.Context, _param: click.Parameter, text: str | None) -> Machine | None:
+    return None if text is None else machine_named(text)
 
 
 def _cache(_: click.Context, _param: click.Parameter, no_cache: bool) -> Cache | None:
@@ -348,6 +378,14 @@ contraction_option = click.option(
     help="Whether native code may round a product and the sum it goes to together (fma), or "
     "rounds each by itself (off).",
 )
+machine_option = click.option(
+    "--machine",
+    cls=CompileOption,
+    callback=_machine,
+    metavar="NAME|FILE",
+    help="What schedules are chosen for: native, an instruction set as of --target, or a file of "
+    "TOML (docs/schedules.md). [default: what code is made for]",
+)
 threads_option = click.option(
     "--threads",
     cls=CompileOption,
@@ -371,6 +409,7 @@ stage_options = stack(
     bound_option,
     sequence_options,
     recompute_option,
+    machine_option,
 )
 """What is compiled for those who look at it, after `train_option`."""
 

@@ -31,6 +31,7 @@ from graphc.backends.base import Backend, EmitRequest, FileKind, KeptCode
 from graphc.driver.cache import Cache
 from graphc.driver.cache_key import kept, make_key
 from graphc.driver.compile import Lowered, evaluation_passes, lower, lower_by
+from graphc.driver.function_file import FunctionFile
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import draw, infer
 from graphc.ir.core import Function
@@ -39,6 +40,9 @@ from graphc.model.model import Model
 from graphc.runtime.signature import Signature, info_json
 from graphc.support.diagnostics import fail, suggestion
 from graphc.support.files import move_into_place, staged, temporary_folder
+
+Source = Model | FunctionFile
+"""What files are made of: a network, or a function of the IR."""
 
 OBJECT = "obj"
 """What programs and libraries are linked of."""
@@ -149,7 +153,7 @@ def kind_of(out: Path) -> str:
     raise fail("bad-option", f"what to emit cannot be told from the name `{out}`; use --emit")
 
 
-def emit(model: Model, request: ArtifactRequest, options: CompileOptions) -> dict[str, Path]:
+def emit(source: Source, request: ArtifactRequest, options: CompileOptions) -> dict[str, Path]:
     """Make the files of the request; their paths by kind.
 
     `options.backend` does not matter: each kind has its own. GraphcError for a bad network or
@@ -158,14 +162,14 @@ def emit(model: Model, request: ArtifactRequest, options: CompileOptions) -> dic
     """
     paths = request.paths()
     compiler = require_compiler() if any(KINDS[kind].linked_of for kind in paths) else None
-    made, native = contents(model, list(paths), request, options)
+    made, native = contents(source, list(paths), request, options)
     with temporary_folder(request.out) as folder, ExitStack() as open_files:
         finished: list[Callable[[], None]] = []
         for kind, path in paths.items():
-            if (source := KINDS[kind].linked_of) is not None:
+            if (part := KINDS[kind].linked_of) is not None:
                 assert native is not None
                 with options.phases.measure("link"):
-                    linked = native.link(kind, made[source], path, folder, compiler)
+                    linked = native.link(kind, made[part], path, folder, compiler)
                 finished.append(partial(move_into_place, linked, path))
             else:
                 finished.append(open_files.enter_context(staged(path, made[kind])))
@@ -175,7 +179,7 @@ def emit(model: Model, request: ArtifactRequest, options: CompileOptions) -> dic
 
 
 def contents(
-    model: Model, kinds: Sequence[str], request: ArtifactRequest, options: CompileOptions
+    source: Source, kinds: Sequence[str], request: ArtifactRequest, options: CompileOptions
 ) -> tuple[dict[str, bytes], Prepared | None]:
     """The content of each kind, of those that are linked that of their source, and what an object
     is made from."""
@@ -187,11 +191,11 @@ def contents(
     first = OBJECT if OBJECT in sources or not compiled else compiled[0]
     for kind in sources:
         if KINDS[kind].emitter is None:
-            made[kind] = _ir_text(model, request, options)
+            made[kind] = _ir_text(source, request, options)
             continue
         backend = MADE_BY.get(kind) or MADE_BY[first]
         if backend not in prepared:
-            prepared[backend] = prepare_emission(model, backend, request, options)
+            prepared[backend] = prepare_emission(source, backend, request, options)
         made[kind] = prepared[backend].emit(kind)
     return made, prepared.get(MADE_BY[OBJECT])
 
@@ -256,22 +260,47 @@ def _require_dense(model: Model, signature: Signature) -> None:
         )
 
 
-def prepare_emission(
-    model: Model, backend: str, request: ArtifactRequest, options: CompileOptions
-) -> Prepared:
-    """Lower the network for a backend and gather what is written into every file."""
-    used = BACKENDS[backend]()
-    options = replace(options, backend=backend, freeze=True, target=request.target)
+def _of_model(
+    model: Model, request: ArtifactRequest, options: CompileOptions
+) -> tuple[Lowered, dict[str, np.ndarray]]:
+    """The network for a backend, and the parameters' values."""
     with options.phases.measure("sizes"):
         infer(model)
     lowered = lower(model, evaluation_passes(model, request.outputs, (), options), options)
     _require_dense(model, lowered.signature)
     with options.phases.measure("initial values"):
         draw(model, lowered.signature.model_names)
+    return lowered, lowered.signature.model_arrays(model.values_in(options.precision))
+
+
+def _of_function(
+    source: FunctionFile, options: CompileOptions
+) -> tuple[Lowered, dict[str, np.ndarray]]:
+    """A function of the IR for a backend, and the parameters' values."""
+    lowered = source.lower(options)
+    if kept := [r.updates for r in lowered.signature.results if r.updates is not None]:
+        raise fail(
+            "not-supported",
+            f"a file computes and keeps nothing, the function updates `{kept[0]}`: "
+            "`graphc bench` can time it",
+        )
+    return lowered, source.parameters(lowered.signature)
+
+
+def prepare_emission(
+    source: Source, backend: str, request: ArtifactRequest, options: CompileOptions
+) -> Prepared:
+    """Lower the source for a backend and gather what is written into every file."""
+    used = BACKENDS[backend]()
+    options = replace(options, backend=backend, freeze=True, target=request.target)
+    lowered, parameters = (
+        _of_function(source, options)
+        if isinstance(source, FunctionFile)
+        else _of_model(source, request, options)
+    )
     name = request.name or artifact_name(request.out)
     is_split = lowered.signature.is_split and used.has_threads(request.target)
     signature = replace(lowered.signature, name=name, is_split=is_split)
-    parameters = signature.model_arrays(model.values_in(options.precision))
     isa = used.isa(request.target)
     info = info_json(
         signature,
@@ -296,7 +325,10 @@ def content_hash(
     return digest.hexdigest()
 
 
-def _ir_text(model: Model, request: ArtifactRequest, options: CompileOptions) -> bytes:
-    """The tensor level, optimised: no backend asks for further passes."""
+def _ir_text(source: Source, request: ArtifactRequest, options: CompileOptions) -> bytes:
+    """The tensor level, optimised: no backend asks for further passes. Of a function: itself."""
+    if isinstance(source, FunctionFile):
+        return print_module(source.module).encode("utf-8")
+    model = source
     lowered = lower_by(model, evaluation_passes(model, request.outputs, (), options), options)
     return print_module(lowered.module).encode("utf-8")

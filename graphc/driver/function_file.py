@@ -13,15 +13,24 @@ from pathlib import Path
 import numpy as np
 
 from graphc.backends import BACKENDS
+from graphc.backends.base import CompiledFunction
 from graphc.backends.signature import make_signature
 from graphc.driver import pipelines
-from graphc.driver.compile import Lowered, machine_of, run_passes, sequence_tables
+from graphc.driver.compile import (
+    Lowered,
+    compile_kept,
+    machine_of,
+    run_passes,
+    sequence_tables,
+)
 from graphc.driver.options import CompileOptions
 from graphc.ir.clone import clone_module
 from graphc.ir.core import Function, Level, Module, RegionKind
 from graphc.ir.parser import parse_module
 from graphc.ir.traversal import walk
+from graphc.ir.types import DType
 from graphc.ir.verifier import verify_module
+from graphc.model.model import Model
 from graphc.ops import default_context
 from graphc.passes.choose_schedule import ChooseSchedule
 from graphc.passes.manager import Pass
@@ -35,19 +44,25 @@ SUFFIX = ".gir"
 
 @dataclass(frozen=True)
 class FunctionFile:
-    """The module of a file with one function."""
+    """The module of a file with one function.
+
+    model  where its parameters have their values
+    """
 
     path: Path
     module: Module
+    model: Model | None = None
 
     @property
     def function(self) -> Function:
         (function,) = self.module.functions
         return function
 
-    def signature(self) -> Signature:
-        """What the function takes and gives, as far as it is known before memory is planned."""
-        return make_signature(self.module, self.function)
+    @property
+    def precision(self) -> DType:
+        """The type of its floating-point values, by its first argument or result of one."""
+        found = [v.tensor.dtype for v in (*self.function.arguments, *self.function.returned)]
+        return next((dtype for dtype in found if dtype.is_float), DType.F32)
 
     def lower(self, options: CompileOptions) -> Lowered:
         """A copy that `options.backend` takes.
@@ -62,6 +77,24 @@ class FunctionFile:
         tables = sequence_tables(function, signature)
         return Lowered(module, function, replace(signature, sequences=tables), records)
 
+    def compile(self, options: CompileOptions) -> tuple[CompiledFunction, Signature]:
+        """The function of `options.backend`, to call: from the cache, if it is there."""
+
+        def lowered() -> tuple[Function, Signature]:
+            made = self.lower(options)
+            return made.function, made.signature
+
+        return compile_kept(self.module, passes_left(self.function, options), lowered, options)
+
+    def parameters(self, signature: Signature) -> dict[str, np.ndarray]:
+        """The arrays of the function's parameters.
+
+        Raises GraphcError for one that has no value, or one of another shape.
+        """
+        if self.model is None:
+            return parameter_arrays(signature, {})
+        return parameter_arrays(signature, self.model.values_in(self.precision))
+
 
 def read_module(path: Path) -> Module:
     """The module of a file, verified. Raises GraphcError at the line that is wrong."""
@@ -73,12 +106,15 @@ def read_module(path: Path) -> Module:
     return module
 
 
-def read_function(path: Path) -> FunctionFile:
-    """The function of a file. Raises GraphcError at the line that is wrong."""
+def read_function(path: Path, model: Model | None = None) -> FunctionFile:
+    """The function of a file, its parameters those of `model`.
+
+    Raises GraphcError at the line that is wrong.
+    """
     module = read_module(path)
     if len(module.functions) != 1:
         raise fail("bad-value", f"{path} requires one function, it has {len(module.functions)}")
-    source = FunctionFile(path, module)
+    source = FunctionFile(path, module, model)
     if source.function.kind is not RegionKind.SSA:
         message = f"{path} holds a network's nodes: print it with `--stage tensor` or a later one"
         raise fail("bad-value", message)
@@ -106,7 +142,10 @@ def parameter_arrays(
     for name in sorted(signature.model_names):
         if name not in values:
             known = ", ".join(sorted(values)) or "none"
-            raise fail("missing-node", f"the function takes the parameter `{name}`, given: {known}")
+            message = (
+                f"the function takes the parameter `{name}`, which has no value; given: {known}"
+            )
+            raise fail("missing-node", message)
     made = signature.model_arrays(values)
     for argument in signature.arguments:
         array = made.get(argument.name)

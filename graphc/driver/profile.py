@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphc.ir.codegen import FREE, Loop
-from graphc.ir.core import Block, Function, Module, Operation
+from graphc.ir.core import Block, Function, Module, Operation, RegionKind
 from graphc.ir.types import TensorType
 from graphc.ops.contraction import MatmulParams, groups
 from graphc.ops.nodes.layout import display_name
@@ -296,7 +296,8 @@ def _names_by_place(network: Module | None) -> Names:
     """The names of a network's nodes by where they were written."""
     found: dict[tuple[Span, ...], list[str]] = {}
     functions = network.functions if network is not None else ()
-    for op in (op for f in functions for op in f.block):
+    graphs = [f for f in functions if f.kind is RegionKind.GRAPH]
+    for op in (op for f in graphs for op in f.block):
         if op.location.is_known and op.results:
             found.setdefault(_place(op.location), []).append(_shown_name(op))
     return found

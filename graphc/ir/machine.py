@@ -31,6 +31,18 @@ class Machine(Params):
         """Elements of a float or integer type in one vector register."""
         return self.vector_bits // (8 * max(dtype.itemsize, 4))
 
+    def misfit(self) -> str:
+        """What is required of a machine that people describe, and what came; "" if nothing."""
+        if self.vector_bits not in (128, 256, 512):
+            return f"vector_bits of 128, 256 or 512, got {self.vector_bits}"
+        if not 8 <= self.registers <= 128:
+            return f"8 to 128 registers, got {self.registers}"
+        if not 4096 <= self.l1 <= self.l2 <= 1 << 32:
+            return (
+                f"caches of 4096 bytes or more, l1 no larger than l2, got {self.l1} and {self.l2}"
+            )
+        return ""
+
     @property
     def tile_rows(self) -> int:
         """Rows of the largest tile of a product: with two vectors each it leaves registers for what

@@ -54,5 +54,8 @@ class ChooseSchedule(Pass):
             message = f"choose-schedule requires a machine out of {known}, got {self.machine}{near}"
             context.sink.error("bad-option", message)
             return PassOutcome(changed=False)
+        if what := machine.misfit():
+            context.sink.error("bad-value", f"choose-schedule requires {what}")
+            return PassOutcome(changed=False)
         count = sum(choose_schedules(f, machine) for f in module.functions)
         return PassOutcome(changed=count > 0, counters={"scheduled": count})

@@ -279,7 +279,7 @@ def each_lower(
     code: Writer, row: Val, rows: Val, height: int, tile: Callable[[Val, int], None]
 ) -> None:
     """`tile(first row, height)` from `row` to `rows`, less than `height`, by ever lower ones."""
-    lower = 1 << (height - 1).bit_length() - 1
+    lower = 1 << (height - 1).bit_length() >> 1
     while lower:
         following = add(code, row, index(lower))
         with when(code, _compare(code, "sle", following, rows), carried := [row]) as values:
