@@ -21,7 +21,7 @@ from pathlib import PurePath
 from typing import Literal, NamedTuple
 
 from graphc.backends.loops.control import add, loop, mul, offset, size_value, sub
-from graphc.backends.loops.convolution import Convolution, emit_convolution
+from graphc.backends.loops.convolution import Convolution, emit_chunk_sum, emit_convolution
 from graphc.backends.loops.fused import emit_fused
 from graphc.backends.loops.gemm import Product, emit_gemm, even_part
 from graphc.backends.loops.indexed import LookedUp, emit_indexed
@@ -319,6 +319,11 @@ class _EntryEmitter:
 
     # --- calls
 
+    def _arrays(self, op: Operation) -> list[Val]:
+        """The addresses of operands, results and workspace."""
+        workspace = [self._address(w.place) for w in op.workspace]
+        return [*(self.where[v] for v in (*op.operands, *op.results)), *workspace]
+
     def _call(self, function: str, pointers: Sequence[Val], symbols: Sequence[str]) -> None:
         arguments = [*pointers, *(self.sizes[name] for name in symbols)]
         self.code.invoke(function, arguments)
@@ -407,15 +412,20 @@ class _EntryEmitter:
         types = [_tensor(v) for v in op.operands]
         what = Convolution.of(role, conv_shape(op.params, types), types[0].dtype)
         schedule = schedule_of(op)
-        rows = schedule.chunk if schedule is not None and role == "weights" else 0
-        what = replace(what, is_part=schedule is not None, part_rows=rows)
+        if schedule is not None:
+            parallel = "rows" if schedule.parallel == "rows" else "images"
+            what = replace(what, parallel=parallel, chunk=schedule.chunk)
         name = emit_convolution(self.module, self.machine, what)
-        if schedule is None or role != "weights":
+        if what.parallel == "rows":
+            rows = Size(what.sizes[0] * what.run)
+            cut = Cut(0, Size(), rows, what.chunk)
+            self._share(name, self._arrays(op), what.symbols(), cut)
+        else:
             self._images(op, name, what.images)
-            return
-        pointers = [self.where[v] for v in (*op.operands, *op.results)]
-        rows = Size(what.sizes[0] * what.run)
-        self._share(name, pointers, what.symbols(), Cut(0, Size(), rows, schedule.chunk))
+        if what.sums_chunks:
+            name = emit_chunk_sum(self.module, self.machine, what)
+            sums = self._address(op.workspace[-1].place)
+            self._call(name, [self.where[op.result], sums], what.symbols())
 
     def _pooling(self, op: Operation, folding: Folding) -> None:
         types = [_tensor(v) for v in op.operands]
@@ -427,7 +437,7 @@ class _EntryEmitter:
 
     def _images(self, op: Operation, function: str, images: Size) -> None:
         """The call of a function that goes over images, or over those of a part."""
-        pointers, schedule = [self.where[v] for v in (*op.operands, *op.results)], schedule_of(op)
+        pointers, schedule = self._arrays(op), schedule_of(op)
         if schedule is None:
             self._call(function, pointers, images.symbols)
         else:
