@@ -569,12 +569,11 @@ WRONG_KERNEL_IR: Mapping[str, tuple[str, ...]] = {
         update("graph-structure", "but is marked tensor<3x5xf32>", table="3x5xf32"),
         update(
             "graph-structure",
-            "has 5 results but 1 places",
+            "requires a workspace of tensor<2x5xi32>, tensor<5xi32>, tensor<5xi32>, "
+            "tensor<5x32xf32>, got none",
             places="at argument:0 ",
         ),
-        "%y, %slot, %rows, %places, %sums = update_rows %t, %f, %g, %k, %j "
-        "{tables = 1, numbers = 1} : tensor<5x3xf32>, tensor<2x5xi32>, tensor<5xi32>, "
-        "tensor<5xi32>, tensor<5x32xf32> "
+        "%y = update_rows %t, %f, %g, %k, %j {tables = 1, numbers = 1} : tensor<5x3xf32> "
         "// error: graph-structure: requires one region with one block",
     ),
     "copy": (

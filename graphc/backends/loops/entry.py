@@ -321,8 +321,11 @@ class _EntryEmitter:
 
     def _arrays(self, op: Operation) -> list[Val]:
         """The addresses of operands, results and workspace."""
-        workspace = [self._address(w.place) for w in op.workspace]
-        return [*(self.where[v] for v in (*op.operands, *op.results)), *workspace]
+        values = [self.where[v] for v in (*op.operands, *op.results)]
+        return [*values, *self._workspace(op)]
+
+    def _workspace(self, op: Operation) -> list[Val]:
+        return [self._address(w.place) for w in op.workspace]
 
     def _call(self, function: str, pointers: Sequence[Val], symbols: Sequence[str]) -> None:
         arguments = [*pointers, *(self.sizes[name] for name in symbols)]
@@ -424,7 +427,7 @@ class _EntryEmitter:
             self._images(op, name, what.images)
         if what.sums_chunks:
             name = emit_chunk_sum(self.module, self.machine, what)
-            sums = self._address(op.workspace[-1].place)
+            sums = self._workspace(op)[-1]
             self._call(name, [self.where[op.result], sums], what.symbols())
 
     def _pooling(self, op: Operation, folding: Folding) -> None:
@@ -456,7 +459,8 @@ class _EntryEmitter:
             if self.where[old] != self.where[new]:
                 self._copy(self.where[old], self.where[new], _tensor(new))
         made = emit_update_rows(self.module, self.machine, update)
-        self._call(made.name, [self.where[v] for v in made.pointers], made.symbols)
+        pointers = [*(self.where[v] for v in made.pointers), *self._workspace(op)]
+        self._call(made.name, pointers, made.symbols)
 
     def _move(self, op: Operation, how: Rearrangement) -> None:
         move = move_of(how, op.params, [_tensor(v) for v in op.operands], _tensor(op.result))

@@ -194,7 +194,7 @@ class _FunctionText:
 
     def _update_rows(self, op: Operation) -> None:
         parts = row_update(op)
-        updated = self._targets(op)[: len(parts.tables)]
+        updated = self._targets(op)
         for value, old, name in zip(parts.updated, parts.tables, updated, strict=True):
             if not self._places[value].overlaps(self._places[old]):
                 self._lines.add(f"np.copyto({name}, {self._name_of(old)})")
