@@ -213,14 +213,16 @@ def weight_chunks(op: Operation) -> WeightsSchedule:
     most = min(work / PART_NS, MOST_COPYING_PARTS if shape.is_padded else rows)
     lengths = [n for n in range(min(column, LEAST_ROWS), column + 1) if column % n == 0]
     length = next((n for n in lengths if rows / n <= most), rows)
+    by_rows = WeightsSchedule("rows", length) if length < rows else WeightsSchedule()
     images = bound_elements(shape.lead)
-    of_images = _length(images, work, MOST_COPYING_PARTS, 1)
-    if shape.is_padded and of_images < images:
-        image = math.prod((*shape.extents, *shape.channels))
-        sums = -(-images // of_images) * rows * math.prod(shape.features)
-        if length >= rows or sums < rows // length * images * image:
-            return WeightsSchedule("images", of_images)
-    return WeightsSchedule("rows", length) if length < rows else WeightsSchedule()
+    chunk = _length(images, work, MOST_COPYING_PARTS, 1)
+    if not shape.is_padded or chunk >= images:
+        return by_rows
+    copied = rows // length * images * math.prod((*shape.extents, *shape.channels))
+    summed = -(-images // chunk) * rows * math.prod(shape.features)
+    if by_rows.is_parallel and copied <= summed:
+        return by_rows
+    return WeightsSchedule("images", chunk)
 
 
 def _length(extent: int, work: float, most: int, multiple: int) -> int:

@@ -14,7 +14,7 @@ stretch of memory: `block` columns of all rows, then the next ones.
 An image with zeros around it is a copy, one at a time, in the workspace: each chunk has its own.
 
 Sums over many images are cut into chains (`chains.py`). Where weights are computed in chunks of
-images, each chunk has sums of its own, which `emit_chunk_sum` adds.
+images, each chunk has sums of its own (`chunk_sum.py`).
 """
 
 from __future__ import annotations
@@ -36,10 +36,9 @@ from graphc.backends.loops.control import (
     smaller,
     sub,
 )
-from graphc.backends.loops.loopnest import Cut, Size
+from graphc.backends.loops.loopnest import Size
 from graphc.backends.loops.machine import Machine
 from graphc.backends.loops.scalars import LaneScalars
-from graphc.backends.loops.share import parts_of
 from graphc.backends.loops.values import I64, PTR, Val, element_of, index, number_of
 from graphc.backends.loops.windowtiles import (
     Panel,
@@ -185,36 +184,15 @@ class Convolution:
 
 
 def emit_convolution(module: ModuleWriter, machine: Machine, what: Convolution) -> str:
-    """`@name` of `void (first, second, result, workspace…, sizes of what.symbols()…)`.
-
-    The workspace: padded images where there are zeros around them, and sums of chunks of images.
-    """
+    """`@name` of `void (first, second, result, workspace…, sizes of what.symbols()…)`."""
     code = module.body()
     _Emitter(code, machine, what).emit()
     code.leave()
     pointers = ["%a", "%b", "%c", *["%padded"] * what.is_padded, *["%sums"] * what.sums_chunks]
-    is_chunk = what.parallel is not None
-    numbers = [*(f"%d{i}" for i in range(len(what.symbols()))), *["%begin", "%end"] * is_chunk]
+    numbers = [f"%d{i}" for i in range(len(what.symbols()))]
+    numbers += ["%begin", "%end"] if what.parallel is not None else []
     parameters = [*(Val(n, PTR) for n in pointers), *(Val(n, I64) for n in numbers)]
     return module.add("conv", parameters, code, long_stack=True)
-
-
-def emit_chunk_sum(module: ModuleWriter, machine: Machine, what: Convolution) -> str:
-    """`@name` of `void (result, sums of each chunk, sizes of what.symbols()…)`: adds the sums."""
-    code = module.body()
-    parameters = [Val("%c", PTR), Val("%sums", PTR)]
-    sizes = {name: Val(f"%d{i}", I64) for i, name in enumerate(what.symbols())}
-    s, lanes = LaneScalars(code, has_fma=machine.has_fma), machine.lanes(what.dtype)
-    element = element_of(what.dtype)
-    memory.clear(s, parameters[0], what.weights, lanes, element)
-    cut = Cut(0, Size(), what.images, what.chunk)
-    with loop_if_any(code, index(0), parts_of(code, cut, sizes), 1, []) as state:
-        if state is not None:
-            chunk = mul(code, state.index, index(what.weights))
-            source = offset(code, parameters[1], element, chunk)
-            memory.add_to(s, parameters[0], source, what.weights, lanes, what.dtype)
-    code.leave()
-    return module.add("sum", (*parameters, *sizes.values()), code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,8 +322,8 @@ class _Emitter:
     @property
     def _weight_count(self) -> int:
         """Of the weights that a call computes."""
-        what = self.what
-        return what.chunk * what.outputs if what.parallel == "rows" else what.weights
+        is_part = self.what.parallel == "rows"
+        return self.what.chunk * self.what.outputs if is_part else self.what.weights
 
     def _first_weight(self) -> Val:
         return mul(self.code, self._first_row(), index(self.what.outputs))

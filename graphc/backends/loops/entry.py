@@ -20,8 +20,9 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import Literal, NamedTuple
 
+from graphc.backends.loops.chunk_sum import emit_chunk_sum
 from graphc.backends.loops.control import add, loop, mul, offset, size_value, sub
-from graphc.backends.loops.convolution import Convolution, emit_chunk_sum, emit_convolution
+from graphc.backends.loops.convolution import Convolution, emit_convolution
 from graphc.backends.loops.fused import emit_fused
 from graphc.backends.loops.gemm import Product, emit_gemm, even_part
 from graphc.backends.loops.indexed import LookedUp, emit_indexed
@@ -426,9 +427,9 @@ class _EntryEmitter:
         else:
             self._images(op, name, what.images)
         if what.sums_chunks:
-            name = emit_chunk_sum(self.module, self.machine, what)
-            sums = self._workspace(op)[-1]
-            self._call(name, [self.where[op.result], sums], what.symbols())
+            cut = Cut(0, Size(), what.images, what.chunk)
+            name = emit_chunk_sum(self.module, self.machine, what.weights, what.dtype, cut)
+            self._call(name, [self.where[op.result], self._workspace(op)[-1]], what.symbols())
 
     def _pooling(self, op: Operation, folding: Folding) -> None:
         types = [_tensor(v) for v in op.operands]
