@@ -17,7 +17,7 @@ and where there are too few columns: so no part packs what another has packed. W
 large, parts are longer, as each fetches it anew. Convolutions and
 poolings are cut by images, the gradient of a convolution to its weights by rows of these. With
 zeros around the images, which each part copies, there are fewer parts; and the gradient is cut by
-images where a sum for each part costs less than so many copies. Loops' bodies are cut too.
+images where it stays in a cache from one image to the next. Loops' bodies are cut too.
 
 Leaves alone: products over a batch, rearrangements, functions with a memory plan. O(operations).
 """
@@ -95,6 +95,10 @@ MOST_PADDED_PARTS = 16
 MOST_COPYING_PARTS = 8
 """Of a gradient to weights with zeros around the images: each part copies all images, or has sums
 of its own."""
+
+FAR_SUMS_BYTES = 2097152
+"""Sums of weights from this size on leave the caches between two images: there parts are rows of
+them, which pays for copying all images for each."""
 
 LEAST_ROWS = 24
 """Rows of a part of a convolution's weights: a few tiles, as every part reads all of the result's
@@ -216,11 +220,9 @@ def weight_chunks(op: Operation) -> WeightsSchedule:
     by_rows = WeightsSchedule("rows", length) if length < rows else WeightsSchedule()
     images = bound_elements(shape.lead)
     chunk = _length(images, work, MOST_COPYING_PARTS, 1)
-    if not shape.is_padded or chunk >= images:
-        return by_rows
-    copied = rows // length * images * math.prod((*shape.extents, *shape.channels))
-    summed = -(-images // chunk) * rows * math.prod(shape.features)
-    if by_rows.is_parallel and copied <= summed:
+    weights = rows * math.prod(shape.features) * _tensor(op, 0).dtype.itemsize
+    is_far = weights > FAR_SUMS_BYTES
+    if not shape.is_padded or chunk >= images or (is_far and by_rows.is_parallel):
         return by_rows
     return WeightsSchedule("images", chunk)
 
