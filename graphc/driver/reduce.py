@@ -353,7 +353,7 @@ def _places(search: _Search) -> bool:
 
     def without(module: Module) -> Module:
         for op in walk(module):
-            op.placement = ()
+            op.placement = op.workspace = ()
         for function in module.functions:
             function.arena = None
         return module

@@ -56,6 +56,7 @@ def clone_shallow(op: Operation) -> Operation:
         regions=[clone_region(r) for r in op.regions],
         schedule=op.schedule,
         placement=op.placement,
+        workspace=op.workspace,
         location=op.location,
         names=[v.name for v in op.results],
     )

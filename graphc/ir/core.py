@@ -17,7 +17,7 @@ import numpy as np
 
 from graphc.ir.codegen import Category
 from graphc.ir.params import NoParams, Params
-from graphc.ir.placement import Place
+from graphc.ir.placement import Place, Workspace
 from graphc.ir.types import Symbol, TensorType, Type
 from graphc.support.diagnostics import InternalError
 from graphc.support.source import UNKNOWN, Location
@@ -53,6 +53,7 @@ ExpandRule = Callable[..., "Value"]
 RefineRule = Callable[[Sequence[Any], Any], Sequence[Any]]
 RegionTypes = Callable[[Sequence["Region"], Any], Sequence[Type]]
 CheckRule = Callable[["Operation"], "Iterable[str]"]
+WorkspaceRule = Callable[["Operation"], "Sequence[TensorType]"]
 
 
 class NotDifferentiable(Enum):
@@ -96,6 +97,8 @@ class OpDef:
     refine       node ops: operand types -> what they say about each operand's unknown sizes
     region_types structured ops: (regions, params) -> result types, in place of what `infer` returns
     check        rules beyond types (regions); yields messages
+    workspace    the arrays that backends need besides operands and results to compute an operation
+                 by its schedule; `plan-memory` places them, and no meaning depends on them
     constraints  numbered sentences that `infer` enforces
     equation     the mathematics, for docs
     source       where it is defined (book equation, paper)
@@ -126,6 +129,7 @@ class OpDef:
     refine: RefineRule | None = None
     region_types: RegionTypes | None = None
     check: CheckRule | None = None
+    workspace: WorkspaceRule | None = None
     constraints: tuple[str, ...] = ()
     equation: str = ""
     source: str = ""
@@ -223,6 +227,7 @@ class Operation:
 
     schedule   how it is computed; a pass that decides so replaces it
     placement  where each of the results lives; empty until `plan-memory`
+    workspace  the arrays that it works in, and where they lie; empty until `plan-memory`
     """
 
     __slots__ = (
@@ -237,6 +242,7 @@ class Operation:
         "regions",
         "results",
         "schedule",
+        "workspace",
     )
 
     def __init__(
@@ -249,6 +255,7 @@ class Operation:
         regions: Iterable[Region] = (),
         schedule: Params | None = None,
         placement: Sequence[Place] = (),
+        workspace: Sequence[Workspace] = (),
         location: Location = UNKNOWN,
         names: Sequence[str | None] = (),
     ) -> None:
@@ -256,6 +263,7 @@ class Operation:
         self.params = params if params is not None else opdef.params()
         self.schedule = schedule if schedule is not None else opdef.schedule()
         self.placement = tuple(placement)
+        self.workspace = tuple(workspace)
         self.location = location
         self.block: Block | None = None
         self._previous: Operation | None = None
@@ -306,6 +314,11 @@ class Operation:
     @property
     def previous(self) -> Operation | None:
         return self._previous
+
+    def needed_workspace(self) -> tuple[TensorType, ...]:
+        """The arrays that it works in by its schedule, whether or not they have a place yet."""
+        rule = self.opdef.workspace
+        return tuple(rule(self)) if rule is not None else ()
 
     def set_operand(self, index: int, value: Value) -> None:
         self._operands[index]._uses.pop((self, index))

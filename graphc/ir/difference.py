@@ -237,7 +237,7 @@ class _Comparison:
             ]
         inner = self._bodies(left, right, depth + 1)
         if old == new and not inner:
-            moved = tuple(left.placement) != tuple(right.placement)
+            moved = (left.placement, left.workspace) != (right.placement, right.workspace)
             self.found.counts["moved" if moved else "same"] += 1
         else:
             self._changed(left, right)

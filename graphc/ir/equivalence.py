@@ -58,7 +58,7 @@ def _match_shapes(
             return False
         if print_params(left.schedule) != print_params(right.schedule):
             return False
-        if left.placement != right.placement:
+        if (left.placement, left.workspace) != (right.placement, right.workspace):
             return False
         if [v.type for v in left.results] != [v.type for v in right.results]:
             return False

@@ -27,7 +27,7 @@ from graphc.ir.core import (
 )
 from graphc.ir.lexer import Token, unquote
 from graphc.ir.params import Literalish, NoParams, Params, ParamsError, make_params
-from graphc.ir.placement import PLACE_KINDS, Place, is_place_kind
+from graphc.ir.placement import PLACE_KINDS, Place, Workspace, is_place_kind
 from graphc.ir.token_reader import MAX_ERRORS, Misread, TokenReader
 from graphc.ir.types import (
     DIM_NAME,
@@ -299,6 +299,7 @@ class _Parser(TokenReader):
         given = self._params() if self._starts_params() else {}
         schedule = self._schedule(opdef)
         placement = self._placement()
+        workspace = self._workspace()
         types: list[Type] = []
         if self._accept(":"):
             types.append(self._type())
@@ -309,7 +310,7 @@ class _Parser(TokenReader):
         location = self._location() if self._is("loc") else Location(self._span(op_token))
         regions = [self._region(scope, depth + 1)] if self._is("{") else []
         op = self._build(opdef, op_token, given, types, regions, location, results)
-        op.schedule, op.placement = schedule, placement
+        op.schedule, op.placement, op.workspace = schedule, placement, workspace
         block.append(op)
         scope.pending.append((op, operands))
         for token, value in zip(results, op.results, strict=True):
@@ -332,6 +333,22 @@ class _Parser(TokenReader):
         while self._accept(","):
             found.append(self._place())
         return tuple(found)
+
+    def _workspace(self) -> tuple[Workspace, ...]:
+        """`workspace tensor<8xf32> at arena:0, …`: arrays, each with its place."""
+        if not self._accept("workspace"):
+            return ()
+        found = [self._placed_array()]
+        while self._accept(","):
+            found.append(self._placed_array())
+        return tuple(found)
+
+    def _placed_array(self) -> Workspace:
+        token, type = self._token, self._type()
+        if not isinstance(type, TensorType):
+            raise self._error(f"a workspace is a tensor, got {type}", token, "bad-value")
+        self._expect("at")
+        return Workspace(type, self._place())
 
     def _place(self) -> Place:
         token = self._expect_kind("name", f"a place ({', '.join(PLACE_KINDS)})")

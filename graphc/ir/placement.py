@@ -1,16 +1,21 @@
-"""Where a result lives once memory is planned.
+"""Where a result lives once memory is planned, and the memory that an operation works in.
 
 arena:BYTES   that offset in the function's scratch memory
 result:I      the caller's buffer of result I
 argument:I    over argument I, which it updates
 carried:I     in the body of a loop: where the next step finds carried value I
 stack:I       in the body of a loop: this step's element of stack I
+
+A workspace lies in the arena. Nothing else may lie there while its operation runs; what is in it
+before and after means nothing.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal, TypeGuard, get_args
+
+from graphc.ir.types import TensorType
 
 PlaceKind = Literal["arena", "result", "argument", "carried", "stack"]
 
@@ -26,6 +31,17 @@ class Place:
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """An array that an operation works in, and where it lies."""
+
+    type: TensorType
+    place: Place
+
+    def __str__(self) -> str:
+        return f"{self.type} at {self.place}"
 
 
 def is_place_kind(word: str) -> TypeGuard[PlaceKind]:

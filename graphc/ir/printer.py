@@ -85,6 +85,8 @@ def operation_text(op: Operation, name: Callable[[Value], str], *, places: bool 
         text += f" schedule{schedule}"
     if op.placement and places:
         text += f" at {', '.join(map(str, op.placement))}"
+    if op.workspace and places:
+        text += f" workspace {', '.join(map(str, op.workspace))}"
     if op.results:
         text += " : " + ", ".join(str(v.type) for v in op.results)
     return text

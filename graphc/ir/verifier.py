@@ -14,8 +14,9 @@ Per function
   V9  a func holds no node operation, a graph nothing else
   V10 `updates` names an argument of the result's type, and no argument is updated twice
   V11 regions stand only where the OpDef has them, one block in each; the operation's own check
+  V12 where results have places, the workspace is what the operation needs by its schedule
 Per module
-  V12 functions and dimensions have names of their own, dimensions in capital letters and digits
+  V13 functions and dimensions have names of their own, dimensions in capital letters and digits
 Not checked here: the memory plan (`passes/analysis/memory.py`), levels (`passes/invariants.py`).
 """
 
@@ -136,9 +137,21 @@ class _Verifier:
             self._error(op, f"gives {wanted}, but is marked {', '.join(map(str, found))}")
         if op.placement and len(op.placement) != len(op.results):
             self._error(op, f"has {len(op.results)} results but {len(op.placement)} places")
-        if op.opdef.check is not None:
-            for message in op.opdef.check(op):
-                self._error(op, message)
+        problems = list(op.opdef.check(op)) if op.opdef.check is not None else []
+        for message in problems:
+            self._error(op, message)
+        if not problems:  # otherwise its schedule may say nothing
+            self._workspace(op)
+
+    def _workspace(self, op: Operation) -> None:
+        """It has a place together with the results."""
+        needed = op.needed_workspace() if op.placement else ()
+        found = tuple(w.type for w in op.workspace)
+        if found != needed:
+            wanted = ", ".join(map(str, needed)) or "none"
+            given = ", ".join(map(str, found)) or "none"
+            where = "" if op.placement else " before memory is planned"
+            self._error(op, f"requires a workspace of {wanted}{where}, got {given}")
 
     def _regions(self, op: Operation) -> bool:
         """Whether the regions of `op` are such that its rules can look at them."""

@@ -128,6 +128,7 @@ def _attributes(op: Operation) -> dict[str, object]:
         "level": op.opdef.level.value,
         "schedule": _settings(op.schedule),
         "placement": tuple(map(str, op.placement)),
+        "workspace": tuple(map(str, op.workspace)),
         **shared,
     }
 

@@ -13,10 +13,12 @@ of a window that lie together in x lie together there too.
 With a `block` of b the weights lie in blocks of so many F, for `conv.image` of C, of which there is
 one dim: w [F/b, S.., C.., b] and [S.., C/b, F.., b].
 
-With `low` and `high`, one number for each walked axis, an image is surrounded by so many zeros. The
-operation then has a second result, room for one such image, which nothing reads.
+With `low` and `high`, one number for each walked axis, an image is surrounded by so many zeros: its
+workspace has room for one such image, for each chunk where the operation is cut. Where the sum of
+`conv.weights` is cut by images, each chunk has sums of its own there too, which are added in the
+end, the first chunk's first.
 
-`fuse-windows` makes them; `at` says where a result lives.
+`fuse-windows` makes them.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ import numpy as np
 from graphc.ir.codegen import Role, WindowProduct
 from graphc.ir.core import Array, Level, NotDifferentiable, OpDef, Operation, Reference
 from graphc.ir.params import Params
-from graphc.ir.types import Dim, TensorType, Type, TypeRuleError
+from graphc.ir.types import Dim, TensorType, Type, TypeRuleError, bound_elements
 from graphc.ops.rules import FLOATS, dims_text, require_dtype, tensor
 from graphc.ops.schedules import ImagesSchedule, WeightsSchedule, check_schedule, schedule_of
 from graphc.ops.windows import (
@@ -105,7 +107,7 @@ class ConvShape:
 
     @property
     def is_padded(self) -> bool:
-        """Whether there is a second result."""
+        """Whether there are zeros around an image."""
         return any((*self.low, *self.high))
 
 
@@ -247,10 +249,35 @@ def _infer(types: Sequence[Type], params: Params) -> Sequence[Type]:
             dims = (*shape.lead, *params.extents, *shape.channels)
         case _:
             dims = (*shape.sizes, *shape.channels, *shape.features)
-    made = [tensor(types[0]).with_dims(dims)]
+    return [tensor(types[0]).with_dims(dims)]
+
+
+def _workspace(op: Operation) -> Sequence[TensorType]:
+    """An image with zeros around it, and sums of weights: of each chunk."""
+    types = [v.type for v in op.operands]
+    shape, chunks, made = conv_shape(op.params, types), chunk_count(op), list[TensorType]()
+    image = (chunks, *shape.extents, *shape.channels)
     if shape.is_padded:
-        made.append(made[0].with_dims((*shape.extents, *shape.channels)))
+        made.append(tensor(types[0]).with_dims(image))
+    if sums_chunks(op):
+        made.append(tensor(types[0]).with_dims((chunks, *tensor(op.result.type).dims)))
     return made
+
+
+def chunk_count(op: Operation) -> int:
+    """The chunks of a convolution at the bounds of its dims."""
+    schedule, shape = schedule_of(op), conv_shape(op.params, [v.type for v in op.operands])
+    if schedule is None:
+        return 1
+    if schedule.parallel == "rows":
+        return math.prod(shape.sizes[:-1]) * column_rows(shape) // schedule.chunk
+    return -(-bound_elements(shape.lead) // schedule.chunk)
+
+
+def sums_chunks(op: Operation) -> bool:
+    """Whether the result is the sum of those of the chunks: weights, cut by images."""
+    schedule = schedule_of(op)
+    return isinstance(schedule, WeightsSchedule) and schedule.parallel == "images"
 
 
 # --- references: products with copied windows -----------------------------------------------------
@@ -263,24 +290,17 @@ def _padded(p: AnyConvParams, x: Array) -> Array:
     return np.pad(x, amounts)
 
 
-def _with_room(p: AnyConvParams, value: Array, image: tuple[int, ...]) -> Array | tuple[Array, ...]:
-    """The results: `value`, and room for a padded image where that is needed."""
-    if not any((*p.low, *p.high)):
-        return value
-    return value, np.zeros(image, value.dtype)
-
-
-def _conv_reference(p: ConvParams, x: Array, w: Array) -> Array | tuple[Array, ...]:
+def _conv_reference(p: ConvParams, x: Array, w: Array) -> Array:
     x = _padded(p, x)
     if p.block:
         w = np.moveaxis(w, 0, -2)
         w = w.reshape((*w.shape[:-2], -1))
     sizes = w.shape[: len(p.strides)]
     patches = windows_reference(WindowsParams(p.axis, sizes, p.strides), x)
-    return _with_room(p, np.tensordot(patches, w, x.ndim - p.axis), x.shape[p.axis :])
+    return np.tensordot(patches, w, x.ndim - p.axis)
 
 
-def _image_reference(p: ConvImageParams, y: Array, w: Array) -> Array | tuple[Array, ...]:
+def _image_reference(p: ConvImageParams, y: Array, w: Array) -> Array:
     walked = len(p.strides)
     if p.block:
         w = np.moveaxis(w, (walked - 1, walked), (-3, -2))
@@ -292,21 +312,20 @@ def _image_reference(p: ConvImageParams, y: Array, w: Array) -> Array | tuple[Ar
     extents = tuple(sum(parts) for parts in zip(p.extents, low, high, strict=True))
     x = overlap_add_reference(OverlapAddParams(p.axis, extents, p.strides), patches)
     inside = tuple(slice(n, n + e) for n, e in zip(low, p.extents, strict=True))
-    image = x.shape[p.axis :]
-    return _with_room(p, np.array(x[(*(slice(None),) * p.axis, *inside)]), image)
+    return np.array(x[(*(slice(None),) * p.axis, *inside)])
 
 
-def _weights_reference(p: ConvWeightsParams, x: Array, y: Array) -> Array | tuple[Array, ...]:
+def _weights_reference(p: ConvWeightsParams, x: Array, y: Array) -> Array:
     x = _padded(p, x)
     patches = windows_reference(WindowsParams(p.axis, p.sizes, p.strides), x)
     over = tuple(range(p.axis + len(p.strides)))
-    return _with_room(p, np.tensordot(patches, y, (over, over)), x.shape[p.axis :])
+    return np.tensordot(patches, y, (over, over))
 
 
 def _check_weights(op: Operation) -> Iterable[str]:
     yield from check_schedule(op)
     schedule = schedule_of(op)
-    if schedule is not None and schedule.chunk > 0:
+    if schedule is not None and schedule.parallel == "rows" and schedule.chunk > 0:
         shape = conv_shape(op.params, [v.type for v in op.operands])
         if column_rows(shape) % schedule.chunk:
             yield (
@@ -338,6 +357,7 @@ def _conv(
         infer=_infer,
         reference=reference,
         check=_check_weights if role == "weights" else check_schedule,
+        workspace=_workspace,
         codegen=WindowProduct(role),
         vjp=NotDifferentiable.NONE,
         level=Level.KERNEL,

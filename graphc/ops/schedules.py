@@ -4,10 +4,12 @@
     gemm … schedule {parallel = "rows", chunk = 64}       64 rows of the product, or "cols"
     conv … schedule {parallel = "images", chunk = 4}      4 images; also of `conv.image`, `pool.*`
     conv.weights … schedule {parallel = "rows", chunk = 40}   40 rows of the weights, of one column
+    conv.weights … schedule {parallel = "images", chunk = 4}  4 images, whose sums are added at last
 
 Chunks are computed by any threads in any order. What a chunk computes depends on the schedule and
 the sizes of the call alone, so results have the same bits for any number of threads. `split-work`
-decides it; without it an operation is one piece.
+decides it; without it an operation is one piece. What memory each chunk works in follows from the
+schedule too (`OpDef.workspace`).
 """
 
 from __future__ import annotations
@@ -130,9 +132,9 @@ class ImagesSchedule(Schedule):
 
 @dataclass(frozen=True)
 class WeightsSchedule(Schedule):
-    """Of a convolution's gradient to its weights; each chunk lies in one column of a window."""
+    """Of a convolution's gradient to its weights; a chunk of rows is of one column of a window."""
 
-    parallel: Literal["rows"] | None = None
+    parallel: Literal["rows", "images"] | None = None
 
 
 def schedule_of(op: Operation) -> Schedule | None:
@@ -161,8 +163,6 @@ def check_schedule(op: Operation) -> Iterable[str]:
             yield "a product over a batch cannot be cut"
     elif isinstance(schedule, KernelSchedule):
         yield from _check_axis(op, schedule)
-    elif len(op.results) > 1:
-        yield "an operation with zeros around its images cannot be cut: there is room for one"
 
 
 def _check_tiling(tiling: Tiling) -> Iterable[str]:

@@ -1,7 +1,7 @@
 """`update_rows`: a learner's rule on the rows of a table that a minibatch looks up, and no others.
 
-    %W.new, %v.new, … = update_rows %W, %v, %rate, %x, %y, %index
-        {tables = 2, numbers = 1} : tensor<1000x8xf32>, tensor<1000x8xf32>, … {
+    %W.new, %v.new = update_rows %W, %v, %rate, %x, %y, %index
+        {tables = 2, numbers = 1} : tensor<1000x8xf32>, tensor<1000x8xf32> {
     ^(%w: tensor<1x8xf32>, %vw: tensor<1x8xf32>, %g: tensor<1x8xf32>, %r: tensor<1x1xf32>):
       …
       yield %w1, %v1 : tensor<1x8xf32>, tensor<1x8xf32>
@@ -11,8 +11,8 @@ Operands   the parameter and the learner's states, then numbers [1, 1], then loo
            y [N, D] and an index [N, K], which stand for a gradient `lookup_outer x, y, index`
 Block      one row of every table, that row of the gradient, the numbers
 `yield`    the new row of every table
-Results    the tables, of which only the rows that some index points at have changed; the others,
-           in this order, are memory that backends work in, and what is in them means nothing
+Results    the tables, of which only the rows that some index points at have changed
+Workspace  `RowWorkspace`
 
 A row's gradient is the sum of x[n, k] y[n, :] over all places of its index, lookup by lookup in the
 order of n and k. An index outside of the table points at nothing. With `columns` the tables are
@@ -80,9 +80,7 @@ class Lookup:
 class RowUpdate:
     """An `update_rows` operation taken apart; every group in order.
 
-    Of the operands: `tables`, `numbers`, `lookups`. Of the results: `updated`, one for each table;
-    `slots` i32, one for each lookup, of its index's type; `rows` i32[L]; `places` i32[I]; `sums`,
-    `BLOCK` numbers for each of L rows. L is the most rows that a call looks up.
+    Of the operands: `tables`, `numbers`, `lookups`. `updated` are the results, one for each table.
     """
 
     op: Operation
@@ -92,10 +90,6 @@ class RowUpdate:
     numbers: tuple[Value, ...]
     lookups: tuple[Lookup, ...]
     updated: tuple[Value, ...]
-    slots: tuple[Value, ...]
-    rows: Value
-    places: Value
-    sums: Value
 
 
 def row_update(op: Operation) -> RowUpdate:
@@ -105,7 +99,6 @@ def row_update(op: Operation) -> RowUpdate:
     middle = params.tables + params.numbers
     rest = op.operands[middle:]
     lookups = tuple(Lookup(*rest[i : i + 3]) for i in range(0, len(rest), 3))
-    results = tuple(op.results)
     return RowUpdate(
         op,
         params,
@@ -113,16 +106,42 @@ def row_update(op: Operation) -> RowUpdate:
         op.operands[: params.tables],
         op.operands[params.tables : middle],
         lookups,
-        results[: params.tables],
-        results[params.tables : params.tables + len(lookups)],
-        *results[params.tables + len(lookups) :],
+        tuple(op.results),
     )
 
 
-def updates(op: Operation, result: Value) -> Value | None:
-    """The table that `result` is the new form of; None for memory to work in."""
-    assert isinstance(op.params, UpdateRowsParams)
-    return op.operands[result.index] if result.index < op.params.tables else None
+def updates(op: Operation, result: Value) -> Value:
+    """The table that `result` is the new form of."""
+    return op.operands[result.index]
+
+
+@dataclass(frozen=True)
+class RowWorkspace:
+    """The arrays that a row update works in. L is the most rows that a call looks up.
+
+    slots   i32, of the type of each index: the number of its row among those that are looked up
+    rows    i32[L]: which row of the table has that number
+    places  i32[I]: the number of each row of the table; written only where an index points
+    sums    of the gradient, `BLOCK` numbers for each of L rows
+    """
+
+    slots: tuple[TensorType, ...]
+    rows: TensorType
+    places: TensorType
+    sums: TensorType
+
+    @staticmethod
+    def of(update: RowUpdate) -> RowWorkspace:
+        table = tensor(update.tables[0].type)
+        slots = tuple(tensor(one.index.type) for one in update.lookups)
+        size = bound_of(table.dims[1 if update.params.columns else 0])
+        most = most_rows(size, slots)
+        rows, places = (TensorType((n,), DType.I32) for n in (most, size))
+        return RowWorkspace(slots, rows, places, _sums_type(table, most, update.params))
+
+    def arrays(self) -> tuple[TensorType, ...]:
+        """All of them, in this order."""
+        return (*self.slots, self.rows, self.places, self.sums)
 
 
 Rule = Callable[[IRBuilder, Sequence[Value], Value, Sequence[Value]], Sequence[Value]]
@@ -148,8 +167,7 @@ def update_rows(
     inner.location = b.location
     inner.emit(YIELD, list(rule(inner, given[:count], given[count], given[count + 1 :])))
     operands = [*tables, *numbers, *(v for one in lookups for v in (one.x, one.y, one.index))]
-    op = b.emit(UPDATE_ROWS, operands, params, regions=[Region([body])])
-    return list(op.results[:count])
+    return b.emit(UPDATE_ROWS, operands, params, regions=[Region([body])]).results
 
 
 # --- types ---------------------------------------------------------------------------------------
@@ -175,8 +193,7 @@ def _infer(types: Sequence[Type], params: UpdateRowsParams) -> Sequence[Type]:
     if table.rank != 2:
         raise TypeRuleError(f"requires tables of rank 2, got {table}", operand=0)
     axis = 1 if params.columns else 0
-    size, width = table.dims[axis], table.dims[1 - axis]
-    slots: list[TensorType] = []
+    width = table.dims[1 - axis]
     for first in range(middle, len(found), 3):
         x, y, index = found[first : first + 3]
         if index.rank != 2:
@@ -184,10 +201,7 @@ def _infer(types: Sequence[Type], params: UpdateRowsParams) -> Sequence[Type]:
         _require(index, index.with_dtype(DType.I32), first + 2)
         _require(x, index.with_dtype(table.dtype), first)
         _require(y, table.with_dims((index.dims[0], width)), first + 1)
-        slots.append(index)
-    most = most_rows(size, slots)
-    rows, places = (TensorType((n,), DType.I32) for n in (most, bound_of(size)))
-    return [*found[: params.tables], *slots, rows, places, _sums_type(table, most, params)]
+    return found[: params.tables]
 
 
 def _require(type: TensorType, wanted: TensorType, operand: int) -> None:
@@ -244,7 +258,7 @@ def _listed(types: Sequence[Type]) -> str:
 def _reference(
     params: UpdateRowsParams,
     body: Callable[..., tuple[Array, ...]],
-    results: Sequence[Array],
+    _results: Sequence[Array],
     *operands: Array,
 ) -> tuple[Array, ...]:
     tables = [np.array(t.T if params.columns else t) for t in operands[: params.tables]]
@@ -261,8 +275,7 @@ def _reference(
         after = body(*before, g[None], *operands[params.tables : middle])
         for table, new in zip(tables, after, strict=True):
             table[row] = new[0]
-    updated = [np.ascontiguousarray(t.T) if params.columns else t for t in tables]
-    return (*updated, *results[params.tables :])
+    return tuple(np.ascontiguousarray(t.T) if params.columns else t for t in tables)
 
 
 UPDATE_ROWS = OpDef(
@@ -273,6 +286,7 @@ UPDATE_ROWS = OpDef(
     infer=_infer,
     reference=_reference,
     check=_check,
+    workspace=lambda op: RowWorkspace.of(row_update(op)).arrays(),
     codegen=codegen.RowUpdate(),
     vjp=NotDifferentiable.NONE,
     level=Level.KERNEL,

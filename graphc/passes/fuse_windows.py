@@ -93,7 +93,7 @@ def _conv(b: IRBuilder, op: Operation) -> Result:
         order = [order[inside], *order]
     x, low, high = _unpadded(x, walk)
     params = ConvParams(walk.axis, walk.strides, low, high, block)
-    return b.emit(CONV, [x, _laid_out(b, weights, order, block)], params).results[:1]
+    return [b.emit_one(CONV, x, _laid_out(b, weights, order, block), params=params)]
 
 
 def _conv_weights(b: IRBuilder, op: Operation) -> Result:
@@ -108,7 +108,7 @@ def _conv_weights(b: IRBuilder, op: Operation) -> Result:
         return None
     x, low, high = _unpadded(x, walk)
     params = ConvWeightsParams(walk.axis, walk.sizes, walk.strides, low, high)
-    weights = b.emit(CONV_WEIGHTS, [x, places], params).results[0]
+    weights = b.emit_one(CONV_WEIGHTS, x, places, params=params)
     rank = weights.tensor.rank
     return [transpose(b, weights, _rolled(rank, x.tensor.rank - walk.axis))]
 
@@ -159,7 +159,7 @@ def _inside(b: IRBuilder, op: Operation) -> Result:
     if made is None:
         return None
     params, part = made.params_as(ConvImageParams), op.params_as(SliceParams)
-    dims, first = made.results[0].tensor.dims, params.axis
+    dims, first = made.result.tensor.dims, params.axis
     last = first + len(params.extents)
     if params.low or any(step != 1 for step in part.steps):
         return None
@@ -173,7 +173,7 @@ def _inside(b: IRBuilder, op: Operation) -> Result:
     low = tuple(a for a, _, _ in walked)
     high = tuple(d - z for _, z, d in walked if isinstance(d, int))
     params = replace(params, extents=inner, low=low, high=high)
-    return b.emit(CONV_IMAGE, made.operands, params).results[:1]
+    return [b.emit_one(CONV_IMAGE, *made.operands, params=params)]
 
 
 def _transposition(b: IRBuilder, op: Operation) -> Result:

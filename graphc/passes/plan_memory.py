@@ -13,8 +13,9 @@ and their order.
 Algorithm: one walk in program order finds when each buffer is in use, until its last reader
 (`analysis/liveness.py`; views count as readers); `analysis/arena.py` gives them offsets. A kernel
 without reductions may write its result over an operand that dies there, if it reads that operand
-element by element at the result's dims. Buffers are aligned to 64 bytes. A plan of more than
-`MAX_BYTES`, which no machine could address, is an error. O(n log n) for n operations.
+element by element at the result's dims. What an operation works in is in use during that operation
+alone. Buffers are aligned to 64 bytes. A plan of more than `MAX_BYTES`, which no machine could
+address, is an error. O(n log n) for n operations.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from typing import ClassVar
 from graphc.ir.codegen import FusedProduct, Kernel, Loop, Reduction, RowUpdate
 from graphc.ir.context import Context
 from graphc.ir.core import Block, Function, IRBuilder, Module, Operation, Value
-from graphc.ir.placement import Place
+from graphc.ir.placement import Place, Workspace
 from graphc.ir.traversal import straight_blocks, walk
+from graphc.ir.types import TensorType
 from graphc.ops.epilogue import GEMM_FUSED
 from graphc.ops.kernel import COPY, KERNEL
 from graphc.ops.loop import loop_parts
@@ -86,6 +88,10 @@ def plan(function: Function) -> None:
     for op in (op for block in straight_blocks(function) for op in block):
         if has_buffers(op):
             op.placement = tuple(outside.get(v) or Place("arena", offsets[v]) for v in op.results)
+            op.workspace = tuple(
+                Workspace(type, Place("arena", layout.offsets[number]))
+                for type, number in lives.workspace.get(op, ())
+            )
 
 
 # --- results ------------------------------------------------------------------------------------
@@ -195,14 +201,14 @@ def _copy(value: Value, anchor: Operation | None) -> Value:
 
 
 class _Lives:
-    """The buffers of values that need memory of their own, and when they are in use.
-
-    A value that is written over another one shares its buffer.
+    """The buffers of values and of workspace that need memory of their own, and when they are in
+    use. A value that is written over another one shares its buffer.
     """
 
     def __init__(self) -> None:
         self.buffers: list[Buffer] = []
         self.number: dict[Value, int] = {}
+        self.workspace: dict[Operation, list[tuple[TensorType, int]]] = {}
         self._now = 0
 
     def walk(self, block: Block, outside: Mapping[Value, Place]) -> None:
@@ -227,14 +233,20 @@ class _Lives:
                     taken_over.add(over)
                     self.number[value] = self.number[over]
                 else:
-                    self.number[value] = len(self.buffers)
-                    self.buffers.append(Buffer(_aligned_size(value), self._now, self._now))
+                    self.number[value] = self._buffer(value.tensor)
+            self.workspace[op] = [(type, self._buffer(type)) for type in op.needed_workspace()]
             if isinstance(op.opdef.codegen, Loop):
                 self.walk(op.regions[0].block, outside)
                 self._now += 1
             for root in ends_here:
                 if root not in taken_over:
                     self.buffers[self.number[root]].end = self._now
+
+    def _buffer(self, type: TensorType) -> int:
+        """The number of a new buffer, in use now."""
+        size = -(-type.bound_bytes // ALIGNMENT) * ALIGNMENT
+        self.buffers.append(Buffer(size, self._now, self._now))
+        return len(self.buffers) - 1
 
 
 def _operand_to_overwrite(
@@ -252,10 +264,6 @@ def _operand_to_overwrite(
         ):
             return root
     return None
-
-
-def _aligned_size(value: Value) -> int:
-    return -(-value.tensor.bound_bytes // ALIGNMENT) * ALIGNMENT
 
 
 @dataclass(frozen=True)
@@ -302,4 +310,4 @@ def _place_of(value: Value, function: Function) -> Location:
 
 def _plan_of(function: Function) -> tuple[object, ...]:
     placed = (op for block in straight_blocks(function) for op in block)
-    return (function.arena, *(op.placement for op in placed))
+    return (function.arena, *((op.placement, op.workspace) for op in placed))

@@ -15,8 +15,9 @@ that is short; so sums over samples are cut along their columns and no part adds
 product is cut by columns; by rows where its first factor is transposed, which is packed row by row,
 and where there are too few columns: so no part packs what another has packed. Where that factor is
 large, parts are longer, as each fetches it anew. Convolutions and
-poolings are cut by images, the gradient of a convolution to its weights by rows of these. Loops'
-bodies are cut too.
+poolings are cut by images, the gradient of a convolution to its weights by rows of these. With
+zeros around the images, which each part copies, there are fewer parts; and the gradient is cut by
+images where it stays in a cache from one image to the next. Loops' bodies are cut too.
 
 Leaves alone: products over a batch, rearrangements, functions with a memory plan. O(operations).
 """
@@ -27,6 +28,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+from graphc.ir.codegen import WindowProduct
 from graphc.ir.context import Context
 from graphc.ir.core import Function, Module, Operation
 from graphc.ir.traversal import straight_blocks
@@ -86,6 +88,17 @@ FEW = 8
 
 LINE_BYTES = 64
 """Parts of the innermost axis are whole cache lines, so that no two threads write to one line."""
+
+MOST_PADDED_PARTS = 16
+"""Of a convolution with zeros around its images: each part clears memory for one."""
+
+MOST_COPYING_PARTS = 8
+"""Of a gradient to weights with zeros around the images: each part copies all images, or has sums
+of its own."""
+
+FAR_SUMS_BYTES = 2097152
+"""Sums of weights from this size on leave the caches between two images: there parts are rows of
+them, which pays for copying all images for each."""
 
 LEAST_ROWS = 24
 """Rows of a part of a convolution's weights: a few tiles, as every part reads all of the result's
@@ -171,12 +184,17 @@ def _most_parts(extent: int, read: TensorType) -> int:
 def image_chunks(op: Operation) -> ImagesSchedule:
     """How to cut what goes over images one by one."""
     work = images_ns(op)
-    if work < GRAIN_NS or len(op.results) > 1:  # of which there is room for one
+    if work < GRAIN_NS:
         return ImagesSchedule()
     dims = _tensor(op, 0).dims[: _walked_axis(op)]
     images = bound_elements(dims)
-    length = _length(images, work, MOST_PARTS, 1)
+    length = _length(images, work, MOST_PADDED_PARTS if _is_padded(op) else MOST_PARTS, 1)
     return ImagesSchedule("images", length) if length < images else ImagesSchedule()
+
+
+def _is_padded(op: Operation) -> bool:
+    is_convolution = isinstance(op.opdef.codegen, WindowProduct)
+    return is_convolution and conv_shape(op.params, [v.type for v in op.operands]).is_padded
 
 
 def _walked_axis(op: Operation) -> int:
@@ -189,18 +207,24 @@ def _walked_axis(op: Operation) -> int:
 
 
 def weight_chunks(op: Operation) -> WeightsSchedule:
-    """How to cut a convolution's gradient to its weights: by rows of these."""
+    """How to cut a convolution's gradient to its weights: by rows of these, or by images."""
     work = images_ns(op)
-    if work < GRAIN_NS or len(op.results) > 1:
+    if work < GRAIN_NS:
         return WeightsSchedule()
     shape = conv_shape(op.params, [v.type for v in op.operands])
     column = column_rows(shape)
     rows = column * math.prod(shape.sizes[:-1])
+    most = min(work / PART_NS, MOST_COPYING_PARTS if shape.is_padded else rows)
     lengths = [n for n in range(min(column, LEAST_ROWS), column + 1) if column % n == 0]
-    enough = [n for n in lengths if work * n / rows >= PART_NS]
-    if not enough or enough[0] >= rows:
-        return WeightsSchedule()
-    return WeightsSchedule("rows", enough[0])
+    length = next((n for n in lengths if rows / n <= most), rows)
+    by_rows = WeightsSchedule("rows", length) if length < rows else WeightsSchedule()
+    images = bound_elements(shape.lead)
+    chunk = _length(images, work, MOST_COPYING_PARTS, 1)
+    weights = rows * math.prod(shape.features) * _tensor(op, 0).dtype.itemsize
+    is_far = weights > FAR_SUMS_BYTES
+    if not shape.is_padded or chunk >= images or (is_far and by_rows.is_parallel):
+        return by_rows
+    return WeightsSchedule("images", chunk)
 
 
 def _length(extent: int, work: float, most: int, multiple: int) -> int:

@@ -90,11 +90,8 @@ def update(
     places: str = "",
 ) -> str:
     """A learner's rule on rows of %t that %j looks up, the message at its first line."""
-    types = [table, "2x5xi32", "5xi32", "5xi32", "5x32xf32"]
-    marked = ", ".join(f"tensor<{type}>" for type in types)
     return (
-        f"%y, %slot, %rows, %places, %sums = update_rows {operands} {{{numbers}}} "
-        f"{places}: {marked} {{ "
+        f"%y = update_rows {operands} {{{numbers}}} {places}: tensor<{table}> {{ "
         f"// error: {slug}: {message}\n  ^({taken}):\n  {body}\n  }}"
     )
 

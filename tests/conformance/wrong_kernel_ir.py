@@ -202,13 +202,16 @@ WRONG_KERNEL_IR: Mapping[str, tuple[str, ...]] = {
             "a chunk is at least 1 long, got 0",
         ),
         use(
-            "conv %t, %s {axis = 0, strides = [1], low = [1], high = [0]} : tensor<3x5xf32>",
+            "conv %t, %s {axis = 0, strides = [1], low = [1], high = [0]} at arena:0 "
+            ": tensor<3x5xf32>",
             "graph-structure",
-            "gives tensor<3x5xf32>, tensor<6x3xf32>, but is marked tensor<3x5xf32>",
+            "requires a workspace of tensor<1x6x3xf32>, got none",
         ),
-        "%y, %room = conv %t, %s {axis = 0, strides = [1], low = [1], high = [0]} "
-        'schedule {parallel = "images", chunk = 1} : tensor<3x5xf32>, tensor<6x3xf32> '
-        "// error: graph-structure: zeros around its images cannot be cut",
+        use(
+            "conv %t, %s {axis = 0, strides = [1]} workspace tensor<6x3xf32> : tensor<2x5xf32>",
+            "parse",
+            "`at` is required here, got `:`",
+        ),
         use(
             "conv %t, %s {axis = 0, strides = [1]} at here:0 : tensor<2x5xf32>",
             "bad-value",
@@ -330,9 +333,9 @@ WRONG_KERNEL_IR: Mapping[str, tuple[str, ...]] = {
         ),
         use(
             "conv.weights %t, %o {axis = 0, sizes = [4], strides = [1]} "
-            'schedule {parallel = "images", chunk = 1} : tensor<4x3x4xf32>',
+            'schedule {parallel = "columns", chunk = 1} : tensor<4x3x4xf32>',
             "bad-value",
-            'requires "rows" or none, got "images"',
+            'requires "rows" or "images" or none, got "columns"',
         ),
         use(
             "conv.weights %t, %o {axis = 0, sizes = [4], strides = [1]} schedule {chunk = 4} "
@@ -566,12 +569,11 @@ WRONG_KERNEL_IR: Mapping[str, tuple[str, ...]] = {
         update("graph-structure", "but is marked tensor<3x5xf32>", table="3x5xf32"),
         update(
             "graph-structure",
-            "has 5 results but 1 places",
+            "requires a workspace of tensor<2x5xi32>, tensor<5xi32>, tensor<5xi32>, "
+            "tensor<5x32xf32>, got none",
             places="at argument:0 ",
         ),
-        "%y, %slot, %rows, %places, %sums = update_rows %t, %f, %g, %k, %j "
-        "{tables = 1, numbers = 1} : tensor<5x3xf32>, tensor<2x5xi32>, tensor<5xi32>, "
-        "tensor<5xi32>, tensor<5x32xf32> "
+        "%y = update_rows %t, %f, %g, %k, %j {tables = 1, numbers = 1} : tensor<5x3xf32> "
         "// error: graph-structure: requires one region with one block",
     ),
     "copy": (

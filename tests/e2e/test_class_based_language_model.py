@@ -123,8 +123,7 @@ def test_a_training_step_has_nothing_as_wide_as_the_vocabulary_but_the_weights()
     )
     types = {str(v.type) for op in operations for v in (*op.operands, *op.results)}
     wide = {t for t in types if str(words) in t}
-    # Besides, room for the number of each row that the update meets; it is not walked.
-    assert wide == {f"tensor<{HIDDEN}x{words}xf32>", f"tensor<{words}xi32>"}
+    assert wide == {f"tensor<{HIDDEN}x{words}xf32>"}
     assert f"tensor<Nx{largest}xf32>" in types
 
 

@@ -40,6 +40,19 @@ W = Parameter(10, 432)
 z = Times(W, p, tag=output)
 ce = CrossEntropyWithSoftmax(labels, z, tag=criterion)
 """
+PADDED = """
+features = ImageInput(16, 16, 3, tag=feature)
+labels = Input(10, tag=label)
+K0 = Parameter(16, 27)
+c0 = Convolution(K0, features, 3, 3, 16, 1, 1, zeroPadding=true)
+r0 = RectifiedLinear(c0)
+K1 = Parameter(12, 144)
+c1 = Convolution(K1, r0, 3, 3, 12, 2, 2, zeroPadding=true)
+p = AveragePooling(c1, 4, 4, 4, 4)
+W = Parameter(10, 48)
+z = Times(W, p, tag=output)
+ce = CrossEntropyWithSoftmax(labels, z, tag=criterion)
+"""
 RECURRENT = """
 features = Input(40, tag=feature)
 labels = Input(30, tag=label)
@@ -72,6 +85,7 @@ def _sequences(rows: int, classes: int) -> dict[str, object]:
 CASES: Mapping[str, tuple[str, dict[str, object], dict[str, int]]] = {
     "layers": (MLP, _dense(200, 20, 128), {"batch": 128}),
     "convolution": (CONVOLUTION, _dense(768, 10, 32), {"batch": 32}),
+    "padded": (PADDED, _dense(768, 10, 32), {"batch": 32}),
     "recurrent": (RECURRENT, _sequences(40, 30), {"time": 12, "sequences": 8}),
 }
 

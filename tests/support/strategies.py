@@ -24,6 +24,7 @@ from graphc.ir.core import (
     Value,
 )
 from graphc.ir.params import Params, field_types
+from graphc.ir.placement import PLACE_KINDS, Place, Workspace
 from graphc.ir.types import SAMPLES, Dim, DType, Image, MatrixType, Symbol, TensorType
 from graphc.ops import ALL_OPS
 from graphc.ops.control import RETURN, YIELD
@@ -47,6 +48,7 @@ matrix_types = st.one_of(
     st.builds(MatrixType, st.one_of(st.none(), st.integers(0, 2**40)), columns),
     st.builds(lambda image, cols: MatrixType(image.rows, cols, image), images, columns),
 )
+places = st.builds(Place, st.sampled_from(PLACE_KINDS), st.integers(0, 2**63 - 1))
 spans = st.builds(
     lambda file, line, column, width: Span(file, line, column, column + width),
     st.one_of(plain_names, st.text(max_size=4)),
@@ -183,6 +185,9 @@ def _fill(draw: st.DrawFn, block: Block, declared: Sequence[Symbol], depth: int)
             types,
             draw(params_of(opdef.params, declared)),
             regions=regions,
+            schedule=draw(params_of(opdef.schedule, declared)),
+            placement=[draw(places) for _ in _few(draw)],
+            workspace=[Workspace(draw(tensor_types(declared)), draw(places)) for _ in _few(draw)],
             location=draw(locations()),
             names=[draw(_value_names) for _ in types],
         )

@@ -11,9 +11,10 @@ the image itself (`windowtiles.py`). Images are worked on in blocks of columns t
 Weights may lie in blocks of outputs (of channels for `image`), so that a panel of columns is one
 stretch of memory: `block` columns of all rows, then the next ones.
 
-An image with zeros around it is a copy, one at a time, in memory that the caller gives.
+An image with zeros around it is a copy, one at a time, in the workspace: each chunk has its own.
 
-Sums over many images are cut into chains (`chains.py`).
+Sums over many images are cut into chains (`chains.py`). Where weights are computed in chunks of
+images, each chunk has sums of its own (`chunk_sum.py`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from graphc.backends.loops import memory
 from graphc.backends.loops.chains import MAX_BYTES, chain_ends
@@ -81,9 +83,9 @@ class Convolution:
     channels, outputs         of images and of the result
     low, high                 zeros around an image; they count in `extents`
     block                     columns of the weights in one block, 0 for rows of all columns
-    is_part                   the function takes `begin, end` at the end, and computes those images,
-                              or for `weights` those of their rows
-    part_rows                 for a part of `weights`, how many rows: all of one column of windows
+    parallel                  what a chunk is made of, if the function computes one, from `begin` to
+                              `end`; rows are those of `weights`
+    chunk                     how many in one; rows are all of one column of windows
     """
 
     role: Role
@@ -98,8 +100,8 @@ class Convolution:
     low: tuple[int, int] = (0, 0)
     high: tuple[int, int] = (0, 0)
     block: int = 0
-    is_part: bool = False
-    part_rows: int = 0
+    parallel: Literal["images", "rows"] | None = None
+    chunk: int = 0
     most_images: int = 1
 
     @staticmethod
@@ -155,6 +157,16 @@ class Convolution:
         return self.inner != self.extents
 
     @property
+    def sums_chunks(self) -> bool:
+        """Whether each chunk has weights of its own."""
+        return self.role == "weights" and self.parallel == "images"
+
+    @property
+    def weights(self) -> int:
+        """Elements of the weights."""
+        return self.sizes[0] * self.run * self.outputs
+
+    @property
     def column(self) -> int:
         return self.extents[1] * self.channels
 
@@ -172,15 +184,13 @@ class Convolution:
 
 
 def emit_convolution(module: ModuleWriter, machine: Machine, what: Convolution) -> str:
-    """`@name` of `void (first, second, result, room for an image, sizes of what.symbols()…)`.
-
-    There is no room for an image unless it has zeros around it.
-    """
+    """`@name` of `void (first, second, result, workspace…, sizes of what.symbols()…)`."""
     code = module.body()
     _Emitter(code, machine, what).emit()
     code.leave()
-    pointers = ["%a", "%b", "%c", *["%room"] * what.is_padded]
-    numbers = [*(f"%d{i}" for i in range(len(what.symbols()))), *["%begin", "%end"] * what.is_part]
+    pointers = ["%a", "%b", "%c", *["%padded"] * what.is_padded, *["%sums"] * what.sums_chunks]
+    numbers = [f"%d{i}" for i in range(len(what.symbols()))]
+    numbers += ["%begin", "%end"] if what.parallel is not None else []
     parameters = [*(Val(n, PTR) for n in pointers), *(Val(n, I64) for n in numbers)]
     return module.add("conv", parameters, code, long_stack=True)
 
@@ -220,6 +230,7 @@ class _Emitter:
         self.what = what
         self.element = element_of(what.dtype)
         self.lanes = machine.lanes(what.dtype)
+        self.padded = self._own("%padded", what.image) if what.is_padded else None
         self.stack: list[Val] = []
         size = what.dtype.itemsize
         column = 2 * self.lanes * what.places[1] * size
@@ -227,19 +238,28 @@ class _Emitter:
             room = max(NEAR_BYTES, column) // size
             self.stack = [memory.stack_array(code, self.element, room, LINE_BYTES)]
 
+    def _own(self, name: str, elements: int) -> Val:
+        """What this chunk has in an array of the workspace, which has so many for each."""
+        base, what = Val(name, PTR), self.what
+        if what.parallel is None:
+            return base
+        number = self.code.binary("udiv", Val("%begin", I64), index(what.chunk))
+        return self._from(base, mul(self.code, number, index(elements)))
+
     def emit(self) -> None:
         """All images, one after the other."""
         what = self.what
         chains = self._chain_memory() if what.role == "weights" else []
-        if what.is_padded and what.role != "image":
-            self._clear(Val("%room", PTR), what.image)
+        if self.padded is not None and what.role != "image":
+            self._clear(self.padded, what.image)
         sizes = {name: Val(f"%d{i}", I64) for i, name in enumerate(what.symbols())}
         begin, end = index(0), size_value(self.code, what.images, sizes)
-        if what.role == "weights":
-            self._sums(Val("%c", PTR), (begin, end), chains)
-            return
-        if what.is_part:
+        if what.parallel == "images":
             begin, end = Val("%begin", I64), Val("%end", I64)
+        if what.role == "weights":
+            goal = self._own("%sums", what.weights) if what.sums_chunks else Val("%c", PTR)
+            self._sums(goal, (begin, end), chains)
+            return
         with loop_if_any(self.code, begin, end, 1, []) as state:
             if state is None:
                 return
@@ -248,7 +268,7 @@ class _Emitter:
                 self._result(self._padded(self._at("%a", image)), self._at("%c", places))
             else:
                 goal = self._at("%c", image)
-                self._image(self._at("%a", places), self._room(goal))
+                self._image(self._at("%a", places), self.padded or goal)
                 self._copy_inside(goal, is_back=True)
 
     def _image_and_places(self, number: Val) -> tuple[Val, Val]:
@@ -284,7 +304,8 @@ class _Emitter:
         """The images of a chain, the longest first; none if there is no memory for their sums."""
         what = self.what
         blocks = -(-what.places[0] // self._block_columns(self._panel_bytes(), NEAR_BYTES))
-        ends, _ = chain_ends(what.most_images, blocks)
+        images = min(what.most_images, what.chunk) if what.sums_chunks else what.most_images
+        ends, _ = chain_ends(images, blocks)
         size = self._weight_count * what.dtype.itemsize
         return ends[::-1] if size * len(ends) <= MAX_BYTES else []
 
@@ -301,29 +322,25 @@ class _Emitter:
     @property
     def _weight_count(self) -> int:
         """Of the weights that a call computes."""
-        rows = self.what.part_rows or self.what.sizes[0] * self.what.run
-        return rows * self.what.outputs
+        is_part = self.what.parallel == "rows"
+        return self.what.chunk * self.what.outputs if is_part else self.what.weights
 
     def _first_weight(self) -> Val:
         return mul(self.code, self._first_row(), index(self.what.outputs))
 
     def _first_row(self) -> Val:
         """Of the weights that are computed."""
-        return Val("%begin", I64) if self.what.is_part else index(0)
-
-    def _room(self, image: Val) -> Val:
-        """Where an image is worked on."""
-        return Val("%room", PTR) if self.what.is_padded else image
+        return Val("%begin", I64) if self.what.parallel == "rows" else index(0)
 
     def _padded(self, image: Val) -> Val:
         """The image, or its copy among zeros, which are there already."""
         self._copy_inside(image, is_back=False)
-        return self._room(image)
+        return self.padded or image
 
     def _copy_inside(self, image: Val, *, is_back: bool) -> None:
-        """Copies an image into the room, or back out of it."""
+        """Copies an image to where it has zeros around it, or back."""
         what = self.what
-        if not what.is_padded:
+        if self.padded is None:
             return
         length = what.inner[1] * what.channels
         first = index(what.low[0] * what.column + what.low[1] * what.channels)
@@ -333,7 +350,7 @@ class _Emitter:
                 return
             here = self._from(image, mul(self.code, column.index, index(length)))
             room = add(self.code, first, mul(self.code, column.index, index(what.column)))
-            there = self._from(Val("%room", PTR), room)
+            there = self._from(self.padded, room)
             source, goal = (there, here) if is_back else (here, there)
             whole = length // self.lanes * self.lanes
             for start, stop, lanes in ((0, whole, self.lanes), (whole, length, 1)):
@@ -518,13 +535,13 @@ class _Emitter:
         """Calls `tile(i, j, its elements from there)` over the elements of a window, or a part."""
         what = self.what
         rows = most_rows(self.machine, vectors)
-        if what.is_part:
+        if what.parallel == "rows":
             begin, run = self._first_row(), what.run
             column = self.code.binary("udiv", begin, index(run))
             first = self.code.binary("urem", begin, index(run))
             self._pieces(
-                what.part_rows,
-                balanced(what.part_rows, rows),
+                what.chunk,
+                balanced(what.chunk, rows),
                 lambda j, high: tile(column, add(self.code, first, j), _box(1, high)),
             )
             return

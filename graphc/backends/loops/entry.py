@@ -20,6 +20,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import NamedTuple
 
+from graphc.backends.loops.chunk_sum import emit_chunk_sum
 from graphc.backends.loops.control import add, loop, mul, offset, size_value, sub
 from graphc.backends.loops.convolution import Convolution, emit_convolution
 from graphc.backends.loops.fused import emit_fused
@@ -330,6 +331,14 @@ class _EntryEmitter:
 
     # --- calls
 
+    def _arrays(self, op: Operation) -> list[Val]:
+        """The addresses of operands, results and workspace."""
+        values = [self.where[v] for v in (*op.operands, *op.results)]
+        return [*values, *self._workspace(op)]
+
+    def _workspace(self, op: Operation) -> list[Val]:
+        return [self._address(w.place) for w in op.workspace]
+
     def _call(self, function: str, pointers: Sequence[Val], symbols: Sequence[str]) -> None:
         arguments = [*pointers, *(self.sizes[name] for name in symbols)]
         self.code.invoke(function, arguments)
@@ -414,15 +423,20 @@ class _EntryEmitter:
         types = [v.tensor for v in op.operands]
         what = Convolution.of(role, conv_shape(op.params, types), types[0].dtype)
         schedule = schedule_of(op)
-        rows = schedule.chunk if schedule is not None and role == "weights" else 0
-        what = replace(what, is_part=schedule is not None, part_rows=rows)
+        if schedule is not None:
+            parallel = "rows" if schedule.parallel == "rows" else "images"
+            what = replace(what, parallel=parallel, chunk=schedule.chunk)
         name = emit_convolution(self.module, self.machine, what)
-        if schedule is None or role != "weights":
+        if what.parallel == "rows":
+            rows = Size(what.sizes[0] * what.run)
+            cut = Cut(0, Size(), rows, what.chunk)
+            self._share(name, self._arrays(op), what.symbols(), cut)
+        else:
             self._images(op, name, what.images)
-            return
-        pointers = [self.where[v] for v in (*op.operands, *op.results)]
-        rows = Size(what.sizes[0] * what.run)
-        self._share(name, pointers, what.symbols(), Cut(0, Size(), rows, schedule.chunk))
+        if what.sums_chunks:
+            cut = Cut(0, Size(), what.images, what.chunk)
+            name = emit_chunk_sum(self.module, self.machine, what.weights, what.dtype, cut)
+            self._call(name, [self.where[op.result], self._workspace(op)[-1]], what.symbols())
 
     def _pooling(self, op: Operation, folding: Folding) -> None:
         types = [v.tensor for v in op.operands]
@@ -434,7 +448,7 @@ class _EntryEmitter:
 
     def _images(self, op: Operation, function: str, images: Size) -> None:
         """The call of a function that goes over images, or over those of a part."""
-        pointers, schedule = [self.where[v] for v in (*op.operands, *op.results)], schedule_of(op)
+        pointers, schedule = self._arrays(op), schedule_of(op)
         if schedule is None:
             self._call(function, pointers, images.symbols)
         else:
@@ -453,7 +467,8 @@ class _EntryEmitter:
             if self.where[old] != self.where[new]:
                 self._copy(self.where[old], self.where[new], new.tensor)
         made = emit_update_rows(self.module, self.machine, update)
-        self._call(made.name, [self.where[v] for v in made.pointers], made.symbols)
+        pointers = [*(self.where[v] for v in made.pointers), *self._workspace(op)]
+        self._call(made.name, pointers, made.symbols)
 
     def _move(self, op: Operation, how: Rearrangement) -> None:
         move = move_of(how, op.params, [v.tensor for v in op.operands], op.result.tensor)

@@ -37,7 +37,7 @@ from graphc.ir.machine import Machine
 from graphc.ir.types import DType, TensorType
 from graphc.ops.constant import ConstantParams
 from graphc.ops.control import YIELD
-from graphc.ops.update_rows import BLOCK, COLUMN_BLOCK, RowUpdate
+from graphc.ops.update_rows import BLOCK, COLUMN_BLOCK, RowUpdate, RowWorkspace
 from graphc.passes.analysis.loopnest import Size
 from graphc.support.diagnostics import InternalError
 
@@ -48,7 +48,8 @@ _I32 = lane_type("i32")
 
 @dataclass(frozen=True, slots=True)
 class UpdateFunction:
-    """A function of the module and what it takes: pointers of these values, then the sizes."""
+    """A function of the module and what it takes: pointers of these values and of the workspace,
+    then the sizes."""
 
     name: str
     pointers: tuple[Value, ...]
@@ -56,19 +57,19 @@ class UpdateFunction:
 
 
 def emit_update_rows(module: ModuleWriter, machine: Machine, update: RowUpdate) -> UpdateFunction:
-    """`void (tables in place…, numbers…, lookups…, memory to work in…, sizes…)`."""
+    """`void (tables in place…, numbers…, lookups…, workspace…, sizes…)`."""
     looked_up = [v for one in update.lookups for v in (one.x, one.y, one.index)]
-    memories = (*update.slots, update.rows, update.places, update.sums)
-    pointers = (*update.updated, *update.numbers, *looked_up, *memories)
+    pointers = (*update.updated, *update.numbers, *looked_up)
     extents = [Size.of(_tensor(v).dims) for v in looked_up]
     symbols = tuple(sorted({s for size in extents for s in size.symbols}))
     code = module.body()
     parameters = [Val(f"%p{i}", PTR) for i in range(len(pointers))]
+    arrays = [Val(f"%a{i}", PTR) for i in range(len(RowWorkspace.of(update).arrays()))]
     sizes = {name: Val(f"%s{i}", I64) for i, name in enumerate(symbols)}
     where = dict(zip(pointers, parameters, strict=True))
-    _UpdateEmitter(code, machine, update, where, sizes).emit()
+    _UpdateEmitter(code, machine, update, where, arrays, sizes).emit()
     code.leave()
-    name = module.add("update", (*parameters, *sizes.values()), code)
+    name = module.add("update", (*parameters, *arrays, *sizes.values()), code)
     return UpdateFunction(name, pointers, symbols)
 
 
@@ -97,6 +98,7 @@ class _UpdateEmitter:
         machine: Machine,
         update: RowUpdate,
         where: Mapping[Value, Val],
+        arrays: Sequence[Val],
         sizes: Mapping[str, Val],
     ) -> None:
         self.code = code
@@ -110,18 +112,20 @@ class _UpdateEmitter:
             size_value(code, Size.of((table.dims[a],)), sizes) for a in (axis, 1 - axis)
         )
         self.tables = [where[v] for v in update.updated]
-        memories = (update.rows, update.places, update.sums)
-        self.rows, self.places, self.sums = (where[v] for v in memories)
-        room = _tensor(update.sums).dims
-        assert isinstance(room[1], int)
-        self.stride = index(room[1])
+        *slots, self.rows, self.places, self.sums = arrays
+        stride = RowWorkspace.of(update).sums.dims[1]
+        assert isinstance(stride, int)
+        self.stride = index(stride)
         self.widest = COLUMN_BLOCK if self.columns else min(BLOCK, 4 * self.lanes)
         self.lookups = [
             _Entries(
-                *(where[v] for v in (one.x, one.y, one.index, slots)),
+                where[one.x],
+                where[one.y],
+                where[one.index],
+                numbers,
                 *(size_value(code, Size.of((d,)), sizes) for d in _tensor(one.index).dims),
             )
-            for one, slots in zip(update.lookups, update.slots, strict=True)
+            for one, numbers in zip(update.lookups, slots, strict=True)
         ]
         self.rule = _Rule(self.scalars, update, [where[v] for v in update.numbers], self.lanes)
 

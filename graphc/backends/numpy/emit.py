@@ -202,7 +202,7 @@ class _FunctionText:
 
     def _update_rows(self, op: Operation) -> None:
         parts = row_update(op)
-        updated = self._targets(op)[: len(parts.tables)]
+        updated = self._targets(op)
         for value, old, name in zip(parts.updated, parts.tables, updated, strict=True):
             if not self._places[value].overlaps(self._places[old]):
                 self._lines.add(f"np.copyto({name}, {self._name_of(old)})")
@@ -350,15 +350,15 @@ class _FunctionText:
             "image": (places, kernel, images),
             "weights": (images, places, kernel),
         }[role]
-        out, *room = self._targets(op)
+        (out,) = self._targets(op)
         names = [*map(self._name_of, op.operands), out]
         if shape.block:
             names[1] += _without_blocks(role, sizes, channels, features, shape.block)
         arrays = [f"{name}.reshape({text})" for name, text in zip(names, dims, strict=True)]
         arguments = [*arrays, *map(str, (*missing, *shape.strides))]
-        if room:
+        if shape.is_padded:
             plane = ", ".join(map(str, (*missing, *shape.extents, channels)))
-            arguments += [f"{room[0]}.reshape({plane})"]
+            arguments += [f"np.empty(({plane}), {dtype_text(x.dtype)})"]
             arguments += map(str, (*(0 for _ in missing), *shape.low))
         helper = f"conv_{role}"
         self._helpers[helper] = None

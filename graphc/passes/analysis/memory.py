@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from graphc.ir.codegen import FusedProduct, Kernel, Loop, Reduction, RowUpdate, View
@@ -45,11 +45,7 @@ def check_plan(function: Function) -> list[str]:
 def memory_report(function: Function) -> MemoryReport:
     """The numbers of a planned function."""
     live = _at_peak(live_ranges(function.block))
-    return MemoryReport(
-        function.arena or 0,
-        sum(_aligned(v.tensor.bound_bytes) for v in live),
-        _formula([v.tensor for v in live]),
-    )
+    return MemoryReport(function.arena or 0, _aligned_bytes(live), _formula(live))
 
 
 def peak_formula(function: Function) -> str:
@@ -64,10 +60,10 @@ def peak_formula(function: Function) -> str:
 # --- the peak -----------------------------------------------------------------------------------
 
 
-def _at_peak(liveness: Liveness) -> list[Value]:
-    """The arena values that live at the operation where they are biggest together.
+def _at_peak(liveness: Liveness) -> list[TensorType]:
+    """What is in the arena at the operation where it is biggest together: values and workspace.
 
-    Those of a loop's body live while the loop does.
+    Values of a loop's body live while the loop does.
     """
     size: dict[Value, int] = {}
     starts: dict[int, list[Value]] = {}
@@ -82,20 +78,21 @@ def _at_peak(liveness: Liveness) -> list[Value]:
         # A value whose memory is taken over in place leaves before the new one comes.
         ends.setdefault(live.end if root in taken_over else live.end + 1, []).append(root)
     now, peak, at = 0, 0, -1
-    inside: list[Value] = []
+    inside: list[TensorType] = []
     for position in range(len(liveness.operations)):
         now -= sum(size[v] for v in ends.get(position, ()))
         now += sum(size[v] for v in starts.get(position, ()))
         op = liveness.operations[position]
-        is_loop = isinstance(op.opdef.codegen, Loop)
-        steps = _at_peak(live_ranges(op.regions[0].block)) if is_loop else []
-        with_steps = now + sum(_aligned(v.tensor.bound_bytes) for v in steps)
-        if with_steps > peak:
-            peak, at, inside = with_steps, position, steps
+        during = [w.type for w in op.workspace]
+        if isinstance(op.opdef.codegen, Loop):
+            during += _at_peak(live_ranges(op.regions[0].block))
+        if now + _aligned_bytes(during) > peak:
+            peak, at, inside = now + _aligned_bytes(during), position, during
     if at < 0:
         return []
     gone = {v for p, values in ends.items() if p <= at for v in values}
-    return [v for p, values in starts.items() if p <= at for v in values if v not in gone] + inside
+    here = (v for p, values in starts.items() if p <= at for v in values if v not in gone)
+    return [v.tensor for v in here] + inside
 
 
 def _taken_over(liveness: Liveness) -> set[Value]:
@@ -124,6 +121,10 @@ def _formula(types: list[TensorType]) -> str:
 
 def _aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _aligned_bytes(types: list[TensorType]) -> int:
+    return sum(_aligned(t.bound_bytes) for t in types)
 
 
 def has_buffers(op: Operation) -> bool:
@@ -259,15 +260,40 @@ class _Checker:
         for value in op.results:
             if not self._is_intact(value):
                 self._say(op, f"writes two results to {self._place[value]}")
+        self._works_in(op, before)
         if isinstance(op.opdef.codegen, Loop):
             self._loop(op)
 
+    def _works_in(self, op: Operation, operands: Mapping[Value, Place]) -> None:
+        """The workspace is written all the time, while operands are read and results made."""
+        if tuple(w.type for w in op.workspace) != op.needed_workspace():
+            self._say(op, "has another workspace than it needs")
+            return
+        for array in op.workspace:
+            if array.place.kind != "arena":
+                self._say(op, f"works in {array.place}, which is not in the arena")
+                return
+            self._check_offset(op, array.place, array.type)
+        arrays = [Value(w.type, op, i, f"workspace {i}") for i, w in enumerate(op.workspace)]
+        for value, array in zip(arrays, op.workspace, strict=True):
+            self._place[value] = array.place
+            for root, place in operands.items():
+                if self._overlap(array.place, value, place, root):
+                    self._say(op, f"works in {array.place}, where its operand {_name(root)} lies")
+            self._write(op, value)
+        for value in (*op.results, *arrays):
+            if not self._is_intact(value):
+                self._say(op, f"works in memory of {_name(value)} that it uses otherwise too")
+
+    def _check_offset(self, op: Operation, place: Place, type: TensorType) -> None:
+        if place.index % ALIGNMENT:
+            self._say(op, f"{place} is not a multiple of {ALIGNMENT}")
+        if place.index + type.bound_bytes > self._arena_bytes:
+            self._say(op, f"{place} ends past the arena's {self._arena_bytes} bytes")
+
     def _check_place(self, op: Operation, value: Value, place: Place) -> None:
         if place.kind == "arena":
-            if place.index % ALIGNMENT:
-                self._say(op, f"{place} is not a multiple of {ALIGNMENT}")
-            if place.index + value.tensor.bound_bytes > self._arena_bytes:
-                self._say(op, f"{place} ends past the arena's {self._arena_bytes} bytes")
+            self._check_offset(op, place, value.tensor)
             return
         if place.kind in ("carried", "stack"):
             if not self._loops:

@@ -60,7 +60,7 @@ def product_ns(roles: Groups, itemsize: int) -> float:
 
 def images_ns(op: Operation) -> float:
     """Of a convolution or the gradient to its images, or of a pooling."""
-    moved = NS_PER_BYTE * sum(map(_bytes, (*op.operands, op.results[0])))
+    moved = NS_PER_BYTE * sum(map(_bytes, (*op.operands, op.result)))
     if not isinstance(op.opdef.codegen, WindowProduct):
         return moved + NS_PER_BYTE * _bytes(op.operands[0])
     types = [_tensor(v) for v in op.operands]

@@ -65,6 +65,7 @@ def test_locations_do_not_count() -> None:
         ("sub %x, %w", "sub %x, %x"),
         ("neg %p", "abs %p"),
         ("kernel %b", "kernel %b at result:0"),
+        ("kernel %b", "kernel %b workspace tensor<2xf32> at arena:0"),
         ("{dims = [N]}", "{dims = [4]}"),
         ("yield %q", "yield %p"),
         ("kernel %b", "kernel %a"),

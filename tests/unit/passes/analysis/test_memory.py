@@ -7,7 +7,7 @@ import pytest
 from graphc.ir.core import Function
 from graphc.ir.parser import parse_module
 from graphc.ops import default_context
-from graphc.passes.analysis.memory import check_plan
+from graphc.passes.analysis.memory import check_plan, memory_report
 
 GOOD = """func @f(%x: tensor<4x4xf32> input, %w: tensor<4x4xf32> parameter)
     -> (z: tensor<4x4xf32>, w: tensor<4x4xf32> updates %w) arena 128 {
@@ -114,3 +114,62 @@ def test_only_a_kernel_without_reductions_works_in_place(body: str, sound: bool)
 def test_a_function_without_a_plan_says_so() -> None:
     text = GOOD.replace(" arena 128", "")
     assert check_plan(function(text)) == ["@f has no arena"]
+
+
+WORKING = """func @f(%x: tensor<4x6xf32> input, %w: tensor<3x1xf32> parameter)
+    -> (y: tensor<4x4xf32>, z: tensor<4x6xf32>) arena 320 {
+  %a = copy %x at arena:0 : tensor<4x6xf32>
+  %b = copy %x at arena:128 : tensor<4x6xf32>
+  %y = conv %a, %w {axis = 1, strides = [2], low = [1], high = [2]} at result:0
+    workspace tensor<1x9xf32> at arena:256 : tensor<4x4xf32>
+  %z = copy %b at result:1 : tensor<4x6xf32>
+  return %y, %z
+}
+"""
+
+
+def test_a_workspace_beside_all_that_lives_is_sound() -> None:
+    assert check_plan(function(WORKING)) == []
+    assert check_plan(function(WORKING.replace("copy %b", "copy %x").replace(":256", ":128"))) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "problem"),
+    [
+        ("arena:0", "`conv` of %y works in arena:0, where its operand %a lies"),
+        ("arena:64", "where its operand %a lies"),
+        ("arena:192", "`copy` of %z reads %b, whose memory holds something else by then"),
+        ("arena:240", "arena:240 is not a multiple of 64"),
+        ("arena:320", "arena:320 ends past the arena's 320 bytes"),
+        ("result:0", "works in result:0, which is not in the arena"),
+    ],
+)
+def test_a_workspace_where_something_else_lives_is_found(place: str, problem: str) -> None:
+    found = check_plan(function(WORKING.replace("arena:256", place)))
+    assert any(problem in f for f in found), found
+
+
+def test_a_workspace_over_a_result_or_another_workspace_is_found() -> None:
+    text = WORKING.replace("at result:0", "at arena:256")
+    assert any("memory of %y that it uses otherwise" in f for f in check_plan(function(text)))
+    two = """func @f(%x: tensor<4x3x2xf32> input, %d: tensor<4x3x2xf32> input)
+    -> (w: tensor<3x2x2xf32>) arena 256 {
+  %w = conv.weights %x, %d {axis = 1, sizes = [3], strides = [1], low = [1], high = [1]}
+    schedule {parallel = "images", chunk = 2} at result:0
+    workspace tensor<2x5x2xf32> at arena:0, tensor<2x3x2x2xf32> at arena:128 : tensor<3x2x2xf32>
+  return %w
+}
+"""
+    assert check_plan(function(two)) == []
+    found = check_plan(function(two.replace("arena:128", "arena:64")))
+    assert any("memory of %workspace 0 that it uses otherwise too" in f for f in found), found
+
+
+def test_a_workspace_that_is_missing_is_found() -> None:
+    text = WORKING.replace("workspace tensor<1x9xf32> at arena:256", "")
+    assert any("has another workspace than it needs" in f for f in check_plan(function(text)))
+
+
+def test_a_workspace_counts_at_the_peak() -> None:
+    report = memory_report(function(WORKING))
+    assert (report.lower_bound_bytes, report.peak) == (128 + 128 + 64, str(96 + 96 + 36))
