@@ -10,6 +10,7 @@ import numpy as np
 
 from graphc.ir.core import Function, Operation
 from graphc.ir.machine import Machine
+from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.signature import Dimension, Signature
 from graphc.support.diagnostics import InternalError, fail
 from graphc.support.phases import Phases
@@ -38,25 +39,6 @@ def aligned_bytes(size: int, dims: Sequence[Dimension]) -> np.ndarray:
         ) from None
     start: int = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + max(size, 1)]  # an empty array has no address
-
-
-class CompiledFunction(Protocol):
-    """A compiled function. Shapes and element types are checked by the caller, not here."""
-
-    def __call__(
-        self,
-        arguments: Sequence[np.ndarray],
-        results: Sequence[np.ndarray],
-        sizes: Mapping[str, int],
-    ) -> None:
-        """Run once.
-
-        arguments  in signature order, C-contiguous, of the declared dtype and shape; those that a
-                   result `updates` are overwritten
-        results    one array per `signature.fresh_results`, filled here
-        sizes      the value of every dim
-        """
-        ...
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from math import prod
 import numpy as np
 
 from graphc.backends.base import aligned_bytes
-from graphc.runtime.plan import RunMinibatches
+from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.signature import NUMPY_DTYPES, ROLES_OF_MODEL, Argument, Signature
 from graphc.support.diagnostics import InternalError
 
@@ -26,7 +26,7 @@ ENTRY_TYPES = (POINTER, POINTER, POINTER, POINTER)
 EPOCH_TYPES = (*ENTRY_TYPES, POINTER, POINTER, POINTER, NUMBER, NUMBER, POINTER)
 
 
-class NativeFunction:
+class NativeFunction(CompiledFunction):
     """A `CompiledFunction` in this process.
 
     code     the bytes that it was loaded from
@@ -51,7 +51,6 @@ class NativeFunction:
         self.keep = keep
         self._entry = entry
         self._pool_address = pool
-        self.run_minibatches: RunMinibatches | None = None
         if epoch is not None:
             self._epoch = epoch
             self.run_minibatches = self._run_minibatches
@@ -66,7 +65,7 @@ class NativeFunction:
         results: Sequence[np.ndarray],
         sizes: Mapping[str, int],
     ) -> None:
-        """Run once; see `graphc.backends.base.CompiledFunction`."""
+        """Run once; see `CompiledFunction`."""
         tables = self._tables()
         buffers, dims = tables.buffers, tables.dims
         held = tables.held
@@ -82,11 +81,17 @@ class NativeFunction:
         if status:
             raise InternalError(f"compiled code gave status {status}")
 
+    def use_threads(self, threads: int) -> None:
+        self.threads = threads
+
     def prepare(
-        self, arrays: Sequence[np.ndarray | None], changing: Sequence[int]
+        self,
+        signature: Signature,
+        arrays: Sequence[np.ndarray | None],
+        changing: Sequence[int],
     ) -> _PreparedCall:
-        """A call with these arrays but for those `changing`; see `Plan.prepared`."""
-        pool = self._pool if self.signature.is_split else int
+        """A call with these arrays but for those `changing`; see `CompiledFunction`."""
+        pool = self._pool if signature.is_split else int
         return _PreparedCall(self._entry, pool, self._tables(), arrays, changing)
 
     def _run_minibatches(
@@ -97,7 +102,7 @@ class NativeFunction:
         size: int,
         done: np.ndarray,
     ) -> None:
-        """Run once for every minibatch; see `graphc.runtime.plan.RunMinibatches`."""
+        """Run once for every minibatch; see `graphc.runtime.compiled.RunMinibatches`."""
         size = max(min(size, len(order)), 1)  # more than all is all
         tables = self._tables()
         whole = (ctypes.c_uint64 * len(tables.buffers))()
@@ -134,7 +139,7 @@ class NativeFunction:
 
 
 class _PreparedCall:
-    """See `Plan.prepared`. It keeps the memory alive that the entry is given."""
+    """See `CompiledFunction.prepare`. It keeps the memory alive that the entry is given."""
 
     def __init__(
         self,

@@ -40,7 +40,7 @@ from graphc.passes.manager import Pass, PassManager, PassRecord
 from graphc.passes.transpose_parameters import TransposeParameters
 from graphc.runtime.executable import Executable
 from graphc.runtime.signature import SequenceTables, Signature, SparseInput
-from graphc.runtime.threads import thread_count, use_threads
+from graphc.runtime.threads import thread_count
 from graphc.support.diagnostics import InternalError, fail, suggestion
 from graphc.support.graphs import reachable
 
@@ -179,7 +179,7 @@ def compile_kept(
 
 
 def _threaded(compiled: CompiledFunction, options: CompileOptions) -> CompiledFunction:
-    use_threads(compiled, thread_count(options.threads))
+    compiled.use_threads(thread_count(options.threads))
     return compiled
 
 

@@ -21,12 +21,12 @@ from graphc.ir.types import TensorType
 from graphc.ops.contraction import MatmulParams, groups
 from graphc.ops.nodes.layout import display_name
 from graphc.passes.analysis.costs import Cost, walk_costs
+from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.signature import Signature
-from graphc.runtime.threads import use_threads
 from graphc.support.source import Location, Span
 
 if TYPE_CHECKING:
-    from graphc.backends.base import CompiledFunction, Recorder
+    from graphc.backends.base import Recorder
 
 _NO_NAME = re.compile(r"(.*\.)?unnamed[0-9]+")
 
@@ -123,7 +123,7 @@ class Source:
     network: Module | None = None
 
 
-class ProfiledFunction:
+class ProfiledFunction(CompiledFunction):
     """A `CompiledFunction` that counts its calls."""
 
     def __init__(self, compiled: CompiledFunction, recorder: Recorder, source: Source) -> None:
@@ -132,7 +132,7 @@ class ProfiledFunction:
         self._source = source
         self._sizes: Counter[tuple[tuple[str, int], ...]] = Counter()
         self._spans: list[tuple[int, int]] = []
-        self._many = getattr(compiled, "run_minibatches", None)
+        self._many = compiled.run_minibatches
         if self._many is not None:
             self.run_minibatches = self._run_minibatches
 
@@ -142,7 +142,7 @@ class ProfiledFunction:
         results: Sequence[np.ndarray],
         sizes: Mapping[str, int],
     ) -> None:
-        """Run once; see `graphc.backends.base.CompiledFunction`."""
+        """Run once; see `CompiledFunction`."""
         start = self.recorder.ticks()
         self._compiled(arguments, results, sizes)
         self._spans.append((start, self.recorder.ticks()))
@@ -156,7 +156,7 @@ class ProfiledFunction:
         size: int,
         done: np.ndarray,
     ) -> None:
-        """Run once for every minibatch; see `graphc.runtime.plan.RunMinibatches`."""
+        """Run once for every minibatch; see `graphc.runtime.compiled.RunMinibatches`."""
         assert self._many is not None
         start = self.recorder.ticks()
         try:
@@ -170,14 +170,8 @@ class ProfiledFunction:
             if rest and through > whole:
                 self._sizes[(dim.name, rest),] += 1
 
-    @property
-    def threads(self) -> int:
-        """How many compute a call."""
-        return getattr(self._compiled, "threads", 1)
-
-    @threads.setter
-    def threads(self, threads: int) -> None:
-        use_threads(self._compiled, threads)
+    def use_threads(self, threads: int) -> None:
+        self._compiled.use_threads(threads)
 
     def reset(self) -> None:
         """Forget the calls so far."""

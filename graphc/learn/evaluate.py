@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from graphc.driver.compile import bind, bounds_for, evaluation_passes, node_names
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import infer
-from graphc.learn.dataset import check_truncate, extent_of, read_dataset
+from graphc.learn.dataset import Dataset, check_truncate, extent_of, read_dataset
 from graphc.learn.shuffle import minibatches
 from graphc.model.model import Model
 from graphc.ops.nodes.layout import SCALAR, node_type
+from graphc.runtime.executable import Executable
 from graphc.support.diagnostics import DiagnosticSink, fail
 
 DEFAULT_SIDE_BY_SIDE = 16
@@ -61,17 +62,25 @@ def evaluate_dataset(
     dataset = read_dataset(executable.signature, data, truncate)
     if dataset.samples == 0:
         raise fail("input", "measuring requires at least one sample, got none")
-    totals = dict.fromkeys(wanted, 0.0)
+    totals = _totals(executable, dataset, wanted, size)
+    samples = dataset.samples
+    return Evaluation(samples, {name: total / samples for name, total in totals.items()})
+
+
+def _totals(
+    executable: Executable, dataset: Dataset, names: Sequence[str], size: int
+) -> dict[str, float]:
+    """The sums over all samples, of `size` units in a minibatch."""
+    totals = dict.fromkeys(names, 0.0)
     order = dataset.in_order()
     for part in minibatches(len(order), size):
         for call in dataset.calls(order[part]):
             if call.first:
                 executable.state = None
             results = executable(**call.given)
-            for name in wanted:
+            for name in names:
                 totals[name] += float(results[name])
-    samples = dataset.samples
-    return Evaluation(samples, {name: total / samples for name, total in totals.items()})
+    return totals
 
 
 def _fitted(options: CompileOptions, data: Mapping[str, object], truncate: int) -> CompileOptions:

@@ -90,35 +90,62 @@ def minimize(
         raise kind_error("batches", "a list of lists of arguments", batches) from None
     base = as_function(f)
     slope = value_and_grad(base)
-    leaves, structure = flatten(x0)
-    x: list[Any] = [leaf.copy() if isinstance(leaf, np.ndarray) else leaf for leaf in leaves]
-    masks = _masks(mask, leaves, structure)
-    rule = LEARNERS[learner.rule]
-    states: list[Any] = []
-    step_of = _step_function(base, rule, learner.l2, len(x))
+    point = _Point.of(base, learner, x0, mask)
     losses: list[float] = []
     given = tuple(arguments)
     for step, batch in zip(range(steps), further, strict=False):
         given = (*arguments, *_require_several(batch, "each of batches"))
-        loss, gradient = slope(unflatten(structure, x), *given)
-        _require_number(float(loss), step)
-        if progress(step, float(loss)) is True:
+        value, gradient = slope(point.value, *given)
+        loss = float(value)
+        _require_number(loss, step)
+        if progress(step, loss) is True:
             break
-        losses.append(float(loss))
-        learner.observe(float(loss))
-        slopes, _ = flatten(gradient)
-        if not states:
-            states = [np.zeros_like(g)[()] for _ in rule.states for g in slopes]
-        numbers = learner.settings(1, 1)
-        settings = [float(numbers[name]) for name in rule.settings]
-        moved = step_of(*x, *slopes, *states, *settings, *masks)
-        old, x, states = x, list(moved[: len(x)]), list(moved[len(x) :])
-        if tolerance and _largest_move(old, x) <= tolerance:
+        losses.append(loss)
+        learner.observe(loss)
+        old = point.x
+        point.move(gradient)
+        if tolerance and _largest_move(old, point.x) <= tolerance:
             break
-    found = unflatten(structure, x)
-    loss = float(base(found, *given))
+    loss = float(base(point.value, *given))
     _require_number(loss, len(losses))
-    return Minimum(found, loss, np.array(losses))
+    return Minimum(point.value, loss, np.array(losses))
+
+
+@dataclass
+class _Point:
+    """Where the steps are: the arrays, and what the learner's rule keeps of each."""
+
+    learner: Learner
+    update: ArrayFunction
+    structure: Structure
+    x: list[Any]
+    masks: Sequence[Array]
+    states: list[Any]
+
+    @staticmethod
+    def of(base: ArrayFunction, learner: Learner, x0: object, mask: object) -> _Point:
+        leaves, structure = flatten(x0)
+        x = [leaf.copy() if isinstance(leaf, np.ndarray) else leaf for leaf in leaves]
+        masks = _masks(mask, leaves, structure)
+        update = _step_function(base, LEARNERS[learner.rule], learner.l2, len(x))
+        return _Point(learner, update, structure, x, masks, [])
+
+    @property
+    def value(self) -> Any:
+        """As `x0`."""
+        return unflatten(self.structure, self.x)
+
+    def move(self, gradient: object) -> None:
+        """One step of the learner."""
+        rule = LEARNERS[self.learner.rule]
+        slopes, _ = flatten(gradient)
+        if not self.states:
+            self.states = [np.zeros_like(g)[()] for _ in rule.states for g in slopes]
+        numbers = self.learner.settings(1, 1)
+        settings = [float(numbers[name]) for name in rule.settings]
+        moved = self.update(*self.x, *slopes, *self.states, *settings, *self.masks)
+        count = len(self.x)
+        self.x, self.states = list(moved[:count]), list(moved[count:])
 
 
 def _check(learner: object, steps: object, tolerance: object) -> None:

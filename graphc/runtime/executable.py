@@ -13,26 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from graphc.runtime.plan import (
-    Compiled,
-    Plan,
-    add_settings,
-    all_sizes,
-    bind,
-    input_name,
-    note_samples,
-    places_of,
-)
+from graphc.runtime.compiled import CompiledFunction
+from graphc.runtime.plan import Plan, add_settings, all_sizes, bind, by_input, note_samples
 from graphc.runtime.ports import Port, read_array
 from graphc.runtime.quick import QuickCall, Settings
 from graphc.runtime.sequences import MOST_BEHIND, Minibatch, read_minibatch, read_sequences
 from graphc.runtime.signature import GRADIENT, Signature, concrete_shape
 from graphc.runtime.sparse import SparseRows
-from graphc.runtime.threads import checked_threads, use_threads
-from graphc.support.diagnostics import GraphcError, fail, suggestion
+from graphc.runtime.threads import checked_threads
+from graphc.support.diagnostics import GraphcError, InternalError, fail, suggestion
 
 Array = np.ndarray
-Recompile = Callable[[Mapping[str, int]], tuple[Compiled, Signature]]
+Recompile = Callable[[Mapping[str, int]], tuple[CompiledFunction, Signature]]
 """A function for these bounds of its dims, by their names."""
 
 STEPS_BEHIND = "sequence.steps"
@@ -106,7 +98,7 @@ class Executable:
 
     def __init__(
         self,
-        compiled: Compiled,
+        compiled: CompiledFunction,
         signature: Signature,
         parameters: Mapping[str, Array],
         learner_state: MutableMapping[str, Array] | None = None,
@@ -141,10 +133,10 @@ class Executable:
         self._thread_count = checked_threads(threads)
         for plan in (self._plan, self._carry_plan):
             if plan is not None:
-                use_threads(plan.compiled, self._thread_count)
+                plan.compiled.use_threads(self._thread_count)
 
-    def _planned(self, compiled: Compiled, signature: Signature) -> Plan:
-        use_threads(compiled, self._thread_count)
+    def _planned(self, compiled: CompiledFunction, signature: Signature) -> Plan:
+        compiled.use_threads(self._thread_count)
         return Plan.of(compiled, signature)
 
     @property
@@ -211,7 +203,7 @@ class Executable:
         if plan is self._plan and QuickCall.serves(plan):
             self._prepare_quick_calls(plan, inputs, arguments)
         if carry and minibatch is not None:
-            left = {plan.results[i].name: results[i] for i in plan.carried.values()}
+            left = {port.name: results[port.place] for _, port in plan.carried}
             self._sequence_state = {STEPS_BEHIND: minibatch.layout.behind, **left}
         return _results(plan, results, minibatch)
 
@@ -219,16 +211,12 @@ class Executable:
         self, plan: Plan, inputs: Mapping[str, object], arguments: Sequence[Array | None]
     ) -> None:
         """For calls of this thread that look like this one, where nothing was converted."""
-        if any(
-            plan.inputs.get(n) is None or arguments[plan.inputs[n]] is not v
-            for n, v in inputs.items()
-        ):
+        ports = plan.dense
+        if any(n not in ports or arguments[ports[n].place] is not v for n, v in inputs.items()):
             return
         stores: list[tuple[Mapping[str, Array], list[str]]] = []
         for store, kind in ((self._parameters, False), (self._learner_state, True)):
-            held = {
-                plan.ports[i].name: arguments[i] for i, is_state in plan.held if is_state == kind
-            }
+            held = {p.name: arguments[p.place] for p in plan.held if p.is_state == kind}
             if any(store[name] is not array for name, array in held.items()):
                 return
             stores.append((store, list(held)))
@@ -238,7 +226,7 @@ class Executable:
     def runs_minibatches(self) -> bool:
         """Whether `run_minibatches` is there: only of functions of dense samples, and in native
         code."""
-        return self._plan.run_minibatches is not None
+        return self._plan.compiled.run_minibatches is not None
 
     def run_minibatches(
         self,
@@ -262,15 +250,16 @@ class Executable:
         widest = min(size, len(order))
         if widest > plan.bounds[dim]:
             plan = self._widened(plan, {dim: widest})
-        arguments: list[Array | None] = [None] * len(plan.ports)
-        for name, index in plan.inputs.items():
-            arguments[index] = data[name]
-        for name, index in plan.settings.items():
-            arguments[index] = np.ascontiguousarray(numbers[name], plan.ports[index].dtype)
+        arguments: list[Array | None] = [None] * len(plan.arguments)
+        for name, port in plan.dense.items():
+            arguments[port.place] = data[name]
+        for name, port in plan.settings.items():
+            arguments[port.place] = np.ascontiguousarray(numbers[name], port.dtype)
         self._add_held(plan, arguments)
         results = [np.empty(-(-len(order) // size), port.dtype) for port in plan.results]
-        assert plan.run_minibatches is not None
-        plan.run_minibatches(arguments, results, order, size, done)  # type: ignore[arg-type]
+        run = plan.compiled.run_minibatches
+        assert run is not None
+        run(arguments, results, order, size, done)  # type: ignore[arg-type]
         return {p.name: array for p, array in zip(plan.results, results, strict=True)}
 
     def _split(self, inputs: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
@@ -288,10 +277,9 @@ class Executable:
         """The inputs of a function of sequences as it takes them; None for another function."""
         if plan.tables is None:
             return None
-        places = places_of(plan, inputs)
         behind = self._sequence_state[STEPS_BEHIND] if carry and self._sequence_state else None
         return read_minibatch(
-            plan.input_ports(places), places, behind=behind, carry=carry, **options
+            plan.inputs, by_input(plan, inputs), behind=behind, carry=carry, **options
         )
 
     def _plan_that_carries(self) -> Plan:
@@ -325,9 +313,8 @@ class Executable:
         return wider
 
     def _add_held(self, plan: Plan, arguments: list[Array | None]) -> None:
-        for index, is_state in plan.held:
-            port = plan.ports[index]
-            store = self._learner_state if is_state else self._parameters
+        for port in plan.held:
+            store = self._learner_state if port.is_state else self._parameters
             if port.name not in store:
                 raise fail("input", f"the network has no parameter {port.name} any more")
             array = store[port.name]
@@ -336,24 +323,22 @@ class Executable:
                 or array.shape != port.fixed
                 or not array.flags.c_contiguous
             ):
-                if port.name in plan.updated:
+                if port.is_updated:
                     raise _not_updatable(port, array)
                 array = _held(port, array)
-            arguments[index] = array
+            arguments[port.place] = array
 
     def _prepare_stores(self) -> None:
         """Check the parameters, add missing state, refuse what updates could not reach."""
-        plan = self._plan
-        for index, is_state in plan.held:
-            port = plan.ports[index]
-            store = self._learner_state if is_state else self._parameters
-            if is_state and port.name not in store:
+        for port in self._plan.held:
+            store = self._learner_state if port.is_state else self._parameters
+            if port.is_state and port.name not in store:
                 self._learner_state[port.name] = np.zeros(port.fixed or (), port.dtype)
             if port.name not in store:
                 raise fail("input", f"parameter {port.name} requires a value, got none")
             array = store[port.name]
             usable = _held(port, array)
-            if port.name in plan.updated and (usable is not array or not array.flags.writeable):
+            if port.is_updated and (usable is not array or not array.flags.writeable):
                 raise _not_updatable(port, array)
 
 
@@ -368,15 +353,14 @@ def check_inputs(
     """
     plan = _plan_to_check(signature)
     found: dict[str, Array | SparseRows] = {}
-    places = places_of(plan, inputs)
     sizes: dict[str, int] = {}
-    for index, value in places.items():
-        if (sparse := plan.sparse.get(index)) is not None:
-            found[sparse.name] = rows = sparse.read(value)
-            note_samples(plan.ports[index], sparse.name, len(rows), sizes)
+    for name, value in by_input(plan, inputs).items():
+        port = plan.inputs[name]
+        if isinstance(port, Port):
+            found[name] = read_array(port, value, sizes)
         else:
-            port = plan.ports[index]
-            found[port.name] = read_array(port, value, sizes)
+            found[name] = rows = port.read(value)
+            note_samples(port, len(rows), sizes)
     return {name: found[name] for name in plan.inputs}, _samples(sizes)
 
 
@@ -388,28 +372,36 @@ def check_sequences(
     For callers that choose minibatches out of a data set of lists. Raises GraphcError `input`.
     """
     plan = _plan_to_check(signature)
-    places = places_of(plan, inputs)
-    lists: dict[int, Sequence[object]] = {}
-    for index, value in places.items():
+    lists: dict[str, Sequence[object]] = {}
+    for name, value in by_input(plan, inputs).items():
         if not isinstance(value, list | tuple):
             shape = getattr(value, "shape", "")
             raise fail(
                 "input",
-                f"input {input_name(plan, index)} requires a list of sequences, one array "
+                f"input {name} requires a list of sequences, one array "
                 f"(steps, rows) for each; got {type(value).__name__} {shape}".rstrip(),
             )
-        lists[index] = value
-    found, lengths = read_sequences(plan.input_ports(lists), lists)
+        lists[name] = value
+    found, lengths = read_sequences(plan.inputs, lists)
     if len(lengths) and not lengths.min():
         number = int(np.argmin(lengths))
         raise fail("input", f"a sequence requires at least one step, sequence {number} has none")
-    return {input_name(plan, index): found[index] for index in found}, lengths
+    return found, lengths
 
 
 @lru_cache(maxsize=16)
 def _plan_to_check(signature: Signature) -> Plan:
     """What is known of a function's arguments, without the function."""
-    return Plan.of(lambda _arguments, _results, _sizes: None, signature)
+    return Plan.of(_NoFunction(), signature)
+
+
+class _NoFunction(CompiledFunction):
+    """Stands for a function that is not called."""
+
+    def __call__(
+        self, arguments: Sequence[Array], results: Sequence[Array], sizes: Mapping[str, int]
+    ) -> None:
+        raise InternalError("a function that was made to check arguments was called")
 
 
 def needed_inputs(signature: Signature, data: Mapping[str, object]) -> dict[str, object]:
@@ -424,10 +416,10 @@ def _samples(sizes: Mapping[str, int]) -> int:
 
 def _results(plan: Plan, arrays: Sequence[Array], minibatch: Minibatch | None) -> Results:
     """What the caller gets; the state of sequences is not among it."""
-    handed_on = set(plan.carried.values())
+    handed_on = {port.place for _, port in plan.carried}
     found: dict[str, Any] = {}
-    for i, (port, array) in enumerate(zip(plan.results, arrays, strict=True)):
-        if i in handed_on:
+    for port, array in zip(plan.results, arrays, strict=True):
+        if port.place in handed_on:
             continue
         if port.is_number:
             found[port.name] = array[0, 0]
@@ -442,13 +434,12 @@ def _add_carried(
     plan: Plan, state: Mapping[str, Array] | None, slots: int, arguments: list[Array | None]
 ) -> None:
     """Add what the call before left, or zeros, which no sequence reads that starts here."""
-    for name, index in plan.carried_arguments.items():
-        port = plan.ports[index]
+    for port, _ in plan.carried:
         shape = (slots, *port.shape[1:])
         if state is None:
-            arguments[index] = np.zeros(shape, port.dtype)  # type: ignore[arg-type]
+            arguments[port.place] = np.zeros(shape, port.dtype)  # type: ignore[arg-type]
         else:
-            arguments[index] = _carried(port, state.get(name), shape)
+            arguments[port.place] = _carried(port, state.get(port.name), shape)
 
 
 def _read_state(state: object) -> dict[str, Array]:

@@ -1,13 +1,15 @@
-"""Arrays of a signature as calls see them: what is accepted for one, and how it is converted."""
+"""What a call has to know of one array of a signature: its place, what is accepted for it, and how
+that is converted."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from graphc.runtime.signature import GRADIENT, NUMPY_DTYPES, Argument, Result, Shape
+from graphc.runtime.sparse import SparseRows, sparse_rows
 from graphc.support.diagnostics import GraphcError, fail
 
 Array = np.ndarray
@@ -15,20 +17,56 @@ Array = np.ndarray
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """What has to be known of an array at every call, looked up once."""
+    """An argument or a fresh result, with what is looked up once and needed at every call.
+
+    place       among the arguments, or among the fresh results
+    fixed       the shape where it holds no dim
+    is_number   callers get it as one number
+    is_state    the learner keeps it from call to call
+    is_updated  the function writes into it
+    """
 
     name: str
+    place: int
     dtype: np.dtype
     shape: Shape
-    fixed: tuple[int, ...] | None  # the shape where it holds no dim
+    fixed: tuple[int, ...] | None
     is_number: bool = False
+    is_state: bool = False
+    is_updated: bool = False
 
     @staticmethod
-    def of(port: Argument | Result) -> Port:
-        fixed = tuple(d for d in port.shape if isinstance(d, int))
-        known = fixed if len(fixed) == len(port.shape) else None
-        is_number = known == (1, 1) and not port.name.startswith(GRADIENT)
-        return Port(port.name, NUMPY_DTYPES[port.dtype], port.shape, known, is_number)
+    def of(place: int, array: Argument | Result, updated: Collection[str | None] = ()) -> Port:
+        """`updated`: the names of what the function writes into."""
+        sizes = tuple(d for d in array.shape if isinstance(d, int))
+        fixed = sizes if len(sizes) == len(array.shape) else None
+        return Port(
+            array.name,
+            place,
+            NUMPY_DTYPES[array.dtype],
+            array.shape,
+            fixed,
+            is_number=fixed == (1, 1) and not array.name.startswith(GRADIENT),
+            is_state=isinstance(array, Argument) and array.role == "state",
+            is_updated=array.name in updated,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SparsePort:
+    """A sparse input of `rows` numbers a sample or step, which is two arguments."""
+
+    name: str
+    rows: int
+    indices: Port
+    values: Port
+
+    def read(self, value: object) -> SparseRows:
+        """`value` in any of the accepted forms; GraphcError `input`."""
+        return sparse_rows(self.name, value, self.rows)
+
+
+Input = Port | SparsePort
 
 
 def read_array(port: Port, value: object, sizes: dict[str, int]) -> Array:

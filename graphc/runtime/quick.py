@@ -57,34 +57,37 @@ class QuickCall:
         by these names."""
         self._plan = plan
         self._names = tuple(names)
-        places = [plan.inputs[name] for name in names]
-        ports = [plan.ports[i] for i in places]
+        ports = [plan.dense[name] for name in names]
+        places = [port.place for port in ports]
         self._inputs = [(p.dtype, p.fixed, p.shape[-1] if p.shape else 0) for p in ports]
         self._bound = next(iter(plan.bounds.values()), 0)
         # Of one name alone the getter would give no tuple.
         self._held = [
             (itemgetter(*n, n[0]), s, [s[name] for name in (*n, n[0])]) for s, n in stores if n
         ]
-        self._settings = {n: (arguments[i].copy(), plan.ports[i]) for n, i in plan.settings.items()}
+        self._settings = {n: (arguments[p.place].copy(), p) for n, p in plan.settings.items()}
         self._numbers: dict[str, object] = {}
         self._last: Mapping[str, float] | None = None
         results = [np.empty((1, 1), p.dtype) if p.is_number else None for p in plan.results]
         self._results = [(p.name, a) for p, a in zip(plan.results, results, strict=True)]
         self._fresh = [p for p in plan.results if not p.is_number]
         arrays: list[Array | None] = [*arguments, *results]
-        for name, index in plan.settings.items():
-            arrays[index] = self._settings[name][0]
+        for name, port in plan.settings.items():
+            arrays[port.place] = self._settings[name][0]
         changing = [*places, *(i for i, a in enumerate(arrays) if a is None)]
         for i in places:
             arrays[i] = None
-        self._run = plan.prepared(arrays, changing)
+        self._run = plan.compiled.prepare(plan.signature, arrays, changing)
 
     @staticmethod
     def serves(plan: Plan) -> bool:
         """Whether a call's sizes are those of its samples, as its dense inputs say them."""
-        if plan.tables is not None or plan.sparse or plan.products or len(plan.bounds) > 1:
+        ports = plan.dense.values()
+        if plan.tables is not None or len(ports) < len(plan.inputs):
             return False
-        open_ports = [plan.ports[i] for i in plan.inputs.values() if plan.ports[i].fixed is None]
+        if plan.products or len(plan.bounds) > 1:
+            return False
+        open_ports = [port for port in ports if port.fixed is None]
         return bool(open_ports) == bool(plan.bounds) and all(map(_has_samples, open_ports))
 
     def __call__(

@@ -20,8 +20,8 @@ from typing import Literal, NoReturn
 
 import numpy as np
 
-from graphc.runtime.ports import Port, as_array, convert, read_array
-from graphc.runtime.sparse import SparseRows, sparse_rows
+from graphc.runtime.ports import Input, Port, SparsePort, as_array, convert, read_array
+from graphc.runtime.sparse import SparseRows
 from graphc.support.diagnostics import fail
 
 Array = np.ndarray
@@ -32,18 +32,6 @@ MOST_BEHIND = 2**30
 """Steps behind a sequence are counted up to here, further than any delay looks: tables are i32."""
 
 Form = Literal["list", "columns", "array"]
-
-
-@dataclass(frozen=True, slots=True)
-class SparsePort:
-    """A sparse input of `rows` numbers a step."""
-
-    name: str
-    rows: int
-
-    def read(self, value: object) -> SparseRows:
-        """`value` in any of the accepted forms; GraphcError `input`."""
-        return sparse_rows(self.name, value, self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +127,9 @@ def _contradiction(what: str) -> NoReturn:
 
 @dataclass(frozen=True, slots=True)
 class Minibatch:
-    """What a call takes: values [T, S, …] or rows of T*S columns by place, and how they lie."""
+    """What a call takes: values [T, S, …] or rows of T*S columns by input, and how they lie."""
 
-    values: Mapping[int, Array | SparseRows]
+    values: Mapping[str, Array | SparseRows]
     layout: Layout
     form: Form
     gaps: int = 0
@@ -157,7 +145,7 @@ class Minibatch:
         end = np.zeros((time + gaps, slots), np.int32)
         real = self.layout.real
         begin[:time][real], end[:time][real] = self.layout.begin[real], self.layout.end[real]
-        values = {i: _with_gaps(v, gaps, slots) for i, v in self.values.items()}
+        values = {n: _with_gaps(v, gaps, slots) for n, v in self.values.items()}
         layout = Layout(begin, end, self.layout.behind)
         return Minibatch(values, layout, self.form, self.gaps + gaps)
 
@@ -191,8 +179,8 @@ def _with_gaps(value: Array | SparseRows, steps: int, slots: int) -> Array | Spa
 
 
 def read_minibatch(
-    ports: Mapping[int, Port | SparsePort],
-    values: Mapping[int, object],
+    ports: Mapping[str, Input],
+    values: Mapping[str, object],
     *,
     lengths: object = None,
     flags: object = None,
@@ -201,23 +189,22 @@ def read_minibatch(
 ) -> Minibatch:
     """The minibatch that a call is given; GraphcError `input`.
 
-    ports    of the inputs, by place
+    ports    of the inputs, by name
     behind   the steps that came before in each slot, if sequences go on
     """
-    lists = {i: _as_list(ports[i], v) for i, v in values.items()}
+    lists = {n: _as_list(ports[n], v) for n, v in values.items()}
     if any(items is not None for items in lists.values()):
         if flags is not None or lengths is not None:
             raise fail("input", "lengths and flags go with arrays (T, S, rows), got lists")
-        for index, items in lists.items():
+        for name, items in lists.items():
             if items is None:
-                name = ports[index].name
                 raise fail("input", f"all inputs are lists or none is: {name} is an array")
-        given = {i: items for i, items in lists.items() if items is not None}
+        given = {n: items for n, items in lists.items() if items is not None}
         return _from_lists(ports, given, behind, carry)
     return _from_arrays(ports, values, lengths, flags, behind, carry)
 
 
-def _as_list(port: Port | SparsePort, value: object) -> Sequence[object] | None:
+def _as_list(port: Input, value: object) -> Sequence[object] | None:
     """The sequences of a list; None for an array. A tuple is one sequence of a sparse input."""
     if isinstance(value, list) or (isinstance(value, tuple) and isinstance(port, Port)):
         return value
@@ -225,17 +212,17 @@ def _as_list(port: Port | SparsePort, value: object) -> Sequence[object] | None:
 
 
 def read_sequences(
-    ports: Mapping[int, Port | SparsePort], lists: Mapping[int, Sequence[object]]
-) -> tuple[dict[int, list[Array | SparseRows]], Array]:
+    ports: Mapping[str, Input], lists: Mapping[str, Sequence[object]]
+) -> tuple[dict[str, list[Array | SparseRows]], Array]:
     """The sequences of every input, converted and checked against each other; their lengths."""
     found = {
-        i: [_sequence(ports[i], item, s) for s, item in enumerate(items)]
-        for i, items in lists.items()
+        name: [_sequence(ports[name], item, s) for s, item in enumerate(items)]
+        for name, items in lists.items()
     }
     lengths: list[int] | None = None
     first = ""
-    for index, items in found.items():
-        name, own = ports[index].name, [len(item) for item in items]
+    for name, items in found.items():
+        own = [len(item) for item in items]
         if lengths is None:
             lengths, first = own, name
         elif len(own) != len(lengths):
@@ -250,7 +237,7 @@ def read_sequences(
     return found, np.array(lengths or [], np.int64)
 
 
-def _sequence(port: Port | SparsePort, item: object, number: int) -> Array | SparseRows:
+def _sequence(port: Input, item: object, number: int) -> Array | SparseRows:
     if isinstance(port, SparsePort):
         return port.read(item)
     array = as_array(port, item)
@@ -266,8 +253,8 @@ def _sequence(port: Port | SparsePort, item: object, number: int) -> Array | Spa
 
 
 def _from_lists(
-    ports: Mapping[int, Port | SparsePort],
-    lists: Mapping[int, Sequence[object]],
+    ports: Mapping[str, Input],
+    lists: Mapping[str, Sequence[object]],
     behind: Array | None,
     carry: bool,
 ) -> Minibatch:
@@ -275,7 +262,7 @@ def _from_lists(
     _check_lengths(lengths, carry)
     time = int(lengths.max(initial=0))
     layout = layout_of_lengths(lengths, time, _behind(behind, len(lengths)))
-    values = {i: _side_by_side(ports[i], items, time) for i, items in found.items()}
+    values = {n: _side_by_side(ports[n], items, time) for n, items in found.items()}
     return Minibatch(values, layout, "list")
 
 
@@ -292,7 +279,7 @@ def as_columns(value: object) -> object:
 
 
 def _side_by_side(
-    port: Port | SparsePort, items: Sequence[Array | SparseRows], time: int
+    port: Input, items: Sequence[Array | SparseRows], time: int
 ) -> Array | SparseRows:
     """Sequences as columns t * S + s: zeros, or empty sparse rows, after their ends."""
     if isinstance(port, Port):
@@ -320,8 +307,8 @@ def join_rows(parts: Sequence[SparseRows], width: int) -> SparseRows:
 
 
 def _from_arrays(
-    ports: Mapping[int, Port | SparsePort],
-    values: Mapping[int, object],
+    ports: Mapping[str, Input],
+    values: Mapping[str, object],
     lengths: object,
     flags: object,
     behind: Array | None,
@@ -331,9 +318,9 @@ def _from_arrays(
         raise fail("input", "one of lengths and flags is given, not both")
     table = _whole_numbers("flags", flags, 2) if flags is not None else None
     counts = _whole_numbers("lengths", lengths, 1) if lengths is not None else None
-    read = {i: _unshaped(ports[i], value) for i, value in values.items()}
+    read = {n: _unshaped(ports[n], value) for n, value in values.items()}
     time, slots = _sizes(ports, read, table, counts)
-    shaped = {i: _shaped(ports[i], a, time, slots) for i, a in read.items()}
+    shaped = {n: _shaped(ports[n], a, time, slots) for n, a in read.items()}
     if time < 1 or slots < 1:
         raise fail("input", f"at least one step and one sequence are required, got {time}, {slots}")
     earlier = _behind(behind, slots)
@@ -349,7 +336,7 @@ def _from_arrays(
         layout = layout_of_lengths(counts, time, earlier)
     if not layout.samples:
         raise fail("input", "at least one step is required, all columns are gaps")
-    is_array = any(isinstance(a, np.ndarray) and _is_full(ports[i], a) for i, a in read.items())
+    is_array = any(isinstance(a, np.ndarray) and _is_full(ports[n], a) for n, a in read.items())
     return Minibatch(shaped, layout, "array" if is_array or not read else "columns")
 
 
@@ -366,26 +353,26 @@ def _whole_numbers(what: str, value: object, rank: int) -> Array:
     return array.astype(np.int64)
 
 
-def _unshaped(port: Port | SparsePort, value: object) -> Array | SparseRows:
+def _unshaped(port: Input, value: object) -> Array | SparseRows:
     return port.read(value) if isinstance(port, SparsePort) else as_array(port, value)
 
 
-def _is_full(port: Port | SparsePort, array: Array) -> bool:
+def _is_full(port: Input, array: Array) -> bool:
     """Whether it has a dim of time and one of slots, not one for both."""
     return isinstance(port, Port) and array.ndim == len(port.shape)
 
 
 def _sizes(
-    ports: Mapping[int, Port | SparsePort],
-    read: Mapping[int, Array | SparseRows],
+    ports: Mapping[str, Input],
+    read: Mapping[str, Array | SparseRows],
     flags: Array | None,
     lengths: Array | None,
 ) -> tuple[int, int]:
     """T and S, from whatever says them."""
     if flags is not None:
         return flags.shape[0], flags.shape[1]
-    for index, array in read.items():
-        if isinstance(array, np.ndarray) and _is_full(ports[index], array):
+    for name, array in read.items():
+        if isinstance(array, np.ndarray) and _is_full(ports[name], array):
             return array.shape[0], array.shape[1]
     slots = len(lengths) if lengths is not None else 1
     columns = next((len(a) if _length(a) else 0 for a in read.values()), slots)
@@ -398,9 +385,7 @@ def _length(array: Array | SparseRows) -> bool:
     return not isinstance(array, np.ndarray) or array.ndim > 0
 
 
-def _shaped(
-    port: Port | SparsePort, array: Array | SparseRows, time: int, slots: int
-) -> Array | SparseRows:
+def _shaped(port: Input, array: Array | SparseRows, time: int, slots: int) -> Array | SparseRows:
     """The columns of one input, [T, S, rows]."""
     has_rows = isinstance(port, SparsePort) or array.ndim == len(port.shape) - 1  # type: ignore[union-attr]
     if has_rows and len(array) != time * slots:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol, cast
 
 from graphc.support.diagnostics import fail
 
@@ -40,18 +39,6 @@ def checked_threads(threads: object, what: str = "threads") -> int:
         return threads
     message = f"{what} requires a whole number from 1 to {MAX_THREADS}, got {threads!r}"
     raise fail("bad-option", message)
-
-
-class _Sharing(Protocol):
-    """A compiled function that shares its work."""
-
-    threads: int
-
-
-def use_threads(compiled: object, threads: int) -> None:
-    """Have a compiled function computed by so many, if it shares its work."""
-    if hasattr(compiled, "threads"):
-        cast(_Sharing, compiled).threads = threads
 
 
 def usable_cores(processors: Path = _PROCESSORS, quota: Path = _QUOTA) -> int:

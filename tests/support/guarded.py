@@ -25,7 +25,7 @@ from tests.support.guarded_memory import GuardedMemory, Side
 Array = np.ndarray
 
 
-class GuardedFunction:
+class GuardedFunction(CompiledFunction):
     """A `CompiledFunction` that runs in guarded memory, once at each end of it."""
 
     def __init__(self, function: NativeFunction) -> None:

@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from graphc.backends.base import aligned_bytes
+from graphc.backends.base import CompiledFunction, aligned_bytes
 from graphc.backends.numpy.emit import Emitted, emit_function
 from graphc.backends.numpy.standalone import helper_text
 from graphc.ir.core import Function
 from graphc.runtime.signature import Signature
 
 
-class NumpyFunction:
+class NumpyFunction(CompiledFunction):
     """A compiled function; `source` is its text. Each thread gets a scratch array of its own."""
 
     def __init__(self, emitted: Emitted, signature: Signature) -> None:

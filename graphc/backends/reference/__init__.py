@@ -14,7 +14,7 @@ from graphc.runtime.signature import Signature
 
 
 @dataclass(frozen=True)
-class ReferenceFunction:
+class ReferenceFunction(CompiledFunction):
     """Evaluates a function operation by operation. Holds nothing between calls: thread-safe."""
 
     function: Function

@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
+from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.executable import Executable
 from graphc.runtime.signature import Argument, Dimension, Result, Signature
 from graphc.support.diagnostics import GraphcError
+from tests.support.called import Called
 
 Array = np.ndarray
 ROWS = 3
@@ -38,7 +40,7 @@ def signature(bound: int = 4) -> Signature:
     )
 
 
-class Recorded:
+class Recorded(CompiledFunction):
     """Stands for a compiled function: z = features, total = N; adds the rate to what it updates."""
 
     def __init__(self) -> None:
@@ -201,7 +203,7 @@ def test_a_setting_of_whole_numbers_is_exact_and_takes_no_other() -> None:
     count = Argument("step", "i64", (1, 1), "setting")
     seen: list[int] = []
     executable = Executable(
-        lambda arguments, _results, _sizes: seen.append(int(arguments[0][0, 0])),
+        Called(lambda arguments, _results, _sizes: seen.append(int(arguments[0][0, 0]))),
         Signature("f", (), (count,), (), 0),
         {},
     )

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.executable import STEPS_BEHIND, Executable, check_sequences
 from graphc.runtime.plan import Plan, all_sizes
 from graphc.runtime.sequences import as_columns, layout_of_flags, layout_of_lengths
@@ -22,6 +23,7 @@ from graphc.runtime.signature import (
 )
 from graphc.runtime.sparse import SparseRows
 from graphc.support.diagnostics import GraphcError
+from tests.support.called import Called
 
 Array = np.ndarray
 ROWS = 2
@@ -33,7 +35,7 @@ TABLE_ARGUMENTS = (
 )
 
 
-class Running:
+class Running(CompiledFunction):
     """z = x, plus what the sequence's steps before added up to where it is told of them."""
 
     def __init__(self, *, carries: bool = False) -> None:
@@ -151,7 +153,7 @@ def test_sparse_sequences_lie_side_by_side_with_empty_rows_after_their_ends() ->
         seen[:] = arguments[2:]
 
     executable = Executable(
-        compiled,
+        Called(compiled),
         Signature(
             "main",
             (*DIMS, Dimension("K", 4)),
@@ -368,7 +370,7 @@ def test_steps_behind_may_be_any_whole_numbers(steps: np.ndarray) -> None:
 
 
 def test_a_function_without_time_takes_no_lengths_and_no_state() -> None:
-    plain = Executable(lambda *_: None, Signature("f", (), (), (), 0), {})
+    plain = Executable(Running(), Signature("f", (), (), (), 0), {})
     with pytest.raises(GraphcError, match=r"carry= is for functions of sequences"):
         plain(carry=True)
     with pytest.raises(GraphcError, match=r"a state is for functions of sequences"):

@@ -1,0 +1,66 @@
+"""What a backend makes of a function: something to call, and what else it can do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from graphc.runtime.signature import Signature
+
+Array = np.ndarray
+
+RunMinibatches = Callable[[Sequence[Array], Sequence[Array], Array, int, Array], None]
+"""(arguments, fresh results, order i64[samples], size, done i64[1]): runs the function on `size`
+rows of the inputs at a time, in this order, the last time on those that are left.
+
+Inputs are all data [any, row]; settings and results hold a number for each minibatch. What the rest
+is, and what is required of arrays, is as in a single call. `done` is 0 before and counts the
+minibatches that are through, so it is right even where an interrupt ends the call in Python.
+"""
+
+Prepared = Callable[[int, Sequence[Array]], None]
+"""(samples, arrays that change): runs a function whose other arrays were said before."""
+
+
+class CompiledFunction(ABC):
+    """A compiled function. Shapes and element types are checked by the caller, not here.
+
+    run_minibatches  of a function that can do it by itself
+    """
+
+    run_minibatches: RunMinibatches | None = None
+
+    @abstractmethod
+    def __call__(
+        self,
+        arguments: Sequence[Array],
+        results: Sequence[Array],
+        sizes: Mapping[str, int],
+    ) -> None:
+        """Run once.
+
+        arguments  in signature order, C-contiguous, of the declared dtype and shape; those that a
+                   result `updates` are overwritten
+        results    one array per `signature.fresh_results`, filled here
+        sizes      the value of every dim
+        """
+
+    def use_threads(self, threads: int) -> None:  # noqa: B027  # most share no work
+        """Have calls computed by so many threads, where the work of one is shared at all."""
+
+    def prepare(
+        self, signature: Signature, arrays: Sequence[Array | None], changing: Sequence[int]
+    ) -> Prepared:
+        """The function, of at most one dim, with these arguments and fresh results; the places
+        that are `changing` are filled at each call. For one thread, one call at a time."""
+        count, dims = len(signature.arguments), [d.name for d in signature.dims]
+
+        def run(samples: int, given: Sequence[Array]) -> None:
+            filled = list(arrays)
+            for i, array in zip(changing, given, strict=True):
+                filled[i] = array
+            self(filled[:count], filled[count:], dict.fromkeys(dims, samples))  # type: ignore[arg-type]
+
+        return run
