@@ -28,6 +28,8 @@ VARIANCE_FLOOR = 1e-10
 
 @dataclass(frozen=True)
 class StatisticParams(NodeParams):
+    """Of a node that needs `precompute`, until its value is `computed`."""
+
     computed: bool = False
     tags: tuple[str, ...] = ()
 
@@ -125,9 +127,6 @@ PER_DIM_MEAN_VAR_DE_NORMALIZATION = node_def(
     equation="V = X ⊘ invStdDev + mean",
     source="book 4.1.4.32",
 )
-
-STATISTICS = (MEAN, INV_STD_DEV)
-"""Nodes that need `precompute`."""
 
 OPS = (
     MEAN,
