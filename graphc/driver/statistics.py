@@ -16,7 +16,7 @@ from graphc.ir.core import Operation
 from graphc.ir.types import DType
 from graphc.model.model import Model
 from graphc.ops.nodes.layout import node_type
-from graphc.ops.nodes.statistics import INV_STD_DEV, STATISTICS, VARIANCE_FLOOR, StatisticParams
+from graphc.ops.nodes.statistics import INV_STD_DEV, VARIANCE_FLOOR, StatisticParams
 from graphc.passes import pipeline
 from graphc.passes.accumulate_statistics import CENTRE, TOTAL, AccumulateStatistics
 from graphc.passes.expand_nodes import inputs_of
@@ -74,8 +74,8 @@ def precompute(
 
 
 def _is_pending(op: Operation) -> bool:
-    is_open = op.opdef in STATISTICS and isinstance(op.params, StatisticParams) and inputs_of(op)
-    return bool(is_open) and node_type(op).is_known
+    is_open = isinstance(op.params, StatisticParams) and bool(inputs_of(op))
+    return is_open and node_type(op).is_known
 
 
 def _average(

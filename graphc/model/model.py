@@ -27,8 +27,8 @@ from graphc.model.container import read_container, write_container
 from graphc.model.initialise import initial_value, read_matrix
 from graphc.ops import default_context
 from graphc.ops.nodes.layout import find_node, node_params, node_type
-from graphc.ops.nodes.leaves import PARAMETER, ParameterParams, parameter_shape
-from graphc.ops.nodes.statistics import STATISTICS, StatisticParams
+from graphc.ops.nodes.leaves import ParameterParams, parameter_shape
+from graphc.ops.nodes.statistics import StatisticParams
 from graphc.support.diagnostics import DiagnosticSink, GraphcError, fail, suggestion
 
 GRAPH = "network"
@@ -257,9 +257,9 @@ def _check_values(model: Model, tensors: Mapping[str, np.ndarray], path: Path) -
 
 
 def _has_value(op: Operation) -> bool:
-    if op.opdef is PARAMETER:
-        return True
-    return op.opdef in STATISTICS and isinstance(op.params, StatisticParams) and op.params.computed
+    if isinstance(op.params, StatisticParams):
+        return op.params.computed
+    return isinstance(op.params, ParameterParams)
 
 
 class _Exact(Mapping[str, np.ndarray]):

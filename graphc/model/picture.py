@@ -18,8 +18,8 @@ from graphc.ir.traversal import walk
 from graphc.model.drawing import Arrow, Drawing, Frame, Shape, dot_text
 from graphc.ops.nodes.delays import DELAYS, FUTURE_VALUE, PAST_VALUE
 from graphc.ops.nodes.layout import display_name, node_params
-from graphc.ops.nodes.leaves import CONSTANT, INPUT, PARAMETER, SPARSE_INPUT
-from graphc.ops.nodes.statistics import STATISTICS
+from graphc.ops.nodes.leaves import CONSTANT, INPUT, PARAMETER, SPARSE_INPUT, ParameterParams
+from graphc.ops.nodes.statistics import StatisticParams
 from graphc.support.graphs import strongly_connected_components
 
 LEAVES = (INPUT, SPARSE_INPUT, PARAMETER, CONSTANT)
@@ -168,7 +168,7 @@ def _shape(op: Operation) -> Shape:
     lines = [op.result.name or "", f"{display_name(op.opdef)} {size}"]
     tags = node_params(op).tags
     colour = next((c for tag, c in COLOURS.items() if tag in tags), None)
-    if colour is None and (op.opdef is PARAMETER or op.opdef in STATISTICS):
+    if colour is None and isinstance(op.params, ParameterParams | StatisticParams):
         colour = PARAMETER_COLOUR
     return Shape((*lines, *([f"image {layout}"] if image else [])), colour)
 

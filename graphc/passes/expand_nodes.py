@@ -58,10 +58,10 @@ from graphc.ops.nodes.layout import (
     node_type,
     tensor_type,
 )
-from graphc.ops.nodes.leaves import INPUT, PARAMETER, SPARSE_INPUT
+from graphc.ops.nodes.leaves import INPUT, SPARSE_INPUT, ParameterParams
 from graphc.ops.nodes.normalisation import normalises_by_minibatch
 from graphc.ops.nodes.sequence_columns import BEGIN, END, SequenceColumns, left_behind_name
-from graphc.ops.nodes.statistics import STATISTICS, StatisticParams
+from graphc.ops.nodes.statistics import StatisticParams
 from graphc.ops.nodes.training import SEED_LIMIT, TrainingCall
 from graphc.passes.analysis.cycles import closed_walk, is_cycle, report_cycle
 from graphc.passes.form_loops import (
@@ -102,7 +102,7 @@ class Minibatch:
 
 def inputs_of(op: Operation) -> list[Operation]:
     """The nodes it reads; a computed statistic reads nothing any more."""
-    if op.opdef in STATISTICS and isinstance(op.params, StatisticParams) and op.params.computed:
+    if isinstance(op.params, StatisticParams) and op.params.computed:
         return []
     return [v.op for v in op.operands if v.op is not None]
 
@@ -460,17 +460,12 @@ def _find_outputs(graph: Function, names: Sequence[str], sink: DiagnosticSink) -
 def _argument_role(op: Operation) -> str | None:
     if op.opdef in (INPUT, SPARSE_INPUT):
         return "input"
-    is_statistic = op.opdef in STATISTICS and isinstance(op.params, StatisticParams)
-    return "parameter" if op.opdef is PARAMETER or is_statistic else None
+    return "parameter" if isinstance(op.params, ParameterParams | StatisticParams) else None
 
 
 def _is_computable(nodes: Sequence[Operation], sink: DiagnosticSink) -> bool:
     """Whether every statistic that is needed has its value; says which do not."""
-    missing = [
-        op
-        for op in nodes
-        if op.opdef in STATISTICS and _argument_role(op) == "parameter" and inputs_of(op)
-    ]
+    missing = [op for op in nodes if isinstance(op.params, StatisticParams) and inputs_of(op)]
     for op in missing:
         by = "`graphc train`, `gc.train` or `net.precompute`"
         message = f"`{op.result.name}` has no value yet: {by} computes it over data"

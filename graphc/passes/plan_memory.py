@@ -30,8 +30,7 @@ from graphc.ir.core import Block, Function, IRBuilder, Module, Operation, Value
 from graphc.ir.placement import Place, Workspace
 from graphc.ir.traversal import straight_blocks, walk
 from graphc.ir.types import TensorType
-from graphc.ops.epilogue import GEMM_FUSED
-from graphc.ops.kernel import COPY, KERNEL
+from graphc.ops.kernel import COPY
 from graphc.ops.loop import loop_parts
 from graphc.ops.movement import reshape
 from graphc.ops.update_rows import updates
@@ -256,7 +255,7 @@ def _operand_to_overwrite(
     taken_over: set[Value],
     liveness: Liveness,
 ) -> Value | None:
-    for root in ends_here if op.opdef in (KERNEL, GEMM_FUSED) else ():
+    for root in ends_here if isinstance(op.opdef.codegen, Kernel | FusedProduct) else ():
         if root.op is op or root in taken_over or root.tensor.bound_bytes == 0:
             continue
         if root.tensor.bound_bytes == result.tensor.bound_bytes and can_write_over(

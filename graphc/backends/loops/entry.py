@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import PurePath
-from typing import NamedTuple
 
 from graphc.backends.loops.chunk_sum import emit_chunk_sum
 from graphc.backends.loops.control import add, loop, mul, offset, size_value, sub
@@ -44,6 +43,7 @@ from graphc.backends.loops.values import (
     number_of,
 )
 from graphc.backends.loops.writer import ModuleWriter, Writer
+from graphc.backends.walk import Walker
 from graphc.ir.codegen import (
     Contraction,
     Copy,
@@ -51,23 +51,19 @@ from graphc.ir.codegen import (
     FusedProduct,
     IndexedSum,
     Kernel,
-    Loop,
     Rearrangement,
     Role,
     RowUpdate,
-    Terminator,
-    View,
     WindowProduct,
     WindowReduction,
 )
 from graphc.ir.core import Function, Operation, Value
 from graphc.ir.machine import Machine
 from graphc.ir.placement import Place
-from graphc.ir.types import DType, TensorType, bound_elements
+from graphc.ir.types import Dim, DType, bound_elements
 from graphc.ops.constant import ConstantParams
 from graphc.ops.contraction import MatmulParams, groups
 from graphc.ops.convolution import conv_shape
-from graphc.ops.loop import LoopParts, loop_parts
 from graphc.ops.pooling import PoolParams, pool_shape
 from graphc.ops.schedules import NestSchedule, schedule_of
 from graphc.ops.update_rows import row_update
@@ -136,14 +132,7 @@ class _Where(dict[Value, Val]):
         return self._address(self._homes[value])
 
 
-class _Frame(NamedTuple):
-    """Where the results of a loop are in the step that is being written."""
-
-    carried: list[Val]
-    stacks: list[Val]
-
-
-class _EntryEmitter:
+class _EntryEmitter(Walker[Val, Val]):
     """Where every value lives, and the calls that compute them, for a part of the operations.
 
     homes  the places of arguments, and of what the parts before computed; those of this part are
@@ -167,10 +156,9 @@ class _EntryEmitter:
         self.context_slots = 0
         self.results = _result_slots(signature)
         self.homes = homes
-        self.where = _Where(homes, self._address)
+        super().__init__(_Where(homes, self._address))
         self.slots: dict[int, Val] = {}
         self.arena: dict[int, Val] = {}
-        self.frames: list[_Frame] = []
         self.sizes: dict[str, Val] = {}
         for i, dim in enumerate(signature.dims):
             self.sizes[dim.name] = self._loaded(I64, "%dims", i)
@@ -187,24 +175,13 @@ class _EntryEmitter:
 
     def operation(self, op: Operation) -> None:
         """Writes the calls of one operation, of a loop those of its steps."""
-        if self.around is None:
-            self._operation(op)
-            return
-        with self.around(self.code, op):
-            self._operation(op)
+        with nullcontext() if self.around is None else self.around(self.code, op):
+            super().operation(op)
 
-    def _operation(self, op: Operation) -> None:
-        match op.opdef.codegen:
-            case View():
-                self.where[op.result] = self.where[op.operands[0]]
-                if op.operands[0] in self.homes:
-                    self.homes[op.result] = self.homes[op.operands[0]]
-                return
-            case Terminator():
-                return
-            case _:
-                self.code.remark(_described(op))
-                self._place_results(op)
+    def begin(self, op: Operation) -> None:
+        self.code.remark(_described(op))
+
+    def compute(self, op: Operation) -> None:
         match op.opdef.codegen:
             case Kernel():
                 constants = self._constants(op)
@@ -212,8 +189,6 @@ class _EntryEmitter:
                     self._nest_call(op, nest, constants, how)
             case FusedProduct():
                 self._fused(op)
-            case Loop():
-                self._loop(op)
             case RowUpdate():
                 self._update_rows(op)
             case Contraction():
@@ -234,19 +209,20 @@ class _EntryEmitter:
 
     # --- memory
 
-    def _place_results(self, op: Operation) -> None:
-        for value, place in zip(op.results, op.placement, strict=True):
-            self.where[value] = self._address(place)
-            if not self.frames:
-                self.homes[value] = place
+    def view(self, op: Operation) -> Val:
+        if op.operands[0] in self.homes:
+            self.homes[op.result] = self.homes[op.operands[0]]
+        return self.where[op.operands[0]]
+
+    def placed(self, value: Value, place: Place) -> Val:
+        if not self.frames:
+            self.homes[value] = place
+        found = self.in_step(place)
+        return found if found is not None else self._address(place)
 
     def _address(self, place: Place) -> Val:
         if place.kind == "argument":
             return self._slot(place.index)
-        if place.kind == "carried":
-            return self.frames[-1].carried[place.index]
-        if place.kind == "stack":
-            return self.frames[-1].stacks[place.index]
         if place.kind == "result":
             return self._slot(self.results[place.index])
         if place.index not in self.arena:
@@ -265,68 +241,39 @@ class _EntryEmitter:
 
     # --- loops
 
-    def _loop(self, op: Operation) -> None:
-        parts = loop_parts(op)
-        history = parts.params.history
-        count = size_value(self.code, Size.of((parts.params.count,)), self.sizes)
-        for stack, initial, final in zip(history, parts.initial, parts.final, strict=True):
-            if stack < 0:
-                self._copy(self.where[initial], self.where[final], final.tensor)
-        if number_of(count) != 0:
-            self._steps(parts, count)
-        for stack, initial, final in zip(history, parts.initial, parts.final, strict=True):
-            if stack >= 0 and final.has_uses:
-                last = index(0) if parts.params.backward else sub(self.code, count, index(1))
-                source = self._element(parts.stacks[stack], last)
-                chosen = self._select(count, source, self.where[initial])
-                self._copy(chosen, self.where[final], final.tensor)
+    def count(self, dim: Dim) -> Val:
+        return size_value(self.code, Size.of((dim,)), self.sizes)
 
-    def _steps(self, parts: LoopParts, count: Val) -> None:
+    def last(self, count: Val, *, backward: bool) -> Val:
+        return index(0) if backward else sub(self.code, count, index(1))
+
+    def shifted(self, step: Val, by: int) -> Val:
+        return add(self.code, step, index(by))
+
+    def steps(self, count: Val, body: Callable[[Val, Val], None], *, backward: bool) -> None:
+        if number_of(count) == 0:
+            return
         outside = dict(self.arena), dict(self.slots)
         with loop(self.code, index(0), count, 1) as state:
             step = state.index
-            if parts.params.backward:
-                step = sub(self.code, sub(self.code, count, index(1)), state.index)
-            self._enter_step(parts, state.index, step)
-            for inner in parts.block:
-                self.operation(inner)
-            self.frames.pop()
+            if backward:
+                step = sub(self.code, sub(self.code, count, index(1)), step)
+            body(step, state.index)
         # Addresses that were computed in the steps are not known behind them.
         self.arena, self.slots = outside
 
-    def _enter_step(self, parts: LoopParts, turn: Val, step: Val) -> None:
-        """Where the arguments of the body are in the step that runs as number `turn`."""
-        self.where.update(
-            (i, self.where[o]) for i, o in zip(parts.shared, parts.invariants, strict=True)
-        )
-        for inner, outer in zip(parts.elements, parts.sequences, strict=True):
-            self.where[inner] = self._element(outer, step)
-        carried = [self.where[v] for v in parts.final]
-        back = 1 if parts.params.backward else -1
-        for i, stack in enumerate(parts.params.history):
-            before = carried[i]
-            if stack >= 0:
-                earlier = add(self.code, step, index(back))
-                kept = self._element(parts.stacks[stack], earlier)
-                before = self._select(turn, kept, self.where[parts.initial[i]])
-            self.where[parts.before[i]] = before
-        stacks = [self._element(v, step) for v in parts.stacks]
-        self.frames.append(_Frame(carried, stacks))
+    def element(self, value: Value, outer: Value, step: Val, *, is_kept: bool = False) -> Val:
+        size = size_value(self.code, Size.of(value.tensor.dims), self.sizes)
+        element = memory_element(element_of(value.tensor.dtype))
+        return offset(self.code, self.where[outer], element, mul(self.code, step, size))
 
-    def _element(self, sequence: Value, step: Val) -> Val:
-        """The address of what a step reads of a sequence or keeps in a stack."""
-        type = sequence.tensor
-        size = size_value(self.code, Size.of(type.dims[1:]), self.sizes)
-        element = memory_element(element_of(type.dtype))
-        return offset(self.code, self.where[sequence], element, mul(self.code, step, size))
+    def kept(self, value: Value, stack: Value, step: Val, number: Val, otherwise: Val) -> Val:
+        some = self.element(value, stack, step)
+        return self.code.select(self.code.compare("sgt", number, index(0)), some, otherwise)
 
-    def _select(self, number: Val, some: Val, none: Val) -> Val:
-        """`some` where the number is above 0, else `none`."""
-        return self.code.select(self.code.compare("sgt", number, index(0)), some, none)
-
-    def _copy(self, source: Val, target: Val, type: TensorType) -> None:
-        made = emit_nest(self.module, self.machine, copy_nest(type), {})
-        places = {"operand": source, "result": target}
+    def copy(self, source: Val, target: Value) -> None:
+        made = emit_nest(self.module, self.machine, copy_nest(target.tensor), {})
+        places = {"operand": source, "result": self.where[target]}
         self._call(made.name, [places[kind] for kind, _ in made.ports], made.symbols)
 
     # --- calls
@@ -465,7 +412,7 @@ class _EntryEmitter:
         update = row_update(op)
         for old, new in zip(update.tables, update.updated, strict=True):
             if self.where[old] != self.where[new]:
-                self._copy(self.where[old], self.where[new], new.tensor)
+                self.copy(self.where[old], new)
         made = emit_update_rows(self.module, self.machine, update)
         pointers = [*(self.where[v] for v in made.pointers), *self._workspace(op)]
         self._call(made.name, pointers, made.symbols)

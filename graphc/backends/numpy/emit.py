@@ -13,8 +13,8 @@ written by `kernel_text.py`, rearrangements by `moves.py`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from graphc.backends.numpy.kernel_text import KernelText, Place, shape_text
 from graphc.backends.numpy.moves import MoveText
@@ -22,6 +22,7 @@ from graphc.backends.numpy.names import Names
 from graphc.backends.numpy.scalars import HELPERS
 from graphc.backends.numpy.text import Constants, Lines, dtype_text
 from graphc.backends.numpy.update_rows import UpdateText
+from graphc.backends.walk import Walker
 from graphc.ir.codegen import (
     Contraction,
     Copy,
@@ -29,20 +30,17 @@ from graphc.ir.codegen import (
     FusedProduct,
     IndexedSum,
     Kernel,
-    Loop,
     Rearrangement,
     Role,
     RowUpdate,
-    View,
     WindowProduct,
     WindowReduction,
 )
-from graphc.ir.core import Function, Operation, Trait, Value
+from graphc.ir.core import Function, Operation, Value
 from graphc.ir.placement import Place as PlaceAt
-from graphc.ir.types import Dim, Symbol, TensorType
+from graphc.ir.types import Dim, Symbol
 from graphc.ops.contraction import MatmulParams, groups
 from graphc.ops.convolution import conv_shape
-from graphc.ops.loop import LoopParts, loop_parts
 from graphc.ops.pooling import PoolParams, pool_shape
 from graphc.ops.update_rows import row_update
 from graphc.support.diagnostics import InternalError
@@ -87,43 +85,34 @@ def emit_function(function: Function, dims: Sequence[str], name: str) -> Emitted
     return _FunctionText(function, dims, name).emit()
 
 
-@dataclass(frozen=True)
-class _Frame:
-    """Where the results of a loop are in the step that is being written."""
-
-    carried: list[Place]
-    stacks: list[Place]
-
-
-class _FunctionText:
+class _FunctionText(Walker[Place, str]):
     def __init__(self, function: Function, dims: Sequence[str], name: str) -> None:
         if function.arena is None:
             raise InternalError(f"@{function.name} has no memory plan")
+        super().__init__({})
         self._function = function
         self._names = Names(RESERVED)
         self._name = self._names.fresh(name)
         self._dims = {dim: self._names.fresh(dim) for dim in dims}
         self._constants = Constants(self._names)
         self._helpers: dict[str, None] = {}
-        self._places: dict[Value, Place] = {}
         self._result_names = [self._names.fresh(r.name) for r in function.results]
         self._lines = Lines()
         self._arena = _align(function.arena)
         self._scratch = 0
-        self._frames: list[_Frame] = []
-        self._stack_count = 0
+        self._slots = 0
 
     def emit(self) -> Emitted:
         function = self._function
         for index, argument in enumerate(function.arguments):
             name = self._names.fresh(argument.name or f"argument{index}")
-            self._places[argument] = Place(name, "argument", index, argument.tensor)
+            self.where[argument] = Place(name, "argument", index, argument.tensor)
         fresh = [
             name
             for name, r in zip(self._result_names, function.results, strict=True)
             if r.updates is None
         ]
-        arguments = [self._places[a].name for a in function.arguments]
+        arguments = [self.where[a].name for a in function.arguments]
         parameters = ", ".join([*self._dims.values(), "arena", *arguments, *fresh])
         body = self._lines
         body.add(f"def {self._name}({parameters}):")
@@ -133,7 +122,7 @@ class _FunctionText:
         body.indent()
         before = len(body)
         for op in function.block:
-            self._operation(op)
+            self.operation(op)
         if len(body) == before:
             body.add("pass")
         return Emitted(
@@ -145,9 +134,9 @@ class _FunctionText:
         )
 
     def _docstring(self) -> None:
-        given = [f"{self._places[a].name} {self._type(a)}" for a in self._function.arguments]
+        given = [f"{self.where[a].name} {self._type(a)}" for a in self._function.arguments]
         made = [
-            f"{self._places[a].name} (in place)" if a is not None else f"{name} {self._type(v)}"
+            f"{self.where[a].name} (in place)" if a is not None else f"{name} {self._type(v)}"
             for name, r, v in zip(
                 self._result_names, self._function.results, self._function.returned, strict=True
             )
@@ -167,22 +156,16 @@ class _FunctionText:
     def _extent(self, dim: Dim) -> str:
         return self._dims[dim.name] if isinstance(dim, Symbol) else str(dim)
 
-    def _operation(self, op: Operation) -> None:
-        if op.opdef.has(Trait.TERMINATOR):
-            return
+    def compute(self, op: Operation) -> None:
         match op.opdef.codegen:
-            case View():
-                self._view(op)
             case Kernel():
-                self._kernel(op, [self._places[v] for v in op.operands], self._arena)
+                self._kernel(op, [self.where[v] for v in op.operands], self._arena)
             case FusedProduct():
                 self._fused_product(op)
-            case Loop():
-                self._loop(op)
             case RowUpdate():
                 self._update_rows(op)
             case Contraction():
-                self._product(op)
+                self._multiply(op, self._name_of(op.result))
             case WindowProduct(role):
                 self._convolution(op, role)
             case WindowReduction(folding):
@@ -190,22 +173,21 @@ class _FunctionText:
             case IndexedSum(subscripts):
                 self._indexed(op, subscripts(op.params))
             case Rearrangement() as how:
-                (out,) = self._targets(op)
+                out = self._name_of(op.result)
                 operands = [(self._name_of(v), v.tensor) for v in op.operands]
                 text = MoveText(self._extent, self._names, self._constants, self._lines)
                 text.write(how, op.params, operands, (out, op.result.tensor))
             case Copy():
-                (out,) = self._targets(op)
-                self._lines.add(f"np.copyto({out}, {self._name_of(op.operands[0])})")
+                self.copy(self.where[op.operands[0]], op.result)
             case other:
                 raise InternalError(f"`{op.opdef.name}` ({other}) is not at kernel level")
 
     def _update_rows(self, op: Operation) -> None:
         parts = row_update(op)
-        updated = self._targets(op)
-        for value, old, name in zip(parts.updated, parts.tables, updated, strict=True):
-            if not self._places[value].overlaps(self._places[old]):
-                self._lines.add(f"np.copyto({name}, {self._name_of(old)})")
+        for value, old in zip(parts.updated, parts.tables, strict=True):
+            if not self.where[value].overlaps(self.where[old]):
+                self.copy(self.where[old], value)
+        updated = [self._name_of(v) for v in parts.updated]
         text = UpdateText(self._names, self._constants, self._lines)
         numbers = [self._name_of(v) for v in parts.numbers]
         name = self._name_of
@@ -214,78 +196,59 @@ class _FunctionText:
         self._helpers.update(text.helpers)
 
     def _name_of(self, value: Value) -> str:
-        return self._places[value].name
+        return self.where[value].name
 
-    def _view(self, op: Operation) -> None:
-        source = self._places[op.operands[0]]
-        wish = op.result.name or f"{source.name}_view"
+    def view(self, op: Operation) -> Place:
+        source = self.where[op.operands[0]]
+        name = self._reshaped(source.name, op.result, op.result.name or f"{source.name}_view")
+        return replace(source, name=name)
+
+    def _reshaped(self, array: str, value: Value, wish: str) -> str:
+        """A name for the array in the shape of `value`."""
+        return self._named(wish, f"{array}.reshape({shape_text(value.tensor.dims, self._extent)})")
+
+    def _named(self, wish: str, text: str) -> str:
         name = self._names.fresh(wish)
-        shape = shape_text(op.result.tensor.dims, self._extent)
-        self._lines.add(f"{name} = {source.name}.reshape({shape})")
-        self._places[op.result] = Place(name, source.kind, source.index, source.type)
+        self._lines.add(f"{name} = {text}")
+        return name
 
-    def _loop(self, op: Operation) -> None:
-        parts = loop_parts(op)
-        history = parts.params.history
-        finals = self._targets(op)[: len(history)]
-        for stack, final, initial in zip(history, finals, parts.initial, strict=True):
-            if stack < 0:
-                self._lines.add(f"np.copyto({final}, {self._name_of(initial)})")
-        backward, count = parts.params.backward, self._extent(parts.params.count)
+    def count(self, dim: Dim) -> str:
+        return self._extent(dim)
+
+    def last(self, count: str, *, backward: bool) -> str:
+        return "0" if backward else f"{count} - 1"
+
+    def shifted(self, step: str, by: int) -> str:
+        return f"{step} {'-' if by < 0 else '+'} {abs(by)}"
+
+    def steps(self, count: str, body: Callable[[str, str], None], *, backward: bool) -> None:
         t = self._names.fresh("t")
-        steps = f"range({count} - 1, -1, -1)" if backward else f"range({count})"
-        self._lines.add(f"for {t} in {steps}:")
+        numbers = f"{count} - 1, -1, -1" if backward else count
+        self._lines.add(f"for {t} in range({numbers}):")
         self._lines.indent()
         before = len(self._lines)
-        self._enter_step(parts, t, finals)
-        for inner in parts.block:
-            self._operation(inner)
-        self._frames.pop()
+        body(t, f"{count} - 1 - {t}" if backward else t)
         if len(self._lines) == before:
             self._lines.add("pass")
         self._lines.dedent()
-        for stack, final, value, initial in zip(
-            history, finals, parts.final, parts.initial, strict=True
-        ):
-            if stack >= 0 and value.has_uses:
-                last = "0" if backward else f"{count} - 1"
-                kept = f"{self._name_of(parts.stacks[stack])}[{last}, ...]"
-                self._lines.add(
-                    f"np.copyto({final}, {kept} if {count} else {self._name_of(initial)})"
-                )
 
-    def _enter_step(self, parts: LoopParts, t: str, finals: Sequence[str]) -> None:
-        """Name the arguments of the body and what it writes in step `t`."""
-        backward, count = parts.params.backward, self._extent(parts.params.count)
-        for inner, outer in zip(parts.shared, parts.invariants, strict=True):
-            self._places[inner] = self._places[outer]
-        for inner, outer in zip(parts.elements, parts.sequences, strict=True):
-            place = self._places[outer]
-            name = self._element(inner, f"{place.name}[{t}, ...]")
-            self._places[inner] = Place(name, place.kind, place.index, place.type)
-        stacks: list[Place] = []
-        for kept, stack in zip(parts.kept, parts.stacks, strict=True):
-            name = self._element(kept, f"{self._name_of(stack)}[{t}, ...]")
-            self._stack_count += 1  # no two overlap
-            stacks.append(Place(name, "stack", self._stack_count, kept.tensor))
-        carried = [self._places[v] for v in parts.final]
-        for i, stack in enumerate(parts.params.history):
-            place = carried[i]
-            if stack >= 0:
-                kept = self._name_of(parts.stacks[stack])
-                earlier = f"{kept}[{t} + 1, ...]" if backward else f"{kept}[{t} - 1, ...]"
-                later = f"{t} < {count} - 1" if backward else f"{t} > 0"
-                first = self._name_of(parts.initial[i])
-                name = self._element(parts.before[i], f"{earlier} if {later} else {first}")
-                place = Place(name, "stack", -1 - i, parts.before[i].tensor)
-            self._places[parts.before[i]] = place
-        self._frames.append(_Frame(carried, stacks))
+    def element(self, value: Value, outer: Value, step: str, *, is_kept: bool = False) -> Place:
+        place = self.where[outer]
+        name = self._named(value.name or "v1", f"{place.name}[{step}, ...]")
+        return self._slot(name, value) if is_kept else replace(place, name=name)
 
-    def _element(self, value: Value, text: str) -> str:
-        """A name for a part of an array in one step."""
-        name = self._names.fresh(value.name or "v1")
-        self._lines.add(f"{name} = {text}")
-        return name
+    def kept(self, value: Value, stack: Value, step: str, number: str, otherwise: Place) -> Place:
+        some = f"{self._name_of(stack)}[{step}, ...]"
+        text = f"{some} if {number} > 0 else {otherwise.name}"
+        return self._slot(self._named(value.name or "v1", text), value)
+
+    def _slot(self, name: str, value: Value) -> Place:
+        """An element of a stack, by its name: no two that a step uses overlap."""
+        self._slots += 1
+        return Place(name, "stack", self._slots, value.tensor)
+
+    def copy(self, source: Place, target: Value) -> None:
+        self._lines.add(f"np.copyto({self._name_of(target)}, {source.name})")
 
     def _fused_product(self, op: Operation) -> None:
         """The whole product behind the arena, then the body as a kernel."""
@@ -297,23 +260,18 @@ class _FunctionText:
         )
         self._multiply(op, name)
         inputs = [Place(name, "arena", self._arena, type)]
-        inputs += [self._places[v] for v in op.operands[2:]]
+        inputs += [self.where[v] for v in op.operands[2:]]
         self._kernel(op, inputs, self._arena + _align(type.bound_bytes))
 
     def _kernel(self, op: Operation, inputs: Sequence[Place], scratch: int) -> None:
         """The kernel of `op` on these arrays; scratch memory is free from byte `scratch` on."""
-        self._targets(op)
-        outputs = [self._places[v] for v in op.results]
+        outputs = [self.where[v] for v in op.results]
         text = KernelText(
             op, inputs, outputs, self._extent, self._names, self._constants, self._lines
         )
         used = text.write(scratch=scratch)
         self._helpers.update(dict.fromkeys(text.helpers))
         self._scratch = max(self._scratch, scratch - self._arena + used)
-
-    def _product(self, op: Operation) -> None:
-        (out,) = self._targets(op)
-        self._multiply(op, out)
 
     def _multiply(self, op: Operation, out: str) -> None:
         """The product of the first two operands into the array `out`."""
@@ -350,7 +308,7 @@ class _FunctionText:
             "image": (places, kernel, images),
             "weights": (images, places, kernel),
         }[role]
-        (out,) = self._targets(op)
+        (out,) = map(self._name_of, op.results)
         names = [*map(self._name_of, op.operands), out]
         if shape.block:
             names[1] += _without_blocks(role, sizes, channels, features, shape.block)
@@ -380,7 +338,7 @@ class _FunctionText:
             "slope": (wide, narrow, narrow, wide),
             "spread": (narrow, wide),
         }[folding]
-        (out,) = self._targets(op)
+        out = self._name_of(op.result)
         names = [*map(self._name_of, op.operands), out]
         arrays = [f"{name}.reshape({text})" for name, text in zip(names, kinds, strict=True)]
         if isinstance(op.params, PoolParams):
@@ -392,7 +350,7 @@ class _FunctionText:
 
     def _indexed(self, op: Operation, texts: tuple[str, ...]) -> None:
         *operands, index = map(self._name_of, op.operands)
-        (out,) = self._targets(op)
+        out = self._name_of(op.result)
         listed = f"({', '.join(operands)}{',' * (len(operands) == 1)})"
         self._helpers["indexed_sum"] = None
         self._lines.add(f'indexed_sum("{" ".join(texts)}", {listed}, {index}, {out})')
@@ -410,43 +368,26 @@ class _FunctionText:
         symbols = [self._extent(d) for d in dims if isinstance(d, Symbol)]
         return " * ".join(symbols if symbols and number == 1 else [str(number), *symbols])
 
-    def _targets(self, op: Operation) -> list[str]:
-        """The names of the arrays that the results go to; buffers in the arena get a view."""
-        found = op.placement
-        if len(found) != len(op.results):
-            raise InternalError(f"a `{op.opdef.name}` in @{self._function.name} has no place")
-        names: list[str] = []
-        for value, at in zip(op.results, found, strict=True):
-            t = value.tensor
-            kind, index = at.kind, at.index
-            if at.kind == "arena":
-                name = self._names.fresh(value.name or "v1")
-                shape = shape_text(t.dims, self._extent)
-                self._lines.add(
-                    f"{name} = np.ndarray({shape}, {dtype_text(t.dtype)}, arena, {at.index})"
-                )
-            else:
-                if at.kind in ("carried", "stack"):
-                    frame = self._frames[-1]
-                    place = (frame.carried if at.kind == "carried" else frame.stacks)[at.index]
-                    name, array, kind, index = place.name, place.type, place.kind, place.index
-                else:
-                    name, array = self._array_at(at)
-                if array.dims != t.dims:  # the result is a reshape of what is written into it
-                    shape = shape_text(t.dims, self._extent)
-                    view = self._names.fresh(value.name or f"{name}_view")
-                    self._lines.add(f"{view} = {name}.reshape({shape})")
-                    name = view
-            self._places[value] = Place(name, kind, index, t)
-            names.append(name)
-        return names
+    def placed(self, value: Value, place: PlaceAt) -> Place:
+        t = value.tensor
+        if place.kind == "arena":
+            shape = shape_text(t.dims, self._extent)
+            text = f"np.ndarray({shape}, {dtype_text(t.dtype)}, arena, {place.index})"
+            return Place(self._named(value.name or "v1", text), "arena", place.index, t)
+        array = self.in_step(place) or self._array_at(place)
+        if array.type.dims == t.dims:
+            return array
+        # The result is a reshape of what is written into it.
+        name = self._reshaped(array.name, value, value.name or f"{array.name}_view")
+        return Place(name, array.kind, array.index, t)
 
-    def _array_at(self, at: PlaceAt) -> tuple[str, TensorType]:
-        """The name and type of the result or argument that a value is placed in."""
-        if at.kind == "result":
-            return self._result_names[at.index], self._function.returned[at.index].tensor
-        argument = self._function.arguments[at.index]
-        return self._name_of(argument), argument.tensor
+    def _array_at(self, at: PlaceAt) -> Place:
+        """The result or argument that a value is placed in."""
+        function = self._function
+        if at.kind == "argument":
+            return self.where[function.arguments[at.index]]
+        type = function.returned[at.index].tensor
+        return Place(self._result_names[at.index], "result", at.index, type)
 
 
 def _without_blocks(

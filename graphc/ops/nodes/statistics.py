@@ -28,6 +28,8 @@ VARIANCE_FLOOR = 1e-10
 
 @dataclass(frozen=True)
 class StatisticParams(NodeParams):
+    """Of a node that needs `precompute`, until its value is `computed`."""
+
     computed: bool = False
     tags: tuple[str, ...] = ()
 
@@ -127,9 +129,6 @@ PER_DIM_MEAN_VAR_DE_NORMALIZATION = node_def(
     source="book 4.1.4.32",
     ndl=("PerDimMeanVarDeNormalization", "PerDimMVDeNorm"),
 )
-
-STATISTICS = (MEAN, INV_STD_DEV)
-"""Nodes that need `precompute`."""
 
 OPS = (
     MEAN,
