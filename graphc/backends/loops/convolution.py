@@ -36,6 +36,7 @@ from graphc.backends.loops.control import (
     smaller,
     sub,
 )
+from graphc.backends.loops.padded_image import PaddedImage
 from graphc.backends.loops.scalars import LaneScalars
 from graphc.backends.loops.values import I64, PTR, Val, element_of, index, number_of
 from graphc.backends.loops.windowtiles import (
@@ -230,13 +231,23 @@ class _Emitter:
         self.what = what
         self.element = element_of(what.dtype)
         self.lanes = machine.lanes(what.dtype)
-        self.padded = self._own("%padded", what.image) if what.is_padded else None
+        self.scalars = LaneScalars(code, has_fma=machine.has_fma)
+        self.padded = self._padded_image() if what.is_padded else None
         self.stack: list[Val] = []
         size = what.dtype.itemsize
         column = 2 * self.lanes * what.places[1] * size
         if what.role == "weights" and what.outputs * size >= FAR_ROW and column <= MOST_COPIED:
             room = max(NEAR_BYTES, column) // size
             self.stack = [memory.stack_array(code, self.element, room, LINE_BYTES)]
+
+    def _padded_image(self) -> PaddedImage:
+        what = self.what
+        columns, rows = what.inner
+        first = what.low[0] * what.column + what.low[1] * what.channels
+        base, length = self._own("%padded", what.image), rows * what.channels
+        return PaddedImage(
+            base, what.image, columns, length, first, what.column, what.dtype, self.lanes
+        )
 
     def _own(self, name: str, elements: int) -> Val:
         """What this chunk has in an array of the workspace, which has so many for each."""
@@ -251,7 +262,7 @@ class _Emitter:
         what = self.what
         chains = self._chain_memory() if what.role == "weights" else []
         if self.padded is not None and what.role != "image":
-            self._clear(self.padded, what.image)
+            self.padded.clear(self.scalars)
         sizes = {name: Val(f"%d{i}", I64) for i, name in enumerate(what.symbols())}
         begin, end = index(0), size_value(self.code, what.images, sizes)
         if what.parallel == "images":
@@ -268,8 +279,9 @@ class _Emitter:
                 self._result(self._padded(self._at("%a", image)), self._at("%c", places))
             else:
                 goal = self._at("%c", image)
-                self._image(self._at("%a", places), self.padded or goal)
-                self._copy_inside(goal, is_back=True)
+                self._image(self._at("%a", places), self.padded.base if self.padded else goal)
+                if self.padded is not None:
+                    self.padded.copy(self.scalars, goal, is_back=True)
 
     def _image_and_places(self, number: Val) -> tuple[Val, Val]:
         """Where those of an image begin among those of all images."""
@@ -293,8 +305,8 @@ class _Emitter:
                 stop = smaller(code, add(code, state.index, index(step)), images[1])
                 self._sums(chain, (state.index, stop), chains[1:])
                 there, here = (self._from(x, self._first_weight()) for x in (goal, chain))
-                s = LaneScalars(code, has_fma=self.machine.has_fma)
-                memory.add_to(s, there, here, self._weight_count, self.lanes, self.what.dtype)
+                count, dtype = self._weight_count, self.what.dtype
+                memory.add_to(self.scalars, there, here, count, self.lanes, dtype)
             else:
                 image, places = self._image_and_places(state.index)
                 x = self._padded(self._at("%a", image))
@@ -334,30 +346,10 @@ class _Emitter:
 
     def _padded(self, image: Val) -> Val:
         """The image, or its copy among zeros, which are there already."""
-        self._copy_inside(image, is_back=False)
-        return self.padded or image
-
-    def _copy_inside(self, image: Val, *, is_back: bool) -> None:
-        """Copies an image to where it has zeros around it, or back."""
-        what = self.what
         if self.padded is None:
-            return
-        length = what.inner[1] * what.channels
-        first = index(what.low[0] * what.column + what.low[1] * what.channels)
-        s = LaneScalars(self.code, has_fma=self.machine.has_fma)
-        with loop_if_any(self.code, index(0), index(what.inner[0]), 1, []) as column:
-            if column is None or not length:
-                return
-            here = self._from(image, mul(self.code, column.index, index(length)))
-            room = add(self.code, first, mul(self.code, column.index, index(what.column)))
-            there = self._from(self.padded, room)
-            source, goal = (there, here) if is_back else (here, there)
-            whole = length // self.lanes * self.lanes
-            for start, stop, lanes in ((0, whole, self.lanes), (whole, length, 1)):
-                with loop_if_any(self.code, index(start), index(stop), lanes, []) as state:
-                    if state is not None:
-                        value = memory.load(s, source, state.index, what.dtype, lanes)
-                        memory.store(s, value, goal, state.index)
+            return image
+        self.padded.copy(self.scalars, image, is_back=False)
+        return self.padded.base
 
     def _result(self, x: Val, y: Val) -> None:
         what = self.what
@@ -466,15 +458,14 @@ class _Emitter:
         what, lanes = self.what, 2 * self.lanes
         if not self.stack or panel.vectors != ((0, self.lanes), (self.lanes, self.lanes)):
             return source, what.outputs
-        s = LaneScalars(self.code, has_fma=self.machine.has_fma)
         (goal,) = self.stack
         with loop_if_any(self.code, index(0), index(width * what.places[1]), 1, []) as place:
             assert place is not None
             row = self._from(source, mul(self.code, place.index, index(what.outputs)))
             copy = self._from(goal, mul(self.code, place.index, index(lanes)))
             for at, n in panel.vectors:
-                value = memory.load(s, row, index(at), what.dtype, n)
-                memory.store(s, value, copy, index(at))
+                value = memory.load(self.scalars, row, index(at), what.dtype, n)
+                memory.store(self.scalars, value, copy, index(at))
         return goal, lanes
 
     # --- loops
@@ -592,8 +583,7 @@ class _Emitter:
         return add(self.code, across, mul(self.code, q, index(self.what.outputs)))
 
     def _clear(self, base: Val, elements: int) -> None:
-        s = LaneScalars(self.code, has_fma=self.machine.has_fma)
-        memory.clear(s, base, elements, self.lanes, self.element)
+        memory.clear(self.scalars, base, elements, self.lanes, self.element)
 
 
 def _box(across: int, down: int) -> list[Place]:

@@ -24,7 +24,9 @@ from graphc.passes import pipeline
 from graphc.passes.manager import PassManager
 from graphc.runtime.signature import Signature
 from tests.support.compiling import call, load_backend, parse
-from tests.support.native import random_arguments
+from tests.support.guarded_child import exit_code_guarded
+from tests.support.guarded_memory import SIDES, Side
+from tests.support.native import random_arguments, runnable_targets
 
 TOLERANCE = {"f32": 1e-4, "f64": 1e-11}  # of sums of up to a thousand products
 
@@ -135,6 +137,18 @@ def test_the_bits_are_the_same_for_any_number_of_threads(backend: str, cut: str)
             together = results(backend, PLANE, CUT[cut], samples, threads)
             for name, value in alone.items():
                 np.testing.assert_array_equal(together[name], value, err_msg=f"{name}, {threads}")
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("cut", ["whole", *CUT])
+def test_nothing_is_touched_outside_the_arrays(cut: str, side: Side) -> None:
+    module = planned(PLANE, CUT.get(cut, WHOLE))
+    (function,) = module.functions
+    signature = make_signature(module, function)
+    given = random_arguments(signature, {"N": 9})
+    for target in runnable_targets():
+        code = exit_code_guarded(function, signature, target, given, {"N": 9}, side)
+        assert code == 0, target.isa
 
 
 def workspaces(schedules: Schedules) -> list[list[str]]:
