@@ -24,7 +24,7 @@ _TAKEN_NAMES = frozenset({"malloc"})
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """One pointer parameter of NAME_run: what it is called in C and what stands behind it."""
+    """One pointer parameter of NAME_run: its name in C and the array that it points to."""
 
     identifier: str
     ctype: str
@@ -109,7 +109,7 @@ def _literal_byte(byte: int) -> str:
 
 
 def counts(signature: Signature) -> tuple[str, ...]:
-    """What NAME_run is told of sizes first: n samples, or t steps of s sequences."""
+    """The leading size parameters of NAME_run: n samples, or t steps of s sequences."""
     if signature.sequences is None:
         return ("n",)
     return tuple(d.name.lower() for d in signature.call_dims)

@@ -45,7 +45,7 @@ class BadLines:
             self.errors.append(make(Severity.ERROR, slug, message, span, "", ()))
 
     def add_infinite(self, count: int, message: str, span: Span) -> None:
-        """Note so many numbers that are not finite; the message is about the first of them."""
+        """Count numbers that are not finite; the message is about the first one."""
         self.infinite += count
         if self.first_infinite is None:
             self.first_infinite = make(Severity.WARNING, "bad-data", message, span, "", ())

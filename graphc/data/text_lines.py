@@ -27,7 +27,7 @@ MAX_LINE_BYTES = 1 << 24
 LONGEST_EXCERPT = 120  # characters; a longer line is not shown under a message
 BLANK, TAB, LF, CR, QUOTE = b' \t\n\r"'
 
-# Byte order marks of what is no UTF-8; UTF-32 first, as it starts like UTF-16.
+# Byte order marks of encodings other than UTF-8; UTF-32 first, as it starts like UTF-16.
 FOREIGN_MARKS = {
     codecs.BOM_UTF32_LE: "UTF-32",
     codecs.BOM_UTF32_BE: "UTF-32",

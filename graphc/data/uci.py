@@ -226,7 +226,7 @@ def _changed(file: str) -> GraphcError:
 
 
 def _grow(tables: dict[str, npt.NDArray[np.floating]], rows: int) -> None:
-    """Replace the tables by larger ones, of at least so many rows."""
+    """Grow the tables to at least that many rows."""
     for name, table in tables.items():
         larger = _allocate(max(2 * len(table), rows), table.shape[1], table.dtype, name)
         larger[: len(table)] = table

@@ -19,7 +19,7 @@ Array = np.ndarray
 
 CALL_SECONDS = 0.1
 GROWTH = 8
-"""No call takes more than so many times the minibatches of the one before: the first are short, and
+"""A call takes at most this many times the minibatches of the call before: the first are short, and
 what was measured on them says little."""
 
 

@@ -153,7 +153,7 @@ class Model:
     def values_in(self, dtype: DType) -> Mapping[str, np.ndarray]:
         """The values for a function of this element type, live; it rounds or widens them itself.
 
-        For f64 each element that still is what it was rounded to is the number that it was before.
+        For f64, an element that still equals its rounded value is given in full precision.
         """
         return _Exact(self) if dtype is DType.F64 else self.values
 

@@ -27,7 +27,7 @@ from graphc.passes.trim_loops import trim_loops
 
 
 def is_dead(op: Operation) -> bool:
-    """Whether nobody would notice that `op` is gone."""
+    """Whether `op` is pure and none of its results is read."""
     kept = op.opdef.has(Trait.TERMINATOR) or op.opdef.has(Trait.ROOT)
     return op.opdef.has(Trait.PURE) and not kept and not any(v.has_uses for v in op.results)
 

@@ -1,4 +1,4 @@
-"""Lets a kernel that follows a matrix product run on each part of it.
+"""Fuses a kernel into the matrix product that it reads, as an epilogue on parts of the result.
 
     %0 = gemm %x, %w : tensor<Nx32xf32>
     %1 = kernel %0, %b : tensor<Nx32xf32> {
@@ -11,20 +11,20 @@
       …
     }
 
-So the product is not written to memory and read again: a bias and an activation, the derivative of
-one, a learner's update and the sum over the samples for a bias's gradient happen while a part of
-the product is in a near cache.
+The product is then not written to memory and read again. A bias and an activation, the derivative
+of an activation, a learner's update and the sum over the samples for a bias's gradient are computed
+while a part of the product is in a near cache.
 
-A kernel takes over a product that nothing else reads, if its body follows the product
+A kernel is fused into a product that has no other reader, if its body is aligned with the product
 (`ops/epilogue.py`, `body_misfit`): every value varies along all rows of the product or none, and
-along all of its columns or none. Of several such products the largest is taken. A product of a
-batch, of one row or of one column stays alone: it is no more work than the kernel. So does one
-whose parts would be too large, and one so small that it stays in the caches anyway: there the
-parts cost more than they save (docs/performance.md). The product moves to the kernel's place.
+along all of its columns or none. Of several such products the largest is chosen. Not fused are
+batched products and those of one row or column, which are no more work than the kernel; products
+whose parts would be too large; and products so small that they stay in the caches, where parts cost
+more than they save (docs/performance.md). The product moves to the place of the kernel.
 Leaves alone: functions with a memory plan. O(operations + operands).
 
-A part is columns, as products are computed in strips of columns anyway, or rows where the second
-factor fits in a near cache: then what the body reads and writes is walked as it lies in memory.
+A part is a strip of columns, as in the product's own loops, or of rows if the second factor fits in
+a near cache: the body then reads and writes contiguous memory.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ MOST_ACROSS = 4096
 
 
 def fuse_epilogues(function: Function, least_bytes: int = LEAST_BYTES) -> int:
-    """Rewrite `function`; how many products of at least so many bytes got a body."""
+    """Rewrite `function`; the number of products, of at least that many bytes, that got a body."""
     kernels = [op for block in straight_blocks(function) for op in block if op.opdef is KERNEL]
     return sum(_fuse(kernel, least_bytes) for kernel in kernels)
 

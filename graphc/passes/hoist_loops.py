@@ -1,4 +1,4 @@
-"""Moves work out of loops that does not have to be done step by step.
+"""Moves work out of loops where it need not be done in every step.
 
     %dw = loop %dy, %h, %zero {…} {                %kept = loop … { … yield …, %dy }
     ^(%dy, %h, %sum):                        =>    %dw = matmul %kept, %h {transpose_a = true,
@@ -6,16 +6,16 @@
       %1 = add %sum, %0
       yield %1
 
-  invariant  what depends on nothing that changes from step to step is computed once, before
-  transposed matrices that every step would walk across are transposed once, before
-  products   a product of what does not depend on carried values is one product for all steps
-  sums       to which each step adds are taken behind the loop, over all steps at once: a sum of
-             products is one product over T * S rows
+  invariant  loop-invariant operations are computed once, before the loop
+  transposed invariant matrices that steps would read against their row order are transposed once
+  products   a product whose operands do not depend on carried values is one product for all steps
+  sums       a carried sum becomes a sum over all steps after the loop: a sum of products is one
+             product over T * S rows
 
-Sums change their order and may begin with -0, nothing else changes. Constants, broadcasts and views
-stay where they are read, since a kernel makes them for nothing. What is summed behind the loop
-reads stacks, so the loop keeps more of each step; only loops without a loop inside do, since the
-others are there to keep less. O(operations).
+Sums change their order and may begin with -0; nothing else changes. Constants, broadcasts and views
+stay where they are read, since they are free inside a kernel. Sums after the loop read stacks, so
+the loop keeps more of each step. Loops with a loop inside exist to keep less, so their sums stay.
+O(operations).
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ KINDS: tuple[str, ...] = ("invariant", "transposed", "products", "sums")
 
 
 def hoist(function: Function, kinds: Collection[str] = KINDS) -> dict[str, int]:
-    """Move what can be moved out of the loops of `function`; how much of each kind."""
+    """Hoist out of the loops of `function`; the number of hoisted operations of each kind."""
     counts: dict[str, int] = dict.fromkeys(KINDS, 0)
     if function.kind is not RegionKind.SSA or function.arena is not None:
         return counts
-    # Inner loops first: what leaves them may leave the outer one too.
+    # Inner loops first: operations that leave them may leave the outer one too.
     for op in reversed([op for op in walk(function) if isinstance(op.opdef.codegen, Loop)]):
         body = op.regions[0].block
         is_innermost = not any(isinstance(inner.opdef.codegen, Loop) for inner in body)
@@ -181,11 +181,11 @@ class _Mover:
 
 
 def _hoist_sums(loop: Operation) -> int:
-    """Take sums over the steps of `loop` behind it; how many."""
+    """Move sums over the steps of `loop` after it; how many."""
     parts = loop_parts(loop)
     terms = {i: list(_terms(parts, i)) for i in range(len(parts.before))}
     found = 0
-    # Products first: what they keep of each step, the other sums may read.
+    # Products first: other sums may read the stacks that they add.
     for is_product in (True, False):
         for index, values in terms.items():
             if not values or all(_is_product(v) for v in values) is not is_product:
@@ -258,7 +258,7 @@ def _over_all_steps(b: IRBuilder, loop: Operation, value: Value) -> Value:
 
 
 def _computed_behind(b: IRBuilder, loop: Operation, value: Value) -> Value:
-    """All steps' `value`: computed again if what it is made of is kept anyway."""
+    """`value` of all steps: recomputed if its operands are kept anyway."""
     op = value.op
     if op is not None and isinstance(op.opdef.codegen, Elementwise):
         stacks = [_kept(loop, v) for v in op.operands]

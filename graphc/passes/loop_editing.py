@@ -34,7 +34,7 @@ class Carried:
 
 @dataclass(eq=False)
 class Stacked:
-    """A value of the body of which every step's is kept, and the result that had them."""
+    """A value of the body that is kept of every step, and the stack that had these values."""
 
     inner: Value
     stack: Value | None
@@ -71,7 +71,7 @@ class OpenLoop:
         return inner
 
     def refresh(self) -> None:
-        """Let the lists name what the body yields by now, after operations were replaced in it."""
+        """Update the lists to what the body yields now, after operations in it were replaced."""
         terminator = self.block.end
         count = len(self.carried)
         for carried, value in zip(self.carried, terminator.operands[:count], strict=True):

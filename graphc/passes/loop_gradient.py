@@ -1,19 +1,18 @@
 """The gradient of a `loop`: a loop over the same steps the other way round.
 
     %h, %y = loop %w, %x, %h0 { … yield %h, %h }
-has for the cotangents %dy of the stack and %dh of the last carried value the loop
+becomes, for the cotangents %dy of the stack and %dh of the last carried value, the loop
     %dh0, %dw, %dx = loop %w, %saved, %dy, %dh, %zero {count = T, …, backward = true} {
     ^(%w, %saved, %dy, %dh, %acc):
       …                            the cotangents of what the step yields, sent back through it
       yield %dh_before, %acc_after, %dx
     }
 
-What a step's operations need of the step itself is saved, so the forward loop keeps it in further
-stacks, which the reverse loop reads, or computed again (`Recompute`). Cotangents of invariants are
-added up over the steps. The reverse loop is an operation like any other, so a gradient of a
-gradient needs nothing more.
+Values of the forward step that the gradient needs are kept in further stacks of the forward loop,
+or recomputed in the reverse loop (`Recompute`). Cotangents of invariants are summed over the steps.
+The reverse loop is an operation like any other, so gradients of gradients need nothing more.
 
-Only values that depend on what is differentiated by, and that lead to something with a cotangent,
+Only values that depend on a differentiated argument, and on which a value with a cotangent depends,
 take part.
 """
 

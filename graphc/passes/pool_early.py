@@ -10,16 +10,16 @@
     %2 = add %1, %b' : tensor<Nx4x4x1x1x4xf32>
     %y = maximum %2, %zero : tensor<Nx4x4x1x1x4xf32>
 
-The result has the same bits, for sums are rounded in order: a bias and a rectifier after a
-convolution work on a quarter of the elements. Where an infinite element meets the other infinity in
-a bias, the nan of one element no longer is that of its window.
+The bias and the rectifier of a convolution then process a quarter of the elements. The result has
+the same bits, because rounded addition is monotone. There is one exception: if an infinite element
+is added to a bias of the opposite infinity, its nan no longer becomes that of its window.
 
-The gradient is another one, so this never runs before differentiation. Where elements of a window
-tie, as they do on the background of an image, the slope goes to each of them, and so several times
-to their bias; a bias that is added to the extreme gets it once. Elements that only tie once a bias
-has been added, rounded, no longer do. What gradients read of the elements stays where it is.
+The gradient changes, so this never runs before differentiation. Where elements of a window tie, as
+they do on the background of an image, each of them gets the gradient, and their bias gets the sum
+of it; a bias that is added after pooling gets it once. Elements that tie only after the rounded
+addition of a bias no longer tie. Operations whose results gradients read stay where they are.
 
-Leaves alone: what something else reads too; operands that differ within a window. O(operations).
+Leaves alone: values with other readers; operands that differ within a window. O(operations).
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from graphc.passes.manager import Pass, PassOutcome
 from graphc.passes.matching import Result, operand_of, splat
 
 IN_ORDER = (ADD, MAXIMUM, MINIMUM)
-"""Never give less for more."""
+"""Monotone: a larger operand never gives a smaller result."""
 
 
 def pool_early(block: Block) -> int:
-    """Rewrite the reductions of windows in a block; how often something was moved behind one."""
+    """Rewrite the reductions of windows in a block; the number of rewrites."""
     return apply_patterns(block, PATTERNS)
 
 
@@ -94,7 +94,7 @@ def _in_order(value: Value, channels: tuple[Dim, ...]) -> tuple[OpDef, Value, Va
 
 
 def _only_read(value: Value) -> Operation | None:
-    """What makes `value`, where only one operation reads it."""
+    """The operation that makes `value`, if that has only one reader."""
     return value.op if len(value.uses) == 1 else None
 
 
@@ -107,7 +107,7 @@ def _per_channel(value: Value, channels: tuple[Dim, ...]) -> Value | None:
     source = operand_of(value, BROADCAST)
     if source is None or not all(isinstance(d, int) for d in channels):
         return None
-    # The last dims of what is repeated are whole, the others are what it is repeated over.
+    # The last dims of the broadcast operand are whole, it is broadcast along the others.
     size = math.prod(d for d in channels if isinstance(d, int))
     wide, narrow = value.tensor.dims, source.tensor.dims
     behind, elements = len(wide), 1

@@ -3,14 +3,14 @@
     %s = put_add %v, %i {size = 1000}
     %z = matmul %s, %t                    =>    %z = lookup_sum %v, %t, %i
 
-A sparse matrix is `put_add` of its values: [N, K] of them, and where in the row each stands. No
-product with one is ever a product of matrices: forward it looks up rows (or, where the table is
-stored the other way round, columns), backward it adds to those that were looked up. A slice of the
-columns of a sparse matrix is a sparse matrix again, with its indices moved.
+A sparse matrix is a `put_add` of its [N, K] values at their column indices. A product with one
+never becomes a dense product: the forward product gathers rows (or columns, if the table is stored
+transposed), the backward product adds to the gathered rows. A slice of the columns of a sparse
+matrix is a sparse matrix with shifted indices.
 
-Zeros that nobody put there are not multiplied: an infinity or nan in a row of the table that is
-not looked up stays there, and values at one place are multiplied before they are added. Leaves
-alone: slices with a step, or of rows; products of more than two dims.
+Implicit zeros are not multiplied: an infinity or nan in a row of the table that no index names has
+no effect, and values with the same index are multiplied before they are added. Leaves alone: slices
+with a step, or of rows; products of more than two dims.
 """
 
 from __future__ import annotations

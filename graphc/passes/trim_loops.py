@@ -1,7 +1,8 @@
-"""Takes out of loops what nobody needs: stacks, carried values and operands.
+"""Removes dead stacks, carried values and operands of loops.
 
-A stack is needed if it is read. A carried value is needed if its last one is read, or if a step
-computes something needed from it; one that only feeds itself goes. Operands that no step reads go.
+A stack is live if it is read. A carried value is live if its last value is read, or if a step
+computes a live value from it; one that only feeds itself is dead. So are operands that no step
+reads.
 """
 
 from __future__ import annotations

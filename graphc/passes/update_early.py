@@ -5,13 +5,13 @@
     %w1 = kernel %w, %g1      =>          %g2 = gemm %d2, %h
     %w2 = kernel %u, %g2                  %w2 = kernel %u, %g2      updates u
 
-A gradient then lives from its product to the update behind it, and not to the end of the function
-with all the others; with `fuse-epilogues` it does not live at all. Single numbers made of arguments
-alone, such as a learner's rates, come first. All else keeps its order. An update waits for those
-that read the argument before it, so nothing has to be copied that did not have to be before.
+The live range of a gradient then ends at its update and not at the end of the function, where all
+gradients would be live together; with `fuse-epilogues` the gradient is never stored. Scalars
+computed from arguments alone, such as a learner's rates, come first. All other operations keep
+their order. An update comes after all readers of the old value, so no new copies are needed.
 
-Leaves alone: bodies of loops, functions with a memory plan. Algorithm: the operations are taken in
-their order as their operands come to be there, updates first. O(n log n).
+Leaves alone: bodies of loops, functions with a memory plan. Algorithm: list scheduling in program
+order, in which updates that are ready go first. O(n log n).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from graphc.passes.manager import Pass, PassOutcome
 
 
 def update_early(function: Function) -> int:
-    """Reorder the operations of `function`; how many stand earlier now."""
+    """Reorder the operations of `function`; the number of operations whose position changed."""
     liveness = live_ranges(function.block)
     updated = _updated(function, liveness)
     early = set(updated) | {op for op in liveness.operations if _is_rate(op)}
@@ -54,7 +54,7 @@ def _updated(function: Function, liveness: Liveness) -> dict[Operation, set[Valu
 
 
 def _is_rate(op: Operation) -> bool:
-    """Whether it makes single numbers of the function's arguments alone."""
+    """Whether it computes scalars from the function's arguments alone."""
     values = (*op.operands, *op.results)
     return all(v.op is None for v in op.operands) and all(
         isinstance(v.type, TensorType) and v.type.bound_elements == 1 for v in values
@@ -64,9 +64,9 @@ def _is_rate(op: Operation) -> bool:
 def _dependents(
     liveness: Liveness, updated: dict[Operation, set[Value]]
 ) -> dict[Operation, list[Operation]]:
-    """What has to come behind each operation: readers of its results, and updates of what it reads.
+    """The dependents of each operation: readers of its results, and updates of what it reads.
 
-    An operation stands as often in a list as there are reasons.
+    A dependent is listed once for each reason.
     """
     behind: dict[Operation, list[Operation]] = {op: [] for op in liveness.operations}
     readers: dict[Value, list[Operation]] = {}

@@ -253,7 +253,7 @@ def _remove(name: str, calls: FileCalls) -> None:
 
 
 def _temporary_name(path: Path) -> tuple[str, str]:
-    """How names begin and end of what is moved to `path` later; something random goes between."""
+    """Prefix and suffix of temporary names for `path`; a random part goes between."""
     return f".{path.name[:_NAME_KEPT]}.graphc-", ".tmp"
 
 
@@ -385,7 +385,7 @@ def _notes(error: OSError) -> tuple[Note, ...]:
 
 
 def _cannot_write(path: Path, error: OSError) -> GraphcError:
-    """The error for `path`, of what is made in a temporary folder for what it is made for."""
+    """An error about a file in a temporary folder, as an error about its destination `path`."""
     for parent in path.parents:
         if _TEMPORARY.fullmatch(parent.name):
             path = parent.with_name(path.name)

@@ -18,7 +18,7 @@ def peak_resident_bytes() -> int | None:
 
 def bytes_left() -> int | None:
     """What the limits on this process (`ulimit -v`, `ulimit -d`) let it still take; None without
-    limits, and where nobody knows."""
+    limits, and where it is unknown."""
     taken = _status()
     left: list[int] = []
     for limit, counter in (("RLIMIT_AS", "VmSize"), ("RLIMIT_DATA", "VmData")):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Phases:
-    """The seconds of each phase, in the order in which they came; one that comes again is added.
+    """The seconds of each phase, in order of first occurrence; repeated phases add up.
 
     Phases do not lie inside each other, so their sum is the time that is accounted for.
     """

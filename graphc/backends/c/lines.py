@@ -84,7 +84,7 @@ class Lines:
 
 
 def _live(lines: Sequence[Line]) -> list[Line]:
-    """The lines that are needed, and those that give values to them."""
+    """The live lines: those with effects, and those that define values which live lines read."""
     givers: dict[int, list[Line]] = {}
     for line in lines:
         for variable in {line.made, line.sets} - {-1}:

@@ -93,7 +93,7 @@ class Operations(Writer):
         return self._mask_sizes.get(a.ref, 4)
 
     def _as_mask(self, a: Val, size: int) -> str:
-        """Truth values in lanes, so many bytes each."""
+        """Truth values in lanes of that many bytes."""
         if a.number is not None:
             return self._types.mask(a.number, size, a.type.lanes)
         if self._mask_size(a) == size:

@@ -1,4 +1,4 @@
-"""The compilation of C text for calls from Python, and the loading of what came out.
+"""Compiles C text for calls from Python and loads the library.
 
 A file is compiled to a shared object in a folder of its own, which is removed at once; what is
 kept are its bytes. They are loaded from a file that is removed as soon as they are in memory.

@@ -100,7 +100,7 @@ class Definitions:
     # --- types
 
     def given(self, type_: LaneType) -> str:
-        """The type of what functions take and give; truth values in lanes are as wide as f32."""
+        """The type of parameters and results; truth values in lanes are as wide as f32."""
         if type_.element == "i1" and type_.lanes > 1:
             return self.vector(MASKS[4], type_.lanes)
         return self.value(type_)
@@ -169,7 +169,7 @@ class Definitions:
         return self.splat(literal(number, element), element, lanes)
 
     def mask(self, number: Number, size: int, lanes: int) -> str:
-        """A constant vector of truth values of so many bytes."""
+        """A constant vector of truth values with that many bytes each."""
         if isinstance(number, tuple):
             return self.constant(tuple(-bool(n) for n in number), MASKS[size], lanes)
         return self.constant(-bool(number), MASKS[size], lanes)

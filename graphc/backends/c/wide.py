@@ -57,7 +57,7 @@ class WideCode(Code):
         return made
 
     def _pieces(self, a: Val, lanes: int) -> list[Val]:
-        """A value in pieces of so many lanes."""
+        """A value split into pieces of that many lanes."""
         count, piece = a.type.lanes // lanes, lane_type(a.type.element, lanes)
         if count == 1:
             return [a]

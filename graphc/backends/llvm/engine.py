@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 CODE_LEVEL = 2
-"""Code generation level. The emitters write what passes would make, so no passes run."""
+"""The code generation level. The emitters write optimised code, so no LLVM passes run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def assembly(text: str, target: Target) -> str:
 def load(
     code: bytes, names: Sequence[str], target: Target, *, from_process: bool = False
 ) -> Loaded:
-    """Puts an object into this process and looks the names up.
+    """Loads an object into this process and looks the names up.
 
     from_process  the object may call functions of the C library
     """

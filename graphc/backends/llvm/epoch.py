@@ -4,14 +4,14 @@
                       ptr whole, ptr rows, ptr order, i64 samples, i64 size, ptr done)
 
 buffers, dims, arena, pool
-         as for `graphc.entry`; parameters and state stand in `buffers`, the rest is filled in here
-whole    a pointer for every buffer: of an input all its data, of a setting its number for every
-         minibatch, of a result room for its number of every minibatch
-rows     a pointer for every buffer: of an input room for the rows of one minibatch
+         as for `graphc.entry`; the caller fills in parameters and state, this function the rest
+whole    a pointer for every buffer: to all data of an input, to the numbers of a setting for all
+         minibatches, to memory for the numbers of a result for all minibatches
+rows     a pointer for every buffer: to memory for the rows of an input in one minibatch
 order    i64[samples], the rows that make up the minibatches, `size` each, the last may be shorter
-done     i64, the minibatches that are through; counted up after each, and 0 before the call
+done     i64, the number of finished minibatches; the caller sets it to 0
 
-A minibatch of rows that follow one another is read where it lies; others are gathered row by row.
+A minibatch of contiguous rows is read in place; the rows of others are gathered.
 The result is the status of the first call of `graphc.entry` that is not 0, which ends the run.
 """
 
@@ -37,7 +37,7 @@ _I32 = lane_type("i32")
 def runs_epochs(signature: Signature) -> bool:
     """Whether `graphc.epoch` is written: for training steps on dense samples.
 
-    Sequences and sparse inputs are laid out anew for every call, which Python does.
+    Sequences and sparse inputs need a new layout for every call, which Python makes.
     """
     if signature.sequences is not None or signature.sparse or not signature.with_role("setting"):
         return False
@@ -155,7 +155,7 @@ def _consecutive(module: Module) -> str:
 
 
 def _gather(module: Module, target: Target, width: int) -> str:
-    """`@name` of a function that copies rows of `width` bytes to where they follow one another."""
+    """`@name` of a function that gathers rows of `width` bytes into contiguous memory."""
     code = Code(module)
     data, order, to = (Val(f"%{name}", PTR) for name in ("data", "order", "to"))
     count = Val("%count", I64)
@@ -169,7 +169,7 @@ def _gather(module: Module, target: Target, width: int) -> str:
 
 
 def _copy_row(code: Code, source: Val, place: Val, width: int, vector: int) -> None:
-    """Copies a row: whole vectors, of a long row in a loop, then what is left by halves."""
+    """Copies a row: whole vectors (a long row in a loop), then the rest in ever shorter ones."""
     done = 0
     block = UNROLLED * vector
     if width >= 2 * block:

@@ -2,7 +2,7 @@
 
     ptr  pool_create(i32 threads)      0: one for each processor that the process may use; null
                                        where there is no memory, or for a wrong number
-    void pool_destroy(ptr pool)        no call may be using it; null is let be
+    void pool_destroy(ptr pool)        no call may be using it; null is allowed
     void run(ptr pool, ptr task, ptr context, i64 count)
 
 A pool begins with a pointer to its `run`, which calls `task(context, i)` once for each i below

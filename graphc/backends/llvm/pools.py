@@ -33,7 +33,7 @@ class _Pools:
         self._addresses: dict[int, int] = {}
 
     def address(self, threads: int) -> int:
-        """That of the pool of so many threads, made if there is none; 0 where there can be none."""
+        """The address of the pool with that many threads, created if needed; 0 if it cannot be."""
         if threads <= 1:
             return 0
         known = self._addresses.get(threads)
@@ -57,7 +57,7 @@ _POOLS = _Pools()
 
 
 def pool_address(threads: int) -> int:
-    """The pool of so many threads, for `graphc.entry`; 0 for one thread and where there is none.
+    """The pool with that many threads, for `graphc.entry`; 0 for one thread or without pools.
 
     Where the system gives fewer threads than asked for, the pool has those.
     """
@@ -73,7 +73,7 @@ def _maker() -> Callable[[int], int | None]:
     create: Callable[[int], int | None] = engine.function(
         loaded, _CREATE, ctypes.c_void_p, ctypes.c_int32
     )
-    # Workers may stand in this code when the interpreter ends: it is never unloaded.
+    # Never unloaded: workers may still execute this code when the interpreter exits.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(loaded))
     return create
 

@@ -2,8 +2,8 @@
 
 The entry is written with a time stamp before and after every operation of the kernel level, also
 inside loops. `graphc.note` adds the difference to the operation's row of a table in the object, and
-appends an event to a list for as long as there is space in it. Stamps are the processor's counter,
-which runs evenly; how fast, is found by comparing it with the clock of the system.
+appends an event to a list until that is full. Time stamps are read from the processor's invariant
+cycle counter, which is calibrated against the system's clock.
 
 A profiled function is called by one thread at a time: its table is written without a lock.
 """
@@ -25,7 +25,7 @@ SYMBOLS = (TABLE, EVENTS, CLOCK)
 
 
 class Instrument:
-    """Writes the time stamps. `operations`: those that have them, in the order of the rows."""
+    """Writes the time stamps. `operations`: the profiled operations in the order of the rows."""
 
     def __init__(self, module: Module, target: Target) -> None:
         self.operations: list[Operation] = []
@@ -36,7 +36,7 @@ class Instrument:
 
     @contextmanager
     def around(self, code: Writer, op: Operation) -> Generator[None]:
-        """The time of what is written in the body belongs to `op`."""
+        """Attributes the time of the code written in the body to `op`."""
         assert isinstance(code, Code)
         if isinstance(op.opdef.codegen, View | Terminator):
             yield

@@ -1,4 +1,4 @@
-"""The reading of the times that a profiled function notes (`profile.py`), and such a function."""
+"""Reads the times that a profiled function records (`profile.py`), and calls such functions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CALIBRATION_SECONDS = 0.02
 def compile_profiled(
     function: Function, signature: Signature, phases: Phases, keep_events: bool
 ) -> tuple[NativeFunction, Recorder]:
-    """A function that notes the time of every operation, and what reads these times."""
+    """A function that records the time of every operation, with the reader of these times."""
     target = host_target()
     with phases.measure("emit"):
         text, operations = emit_profiled(function, signature, target)
@@ -59,7 +59,7 @@ class Recorder:
         self._start = self._both_clocks()
 
     def reset(self) -> None:
-        """Forgets what was noted so far, as after a first call that is not meant to count."""
+        """Discards all times so far, for instance those of a warm-up call."""
         self._table[...] = 0
         self._header[2] = 0
 
@@ -68,7 +68,7 @@ class Recorder:
         return int(self._clock())
 
     def seconds_per_tick(self) -> float:
-        """By the system's clock, since this was made; waits until that is long enough to say."""
+        """Calibrated by the system's clock since this was made; waits until that is long enough."""
         ticks, seconds = self._start
         while True:
             ticks_now, now = self._both_clocks()

@@ -1,4 +1,4 @@
-"""The compilation of a planned function for calls from Python, and the loading of what came out."""
+"""Compiles a planned function for calls from Python and loads the object."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def compile_function(
 
 
 def load_function(code: bytes, signature: Signature, target: Target) -> NativeFunction:
-    """The function of an object, put into this process."""
+    """Loads an object into this process and gives its function."""
     return loaded_function(code, signature, engine.load(code, entries(signature), target))
 
 

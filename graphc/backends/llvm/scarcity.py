@@ -1,7 +1,8 @@
 """Messages for where LLVM cannot be used: it is missing, or there is too little memory for it.
 
-LLVM ends the process when it gets no memory, so what it needs is asked for before. Only a limit on
-the process (`ulimit -v`) can be asked; whoever has none gets memory from the system, or is killed.
+LLVM aborts the process when an allocation fails, so the memory that it needs is checked before.
+Only a limit of the process (`ulimit -v`) can be checked; without one the system gives memory, or
+kills.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ TAKEN_A_BYTE = 64
 
 def unavailable(error: ImportError | OSError) -> BackendUnavailable:
     """The error for an `import llvmlite.binding` that failed."""
-    cause = error.__context__ or error  # llvmlite replaces what the system said by guesses
+    cause = error.__context__ or error  # llvmlite replaces the system's message by guesses
     message = f"the backend llvm requires llvmlite, which cannot be loaded: {cause}"
     left = bytes_left()
     notes = [Note("the backends numpy and reference do without: --backend, backend=")]

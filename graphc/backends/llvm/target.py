@@ -21,10 +21,10 @@ LINUX_ARM = "aarch64-unknown-linux-gnu"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What LLVM has to know of the machine, and what the emitters have to know.
+    """The machine as LLVM sees it, and as the emitters see it.
 
     isa      the level an artifact states, such as x86-64-v3
-    machine  what the algorithms have to know
+    machine  what the algorithms know of it: vectors, caches
     """
 
     triple: str
@@ -79,7 +79,7 @@ def host_target() -> Target:
 
 
 def _cache_size(name: str) -> int:
-    """In bytes; 0 where the system does not tell."""
+    """In bytes; 0 if the system does not report it."""
     return max(os.sysconf(name), 0) if name in os.sysconf_names else 0
 
 

@@ -23,8 +23,8 @@ from graphc.backends.loops.values import (
 from graphc.backends.loops.writer import ModuleWriter, Turn, Writer
 
 CALLER = "noinline optnone"
-"""Attributes of functions whose work is done by those that they call. LLVM writes their code
-quickly: to improve it would take a fifth of a compilation and gains nothing."""
+"""Attributes of functions that only call others. Optimising them would take a fifth of the
+compilation and gain nothing."""
 
 
 class Module(ModuleWriter):
@@ -48,14 +48,14 @@ class Module(ModuleWriter):
         return f"@{name}"
 
     def data(self, content: bytes, align: int) -> str:
-        """`@name` of read-only bytes; the same bytes are laid down once."""
+        """`@name` of read-only bytes; equal bytes are emitted once."""
         literal = "\\" + content.hex("\\") if content else ""
         body = f'private unnamed_addr constant [{len(content)} x i8] c"{literal}", align {align}'
         name = self._globals.setdefault(body, f"graphc.data{len(self._globals)}")
         return f"@{name}"
 
     def add_global(self, name: str, body: str) -> None:
-        """`@name` of memory that is seen from outside; `body` is what stands behind the `=`."""
+        """`@name` of an external global; `body` is the text after the `=`."""
         self._functions.append(f"@{name} = {body}\n")
 
     def add_function(self, header: str, code: Code) -> None:
@@ -92,7 +92,7 @@ class Module(ModuleWriter):
         both = code.binary("and", several, given)
         code.do(f"br {both}, label %ask, label %alone")
         code.enter("ask")
-        # A pool of which nothing is left, in the child of a fork, has no `run`.
+        # The child of a fork has no workers: `run` of an inherited pool is null.
         run = code.load(PTR, pool, 8)
         lives = code.value(I1, f"icmp ne {run}, null")
         code.do(f"br {lives}, label %shared, label %alone")

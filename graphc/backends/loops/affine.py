@@ -1,12 +1,12 @@
-"""Affine copies over flat memory: how far apart the elements lie that a loop nest moves.
+"""Affine copies over flat memory: the loop nests that move elements, with their strides.
 
     box of a transposition [N, 3] -> [3, N]     loops      source   target
                                                 3          1        N
                                                 N          3        1
 
-Neighbouring loops that walk both sides like one are one loop, extents of 1 are none. The innermost
-loop is the one that writes neighbours, where there is one and the order is free. Nothing here knows
-a backend or its text.
+Neighbouring loops are merged where both sides stay contiguous, and loops of extent 1 are dropped.
+The innermost loop is the one with stride 1 in the result, if there is one and the order is free.
+Nothing here knows a backend or its text.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Distance:
 
     @property
     def number(self) -> int | None:
-        """The distance where it is the same in every call."""
+        """The number where it is the same in every call."""
         if not self.sizes:
             return 0
         (first, *rest) = self.sizes
@@ -57,7 +57,7 @@ def _product(a: Size, b: Size) -> Size:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """One loop: its extent, the largest it can be, and how far a turn goes on either side."""
+    """One loop: its extent, the bound of that, and the strides of source and target."""
 
     extent: Size
     bound: int
@@ -86,7 +86,7 @@ class CopyNest:
 
 
 def fill_of(how: Rearrangement, params: Params, dtype: DType) -> bool | int | float | None:
-    """What the result is set to before anything is copied, None where that is not needed."""
+    """The value that the result is filled with before the copies; None where none is needed."""
     if how.fill is None and not how.adds:
         return None
     fill = how.fill(params) if how.fill is not None else 0.0
@@ -97,7 +97,7 @@ def fill_of(how: Rearrangement, params: Params, dtype: DType) -> bool | int | fl
 def copy_nest(
     copy: AffineCopy, operand: TensorType, result: TensorType, *, in_order: bool
 ) -> CopyNest:
-    """The loops of one copy; with `in_order` they turn in the order of the box."""
+    """The loops of one copy; with `in_order` they are nested in the order of the box."""
     source, source_steps = _steps(copy.source, operand.dims, len(copy.box))
     target, target_steps = _steps(copy.target, result.dims, len(copy.box))
     walks = [
@@ -114,7 +114,7 @@ def copy_nest(
 def _steps(
     places: Sequence[Along], dims: Sequence[Dim], rank: int
 ) -> tuple[Distance, list[Distance]]:
-    """Where index 0 of the box lies in an array, and how far each index of it goes."""
+    """The offset of index 0 of the box in an array, and the stride of each index."""
     start, steps = Distance(), [Distance()] * rank
     stride = Distance((Size(),))
     for place, dim in zip(reversed(places), reversed(dims), strict=True):
@@ -133,7 +133,7 @@ def _merged(walks: Sequence[Walk]) -> list[Walk]:
 
 
 def _with_walk(outer: list[Walk], walk: Walk) -> list[Walk]:
-    """The loops with one more inside, joined with the last where both sides just go on."""
+    """The loops with one more inside, merged with the last where both sides stay contiguous."""
     if outer:
         last = outer[-1]
         goes_on = (walk.source.times(walk.extent), walk.target.times(walk.extent))

@@ -1,13 +1,13 @@
 """How long sums are cut into chains of additions, so that rounding errors stay small.
 
-An error grows with the additions that a number goes through one after the other. So a chain ends
-after `CHAIN` of them: its sum goes to a chain of sums, that one's to a third, and so on, each
-beginning at 0. Where chains end follows from the extents' bounds and indices alone: neither parts
-of the work nor threads have a say.
+The rounding error of a sum grows with its number of sequential additions. So a chain ends after
+`CHAIN` additions: its sum is added to a chain of sums, whose sum is added to a third chain, and so
+on; each chain starts at 0. Where chains end depends on the bounds of the extents and on indices
+alone, so it is the same for any chunks and any number of threads.
 
-A sum over lanes of a nest is in a register, and so are its chains. A sum over outer dims is in
-memory, an addition for each row; its chains have memory on the stack, a `Block` says for how many
-indices. The sum of a convolution's weights over images is of this kind too.
+A sum over the lanes of a nest is in a register, and so are its chains. A sum over outer dims is in
+memory, with one addition for each row; its chains are on the stack, and a `Block` says for how many
+indices. The sum of a convolution's weight gradient over images is of the second kind.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from graphc.passes.analysis.loopnest import Nest, Port, Reduce, Size
 
 CHAIN = 128
-"""Additions in a chain: the end of one costs about as much as an addition. A power of two."""
+"""Additions in a chain, a power of two. Ending a chain costs about as much as an addition."""
 
 MAX_BYTES = 131072
-"""Memory for all chains of a function; a sum for which there is none left has one chain."""
+"""Stack memory for all chains of a function; a sum that finds none left has one chain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +40,16 @@ class Block:
 
 
 def is_rounded(fold: Reduce, is_float: bool) -> bool:
-    """Whether the order of a fold shows in its result."""
+    """Whether the result of a fold depends on its order."""
     return fold.word == "add" and is_float
 
 
 def chain_ends(count: int, chain: int) -> tuple[list[int], int]:
     """After how many of `count` indices chains end, where each index adds `chain` numbers.
 
-    From the innermost on: chains, chains of these, … All are powers of two, so that loops of these
-    steps nest. The second number is how many are added in the last chain, which has no end.
+    Innermost chains first, then chains of their sums, … All lengths are powers of two, so that
+    loops of these steps nest. The second number is the length of the last chain, which never ends
+    early.
     """
     ends: list[int] = []
     step = 1
@@ -60,13 +61,13 @@ def chain_ends(count: int, chain: int) -> tuple[list[int], int]:
 
 
 def steps_of(turns: int, turn: int) -> list[int]:
-    """The steps of the loops, outermost first, that take so many turns of length `turn`."""
+    """The steps of the loops, outermost first, over that many iterations of length `turn`."""
     ends, _ = chain_ends(turns, 1)
     return [*(end * turn for end in reversed(ends)), turn]
 
 
 def blocks_of(nest: Nest) -> tuple[Block, ...]:
-    """In the order in which their loops stand: the outer dims first, of each the longest first."""
+    """In the order of their loops: outer dims first, and of each dim the longest step first."""
     ends: dict[tuple[int, int], list[int]] = {}
     left = MAX_BYTES
     for number, store in enumerate(nest.stores):

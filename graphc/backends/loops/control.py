@@ -56,7 +56,7 @@ def smaller(code: Writer, a: Val, b: Val) -> Val:
 
 
 def remainder(code: Writer, a: Val, step: int) -> Val:
-    """What is left of a length after whole steps."""
+    """The remainder of a length after whole steps."""
     x = number_of(a)
     if x is not None:
         return index(x % step)
@@ -103,8 +103,8 @@ def loop(
 ) -> Generator[Turn]:
     """Runs the block for start, start + step, … below stop.
 
-    Inside, `carried` holds the values of this turn; the caller puts there those of the next, and
-    finds there the final ones afterwards.
+    Inside, `carried` holds the values of this iteration; the caller replaces them by those of the
+    next one. After the loop it holds the final values.
     """
     first, last = number_of(start), number_of(stop)
     if first is not None and last is not None and first >= last:
@@ -120,7 +120,7 @@ def loop(
 def loop_if_any(
     code: Writer, start: Val, stop: Val, step: int, carried: list[Val]
 ) -> Generator[Turn | None]:
-    """Like `loop`, but gives None where it is known that it never runs; nothing is written then."""
+    """Like `loop`, but gives None and writes nothing where the loop is known never to run."""
     first, last = number_of(start), number_of(stop)
     if first is not None and last is not None and first >= last:
         yield None
@@ -131,5 +131,5 @@ def loop_if_any(
 
 
 def when(code: Writer, condition: Val, carried: list[Val]) -> AbstractContextManager[list[Val]]:
-    """Runs the block if the condition holds; `carried` then has the values of either way."""
+    """Runs the block if the condition holds; `carried` then holds the merged values."""
     return code.when(condition, carried)

@@ -1,11 +1,11 @@
 """A sum of looked up products as one function: loops over n, k and d from the subscripts.
 
-Where d lies in neighbouring elements everywhere it is on vector lanes inside the others. Where the
-table is stored d first, its rows are long and an element of each is far from the next: there a
-block of rows is walked with all n and k before the next, so that the rows stay in the cache. As
-many neighbours in k as a vector has lanes, if they point at neighbours in the table (the words of a
-class do), are worked on together, others one by one. Sums over k stay in registers; a result whose
-places are looked up is filled with zeros and added to.
+If d is contiguous in every array, it is the innermost loop and runs on vector lanes. If the table
+is stored d first, neighbours in d are far apart: the loops then finish a block of rows for all n
+and k before the next block, so that the rows stay in the cache. A vector of neighbouring k
+whose indices are contiguous in the table (as the words of a class are) is loaded at once, other k
+one by one. Sums over k stay in registers. A result with an indexed axis is zeroed and accumulated
+into.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from graphc.ir.types import DType, TensorType
 from graphc.passes.analysis.loopnest import Size
 
 VECTORS = 8
-"""Vectors of d that are worked on together."""
+"""Vectors of d in one block."""
 
 ROWS = 8
-"""Rows of a table stored d first that are worked on together."""
+"""Rows in one block of a table stored d first."""
 
 
 Body = Callable[[list[Val]], None]
-"""Works on one hit; it may change the carried values in place."""
+"""Handles one index inside its axis; it may change the carried values in place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class LookedUp:
     index: TensorType
 
     def extents(self) -> dict[str, Size]:
-        """How far each letter runs; `i` is the extent of the axis that is looked up."""
+        """The extent of each letter; that of `i` is the extent of the indexed axis."""
         found = dict(zip("nk", self.index.dims, strict=True))
         for text, type in zip(self.texts, self.types, strict=True):
             found |= dict(zip(text, type.dims, strict=True))
@@ -170,7 +170,7 @@ class _IndexedEmitter:
                     body(values)
 
     def _runs_and_hits(self, totals: list[Val], wide: Body, body: Body) -> None:
-        """As `_sum_hits`; a run of lanes in k that are a run in i goes to `wide` as a whole."""
+        """As `_sum_hits`; lanes of k whose indices are contiguous go to `wide` as one vector."""
 
         def together(k: Val, start: Val, carried: list[Val]) -> None:
             self.at["k"], self.at["i"] = k, start
@@ -183,7 +183,7 @@ class _IndexedEmitter:
         runs.walk(self.extents["k"], index(0), totals, together, alone)
 
     def _bind(self, letter: str, values: Sequence[Val]) -> None:
-        """The letter has this value, or these: finds the rows that it is the first letter of."""
+        """Sets the value, or values, of a letter; finds the rows that it is the first letter of."""
         self.at[letter] = values[0]
         for array, text in enumerate(self.texts):
             if text[0] == letter:
@@ -197,7 +197,7 @@ class _IndexedEmitter:
         (row,) = self.rows[self.result + 1 if name == "index" else self.result]
         return row
 
-    # --- what is added where
+    # --- accumulation
 
     def _sums_over_k(self) -> None:
         """A result [n, d]: a block of it stays in registers over all k."""
@@ -222,7 +222,7 @@ class _IndexedEmitter:
             memory.store(self.scalars, total, *goal)
 
     def _sum_runs(self, totals: list[Val], block: _Block, body: Body) -> list[Val]:
-        """The totals of a block of rows; those of runs are lanes that are added at the end."""
+        """The totals of a block of rows; those of contiguous indices are vectors, summed last."""
         count = len(totals)
         lanes = [constant(0.0, lane_type(element_of(self.dtype), self.lanes))] * count
 
@@ -257,7 +257,7 @@ class _IndexedEmitter:
             memory.store(self.scalars, total, *goal)
 
     def _add_scalars(self, block: _Block) -> None:
-        """All k of one n, without lanes; what does not depend on k is read before."""
+        """All k of one n, without lanes; loads that do not depend on k are hoisted."""
         early = {
             array: self._load(array, block)
             for array, text in enumerate(self.texts[: self.result])
@@ -282,7 +282,7 @@ class _IndexedEmitter:
             self._sum_hits([], add_one)
 
     def _add_there(self, factors: Sequence[Sequence[Val]], lanes: int) -> None:
-        """Products to so many lanes of each row of the result in the block, or all to its one."""
+        """Adds products to that many lanes of each row of the block, or to its only element."""
         text = self.texts[self.result]
         goals = [(row, self.at[text[1]]) for row in self.rows[self.result]]
         values = [memory.load(self.scalars, *goal, self.dtype, lanes) for goal in goals]

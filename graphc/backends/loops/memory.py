@@ -97,5 +97,5 @@ def stack_array(code: Writer, element: str, count: int, align: int) -> Val:
 
 
 def prefetch(s: LaneScalars, base: Val, element: str, position: Val) -> None:
-    """Asks for the line of an element that will be read; it may lie outside the array."""
+    """Prefetches the cache line of an element; it may be outside the array."""
     s.code.prefetch(s.code.offset(base, element, position, inside=False))

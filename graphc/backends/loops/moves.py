@@ -1,8 +1,8 @@
 """A rearrangement as one function: a fill where it needs one, then a loop nest per copy.
 
-Runs that lie together on both sides go by vectors, backwards ones too. Where the operand's
-neighbours lie along another loop than the result's, blocks are exchanged in registers. What is left
-goes element by element. Short loops of known extents are written out.
+Segments that are contiguous on both sides are moved by vectors, reversed ones too. Where operand
+and result are contiguous along different loops, square blocks are transposed in registers. The rest
+is moved element by element. Short loops of known extents are unrolled.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ from graphc.ir.types import DType, TensorType
 from graphc.passes.analysis.loopnest import Size
 
 UNROLL = 4
-"""Vectors, or single elements, that one turn of a long run moves."""
+"""Vectors, or single elements, that one iteration over a long segment moves."""
 
 MAX_STRAIGHT = 32
-"""Loads and stores up to this many are written out instead of looped over."""
+"""Loops of at most this many loads and stores are unrolled."""
 
 MIN_BLOCK = 4
-"""Smallest block that is worth an exchange in registers."""
+"""The smallest block that is worth a transposition in registers."""
 
 Piece = Callable[[Val, int], None]
-"""Writes what is done with so many elements from a position of a run on."""
+"""Writes the code for a number of elements from a position of a segment on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +128,14 @@ def _fill(code: Writer, move: Move, lanes: int, elements: Val) -> None:
 
 
 def _fitting(lanes: int, bound: int) -> int:
-    """The largest vector, at most `lanes`, that a run of up to `bound` elements fills."""
+    """The largest vector, at most `lanes`, that a segment of up to `bound` elements fills."""
     while lanes > 1 and lanes > bound:
         lanes //= 2
     return lanes
 
 
 def _run(code: Writer, extent: Val, lanes: int, piece: Piece) -> None:
-    """Calls `piece` over 0 … extent: several vectors a turn, then one, then the rest by halves."""
+    """Calls `piece` over 0 … extent: several vectors at once, then one, then ever shorter ones."""
     number = number_of(extent)
     start = index(0)
     if number is None or number > MAX_STRAIGHT * lanes:
@@ -221,9 +221,9 @@ class _CopyEmitter:
     def _enter(
         self, loops: ExitStack, walks: Sequence[Walk], source: Val, goal: Val
     ) -> tuple[Val, Val]:
-        """Opens loops; where the first element of a turn is read and written."""
+        """Opens loops; gives the addresses of the first element that an iteration moves."""
         for walk in walks:
-            # Known before the loop starts, so that it is not computed in every turn.
+            # Loop-invariant: computed before the loop.
             extent, a, b = self._extent(walk), self._value(walk.source), self._value(walk.target)
             state = loops.enter_context(loop(self.code, index(0), extent, 1))
             source = add(self.code, source, mul(self.code, state.index, a))
@@ -343,7 +343,7 @@ _ONE = Walk(Size(), 1, Distance((Size(),)), Distance((Size(),)))
 
 
 def _written_out(outer: Sequence[Walk], inner: Walk, lanes: int) -> Sequence[Walk]:
-    """The innermost of the outer loops that are short enough to be written out."""
+    """The innermost outer loops that are short enough to unroll."""
     if inner.extent.symbols:
         return ()
     count = len(_pieces(0, inner.extent.factor, lanes))

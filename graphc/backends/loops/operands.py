@@ -1,4 +1,4 @@
-"""The matrices of one product while its code is written: where they lie and which part is meant."""
+"""The matrices of one product while its code is written: their addresses and the range computed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from graphc.ir.types import DType
 class Operands:
     """C = op(A) op(B) for a range of rows and columns of the whole C.
 
-    a, b, c         where the range begins
+    a, b, c         the addresses of the first elements of the range
     m, n, k         rows and columns of the range, and the length of the sums
-    lda, ldb, ldc   the length of a row of each matrix as it lies in memory
+    lda, ldb, ldc   the row stride of each matrix in memory
     by_columns      A is stored [k, m]
     turned          B is stored [n, k]
-    most_m, most_k  where only the call knows m and k: they are no larger
+    most_m, most_k  upper bounds of m and k where these are known at run time only
     """
 
     dtype: DType
@@ -73,7 +73,7 @@ class Operands:
         )
 
     def exchanged(self) -> Operands:
-        """The transposed product of a C with one column, which lies in memory as a row."""
+        """The transposed product of a C with one column, which is contiguous like a row."""
         return replace(
             self,
             a=self.b,

@@ -1,4 +1,4 @@
-"""Random numbers from counters: Philox2x32-10 in 64-bit lanes, whose products need no second half.
+"""Random numbers from counters: Philox2x32-10 in 64-bit lanes, which hold whole 32x32-bit products.
 
 The same bits as `graphc.ops.random`'s reference; nothing rounds but the last, exact, conversion.
 """

@@ -1,7 +1,7 @@
 """Pooling and its gradients as one function each: one pass over the images.
 
-Vectors go along the channels, which lie together; a narrow rest goes by halves. The elements of a
-small window are written out, a large one is looped over.
+Vectors hold channels, which are contiguous; the remaining channels go in ever narrower vectors. The
+loop over a small window is unrolled.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from graphc.ops.pooling import PoolShape
 from graphc.passes.analysis.loopnest import Size
 
 MAX_STRAIGHT = 16
-"""Elements of a window that are written out."""
+"""The loop over a window of at most this many elements is unrolled."""
 
 VECTORS = 4
-"""Of one place that are worked on together."""
+"""Vectors of channels in one iteration of a position."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
     """What is computed; `word` folds a window, extents are columns, then rows of pixels.
 
-    is_part   the function takes `begin, end` at the end, and computes those images
+    is_part   the function takes `begin, end` as last arguments and computes these images only
     """
 
     folding: Folding
@@ -49,7 +49,7 @@ class Pooling:
 
     @staticmethod
     def of(folding: Folding, word: str, shape: PoolShape, dtype: DType) -> Pooling:
-        """One walked axis is a column of an image one pixel wide."""
+        """A single axis is treated as an image that is one pixel wide."""
         (e, f), (s, t), (u, v), (p, q) = (
             (*(1,) * (2 - len(of_axes)), *of_axes)
             for of_axes in (shape.extents, shape.sizes, shape.strides, shape.places)
@@ -81,7 +81,7 @@ class Pooling:
 
     @property
     def are_all(self) -> bool:
-        """Whether every element is in a window, if none is in two."""
+        """Whether every element is in a window, given that none is in two."""
         return all(
             s == t and n * s == e
             for e, s, t, n in zip(self.extents, self.sizes, self.strides, self.places, strict=True)
@@ -202,9 +202,9 @@ class _Emitter:
         *,
         is_sum: bool = False,
     ) -> None:
-        """Calls `element(where it lies, carried)` over a window; `carried` is what it made last.
+        """Calls `element(address, carried)` for each element of a window, with its last result.
 
-        A sum is that of the columns' sums, so that rounding errors do not grow with the area.
+        Sums are taken by columns first, so that rounding errors do not grow with the area.
         """
         what = self.what
         if what.sizes[0] * what.sizes[1] <= MAX_STRAIGHT:

@@ -1,4 +1,4 @@
-"""Runs: neighbouring entries of an index that point at neighbours, such as the words of a class."""
+"""Runs: neighbouring entries of an index with contiguous values, such as the words of a class."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from graphc.backends.loops.writer import Writer
 from graphc.ir.types import DType
 
 Work = Callable[[Val, list[Val]], None]
-"""(position, carried): works on what is there; it may change the carried values in place."""
+"""(position, carried): handles one position; it may change the carried values in place."""
 RunWork = Callable[[Val, Val, list[Val]], None]
-"""(position, start, carried): the same for a vector of positions whose numbers start so."""
+"""(position, start, carried): the same for a vector of positions, whose values start there."""
 VECTORS = 4
-"""Vectors of a run that are worked on together."""
+"""Vectors that are tested for one run before single vectors are."""
 
 
 def all_of(s: LaneScalars, condition: Val) -> Val:
@@ -37,7 +37,7 @@ def run_start(s: LaneScalars, vectors: Sequence[Val]) -> tuple[Val, Val]:
 
 
 class Runs:
-    """Walks over an array of i32 numbers, whole vectors at once where they count up by one.
+    """Walks over an array of i32 numbers, by whole vectors where the numbers are consecutive.
 
     base   the array
     lanes  of a vector
@@ -53,8 +53,8 @@ class Runs:
     def walk(self, end: Val, offset: Val, carried: list[Val], some: RunWork, each: Work) -> None:
         """`some` for vectors of positions, `each` for single ones, of all below `end`.
 
-        The number of a position stands at `offset` + position. Runs of `VECTORS` are looked for
-        first: one question and many answers.
+        The number of a position is at `offset` + position in the array. Runs of `VECTORS` vectors
+        are looked for first: one test then covers many positions.
         """
         code = self._s.code
         middle = round_down(code, end, self._lanes)
@@ -94,7 +94,7 @@ class Runs:
     def _try(
         self, position: Val, offset: Val, vectors: int, found: list[Val], some: RunWork
     ) -> None:
-        """`some` for so many vectors if they are a run; the last of `found` says whether it was."""
+        """`some` if these vectors are one run; sets the last of `found` to whether they were."""
         s, code, lanes = self._s, self._s.code, self._lanes
         at = add(code, offset, position)
         places = [add(code, at, index(i * lanes)) for i in range(vectors)]
@@ -115,7 +115,7 @@ class Runs:
 def whole_or_each(
     code: Writer, begin: Val, end: Val, lanes: int, carried: list[Val], whole: Work, each: Work
 ) -> None:
-    """`whole` for every `lanes` positions from `begin` on, and `each` for those that are left."""
+    """`whole` for every `lanes` positions from `begin` on, and `each` for the remaining ones."""
     middle = round_down(code, end, lanes)
     with loop_if_any(code, begin, middle, lanes, carried) as state:
         if state:

@@ -2,14 +2,15 @@
 
     void graphc.share(ptr pool, ptr task, ptr context, i64 count)
 
-calls `task(context, i)` for each i below count: through the pool's own `run`, to which a pool
-begins with a pointer, or, where there is no pool or nothing to share, here. The context is a table
-of eight bytes for each pointer and size that the operation's function takes.
+calls `task(context, i)` for each i below count. A pool is a struct whose first field points to its
+own `run`, which does this on several threads. Without a pool, or with a single part, the calls are
+made here. The context is a table of the pointers and sizes that the operation's function takes,
+eight bytes each.
 
     void run(ptr pool, ptr task, ptr context, i64 count)
     void task(ptr context, i64 index)
 
-Anything that begins with a pointer to such a `run` can be a pool; `pool.py` is ours.
+Any struct that begins with a pointer to such a `run` is a pool; `pool.py` is ours.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Square blocks of vectors with rows and columns exchanged."""
+"""Transposition of square blocks of vectors in registers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from graphc.ir.types import DType
 
 
 def transposed(code: Writer, rows: list[Val]) -> list[Val]:
-    """A square block with rows and columns exchanged: halves swap, then quarters, and so on."""
+    """The transpose of a square block: halves swap, then quarters, and so on."""
     return _exchanged(code, rows, len(rows) // 2)
 
 
 def load_transposed(
     s: LaneScalars, rows: Sequence[Val], position: Val, dtype: DType, lanes: int
 ) -> list[Val]:
-    """Of as many rows as there are lanes the elements from `position` on, exchanged.
+    """Loads and transposes a block: as many rows as there are lanes, from `position` on.
 
     The halves that swap are loaded where they belong: a load costs less than a shuffle.
     """

@@ -68,7 +68,7 @@ def element_of(dtype: DType) -> str:
 
 
 def memory_element(element: str) -> str:
-    """How an element lies in memory: a truth value is one byte."""
+    """The type of an element in memory: a truth value is one byte."""
     return "i8" if element == "i1" else element
 
 

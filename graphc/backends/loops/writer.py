@@ -1,11 +1,11 @@
 """What algorithms write their loops with: one method for each instruction, loop and function.
 
 A `Writer` is the body of one function in the making, a `ModuleWriter` the functions of one module.
-Whoever implements the two, in whatever language, has all algorithms of this package: LLVM IR is
-`backends/llvm/text.py`, C is `backends/c/text.py`.
+An implementation of the two, in whatever language, gets all algorithms of this package:
+`backends/llvm/text.py` writes LLVM IR, `backends/c/text.py` writes C.
 
-Values are assigned once. All operands of an instruction have the same number of lanes, and nothing
-is converted by itself. No writer may reorder, contract or relax arithmetic on floats: each
+Values are assigned once. All operands of an instruction have the same number of lanes, and there
+are no implicit conversions. No writer may reorder, contract or relax arithmetic on floats: each
 instruction is rounded once.
 """
 
@@ -24,7 +24,7 @@ Integral = Literal["add", "sub", "mul", "sdiv", "udiv", "urem", "add nsw", "sub 
 Binary = (
     Integral | Literal["fadd", "fsub", "fmul", "fdiv", "and", "or", "xor", "shl", "lshr", "ashr"]
 )
-"""Integers wrap around, but for `nsw`, where the writer may rely on that they do not."""
+"""Integers wrap around, except with `nsw`, where the writer may assume that they do not."""
 IntegerOrder = Literal["eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"]
 Order = IntegerOrder | Literal["oeq", "une", "olt", "ole", "ogt", "oge", "uno"]
 """s and u: signed and unsigned integers; o and u of floats: false and true where one is nan."""
@@ -35,8 +35,8 @@ FunctionName = Literal["fabs", "sqrt", "copysign", "fma", "fshl"]
 class Turn:
     """The inside of a loop: its index, and the values that it carries.
 
-    `carried` holds the values of this turn; whoever writes the loop puts there those of the next,
-    and finds there the final ones afterwards.
+    `carried` holds the values of this iteration. The body replaces them by those of the next one;
+    after the loop it holds the final values.
     """
 
     def __init__(self, index: Val, carried: list[Val]) -> None:
@@ -105,7 +105,7 @@ class Writer(ABC):
 
     @abstractmethod
     def shuffle(self, a: Val, b: Val | None, order: Sequence[int]) -> Val:
-        """Of the lanes of a, then those of b, those of these numbers."""
+        """The lanes with these numbers, counted through a and then b."""
 
     # --- memory
 
@@ -128,7 +128,7 @@ class Writer(ABC):
 
     @abstractmethod
     def prefetch(self, address: Val, *, writes: bool = False) -> None:
-        """Asks for the cache line of an address, which may lie anywhere."""
+        """Prefetches the cache line of an address, which need not be valid."""
 
     @abstractmethod
     def stack_array(self, element: str, count: int, align: int) -> Val:
@@ -145,21 +145,21 @@ class Writer(ABC):
     def guarded_loop(
         self, start: Val, stop: Val, step: int, carried: Sequence[Val]
     ) -> AbstractContextManager[Turn]:
-        """Turns for start, start + step, … below stop; none where start is not below stop."""
+        """Iterates over start, start + step, … below stop; never if start is not below stop."""
 
     @abstractmethod
     def when(self, condition: Val, carried: list[Val]) -> AbstractContextManager[list[Val]]:
-        """Runs the block if the condition holds; `carried` then has the values of either way."""
+        """Runs the block if the condition holds; `carried` then holds the merged values."""
 
     # --- calls
 
     @abstractmethod
     def remark(self, text: str) -> None:
-        """Says to people what the instructions and functions that are written now are for."""
+        """A comment in the output on what the next instructions and functions are for."""
 
     @abstractmethod
     def invoke(self, function: str | Val, arguments: Iterable[Val]) -> None:
-        """A call without a result, of a function of the module or of one that was chosen."""
+        """A call without a result, of a function of the module or through a pointer."""
 
     @abstractmethod
     def invoke_for(
@@ -179,8 +179,8 @@ class ModuleWriter(ABC):
         self._made: dict[Hashable, object] = {}
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` gives, called the first time that the key comes: what is written for equal
-        operations is written once, which of a deep network are most."""
+        """The result of `make`, which is called once for each key: equal operations, most of those
+        of a deep network, share one function."""
         if key not in self._made:
             self._made[key] = make()
         return self._made[key]  # type: ignore[return-value]  # of a key always the same type
@@ -191,7 +191,7 @@ class ModuleWriter(ABC):
 
     @abstractmethod
     def data(self, content: bytes, align: int) -> str:
-        """The name of read-only bytes; the same bytes are laid down once."""
+        """The name of read-only bytes; equal bytes are emitted once."""
 
     @abstractmethod
     def share(self) -> str:
@@ -211,7 +211,7 @@ class ModuleWriter(ABC):
     ) -> str:
         """The name of a function seen only in this module; equal bodies share one function.
 
-        long_stack  its arrays may be longer than the page that guards the end of the stack: each
-                    page is touched
-        only_calls  the work is done by those that it calls: nothing is gained by improving it
+        long_stack  its arrays may be longer than the guard page at the end of the stack, so each
+                    page is probed
+        only_calls  all work is done in its callees, so optimising it gains nothing
         """

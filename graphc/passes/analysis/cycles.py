@@ -19,7 +19,7 @@ def is_cycle(component: Sequence[Operation], inputs: Inputs) -> bool:
 
 
 def report_without_delay(nodes: Sequence[Operation], inputs: Inputs, sink: DiagnosticSink) -> bool:
-    """An error for a way round that no delay is on; False if there is none among the nodes.
+    """Reports a cycle without a delay; False if there is none among the nodes.
 
     nodes  in the order of the network: the first one of the cycle is where the error stands
     """

@@ -23,7 +23,7 @@ def iteration_dims(op: Operation) -> tuple[Dim, ...]:
 
 
 def merge_dims(a: Sequence[Dim], b: Sequence[Dim]) -> tuple[Dim, ...] | None:
-    """The space of which `a` and `b` are parts, None when there is none."""
+    """The smallest iteration space that contains `a` and `b`; None if there is none."""
     if len(a) != len(b):
         return None
     merged: list[Dim] = []

@@ -1,4 +1,4 @@
-"""Which nodes of a network matter: those that a result is computed from."""
+"""The live nodes of a network: those that a result is computed from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphc.support.graphs import reachable
 def needed_nodes(graph: Function) -> Set[Operation]:
     """The nodes tagged as results and all that they read, however far away.
 
-    Without such a tag nobody has said yet what is computed, and every node counts.
+    Without any such tag every node is live.
     """
     results = [op for op in graph.block if not set(RESULT_TAGS).isdisjoint(node_params(op).tags)]
     roots = results or list(graph.block)
