@@ -51,7 +51,8 @@ def _sgd(
     rate, momentum = settings["learning_rate"], settings["momentum"]
     assert isinstance(parameter.type, TensorType)
     dims = parameter.type.dims
-    step = mul(b, sub(b, full_like(b, 1.0, momentum), momentum), rate)
+    with b.at(b.location.within("learning_rate")):  # it is the same for all parameters
+        step = mul(b, sub(b, full_like(b, 1.0, momentum), momentum), rate)
     new_velocity = add(
         b,
         mul(b, broadcast(b, step, dims), gradient),
@@ -72,7 +73,8 @@ def _stepping(
     size, beta = settings["learning_rate"], settings["beta"]
     assert isinstance(parameter.type, TensorType)
     dims = parameter.type.dims
-    rest = sub(b, full_like(b, 1.0, beta), beta)
+    with b.at(b.location.within("beta")):
+        rest = sub(b, full_like(b, 1.0, beta), beta)
     new_direction = add(
         b,
         mul(b, broadcast(b, beta, dims), gradient),

@@ -130,17 +130,21 @@ def _fused(gemm: Operation, kernel: Operation, product: Value) -> Operation:
     others = [(v, a) for v, a in pairs if v is not product]
     body = Block()
     whole = body.add_argument(product.type)
+    whole.label = product.called
     inside: dict[Value, Value] = {a: whole for v, a in pairs if v is product}
-    for _, argument in others:
+    for outer, argument in others:
         inside[argument] = body.add_argument(argument.type)
+        inside[argument].label = outer.called
     for op in old:
         operands = [inside[v] for v in op.operands]
         types = [v.type for v in op.results]
         copy = body.append(Operation(op.opdef, operands, types, op.params, location=op.location))
-        inside.update(zip(op.results, copy.results, strict=True))
+        for value, made in zip(op.results, copy.results, strict=True):
+            made.call_like(value)
+            inside[value] = made
     schedule = _chunks(body, product_groups(gemm), _tensor(product).dtype)
     assert schedule is not None
-    return Operation(
+    fused = Operation(
         GEMM_FUSED,
         [*gemm.operands, *(v for v, _ in others)],
         [v.type for v in kernel.results],
@@ -148,8 +152,10 @@ def _fused(gemm: Operation, kernel: Operation, product: Value) -> Operation:
         regions=[Region([body])],
         schedule=schedule,
         location=merge_locations([gemm.location, kernel.location]),
-        names=[v.name for v in kernel.results],
     )
+    for value, made in zip(kernel.results, fused.results, strict=True):
+        made.call_like(value)
+    return fused
 
 
 def _tensor(value: Value) -> TensorType:

@@ -62,6 +62,16 @@ _LIGHT = frozenset(
 )
 
 
+LABEL = "d."
+"""What the text puts before a name to call its gradient."""
+
+
+def call_gradient(gradient: Value | None, of: Value) -> None:
+    """Call it `d.NAME` in the text if it has no name, as the gradient of another value, yet."""
+    if gradient is not None and not (gradient.name or gradient.label):
+        gradient.label = LABEL + of.called
+
+
 def loop_vjp(
     b: IRBuilder,
     op: Operation,
@@ -89,6 +99,8 @@ def loop_vjp(
     kept = [(i, s) for i, s in enumerate(parts.stacks) if s in cotangents]
     elements = [(i, reverse.add_argument(parts.kept[i].type)) for i, _ in kept]
     found: dict[Value, Value] = {}
+    for i, d in carried:
+        call_gradient(d, parts.before[i])
     for value, cotangent in (
         *((parts.after[i], d) for i, d in carried),
         *((parts.kept[i], d) for i, d in elements),
@@ -97,10 +109,15 @@ def loop_vjp(
             found[value] = add(inner, found[value], cotangent) if value in found else cotangent
     forward = [o for o in parts.block if o is not parts.block.terminator]
     send_back(inner, forward, found, inner_dependent)
+    for value in parts.block.arguments:
+        call_gradient(found.get(value), value)
     handed_on = [found.get(v) or full_like(inner, 0.0, v) for v in _at(parts.before, carried)]
     sums = [(i, found[v]) for i, v in enumerate(parts.shared) if v in found]
     totals = [(i, d, reverse.add_argument(d.type)) for i, d in sums]
-    handed_on += [add(inner, total, d) for _, d, total in totals]
+    for i, d, total in totals:
+        handed_on.append(add(inner, total, d))
+        for value in (total, handed_on[-1]):
+            call_gradient(value, parts.shared[i])
     streams = [(i, found[v]) for i, v in enumerate(parts.elements) if v in found]
     invariants, sequences = _bring_in(reverse, op, recompute)
     given = [(cotangents[s], e) for (_, s), (_, e) in zip(kept, elements, strict=True)]
@@ -121,6 +138,8 @@ def loop_vjp(
     of_initial = {i: next(results) for i, _ in carried}
     of_invariant = {i: next(results) for i, _, _ in totals}
     of_sequence = {i: next(results) for i, _ in streams}
+    for i, gradient in of_invariant.items():
+        gradient.label = LABEL + parts.invariants[i].called
     return [
         *(of_invariant.get(i) for i in range(len(parts.shared))),
         *(of_sequence.get(i) for i in range(len(parts.elements))),
