@@ -32,14 +32,23 @@ def fix_names(function: Function) -> None:
             value.label = name
 
 
+def operands_of_arguments(owner: Operation, region: Region) -> dict[Value, Value]:
+    """The operand that each argument of a region stands for.
+
+    Empty where they are not one for one: a fused product's body reads the product in place of its
+    factors.
+    """
+    arguments = [a for block in region.blocks for a in block.arguments]
+    if len(arguments) != len(owner.operands):
+        return {}
+    return dict(zip(arguments, owner.operands, strict=True))
+
+
 def _operand_names(
     region: Region, owner: Operation | None, names: Mapping[Value, str]
 ) -> dict[Value, str]:
     """What those arguments of a region are called that have no name: as the operands they are."""
-    arguments = [a for block in region.blocks for a in block.arguments]
-    if owner is None or len(arguments) != len(owner.operands):
-        return {}
-    pairs = zip(arguments, owner.operands, strict=True)
+    pairs = operands_of_arguments(owner, region).items() if owner is not None else ()
     return {a: names[v] for a, v in pairs if v in names and not (a.name or a.label)}
 
 

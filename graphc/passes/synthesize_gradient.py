@@ -2,7 +2,7 @@
 
     func @main(%x: … input, %W: … parameter) -> (ce: tensor<1x1xf32>) { … return %ce }
 becomes, for `synthesize-gradient{of = "ce", wrt = ["W"]}`,
-    func @main(…) -> (ce: tensor<1x1xf32>, gradient.W: tensor<10x64xf32>) { … return %ce, %9 }
+    func @main(…) -> (ce: tensor<1x1xf32>, gradient.W: tensor<10x64xf32>) { … return %ce, %d.W }
 
 Source to source: one backward walk emits each operation's `vjp` behind the forward operations, so
 every later pass sees one graph. Only values that both depend on `wrt` and lead to `of` get a
