@@ -60,9 +60,11 @@ def _name_region(region: Region, given: Mapping[Value, str], names: dict[Value, 
     """
     values = [a for block in region.blocks for a in block.arguments]
     values += [v for block in region.blocks for op in block for v in op.results]
-    own = {v.name: v for v in reversed(values) if v.name}
-    first = {v.label: v for v in reversed(values) if v.label and not v.name} | own
-    first = {name: value for value, name in reversed(given.items()) if name not in first} | first
+    own = [(v.name, v) for v in values if v.name]
+    labels = [(v.label, v) for v in values if v.label and not v.name]
+    first: dict[str, Value] = {}
+    for name, value in (*own, *labels, *((name, v) for v, name in given.items())):
+        first.setdefault(name, value)
     taken = set(first)
     counts: dict[str, int] = {}
     for value in values:
