@@ -40,6 +40,7 @@ from graphc.ops.contraction import Groups, MatmulParams
 from graphc.ops.epilogue import GEMM_FUSED, body_misfit, has_sums, product_groups
 from graphc.ops.kernel import GEMM, KERNEL
 from graphc.ops.schedules import ProductSchedule
+from graphc.passes.analysis.costs import multiply_adds
 from graphc.passes.analysis.work import COLUMNS, EVEN_COLUMNS, EVEN_ROWS, ROWS, even_length
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
@@ -117,10 +118,8 @@ def _length(extent: int, bytes_each: int, multiple: int) -> int:
 
 
 def _work(product: Value) -> int:
-    """Elements of the product times what each is a sum of, at the bounds."""
     assert product.op is not None
-    inner = product_groups(product.op).inner
-    return _tensor(product).bound_elements * bound_elements(inner)
+    return multiply_adds(product_groups(product.op))
 
 
 def _fused(gemm: Operation, kernel: Operation, product: Value) -> Operation:

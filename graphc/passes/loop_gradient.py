@@ -23,12 +23,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 from graphc.ir.clone import clone_shallow
-from graphc.ir.codegen import FREE, Elementwise
+from graphc.ir.codegen import FREE
 from graphc.ir.core import Block, IRBuilder, Operation, Value
 from graphc.ir.traversal import made_of
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import add
 from graphc.ops.loop import LOOP, Loop, LoopParams, loop_parts
+from graphc.passes.analysis.costs import is_light
 from graphc.passes.loop_editing import Reads, append_stack, make_loop
 from graphc.passes.matching import is_float
 from graphc.support.graphs import reachable
@@ -52,14 +53,6 @@ The memory is that of the stacks: T times the bytes of every value that is kept 
 """
 
 RECOMPUTE: tuple[Recompute, ...] = ("auto", "none", "all", "sqrt")
-
-_LIGHT = frozenset(
-    {
-        *("add", "sub", "mul", "neg", "abs", "maximum", "minimum", "select", "cast"),
-        *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
-        *("logical_and", "logical_or", "logical_not", "stop_gradient"),
-    }
-)
 
 
 LABEL = "d."
@@ -258,7 +251,7 @@ def _is_free(op: Operation) -> bool:
 
 def _is_light(op: Operation) -> bool:
     """Whether to compute it twice costs less than to keep its result."""
-    return _is_free(op) or (isinstance(op.opdef.codegen, Elementwise) and op.opdef.name in _LIGHT)
+    return _is_free(op) or is_light(op)
 
 
 def _is_of(value: Value, block: Block) -> bool:

@@ -37,7 +37,7 @@ from graphc.ops.elementwise import STOP_GRADIENT, SUB
 from graphc.ops.epilogue import product_groups
 from graphc.ops.reduction import ReduceParams, identity_of
 from graphc.ops.schedules import Schedule, schedule_of
-from graphc.passes.analysis.weights import formula_weight
+from graphc.passes.analysis.costs import formula_weight
 from graphc.support.diagnostics import InternalError
 
 HEAVY = 4
