@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from graphc.ir.core import Block, Function, Module, Operation, Region, Value
 
@@ -48,7 +48,7 @@ def clone_operations(
 
 def clone_shallow(op: Operation) -> Operation:
     """A copy without operands; regions are copied whole (they read nothing from outside)."""
-    return Operation(
+    copy = Operation(
         op.opdef,
         (),
         [v.type for v in op.results],
@@ -60,6 +60,13 @@ def clone_shallow(op: Operation) -> Operation:
         location=op.location,
         names=[v.name for v in op.results],
     )
+    _copy_labels(op.results, copy.results)
+    return copy
+
+
+def _copy_labels(old: Sequence[Value], new: Sequence[Value]) -> None:
+    for value, copy in zip(old, new, strict=True):
+        copy.label = value.label
 
 
 def clone_region(region: Region) -> Region:
@@ -69,5 +76,6 @@ def clone_region(region: Region) -> Region:
         values: dict[Value, Value] = {}
         for argument in block.arguments:
             values[argument] = new.add_argument(argument.type, argument.name)
+        _copy_labels(block.arguments, new.arguments)
         clone_operations(block, new, values)
     return copy

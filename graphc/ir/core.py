@@ -166,15 +166,20 @@ class OpDef:
 
 
 class Value:
-    """A typed result or block argument; knows every operand slot that reads it."""
+    """A typed result or block argument; knows every operand slot that reads it.
 
-    __slots__ = ("_uses", "index", "name", "owner", "type")
+    name   the node's or the argument's, by which users and passes find it
+    label  what the text calls it without a name, where `location.node` says less; for people alone
+    """
+
+    __slots__ = ("_uses", "index", "label", "name", "owner", "type")
 
     def __init__(self, type: Type, owner: Operation | Block, index: int, name: str | None) -> None:
         self.type = type
         self.owner = owner
         self.index = index
         self.name = name
+        self.label: str | None = None
         self._uses: dict[tuple[Operation, int], None] = {}
 
     @property
@@ -195,6 +200,19 @@ class Value:
         if isinstance(self.owner, Operation):
             return self.owner
         raise InternalError(f"{self._described()} is made by no operation")
+
+    @property
+    def called(self) -> str:
+        """What the text calls it, but for a suffix: `H1`, `H1.mul` for a part of H1, `mul`."""
+        op = self.op
+        if self.name or self.label or op is None:
+            return self.name or self.label or "argument"
+        node = op.location.node
+        return f"{node}.{op.opdef.name}" if node else op.opdef.name
+
+    def call_like(self, other: Value) -> None:
+        """Take over what `other` is called, its name too."""
+        self.name, self.label = other.name, other.called
 
     @property
     def uses(self) -> tuple[tuple[Operation, int], ...]:
@@ -342,6 +360,7 @@ class Operation:
         for old, new in zip(self.results, values, strict=True):
             if old.name is not None and new.name is None:
                 new.name = old.name
+            new.label = new.label or old.label
             old.replace_all_uses(new)
         self.erase()
 

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from graphc.ir.core import Block, Function, Module, Operation, RegionKind, Trait, Value
+from graphc.ir.core import Block, Function, Module, Operation, Region, RegionKind, Trait, Value
+from graphc.ir.names import operands_of_arguments
 from graphc.ir.pairing import Pairing, pair_functions
 from graphc.ir.printer import dim_text, operation_text, print_name
 from graphc.ir.traversal import walk
@@ -90,7 +91,7 @@ def _lists(a: Sequence[str], b: Sequence[str], depth: int = 0) -> list[Line]:
 def function_difference(a: Function, b: Function, *, places: bool = False) -> FunctionDifference:
     """The lines of two functions."""
     pairing = pair_functions(a, b)
-    taken: Counter[str] = Counter()
+    taken: _Taken = defaultdict(Counter)
     names_a = _names_of(a, taken, {})
     names_b = _names_of(b, taken, _inherited(a, pairing, names_a))
     found = FunctionDifference(a, b, pairing=pairing)
@@ -122,7 +123,7 @@ def _head(function: Function, names: Mapping[Value, str]) -> list[str]:
 
 def _whole(function: Function, mark: Mark) -> FunctionDifference:
     """A function that the other module does not have."""
-    names = _names_of(function, Counter(), {})
+    names = _names_of(function, defaultdict(Counter), {})
     sides = (None, function) if mark == "+" else (function, None)
     found = FunctionDifference(*sides, [Line(mark, 0, _title(function))])
     found.lines += [Line(mark, 1, text) for text in _head(function, names)]
@@ -136,47 +137,63 @@ def _whole(function: Function, mark: Mark) -> FunctionDifference:
 # ------------------------------------------------------------------------------------- names
 
 
-def _names_of(function: Function, taken: Counter[str], given: dict[Value, str]) -> dict[Value, str]:
-    """A name for each value, new ones counted in `taken`; `given` ones stay.
+_Taken = defaultdict[str, Counter[str]]
+"""How often each name is given, by region: the first results of the operations around it."""
+
+
+def _names_of(function: Function, taken: _Taken, given: dict[Value, str]) -> dict[Value, str]:
+    """A name for each value, unique in its region, new ones counted in `taken`; `given` ones stay.
 
     Arguments of bodies are called as the operands that they stand for.
     """
     names = dict(given)
+    path = {function.block: ""}
     for argument in function.arguments:
         if argument not in names:
-            names[argument] = _new(argument.name or "argument", taken)
+            names[argument] = _new(argument.name or "argument", taken[""])
     for op in walk(function):
+        assert op.block is not None
+        around = path[op.block]
         for value in op.results:
             if value not in names:
-                names[value] = _result_name(value, op, taken)
+                names[value] = _result_name(value, op, taken[around])
+        inside = f"{around}/{names[op.results[0]] if op.results else op.opdef.name}"
         for region in op.regions:
-            for block in region.blocks:
-                _name_arguments(block, [names[v] for v in op.operands], names, taken)
+            path.update(dict.fromkeys(region.blocks, inside))
+            _name_arguments(op, region, names, taken[inside])
     return names
 
 
 def _name_arguments(
-    block: Block, operands: Sequence[str], names: dict[Value, str], taken: Counter[str]
+    op: Operation, region: Region, names: dict[Value, str], taken: Counter[str]
 ) -> None:
     """As the operands; a loop may read one value whole and carry it on too, that is two names."""
-    used = {names[v] for v in block.arguments if v in names}
-    for argument, operand in zip(block.arguments, operands, strict=True):
-        if argument not in names:
-            names[argument] = _new("argument", taken) if operand in used else operand
-            used.add(names[argument])
+    operands = operands_of_arguments(op, region)
+    arguments = [a for block in region.blocks for a in block.arguments]
+    used = {names[v] for v in arguments if v in names}
+    for argument in arguments:
+        if argument in names:
+            continue
+        operand = names[operands[argument]] if argument in operands else None
+        if operand is None or operand in used:
+            operand = _new(argument.called, taken)
+        else:
+            taken[operand.removeprefix("%")] += 1
+        names[argument] = operand
+        used.add(operand)
 
 
 def _result_name(value: Value, op: Operation, taken: Counter[str]) -> str:
-    """Its own name; of a second one, `h.reshape`; without one, its kind."""
+    """Its own name; of a second one, `h.reshape`; without one, what it is a part of."""
     if value.name is None:
-        return _new(op.opdef.name, taken)
+        return _new(value.called, taken)
     return _new(f"{value.name}.{op.opdef.name}" if taken[value.name] else value.name, taken)
 
 
 def _new(base: str, taken: Counter[str]) -> str:
-    """`%base`, `%base.2`, `%base.3`, …"""
+    """`%base`, `%base_1`, `%base_2`, …"""
     taken[base] += 1
-    name = base if taken[base] == 1 else f"{base}.{taken[base]}"
+    name = base if taken[base] == 1 else f"{base}_{taken[base] - 1}"
     if name != base:
         if taken[name]:
             return _new(base, taken)

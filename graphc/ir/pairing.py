@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from graphc.ir.core import Block, Function, Operation, RegionKind, Trait, Value
+from graphc.ir.names import operands_of_arguments
 from graphc.ir.params import print_params
 
 Key = int
@@ -46,34 +47,33 @@ def pair_functions(a: Function, b: Function) -> Pairing:
         for op in left:
             partner = pairing.operations.get(op)
             if partner is not None and op.regions and partner.regions:
-                inner = (op.regions[0].block, partner.regions[0].block)
-                _pair_arguments(op, partner, *inner, pairing)
-                work.append(inner)
+                _pair_arguments(op, partner, pairing)
+                work.append((op.regions[0].block, partner.regions[0].block))
     return pairing
 
 
-def _pair_arguments(
-    op: Operation, partner: Operation, left: Block, right: Block, pairing: Pairing
-) -> None:
+def _pair_arguments(op: Operation, partner: Operation, pairing: Pairing) -> None:
     """Arguments stand for operands, so those of paired operands are pairs; then the rest in order.
 
     An operand that is read twice has two arguments: each is paired once.
     """
-    free = list(range(len(right.arguments)))
+    operands = operands_of_arguments(op, op.regions[0])
+    others = operands_of_arguments(partner, partner.regions[0])
+    free = list(partner.regions[0].block.arguments)
     rest: list[Value] = []
-    for argument, operand in zip(left.arguments, op.operands, strict=True):
-        wanted = pairing.values.get(operand)
-        place = next((i for i in free if partner.operands[i] is wanted), None)
-        if place is None:
+    for argument in op.regions[0].block.arguments:
+        wanted = pairing.values.get(operands[argument]) if argument in operands else None
+        found = next((a for a in free if wanted is not None and others.get(a) is wanted), None)
+        if found is None:
             rest.append(argument)
         else:
-            free.remove(place)
-            pairing.values[argument] = right.arguments[place]
+            free.remove(found)
+            pairing.values[argument] = found
     for argument in rest:
-        place = next((i for i in free if right.arguments[i].type == argument.type), None)
-        if place is not None:
-            free.remove(place)
-            pairing.values[argument] = right.arguments[place]
+        found = next((a for a in free if a.type == argument.type), None)
+        if found is not None:
+            free.remove(found)
+            pairing.values[argument] = found
 
 
 class _Blocks:

@@ -71,14 +71,26 @@ def parse_params_text(
 
 @dataclass
 class _Scope:
-    """Values of one function by printed name, and operands that wait for them.
+    """Values of one region by printed name.
 
-    unread  results of lines with a mistake: their uses are no further ones
+    unread   results of lines with a mistake: their uses are no further ones
+    pending  operands of the whole function that wait for values, and the regions they are read in
+    outer    of the region around it: to read what is there is legal text, but no legal IR
     """
 
     values: dict[str, Value] = field(default_factory=dict)
     unread: set[str] = field(default_factory=set)
-    pending: list[tuple[Operation, list[Token]]] = field(default_factory=list)
+    pending: list[tuple[Operation, list[Token], _Scope]] = field(default_factory=list)
+    outer: _Scope | None = None
+
+    def inner(self) -> _Scope:
+        return _Scope({}, self.unread, self.pending, self)
+
+    def find(self, name: str) -> Value | None:
+        scope: _Scope | None = self
+        while scope is not None and name not in scope.values:
+            scope = scope.outer
+        return scope.values[name] if scope is not None else None
 
 
 class _Parser(TokenReader):
@@ -308,11 +320,11 @@ class _Parser(TokenReader):
         if len(types) != len(results):
             raise self._error(f"{len(results)} results need {len(results)} types, got {len(types)}")
         location = self._location() if self._is("loc") else Location(self._span(op_token))
-        regions = [self._region(scope, depth + 1)] if self._is("{") else []
+        regions = [self._region(scope.inner(), depth + 1)] if self._is("{") else []
         op = self._build(opdef, op_token, given, types, regions, location, results)
         op.schedule, op.placement, op.workspace = schedule, placement, workspace
         block.append(op)
-        scope.pending.append((op, operands))
+        scope.pending.append((op, operands, scope))
         for token, value in zip(results, op.results, strict=True):
             self._define(scope, token, value)
 
@@ -518,15 +530,15 @@ class _Parser(TokenReader):
         scope.values[token.text] = value
 
     def _resolve(self, scope: _Scope) -> None:
-        for op, operands in scope.pending:
+        for op, operands, where in scope.pending:
             values: list[Value] = []
             for token in operands:
-                value = scope.values.get(token.text)
+                value = where.find(token.text)
                 if value is None and token.text in scope.unread:
                     continue
                 if value is None:
                     few = self._errors < MAX_ERRORS  # finding near names takes time
-                    near = suggestion(token.text, scope.values) if few else ""
+                    near = suggestion(token.text, where.values) if few else ""
                     self._error(f"value {token.text} is not defined{near}", token, "undefined-name")
                 else:
                     values.append(value)

@@ -1,15 +1,16 @@
 """The text form of the IR; `parser.py` is its exact inverse (grammar: `docs/ir.md`).
 
 Printing is deterministic: functions and operations in order, params in field order with defaults
-left out, names as the author gave them and made unique with a suffix, other values numbered.
+left out, values called as `names.py` says.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
-from graphc.ir.core import Block, Function, Module, Operation, Value
+from graphc.ir.core import Block, Function, Module, Operation, RegionKind, Value
+from graphc.ir.names import bare_names
 from graphc.ir.params import print_params, quote
 from graphc.ir.types import Symbol
 from graphc.support.source import Location, Span
@@ -47,7 +48,11 @@ def print_operation(op: Operation) -> str:
 
 def value_names(function: Function) -> dict[Value, str]:
     """What the text of `function` calls each of its values, `%` included."""
-    return _Printer(function, False).names
+    names = {v: print_name("%", name) for v, name in bare_names(function).items()}
+    if function.kind is RegionKind.GRAPH:  # a node's name counts: one without stays without
+        nameless = (v for v in names if not v.name)
+        names.update((v, f"%{number}") for number, v in enumerate(nameless))
+    return names
 
 
 def operation_printer(function: Function | None) -> Callable[[Operation], str]:
@@ -98,38 +103,12 @@ class _Printer:
     def __init__(self, function: Function | None, locations: bool) -> None:
         self._function = function
         self._locations = locations
-        self.names: dict[Value, str] = {}
-        self._taken: set[str] = set()
-        self._next_number = 0
-        if function is not None:
-            self._name_values(function)
-
-    def _name_values(self, function: Function) -> None:
-        values = list(_values_in_order(function))
-        # Names that stand alone keep their spelling; the later of two equal names gets a suffix.
-        self._taken = {v.name for v in values if v.name}
-        used: set[str] = set()
-        counts: dict[str, int] = {}
-        for value in values:
-            if not value.name:
-                self.names[value] = f"%{self._next_number}"
-                self._next_number += 1
-                continue
-            name = value.name
-            if name in used:
-                count = counts.get(name, 0) + 1
-                while f"{name}_{count}" in self._taken:
-                    count += 1
-                counts[name] = count
-                name = f"{name}_{count}"
-            used.add(name)
-            self._taken.add(name)
-            self.names[value] = print_name("%", name)
+        self._names = value_names(function) if function is not None else {}
 
     def name(self, value: Value) -> str:
-        if value not in self.names:  # outside the function: only in messages about broken IR
-            self.names[value] = f"%{value.name or '?'}"
-        return self.names[value]
+        if value not in self._names:  # outside the function: only in messages about broken IR
+            self._names[value] = print_name("%", value.called)
+        return self._names[value]
 
     def function(self) -> str:
         f = self._function
@@ -177,20 +156,6 @@ class _Printer:
                 lines.append(f"{indent}^({arguments}):")
                 self._block(block, depth + 1, lines)
         lines.append(f"{indent}}}")
-
-
-def _values_in_order(function: Function) -> Iterable[Value]:
-    yield from function.arguments
-    work = list(reversed(list(function.block)))
-    while work:
-        op = work.pop()
-        yield from op.results
-        inner: list[Operation] = []
-        for region in op.regions:
-            for block in region.blocks:
-                yield from block.arguments
-                inner.extend(block)
-        work.extend(reversed(inner))
 
 
 def print_name(sigil: str, name: str) -> str:

@@ -49,7 +49,8 @@ def _sgd(
     (velocity,) = states
     rate, momentum = settings["learning_rate"], settings["momentum"]
     dims = parameter.tensor.dims
-    step = mul(b, sub(b, full_like(b, 1.0, momentum), momentum), rate)
+    with b.at(b.location.within("learning_rate")):  # it is the same for all parameters
+        step = mul(b, sub(b, full_like(b, 1.0, momentum), momentum), rate)
     new_velocity = add(
         b,
         mul(b, broadcast(b, step, dims), gradient),
@@ -69,7 +70,8 @@ def _stepping(
     (direction,) = states
     size, beta = settings["learning_rate"], settings["beta"]
     dims = parameter.tensor.dims
-    rest = sub(b, full_like(b, 1.0, beta), beta)
+    with b.at(b.location.within("beta")):
+        rest = sub(b, full_like(b, 1.0, beta), beta)
     new_direction = add(
         b,
         mul(b, broadcast(b, beta, dims), gradient),

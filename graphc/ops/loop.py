@@ -129,8 +129,10 @@ def loop(
     after, kept = step(inner, arguments[:first], arguments[first:middle], arguments[middle:])
     inner.emit(YIELD, [*after, *kept])
     params = LoopParams(count, len(sequences), len(initial), backward)
-    names = [*(v.name for v in after), *(v.name for v in kept)]
-    return b.emit(LOOP, operands, params, regions=[Region([body])], names=names)
+    made = b.emit(LOOP, operands, params, regions=[Region([body])])
+    for result, value in zip(made.results, (*after, *kept), strict=True):
+        result.label = f"{value.called}.{'last' if result.index < len(after) else 'stack'}"
+    return made
 
 
 def _argument_types(

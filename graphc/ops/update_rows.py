@@ -163,6 +163,9 @@ def update_rows(
     count = len(tables)
     body = Block([*[row] * (count + 1), *(v.type for v in numbers)], [])
     given = body.arguments
+    called = [*(f"{t.called}.row" for t in tables), "d.row", *(n.called for n in numbers)]
+    for argument, name in zip(given, called, strict=True):
+        argument.label = name
     inner = IRBuilder(body)
     inner.location = b.location
     inner.emit(YIELD, list(rule(inner, given[:count], given[count], given[count + 1 :])))

@@ -68,14 +68,17 @@ def apply_learner(function: Function, learner: Learner, l2: float, samples: Symb
             settings = {s: function.add_argument(s, scalar, "setting") for s in learner.settings}
         states = [_state(function, s, parameter) for s in learner.states]
         lookups = lookups_of(gradient) if learner.lazy and not l2 else None
-        if lookups is not None:
-            new, *new_states = _update_rows(builder, learner, parameter, states, settings, lookups)
-        else:
-            if l2:
-                gradient = _regularised(function, builder, gradient, parameter, l2, samples)
-            new, new_states = learner.update(builder, parameter, gradient, states, settings)
+        with builder.at(builder.location.within(f"{parameter.name}.new")):
+            if lookups is not None:
+                made = _update_rows(builder, learner, parameter, states, settings, lookups)
+                new, *new_states = made
+            else:
+                if l2:
+                    gradient = _regularised(function, builder, gradient, parameter, l2, samples)
+                new, new_states = learner.update(builder, parameter, gradient, states, settings)
         for argument, value in ((parameter, new), *zip(states, new_states, strict=True)):
             name = argument.name or ""
+            value.label = f"{name}.new"
             updates.append((ResultInfo(name, name), value))
     function.results = [info for info, _ in (*kept, *updates)]
     terminator.set_operands([value for _, value in (*kept, *updates)])

@@ -56,6 +56,7 @@ from graphc.ops.nodes.layout import (
     display_name,
     find_node,
     node_type,
+    place_of,
     tensor_type,
 )
 from graphc.ops.nodes.leaves import INPUT, SPARSE_INPUT, ParameterParams
@@ -276,9 +277,10 @@ class _Expansion:
                     name = op.result.name or ""
                     dense[op] = self._function.add_argument(name, self._outer_type(op), role)
         for op, value in dense.items():
-            self._values[op] = self._inside(value) if node_type(op).has_samples else value
+            with self._builder.at(place_of(op)):
+                self._values[op] = self._inside(value) if node_type(op).has_samples else value
         for op, (indices, numbers) in sparse.items():
-            with self._builder.at(op.location):
+            with self._builder.at(place_of(op)):
                 rows = node_type(op).rows or 0
                 if self._columns is not None:  # not the numbers: a gap looks nothing up
                     indices = self._columns.masked(self._builder, indices, NO_ENTRY)
@@ -305,7 +307,7 @@ class _Expansion:
         elif step not in self._values:
             last = self._function.block.last
             drawn = self._draw([step]).values()
-            with self._builder.at(step.location):
+            with self._builder.at(place_of(step)):
                 operands = [*self._operands(step), *drawn]
                 self._values[step] = self._expand(self._builder, step, operands)
             if self._columns is not None:
@@ -341,7 +343,7 @@ class _Expansion:
         drawn: dict[Operation, Value] = {}
         for op in nodes:
             if self._call is not None and op.opdef.draw is not None:
-                with self._builder.at(op.location):
+                with self._builder.at(place_of(op)):
                     drawn[op] = op.opdef.draw(self._builder, op, self._call)
         return drawn
 
@@ -385,7 +387,8 @@ class _Expansion:
     def _outside(self, value: Value, op: Operation) -> Value:
         if self._columns is None or not node_type(op).has_samples:
             return value
-        return self._columns.over_time(self._builder, value)
+        with self._builder.at(self._builder.location.within(op.result.name or "")):
+            return self._columns.over_time(self._builder, value)
 
 
 def _columns(function: Function, sequences: Minibatch) -> SequenceColumns:

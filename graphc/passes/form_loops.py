@@ -27,8 +27,8 @@ from graphc.ops.elementwise import select
 from graphc.ops.loop import Step, loop
 from graphc.ops.movement import reshape
 from graphc.ops.nodes.delays import DELAYS, FUTURE_VALUE, DelayParams, look_ahead
-from graphc.ops.nodes.layout import display_name, node_params, node_type, tensor_type
-from graphc.ops.nodes.sequence_columns import SequenceColumns
+from graphc.ops.nodes.layout import display_name, node_params, node_type, place_of, tensor_type
+from graphc.ops.nodes.sequence_columns import SequenceColumns, left_behind_name
 from graphc.ops.reduction import broadcast
 from graphc.passes.analysis.cycles import (
     Inputs,
@@ -132,9 +132,11 @@ def expand_cycle(
     initial: list[Value] = []
     for source, history in body.histories.items():
         type = tensor_type(node_type(source), columns.sequences, dtype)
-        initial += history.start(b, type, source.result.name or "", columns)
+        name = source.result.name or ""
+        with b.at(b.location.within(name)):
+            initial += history.start(b, type, name, columns)
     invariants = [values[op] for op in body.shared]
-    with b.at(cycle.delays[0].location):
+    with b.at(place_of(cycle.delays[0])):
         results = _over_time(
             b,
             columns,
@@ -148,7 +150,7 @@ def expand_cycle(
             columns.carried |= {v.name or "": r for v, r in zip(initial, results, strict=False)}
         for op, stack in zip(wanted, results[len(initial) :], strict=True):
             values[op] = columns.as_columns(b, stack)
-            values[op].name, stack.name = op.result.name, None
+            values[op].name = op.result.name
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,7 @@ class _Body:
         random = dict(zip(self.drawn, rest, strict=True))
         past = self._past(before)
         for op in self.cycle.order:
-            with b.at(op.location):
+            with b.at(place_of(op)):
                 if op.opdef in DELAYS:
                     earlier = past[self.inputs(op)[0]][op.params_as(DelayParams).time_step - 1]
                     here[op] = _delayed(b, op, earlier, valid[look_ahead(op)])
@@ -210,7 +212,11 @@ class _Body:
     def _past(self, before: Sequence[Value]) -> dict[Operation, list[Value]]:
         """Of each node that is looked at, its values 1, 2, … steps back."""
         rest = iter(before)
-        return {s: [next(rest) for _ in range(h.depth)] for s, h in self.histories.items()}
+        past = {s: [next(rest) for _ in range(h.depth)] for s, h in self.histories.items()}
+        for source, values in past.items():
+            for steps, value in enumerate(values, start=1):
+                value.label = left_behind_name(source.result.name or "", steps)
+        return past
 
 
 def _body(
@@ -308,7 +314,8 @@ def _delayed(b: IRBuilder, op: Operation, earlier: Value, valid: Value) -> Value
 
 def _kept(b: IRBuilder, after: Value, before: Value, real: Value) -> Value:
     """`after` in a step and `before` in a gap, which a sequence's last values outlast."""
-    return select(b, broadcast(b, real, after.tensor.dims), after, before)
+    with b.at(b.location.within(after.called)):
+        return select(b, broadcast(b, real, after.tensor.dims), after, before)
 
 
 def is_masked(op: Operation) -> bool:

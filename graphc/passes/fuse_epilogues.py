@@ -40,6 +40,7 @@ from graphc.ops.contraction import Groups, MatmulParams
 from graphc.ops.epilogue import GEMM_FUSED, body_misfit, has_sums, product_groups
 from graphc.ops.kernel import GEMM, KERNEL
 from graphc.ops.schedules import ProductSchedule
+from graphc.passes.analysis.costs import multiply_adds
 from graphc.passes.analysis.work import COLUMNS, EVEN_COLUMNS, EVEN_ROWS, ROWS, even_length
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
@@ -118,8 +119,7 @@ def _length(extent: int, bytes_each: int, multiple: int) -> int:
 
 def _work(product: Value) -> int:
     """Elements of the product times what each is a sum of, at the bounds."""
-    inner = product_groups(product.definition).inner
-    return product.tensor.bound_elements * bound_elements(inner)
+    return multiply_adds(product_groups(product.definition))
 
 
 def _fused(gemm: Operation, kernel: Operation, product: Value) -> Operation:
@@ -129,17 +129,21 @@ def _fused(gemm: Operation, kernel: Operation, product: Value) -> Operation:
     others = [(v, a) for v, a in pairs if v is not product]
     body = Block()
     whole = body.add_argument(product.type)
+    whole.label = product.called
     inside: dict[Value, Value] = {a: whole for v, a in pairs if v is product}
-    for _, argument in others:
+    for outer, argument in others:
         inside[argument] = body.add_argument(argument.type)
+        inside[argument].label = outer.called
     for op in old:
         operands = [inside[v] for v in op.operands]
         types = [v.type for v in op.results]
         copy = body.append(Operation(op.opdef, operands, types, op.params, location=op.location))
-        inside.update(zip(op.results, copy.results, strict=True))
+        for value, made in zip(op.results, copy.results, strict=True):
+            made.call_like(value)
+            inside[value] = made
     schedule = _chunks(body, product_groups(gemm), product.tensor.dtype)
     assert schedule is not None
-    return Operation(
+    fused = Operation(
         GEMM_FUSED,
         [*gemm.operands, *(v for v, _ in others)],
         [v.type for v in kernel.results],
@@ -147,8 +151,10 @@ def _fused(gemm: Operation, kernel: Operation, product: Value) -> Operation:
         regions=[Region([body])],
         schedule=schedule,
         location=merge_locations([gemm.location, kernel.location]),
-        names=[v.name for v in kernel.results],
     )
+    for value, made in zip(kernel.results, fused.results, strict=True):
+        made.call_like(value)
+    return fused
 
 
 @dataclass(frozen=True)

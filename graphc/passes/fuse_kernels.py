@@ -31,6 +31,7 @@ from typing import ClassVar
 from graphc.ir.codegen import FUSABLE
 from graphc.ir.context import Context
 from graphc.ir.core import Block, Function, Level, Module, Operation, Region, Trait, Value
+from graphc.ir.names import fix_names
 from graphc.ir.traversal import straight_blocks
 from graphc.ops.control import YIELD
 from graphc.ops.kernel import FORMS, KERNEL
@@ -48,6 +49,7 @@ def is_fused(function: Function) -> bool:
 
 def fuse(function: Function, limit: int = 256) -> int:
     """Rewrite `function` to kernel level, at most `limit` operations a kernel; the kernel count."""
+    fix_names(function)  # a value is called in a kernel's body, and behind it, as it was before
     return sum(_fuse_block(block, limit) for block in reversed(list(straight_blocks(function))))
 
 
@@ -82,10 +84,16 @@ def _single(op: Operation, new: dict[Value, Value]) -> Operation:
             op.block.unlink(op)
         return op
     types = [v.type for v in op.results]
-    names = [v.name for v in op.results]
-    made = Operation(FORMS[op.opdef], operands, types, op.params, location=op.location, names=names)
-    new.update(zip(op.results, made.results, strict=True))
+    made = Operation(FORMS[op.opdef], operands, types, op.params, location=op.location)
+    _stand_for(op.results, made, new)
     return made
+
+
+def _stand_for(old: Sequence[Value], made: Operation, new: dict[Value, Value]) -> None:
+    """Let the results of `made` be found as, and called like, those that they stand for."""
+    for value, result in zip(old, made.results, strict=True):
+        result.call_like(value)
+        new[value] = result
 
 
 def _kernel(
@@ -108,9 +116,8 @@ def _kernel(
         [v.type for v in leaving],
         regions=[Region([body])],
         location=merge_locations([m.location for m in members]),
-        names=[v.name for v in leaving],
     )
-    new.update(zip(leaving, kernel.results, strict=True))
+    _stand_for(leaving, kernel, new)
     return kernel
 
 
@@ -142,7 +149,7 @@ def _clone_into(body: Block, op: Operation, inside: dict[Value, Value]) -> None:
         return  # a free operation that something outside reads too
     operands = [inside[v] for v in op.operands]
     copy = Operation(op.opdef, operands, [op.result.type], op.params, location=op.location)
-    inside[op.result] = body.append(copy).result
+    _stand_for(op.results, body.append(copy), inside)
 
 
 @dataclass(frozen=True)

@@ -123,6 +123,7 @@ class _Mover:
         if matrix not in self._transposed:
             with self._builder.at(op.location):
                 self._transposed[matrix] = transpose(self._builder, self._whole[matrix], (1, 0))
+            self._transposed[matrix].label = f"{self._whole[matrix].called}.transpose"
         outer = self._transposed[matrix]
         inner = self._draft.add_invariant(outer)
         self._whole[inner] = outer
@@ -240,6 +241,7 @@ def _sum_behind(loop: Operation, index: int, values: list[Value]) -> None:
     for value in values:
         summed = _over_all_steps(b, loop, value)
         total = summed if is_number(total, 0.0) else add(b, total, summed)
+    total.label = final.called
     final.replace_all_uses(total)
 
 

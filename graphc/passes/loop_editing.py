@@ -126,7 +126,7 @@ def close_loop(draft: OpenLoop) -> Operation:
     had = [*(c.final for c in draft.carried), *(s.stack for s in draft.stacks)]
     for was, now in zip(had, made.results, strict=True):
         if was is not None:
-            now.name = was.name
+            now.call_like(was)
             was.replace_all_uses(now)
     old.erase()
     return made
@@ -141,7 +141,8 @@ def append_stack(op: Operation, inner: Value) -> Value:
     terminator = parts.block.end
     terminator.set_operands([*terminator.operands, inner])
     type = stack_type(inner.tensor, parts.params.count)
-    stack = Value(type, op, len(op.results), inner.name)
+    stack = Value(type, op, len(op.results), None)
+    stack.label = f"{inner.called}.stack"
     op.results.append(stack)
     return stack
 
@@ -167,7 +168,9 @@ def make_loop(
     without the numbers of sequences and carried values, which follow from the pairs.
     """
     pairs = [*invariants, *sequences, *carried]
-    body = Block([i.type for _, i in pairs], [i.name for _, i in pairs])
+    body = Block([i.type for _, i in pairs])
+    for (_, i), argument in zip(pairs, body.arguments, strict=True):
+        argument.name, argument.label = i.name, i.label
     new = {i: now for (_, i), now in zip(pairs, body.arguments, strict=True)}
     for before, now in new.items():
         before.replace_all_uses(now)
@@ -178,4 +181,7 @@ def make_loop(
     inner.location = b.location
     inner.emit(YIELD, yields)
     params = replace(params, sequences=len(sequences), carried=len(carried))
-    return b.emit(LOOP, [o for o, _ in pairs], params, regions=[Region([body])])
+    made = b.emit(LOOP, [o for o, _ in pairs], params, regions=[Region([body])])
+    for result, value in zip(made.results, yields, strict=True):
+        result.label = value.called if result.index < len(after) else f"{value.called}.stack"
+    return made

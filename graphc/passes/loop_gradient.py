@@ -22,12 +22,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 from graphc.ir.clone import clone_shallow
-from graphc.ir.codegen import FREE, Elementwise, Loop
+from graphc.ir.codegen import FREE, Loop
 from graphc.ir.core import Block, IRBuilder, Operation, Value
 from graphc.ir.traversal import made_of
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import add
 from graphc.ops.loop import LoopParams, LoopParts, loop_parts
+from graphc.passes.analysis.costs import is_light
 from graphc.passes.loop_editing import Reads, append_stack, make_loop
 from graphc.passes.matching import is_float
 from graphc.support.graphs import reachable
@@ -52,13 +53,15 @@ The memory is that of the stacks: T times the bytes of every value that is kept 
 
 RECOMPUTE: tuple[Recompute, ...] = ("auto", "none", "all", "sqrt")
 
-_LIGHT = frozenset(
-    {
-        *("add", "sub", "mul", "neg", "abs", "maximum", "minimum", "select", "cast"),
-        *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
-        *("logical_and", "logical_or", "logical_not", "stop_gradient"),
-    }
-)
+
+LABEL = "d."
+"""What the text puts before a name to call its gradient."""
+
+
+def call_gradient(gradient: Value | None, of: Value) -> None:
+    """Call it `d.NAME` in the text if it has no name, as the gradient of another value, yet."""
+    if gradient is not None and not (gradient.name or gradient.label):
+        gradient.label = LABEL + of.called
 
 
 def loop_vjp(
@@ -88,6 +91,8 @@ def loop_vjp(
     kept = [(i, s) for i, s in enumerate(parts.stacks) if s in cotangents]
     elements = [(i, reverse.add_argument(parts.kept[i].type)) for i, _ in kept]
     found: dict[Value, Value] = {}
+    for i, d in carried:
+        call_gradient(d, parts.before[i])
     for value, cotangent in (
         *((parts.after[i], d) for i, d in carried),
         *((parts.kept[i], d) for i, d in elements),
@@ -96,10 +101,15 @@ def loop_vjp(
             found[value] = add(inner, found[value], cotangent) if value in found else cotangent
     forward = [o for o in parts.block if o is not parts.block.terminator]
     send_back(inner, forward, found, inner_dependent)
+    for value in parts.block.arguments:
+        call_gradient(found.get(value), value)
     handed_on = [found.get(v) or full_like(inner, 0.0, v) for v in _at(parts.before, carried)]
     sums = [(i, found[v]) for i, v in enumerate(parts.shared) if v in found]
     totals = [(i, d, reverse.add_argument(d.type)) for i, d in sums]
-    handed_on += [add(inner, total, d) for _, d, total in totals]
+    for i, d, total in totals:
+        handed_on.append(add(inner, total, d))
+        for value in (total, handed_on[-1]):
+            call_gradient(value, parts.shared[i])
     streams = [(i, found[v]) for i, v in enumerate(parts.elements) if v in found]
     invariants, sequences = _bring_in(reverse, op, recompute)
     given = [(cotangents[s], e) for (_, s), (_, e) in zip(kept, elements, strict=True)]
@@ -120,6 +130,8 @@ def loop_vjp(
     of_initial = {i: next(results) for i, _ in carried}
     of_invariant = {i: next(results) for i, _, _ in totals}
     of_sequence = {i: next(results) for i, _ in streams}
+    for i, gradient in of_invariant.items():
+        gradient.label = LABEL + parts.invariants[i].called
     return [
         *(of_invariant.get(i) for i in range(len(parts.shared))),
         *(of_sequence.get(i) for i in range(len(parts.elements))),
@@ -238,7 +250,7 @@ def _is_free(op: Operation) -> bool:
 
 def _is_light(op: Operation) -> bool:
     """Whether to compute it twice costs less than to keep its result."""
-    return _is_free(op) or (isinstance(op.opdef.codegen, Elementwise) and op.opdef.name in _LIGHT)
+    return _is_free(op) or is_light(op)
 
 
 def _is_of(value: Value, block: Block) -> bool:

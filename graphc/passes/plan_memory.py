@@ -193,6 +193,7 @@ def _copy(value: Value, anchor: Operation | None) -> Value:
     assert anchor is not None and anchor.block is not None
     location = value.op.location if value.op is not None else anchor.location
     copy = Operation(COPY, [value], [value.type], location=location)
+    copy.result.label = f"{value.called}.copy"
     return anchor.block.insert_before(anchor, copy).result
 
 

@@ -2,7 +2,7 @@
 
     func @main(%x: … input, %W: … parameter) -> (ce: tensor<1x1xf32>) { … return %ce }
 becomes, for `synthesize-gradient{of = "ce", wrt = ["W"]}`,
-    func @main(…) -> (ce: tensor<1x1xf32>, gradient.W: tensor<10x64xf32>) { … return %ce, %9 }
+    func @main(…) -> (ce: tensor<1x1xf32>, gradient.W: tensor<10x64xf32>) { … return %ce, %d.W }
 
 Source to source: one backward walk emits each operation's `vjp` behind the forward operations, so
 every later pass sees one graph. Only values that both depend on `wrt` and lead to `of` get a
@@ -30,13 +30,14 @@ from graphc.ir.core import (
     ResultInfo,
     Value,
 )
+from graphc.ir.names import fix_names
 from graphc.ir.printer import print_operation
 from graphc.ir.types import Symbol
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import add
 from graphc.ops.movement import RESHAPE, reshape
 from graphc.passes.invariants import Invariant
-from graphc.passes.loop_gradient import Recompute, loop_vjp
+from graphc.passes.loop_gradient import LABEL, Recompute, call_gradient, loop_vjp
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.support.diagnostics import DiagnosticSink, suggestion
 from graphc.support.graphs import reachable
@@ -87,6 +88,7 @@ def synthesize_gradient(
             sink.error("duplicate-name", f"a result is called `{name}` already", function.location)
     if sink.has_errors:
         return False
+    fix_names(function)  # so that the gradient of `ce.sub_1` is `d.ce.sub_1`
     builder = IRBuilder.before(terminator)
     gradients = _backward(function, builder, target, found, sink, recompute)
     gradients = [_by_factors(builder, g) for g in gradients]
@@ -143,6 +145,8 @@ def _backward(
     if target in dependent:
         cotangents[target] = full_like(b, 1.0, target)
     _send_back(b, forward, cotangents, dependent, sink, recompute)
+    for source in sources:
+        call_gradient(cotangents.get(source), source)
     return [cotangents.get(s) or full_like(b, 0.0, s) for s in sources]
 
 
@@ -178,7 +182,10 @@ def _propagate(
             op.location,
         )
         return
-    with b.at(op.location):
+    for result in op.results:
+        call_gradient(cotangents.get(result), result)
+    node = op.location.node or op.results[0].called
+    with b.at(op.location.within(LABEL + node)):
         if isinstance(op.opdef.codegen, Loop):
             back = partial(_send_back, sink=sink, recompute=recompute)
             contributions = loop_vjp(b, op, cotangents, dependent, back, recompute)

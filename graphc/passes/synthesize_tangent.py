@@ -4,8 +4,8 @@
 becomes, for `synthesize-tangent{wrt = ["x"]}`,
     func @main(%x: … input, %tangent.x: … input) -> (y: …, tangent.y: tensor<3xf32>) {
       %y = exp %x …
-      %1 = mul %tangent.x, %y …
-      return %y, %1
+      %tangent.y = mul %tangent.x, %y …
+      return %y, %tangent.y
     }
 
 Source to source, like `synthesize-gradient`: one walk in program order emits each operation's
@@ -132,12 +132,14 @@ def _propagate(op: Operation, tangents: dict[Value, Value], sink: DiagnosticSink
         return
     assert op.block is not None
     b = IRBuilder(op.block, op.next)
-    b.location = op.location
+    b.location = op.location.within(PREFIX + (op.location.node or op.results[0].called))
     terms = op.opdef.jvp(b, op, [tangents.get(v) for v in op.operands])
     if terms:
         total, *more = terms
         for term in more:
             total = add(b, total, term)
+        if not (total.name or total.label):
+            total.label = PREFIX + op.result.called
         tangents[op.result] = total
 
 

@@ -78,15 +78,22 @@ class Location:
     span         the text that made it, None if unknown
     called_from  for text inside a macro: the location of the call, outermost last
     merged       locations of operations that were merged into this one
+    node         what it computes a part of: a node of the network, `d.NODE` for its gradient. The
+                 text form names values by it; it says nothing of the place and is not compared
     """
 
     span: Span | None = None
     called_from: Location | None = None
     merged: tuple[Location, ...] = ()
+    node: str = field(default="", compare=False)
 
     @property
     def is_known(self) -> bool:
         return self.span is not None
+
+    def within(self, node: str) -> Location:
+        """The same place, as a part of `node`."""
+        return Location(self.span, self.called_from, self.merged, node)
 
     def call_path(self) -> Iterator[Span]:
         """Spans of the macro calls around this location, innermost first."""
@@ -116,10 +123,11 @@ def merge_locations(locations: Sequence[Location]) -> Location:
     """
     known: dict[Location, None] = {}
     for location in locations:
-        for part in (Location(location.span, location.called_from), *location.merged):
+        own = Location(location.span, location.called_from, (), location.node)
+        for part in (own, *location.merged):
             if part.is_known and len(known) <= MAX_MERGED:
                 known[part] = None
     if not known:
-        return UNKNOWN
+        return locations[0] if locations else UNKNOWN
     first, *others = known
-    return Location(first.span, first.called_from, tuple(others))
+    return Location(first.span, first.called_from, tuple(others), first.node)

@@ -7,6 +7,7 @@ were read until `finish` binds them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -72,7 +73,7 @@ class Assembly:
         self.builder = builder
         self.failures = 0
         """Errors so far, those included that had been reported before."""
-        self._unnamed = 0
+        self._unnamed: Counter[str] = Counter()  # by prefix, so that macro calls count apart
         self._open_operands: list[tuple[Node, int, Source]] = []
         self._aliases: list[Forward] = []
         self._used_as_text: set[Forward] = set()
@@ -135,8 +136,8 @@ class Assembly:
     def fresh_name(self, scope: Scope) -> str:
         """`unnamedN`, not in use in the network and not assigned by the body."""
         while True:
-            self._unnamed += 1
-            name = f"unnamed{self._unnamed}"
+            self._unnamed[scope.prefix] += 1
+            name = f"unnamed{self._unnamed[scope.prefix]}"
             if name not in scope.assigned and self.builder.find(scope.prefix + name) is None:
                 return name
 

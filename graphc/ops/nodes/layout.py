@@ -39,6 +39,7 @@ from graphc.ir.types import (
 )
 from graphc.ops.movement import reshape, transpose
 from graphc.ops.reduction import broadcast
+from graphc.support.source import Location
 
 TAGS = ("feature", "label", "criterion", "evaluation", "output", "multiseq")
 """The roles a node can be given, by tag or by special-node array (book 4.1.1.6)."""
@@ -147,6 +148,11 @@ def find_node(graph: Function, name: str) -> Operation | None:
         if (op.result.name or "").lower() == lower:
             near = op
     return near
+
+
+def place_of(op: Operation) -> Location:
+    """Where a node comes from, for the operations that compute it."""
+    return op.location.within(op.result.name or "")
 
 
 def display_name(opdef: OpDef) -> str:

@@ -88,17 +88,21 @@ class SequenceColumns:
     def neighbour(self, b: IRBuilder, steps: int) -> Value:
         """i1[T, S, 1]: whether step t + `steps` is a step of the same sequence; 0: whether t is."""
         if steps not in self._masks:
-            table = self.table
-            if steps == 0:
-                inside = is_real(b, self._begin, self._end)
-            elif steps < 0:
-                t = sub(b, iota(b, 0, table), constant(b, -steps, table))
-                inside = compare(b, GREATER_EQUAL, t, self._begin)
-            else:
-                t = add(b, iota(b, 0, table), constant(b, steps, table))
-                inside = compare(b, LESS, t, self._end)
-            self._masks[steps] = reshape(b, inside, (self.time, self.sequences, 1))
+            with b.at(b.location.within("sequence")):
+                inside = self._is_inside(b, steps)
+                self._masks[steps] = reshape(b, inside, (self.time, self.sequences, 1))
         return self._masks[steps]
+
+    def _is_inside(self, b: IRBuilder, steps: int) -> Value:
+        """i1[T, S] of `neighbour`."""
+        table = self.table
+        if steps == 0:
+            return is_real(b, self._begin, self._end)
+        if steps < 0:
+            t = sub(b, iota(b, 0, table), constant(b, -steps, table))
+            return compare(b, GREATER_EQUAL, t, self._begin)
+        t = add(b, iota(b, 0, table), constant(b, steps, table))
+        return compare(b, LESS, t, self._end)
 
     def left_behind(self, name: str, steps: int, type: TensorType) -> Value:
         """The value [S, rows] that a node had `steps` steps before this call's first one."""
@@ -191,7 +195,8 @@ class SequenceColumns:
         axis = list(dims).index(self.columns)
         shape: list[Dim] = [1] * len(dims)
         shape[axis] = self.columns
-        return broadcast(b, reshape(b, self.neighbour(b, 0), shape), dims)
+        with b.at(b.location.within("sequence")):
+            return broadcast(b, reshape(b, self.neighbour(b, 0), shape), dims)
 
     def _count(self, b: IRBuilder, op: Operation) -> Value:
         type = op.result.tensor

@@ -1,17 +1,20 @@
-"""What an operation of the kernel level does in one call: arithmetic, and bytes moved.
+"""What operations do: arithmetic and bytes moved. Whoever decides or reports by these asks here;
+how long they take is in `work.py`.
 
-flops  additions, multiplications, comparisons, choices and roots count one each, a call of a
-       mathematical function (exp, tanh, …) one too, a multiply-add of a product two
-bytes  each operand is read once and each result written once, whatever the caches do; of a table
-       only the rows that are looked up
+flops   additions, multiplications, comparisons, choices and roots count one each, a call of a
+        mathematical function (exp, tanh, …) one too, a multiply-add of a product two
+bytes   each operand is read once and each result written once, whatever the caches do; of a table
+        only the rows that are looked up
+weight  of a formula, relative to an addition: what a choice between formulas goes by
 
-What is free to compute again (constants, indices, broadcasts) and views cost nothing, and a loop
-nothing itself: its body's operations do, once for each of the loop's steps.
+Extents are those of a call (`Sizes`), or at their bounds for None. What is free to compute again
+(constants, indices, broadcasts) and views cost nothing, and a loop nothing itself: its body's
+operations do, once for each of the loop's steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -23,14 +26,38 @@ from graphc.ir.codegen import (
     Reduction,
     Terminator,
     View,
+    WindowProduct,
+    WindowReduction,
 )
 from graphc.ir.core import Block, Operation, Value
-from graphc.ir.types import TensorType, size_of
-from graphc.ops.contraction import MatmulParams, groups
+from graphc.ir.params import Params
+from graphc.ir.scalar import ScalarRule
+from graphc.ir.types import Dim, TensorType, bound_elements, size_of
+from graphc.ops.contraction import Groups, MatmulParams, groups
+from graphc.ops.convolution import conv_shape
 from graphc.ops.loop import LOOP, LoopParams
+from graphc.ops.pooling import pool_shape
 
 Sizes = Mapping[str, int]
 """The size of every dim by its name."""
+
+WEIGHTS = {
+    "exp": 16,
+    "expm1": 16,
+    "log": 16,
+    "log1p": 16,
+    "tanh": 20,
+    "sigmoid": 20,
+    "erf": 32,
+    "sin": 32,
+    "cos": 32,
+    "power": 64,
+    "random_uniform": 64,
+    "floor": 8,
+    "div": 4,
+    "sqrt": 4,
+}
+"""Words of formulas that cost more than an addition, which is 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +85,66 @@ class Cost:
         )
 
 
-def cost(op: Operation, sizes: Sizes) -> Cost:
+# --- formulas -------------------------------------------------------------------------------------
+
+
+class _Counter:
+    """A `Scalars` that computes nothing and counts the words of a formula."""
+
+    def __init__(self) -> None:
+        self.flops = 0  # casts left out
+        self.weight = 0
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        def word(*_: object) -> None:
+            self.flops += name != "cast"
+            self.weight += WEIGHTS.get(name, 1)
+
+        return word
+
+
+def _counted(rule: ScalarRule, params: Params, arguments: int) -> _Counter:
+    counter = _Counter()
+    # It only counts the words that the rule says; there are no values to say them of.
+    rule(counter, params, *([None] * arguments))  # type: ignore[arg-type]
+    return counter
+
+
+def formula_weight(rule: ScalarRule, params: Params, arguments: int) -> int:
+    """The weight of an element-wise formula of so many arguments."""
+    return _counted(rule, params, arguments).weight
+
+
+def is_light(op: Operation) -> bool:
+    """Whether an operation is element-wise and weighs no more than an addition."""
+    codegen = op.opdef.codegen
+    if not isinstance(codegen, Elementwise):
+        return False
+    return formula_weight(codegen.rule, op.params, len(op.operands)) <= 1
+
+
+# --- operations -----------------------------------------------------------------------------------
+
+
+def multiply_adds(roles: Groups, sizes: Sizes | None = None) -> int:
+    """Of a product of matrices."""
+    return _elements((*roles.batch, *roles.rows, *roles.cols, *roles.inner), sizes)
+
+
+def window_multiply_adds(op: Operation, sizes: Sizes | None = None) -> int:
+    """Of one of the three products of a convolution."""
+    shape = conv_shape(op.params, [v.type for v in op.operands])
+    walked = (*shape.lead, *shape.places, *shape.sizes)
+    return _elements((*walked, *shape.channels, *shape.features), sizes)
+
+
+def value_bytes(value: Value, sizes: Sizes | None = None) -> int:
+    """Of all elements."""
+    type = _tensor(value)
+    return _elements(type.dims, sizes) * type.dtype.itemsize
+
+
+def cost(op: Operation, sizes: Sizes | None = None) -> Cost:
     """What one execution of `op` does, a loop without its body."""
     codegen = op.opdef.codegen
     if op.opdef is LOOP or isinstance(codegen, View | Terminator):
@@ -66,10 +152,10 @@ def cost(op: Operation, sizes: Sizes) -> Cost:
     flops = _own_flops(op, sizes)
     for region in op.regions:
         flops += sum(_own_flops(inner, sizes) for inner in region.block)
-    read = sum(_bytes(v, sizes) for v in dict.fromkeys(op.operands))
+    read = sum(value_bytes(v, sizes) for v in dict.fromkeys(op.operands))
     if isinstance(codegen, IndexedSum):
         read = _looked_up_bytes(op, codegen, sizes)
-    return Cost(flops, read, sum(_bytes(v, sizes) for v in op.results))
+    return Cost(flops, read, sum(value_bytes(v, sizes) for v in op.results))
 
 
 def walk_costs(block: Block, sizes: Sizes) -> Iterator[tuple[Operation, int, Cost]]:
@@ -98,39 +184,38 @@ def total_cost(block: Block, sizes: Sizes) -> Cost:
     return total
 
 
-def _own_flops(op: Operation, sizes: Sizes) -> int:
+def _own_flops(op: Operation, sizes: Sizes | None) -> int:
     match op.opdef.codegen:
         case Elementwise(rule):
-            counter = _Counter()
-            rule(counter, op.params, *(None for _ in op.operands))  # type: ignore[arg-type] # any word
-            return counter.words * _elements(op.result, sizes)
+            flops = _counted(rule, op.params, len(op.operands)).flops
+            return flops * _elements(_tensor(op.result).dims, sizes)
         case Reduction():
-            return _elements(op.operands[0], sizes)
+            return _elements(_tensor(op.operands[0]).dims, sizes)
         case Contraction():
-            return 2 * _multiply_adds(op, sizes)
+            assert isinstance(op.params, MatmulParams)
+            roles = groups(op.params, _tensor(op.operands[0]), _tensor(op.operands[1]))
+            return 2 * multiply_adds(roles, sizes)
+        case WindowProduct():
+            return 2 * window_multiply_adds(op, sizes)
+        case WindowReduction():
+            shape = pool_shape(op.params, [v.type for v in op.operands])
+            return _elements((*shape.narrow, *shape.sizes), sizes)
         case IndexedSum(subscripts):
             extents = _subscript_extents(op, subscripts(op.params), sizes)
             return 2 * prod(extents.get(letter, 1) for letter in "nkd")
         case Rearrangement(adds=True):
-            return _elements(op.operands[0], sizes)
+            return _elements(_tensor(op.operands[0]).dims, sizes)
         case _:
             return 0
 
 
-def _multiply_adds(op: Operation, sizes: Sizes) -> int:
-    assert isinstance(op.params, MatmulParams)
-    roles = groups(op.params, _tensor(op.operands[0]), _tensor(op.operands[1]))
-    dims = (*roles.batch, *roles.rows, *roles.cols, *roles.inner)
-    return prod(size_of(d, sizes) for d in dims)
-
-
-def _looked_up_bytes(op: Operation, codegen: IndexedSum, sizes: Sizes) -> int:
+def _looked_up_bytes(op: Operation, codegen: IndexedSum, sizes: Sizes | None) -> int:
     """The index, and of each operand what is read of it: of a table the rows looked up."""
     texts = codegen.subscripts(op.params)
     extents = _subscript_extents(op, texts, sizes)
-    total = _bytes(op.operands[-1], sizes)
+    total = value_bytes(op.operands[-1], sizes)
     for operand, text in zip(op.operands[:-1], texts[:-1], strict=True):
-        whole = _bytes(operand, sizes)
+        whole = value_bytes(operand, sizes)
         if "i" in text:
             walked = prod(extents.get(letter, 1) for letter in ("n", "k", *set(text) - {"i"}))
             whole = min(whole, walked * _tensor(operand).dtype.itemsize)
@@ -138,39 +223,24 @@ def _looked_up_bytes(op: Operation, codegen: IndexedSum, sizes: Sizes) -> int:
     return total
 
 
-def _subscript_extents(op: Operation, texts: tuple[str, ...], sizes: Sizes) -> dict[str, int]:
+def _subscript_extents(
+    op: Operation, texts: tuple[str, ...], sizes: Sizes | None
+) -> dict[str, int]:
     """The extent of each letter, n and k by the index."""
     found: dict[str, int] = {}
     values = [*op.operands[:-1], op.result]
     for text, value in zip(texts, values, strict=True):
         for letter, dim in zip(text, _tensor(value).dims, strict=True):
-            found[letter] = size_of(dim, sizes)
+            found[letter] = _elements((dim,), sizes)
     for letter, dim in zip("nk", _tensor(op.operands[-1]).dims, strict=False):
-        found[letter] = size_of(dim, sizes)
+        found[letter] = _elements((dim,), sizes)
     return found
 
 
-def _elements(value: Value, sizes: Sizes) -> int:
-    return prod(_tensor(value).shape(sizes))
-
-
-def _bytes(value: Value, sizes: Sizes) -> int:
-    return _elements(value, sizes) * _tensor(value).dtype.itemsize
+def _elements(dims: Iterable[Dim], sizes: Sizes | None) -> int:
+    return bound_elements(dims) if sizes is None else prod(size_of(d, sizes) for d in dims)
 
 
 def _tensor(value: Value) -> TensorType:
     assert isinstance(value.type, TensorType)
     return value.type
-
-
-class _Counter:
-    """A `Scalars` that computes nothing and counts its words, casts and constants left out."""
-
-    def __init__(self) -> None:
-        self.words = 0
-
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        def word(*_: object) -> None:
-            self.words += name != "cast"
-
-        return word

@@ -45,6 +45,7 @@ from graphc.ir.codegen import (
 )
 from graphc.ir.core import Block, Operation, Value
 from graphc.ir.types import Dim
+from graphc.passes.analysis.costs import value_bytes
 from graphc.passes.analysis.iteration import (
     dims_of,
     is_row_reduction,
@@ -164,7 +165,7 @@ class _Grouping:
         for value in self._sources(op):
             if value.op is not None:
                 group = self._find(value.op)
-                read[group] = read.get(group, 0) + value.tensor.bound_bytes
+                read[group] = read.get(group, 0) + value_bytes(value)
         return read
 
     def _find(self, op: Operation) -> _Group:
@@ -372,7 +373,7 @@ class _Grouping:
         if cost + target.cost > self._limit or not self._cone_fits(cone, target):
             return
         moved = self._traffic_of_moving(cone, group, target)
-        if moved is None or moved >= 2 * member.result.tensor.bound_bytes:
+        if moved is None or moved >= 2 * value_bytes(member.result):
             return
         group.members = [m for m in group.members if m not in cone]
         group.cost -= cost
@@ -408,13 +409,13 @@ class _Grouping:
             if value.op in cone:
                 continue
             if value not in read:
-                traffic += value.tensor.bound_bytes
+                traffic += value_bytes(value)
             if value.op is None or self._find(value.op) is not group:
                 continue
             if all(self._find(r) is group for r in self._readers[value.op]):
                 if iteration_dims(value.op) != group.space:
                     return None  # K5
-                traffic += value.tensor.bound_bytes
+                traffic += value_bytes(value)
         return traffic
 
     # --- the result ------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from graphc.ops.elementwise import STOP_GRADIENT, SUB
 from graphc.ops.epilogue import product_groups
 from graphc.ops.reduction import ReduceParams, identity_of
 from graphc.ops.schedules import NestSchedule, Schedule, nest_schedules, schedule_of
+from graphc.passes.analysis.costs import formula_weight
 from graphc.passes.analysis.loopnest import (
     Apply,
     Cut,
@@ -37,7 +38,6 @@ from graphc.passes.analysis.loopnest import (
     Sweep,
     Work,
 )
-from graphc.passes.analysis.weights import formula_weight
 from graphc.support.diagnostics import GraphcError, InternalError, fail
 
 HEAVY = 4

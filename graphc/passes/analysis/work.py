@@ -1,9 +1,9 @@
 """How long kernel-level operations take on one core, roughly: what decides about cutting them.
 
-The constants were measured on one core of a machine with 256-bit vectors, in f32; f64 takes twice
-as long. They are right within a factor of two or three, which is all that a grain needs. Extents
-are at their bounds, so that the answer does not depend on a call. How long parts of products may be
-is here too, for the passes that choose them.
+What they compute and move is counted in `costs.py`. The constants were measured on one core of a
+machine with 256-bit vectors, in f32; f64 takes twice as long. They are right within a factor of two
+or three, which is all that a grain needs. Extents are at their bounds, so that the answer does not
+depend on a call. How long parts of products may be is here too, for the passes that choose them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,13 @@ from graphc.ir.codegen import Elementwise, Reduction, WindowProduct
 from graphc.ir.core import Operation, Value
 from graphc.ir.types import TensorType, bound_elements
 from graphc.ops.contraction import Groups
-from graphc.ops.convolution import conv_shape
+from graphc.passes.analysis.costs import (
+    formula_weight,
+    multiply_adds,
+    value_bytes,
+    window_multiply_adds,
+)
 from graphc.passes.analysis.iteration import iteration_dims
-from graphc.passes.analysis.weights import formula_weight
 
 FLOPS_PER_NS = 60.0
 """Of matrix products: additions and multiplications."""
@@ -38,7 +42,7 @@ def kernel_ns(kernel: Operation) -> float:
     """Of a `kernel`."""
     block = kernel.regions[0].block
     total = sum(_body_ns(op) for op in block)
-    return total + NS_PER_BYTE * sum(map(_bytes, (*block.arguments, *kernel.results)))
+    return total + NS_PER_BYTE * sum(map(value_bytes, (*block.arguments, *kernel.results)))
 
 
 def _body_ns(op: Operation) -> float:
@@ -54,30 +58,26 @@ def _body_ns(op: Operation) -> float:
 
 def product_ns(roles: Groups, itemsize: int) -> float:
     """Of a matrix product of these dims."""
-    dims = (*roles.batch, *roles.rows, *roles.inner, *roles.cols)
-    return 2 * bound_elements(dims) * itemsize / _WORD / FLOPS_PER_NS
+    return _flops_ns(2 * multiply_adds(roles), itemsize)
 
 
 def images_ns(op: Operation) -> float:
     """Of a convolution or the gradient to its images, or of a pooling."""
-    moved = NS_PER_BYTE * sum(map(_bytes, (*op.operands, op.result)))
+    first = op.operands[0]
+    moved = NS_PER_BYTE * sum(map(value_bytes, (*op.operands, op.result)))
     if not isinstance(op.opdef.codegen, WindowProduct):
-        return moved + NS_PER_BYTE * _bytes(op.operands[0])
-    types = [_tensor(v) for v in op.operands]
-    shape = conv_shape(op.params, types)
-    dims = (*shape.lead, *shape.places, *shape.sizes, *shape.channels, *shape.features)
-    size = types[0].dtype.itemsize
-    return moved + 2 * bound_elements(dims) * size / _WORD / FLOPS_PER_NS
+        return moved + NS_PER_BYTE * value_bytes(first)
+    return moved + _flops_ns(2 * window_multiply_adds(op), first.tensor.dtype.itemsize)
+
+
+def _flops_ns(flops: int, itemsize: int) -> float:
+    return flops * itemsize / _WORD / FLOPS_PER_NS
 
 
 def even_length(extent: int, length: int, multiple: int) -> int:
     """The longest length of equal parts, from `length` down to half of it; `length` if none is."""
     lengths = range(length // multiple * multiple, (length - 1) // 2, -multiple)
     return next((i for i in lengths if i and extent % i == 0), length)
-
-
-def _bytes(value: Value) -> int:
-    return _tensor(value).bound_bytes
 
 
 def _tensor(value: Value) -> TensorType:

@@ -230,6 +230,45 @@ def test_context_keeps_what_lines_stand_inside_of() -> None:
     assert len(texts) <= 9
 
 
+def test_bodies_whose_arguments_are_not_the_operands_are_compared() -> None:
+    text = """
+func @f(%x: tensor<4x3xf32> input, %w: tensor<3x5xf32> parameter, %b: tensor<1x5xf32> parameter)
+  -> (y: tensor<4x5xf32>) {
+  %y = gemm.fused %x, %w, %b schedule {parallel = "cols", chunk = 5} : tensor<4x5xf32> {
+  ^(%product: tensor<4x5xf32>, %row: tensor<1x5xf32>):
+    %all = broadcast %row {dims = [4, 5]} : tensor<4x5xf32>
+    %sum = add %product, %all : tensor<4x5xf32>
+    %tanh = tanh %sum : tensor<4x5xf32>
+    yield %tanh
+  }
+  return %y
+}
+"""
+    assert lines(parsed(text), parsed(text)) == []
+    assert lines(parsed(text), parsed(text.replace("= tanh", "= exp"))) == [
+        "- %tanh = tanh %sum : tensor<4x5xf32>",
+        "+ %tanh = exp %sum : tensor<4x5xf32>",
+    ]
+
+
+def test_names_in_bodies_do_not_depend_on_names_around_them() -> None:
+    body = """
+  %NAME = kernel %x : tensor<2xf32> {
+  ^(%a: tensor<2xf32>):
+    %e = OP %a : tensor<2xf32>
+    yield %e
+  }
+"""
+    head = "func @f(%x: tensor<2xf32> input) -> (y: tensor<2xf32>, z: tensor<2xf32>) {"
+    text = head + body.replace("NAME", "k") + body.replace("NAME", "l") + "  return %k, %l\n}\n"
+    a = text.replace("OP", "exp")
+    b = text.replace("OP", "exp", 1).replace("OP", "tanh")
+    assert lines(parsed(a), parsed(b)) == [
+        "- %e = exp %x : tensor<2xf32>",
+        "+ %e = tanh %x : tensor<2xf32>",
+    ]
+
+
 def test_a_long_chain_takes_no_recursion() -> None:
     body = "".join(f"  %{i + 1} = neg %{i} : tensor<2xf32>\n" for i in range(3000))
     text = (

@@ -46,19 +46,48 @@ def test_a_function_prints_roles_results_updates_and_arena() -> None:
         "dim N <= 4\n\n"
         "func @f(%x: tensor<Nx2xf32> input, %w: tensor<1xf64> parameter) -> "
         '(y: tensor<Nx2xf32>, "w new": tensor<1xf64> updates %w) arena 128 {\n'
-        "  %0 = neg %x : tensor<Nx2xf32>\n"
-        "  return %0, %w\n"
+        "  %neg = neg %x : tensor<Nx2xf32>\n"
+        "  return %neg, %w\n"
         "}\n"
     )
     assert print_module(parsed(text)) == text
 
 
-def test_values_without_names_are_numbered_in_order() -> None:
-    assert results(negations(None, None, None)) == ["%0", "%1", "%2"]
+def test_values_without_names_are_called_by_their_kind() -> None:
+    assert results(negations(None, None, None)) == ["%neg", "%neg_1", "%neg_2"]
 
 
 def test_an_empty_name_counts_as_none() -> None:
-    assert results(negations("", None)) == ["%0", "%1"]
+    assert results(negations("", None)) == ["%neg", "%neg_1"]
+
+
+def test_what_a_node_is_computed_of_is_called_by_the_node() -> None:
+    function = negations(None, None, "h", None)
+    for op, node in zip(function.block, ("h", "h", "h", "d.h"), strict=False):
+        op.location = UNKNOWN.within(node)
+    assert results(function) == ["%h.neg", "%h.neg_1", "%h", "%d.h.neg"]
+
+
+def test_an_authors_name_goes_before_a_label_and_a_label_before_a_kind() -> None:
+    function = negations(None, None, "neg")
+    first, second, *_ = function.block
+    second.result.label = "neg"
+    assert results(function) == ["%neg_1", "%neg_2", "%neg"]
+    first.result.label = "neg_2"
+    assert results(function) == ["%neg_2", "%neg_1", "%neg"]
+
+
+def test_a_replacement_takes_the_label_over() -> None:
+    function = negations(None, None)
+    first, second, _ = function.block
+    second.result.label = "d.W"
+    second.replace_with([first.result])
+    assert results(function) == ["%d.W"]
+
+
+def test_a_node_without_a_name_stays_without() -> None:
+    text = "graph @g {\n  %0 = node.input {rows = 1} : matrix<1x*>\n}\n"
+    assert print_module(parsed(text)) == text
 
 
 def test_equal_names_get_suffixes_that_nobody_has() -> None:
@@ -106,8 +135,8 @@ def test_a_nested_region_is_indented() -> None:
         "func @f(%x: tensor<2xf32> input) -> (y: tensor<2xf32>) {\n"
         "  %y = kernel %x at result:0 : tensor<2xf32> {\n"
         "  ^(%a: tensor<2xf32>):\n"
-        "    %0 = neg %a : tensor<2xf32>\n"
-        "    yield %0\n"
+        "    %neg = neg %a : tensor<2xf32>\n"
+        "    yield %neg\n"
         "  }\n"
         "  return %y\n"
         "}\n"
@@ -157,7 +186,7 @@ def test_an_operation_inside_a_kernel_prints_with_the_functions_names() -> None:
     kernel = next(iter(module.functions[0].block))
     inner = kernel.regions[0].block.first
     assert inner is not None
-    assert print_operation(inner) == "%0 = neg %a : tensor<2xf32>"
+    assert print_operation(inner) == "%neg = neg %a : tensor<2xf32>"
     assert print_operation(kernel) == "%y = kernel %x : tensor<2xf32>"
 
 

@@ -93,7 +93,8 @@ def test_later_stages_show_types_places_and_bodies() -> None:
     assert graph.graph["dims"] == {"T": 8, "S": 2, "N": 16}
     assert graph.graph["arena"] > 0
     assert graph.nodes["V"]["role"] == "parameter"
-    (loop,) = [n for n, d in graph.nodes(data=True) if d["name"] == "h" and d["op"] == "loop"]
+    loop = "h.last"
+    assert graph.nodes[loop]["op"] == "loop"
     found = graph.nodes[loop]
     assert found["params"]["count"] == "T"
     assert len(found["types"]) == len(found["placement"]) > 0

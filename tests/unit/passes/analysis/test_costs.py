@@ -7,7 +7,7 @@ import re
 import pytest
 
 from graphc.ir.core import Module, Operation
-from graphc.passes.analysis.costs import Cost, cost, total_cost, walk_costs
+from graphc.passes.analysis.costs import Cost, cost, is_light, total_cost, walk_costs
 from tests.support.compiling import parse
 
 SIZES = {"N": 10, "T": 7}
@@ -67,6 +67,53 @@ def test_a_kernel_counts_its_body_by_what_each_operation_runs_over() -> None:
     )
     # add, tanh and the sum over 80 elements, neg over 10; the broadcast is free.
     assert cost(ops[0], SIZES) == Cost(3 * 80 + 10, 4 * (80 + 8), 4 * (80 + 10))
+
+
+def test_a_convolution_is_a_product_with_every_window() -> None:
+    found = one(
+        "  %y = conv %x, %w {axis = 1, strides = [2]} : tensor<Nx4x6xf32>",
+        "%x: tensor<Nx9x5xf32>, %w: tensor<3x5x6xf32>",
+        "tensor<Nx4x6xf32>",
+    )
+    assert found == Cost(2 * 10 * 4 * 3 * 5 * 6, 4 * (10 * 9 * 5 + 3 * 5 * 6), 4 * 10 * 4 * 6)
+
+
+def test_a_pooling_folds_every_element_of_every_window() -> None:
+    found = one(
+        '  %y = pool %x {word = "maximum", axis = 1, sizes = [3], strides = [2]} '
+        ": tensor<Nx4x5xf32>",
+        "%x: tensor<Nx9x5xf32>",
+        "tensor<Nx4x5xf32>",
+    )
+    assert found == Cost(10 * 4 * 3 * 5, 4 * 10 * 9 * 5, 4 * 10 * 4 * 5)
+
+
+def test_extents_are_at_their_bounds_where_no_call_is_given() -> None:
+    _, (op, _) = operations(
+        "  %y = gemm %a, %b : tensor<Nx4xf64>\n  return %y",
+        "%a: tensor<Nx3xf64>, %b: tensor<3x4xf64>",
+        "y: tensor<Nx4xf64>",
+    )
+    assert cost(op) == cost(op, {"N": 256})
+
+
+@pytest.mark.parametrize(
+    ("text", "light"),
+    [
+        ("add %x, %x", True),
+        ("maximum %x, %x", True),
+        ("stop_gradient %x", True),
+        ("tanh %x", False),
+        ("div %x, %x", False),
+        ("sqrt %x", False),
+        ("matmul %x, %x", False),
+    ],
+)
+def test_light_is_what_weighs_no_more_than_an_addition(text: str, light: bool) -> None:
+    square = "tensor<3x3xf32>"
+    body = f"  %y = {text} : {square}\n  return %y"
+    _, (op, _) = operations(body, f"%x: {square}", f"y: {square}")
+    assert is_light(op) == light
 
 
 def test_an_operand_that_is_given_twice_is_read_once() -> None:
