@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from graphc.backends.numpy.tape import Item, Word
+from graphc.backends.numpy.tape import Constant, Item, Word
 from graphc.ir.types import DType
 
 UFUNCS = {
@@ -416,6 +416,9 @@ class Recorder:
 
     def cast(self, a: Item, dtype: DType, /) -> Item:
         return a if a.dtype is dtype else self._word("cast", dtype, a)
+
+    def literal(self, value: float, like: Item, /) -> Item:
+        return Constant((1,) * len(like.dims), like.dtype, (value,))
 
     def random_uniform(self, counter: Item, key: Item, /) -> Item:
         return self._word("random_uniform", DType.F32, counter, key)

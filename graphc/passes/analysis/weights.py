@@ -20,8 +20,9 @@ WEIGHTS = {
     "floor": 8,
     "div": 4,
     "sqrt": 4,
+    "literal": 0,
 }
-"""Words that cost more than 1."""
+"""Words that do not cost 1."""
 
 
 class _Weigher:

@@ -11,7 +11,10 @@ import pytest
 
 import graphc as gc
 from graphc.backends import BACKENDS
+from graphc.ir.core import OpDef
+from graphc.ir.params import NoParams
 from graphc.tensor.functions import FUNCTIONS
+from tests.support.op_table import ROWS
 
 Array = np.ndarray
 SHAPES = [(), (1,), (7,), (3, 5), (1, 4), (2, 3, 4), (2, 1, 3, 2), (0,), (3, 0)]
@@ -320,10 +323,33 @@ def test_casts(backend: str) -> None:
     agree(truth, np.array([True, False, True]), "i1")
 
 
+NOT_IN_NUMPY = {
+    row.op.array: (row.op, row.domain[0])
+    for row in ROWS
+    if row.op.array not in {"", *UNARY, *BINARY}
+}
+"""Functions that numpy lacks, with what an operation's reference computes; lowest numbers."""
+
+
+@EVERYWHERE
+@DTYPES
+@pytest.mark.parametrize("name", NOT_IN_NUMPY)
+def test_functions_that_numpy_lacks(name: str, dtype: Any, backend: str) -> None:
+    op, low = NOT_IN_NUMPY[name]
+    count = len(op.operands)
+    cases = [tuple(numbers(s, dtype, seed, low) for seed in range(count)) for s in SHAPES]
+    compare(backend, FUNCTIONS[name], lambda *xs: _reference(op, *xs), cases)
+
+
+def _reference(op: OpDef, *operands: Array) -> Any:
+    assert op.reference is not None
+    return op.reference(NoParams(), *operands)
+
+
 def test_every_function_is_compared_with_numpy_here() -> None:
     constants = {"zeros", "ones", "full", "arange", "eye"}
     elsewhere = {"matmul", "softmax", "log_softmax", "cross_correlate", "maxpool", "cast", "where"}
-    tested = {*UNARY, *BINARY, *REDUCTIONS, *MOVEMENTS, *constants, *elsewhere}
+    tested = {*UNARY, *BINARY, *REDUCTIONS, *MOVEMENTS, *constants, *elsewhere, *NOT_IN_NUMPY}
     assert tested >= set(FUNCTIONS)
 
 
