@@ -69,6 +69,9 @@ def cross_correlate(signal: Any, kernel: Any) -> Any:
 def divide(x: Any, y: Any) -> Any:
     """True division: integers are converted first."""
 
+def elu(x: Any) -> Any:
+    """Exponential linear unit: e^x - 1 below 0, x elsewhere; slope 1 at 0."""
+
 def equal(x: Any, y: Any) -> Any:
     """Whether the operands are equal; false on nan."""
 

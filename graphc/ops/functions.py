@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from graphc.ir.codegen import Elementwise
 from graphc.ir.core import Array, IRBuilder, NotDifferentiable, OpDef, Operation, Value
-from graphc.ir.params import NoParams
-from graphc.ir.scalar import word
+from graphc.ir.params import NoParams, Params
+from graphc.ir.scalar import Scalars, word
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import (
     EQUAL,
     GREATER_EQUAL,
     LOGICAL_AND,
+    MINIMUM,
     add,
     compare,
     div,
@@ -29,6 +31,7 @@ from graphc.ops.elementwise import (
 )
 from graphc.ops.rules import FLOATS, diagonal_jvp, same_types
 
+S = TypeVar("S")
 Cotangents = Sequence[Value | None]
 
 
@@ -314,4 +317,32 @@ FLOOR = OpDef(
     array="floor",
 )
 
-OPS = (EXP, EXPM1, LOG, LOG1P, SQRT, TANH, SIGMOID, ERF, SIN, COS, POWER, FLOOR)
+# --- activations ---------------------------------------------------------------------------------
+
+
+def _elu_rule(s: Scalars[S], _params: Params, /, *args: S) -> S:
+    (x,) = args
+    return s.select(s.less(x, s.literal(0.0, x)), s.expm1(x), x)
+
+
+def _elu_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
+    (x,) = op.operands
+    return [mul(b, dy, exp(b, b.emit_one(MINIMUM, x, full_like(b, 0.0, x))))]
+
+
+ELU = OpDef(
+    name="elu",
+    summary="exponential linear unit: e^x - 1 below 0, x elsewhere; slope 1 at 0",
+    operands=("x",),
+    infer=same_types(FLOATS),
+    reference=lambda _p, x: np.maximum(x, 0) + np.expm1(np.minimum(x, 0)),
+    codegen=Elementwise(_elu_rule),
+    vjp=_elu_vjp,
+    jvp=diagonal_jvp,
+    equation="y = x < 0 ? e^x - 1 : x",
+    source="Clevert, Unterthiner and Hochreiter, Exponential Linear Units, 2015",
+    array="elu",
+    ndl=("ELU",),
+)
+
+OPS = (EXP, EXPM1, LOG, LOG1P, SQRT, TANH, SIGMOID, ERF, SIN, COS, POWER, FLOOR, ELU)

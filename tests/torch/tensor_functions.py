@@ -165,6 +165,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "sin": _plain(torch.sin),
     "cos": _plain(torch.cos),
     "power": _plain(torch.pow),
+    "elu": _plain(functional.elu),
     "floor": _plain(torch.floor),
     "maximum": _plain(torch.maximum),
     "minimum": _plain(torch.minimum),

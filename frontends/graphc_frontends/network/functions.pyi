@@ -82,6 +82,10 @@ class Functions(NetworkBase):
     def cosine(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
         """Cosine of an angle in radians; element by element."""
 
+    def elu(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
+        """Exponential linear unit: e^x - 1 below 0, x elsewhere; slope 1 at 0; element by
+        element."""
+
     def rectified_linear(
         self,
         x: Operand,
