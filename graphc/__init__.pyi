@@ -184,6 +184,9 @@ def sin(x: Any) -> Any:
 def softmax(x: Any, axis: int = -1) -> Any:
     """e^x / Σ e^x along `axis`, without overflow."""
 
+def softplus(x: Any) -> Any:
+    """Logarithm of 1 + e^x, without overflow."""
+
 def sqrt(x: Any) -> Any:
     """Square root; nan below 0."""
 

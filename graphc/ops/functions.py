@@ -345,4 +345,29 @@ ELU = OpDef(
     ndl=("ELU",),
 )
 
-OPS = (EXP, EXPM1, LOG, LOG1P, SQRT, TANH, SIGMOID, ERF, SIN, COS, POWER, FLOOR, ELU)
+
+def _softplus_rule(s: Scalars[S], _params: Params, /, *args: S) -> S:
+    (x,) = args
+    return s.add(s.maximum(x, s.literal(0.0, x)), s.log1p(s.exp(s.neg(s.abs(x)))))
+
+
+def _softplus_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
+    return [mul(b, dy, sigmoid(b, op.operands[0]))]
+
+
+SOFTPLUS = OpDef(
+    name="softplus",
+    summary="logarithm of 1 + e^x, without overflow",
+    operands=("x",),
+    infer=same_types(FLOATS),
+    reference=lambda _p, x: np.logaddexp(x, np.zeros_like(x)),
+    codegen=Elementwise(_softplus_rule),
+    vjp=_softplus_vjp,
+    jvp=diagonal_jvp,
+    equation="y = ln(1 + e^x) = max(x, 0) + ln(1 + e^-|x|)",
+    source="Dugas et al., Incorporating Second-Order Functional Knowledge, 2000",
+    array="softplus",
+    ndl=("Softplus",),
+)
+
+OPS = (EXP, EXPM1, LOG, LOG1P, SQRT, TANH, SIGMOID, ERF, SIN, COS, POWER, FLOOR, ELU, SOFTPLUS)

@@ -410,6 +410,7 @@ ROWS: tuple[Row, ...] = (
     _function(_f.COS),
     _function(_f.POWER, (0.5, 3.0)),
     _function(_f.ELU),
+    _function(_f.SOFTPLUS),
     Row(_f.FLOOR, FLOATS, _elementwise(_f.FLOOR), EXACT),
     Row(random.RANDOM_UNIFORM, (DType.I64,), _elementwise(random.RANDOM_UNIFORM), EXACT),
     Row(_e.MAXIMUM, NUMBERS, _elementwise(_e.MAXIMUM), SAME_NUMBERS, "kinked"),

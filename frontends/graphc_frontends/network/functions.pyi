@@ -86,6 +86,9 @@ class Functions(NetworkBase):
         """Exponential linear unit: e^x - 1 below 0, x elsewhere; slope 1 at 0; element by
         element."""
 
+    def softplus(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
+        """Logarithm of 1 + e^x, without overflow; element by element."""
+
     def rectified_linear(
         self,
         x: Operand,
