@@ -99,6 +99,9 @@ def floor(x: Any) -> Any:
 def full(shape: Any, value: Any, dtype: Any = None) -> Any:
     """An array of one number, which may be a traced one."""
 
+def gelu(x: Any) -> Any:
+    """Gaussian error linear unit: x times the share of a normal distribution below x."""
+
 def greater(x: Any, y: Any) -> Any:
     """Whether x is greater than y."""
 

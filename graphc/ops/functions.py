@@ -24,6 +24,7 @@ from graphc.ops.elementwise import (
     add,
     compare,
     div,
+    maximum,
     mul,
     neg,
     select,
@@ -370,4 +371,60 @@ SOFTPLUS = OpDef(
     ndl=("Softplus",),
 )
 
-OPS = (EXP, EXPM1, LOG, LOG1P, SQRT, TANH, SIGMOID, ERF, SIN, COS, POWER, FLOOR, ELU, SOFTPLUS)
+
+def _gelu_rule(s: Scalars[S], _params: Params, /, *args: S) -> S:
+    """Below -40 the second factor is 0, which minus infinity would make nan."""
+    (x,) = args
+    bell = s.erf(s.mul(x, s.literal(math.sqrt(0.5), x)))
+    half = s.mul(s.literal(0.5, x), s.maximum(x, s.literal(-40.0, x)))
+    return s.mul(half, s.add(s.literal(1.0, x), bell))
+
+
+def _gelu_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
+    """Φ(x) + x φ(x); beyond 40 it is 0 or 1, which infinity times 0 would make nan."""
+    (x,) = op.operands
+    near = maximum(b, b.emit_one(MINIMUM, x, full_like(b, 40.0, x)), full_like(b, -40.0, x))
+    bell = erf(b, mul(b, near, full_like(b, math.sqrt(0.5), x)))
+    below = mul(b, full_like(b, 0.5, x), add(b, full_like(b, 1.0, x), bell))
+    density = exp(b, mul(b, full_like(b, -0.5, x), mul(b, near, near)))
+    scaled = mul(b, density, full_like(b, 1 / math.sqrt(2 * math.pi), x))
+    return [mul(b, dy, add(b, below, mul(b, near, scaled)))]
+
+
+def _gelu_reference(_p: NoParams, x: Array) -> Array:
+    share = np.asarray(np.frompyfunc(math.erfc, 1, 1)(-np.sqrt(0.5) * x.astype(np.float64)))
+    return np.where(x < -40, -0.0, 0.5 * x * share.astype(x.dtype)).astype(x.dtype)
+
+
+GELU = OpDef(
+    name="gelu",
+    summary="Gaussian error linear unit: x times the share of a normal distribution below x",
+    operands=("x",),
+    infer=same_types(FLOATS),
+    reference=_gelu_reference,
+    codegen=Elementwise(_gelu_rule),
+    vjp=_gelu_vjp,
+    jvp=diagonal_jvp,
+    equation="y = ½ x (1 + erf(x / √2))",
+    source="Hendrycks and Gimpel, Gaussian Error Linear Units, 2016",
+    array="gelu",
+    ndl=("GELU",),
+)
+
+OPS = (
+    EXP,
+    EXPM1,
+    LOG,
+    LOG1P,
+    SQRT,
+    TANH,
+    SIGMOID,
+    ERF,
+    SIN,
+    COS,
+    POWER,
+    FLOOR,
+    ELU,
+    SOFTPLUS,
+    GELU,
+)

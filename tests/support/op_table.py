@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from graphc.ir.core import OpDef
 from graphc.ir.params import NoParams, Params, print_params
 from graphc.ir.types import Dim, DType, Symbol, TensorType
@@ -26,7 +28,7 @@ from graphc.ops import (
     windows,
 )
 from tests.support import movement_cases
-from tests.support.judges import EXACT, SAME_NUMBERS, Judge, lookups, products, sums, ulps
+from tests.support.judges import EXACT, SAME_NUMBERS, Judge, lookups, near, products, sums, ulps
 
 Dims = tuple[Dim, ...]
 
@@ -390,6 +392,9 @@ def _function(op: OpDef, domain: tuple[float, float] = (-2.0, 2.0)) -> Row:
     return Row(op, FLOATS, _elementwise(op), _FUNCTION, "smooth", domain)
 
 
+_GELU = near(lambda _v, x: 10 * np.abs(x), "10 u |x|", "1 + erf(x / √2) cancels below 0")
+
+
 _e, _f = elementwise, functions
 ROWS: tuple[Row, ...] = (
     _arithmetic(_e.ADD, NUMBERS, "smooth"),
@@ -411,6 +416,7 @@ ROWS: tuple[Row, ...] = (
     _function(_f.POWER, (0.5, 3.0)),
     _function(_f.ELU),
     _function(_f.SOFTPLUS),
+    Row(_f.GELU, FLOATS, _elementwise(_f.GELU), _GELU, "smooth"),
     Row(_f.FLOOR, FLOATS, _elementwise(_f.FLOOR), EXACT),
     Row(random.RANDOM_UNIFORM, (DType.I64,), _elementwise(random.RANDOM_UNIFORM), EXACT),
     Row(_e.MAXIMUM, NUMBERS, _elementwise(_e.MAXIMUM), SAME_NUMBERS, "kinked"),

@@ -166,6 +166,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "cos": _plain(torch.cos),
     "power": _plain(torch.pow),
     "elu": _plain(functional.elu),
+    "gelu": _plain(functional.gelu),
     "softplus": _plain(functional.softplus),
     "floor": _plain(torch.floor),
     "maximum": _plain(torch.maximum),

@@ -89,6 +89,10 @@ class Functions(NetworkBase):
     def softplus(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
         """Logarithm of 1 + e^x, without overflow; element by element."""
 
+    def gelu(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
+        """Gaussian error linear unit: x times the share of a normal distribution below x;
+        element by element."""
+
     def rectified_linear(
         self,
         x: Operand,
