@@ -227,7 +227,10 @@ SQRT = OpDef(
     vjp=_sqrt_vjp,
     jvp=diagonal_jvp,
     equation="y = √x",
+    zero_in_gaps=(0,),
+    source="toolkit, later than NDL",
     array="sqrt",
+    ndl=("Sqrt",),
 )
 TANH = OpDef(
     name="tanh",

@@ -73,6 +73,9 @@ class Functions(NetworkBase):
     def exp(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
         """Exponential function; element by element."""
 
+    def sqrt(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
+        """Square root; nan below 0; element by element."""
+
     def tanh(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
         """Hyperbolic tangent; element by element."""
 
