@@ -197,7 +197,9 @@ ABS = OpDef(
     vjp=_abs_vjp,
     jvp=diagonal_jvp,
     equation="y = |x|",
+    source="toolkit, later than NDL",
     array="absolute",
+    ndl=("Abs",),
 )
 
 

@@ -70,6 +70,9 @@ class Functions(NetworkBase):
     def negate(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
         """Negation; element by element."""
 
+    def abs(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
+        """Absolute value; slope 0 at 0; element by element."""
+
     def exp(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
         """Exponential function; element by element."""
 
