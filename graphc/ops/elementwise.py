@@ -290,7 +290,9 @@ def _comparison(name: str, summary: str, symbol: str, commutative: bool = False)
         vjp=NotDifferentiable.ZERO,
         traits=_COMMUTATIVE if commutative else _PURE,
         equation=f"z = (x {symbol} y)",
+        source="toolkit, later than NDL",
         array=name,
+        ndl=("".join(part.capitalize() for part in name.split("_")),),
     )
 
 

@@ -73,6 +73,66 @@ class Functions(NetworkBase):
     def abs(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
         """Absolute value; slope 0 at 0; element by element."""
 
+    def equal(
+        self,
+        x: Operand,
+        y: Operand,
+        *,
+        name: str | None = None,
+        tag: Tags = (),
+    ) -> NetworkNode:
+        """Whether the operands are equal; false on nan; element by element, 1 or 0."""
+
+    def not_equal(
+        self,
+        x: Operand,
+        y: Operand,
+        *,
+        name: str | None = None,
+        tag: Tags = (),
+    ) -> NetworkNode:
+        """Whether the operands differ; true on nan; element by element, 1 or 0."""
+
+    def less(
+        self,
+        x: Operand,
+        y: Operand,
+        *,
+        name: str | None = None,
+        tag: Tags = (),
+    ) -> NetworkNode:
+        """Whether x is less than y; element by element, 1 or 0."""
+
+    def less_equal(
+        self,
+        x: Operand,
+        y: Operand,
+        *,
+        name: str | None = None,
+        tag: Tags = (),
+    ) -> NetworkNode:
+        """Whether x is at most y; element by element, 1 or 0."""
+
+    def greater(
+        self,
+        x: Operand,
+        y: Operand,
+        *,
+        name: str | None = None,
+        tag: Tags = (),
+    ) -> NetworkNode:
+        """Whether x is greater than y; element by element, 1 or 0."""
+
+    def greater_equal(
+        self,
+        x: Operand,
+        y: Operand,
+        *,
+        name: str | None = None,
+        tag: Tags = (),
+    ) -> NetworkNode:
+        """Whether x is at least y; element by element, 1 or 0."""
+
     def exp(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
         """Exponential function; element by element."""
 
