@@ -57,6 +57,9 @@ def broadcast_to(x: Any, shape: int | Sequence[int]) -> Any:
 def cast(x: Any, dtype: Any) -> Any:
     """Elements of another type: "f32", "f64", "i32", "i64", "i1", or a numpy type."""
 
+def clip(x: Any, low: Any, high: Any) -> Any:
+    """X within low and high, high where they cross; slope 1 at both; nan if any is nan."""
+
 def concatenate(arrays: Sequence[Any], axis: int = 0) -> Any:
     """The arrays one after the other along an axis."""
 

@@ -152,6 +152,14 @@ WRONG_TENSOR_IR: Mapping[str, tuple[str, ...]] = {
         *_unary("logical_not", "p", wrong="i", result="3x5xi1")[:5],
         use("logical_not %a : tensor<3x5xf32>", "ill-typed", "requires elements of i1"),
     ),
+    "clip": (
+        use("clip %a, %b : tensor<3x5xf32>", "graph-structure", "(x, low, high), got 2"),
+        use("clip %a, %t, %b : tensor<3x5xf32>", "ill-typed", "requires operands of one type"),
+        use("clip %a, %b, %d : tensor<3x5xf32>", "ill-typed", "requires operands of one type"),
+        use("clip %p, %p, %p : tensor<3x5xi1>", "ill-typed", "requires elements of f32"),
+        use("clip %a, %b, %a : tensor<5x3xf32>", "graph-structure", "is marked tensor<5x3xf32>"),
+        use("clip %a, %b, %q : tensor<3x5xf32>", "undefined-name", "value %q is not defined"),
+    ),
     "select": (
         use("select %a, %a, %b : tensor<3x5xf32>", "ill-typed", "condition of type tensor<3x5xi1>"),
         use("select %p, %a, %d : tensor<3x5xf32>", "ill-typed", "requires choices of one type"),

@@ -421,6 +421,7 @@ ROWS: tuple[Row, ...] = (
     Row(random.RANDOM_UNIFORM, (DType.I64,), _elementwise(random.RANDOM_UNIFORM), EXACT),
     Row(_e.MAXIMUM, NUMBERS, _elementwise(_e.MAXIMUM), SAME_NUMBERS, "kinked"),
     Row(_e.MINIMUM, NUMBERS, _elementwise(_e.MINIMUM), SAME_NUMBERS, "kinked"),
+    Row(_e.CLIP, NUMBERS, _elementwise(_e.CLIP), SAME_NUMBERS, "kinked"),
     Row(_e.SELECT, ALL, _elementwise(_e.SELECT), EXACT, "smooth"),
     *(
         Row(op, ALL, _elementwise(op), EXACT)

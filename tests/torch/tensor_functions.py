@@ -171,6 +171,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "floor": _plain(torch.floor),
     "maximum": _plain(torch.maximum),
     "minimum": _plain(torch.minimum),
+    "clip": _plain(torch.clamp),
     "select": _plain(torch.where),
     "equal": _plain(torch.eq),
     "not_equal": _plain(torch.ne),

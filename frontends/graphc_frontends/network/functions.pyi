@@ -73,6 +73,18 @@ class Functions(NetworkBase):
     def abs(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
         """Absolute value; slope 0 at 0; element by element."""
 
+    def clip(
+        self,
+        x: Operand,
+        low: Operand,
+        high: Operand,
+        *,
+        name: str | None = None,
+        tag: Tags = (),
+    ) -> NetworkNode:
+        """X within low and high, high where they cross; slope 1 at both; nan if any is nan;
+        element by element."""
+
     def equal(
         self,
         x: Operand,
