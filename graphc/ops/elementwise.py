@@ -306,6 +306,8 @@ SELECT = OpDef(
     vjp=_select_vjp,
     jvp=diagonal_jvp,
     equation="z = c ? x : y",
+    source="numpy",
+    ndl=("Where",),
 )
 
 

@@ -85,6 +85,17 @@ class Functions(NetworkBase):
         """X within low and high, high where they cross; slope 1 at both; nan if any is nan;
         element by element."""
 
+    def where(
+        self,
+        condition: Operand,
+        x: Operand,
+        y: Operand,
+        *,
+        name: str | None = None,
+        tag: Tags = (),
+    ) -> NetworkNode:
+        """X where the condition holds, y elsewhere; element by element."""
+
     def equal(
         self,
         x: Operand,
