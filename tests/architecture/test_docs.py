@@ -29,6 +29,7 @@ GENERATED = (
     "graphc/__init__.pyi",
     "README.md",
     "docs/ndl.md",
+    "docs/tensor.md",
     "docs/network.md",
 )
 
