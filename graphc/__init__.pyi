@@ -111,6 +111,15 @@ def greater(x: Any, y: Any) -> Any:
 def greater_equal(x: Any, y: Any) -> Any:
     """Whether x is at least y."""
 
+def layer_normalization(
+    x: Any,
+    scale: Any = 1.0,
+    bias: Any = 0.0,
+    axis: int = -1,
+    epsilon: float = 1e-05,
+) -> Any:
+    """scale · (x - mean) / √(variance + epsilon) + bias, mean and variance along `axis`."""
+
 def less(x: Any, y: Any) -> Any:
     """Whether x is less than y."""
 

@@ -94,6 +94,14 @@ def log_softmax(x: Any, axis: int = -1) -> Any:
     return floats(lambda b, v: numeric.log_softmax(b, v, axis), x)
 
 
+def layer_normalization(
+    x: Any, scale: Any = 1.0, bias: Any = 0.0, axis: int = -1, epsilon: float = 1e-5
+) -> Any:
+    """scale · (x - mean) / √(variance + epsilon) + bias, mean and variance along `axis`."""
+    made = floats(lambda b, v: numeric.normalized(b, v, axis, float(epsilon)), x)
+    return of_elements(elementwise.ADD)(of_elements(elementwise.MUL)(made, scale), bias)
+
+
 def cross_correlate(signal: Any, kernel: Any) -> Any:
     """c[i..] = Σ_j kernel[j..] signal[i.. + j..] where the kernel lies inside.
 
@@ -206,7 +214,21 @@ def _constant(make: Callable[[], np.ndarray], dtype: object) -> np.ndarray:
 _OF_ELEMENTS = [of_elements(op) for op in (*elementwise.OPS, *functions.OPS) if op.array]
 _OTHERS = (
     *(arange, broadcast_to, cast, concatenate, cross_correlate, divide, expand_dims, eye, flip),
-    *(full, log_softmax, matmul, max, maxpool, mean, min, ones, pad, power, relu, reshape),
+    *(
+        full,
+        layer_normalization,
+        log_softmax,
+        matmul,
+        max,
+        maxpool,
+        mean,
+        min,
+        ones,
+        pad,
+        power,
+        relu,
+        reshape,
+    ),
     *(softmax, square, squeeze, stack, sum, transpose, where, zeros),
 )
 

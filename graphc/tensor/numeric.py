@@ -139,6 +139,10 @@ def log_softmax(b: IRBuilder, x: Value, axis: int) -> Value:
     return composites.log_softmax(b, x, one_axis(axis, type_of(x).rank))
 
 
+def normalized(b: IRBuilder, x: Value, axis: int, epsilon: float) -> Value:
+    return composites.normalized(b, x, one_axis(axis, type_of(x).rank), epsilon)
+
+
 # --- products ------------------------------------------------------------------------------------
 
 

@@ -435,6 +435,12 @@ ROWS: tuple[NodeRow, ...] = (
         judges.BATCH_NORMALIZATION,
         (numbers, numbers, numbers, numbers, positive),
     ),
+    NodeRow(
+        "layer_normalization",
+        _uses(*_COLUMNS, (matrix(5, 7), matrix(5, 1), matrix(5, 1))),
+        judges.LAYER_NORMALIZATION,
+        specials="none",
+    ),
     # criteria
     _criterion("square_error", judges.SQUARE_ERROR, numbers),
     _criterion("cross_entropy", judges.CROSS_ENTROPY, probabilities),

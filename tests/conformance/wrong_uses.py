@@ -335,6 +335,8 @@ WRONG_USES: Mapping[str, tuple[WrongUse, ...]] = {
     "inv_std_dev": _statistic("InvStdDev"),
     "per_dim_mean_var_normalization": _normalization("PerDimMeanVarNormalization"),
     "per_dim_mean_var_de_normalization": _normalization("PerDimMeanVarDeNormalization"),
+    "layer_normalization": _normalization("LayerNormalization")
+    + _uses(("bad-value", "y = «LayerNormalization(x4, w41, w41, epsilon=-1)»")),
     "dropout": _uses(("bad-option", "y = Dropout(x4, «rate»=0.5)")) + _of_one_node("Dropout"),
     "batch_normalization": _uses(
         ("ill-typed", "y = «BatchNormalization(w44, w41, w41, w41, w41)»"),

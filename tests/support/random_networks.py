@@ -514,6 +514,12 @@ def _normalization(g: _Growth) -> None:
     g.add("per_dim_mean_var_normalization", x, mean, inverse)
 
 
+def _layer_normalization(g: _Growth) -> None:
+    """Of columns that differ in their rows: the others are only noise, magnified."""
+    x = g.pick(lambda e: bool(np.all(np.std(e.value, axis=0) > MARGIN)))
+    g.add("layer_normalization", x, g.of_size(x.rows, 1), g.of_size(x.rows, 1))
+
+
 def _denormalization(g: _Growth) -> None:
     x = g.pick(lambda e: e.has_samples)
     mean = _computed_statistic(g, "mean", x)
@@ -852,6 +858,7 @@ _RULES: dict[str, Callable[[_Growth], None]] = {
     "inv_std_dev": _statistic("inv_std_dev"),
     "per_dim_mean_var_normalization": _normalization,
     "per_dim_mean_var_de_normalization": _denormalization,
+    "layer_normalization": _layer_normalization,
     "batch_normalization": _batch_normalization,
     "dropout": _unary("dropout"),
     "new image": _new_image,

@@ -224,6 +224,9 @@ FUNCTIONS: Mapping[str, Function] = {
     "per_dim_mean_var_normalization": _plain(lambda x, m, s: (x - m) * s),
     "per_dim_mean_var_de_normalization": _plain(lambda x, m, s: x / s + m),
     "batch_normalization": _batch_normalization,
+    "layer_normalization": lambda p, _t, x, scale, bias: (
+        functional.layer_norm(x.T, (x.shape[0],), scale[:, 0], bias[:, 0], p.epsilon).T
+    ),
     "square_error": _plain(_square_error),
     "cross_entropy": _plain(lambda y, p: _number(-torch.sum(y * torch.log(p)))),
     "cross_entropy_with_softmax": _plain(_cross_entropy_with_softmax),

@@ -397,3 +397,15 @@ class Functions(NetworkBase):
     def dropout(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
         """In training, random elements set to zero and the others scaled up; otherwise the
         operand."""
+
+    def layer_normalization(
+        self,
+        x: Operand,
+        scale: Operand,
+        bias: Operand,
+        *,
+        epsilon: float = 1e-05,
+        name: str | None = None,
+        tag: Tags = (),
+    ) -> NetworkNode:
+        """Each column to mean 0 and variance 1, then scaled and moved."""

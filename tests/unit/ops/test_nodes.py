@@ -128,7 +128,11 @@ SUM_SHAPES: tuple[tuple[Shape, Shape], ...] = (
     ((6, 1), (3, 1)),
     ((1, 1), (1, 1)),
 )
-NORMALIZATIONS = ("per_dim_mean_var_normalization", "per_dim_mean_var_de_normalization")
+NORMALIZATIONS = (
+    "layer_normalization",
+    "per_dim_mean_var_normalization",
+    "per_dim_mean_var_de_normalization",
+)
 SLICES = ((0, 1), (0, 10), (3, 5), (9, 1), (8, 2))
 REPEATED: tuple[tuple[Shape, Shape], ...] = (((3, 4), (3, 2)), ((2, 6), (2, 3)), ((1, 6), (1, 2)))
 

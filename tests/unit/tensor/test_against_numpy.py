@@ -288,6 +288,20 @@ def test_softmax_and_its_logarithm(axis: int, dtype: Any, backend: str) -> None:
 
 @EVERYWHERE
 @DTYPES
+@pytest.mark.parametrize("axis", [0, -1])
+def test_layer_normalization(axis: int, dtype: Any, backend: str) -> None:
+    x, scale, bias = numbers((4, 5), dtype), numbers((4, 5), dtype, 1), numbers((5,), dtype, 2)
+
+    def normalized(*given: Any) -> Any:
+        return gc.layer_normalization(*given, axis=axis, epsilon=0.25)
+
+    made = gc.function(normalized, backend=backend)(x, scale, bias)
+    spread = np.sqrt(x.var(axis, keepdims=True) + dtype(0.25))
+    agree(made, scale * (x - x.mean(axis, keepdims=True)) / spread + bias, "layer_normalization")
+
+
+@EVERYWHERE
+@DTYPES
 def test_cross_correlation(dtype: Any, backend: str) -> None:
     s, k = numbers((9,), dtype, 1), numbers((4,), dtype, 2)
     image, kernel = numbers((2, 6, 5), dtype, 3), numbers((3, 2), dtype, 4)
@@ -349,6 +363,7 @@ def _reference(op: OpDef, *operands: Array) -> Any:
 def test_every_function_is_compared_with_numpy_here() -> None:
     constants = {"zeros", "ones", "full", "arange", "eye"}
     elsewhere = {"matmul", "softmax", "log_softmax", "cross_correlate", "maxpool", "cast", "where"}
+    elsewhere.add("layer_normalization")
     tested = {*UNARY, *BINARY, *REDUCTIONS, *MOVEMENTS, *constants, *elsewhere, *NOT_IN_NUMPY}
     assert tested >= set(FUNCTIONS)
 
