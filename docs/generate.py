@@ -110,8 +110,8 @@ GROUPS = {
     "products": "times transpose_times diag_times scale element_times row_element_times "
     "column_element_times khatri_rao_product lookup_table",
     "element-wise": "",  # and all that stands nowhere else
-    "columns": "softmax log_softmax hardmax layer_normalization cos_distance "
-    "cos_distance_with_negative_samples gmm_log_likelihood",
+    "columns": "softmax log_softmax hardmax layer_normalization top_k top_k_rows "
+    "cos_distance cos_distance_with_negative_samples gmm_log_likelihood",
     "shapes": "reshape row_slice row_stack row_repeat transpose diagonal time_reverse",
     "images": "convolution max_pooling average_pooling",
     "sums": "sum_elements sum_column_elements matrix_l1_reg matrix_l2_reg",
@@ -129,7 +129,7 @@ ARRAY_GROUPS = {
     "the operators' names": "`add subtract multiply divide matmul negative absolute abs power less "
     "less_equal greater greater_equal equal not_equal logical_and logical_or logical_not`",
     "over axes": "`sum mean max min softmax log_softmax layer_normalization "
-    "cross_correlate maxpool`",
+    "cross_correlate maxpool top_k`",
     "shapes": "`reshape transpose expand_dims squeeze broadcast_to concatenate stack flip pad`, "
     "indexing",
     "constants": "`zeros ones full eye arange`; `full` also of a traced number",

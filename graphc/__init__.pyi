@@ -226,6 +226,10 @@ def sum(x: Any, axis: Axes = None, keepdims: bool = False) -> Any:
 def tanh(x: Any) -> Any:
     """Hyperbolic tangent."""
 
+def top_k(x: Any, k: int, axis: int = -1) -> tuple[Any, Any]:
+    """The k largest along `axis` in order, and their places (i32); nan counts as the
+    largest."""
+
 def transpose(x: Any, axes: Sequence[int] | None = None) -> Any:
     """The axes in this order; reversed for None."""
 

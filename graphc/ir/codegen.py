@@ -145,6 +145,11 @@ class IndexedSum:
 
 
 @dataclass(frozen=True)
+class Selection:
+    """The columns of the `params.count` largest elements of each row of a matrix, in order."""
+
+
+@dataclass(frozen=True)
 class Structured:
     """An operation with regions (`kernel`, later `loop`, `if`); backends know each by itself."""
 
@@ -173,6 +178,7 @@ Category = (
     | WindowProduct
     | WindowReduction
     | IndexedSum
+    | Selection
     | Structured
     | Terminator
     | NodeLevel

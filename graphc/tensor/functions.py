@@ -102,6 +102,17 @@ def layer_normalization(
     return of_elements(elementwise.ADD)(of_elements(elementwise.MUL)(made, scale), bias)
 
 
+def top_k(x: Any, k: int, axis: int = -1) -> tuple[Any, Any]:
+    """The k largest along `axis` in order, and their places (i32); nan counts as the largest.
+
+    Of equal elements the first comes first. The gradient goes to the places that were chosen.
+    """
+    return (
+        floats(lambda b, v: numeric.top_k(b, v, whole(k, "k"), axis)[0], x),
+        floats(lambda b, v: numeric.top_k(b, v, whole(k, "k"), axis)[1], x),
+    )
+
+
 def cross_correlate(signal: Any, kernel: Any) -> Any:
     """c[i..] = Σ_j kernel[j..] signal[i.. + j..] where the kernel lies inside.
 
@@ -229,7 +240,7 @@ _OTHERS = (
         relu,
         reshape,
     ),
-    *(softmax, square, squeeze, stack, sum, transpose, where, zeros),
+    *(softmax, square, squeeze, stack, sum, top_k, transpose, where, zeros),
 )
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {

@@ -337,6 +337,15 @@ WRONG_TENSOR_IR: Mapping[str, tuple[str, ...]] = {
         use("take %n, %i : tensor<3x5xf32>", "shape-mismatch", "numbers of rows, got N and 3"),
         use("take %a : tensor<3x5xf32>", "graph-structure", "(x, index), got 1"),
     ),
+    "top_indices": (
+        use("top_indices %a {count = 6} : tensor<3x6xi32>", "bad-value", "a count from 1 to the 5"),
+        use("top_indices %a {count = 0} : tensor<3x0xi32>", "bad-value", "columns, got 0"),
+        use("top_indices %a : tensor<3x2xi32>", "bad-value", "parameter `count` is required"),
+        use("top_indices %i {count = 2} : tensor<3x2xi32>", "ill-typed", "elements of f32, f64"),
+        use("top_indices %v {count = 2} : tensor<2xi32>", "ill-typed", "an operand of rank 2"),
+        use("top_indices %a {count = 2} : tensor<3x2xf32>", "graph-structure", "is marked tensor"),
+        use("top_indices %a, %b {count = 2} : tensor<3x2xi32>", "graph-structure", "got 2"),
+    ),
     "put_add": (
         use("put_add %a, %j {size = 7} : tensor<3x7xf32>", "shape-mismatch", "got 3 and 2"),
         use("put_add %t, %i {size = 7} : tensor<5x7xf32>", "shape-mismatch", "got 5 and 3"),

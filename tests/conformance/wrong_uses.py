@@ -264,6 +264,15 @@ WRONG_USES: Mapping[str, tuple[WrongUse, ...]] = {
     "softmax": _of_one_node("Softmax"),
     "log_softmax": _of_one_node("LogSoftmax"),
     "hardmax": _of_one_node("Hardmax"),
+    **{
+        op: _uses(
+            ("bad-value", f"y = «{name}(x4, k=5)»"),
+            ("bad-value", f"y = «{name}(x4, k=0)»"),
+            ("bad-value", f"y = {name}(x4, k=«1.5»)"),
+        )
+        + _of_one_node(name)
+        for op, name in (("top_k", "TopK"), ("top_k_rows", "TopKRows"))
+    },
     # shape
     "row_slice": _uses(
         ("shape-mismatch", "y = «RowSlice(2, 3, x4)»"),

@@ -25,6 +25,7 @@ from graphc.ops import (
     movement,
     random,
     reduction,
+    selection,
     windows,
 )
 from tests.support import movement_cases
@@ -321,6 +322,17 @@ def _takes(dtype: DType) -> Iterable[Case]:
         yield from _with_samples(Case(f"{n}x{k} of {size}", types))
 
 
+def _selections(dtype: DType) -> Iterable[Case]:
+    sizes: list[tuple[Dim, int, int]] = [
+        *((1, 1, 1), (3, 5, 1), (3, 5, 2), (3, 5, 5), (7, 64, 3), (2, 300, 40), (0, 4, 2)),
+        *((N, 5, 1), (N, 5, 3), (N, 1, 1)),
+    ]
+    for rows, columns, count in sizes:
+        types = (TensorType((rows, columns), dtype),)
+        params = selection.TopParams(count)
+        yield from _with_samples(Case(f"{count} of {rows}x{columns}", types, params))
+
+
 def _puts(dtype: DType) -> Iterable[Case]:
     for n, k, size, _ in LOOKUPS:
         types = (TensorType((n, k), dtype), TensorType((n, k), DType.I32))
@@ -449,6 +461,7 @@ ROWS: tuple[Row, ...] = (
     Row(windows.WINDOWS, ALL, _moves(movement_cases.windows), EXACT, "smooth"),
     Row(windows.OVERLAP_ADD, NUMBERS, _moves(movement_cases.overlap_adds), EXACT, "smooth"),
     Row(contraction.MATMUL, FLOATS, _products, products(), "smooth"),
+    Row(selection.TOP_INDICES, FLOATS, _selections, EXACT),
     Row(indexed.TAKE, FLOATS, _takes, SAME_NUMBERS, "smooth"),
     Row(indexed.PUT_ADD, FLOATS, _puts, lookups(), "smooth"),
     *(

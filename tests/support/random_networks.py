@@ -438,6 +438,14 @@ def _hardmax(g: _Growth) -> None:
     g.add("hardmax", g.pick(lambda e: _has_clear_maximum(e.value)))
 
 
+def _top_k(op: str) -> Callable[[_Growth], None]:
+    def rule(g: _Growth) -> None:
+        x = g.pick(lambda e: bool(np.all(np.diff(np.sort(e.value, axis=0), axis=0) > MARGIN)))
+        g.add(op, x, k=int(g.rng.integers(1, x.rows + 1)))
+
+    return rule
+
+
 def _cos_distance(g: _Growth) -> None:
     x = g.pick(lambda e: _has_long_columns(e.value))
     y = g.of_size(x.rows, x.cols)
@@ -878,6 +886,8 @@ _RULES: dict[str, Callable[[_Growth], None]] = {
     "transpose": _transpose,
     "diagonal": _diagonal,
     "hardmax": _hardmax,
+    "top_k": _top_k("top_k"),
+    "top_k_rows": _top_k("top_k_rows"),
     "sum_column_elements": _unary("sum_column_elements"),
     "cos_distance": _cos_distance,
     "matrix_l1_reg": _unary("matrix_l1_reg", _away_from_zero),

@@ -210,6 +210,8 @@ FUNCTIONS: Mapping[str, Function] = {
     "softmax": _plain(lambda x: torch.softmax(x, 0)),
     "log_softmax": _plain(lambda x: torch.log_softmax(x, 0)),
     "hardmax": _plain(_hardmax),
+    "top_k": lambda p, _t, x: torch.topk(x, p.k, dim=0).values,
+    "top_k_rows": lambda p, _t, x: torch.topk(x, p.k, dim=0).indices.to(x.dtype),
     "dropout": _plain(lambda x: functional.dropout(x, training=False)),
     "reshape": _reshape,
     "row_slice": lambda p, _t, x: torch.narrow(x, 0, p.start_row, p.num_rows),
@@ -258,7 +260,7 @@ NOT_IN_TORCH = {
 }
 WITHOUT_GRADIENT = frozenset(
     {
-        *("hardmax", "error_prediction"),
+        *("hardmax", "error_prediction", "top_k_rows"),
         *(n.name.removeprefix("node.") for n, op in OF_OPERATIONS.items() if not callable(op.vjp)),
     }
 )

@@ -196,6 +196,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "reverse": lambda p, x: torch.flip(x, p.axes),
     "windows": _windows,
     "overlap_add": _overlap_add,
+    "top_indices": lambda p, x: torch.topk(x, p.count, dim=1).indices.to(torch.int32),
     "take": _take,
     "put_add": _put_add,
     "lookup_sum": _lookup_sum,

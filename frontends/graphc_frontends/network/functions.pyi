@@ -273,6 +273,27 @@ class Functions(NetworkBase):
         """The cosine of the angle between columns (1 for the same direction); 0 where a column
         is zero."""
 
+    def top_k(
+        self,
+        x: Operand,
+        *,
+        k: int = 1,
+        name: str | None = None,
+        tag: Tags = (),
+    ) -> NetworkNode:
+        """The largest elements of each column, in order; nan counts as the largest."""
+
+    def top_k_rows(
+        self,
+        x: Operand,
+        *,
+        k: int = 1,
+        name: str | None = None,
+        tag: Tags = (),
+    ) -> NetworkNode:
+        """The rows of the largest elements of each column, counted from 0, in the order of
+        TopK."""
+
     def sum_elements(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
         """The sum of all elements."""
 

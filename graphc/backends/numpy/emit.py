@@ -29,6 +29,7 @@ from graphc.ir.codegen import (
     IndexedSum,
     Rearrangement,
     Role,
+    Selection,
     Structured,
     View,
     WindowProduct,
@@ -181,6 +182,10 @@ class _FunctionText:
                 self._pooling(op, folding)
             case IndexedSum(subscripts):
                 self._indexed(op, subscripts(op.params))
+            case Selection():
+                self._helpers["top_indices"] = None
+                (out,) = self._targets(op)
+                self._lines.add(f"top_indices({self._name_of(op.operands[0])}, {out})")
             case Rearrangement() as how:
                 (out,) = self._targets(op)
                 operands = [(self._name_of(v), _tensor(v)) for v in op.operands]

@@ -122,6 +122,12 @@ def sum_over(x, axes):
         x = np.add.reduce(x, axis, keepdims=True)
     return x
 ''',
+    "top_indices": '''
+def top_indices(x, out):
+    """The columns of each row's largest elements, nan first, of equal ones the first first."""
+    order = np.lexsort((np.negative(x), ~np.isnan(x)), axis=-1)
+    np.copyto(out, order[:, : out.shape[1]], casting="unsafe")
+''',
     "pile": '''
 def pile(parts, part):
     """Puts a part of a sum on the others: (how many, their sum), no two with as many."""

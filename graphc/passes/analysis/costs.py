@@ -21,6 +21,7 @@ from graphc.ir.codegen import (
     IndexedSum,
     Rearrangement,
     Reduction,
+    Selection,
     Terminator,
     View,
 )
@@ -111,6 +112,8 @@ def _own_flops(op: Operation, sizes: Sizes) -> int:
         case IndexedSum(subscripts):
             extents = _subscript_extents(op, subscripts(op.params), sizes)
             return 2 * prod(extents.get(letter, 1) for letter in "nkd")
+        case Selection():
+            return _elements(op.operands[0], sizes) * size_of(_tensor(op.result).dims[1], sizes)
         case Rearrangement(adds=True):
             return _elements(op.operands[0], sizes)
         case _:
@@ -171,6 +174,6 @@ class _Counter:
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         def word(*_: object) -> None:
-            self.words += name != "cast"
+            self.words += name not in ("cast", "literal")
 
         return word

@@ -302,6 +302,28 @@ def test_layer_normalization(axis: int, dtype: Any, backend: str) -> None:
 
 @EVERYWHERE
 @DTYPES
+@pytest.mark.parametrize(("axis", "k"), [(0, 1), (1, 2), (-1, 5)])
+def test_top_k(axis: int, k: int, dtype: Any, backend: str) -> None:
+    x = np.random.default_rng(3).integers(0, 4, (3, 4, 5)).astype(dtype)  # many are equal
+    values, places = gc.function(lambda v: gc.top_k(v, k, axis), backend=backend)(x)
+    wanted = np.argsort(-x, axis=axis, kind="stable").take(range(k), axis=axis)
+    agree(places, wanted.astype(np.int32), "places")
+    agree(values, np.take_along_axis(x, wanted, axis), "values")
+
+
+@EVERYWHERE
+def test_top_k_of_corners_and_its_gradient(backend: str) -> None:
+    x = np.array([[-0.0, np.nan, np.inf, 0.0, -np.inf, np.nan, np.inf]])
+    _, places = gc.function(lambda v: gc.top_k(v, 7), backend=backend)(x)
+    assert np.asarray(places).tolist() == [[1, 5, 2, 6, 0, 3, 4]]
+    weights = np.array([2.0, 3.0])
+    slope = gc.grad(lambda v: gc.sum(gc.top_k(v, 2)[0] * weights))
+    found = gc.function(lambda v: slope(v), backend=backend)(np.array([1.0, 4.0, 4.0, 2.0]))
+    assert np.asarray(found).tolist() == [0, 2, 3, 0]
+
+
+@EVERYWHERE
+@DTYPES
 def test_cross_correlation(dtype: Any, backend: str) -> None:
     s, k = numbers((9,), dtype, 1), numbers((4,), dtype, 2)
     image, kernel = numbers((2, 6, 5), dtype, 3), numbers((3, 2), dtype, 4)
@@ -363,7 +385,7 @@ def _reference(op: OpDef, *operands: Array) -> Any:
 def test_every_function_is_compared_with_numpy_here() -> None:
     constants = {"zeros", "ones", "full", "arange", "eye"}
     elsewhere = {"matmul", "softmax", "log_softmax", "cross_correlate", "maxpool", "cast", "where"}
-    elsewhere.add("layer_normalization")
+    elsewhere |= {"layer_normalization", "top_k"}
     tested = {*UNARY, *BINARY, *REDUCTIONS, *MOVEMENTS, *constants, *elsewhere, *NOT_IN_NUMPY}
     assert tested >= set(FUNCTIONS)
 
