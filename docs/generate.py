@@ -10,6 +10,7 @@ the stubs (.pyi) for type checkers from functions that are made of records too. 
 from __future__ import annotations
 
 import inspect
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, Field, fields
@@ -115,8 +116,8 @@ GROUPS = {
     "products": "times transpose_times diag_times scale element_times row_element_times "
     "column_element_times khatri_rao_product lookup_table",
     "element-wise": "",  # and all that stands nowhere else
-    "columns": "softmax log_softmax hardmax cos_distance "
-    "cos_distance_with_negative_samples gmm_log_likelihood",
+    "columns": "softmax log_softmax hardmax layer_normalization top_k top_k_rows "
+    "cos_distance cos_distance_with_negative_samples gmm_log_likelihood",
     "shapes": "reshape row_slice row_stack row_repeat transpose diagonal time_reverse",
     "images": "convolution max_pooling average_pooling",
     "sums": "sum_elements sum_column_elements matrix_l1_reg matrix_l2_reg",
@@ -128,6 +129,21 @@ GROUPS = {
 }
 """Methods of `Network` by group; the functions of NDL have the same names, without underscores."""
 
+ARRAY_GROUPS = {
+    "operators": "`+ - * / ** @`, unary `-`, `abs`, `< <= > >= == !=`, `& \\| ~` of truth values",
+    "elements": "",  # and all that stands nowhere else
+    "the operators' names": "`add subtract multiply divide matmul negative absolute abs power less "
+    "less_equal greater greater_equal equal not_equal logical_and logical_or logical_not`",
+    "over axes": "`sum mean max min softmax log_softmax layer_normalization "
+    "cross_correlate maxpool top_k`",
+    "shapes": "`reshape transpose expand_dims squeeze broadcast_to concatenate stack flip pad`, "
+    "indexing",
+    "constants": "`zeros ones full eye arange`; `full` also of a traced number",
+    "steps": "`scan`",
+    "derivatives": "`grad value_and_grad vjp jvp jacobian hessian check_gradient stop_gradient`",
+}
+"""Functions of arrays by group."""
+
 
 def files() -> dict[str, str]:
     """The generated files by their paths from the project's root."""
@@ -138,6 +154,7 @@ def files() -> dict[str, str]:
         "graphc/__init__.pyi": module_stub(),
         "README.md": with_list("README.md", groups_text()),
         "docs/ndl.md": with_list("docs/ndl.md", _ndl_table()),
+        "docs/tensor.md": with_list("docs/tensor.md", _arrays_table()),
         "docs/network.md": with_list("docs/network.md", _methods_table()),
         **pages_with_excerpts(),
     }
@@ -254,6 +271,13 @@ def _in_ndl(method: str) -> str:
 def _methods_table() -> str:
     rows = [(title, f"`{' '.join(names)}`") for title, names in grouped().items()]
     return _table(("group", "methods"), rows)
+
+
+def _arrays_table() -> str:
+    listed = {name for text in ARRAY_GROUPS.values() for name in re.findall(r"\w+", text)}
+    others = " ".join(name for name in FUNCTIONS if name not in listed)
+    groups = {**ARRAY_GROUPS, "elements": f"`{others}`"}
+    return _table(("", ""), groups.items())
 
 
 def _ndl_table() -> str:

@@ -57,6 +57,9 @@ def broadcast_to(x: Any, shape: int | Sequence[int]) -> Any:
 def cast(x: Any, dtype: Any) -> Any:
     """Elements of another type: "f32", "f64", "i32", "i64", "i1", or a numpy type."""
 
+def clip(x: Any, low: Any, high: Any) -> Any:
+    """X within low and high, high where they cross; slope 1 at both; nan if any is nan."""
+
 def concatenate(arrays: Sequence[Any], axis: int = 0) -> Any:
     """The arrays one after the other along an axis."""
 
@@ -68,6 +71,9 @@ def cross_correlate(signal: Any, kernel: Any) -> Any:
 
 def divide(x: Any, y: Any) -> Any:
     """True division: integers are converted first."""
+
+def elu(x: Any) -> Any:
+    """Exponential linear unit: e^x - 1 below 0, x elsewhere; slope 1 at 0."""
 
 def equal(x: Any, y: Any) -> Any:
     """Whether the operands are equal; false on nan."""
@@ -96,11 +102,23 @@ def floor(x: Any) -> Any:
 def full(shape: Any, value: Any, dtype: Any = None) -> Any:
     """An array of one number, which may be a traced one."""
 
+def gelu(x: Any) -> Any:
+    """Gaussian error linear unit: x times the share of a normal distribution below x."""
+
 def greater(x: Any, y: Any) -> Any:
     """Whether x is greater than y."""
 
 def greater_equal(x: Any, y: Any) -> Any:
     """Whether x is at least y."""
+
+def layer_normalization(
+    x: Any,
+    scale: Any = 1.0,
+    bias: Any = 0.0,
+    axis: int = -1,
+    epsilon: float = 1e-05,
+) -> Any:
+    """scale · (x - mean) / √(variance + epsilon) + bias, mean and variance along `axis`."""
 
 def less(x: Any, y: Any) -> Any:
     """Whether x is less than y."""
@@ -181,6 +199,9 @@ def sin(x: Any) -> Any:
 def softmax(x: Any, axis: int = -1) -> Any:
     """e^x / Σ e^x along `axis`, without overflow."""
 
+def softplus(x: Any) -> Any:
+    """Logarithm of 1 + e^x, without overflow."""
+
 def sqrt(x: Any) -> Any:
     """Square root; nan below 0."""
 
@@ -204,6 +225,10 @@ def sum(x: Any, axis: Axes = None, keepdims: bool = False) -> Any:
 
 def tanh(x: Any) -> Any:
     """Hyperbolic tangent."""
+
+def top_k(x: Any, k: int, axis: int = -1) -> tuple[Any, Any]:
+    """The k largest along `axis` in order, and their places (i32); nan counts as the
+    largest."""
 
 def transpose(x: Any, axes: Sequence[int] | None = None) -> Any:
     """The axes in this order; reversed for None."""

@@ -145,6 +145,11 @@ class IndexedSum:
 
 
 @dataclass(frozen=True)
+class Selection:
+    """The columns of the `params.count` largest elements of each row of a matrix, in order."""
+
+
+@dataclass(frozen=True)
 class Kernel:
     """A body of `FUSABLE` operations on the operands, all of one rank; it yields the results."""
 
@@ -188,6 +193,7 @@ Category = (
     | WindowProduct
     | WindowReduction
     | IndexedSum
+    | Selection
     | Kernel
     | FusedProduct
     | Loop

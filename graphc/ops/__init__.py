@@ -19,6 +19,7 @@ from graphc.ops import (
     pooling,
     random,
     reduction,
+    selection,
     update_rows,
     windows,
 )
@@ -32,6 +33,7 @@ ALL_OPS = (
     *movement.OPS,
     *windows.OPS,
     *indexed.OPS,
+    *selection.OPS,
     *contraction.OPS,
     *random.OPS,
     *control.OPS,

@@ -25,7 +25,7 @@ from graphc.ops.elementwise import (
     sub,
 )
 from graphc.ops.elementwise import div as divide
-from graphc.ops.functions import exp, log
+from graphc.ops.functions import exp, log, sqrt
 from graphc.ops.reduction import broadcast, reduce_max, reduce_min, reduce_sum
 
 LOG_FLOOR = 1e-37
@@ -93,6 +93,23 @@ def log_sum_exp(b: IRBuilder, x: Value, axes: Sequence[int]) -> Value:
     is_never = compare(b, EQUAL, top, full_like(b, -math.inf, top))
     total = select(b, is_never, full_like(b, 1.0, total), total)
     return select(b, is_never, top, add(b, shift, log(b, total)))
+
+
+def normalized(b: IRBuilder, x: Value, axis: int, epsilon: float) -> Value:
+    """x less its mean along `axis`, of a fixed size, divided by √(variance + epsilon)."""
+    dims = x.tensor.dims
+    count = dims[axis]
+    assert isinstance(count, int)
+
+    def average(v: Value) -> Value:
+        total = reduce_sum(b, v, [axis])
+        return divide(b, total, full_like(b, float(count), total))
+
+    difference = sub(b, x, broadcast(b, average(x), dims))
+    variance = average(mul(b, difference, difference))
+    deviation = sqrt(b, add(b, variance, full_like(b, epsilon, variance)))
+    factor = divide(b, full_like(b, 1.0, deviation), deviation)
+    return mul(b, difference, broadcast(b, factor, dims))
 
 
 def argmax(b: IRBuilder, x: Value, axis: int) -> Value:

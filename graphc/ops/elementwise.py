@@ -197,7 +197,9 @@ ABS = OpDef(
     vjp=_abs_vjp,
     jvp=diagonal_jvp,
     equation="y = |x|",
+    source="toolkit, later than NDL",
     array="absolute",
+    ndl=("Abs",),
 )
 
 
@@ -260,6 +262,40 @@ MINIMUM = OpDef(
     equation="z = min(x, y)",
     array="minimum",
 )
+
+
+def _clip_rule(s: Scalars[S], _params: Params, /, *args: S) -> S:
+    x, low, high = args
+    return s.minimum(s.maximum(x, low), high)
+
+
+def _clip_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
+    x, low, high = op.operands
+    zero = full_like(b, 0.0, dy)
+    is_above = compare(b, GREATER, maximum(b, x, low), high)
+    is_below = compare(b, LESS, x, low)
+    rest = select(b, is_above, zero, dy)
+    return [
+        select(b, is_below, zero, rest),
+        select(b, is_below, rest, zero),
+        select(b, is_above, dy, zero),
+    ]
+
+
+CLIP = OpDef(
+    name="clip",
+    summary="x within low and high, high where they cross; slope 1 at both; nan if any is nan",
+    operands=("x", "low", "high"),
+    infer=same_types(NUMBERS),
+    reference=lambda _p, x, low, high: np.minimum(np.maximum(x, low), high),
+    codegen=Elementwise(_clip_rule),
+    vjp=_clip_vjp,
+    jvp=diagonal_jvp,
+    equation="y = min(max(x, low), high)",
+    source="toolkit, later than NDL",
+    array="clip",
+    ndl=("Clip",),
+)
 SELECT = OpDef(
     name="select",
     summary="x where the condition holds, y elsewhere",
@@ -270,6 +306,8 @@ SELECT = OpDef(
     vjp=_select_vjp,
     jvp=diagonal_jvp,
     equation="z = c ? x : y",
+    source="numpy",
+    ndl=("Where",),
 )
 
 
@@ -288,7 +326,9 @@ def _comparison(name: str, summary: str, symbol: str, commutative: bool = False)
         vjp=NotDifferentiable.ZERO,
         traits=_COMMUTATIVE if commutative else _PURE,
         equation=f"z = (x {symbol} y)",
+        source="toolkit, later than NDL",
         array=name,
+        ndl=("".join(part.capitalize() for part in name.split("_")),),
     )
 
 
@@ -410,6 +450,7 @@ OPS = (
     ABS,
     MAXIMUM,
     MINIMUM,
+    CLIP,
     SELECT,
     EQUAL,
     NOT_EQUAL,

@@ -7,21 +7,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from graphc.ir.codegen import Elementwise
 from graphc.ir.core import Array, IRBuilder, NotDifferentiable, OpDef, Operation, Value
-from graphc.ir.params import NoParams
-from graphc.ir.scalar import word
+from graphc.ir.params import NoParams, Params
+from graphc.ir.scalar import Scalars, word
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import (
     EQUAL,
     GREATER_EQUAL,
     LOGICAL_AND,
+    MINIMUM,
     add,
     compare,
     div,
+    maximum,
     mul,
     neg,
     select,
@@ -29,6 +32,7 @@ from graphc.ops.elementwise import (
 )
 from graphc.ops.rules import FLOATS, diagonal_jvp, same_types
 
+S = TypeVar("S")
 Cotangents = Sequence[Value | None]
 
 
@@ -223,7 +227,10 @@ SQRT = OpDef(
     vjp=_sqrt_vjp,
     jvp=diagonal_jvp,
     equation="y = √x",
+    zero_in_gaps=(0,),
+    source="toolkit, later than NDL",
     array="sqrt",
+    ndl=("Sqrt",),
 )
 TANH = OpDef(
     name="tanh",
@@ -314,4 +321,113 @@ FLOOR = OpDef(
     array="floor",
 )
 
-OPS = (EXP, EXPM1, LOG, LOG1P, SQRT, TANH, SIGMOID, ERF, SIN, COS, POWER, FLOOR)
+# --- activations ---------------------------------------------------------------------------------
+
+
+def _elu_rule(s: Scalars[S], _params: Params, /, *args: S) -> S:
+    (x,) = args
+    return s.select(s.less(x, s.literal(0.0, x)), s.expm1(x), x)
+
+
+def _elu_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
+    (x,) = op.operands
+    return [mul(b, dy, exp(b, b.emit_one(MINIMUM, x, full_like(b, 0.0, x))))]
+
+
+ELU = OpDef(
+    name="elu",
+    summary="exponential linear unit: e^x - 1 below 0, x elsewhere; slope 1 at 0",
+    operands=("x",),
+    infer=same_types(FLOATS),
+    reference=lambda _p, x: np.where(x < 0, np.expm1(np.minimum(x, 0)), x),
+    codegen=Elementwise(_elu_rule),
+    vjp=_elu_vjp,
+    jvp=diagonal_jvp,
+    equation="y = x < 0 ? e^x - 1 : x",
+    source="Clevert, Unterthiner and Hochreiter, Exponential Linear Units, 2015",
+    array="elu",
+    ndl=("ELU",),
+)
+
+
+def _softplus_rule(s: Scalars[S], _params: Params, /, *args: S) -> S:
+    (x,) = args
+    return s.add(s.maximum(x, s.literal(0.0, x)), s.log1p(s.exp(s.neg(s.abs(x)))))
+
+
+def _softplus_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
+    return [mul(b, dy, sigmoid(b, op.operands[0]))]
+
+
+SOFTPLUS = OpDef(
+    name="softplus",
+    summary="logarithm of 1 + e^x, without overflow",
+    operands=("x",),
+    infer=same_types(FLOATS),
+    reference=lambda _p, x: np.logaddexp(x, np.zeros_like(x)),
+    codegen=Elementwise(_softplus_rule),
+    vjp=_softplus_vjp,
+    jvp=diagonal_jvp,
+    equation="y = ln(1 + e^x) = max(x, 0) + ln(1 + e^-|x|)",
+    source="Dugas et al., Incorporating Second-Order Functional Knowledge, 2000",
+    array="softplus",
+    ndl=("Softplus",),
+)
+
+
+def _gelu_rule(s: Scalars[S], _params: Params, /, *args: S) -> S:
+    """Below -40 the second factor is 0, which minus infinity would make nan."""
+    (x,) = args
+    bell = s.erf(s.mul(x, s.literal(math.sqrt(0.5), x)))
+    half = s.mul(s.literal(0.5, x), s.maximum(x, s.literal(-40.0, x)))
+    return s.mul(half, s.add(s.literal(1.0, x), bell))
+
+
+def _gelu_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
+    """Φ(x) + x φ(x); beyond 40 it is 0 or 1, which infinity times 0 would make nan."""
+    (x,) = op.operands
+    near = maximum(b, b.emit_one(MINIMUM, x, full_like(b, 40.0, x)), full_like(b, -40.0, x))
+    bell = erf(b, mul(b, near, full_like(b, math.sqrt(0.5), x)))
+    below = mul(b, full_like(b, 0.5, x), add(b, full_like(b, 1.0, x), bell))
+    density = exp(b, mul(b, full_like(b, -0.5, x), mul(b, near, near)))
+    scaled = mul(b, density, full_like(b, 1 / math.sqrt(2 * math.pi), x))
+    return [mul(b, dy, add(b, below, mul(b, near, scaled)))]
+
+
+def _gelu_reference(_p: NoParams, x: Array) -> Array:
+    share = np.asarray(np.frompyfunc(math.erfc, 1, 1)(-np.sqrt(0.5) * x.astype(np.float64)))
+    return np.where(x < -40, -0.0, 0.5 * x * share.astype(x.dtype)).astype(x.dtype)
+
+
+GELU = OpDef(
+    name="gelu",
+    summary="Gaussian error linear unit: x times the share of a normal distribution below x",
+    operands=("x",),
+    infer=same_types(FLOATS),
+    reference=_gelu_reference,
+    codegen=Elementwise(_gelu_rule),
+    vjp=_gelu_vjp,
+    jvp=diagonal_jvp,
+    equation="y = ½ x (1 + erf(x / √2))",
+    source="Hendrycks and Gimpel, Gaussian Error Linear Units, 2016",
+    array="gelu",
+    ndl=("GELU",),
+)
+
+OPS = (
+    EXP,
+    EXPM1,
+    LOG,
+    LOG1P,
+    SQRT,
+    TANH,
+    SIGMOID,
+    ERF,
+    SIN,
+    COS,
+    POWER,
+    FLOOR,
+    ELU,
+    SOFTPLUS,
+    GELU,
+)

@@ -32,7 +32,7 @@ from graphc.ir.codegen import FUSABLE, Copy, Kernel
 from graphc.ir.core import Level, NotDifferentiable, OpDef, Operation, Region, Trait
 from graphc.ir.params import NoParams, Params
 from graphc.ir.types import TensorType, Type
-from graphc.ops import indexed, movement, windows
+from graphc.ops import indexed, movement, selection, windows
 from graphc.ops.contraction import MATMUL
 from graphc.ops.control import YIELD
 from graphc.ops.rules import tensor
@@ -129,6 +129,7 @@ _INDEXED = (
     indexed.LOOKUP_SUM,
     indexed.LOOKUP_DOT,
     indexed.LOOKUP_OUTER,
+    selection.TOP_INDICES,
 )
 
 GEMM = _buffered(MATMUL, "gemm", ProductSchedule, "matrix product")

@@ -94,6 +94,25 @@ def log_softmax(x: Any, axis: int = -1) -> Any:
     return floats(lambda b, v: numeric.log_softmax(b, v, axis), x)
 
 
+def layer_normalization(
+    x: Any, scale: Any = 1.0, bias: Any = 0.0, axis: int = -1, epsilon: float = 1e-5
+) -> Any:
+    """scale · (x - mean) / √(variance + epsilon) + bias, mean and variance along `axis`."""
+    made = floats(lambda b, v: numeric.normalized(b, v, axis, float(epsilon)), x)
+    return of_elements(elementwise.ADD)(of_elements(elementwise.MUL)(made, scale), bias)
+
+
+def top_k(x: Any, k: int, axis: int = -1) -> tuple[Any, Any]:
+    """The k largest along `axis` in order, and their places (i32); nan counts as the largest.
+
+    Of equal elements the first comes first. The gradient goes to the places that were chosen.
+    """
+    return (
+        floats(lambda b, v: numeric.top_k(b, v, whole(k, "k"), axis)[0], x),
+        floats(lambda b, v: numeric.top_k(b, v, whole(k, "k"), axis)[1], x),
+    )
+
+
 def cross_correlate(signal: Any, kernel: Any) -> Any:
     """c[i..] = Σ_j kernel[j..] signal[i.. + j..] where the kernel lies inside.
 
@@ -206,8 +225,22 @@ def _constant(make: Callable[[], np.ndarray], dtype: object) -> np.ndarray:
 _OF_ELEMENTS = [of_elements(op) for op in (*elementwise.OPS, *functions.OPS) if op.array]
 _OTHERS = (
     *(arange, broadcast_to, cast, concatenate, cross_correlate, divide, expand_dims, eye, flip),
-    *(full, log_softmax, matmul, max, maxpool, mean, min, ones, pad, power, relu, reshape),
-    *(softmax, square, squeeze, stack, sum, transpose, where, zeros),
+    *(
+        full,
+        layer_normalization,
+        log_softmax,
+        matmul,
+        max,
+        maxpool,
+        mean,
+        min,
+        ones,
+        pad,
+        power,
+        relu,
+        reshape,
+    ),
+    *(softmax, square, squeeze, stack, sum, top_k, transpose, where, zeros),
 )
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {

@@ -9,7 +9,6 @@ INSTEAD: Mapping[str, str] = {
     "amax": "gc.max",
     "amin": "gc.min",
     "average": "gc.mean",
-    "clip": "gc.minimum(gc.maximum(x, low), high)",
     "dot": "x @ y",
     "floor_divide": "gc.floor(x / y)",
     "full_like": "gc.full(x.shape, value)",

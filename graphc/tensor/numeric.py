@@ -17,8 +17,10 @@ from graphc.ops.constant import full_like
 from graphc.ops.contraction import matmul as emit_matmul
 from graphc.ops.elementwise import cast, div, mul, select
 from graphc.ops.functions import POWER
+from graphc.ops.indexed import take
 from graphc.ops.movement import concat, pad, reshape, reverse, transpose
 from graphc.ops.reduction import broadcast, reduce_max, reduce_min, reduce_sum
+from graphc.ops.selection import top_indices
 from graphc.ops.windows import windows
 from graphc.tensor.shapes import Axes, Shape, common_shape, one_axis, some_axes, whole
 
@@ -132,6 +134,26 @@ def softmax(b: IRBuilder, x: Value, axis: int) -> Value:
 
 def log_softmax(b: IRBuilder, x: Value, axis: int) -> Value:
     return composites.log_softmax(b, x, one_axis(axis, x.tensor.rank))
+
+
+def normalized(b: IRBuilder, x: Value, axis: int, epsilon: float) -> Value:
+    return composites.normalized(b, x, one_axis(axis, x.tensor.rank), epsilon)
+
+
+def top_k(b: IRBuilder, x: Value, count: int, axis: int) -> tuple[Value, Value]:
+    """The largest along an axis in order, and their places."""
+    rank = x.tensor.rank
+    place = one_axis(axis, rank)
+    order = [*(i for i in range(rank) if i != place), place]
+    back = sorted(range(rank), key=order.__getitem__)
+    last = transpose(b, x, order)
+    *lead, size = shape_of(last)
+    rows = reshape(b, last, (math.prod(lead), size))
+    found = top_indices(b, rows, count)
+    values, places = (
+        transpose(b, reshape(b, v, (*lead, count)), back) for v in (take(b, rows, found), found)
+    )
+    return values, places
 
 
 # --- products ------------------------------------------------------------------------------------

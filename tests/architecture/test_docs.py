@@ -35,6 +35,7 @@ GENERATED = (
     "graphc/__init__.pyi",
     "README.md",
     "docs/ndl.md",
+    "docs/tensor.md",
     "docs/network.md",
     "docs/glossary.md",
     "docs/tour.md",

@@ -207,6 +207,18 @@ def _batch_size(v: Array, x: Array, *columns: Array) -> Array:
 BATCH_NORMALIZATION = NodeJudge("8 u (|V| + |bias|)", _batch_normalization, size=_batch_size)
 
 
+def _layer_normalization(v: Array, x: Array, scale: Array, bias: Array) -> Array:
+    """Of sums of n terms: the difference's error, and the deviation's times the result."""
+    size = np.abs(x) + np.mean(np.abs(x), axis=0)
+    terms = size / np.sqrt(np.var(x, axis=0) + 1e-5)
+    steps = 2 * (x.shape[0] + 8)
+    moved = np.abs(scale) * terms * (1 + np.max(terms, axis=0, initial=0))
+    return steps * (moved + np.abs(v) + np.abs(bias))
+
+
+LAYER_NORMALIZATION = NodeJudge("2 (rows + 8) u |x| / deviation, twice", _layer_normalization)
+
+
 def _mean_size(_v: Array, x: Array) -> Array:
     return np.mean(np.abs(x), axis=1, keepdims=True)
 

@@ -202,6 +202,7 @@ _TRANSPOSED_PRODUCTS = _uses(
     *((matrix(k, m), samples(k)) for m, k in ((1, 1), (5, 3), (WIDE, 5), (3, WIDE), (16, 64))),
     *((matrix(k, m), matrix(k, n)) for m, k, n in ((1, 1, 1), (2, 3, 4), (17, 33, 65), (1, 37, 1))),
 )
+_TOP = ((samples(5), 3), (samples(WIDE), WIDE), (matrix(5, 7), 5), (matrix(19, 1), 2))
 _SQUARES = (1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 37, WIDE)
 _SIZES = (
     *((1, 1), (1, 19), (19, 1), (3, 4), (4, 3), (7, 7)),
@@ -346,6 +347,10 @@ ROWS: tuple[NodeRow, ...] = (
     NodeRow("softmax", _ONE, judges.SOFTMAX),
     NodeRow("log_softmax", _ONE, judges.LOG_SOFTMAX),
     _plain("hardmax"),
+    *(
+        _plain(op, (*_ONE, *(Use((leaf,), {"k": k}) for leaf, k in _TOP)))
+        for op in ("top_k", "top_k_rows")
+    ),
     # shape
     _plain(
         "row_slice",
@@ -434,6 +439,12 @@ ROWS: tuple[NodeRow, ...] = (
         ),
         judges.BATCH_NORMALIZATION,
         (numbers, numbers, numbers, numbers, positive),
+    ),
+    NodeRow(
+        "layer_normalization",
+        _uses(*_COLUMNS, (matrix(5, 7), matrix(5, 1), matrix(5, 1))),
+        judges.LAYER_NORMALIZATION,
+        specials="none",
     ),
     # criteria
     _criterion("square_error", judges.SQUARE_ERROR, numbers),

@@ -152,6 +152,14 @@ WRONG_TENSOR_IR: Mapping[str, tuple[str, ...]] = {
         *_unary("logical_not", "p", wrong="i", result="3x5xi1")[:5],
         use("logical_not %a : tensor<3x5xf32>", "ill-typed", "requires elements of i1"),
     ),
+    "clip": (
+        use("clip %a, %b : tensor<3x5xf32>", "graph-structure", "(x, low, high), got 2"),
+        use("clip %a, %t, %b : tensor<3x5xf32>", "ill-typed", "requires operands of one type"),
+        use("clip %a, %b, %d : tensor<3x5xf32>", "ill-typed", "requires operands of one type"),
+        use("clip %p, %p, %p : tensor<3x5xi1>", "ill-typed", "requires elements of f32"),
+        use("clip %a, %b, %a : tensor<5x3xf32>", "graph-structure", "is marked tensor<5x3xf32>"),
+        use("clip %a, %b, %q : tensor<3x5xf32>", "undefined-name", "value %q is not defined"),
+    ),
     "select": (
         use("select %a, %a, %b : tensor<3x5xf32>", "ill-typed", "condition of type tensor<3x5xi1>"),
         use("select %p, %a, %d : tensor<3x5xf32>", "ill-typed", "requires choices of one type"),
@@ -328,6 +336,15 @@ WRONG_TENSOR_IR: Mapping[str, tuple[str, ...]] = {
         use("take %v, %i : tensor<3x5xf32>", "ill-typed", "operands of rank 2"),
         use("take %n, %i : tensor<3x5xf32>", "shape-mismatch", "numbers of rows, got N and 3"),
         use("take %a : tensor<3x5xf32>", "graph-structure", "(x, index), got 1"),
+    ),
+    "top_indices": (
+        use("top_indices %a {count = 6} : tensor<3x6xi32>", "bad-value", "a count from 1 to the 5"),
+        use("top_indices %a {count = 0} : tensor<3x0xi32>", "bad-value", "columns, got 0"),
+        use("top_indices %a : tensor<3x2xi32>", "bad-value", "parameter `count` is required"),
+        use("top_indices %i {count = 2} : tensor<3x2xi32>", "ill-typed", "elements of f32, f64"),
+        use("top_indices %v {count = 2} : tensor<2xi32>", "ill-typed", "an operand of rank 2"),
+        use("top_indices %a {count = 2} : tensor<3x2xf32>", "graph-structure", "is marked tensor"),
+        use("top_indices %a, %b {count = 2} : tensor<3x2xi32>", "graph-structure", "got 2"),
     ),
     "put_add": (
         use("put_add %a, %j {size = 7} : tensor<3x7xf32>", "shape-mismatch", "got 3 and 2"),

@@ -264,6 +264,15 @@ WRONG_USES: Mapping[str, tuple[WrongUse, ...]] = {
     "softmax": _of_one_node("Softmax"),
     "log_softmax": _of_one_node("LogSoftmax"),
     "hardmax": _of_one_node("Hardmax"),
+    **{
+        op: _uses(
+            ("bad-value", f"y = «{name}(x4, k=5)»"),
+            ("bad-value", f"y = «{name}(x4, k=0)»"),
+            ("bad-value", f"y = {name}(x4, k=«1.5»)"),
+        )
+        + _of_one_node(name)
+        for op, name in (("top_k", "TopK"), ("top_k_rows", "TopKRows"))
+    },
     # shape
     "row_slice": _uses(
         ("shape-mismatch", "y = «RowSlice(2, 3, x4)»"),
@@ -335,6 +344,8 @@ WRONG_USES: Mapping[str, tuple[WrongUse, ...]] = {
     "inv_std_dev": _statistic("InvStdDev"),
     "per_dim_mean_var_normalization": _normalization("PerDimMeanVarNormalization"),
     "per_dim_mean_var_de_normalization": _normalization("PerDimMeanVarDeNormalization"),
+    "layer_normalization": _normalization("LayerNormalization")
+    + _uses(("bad-value", "y = «LayerNormalization(x4, w41, w41, epsilon=-1)»")),
     "dropout": _uses(("bad-option", "y = Dropout(x4, «rate»=0.5)")) + _of_one_node("Dropout"),
     "batch_normalization": _uses(
         ("ill-typed", "y = «BatchNormalization(w44, w41, w41, w41, w41)»"),

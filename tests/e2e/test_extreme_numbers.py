@@ -286,6 +286,12 @@ IN_A_CYCLE = EXPONENTIAL.replace(
     "z = Plus(Times(W, x), b)",
     "past = PastValue(1, g)\ng = Tanh(h)\nz = Plus(Plus(Times(W, x), b), past)",
 )
+# The root of a negative number in a gap.
+ROOT = (
+    EXPONENTIAL.replace("Exp(z)", "Sqrt(z)")
+    .replace("value=-1", "value=1")
+    .replace("value=100", "value=-99")
+)
 # The deviation is exp(x - 150): its square has no inverse in f32 where x is 0.
 MIXTURE = """
     x = Input(1)
@@ -301,7 +307,7 @@ MIXTURE = """
 
 
 @every_way
-@pytest.mark.parametrize("text", [EXPONENTIAL, IN_A_CYCLE, MIXTURE])
+@pytest.mark.parametrize("text", [EXPONENTIAL, IN_A_CYCLE, ROOT, MIXTURE])
 def test_what_overflows_in_a_gap_reaches_no_gradient(
     text: str, backend: str, precision: Precision
 ) -> None:

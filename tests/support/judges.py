@@ -89,7 +89,10 @@ def near(bound: Callable[..., Array], name: str, reason: str) -> Judge:
         wide = [x.astype(np.float64 if x.dtype == np.float32 else np.longdouble) for x in operands]
         with np.errstate(all="ignore"):
             exact = _reference(op, params, wide)
-            return _within(got, exact, bound(exact, *wide) * _unit(got))
+            tiny = float(
+                np.finfo(got.dtype).smallest_subnormal
+            )  # what rounding a tiny number costs
+            return _within(got, exact, bound(exact, *wide) * _unit(got) + 2 * tiny)
 
     return Judge(name, reason, check, bound=bound)
 

@@ -15,6 +15,7 @@ from graphc.ir.printer import print_module
 from graphc.ir.types import DType
 from graphc.model.model import Model
 from graphc.ops import default_context
+from graphc.ops.nodes.pointwise import OF_OPERATIONS
 from graphc.passes import pipeline
 from graphc.passes.expand_nodes import ExpandNodes
 from graphc.passes.infer_shapes import InferShapes
@@ -33,11 +34,11 @@ MAX_OPERATIONS = 32
 
 
 def example(op: OpDef) -> str:
-    """IR text; empty for an operation that no table has."""
+    """IR text; empty for an operation that no table has, and for a node that is an operation."""
     if op.level is Level.TENSOR:
         row = next((r for r in ROWS if r.op is op), None)
         return _tensor_example(row) if row is not None else ""
-    if op.level is Level.NODE:
+    if op.level is Level.NODE and op not in OF_OPERATIONS:
         node = next((r for r in NODE_ROWS if f"node.{r.op}" == op.name), None)
         if node is not None and node.kind == "plain":
             return _node_example(node.op, _typical(node.uses))

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from graphc.ir.core import OpDef
 from graphc.ir.params import NoParams, Params, print_params
 from graphc.ir.types import Dim, DType, Symbol, TensorType
@@ -23,10 +25,11 @@ from graphc.ops import (
     movement,
     random,
     reduction,
+    selection,
     windows,
 )
 from tests.support import movement_cases
-from tests.support.judges import EXACT, SAME_NUMBERS, Judge, lookups, products, sums, ulps
+from tests.support.judges import EXACT, SAME_NUMBERS, Judge, lookups, near, products, sums, ulps
 
 Dims = tuple[Dim, ...]
 
@@ -319,6 +322,17 @@ def _takes(dtype: DType) -> Iterable[Case]:
         yield from _with_samples(Case(f"{n}x{k} of {size}", types))
 
 
+def _selections(dtype: DType) -> Iterable[Case]:
+    sizes: list[tuple[Dim, int, int]] = [
+        *((1, 1, 1), (3, 5, 1), (3, 5, 2), (3, 5, 5), (7, 64, 3), (2, 300, 40), (0, 4, 2)),
+        *((N, 5, 1), (N, 5, 3), (N, 1, 1)),
+    ]
+    for rows, columns, count in sizes:
+        types = (TensorType((rows, columns), dtype),)
+        params = selection.TopParams(count)
+        yield from _with_samples(Case(f"{count} of {rows}x{columns}", types, params))
+
+
 def _puts(dtype: DType) -> Iterable[Case]:
     for n, k, size, _ in LOOKUPS:
         types = (TensorType((n, k), dtype), TensorType((n, k), DType.I32))
@@ -390,6 +404,9 @@ def _function(op: OpDef, domain: tuple[float, float] = (-2.0, 2.0)) -> Row:
     return Row(op, FLOATS, _elementwise(op), _FUNCTION, "smooth", domain)
 
 
+_GELU = near(lambda _v, x: 10 * np.abs(x), "10 u |x|", "1 + erf(x / √2) cancels below 0")
+
+
 _e, _f = elementwise, functions
 ROWS: tuple[Row, ...] = (
     _arithmetic(_e.ADD, NUMBERS, "smooth"),
@@ -409,10 +426,14 @@ ROWS: tuple[Row, ...] = (
     _function(_f.SIN),
     _function(_f.COS),
     _function(_f.POWER, (0.5, 3.0)),
+    _function(_f.ELU),
+    _function(_f.SOFTPLUS),
+    Row(_f.GELU, FLOATS, _elementwise(_f.GELU), _GELU, "smooth"),
     Row(_f.FLOOR, FLOATS, _elementwise(_f.FLOOR), EXACT),
     Row(random.RANDOM_UNIFORM, (DType.I64,), _elementwise(random.RANDOM_UNIFORM), EXACT),
     Row(_e.MAXIMUM, NUMBERS, _elementwise(_e.MAXIMUM), SAME_NUMBERS, "kinked"),
     Row(_e.MINIMUM, NUMBERS, _elementwise(_e.MINIMUM), SAME_NUMBERS, "kinked"),
+    Row(_e.CLIP, NUMBERS, _elementwise(_e.CLIP), SAME_NUMBERS, "kinked"),
     Row(_e.SELECT, ALL, _elementwise(_e.SELECT), EXACT, "smooth"),
     *(
         Row(op, ALL, _elementwise(op), EXACT)
@@ -440,6 +461,7 @@ ROWS: tuple[Row, ...] = (
     Row(windows.WINDOWS, ALL, _moves(movement_cases.windows), EXACT, "smooth"),
     Row(windows.OVERLAP_ADD, NUMBERS, _moves(movement_cases.overlap_adds), EXACT, "smooth"),
     Row(contraction.MATMUL, FLOATS, _products, products(), "smooth"),
+    Row(selection.TOP_INDICES, FLOATS, _selections, EXACT),
     Row(indexed.TAKE, FLOATS, _takes, SAME_NUMBERS, "smooth"),
     Row(indexed.PUT_ADD, FLOATS, _puts, lookups(), "smooth"),
     *(

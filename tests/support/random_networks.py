@@ -438,6 +438,14 @@ def _hardmax(g: _Growth) -> None:
     g.add("hardmax", g.pick(lambda e: _has_clear_maximum(e.value)))
 
 
+def _top_k(op: str) -> Callable[[_Growth], None]:
+    def rule(g: _Growth) -> None:
+        x = g.pick(lambda e: bool(np.all(np.diff(np.sort(e.value, axis=0), axis=0) > MARGIN)))
+        g.add(op, x, k=int(g.rng.integers(1, x.rows + 1)))
+
+    return rule
+
+
 def _cos_distance(g: _Growth) -> None:
     x = g.pick(lambda e: _has_long_columns(e.value))
     y = g.of_size(x.rows, x.cols)
@@ -512,6 +520,12 @@ def _normalization(g: _Growth) -> None:
     else:
         mean, inverse = g.of_size(x.rows, 1), g.of_size(x.rows, 1)
     g.add("per_dim_mean_var_normalization", x, mean, inverse)
+
+
+def _layer_normalization(g: _Growth) -> None:
+    """Of columns that differ in their rows: the others are only noise, magnified."""
+    x = g.pick(lambda e: bool(np.all(np.std(e.value, axis=0) > MARGIN)))
+    g.add("layer_normalization", x, g.of_size(x.rows, 1), g.of_size(x.rows, 1))
 
 
 def _denormalization(g: _Growth) -> None:
@@ -852,6 +866,7 @@ _RULES: dict[str, Callable[[_Growth], None]] = {
     "inv_std_dev": _statistic("inv_std_dev"),
     "per_dim_mean_var_normalization": _normalization,
     "per_dim_mean_var_de_normalization": _denormalization,
+    "layer_normalization": _layer_normalization,
     "batch_normalization": _batch_normalization,
     "dropout": _unary("dropout"),
     "new image": _new_image,
@@ -871,6 +886,8 @@ _RULES: dict[str, Callable[[_Growth], None]] = {
     "transpose": _transpose,
     "diagonal": _diagonal,
     "hardmax": _hardmax,
+    "top_k": _top_k("top_k"),
+    "top_k_rows": _top_k("top_k_rows"),
     "sum_column_elements": _unary("sum_column_elements"),
     "cos_distance": _cos_distance,
     "matrix_l1_reg": _unary("matrix_l1_reg", _away_from_zero),

@@ -210,6 +210,8 @@ FUNCTIONS: Mapping[str, Function] = {
     "softmax": _plain(lambda x: torch.softmax(x, 0)),
     "log_softmax": _plain(lambda x: torch.log_softmax(x, 0)),
     "hardmax": _plain(_hardmax),
+    "top_k": lambda p, _t, x: torch.topk(x, p.k, dim=0).values,
+    "top_k_rows": lambda p, _t, x: torch.topk(x, p.k, dim=0).indices.to(x.dtype),
     "dropout": _plain(lambda x: functional.dropout(x, training=False)),
     "reshape": _reshape,
     "row_slice": lambda p, _t, x: torch.narrow(x, 0, p.start_row, p.num_rows),
@@ -224,6 +226,9 @@ FUNCTIONS: Mapping[str, Function] = {
     "per_dim_mean_var_normalization": _plain(lambda x, m, s: (x - m) * s),
     "per_dim_mean_var_de_normalization": _plain(lambda x, m, s: x / s + m),
     "batch_normalization": _batch_normalization,
+    "layer_normalization": lambda p, _t, x, scale, bias: (
+        functional.layer_norm(x.T, (x.shape[0],), scale[:, 0], bias[:, 0], p.epsilon).T
+    ),
     "square_error": _plain(_square_error),
     "cross_entropy": _plain(lambda y, p: _number(-torch.sum(y * torch.log(p)))),
     "cross_entropy_with_softmax": _plain(_cross_entropy_with_softmax),
@@ -255,7 +260,7 @@ NOT_IN_TORCH = {
 }
 WITHOUT_GRADIENT = frozenset(
     {
-        *("hardmax", "error_prediction"),
+        *("hardmax", "error_prediction", "top_k_rows"),
         *(n.name.removeprefix("node.") for n, op in OF_OPERATIONS.items() if not callable(op.vjp)),
     }
 )

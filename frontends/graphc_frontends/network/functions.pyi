@@ -70,8 +70,97 @@ class Functions(NetworkBase):
     def negate(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
         """Negation; element by element."""
 
+    def abs(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
+        """Absolute value; slope 0 at 0; element by element."""
+
+    def clip(
+        self,
+        x: Operand,
+        low: Operand,
+        high: Operand,
+        *,
+        name: str | None = None,
+        tag: Tags = (),
+    ) -> NetworkNode:
+        """X within low and high, high where they cross; slope 1 at both; nan if any is nan;
+        element by element."""
+
+    def where(
+        self,
+        condition: Operand,
+        x: Operand,
+        y: Operand,
+        *,
+        name: str | None = None,
+        tag: Tags = (),
+    ) -> NetworkNode:
+        """X where the condition holds, y elsewhere; element by element."""
+
+    def equal(
+        self,
+        x: Operand,
+        y: Operand,
+        *,
+        name: str | None = None,
+        tag: Tags = (),
+    ) -> NetworkNode:
+        """Whether the operands are equal; false on nan; element by element, 1 or 0."""
+
+    def not_equal(
+        self,
+        x: Operand,
+        y: Operand,
+        *,
+        name: str | None = None,
+        tag: Tags = (),
+    ) -> NetworkNode:
+        """Whether the operands differ; true on nan; element by element, 1 or 0."""
+
+    def less(
+        self,
+        x: Operand,
+        y: Operand,
+        *,
+        name: str | None = None,
+        tag: Tags = (),
+    ) -> NetworkNode:
+        """Whether x is less than y; element by element, 1 or 0."""
+
+    def less_equal(
+        self,
+        x: Operand,
+        y: Operand,
+        *,
+        name: str | None = None,
+        tag: Tags = (),
+    ) -> NetworkNode:
+        """Whether x is at most y; element by element, 1 or 0."""
+
+    def greater(
+        self,
+        x: Operand,
+        y: Operand,
+        *,
+        name: str | None = None,
+        tag: Tags = (),
+    ) -> NetworkNode:
+        """Whether x is greater than y; element by element, 1 or 0."""
+
+    def greater_equal(
+        self,
+        x: Operand,
+        y: Operand,
+        *,
+        name: str | None = None,
+        tag: Tags = (),
+    ) -> NetworkNode:
+        """Whether x is at least y; element by element, 1 or 0."""
+
     def exp(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
         """Exponential function; element by element."""
+
+    def sqrt(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
+        """Square root; nan below 0; element by element."""
 
     def tanh(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
         """Hyperbolic tangent; element by element."""
@@ -81,6 +170,17 @@ class Functions(NetworkBase):
 
     def cosine(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
         """Cosine of an angle in radians; element by element."""
+
+    def elu(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
+        """Exponential linear unit: e^x - 1 below 0, x elsewhere; slope 1 at 0; element by
+        element."""
+
+    def softplus(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
+        """Logarithm of 1 + e^x, without overflow; element by element."""
+
+    def gelu(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
+        """Gaussian error linear unit: x times the share of a normal distribution below x;
+        element by element."""
 
     def rectified_linear(
         self,
@@ -172,6 +272,27 @@ class Functions(NetworkBase):
     ) -> NetworkNode:
         """The cosine of the angle between columns (1 for the same direction); 0 where a column
         is zero."""
+
+    def top_k(
+        self,
+        x: Operand,
+        *,
+        k: int = 1,
+        name: str | None = None,
+        tag: Tags = (),
+    ) -> NetworkNode:
+        """The largest elements of each column, in order; nan counts as the largest."""
+
+    def top_k_rows(
+        self,
+        x: Operand,
+        *,
+        k: int = 1,
+        name: str | None = None,
+        tag: Tags = (),
+    ) -> NetworkNode:
+        """The rows of the largest elements of each column, counted from 0, in the order of
+        TopK."""
 
     def sum_elements(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
         """The sum of all elements."""
@@ -297,3 +418,15 @@ class Functions(NetworkBase):
     def dropout(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
         """In training, random elements set to zero and the others scaled up; otherwise the
         operand."""
+
+    def layer_normalization(
+        self,
+        x: Operand,
+        scale: Operand,
+        bias: Operand,
+        *,
+        epsilon: float = 1e-05,
+        name: str | None = None,
+        tag: Tags = (),
+    ) -> NetworkNode:
+        """Each column to mean 0 and variance 1, then scaled and moved."""

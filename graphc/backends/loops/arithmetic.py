@@ -145,6 +145,9 @@ class Arithmetic:
             return self.code.saturate(a, target)
         return self.convert(_conversion(a.type, target), a, target)
 
+    def literal(self, value: float, like: Val) -> Val:
+        return self.const(value, like)
+
     def const(self, value: float | int, like: Val | LaneType) -> Val:
         """`value` in the type of `like`, in every lane."""
         return constant(value, like.type if isinstance(like, Val) else like)

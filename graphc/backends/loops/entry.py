@@ -28,6 +28,7 @@ from graphc.backends.loops.indexed import LookedUp, emit_indexed
 from graphc.backends.loops.moves import emit_move, move_of
 from graphc.backends.loops.nests import NestFunction, emit_nest
 from graphc.backends.loops.pooling import Pooling, emit_pooling
+from graphc.backends.loops.selection import Selected, emit_selection
 from graphc.backends.loops.share import emit_task, parts_of
 from graphc.backends.loops.update_rows import emit_update_rows
 from graphc.backends.loops.values import (
@@ -54,6 +55,7 @@ from graphc.ir.codegen import (
     Rearrangement,
     Role,
     RowUpdate,
+    Selection,
     WindowProduct,
     WindowReduction,
 )
@@ -199,6 +201,8 @@ class _EntryEmitter(Walker[Val, Val]):
                 self._pooling(op, folding)
             case IndexedSum(subscripts):
                 self._indexed(op, subscripts(op.params))
+            case Selection():
+                self._selection(op)
             case Rearrangement() as how:
                 self._move(op, how)
             case Copy():
@@ -407,6 +411,15 @@ class _EntryEmitter(Walker[Val, Val]):
         name = emit_indexed(self.module, self.machine, sums)
         pointers = [self.where[v] for v in (*op.operands, op.result)]
         self._call(name, pointers, sums.symbols())
+
+    def _selection(self, op: Operation) -> None:
+        x, y = op.operands[0].tensor, op.result.tensor
+        columns, count = x.dims[1], y.dims[1]
+        assert isinstance(columns, int) and isinstance(count, int)
+        selected = Selected(Size.of((x.dims[0],)), columns, count, x.dtype)
+        name = emit_selection(self.module, self.machine, selected)
+        pointers = [self.where[v] for v in (op.operands[0], op.result)]
+        self._call(name, pointers, tuple(sorted(set(selected.rows.symbols))))
 
     def _update_rows(self, op: Operation) -> None:
         update = row_update(op)

@@ -33,6 +33,7 @@ from graphc.ir.codegen import (
     Rearrangement,
     Role,
     RowUpdate,
+    Selection,
     WindowProduct,
     WindowReduction,
 )
@@ -172,6 +173,10 @@ class _FunctionText(Walker[Place, str]):
                 self._pooling(op, folding)
             case IndexedSum(subscripts):
                 self._indexed(op, subscripts(op.params))
+            case Selection():
+                self._helpers["top_indices"] = None
+                out = self._name_of(op.result)
+                self._lines.add(f"top_indices({self._name_of(op.operands[0])}, {out})")
             case Rearrangement() as how:
                 out = self._name_of(op.result)
                 operands = [(self._name_of(v), v.tensor) for v in op.operands]

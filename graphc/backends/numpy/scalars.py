@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from graphc.backends.numpy.tape import Item, Word
+from graphc.backends.numpy.tape import Constant, Item, Word
 from graphc.ir.types import DType
 
 UFUNCS = {
@@ -121,6 +121,12 @@ def sum_over(x, axes):
             x = np.concatenate((sums, np.add.reduce(rest, axis, keepdims=True)), axis)
         x = np.add.reduce(x, axis, keepdims=True)
     return x
+''',
+    "top_indices": '''
+def top_indices(x, out):
+    """The columns of each row's largest elements, nan first, of equal ones the first first."""
+    order = np.lexsort((np.negative(x), ~np.isnan(x)), axis=-1)
+    np.copyto(out, order[:, : out.shape[1]], casting="unsafe")
 ''',
     "pile": '''
 def pile(parts, part):
@@ -416,6 +422,9 @@ class Recorder:
 
     def cast(self, a: Item, dtype: DType, /) -> Item:
         return a if a.dtype is dtype else self._word("cast", dtype, a)
+
+    def literal(self, value: float, like: Item, /) -> Item:
+        return Constant((1,) * len(like.dims), like.dtype, (value,))
 
     def random_uniform(self, counter: Item, key: Item, /) -> Item:
         return self._word("random_uniform", DType.F32, counter, key)

@@ -18,6 +18,7 @@ from graphc.ops.nodes import (
     normalisation,
     pointwise,
     products,
+    selection,
     shapes,
     statistics,
 )
@@ -31,6 +32,7 @@ OPS = (
     *shapes.OPS,
     *images.OPS,
     *columns.OPS,
+    *selection.OPS,
     *criteria.OPS,
     *classes.OPS,
     *mixtures.OPS,

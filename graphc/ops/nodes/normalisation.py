@@ -1,6 +1,7 @@
-"""BatchNormalization: each row, or each channel of an image, to mean 0 and variance 1.
+"""Normalisations: each row, or each channel of an image, or each column to mean 0 and variance 1.
 
-Training normalises with mean and variance of the minibatch and moves two running parameters
+BatchNormalization goes by rows or channels, LayerNormalization by columns. Training of the former
+normalises with mean and variance of the minibatch and moves two running parameters
 towards them; otherwise the running parameters are what is normalised with. Channels are the fastest
 index of a column, so a column of C·P rows holds P positions of C channels each, and what belongs
 to a channel is a column of C numbers.
@@ -15,6 +16,7 @@ import numpy as np
 
 from graphc.ir.core import Array, IRBuilder, Operation, Value
 from graphc.ir.types import DType, MatrixType, Symbol, TensorType, Type, TypeRuleError, fixed_size
+from graphc.ops import composites
 from graphc.ops.constant import extent, full_like
 from graphc.ops.elementwise import add, div, mul, sub
 from graphc.ops.functions import sqrt, tanh
@@ -26,8 +28,10 @@ from graphc.ops.nodes.layout import (
     node_def,
     node_type,
     operand_types,
+    row_axis,
     spread,
 )
+from graphc.ops.nodes.statistics import columns_of, refine_two_columns, with_two_columns
 from graphc.ops.nodes.training import TrainingCall
 from graphc.ops.reduction import broadcast, reduce_sum
 
@@ -101,9 +105,13 @@ def _check_settings(params: BatchNormalizationParams) -> None:
             f"{params.normalization_time_constant:g}",
             slug="bad-value",
         )
-    if not 0 <= params.epsilon < float("inf"):
+    _check_epsilon(params.epsilon)
+
+
+def _check_epsilon(epsilon: float) -> None:
+    if not 0 <= epsilon < float("inf"):
         raise TypeRuleError(
-            f"requires a finite epsilon of at least 0, got {params.epsilon:g}", slug="bad-value"
+            f"requires a finite epsilon of at least 0, got {epsilon:g}", slug="bad-value"
         )
 
 
@@ -229,4 +237,53 @@ BATCH_NORMALIZATION = node_def(
     source="Ioffe and Szegedy, Batch Normalization, 2015; arguments of the toolkit's release 16",
 )
 
-OPS = (BATCH_NORMALIZATION,)
+
+# --- by columns ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LayerNormalizationParams(NodeParams):
+    """epsilon: added to the variance"""
+
+    epsilon: float = 1e-5
+    tags: tuple[str, ...] = ()
+
+
+def _infer_layer(types: Sequence[Type], params: LayerNormalizationParams) -> Sequence[Type]:
+    _check_epsilon(params.epsilon)
+    return with_two_columns("a scale and a bias")(types, params)
+
+
+def _expand_layer(b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType) -> Value:
+    assert isinstance(op.params, LayerNormalizationParams)
+    x, scale, bias = columns_of(b, op, operands)
+    made = composites.normalized(b, x, row_axis(node_type(op)), op.params.epsilon)
+    return add(b, mul(b, made, scale), bias)
+
+
+def _layer_reference(
+    params: LayerNormalizationParams, x: Array, scale: Array, bias: Array
+) -> Array:
+    variance = np.var(x, axis=0, keepdims=True)
+    return (x - np.mean(x, axis=0)) / np.sqrt(
+        variance + x.dtype.type(params.epsilon)
+    ) * scale + bias
+
+
+LAYER_NORMALIZATION = node_def(
+    "layer_normalization",
+    "each column to mean 0 and variance 1, then scaled and moved",
+    ("x", "scale", "bias"),
+    params=LayerNormalizationParams,
+    infer=_infer_layer,
+    refine=refine_two_columns,
+    reference=_layer_reference,
+    expand=_expand_layer,
+    zero_in_gaps=(0,),
+    constraints=("C1 scale and bias are columns with the rows of x",),
+    equation="V = scale ∘ (X - mean) / √(var + ε) + bias, mean and variance of each column",
+    source="Ba, Kiros and Hinton, Layer Normalization, 2016",
+    ndl=("LayerNormalization",),
+)
+
+OPS = (BATCH_NORMALIZATION, LAYER_NORMALIZATION)

@@ -133,6 +133,8 @@ def _tile(x: Array, rows: int, cols: int) -> Array:
 
 def _node(op: OpDef) -> OpDef:
     truths = [name == "condition" for name in op.operands]
+    (result,) = op.infer([TensorType((), DType.I1 if t else DType.F32) for t in truths], NoParams())
+    is_truth = result == TensorType((), DType.I1)
 
     def emit(b: IRBuilder, *values: Value) -> Value:
         given = [
@@ -140,9 +142,9 @@ def _node(op: OpDef) -> OpDef:
             for v, truth in zip(values, truths, strict=True)
         ]
         made = b.emit_one(op, *given)
-        assert isinstance(made.type, TensorType)
-        (number,) = {t.dtype for v in values if isinstance(t := v.type, TensorType)}
-        return made if made.type.dtype is number else elementwise.cast(b, made, number)
+        number = values[0].type
+        assert isinstance(number, TensorType)
+        return elementwise.cast(b, made, number.dtype) if is_truth else made
 
     def reference(_params: Params, *operands: Array) -> Array:
         assert op.reference is not None
@@ -151,7 +153,7 @@ def _node(op: OpDef) -> OpDef:
 
     return node_def(
         re.sub("(?<=[a-z])(?=[A-Z])", "_", op.ndl[0]).lower(),
-        f"{op.summary}; element by element",
+        f"{op.summary}; element by element{', 1 or 0' * is_truth}",
         op.operands,
         infer=_infer,
         refine=refine if len(truths) > 1 else None,

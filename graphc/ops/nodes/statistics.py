@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from graphc.ir.core import IRBuilder, OpDef, Operation, Value
+from graphc.ir.core import InferRule, IRBuilder, OpDef, Operation, Value
 from graphc.ir.params import Params
 from graphc.ir.types import DType, MatrixType, Type, TypeRuleError
 from graphc.ops.elementwise import add, div, mul, sub
@@ -41,20 +41,25 @@ def _infer_statistic(types: Sequence[Type], _params: Params) -> Sequence[Type]:
     return [MatrixType(x.rows, 1)]
 
 
-def _infer_normalization(types: Sequence[Type], _params: Params) -> Sequence[Type]:
-    x = matrix(types[0])
-    for index in (1, 2):
-        statistic = matrix(types[index])
-        if statistic.is_known and x.rows is not None and statistic.size != (x.rows, 1):
-            raise TypeRuleError(
-                f"requires a mean and a deviation of size {x.rows}x1 for {x}, got {statistic}",
-                operand=index,
-                slug="shape-mismatch",
-            )
-    return [x]
+def with_two_columns(what: str) -> InferRule:
+    """A node and two columns of as many rows; `what` names these in the message."""
+
+    def infer(types: Sequence[Type], _params: Params) -> Sequence[Type]:
+        x = matrix(types[0])
+        for index in (1, 2):
+            column = matrix(types[index])
+            if column.is_known and x.rows is not None and column.size != (x.rows, 1):
+                raise TypeRuleError(
+                    f"requires {what} of size {x.rows}x1 for {x}, got {column}",
+                    operand=index,
+                    slug="shape-mismatch",
+                )
+        return [x]
+
+    return infer
 
 
-def _refine_normalization(types: Sequence[MatrixType], _params: Params) -> Sequence[MatrixType]:
+def refine_two_columns(types: Sequence[MatrixType], _params: Params) -> Sequence[MatrixType]:
     column = MatrixType(types[0].rows, 1)
     return [types[0], merged(types[1], column), merged(types[2], column)]
 
@@ -62,21 +67,21 @@ def _refine_normalization(types: Sequence[MatrixType], _params: Params) -> Seque
 def _expand_normalization(
     b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType
 ) -> Value:
-    x, mean, inverse = _spread_statistics(b, op, operands)
+    x, mean, inverse = columns_of(b, op, operands)
     return mul(b, sub(b, x, mean), inverse)
 
 
 def _expand_denormalization(
     b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType
 ) -> Value:
-    x, mean, inverse = _spread_statistics(b, op, operands)
+    x, mean, inverse = columns_of(b, op, operands)
     return add(b, div(b, x, inverse), mean)
 
 
-def _spread_statistics(
+def columns_of(
     b: IRBuilder, op: Operation, operands: Sequence[Value]
 ) -> tuple[Value, Value, Value]:
-    """The matrix, mean and deviation, all of the matrix's size."""
+    """The matrix and two columns, all of the matrix's size."""
     source = operand_types(op)
     x, mean, inverse = operands
     dims = x.tensor.dims
@@ -109,8 +114,8 @@ PER_DIM_MEAN_VAR_NORMALIZATION = node_def(
     "per_dim_mean_var_normalization",
     "each row minus its mean, times its reciprocal standard deviation",
     ("x", "mean", "inv_std_dev"),
-    infer=_infer_normalization,
-    refine=_refine_normalization,
+    infer=with_two_columns("a mean and a deviation"),
+    refine=refine_two_columns,
     reference=lambda _p, x, m, s: (x - m) * s,
     expand=_expand_normalization,
     equation="V = (X - mean) ∘ invStdDev",
@@ -121,8 +126,8 @@ PER_DIM_MEAN_VAR_DE_NORMALIZATION = node_def(
     "per_dim_mean_var_de_normalization",
     "each row divided by its reciprocal standard deviation, plus its mean",
     ("x", "mean", "inv_std_dev"),
-    infer=_infer_normalization,
-    refine=_refine_normalization,
+    infer=with_two_columns("a mean and a deviation"),
+    refine=refine_two_columns,
     reference=lambda _p, x, m, s: x / s + m,
     expand=_expand_denormalization,
     equation="V = X ⊘ invStdDev + mean",

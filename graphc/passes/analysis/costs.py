@@ -24,6 +24,7 @@ from graphc.ir.codegen import (
     IndexedSum,
     Rearrangement,
     Reduction,
+    Selection,
     Terminator,
     View,
     WindowProduct,
@@ -56,6 +57,7 @@ WEIGHTS = {
     "floor": 8,
     "div": 4,
     "sqrt": 4,
+    "literal": 0,
 }
 """Words of formulas that cost more than an addition, which is 1."""
 
@@ -92,12 +94,12 @@ class _Counter:
     """A `Scalars` that computes nothing and counts the words of a formula."""
 
     def __init__(self) -> None:
-        self.flops = 0  # casts left out
+        self.flops = 0  # casts and constants left out
         self.weight = 0
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         def word(*_: object) -> None:
-            self.flops += name != "cast"
+            self.flops += name not in ("cast", "literal")
             self.weight += WEIGHTS.get(name, 1)
 
         return word
@@ -203,6 +205,9 @@ def _own_flops(op: Operation, sizes: Sizes | None) -> int:
         case IndexedSum(subscripts):
             extents = _subscript_extents(op, subscripts(op.params), sizes)
             return 2 * prod(extents.get(letter, 1) for letter in "nkd")
+        case Selection():
+            x, y = op.operands[0].tensor, op.result.tensor
+            return _elements((*x.dims, y.dims[1]), sizes)
         case Rearrangement(adds=True):
             return _elements(_tensor(op.operands[0]).dims, sizes)
         case _:

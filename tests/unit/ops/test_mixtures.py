@@ -153,7 +153,7 @@ P5 = "node.parameter {rows = 5}"
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"p": P5}, "GmmLogLikelihood requires as many priors as log deviations, got matrix<5x1>"),
+        ({"p": P5}, "GMMLogLikelihood requires as many priors as log deviations, got matrix<5x1>"),
         ({"m": P5}, "requires means of 6 rows, 2 components of 3 numbers, got matrix<5x1>"),
         ({"p": "node.input {rows = 2}"}, "that all have one column or as many as the feature"),
         ({"s": "node.parameter {rows = 2, cols = 3}"}, "got matrix<2x1>, matrix<6x1>, matrix<2x3>"),

@@ -128,7 +128,11 @@ SUM_SHAPES: tuple[tuple[Shape, Shape], ...] = (
     ((6, 1), (3, 1)),
     ((1, 1), (1, 1)),
 )
-NORMALIZATIONS = ("per_dim_mean_var_normalization", "per_dim_mean_var_de_normalization")
+NORMALIZATIONS = (
+    "layer_normalization",
+    "per_dim_mean_var_normalization",
+    "per_dim_mean_var_de_normalization",
+)
 SLICES = ((0, 1), (0, 10), (3, 5), (9, 1), (8, 2))
 REPEATED: tuple[tuple[Shape, Shape], ...] = (((3, 4), (3, 2)), ((2, 6), (2, 3)), ((1, 6), (1, 2)))
 
@@ -156,6 +160,11 @@ CASES = [
     Case("scale", ((1, 1), (1, 1))),
     *(Case(op, ((rows, "*"), (rows, 1), (rows, 1))) for op in NORMALIZATIONS for rows in ROWS),
     *(Case(op, ((3, 4), (3, 1), (3, 1))) for op in NORMALIZATIONS),
+    *(
+        Case(op, shapes, f"k = {k}")
+        for op in ("top_k", "top_k_rows")
+        for shapes, k in ((((1, "*"),), 1), (((5, "*"),), 2), (((5, "*"),), 5), (((4, 3),), 3))
+    ),
     *(Case("dropout", ((rows, "*"),)) for rows in ROWS),
     Case("dropout", ((3, 4),)),
     *(Case("transpose_times", ((3, rows), (3, "*"))) for rows in ROWS),
@@ -196,7 +205,7 @@ CASES = [
     Case("time_reverse", ((3, 1),)),
 ]
 WITHOUT_GRADIENT = {
-    *("error_prediction", "hardmax"),
+    *("error_prediction", "hardmax", "top_k_rows"),
     *(n.name.removeprefix("node.") for n, op in OF_OPERATIONS.items() if not callable(op.vjp)),
 }
 DIFFERENTIABLE = [case for case in CASES if case.op not in WITHOUT_GRADIENT]

@@ -11,7 +11,10 @@ import pytest
 
 import graphc as gc
 from graphc.backends import BACKENDS
+from graphc.ir.core import OpDef
+from graphc.ir.params import NoParams
 from graphc.tensor.functions import FUNCTIONS
+from tests.support.op_table import ROWS
 
 Array = np.ndarray
 SHAPES = [(), (1,), (7,), (3, 5), (1, 4), (2, 3, 4), (2, 1, 3, 2), (0,), (3, 0)]
@@ -285,6 +288,42 @@ def test_softmax_and_its_logarithm(axis: int, dtype: Any, backend: str) -> None:
 
 @EVERYWHERE
 @DTYPES
+@pytest.mark.parametrize("axis", [0, -1])
+def test_layer_normalization(axis: int, dtype: Any, backend: str) -> None:
+    x, scale, bias = numbers((4, 5), dtype), numbers((4, 5), dtype, 1), numbers((5,), dtype, 2)
+
+    def normalized(*given: Any) -> Any:
+        return gc.layer_normalization(*given, axis=axis, epsilon=0.25)
+
+    made = gc.function(normalized, backend=backend)(x, scale, bias)
+    spread = np.sqrt(x.var(axis, keepdims=True) + dtype(0.25))
+    agree(made, scale * (x - x.mean(axis, keepdims=True)) / spread + bias, "layer_normalization")
+
+
+@EVERYWHERE
+@DTYPES
+@pytest.mark.parametrize(("axis", "k"), [(0, 1), (1, 2), (-1, 5)])
+def test_top_k(axis: int, k: int, dtype: Any, backend: str) -> None:
+    x = np.random.default_rng(3).integers(0, 4, (3, 4, 5)).astype(dtype)  # many are equal
+    values, places = gc.function(lambda v: gc.top_k(v, k, axis), backend=backend)(x)
+    wanted = np.argsort(-x, axis=axis, kind="stable").take(range(k), axis=axis)
+    agree(places, wanted.astype(np.int32), "places")
+    agree(values, np.take_along_axis(x, wanted, axis), "values")
+
+
+@EVERYWHERE
+def test_top_k_of_corners_and_its_gradient(backend: str) -> None:
+    x = np.array([[-0.0, np.nan, np.inf, 0.0, -np.inf, np.nan, np.inf]])
+    _, places = gc.function(lambda v: gc.top_k(v, 7), backend=backend)(x)
+    assert np.asarray(places).tolist() == [[1, 5, 2, 6, 0, 3, 4]]
+    weights = np.array([2.0, 3.0])
+    slope = gc.grad(lambda v: gc.sum(gc.top_k(v, 2)[0] * weights))
+    found = gc.function(lambda v: slope(v), backend=backend)(np.array([1.0, 4.0, 4.0, 2.0]))
+    assert np.asarray(found).tolist() == [0, 2, 3, 0]
+
+
+@EVERYWHERE
+@DTYPES
 def test_cross_correlation(dtype: Any, backend: str) -> None:
     s, k = numbers((9,), dtype, 1), numbers((4,), dtype, 2)
     image, kernel = numbers((2, 6, 5), dtype, 3), numbers((3, 2), dtype, 4)
@@ -320,10 +359,34 @@ def test_casts(backend: str) -> None:
     agree(truth, np.array([True, False, True]), "i1")
 
 
+NOT_IN_NUMPY = {
+    row.op.array: (row.op, row.domain[0])
+    for row in ROWS
+    if row.op.array not in {"", *UNARY, *BINARY}
+}
+"""Functions that numpy lacks, with what an operation's reference computes; lowest numbers."""
+
+
+@EVERYWHERE
+@DTYPES
+@pytest.mark.parametrize("name", NOT_IN_NUMPY)
+def test_functions_that_numpy_lacks(name: str, dtype: Any, backend: str) -> None:
+    op, low = NOT_IN_NUMPY[name]
+    count = len(op.operands)
+    cases = [tuple(numbers(s, dtype, seed, low) for seed in range(count)) for s in SHAPES]
+    compare(backend, FUNCTIONS[name], lambda *xs: _reference(op, *xs), cases)
+
+
+def _reference(op: OpDef, *operands: Array) -> Any:
+    assert op.reference is not None
+    return op.reference(NoParams(), *operands)
+
+
 def test_every_function_is_compared_with_numpy_here() -> None:
     constants = {"zeros", "ones", "full", "arange", "eye"}
     elsewhere = {"matmul", "softmax", "log_softmax", "cross_correlate", "maxpool", "cast", "where"}
-    tested = {*UNARY, *BINARY, *REDUCTIONS, *MOVEMENTS, *constants, *elsewhere}
+    elsewhere |= {"layer_normalization", "top_k"}
+    tested = {*UNARY, *BINARY, *REDUCTIONS, *MOVEMENTS, *constants, *elsewhere, *NOT_IN_NUMPY}
     assert tested >= set(FUNCTIONS)
 
 

@@ -34,7 +34,6 @@ def test_numpy_s_namespaces_are_part_of_a_name() -> None:
 
 Y = np.array([2.0, -3.0, 0.5])
 MORE: dict[str, dict[str, Any]] = {
-    "clip": {"low": 0.0, "high": 1.0},
     "dot": {"y": Y},
     "floor_divide": {"y": Y},
     "full_like": {"value": 2.0},

@@ -30,6 +30,7 @@ SIZES = {
     "class_based_cross_entropy_with_softmax": ((4, 4), (3, 4), (3, 9), (2, 4)),
     "lookup_table": ((2, 3), (6, 4)),
     "batch_normalization": ((3, 0), (3, 1), (3, 1), (3, 1), (3, 1)),
+    "layer_normalization": ((3, 4), (3, 1), (3, 1)),
     "per_dim_mean_var_normalization": ((3, 4), (3, 1), (3, 1)),
     "per_dim_mean_var_de_normalization": ((3, 4), (3, 1), (3, 1)),
 }
