@@ -34,7 +34,7 @@ from graphc.ir.core import Array, Level, NotDifferentiable, OpDef, Operation, Re
 from graphc.ir.params import Params
 from graphc.ir.types import Dim, TensorType, Type, TypeRuleError, bound_elements
 from graphc.ops.rules import FLOATS, dims_text, require_dtype, tensor
-from graphc.ops.schedules import ImagesSchedule, WeightsSchedule, check_schedule, schedule_of
+from graphc.ops.schedules import ConvSchedule, WeightsSchedule, check_schedule, schedule_of
 from graphc.ops.windows import (
     OverlapAddParams,
     WindowsParams,
@@ -353,7 +353,7 @@ def _conv(
         summary=summary,
         operands=operands,
         params=params,
-        schedule=WeightsSchedule if role == "weights" else ImagesSchedule,
+        schedule=WeightsSchedule if role == "weights" else ConvSchedule,
         infer=_infer,
         reference=reference,
         check=_check_weights if role == "weights" else check_schedule,

@@ -36,7 +36,13 @@ from graphc.ops import indexed, movement, selection, windows
 from graphc.ops.contraction import MATMUL
 from graphc.ops.control import YIELD
 from graphc.ops.rules import tensor
-from graphc.ops.schedules import KernelSchedule, ProductSchedule, Schedule, check_schedule
+from graphc.ops.schedules import (
+    CopySchedule,
+    KernelSchedule,
+    LaneSchedule,
+    ProductSchedule,
+    check_schedule,
+)
 
 
 def body_results(regions: Sequence[Region], _params: Params) -> Sequence[Type]:
@@ -89,6 +95,8 @@ COPY = OpDef(
     operands=("x",),
     infer=lambda types, _params: [tensor(types[0])],
     reference=lambda _p, x: np.array(x),
+    schedule=CopySchedule,
+    check=check_schedule,
     codegen=Copy(),
     vjp=NotDifferentiable.NONE,
     level=Level.KERNEL,
@@ -97,7 +105,7 @@ COPY = OpDef(
 
 
 def _buffered(
-    op: OpDef, name: str, schedule: type[Schedule] | None = None, summary: str = ""
+    op: OpDef, name: str, schedule: type[Params] = LaneSchedule, summary: str = ""
 ) -> OpDef:
     """The kernel-level form of a tensor operation: the same, into a buffer."""
     return OpDef(
@@ -105,7 +113,7 @@ def _buffered(
         summary=f"{summary or op.name} into a buffer",
         operands=op.operands,
         params=op.params,
-        schedule=schedule or NoParams,
+        schedule=schedule,
         infer=op.infer,
         reference=op.reference,
         check=check_schedule,
@@ -129,7 +137,6 @@ _INDEXED = (
     indexed.LOOKUP_SUM,
     indexed.LOOKUP_DOT,
     indexed.LOOKUP_OUTER,
-    selection.TOP_INDICES,
 )
 
 GEMM = _buffered(MATMUL, "gemm", ProductSchedule, "matrix product")
@@ -138,6 +145,7 @@ FORMS: dict[OpDef, OpDef] = {
     MATMUL: GEMM,
     **{op: _buffered(op, f"move.{op.name}") for op in (*_MOVEMENTS, *_WINDOWS)},
     **{op: _buffered(op, f"index.{op.name}") for op in _INDEXED},
+    selection.TOP_INDICES: _buffered(selection.TOP_INDICES, "index.top_indices", NoParams),
 }
 """The kernel-level form of each tensor operation that stands alone, outside kernels."""
 

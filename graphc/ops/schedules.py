@@ -124,17 +124,58 @@ class ProductSchedule(Schedule):
 
 
 @dataclass(frozen=True)
+class LaneSchedule(Params):
+    """Of what has nothing to choose but the lanes of a vector; 0 lanes: not chosen."""
+
+    lanes: int = 0
+
+
+@dataclass(frozen=True)
+class CopySchedule(Params):
+    """`nest`: over all elements; None: not chosen."""
+
+    nest: NestSchedule | None = None
+
+
+@dataclass(frozen=True)
 class ImagesSchedule(Schedule):
-    """Of what goes over images one by one."""
+    """Of what goes over images one by one, in vectors of `lanes`; 0: not chosen."""
 
     parallel: Literal["images"] | None = None
+    lanes: int = 0
+
+
+@dataclass(frozen=True)
+class PlaceTile(Params):
+    """In blocks of `columns` columns of places, panels of `vectors` vectors have tiles of so many
+    columns and rows of places. Of weights: so many columns of a window, and elements of each."""
+
+    columns: int
+    vectors: int
+    tile: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ConvSchedule(ImagesSchedule):
+    """Of a convolution, or the gradient to its images; `columns` of places in a block, at most."""
+
+    columns: int = 0
+    tiles: tuple[PlaceTile, ...] = ()
 
 
 @dataclass(frozen=True)
 class WeightsSchedule(Schedule):
-    """Of a convolution's gradient to its weights; a chunk of rows is of one column of a window."""
+    """Of a convolution's gradient to its weights; a chunk of rows is of one column of a window.
+
+    lanes, columns, tiles  as of a convolution
+    pack                   panels of the places are copied: their own rows are far apart
+    """
 
     parallel: Literal["rows", "images"] | None = None
+    lanes: int = 0
+    columns: int = 0
+    tiles: tuple[PlaceTile, ...] = ()
+    pack: bool = False
 
 
 def schedule_of(op: Operation) -> Schedule | None:
@@ -149,6 +190,14 @@ def check_schedule(op: Operation) -> Iterable[str]:
         for name, tiling in (("tile", op.schedule.tile), ("few_rows", op.schedule.few_rows)):
             if tiling is not None:
                 yield from (f"`{name}` requires {what}" for what in _check_tiling(tiling))
+    if isinstance(op.schedule, ConvSchedule | WeightsSchedule):
+        for tile in op.schedule.tiles:
+            yield from _check_place_tile(tile)
+    if (
+        isinstance(op.schedule, LaneSchedule | ImagesSchedule | WeightsSchedule)
+        and op.schedule.lanes
+    ):
+        yield from (f"a schedule requires {what}" for what in _check_lanes(op.schedule.lanes))
     for nest in nest_schedules(op.schedule):
         yield from (f"a nest requires {what}" for what in _check_nest(nest))
     schedule = schedule_of(op)
@@ -175,11 +224,23 @@ def _check_tiling(tiling: Tiling) -> Iterable[str]:
 
 
 def nest_schedules(schedule: Params) -> tuple[NestSchedule, ...]:
-    """Those of a kernel, or of the body of a product."""
-    if isinstance(schedule, KernelSchedule):
-        return schedule.nests
-    body = schedule.body if isinstance(schedule, ProductSchedule) else None
-    return () if body is None else (body,)
+    """Those of a kernel, of the body of a product, or of a copy."""
+    match schedule:
+        case KernelSchedule(nests=nests):
+            return nests
+        case (
+            ProductSchedule(body=NestSchedule() as nest) | CopySchedule(nest=NestSchedule() as nest)
+        ):
+            return (nest,)
+        case _:
+            return ()
+
+
+def _check_place_tile(tile: PlaceTile) -> Iterable[str]:
+    if len(tile.tile) != 2 or min(tile.tile) < 1 or tile.vectors < 1:
+        yield f"a tile requires two lengths of 1 or more, got {list(tile.tile)}"
+    elif tile.tile[0] * tile.tile[1] * tile.vectors > MOST_SUMS:
+        yield f"a tile requires at most {MOST_SUMS} vectors of sums, got {list(tile.tile)}"
 
 
 def _check_nest(nest: NestSchedule) -> Iterable[str]:

@@ -46,6 +46,7 @@ from graphc.ir.params import Params
 from graphc.ir.types import Dim, DType, TensorType, Type, TypeRuleError, bound_of
 from graphc.ops.control import YIELD
 from graphc.ops.rules import FLOATS, require_dtype, tensor
+from graphc.ops.schedules import LaneSchedule, check_schedule
 
 BLOCK = 32
 """Numbers of a row that are worked on together, where a row's numbers are neighbours."""
@@ -225,6 +226,7 @@ def _sums_type(table: TensorType, most: int, params: UpdateRowsParams) -> Tensor
 
 
 def _check(op: Operation) -> Iterable[str]:
+    yield from check_schedule(op)
     if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:
         yield "requires one region with one block"
         return
@@ -289,6 +291,7 @@ UPDATE_ROWS = OpDef(
     infer=_infer,
     reference=_reference,
     check=_check,
+    schedule=LaneSchedule,
     workspace=lambda op: RowWorkspace.of(row_update(op)).arrays(),
     codegen=codegen.RowUpdate(),
     vjp=NotDifferentiable.NONE,

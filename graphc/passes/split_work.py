@@ -25,7 +25,7 @@ Leaves alone: products over a batch, rearrangements, functions with a memory pla
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from graphc.ir.codegen import WindowProduct
@@ -111,7 +111,8 @@ def split_function(function: Function) -> int:
     for op in (op for block in straight_blocks(function) for op in block):
         schedule = chunks(op)
         if schedule is not None:
-            op.schedule = schedule
+            changes = {"parallel": schedule.parallel, "chunk": schedule.chunk}
+            op.schedule = replace(op.schedule, **changes)
             count += schedule.is_parallel
     return count
 

@@ -19,10 +19,8 @@ images, each chunk has sums of its own (`chunk_sum.py`).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from graphc.backends.loops import memory
 from graphc.backends.loops.chains import MAX_BYTES, chain_ends
@@ -39,155 +37,37 @@ from graphc.backends.loops.control import (
 from graphc.backends.loops.padded_image import PaddedImage
 from graphc.backends.loops.scalars import LaneScalars
 from graphc.backends.loops.values import I64, PTR, Val, element_of, index, number_of
-from graphc.backends.loops.windowtiles import (
+from graphc.backends.loops.windowtiles import Turns, WindowTile, emit_window_tile
+from graphc.backends.loops.writer import ModuleWriter, Writer
+from graphc.ir.machine import Machine
+from graphc.ops.schedules import WeightsSchedule
+from graphc.passes.analysis.window_products import (
+    LINE_BYTES,
+    NEAR_BYTES,
+    AnySchedule,
+    Convolution,
     Panel,
-    Turns,
-    WindowTile,
     balanced,
-    best_tile,
-    emit_window_tile,
-    most_rows,
-    panels,
+    choose_convolution,
+    panels_of,
     whole_steps,
 )
-from graphc.backends.loops.writer import ModuleWriter, Writer
-from graphc.ir.codegen import Role
-from graphc.ir.machine import Machine
-from graphc.ir.types import DType, bound_elements
-from graphc.ops.convolution import ConvShape
-from graphc.passes.analysis.loopnest import Size
-
-NEAR_BYTES = 20480
-"""Of what one tile after the other reads again: most of a first-level cache."""
-
-FAR_BYTES = 131072
-"""Of an image and its places that are worked on together: a part of a second-level cache."""
-
-FAR_ROW = 256
-"""Bytes between rows from which on a panel of them is copied."""
-
-LINE_BYTES = 64
 
 ONE_TURN = Turns(1, 0, 0)
 
 Place = tuple[int, int]
 """Of a window: a column and a row; or of an element in it: a column and a place in its run."""
-MOST_COPIED = 128 * 1024
-"""Bytes of one column of places that are copied: the copy is on the stack."""
 
 
-@dataclass(frozen=True, slots=True)
-class Convolution:
-    """What is computed, from which extents.
+def emit_convolution(
+    module: ModuleWriter, machine: Machine, what: Convolution, schedule: AnySchedule | None = None
+) -> str:
+    """`@name` of `void (first, second, result, workspace…, sizes of what.symbols()…)`.
 
-    extents, sizes, strides   of images, windows and steps: columns, then rows of pixels
-    channels, outputs         of images and of the result
-    low, high                 zeros around an image; they count in `extents`
-    block                     columns of the weights in one block, 0 for rows of all columns
-    parallel                  what a chunk is made of, if the function computes one, from `begin` to
-                              `end`; rows are those of `weights`
-    chunk                     how many in one; rows are all of one column of windows
+    schedule  how it is computed; None: chosen for the machine
     """
-
-    role: Role
-    images: Size
-    extents: tuple[int, int]
-    channels: int
-    sizes: tuple[int, int]
-    strides: tuple[int, int]
-    places: tuple[int, int]
-    outputs: int
-    dtype: DType
-    low: tuple[int, int] = (0, 0)
-    high: tuple[int, int] = (0, 0)
-    block: int = 0
-    parallel: Literal["images", "rows"] | None = None
-    chunk: int = 0
-    most_images: int = 1
-
-    @staticmethod
-    def of(role: Role, shape: ConvShape, dtype: DType) -> Convolution:
-        """What an operation computes. One walked axis is a column of an image one pixel wide."""
-        missing = (1,) * (2 - len(shape.sizes))
-        first, second = (*missing, *shape.extents)
-        width, height = (*missing, *shape.sizes)
-        across, down = (*missing, *shape.strides)
-        columns, rows = (*missing, *shape.places)
-        left, above = (*(0 for _ in missing), *shape.low)
-        right, below = (*(0 for _ in missing), *shape.high)
-        return Convolution(
-            role,
-            Size.of(shape.lead),
-            (first, second),
-            math.prod(shape.channels),
-            (width, height),
-            (across, down),
-            (columns, rows),
-            math.prod(shape.features),
-            dtype,
-            (left, above),
-            (right, below),
-            shape.block,
-            most_images=bound_elements(shape.lead),
-        )
-
-    def symbols(self) -> tuple[str, ...]:
-        """The dimensions of the call that the function asks for."""
-        return self.images.symbols
-
-    @property
-    def run(self) -> int:
-        """Elements of one column of a window."""
-        return self.sizes[1] * self.channels
-
-    @property
-    def image(self) -> int:
-        """Elements of an image, with the zeros around it."""
-        return self.extents[0] * self.extents[1] * self.channels
-
-    @property
-    def inner(self) -> tuple[int, int]:
-        """Extents of an image without zeros."""
-        across, down = (
-            e - a - z for e, a, z in zip(self.extents, self.low, self.high, strict=True)
-        )
-        return across, down
-
-    @property
-    def is_padded(self) -> bool:
-        return self.inner != self.extents
-
-    @property
-    def sums_chunks(self) -> bool:
-        """Whether each chunk has weights of its own."""
-        return self.role == "weights" and self.parallel == "images"
-
-    @property
-    def weights(self) -> int:
-        """Elements of the weights."""
-        return self.sizes[0] * self.run * self.outputs
-
-    @property
-    def column(self) -> int:
-        return self.extents[1] * self.channels
-
-    @property
-    def place_column(self) -> int:
-        return self.places[1] * self.outputs
-
-    def window(self, p: int, q: int) -> int:
-        """Where the window of a place begins in its image."""
-        return p * self.strides[0] * self.column + q * self.strides[1] * self.channels
-
-    def place(self, p: int, q: int) -> int:
-        """Where the outputs of a place begin in its result."""
-        return p * self.place_column + q * self.outputs
-
-
-def emit_convolution(module: ModuleWriter, machine: Machine, what: Convolution) -> str:
-    """`@name` of `void (first, second, result, workspace…, sizes of what.symbols()…)`."""
     code = module.body()
-    _Emitter(code, machine, what).emit()
+    _Emitter(code, machine, what, schedule or choose_convolution(what, machine)).emit()
     code.leave()
     pointers = ["%a", "%b", "%c", *["%padded"] * what.is_padded, *["%sums"] * what.sums_chunks]
     numbers = [f"%d{i}" for i in range(len(what.symbols()))]
@@ -225,20 +105,22 @@ class _Weights:
 class _Emitter:
     """Writes the loops around the tiles."""
 
-    def __init__(self, code: Writer, machine: Machine, what: Convolution) -> None:
+    def __init__(
+        self, code: Writer, machine: Machine, what: Convolution, schedule: AnySchedule
+    ) -> None:
         self.code = code
         self.machine = machine
         self.what = what
         self.element = element_of(what.dtype)
-        self.lanes = machine.lanes(what.dtype)
+        self.lanes, self.columns = schedule.lanes, schedule.columns
+        self.tiles = {(t.columns, t.vectors): t.tile for t in schedule.tiles}
         self.scalars = LaneScalars(code, has_fma=machine.has_fma)
         self.padded = self._padded_image() if what.is_padded else None
         self.stack: list[Val] = []
-        size = what.dtype.itemsize
-        column = 2 * self.lanes * what.places[1] * size
-        if what.role == "weights" and what.outputs * size >= FAR_ROW and column <= MOST_COPIED:
-            room = max(NEAR_BYTES, column) // size
-            self.stack = [memory.stack_array(code, self.element, room, LINE_BYTES)]
+        if isinstance(schedule, WeightsSchedule) and schedule.pack:
+            column = 2 * self.lanes * what.places[1]
+            panel = max(NEAR_BYTES // what.dtype.itemsize, column * self.columns)
+            self.stack = [memory.stack_array(code, self.element, panel, LINE_BYTES)]
 
     def _padded_image(self) -> PaddedImage:
         what = self.what
@@ -315,7 +197,7 @@ class _Emitter:
     def _chain_ends(self) -> list[int]:
         """The images of a chain, the longest first; none if there is no memory for their sums."""
         what = self.what
-        blocks = -(-what.places[0] // self._block_columns(self._panel_bytes(), NEAR_BYTES))
+        blocks = -(-what.places[0] // self.columns)
         images = min(what.most_images, what.chunk) if what.sums_chunks else what.most_images
         ends, _ = chain_ends(images, blocks)
         size = self._weight_count * what.dtype.itemsize
@@ -377,9 +259,9 @@ class _Emitter:
 
                 self._grid(first, width, len(panel.vectors), tile)
 
-            self._panels(panels(what.outputs, self.lanes, apart=False), columns)
+            self._panels(columns)
 
-        self._blocks(self._column_bytes(), FAR_BYTES, block)
+        self._blocks(block)
 
     def _image(self, y: Val, x: Val) -> None:
         what = self.what
@@ -412,9 +294,9 @@ class _Emitter:
 
                     self._grid(first, width, len(panel.vectors), tile)
 
-                self._panels(panels(what.run, self.lanes, apart=True), columns)
+                self._panels(columns)
 
-        self._blocks(self._column_bytes(), FAR_BYTES, block)
+        self._blocks(block)
 
     def _weights(self, x: Val, y: Val, sums: Val) -> None:
         """Adds what one image gives to the sums."""
@@ -447,9 +329,9 @@ class _Emitter:
 
                 self._elements(len(panel.vectors), tile)
 
-            self._panels(panels(what.outputs, self.lanes, apart=True), columns)
+            self._panels(columns)
 
-        self._blocks(self._panel_bytes(), NEAR_BYTES, block)
+        self._blocks(block)
 
     def _near_panel(self, panel: Panel, source: Val, width: int) -> tuple[Val, int]:
         """A panel of the places of a block, and how far its rows are apart: a copy where the
@@ -470,33 +352,14 @@ class _Emitter:
 
     # --- loops
 
-    def _blocks(self, column: int, near: int, block: Callable[[Val, int], None]) -> None:
-        """Calls `block(first column, how many)` so that all columns of places are covered.
-
-        As many of `column` bytes together as lie in `near` bytes.
-        """
-        pieces = balanced(self.what.places[0], self._block_columns(column, near))
+    def _blocks(self, block: Callable[[Val, int], None]) -> None:
+        """Calls `block(first column, how many)` so that all columns of places are covered."""
+        pieces = balanced(self.what.places[0], self.columns)
         self._pieces(self.what.places[0], pieces, block)
 
-    def _block_columns(self, column: int, near: int) -> int:
-        """Columns of places that are worked on together, at most."""
-        return max(1, min(self.what.places[0], near // column))
-
-    def _column_bytes(self) -> int:
-        """What a column of places reads and writes."""
-        what = self.what
-        return (what.strides[0] * what.column + what.place_column) * what.dtype.itemsize
-
-    def _panel_bytes(self) -> int:
-        """What a tile reads of a column of places: a panel of them, and a line of each window."""
-        what = self.what
-        of_image = min(what.column * what.dtype.itemsize, what.places[1] * LINE_BYTES)
-        panel = min(2 * self.lanes, what.outputs) * what.dtype.itemsize
-        return of_image + what.places[1] * panel
-
-    def _panels(self, made: Sequence[Panel], body: Callable[[Panel, Val], None]) -> None:
+    def _panels(self, body: Callable[[Panel, Val], None]) -> None:
         """Calls `body(panel, its first column)` for all panels."""
-        for panel in made:
+        for panel in panels_of(self.what, self.lanes):
             if panel.count == 1:
                 body(panel, index(panel.start))
                 continue
@@ -511,8 +374,7 @@ class _Emitter:
         tile: Callable[[Val, Val, Sequence[Place]], None],
     ) -> None:
         """Calls `tile(p, q, its places from there)` over a block of places."""
-        rows = most_rows(self.machine, vectors)
-        across, down = best_tile(width, self.what.places[1], rows, vectors)
+        across, down = self.tiles[width, vectors]
 
         def columns(p: Val, many: int) -> None:
             def places(q: Val, high: int) -> None:
@@ -525,7 +387,7 @@ class _Emitter:
     def _elements(self, vectors: int, tile: Callable[[Val, Val, Sequence[Place]], None]) -> None:
         """Calls `tile(i, j, its elements from there)` over the elements of a window, or a part."""
         what = self.what
-        rows = most_rows(self.machine, vectors)
+        across, rows = self.tiles[0, vectors]
         if what.parallel == "rows":
             begin, run = self._first_row(), what.run
             column = self.code.binary("udiv", begin, index(run))
@@ -536,7 +398,6 @@ class _Emitter:
                 lambda j, high: tile(column, add(self.code, first, j), _box(1, high)),
             )
             return
-        across = max(1, rows // what.run)
         pieces = balanced(what.run, rows)
 
         def columns(i: Val, many: int) -> None:

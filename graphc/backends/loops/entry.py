@@ -21,7 +21,7 @@ from pathlib import PurePath
 
 from graphc.backends.loops.chunk_sum import emit_chunk_sum
 from graphc.backends.loops.control import add, loop, mul, offset, size_value, sub
-from graphc.backends.loops.convolution import Convolution, emit_convolution
+from graphc.backends.loops.convolution import emit_convolution
 from graphc.backends.loops.fused import emit_fused
 from graphc.backends.loops.gemm import Product, emit_gemm
 from graphc.backends.loops.indexed import LookedUp, emit_indexed
@@ -53,7 +53,6 @@ from graphc.ir.codegen import (
     IndexedSum,
     Kernel,
     Rearrangement,
-    Role,
     RowUpdate,
     Selection,
     WindowProduct,
@@ -65,13 +64,19 @@ from graphc.ir.placement import Place
 from graphc.ir.types import Dim, DType, bound_elements
 from graphc.ops.constant import ConstantParams
 from graphc.ops.contraction import MatmulParams, groups
-from graphc.ops.convolution import conv_shape
 from graphc.ops.pooling import PoolParams, pool_shape
-from graphc.ops.schedules import NestSchedule, schedule_of
+from graphc.ops.schedules import (
+    CopySchedule,
+    ImagesSchedule,
+    LaneSchedule,
+    NestSchedule,
+    schedule_of,
+)
 from graphc.ops.update_rows import row_update
 from graphc.passes.analysis.loopnest import Cut, Nest, Size, constants_of, copy_nest
 from graphc.passes.analysis.nest_schedules import scheduled_nests
 from graphc.passes.analysis.product_tiles import form_of, product_schedule
+from graphc.passes.analysis.window_products import convolution_schedule, product_of
 from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import InternalError
 
@@ -195,8 +200,8 @@ class _EntryEmitter(Walker[Val, Val]):
                 self._update_rows(op)
             case Contraction():
                 self._gemm(op)
-            case WindowProduct(role):
-                self._convolution(op, role)
+            case WindowProduct():
+                self._convolution(op)
             case WindowReduction(folding):
                 self._pooling(op, folding)
             case IndexedSum(subscripts):
@@ -207,7 +212,7 @@ class _EntryEmitter(Walker[Val, Val]):
                 self._move(op, how)
             case Copy():
                 nest = copy_nest(op.operands[0].tensor)
-                self._nest_call(op, nest, {})
+                self._nest_call(op, nest, {}, op.schedule_as(CopySchedule).nest)
             case _:
                 raise InternalError(f"`{op.opdef.name}` is not of the kernel level")
 
@@ -370,14 +375,9 @@ class _EntryEmitter(Walker[Val, Val]):
         name = emit_gemm(self.module, self.machine, replace(product, split=where, part=part))
         self._share(name, pointers, product.symbols(), cut)
 
-    def _convolution(self, op: Operation, role: Role) -> None:
-        types = [v.tensor for v in op.operands]
-        what = Convolution.of(role, conv_shape(op.params, types), types[0].dtype)
-        schedule = schedule_of(op)
-        if schedule is not None:
-            parallel = "rows" if schedule.parallel == "rows" else "images"
-            what = replace(what, parallel=parallel, chunk=schedule.chunk)
-        name = emit_convolution(self.module, self.machine, what)
+    def _convolution(self, op: Operation) -> None:
+        what = product_of(op)
+        name = emit_convolution(self.module, self.machine, what, convolution_schedule(op))
         if what.parallel == "rows":
             rows = Size(what.sizes[0] * what.run)
             cut = Cut(0, Size(), rows, what.chunk)
@@ -394,7 +394,8 @@ class _EntryEmitter(Walker[Val, Val]):
         word = op.params.word if isinstance(op.params, PoolParams) else ""
         what = Pooling.of(folding, word, pool_shape(op.params, types), types[0].dtype)
         what = replace(what, is_part=schedule_of(op) is not None)
-        name = emit_pooling(self.module, self.machine, what)
+        lanes = op.schedule_as(ImagesSchedule).lanes
+        name = emit_pooling(self.module, self.machine, what, lanes)
         self._images(op, name, what.images)
 
     def _images(self, op: Operation, function: str, images: Size) -> None:
@@ -408,7 +409,8 @@ class _EntryEmitter(Walker[Val, Val]):
     def _indexed(self, op: Operation, texts: tuple[str, ...]) -> None:
         types = [v.tensor for v in (*op.operands, op.result)]
         sums = LookedUp(texts, (*types[:-2], types[-1]), types[-2])
-        name = emit_indexed(self.module, self.machine, sums)
+        lanes = op.schedule_as(LaneSchedule).lanes
+        name = emit_indexed(self.module, self.machine, sums, lanes)
         pointers = [self.where[v] for v in (*op.operands, op.result)]
         self._call(name, pointers, sums.symbols())
 
@@ -422,17 +424,18 @@ class _EntryEmitter(Walker[Val, Val]):
         self._call(name, pointers, tuple(sorted(set(selected.rows.symbols))))
 
     def _update_rows(self, op: Operation) -> None:
-        update = row_update(op)
+        update, lanes = row_update(op), op.schedule_as(LaneSchedule).lanes
         for old, new in zip(update.tables, update.updated, strict=True):
             if self.where[old] != self.where[new]:
                 self.copy(self.where[old], new)
-        made = emit_update_rows(self.module, self.machine, update)
+        made = emit_update_rows(self.module, self.machine, update, lanes)
         pointers = [*(self.where[v] for v in made.pointers), *self._workspace(op)]
         self._call(made.name, pointers, made.symbols)
 
     def _move(self, op: Operation, how: Rearrangement) -> None:
         move = move_of(how, op.params, [v.tensor for v in op.operands], op.result.tensor)
-        name = emit_move(self.module, self.machine, move)
+        lanes = op.schedule_as(LaneSchedule).lanes
+        name = emit_move(self.module, self.machine, move, lanes)
         self._call(name, [self.where[v] for v in (*op.operands, op.result)], move.symbols())
 
 

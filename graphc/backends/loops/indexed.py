@@ -69,11 +69,11 @@ class LookedUp:
         return tuple(sorted({s for size in self.extents().values() for s in size.symbols}))
 
 
-def emit_indexed(module: ModuleWriter, machine: Machine, sums: LookedUp) -> str:
+def emit_indexed(module: ModuleWriter, machine: Machine, sums: LookedUp, lanes: int = 0) -> str:
     """`@name` of `void (operands…, index, result, sizes of sums.symbols()…)`."""
     code = module.body()
     sizes = {name: Val(f"%s{i}", I64) for i, name in enumerate(sums.symbols())}
-    _IndexedEmitter(code, machine, sums, sizes).emit()
+    _IndexedEmitter(code, machine, sums, sizes, lanes).emit()
     code.leave()
     names = [*(f"%x{i}" for i in range(len(sums.texts) - 1)), "%index", "%y"]
     return module.add("index", [*(Val(n, PTR) for n in names), *sizes.values()], code)
@@ -96,7 +96,12 @@ class _IndexedEmitter:
     """
 
     def __init__(
-        self, code: Writer, machine: Machine, sums: LookedUp, sizes: Mapping[str, Val]
+        self,
+        code: Writer,
+        machine: Machine,
+        sums: LookedUp,
+        sizes: Mapping[str, Val],
+        lanes: int,
     ) -> None:
         self.code = code
         self.scalars = LaneScalars(code, has_fma=machine.has_fma)
@@ -105,7 +110,7 @@ class _IndexedEmitter:
         self.bases = [Val(f"%x{i}", PTR) for i in range(self.result)]
         self.bases += [Val("%y", PTR), Val("%index", PTR)]
         self.dtype = sums.types[-1].dtype
-        self.lanes = machine.lanes(self.dtype)
+        self.lanes = lanes or machine.lanes(self.dtype)
         self.extents = {
             letter: size_value(code, size, sizes) for letter, size in sums.extents().items()
         }

@@ -96,14 +96,14 @@ def move_of(
     )
 
 
-def emit_move(module: ModuleWriter, machine: Machine, move: Move) -> str:
+def emit_move(module: ModuleWriter, machine: Machine, move: Move, lanes: int = 0) -> str:
     """`@name` of `void (operands…, result, sizes of move.symbols()…)`."""
     code = module.body()
     symbols = move.symbols()
     sizes = {name: Val(f"%d{i}", I64) for i, name in enumerate(symbols)}
     goal = Val("%to", PTR)
     element = memory_element(element_of(move.dtype))
-    lanes = machine.vector_bits // (8 * ELEMENT_BYTES[element])
+    lanes = lanes or machine.vector_bits // (8 * ELEMENT_BYTES[element])
     if move.fill is not None:
         _fill(code, move, _fitting(lanes, move.bound), size_value(code, move.elements, sizes))
     for nest in move.nests:

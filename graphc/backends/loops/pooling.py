@@ -14,13 +14,13 @@ from graphc.backends.loops import memory
 from graphc.backends.loops.control import add, loop, loop_if_any, mul, offset, size_value
 from graphc.backends.loops.scalars import LaneScalars
 from graphc.backends.loops.values import I64, PTR, Val, constant, element_of, index
-from graphc.backends.loops.windowtiles import Span, spans
 from graphc.backends.loops.writer import ModuleWriter, Writer
 from graphc.ir.codegen import Folding
 from graphc.ir.machine import Machine
 from graphc.ir.types import DType
 from graphc.ops.pooling import PoolShape
 from graphc.passes.analysis.loopnest import Size
+from graphc.passes.analysis.window_products import Span, spans
 
 MAX_STRAIGHT = 16
 """The loop over a window of at most this many elements is unrolled."""
@@ -88,11 +88,11 @@ class Pooling:
         )
 
 
-def emit_pooling(module: ModuleWriter, machine: Machine, what: Pooling) -> str:
+def emit_pooling(module: ModuleWriter, machine: Machine, what: Pooling, lanes: int = 0) -> str:
     """`@name` of `void (operands…, result, sizes of what.symbols()…)`."""
     code = module.body()
     sizes = {name: Val(f"%d{i}", I64) for i, name in enumerate(what.symbols())}
-    emitter = _Emitter(code, machine, what)
+    emitter = _Emitter(code, machine, what, lanes or machine.lanes(what.dtype))
     begin, end = index(0), size_value(code, what.images, sizes)
     if what.is_part:
         begin, end = Val("%begin", I64), Val("%end", I64)
@@ -106,12 +106,12 @@ def emit_pooling(module: ModuleWriter, machine: Machine, what: Pooling) -> str:
 
 
 class _Emitter:
-    def __init__(self, code: Writer, machine: Machine, what: Pooling) -> None:
+    def __init__(self, code: Writer, machine: Machine, what: Pooling, lanes: int) -> None:
         self.code = code
         self.what = what
         self.s = LaneScalars(code, has_fma=machine.has_fma)
         self.element = element_of(what.dtype)
-        self.lanes = machine.lanes(what.dtype)
+        self.lanes = lanes
 
     def image(self, number: Val) -> None:
         """All places of one image."""

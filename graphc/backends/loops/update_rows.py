@@ -56,7 +56,9 @@ class UpdateFunction:
     symbols: tuple[str, ...]
 
 
-def emit_update_rows(module: ModuleWriter, machine: Machine, update: RowUpdate) -> UpdateFunction:
+def emit_update_rows(
+    module: ModuleWriter, machine: Machine, update: RowUpdate, lanes: int = 0
+) -> UpdateFunction:
     """`void (tables in place…, numbers…, lookups…, workspace…, sizes…)`."""
     looked_up = [v for one in update.lookups for v in (one.x, one.y, one.index)]
     pointers = (*update.updated, *update.numbers, *looked_up)
@@ -67,7 +69,7 @@ def emit_update_rows(module: ModuleWriter, machine: Machine, update: RowUpdate) 
     arrays = [Val(f"%a{i}", PTR) for i in range(len(RowWorkspace.of(update).arrays()))]
     sizes = {name: Val(f"%s{i}", I64) for i, name in enumerate(symbols)}
     where = dict(zip(pointers, parameters, strict=True))
-    _UpdateEmitter(code, machine, update, where, arrays, sizes).emit()
+    _UpdateEmitter(code, machine, update, where, arrays, sizes, lanes).emit()
     code.leave()
     name = module.add("update", (*parameters, *arrays, *sizes.values()), code)
     return UpdateFunction(name, pointers, symbols)
@@ -100,13 +102,14 @@ class _UpdateEmitter:
         where: Mapping[Value, Val],
         arrays: Sequence[Val],
         sizes: Mapping[str, Val],
+        lanes: int,
     ) -> None:
         self.code = code
         self.scalars = LaneScalars(code, has_fma=machine.has_fma)
         self.columns = update.params.columns
         table = _tensor(update.tables[0])
         self.dtype = table.dtype
-        self.lanes = machine.lanes(self.dtype)
+        self.lanes = lanes or machine.lanes(self.dtype)
         axis = 1 if self.columns else 0
         self.size, self.width = (
             size_value(code, Size.of((table.dims[a],)), sizes) for a in (axis, 1 - axis)

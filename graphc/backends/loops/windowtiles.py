@@ -1,4 +1,4 @@
-"""Register tiles over windows: a product whose rows lie at fixed distances, and how to cut it.
+"""Register tiles over windows: a product whose rows lie at fixed distances.
 
 A tile keeps rows x vectors of sums in registers while it walks two nested loops of fixed lengths:
 in every turn one element per row, spread over a vector, times the vectors of the other operand. The
@@ -19,28 +19,10 @@ from graphc.backends.loops.values import PTR, Val, constant, element_of, index, 
 from graphc.backends.loops.writer import ModuleWriter
 from graphc.ir.machine import Machine
 from graphc.ir.types import DType
-
-MAX_ROWS = 12
-"""Rows of a tile: more would only need more loads."""
+from graphc.passes.analysis.window_products import Span
 
 STRAIGHT_SUMS = 48
 """Multiplications that one turn of the inner loop writes out."""
-
-Span = tuple[int, int]
-"""Where a vector begins, and its lanes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """Neighbouring columns that a tile computes together, as vectors; they may overlap.
-
-    count, step   how many such panels there are, and how far one is from the next
-    """
-
-    start: int
-    vectors: tuple[Span, ...]
-    count: int = 1
-    step: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,76 +124,3 @@ def _finish(s: LaneScalars, tile: WindowTile, c: Val, totals: Sequence[Val]) -> 
             ]
         for place, value in zip(places, row, strict=True):
             memory.store(s, value, c, place)
-
-
-# --- how to cut a product into tiles --------------------------------------------------------------
-
-
-def panels(columns: int, lanes: int, *, apart: bool) -> list[Panel]:
-    """Panels of at most two vectors that cover all columns, a narrow rest by halves.
-
-    Unless they have to lie `apart`, the last vector is moved left to end with the columns.
-    """
-    width = 2 * lanes
-    made: list[Panel] = []
-    if columns >= width:
-        made.append(Panel(0, ((0, lanes), (lanes, lanes)), columns // width, width))
-    rest = columns % width
-    if not rest:
-        return made
-    start = columns - rest
-    if apart or columns < lanes:
-        return [*made, Panel(start, tuple(spans(rest, lanes)))]
-    if rest <= lanes:
-        return [*made, Panel(columns - lanes, ((0, lanes),))]
-    return [*made, Panel(start, ((0, lanes), (rest - lanes, lanes)))]
-
-
-def spans(count: int, lanes: int) -> list[Span]:
-    """Whole vectors, then ever shorter ones, over `count` elements."""
-    made: list[Span] = []
-    start = 0
-    while start < count:
-        while lanes > count - start:
-            lanes //= 2
-        made.append((start, lanes))
-        start += lanes
-    return made
-
-
-def most_rows(machine: Machine, vectors: int) -> int:
-    """Rows of a tile with so many vectors that its sums stay in registers."""
-    return max(1, min(MAX_ROWS, 2 * machine.tile_rows // vectors))
-
-
-def best_tile(across: int, down: int, rows: int, vectors: int) -> tuple[int, int]:
-    """The sides of a tile of at most `rows` places that covers a grid at the least cost."""
-    shapes = [(i, j) for j in range(rows, 0, -1) for i in range(1, rows // j + 1)]
-    return min(shapes, key=lambda shape: _cover_cost(across, down, shape, vectors))
-
-
-def _cover_cost(across: int, down: int, shape: tuple[int, int], vectors: int) -> float:
-    total = 0.0
-    for width, many in whole_steps(across, shape[0]):
-        for height, times in whole_steps(down, shape[1]):
-            total += many * times * _tile_cost(width * height, vectors)
-    return total
-
-
-def whole_steps(extent: int, step: int) -> list[tuple[int, int]]:
-    """(size, how many) of pieces: whole steps, then what is left."""
-    pieces = [(step, extent // step), (extent % step, 1)]
-    return [(size, many) for size, many in pieces if size and many]
-
-
-def _tile_cost(rows: int, vectors: int) -> float:
-    """Cycles of one turn: two multiplications or two loads start in each, and a turn takes at least
-    the latency of a fused multiply-add."""
-    return max(rows * vectors / 2, (rows + vectors) / 2, 4.0) + 0.5
-
-
-def balanced(extent: int, most: int) -> list[tuple[int, int]]:
-    """(size, how many) of pieces of at most `most`, no two sizes more than one apart."""
-    pieces = -(-extent // most)
-    small, larger = divmod(extent, pieces)
-    return [(size, n) for size, n in ((small + 1, larger), (small, pieces - larger)) if n]

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from graphc.ir.codegen import Rearrangement
 from graphc.ir.core import Operation
 from graphc.ir.machine import Machine
 from graphc.ir.params import Params
-from graphc.ops.schedules import KernelSchedule, ProductSchedule
+from graphc.ops.schedules import (
+    ConvSchedule,
+    CopySchedule,
+    ImagesSchedule,
+    KernelSchedule,
+    LaneSchedule,
+    ProductSchedule,
+    WeightsSchedule,
+)
+from graphc.passes.analysis.loopnest import copy_nest
 from graphc.passes.analysis.nest_schedules import check_nest, choose_nest, scheduled_nests
 from graphc.passes.analysis.nestplan import epilogue_nest
 from graphc.passes.analysis.product_tiles import form_of, product_schedule, tilings
+from graphc.passes.analysis.window_products import (
+    choose_convolution,
+    convolution_schedule,
+    product_of,
+)
 
 
 def complete_schedule(op: Operation, machine: Machine) -> Params:
@@ -23,6 +38,14 @@ def complete_schedule(op: Operation, machine: Machine) -> Params:
             return _of_kernel(op, schedule, machine)
         case ProductSchedule():
             return _of_product(op, machine)
+        case ConvSchedule() | WeightsSchedule():
+            return _of_convolution(op, machine)
+        case ImagesSchedule(lanes=0) as schedule:
+            return replace(schedule, lanes=machine.lanes(op.result.tensor.dtype))
+        case LaneSchedule(lanes=0) as schedule:
+            return replace(schedule, lanes=_lanes(op, machine))
+        case CopySchedule(nest=None):
+            return CopySchedule(choose_nest(copy_nest(op.result.tensor), machine))
         case schedule:
             return schedule
 
@@ -47,3 +70,20 @@ def _of_product(op: Operation, machine: Machine) -> ProductSchedule:
         else:
             check_nest(op, nest, schedule.body)
     return schedule
+
+
+def _of_convolution(op: Operation, machine: Machine) -> Params:
+    given = convolution_schedule(op)
+    what = product_of(op)
+    if given is not None or 0 in (*what.places, what.run, what.outputs):
+        return op.schedule
+    chosen = choose_convolution(what, machine)
+    return replace(chosen, parallel=what.parallel, chunk=what.chunk)
+
+
+def _lanes(op: Operation, machine: Machine) -> int:
+    """Of elements that are only moved, as many as a register holds; else of numbers."""
+    dtype = op.results[0].tensor.dtype
+    if isinstance(op.opdef.codegen, Rearrangement):
+        return machine.vector_bits // (8 * dtype.itemsize)
+    return machine.lanes(dtype)

@@ -11,11 +11,11 @@ import pytest
 from graphc.backends.llvm.emit import emit_function
 from graphc.backends.llvm.runtime import compile_function
 from graphc.backends.llvm.target import X86_64, X86_64_V3, X86_64_V4, Target
-from graphc.backends.loops.windowtiles import Panel, balanced, best_tile, most_rows, panels
 from graphc.backends.signature import make_signature
 from graphc.ir.printer import print_module
 from graphc.ops import default_context
 from graphc.passes import pipeline
+from graphc.passes.analysis.window_products import Panel, balanced, best_tile, most_rows, panels
 from graphc.passes.manager import PassManager
 from tests.support.compiling import call, parse
 from tests.support.guarded_child import exit_code_guarded

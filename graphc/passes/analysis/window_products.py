@@ -1,0 +1,341 @@
+"""How a convolution, or a gradient of one, is cut for a machine: blocks, panels and tiles.
+
+Places of the result are worked on in blocks of columns that stay near; in a block, panels of
+columns of the product go by tiles of some places, whose sums are in registers. Of the gradient to
+the weights a tile holds elements of a window instead.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from graphc.ir.codegen import Role, WindowProduct
+from graphc.ir.core import Operation
+from graphc.ir.machine import Machine
+from graphc.ir.types import DType, bound_elements
+from graphc.ops.convolution import ConvShape, conv_shape
+from graphc.ops.schedules import ConvSchedule, PlaceTile, WeightsSchedule
+from graphc.passes.analysis.loopnest import Size
+from graphc.support.diagnostics import fail
+
+Span = tuple[int, int]
+"""Where a vector begins, and its lanes."""
+
+NEAR_BYTES = 20480
+"""Of what one tile after the other reads again: most of a first-level cache."""
+
+FAR_BYTES = 131072
+"""Of an image and its places that are worked on together: a part of a second-level cache."""
+
+FAR_ROW = 256
+"""Bytes between rows from which on a panel of them is copied."""
+
+LINE_BYTES = 64
+
+MOST_COPIED = 128 * 1024
+"""Bytes of one column of places that are copied: the copy is on the stack."""
+
+MAX_ROWS = 12
+"""Rows of a tile: more would only need more loads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Neighbouring columns that a tile computes together, as vectors; they may overlap.
+
+    count, step   how many such panels there are, and how far one is from the next
+    """
+
+    start: int
+    vectors: tuple[Span, ...]
+    count: int = 1
+    step: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """What is computed, from which extents.
+
+    extents, sizes, strides   of images, windows and steps: columns, then rows of pixels
+    channels, outputs         of images and of the result
+    low, high                 zeros around an image; they count in `extents`
+    block                     columns of the weights in one block, 0 for rows of all columns
+    parallel                  what a chunk is made of, if the function computes one, from `begin` to
+                              `end`; rows are those of `weights`
+    chunk                     how many in one; rows are all of one column of windows
+    """
+
+    role: Role
+    images: Size
+    extents: tuple[int, int]
+    channels: int
+    sizes: tuple[int, int]
+    strides: tuple[int, int]
+    places: tuple[int, int]
+    outputs: int
+    dtype: DType
+    low: tuple[int, int] = (0, 0)
+    high: tuple[int, int] = (0, 0)
+    block: int = 0
+    parallel: Literal["images", "rows"] | None = None
+    chunk: int = 0
+    most_images: int = 1
+
+    @staticmethod
+    def of(role: Role, shape: ConvShape, dtype: DType) -> Convolution:
+        """What an operation computes. One walked axis is a column of an image one pixel wide."""
+        missing = (1,) * (2 - len(shape.sizes))
+        first, second = (*missing, *shape.extents)
+        width, height = (*missing, *shape.sizes)
+        across, down = (*missing, *shape.strides)
+        columns, rows = (*missing, *shape.places)
+        left, above = (*(0 for _ in missing), *shape.low)
+        right, below = (*(0 for _ in missing), *shape.high)
+        return Convolution(
+            role,
+            Size.of(shape.lead),
+            (first, second),
+            math.prod(shape.channels),
+            (width, height),
+            (across, down),
+            (columns, rows),
+            math.prod(shape.features),
+            dtype,
+            (left, above),
+            (right, below),
+            shape.block,
+            most_images=bound_elements(shape.lead),
+        )
+
+    def symbols(self) -> tuple[str, ...]:
+        """The dimensions of the call that the function asks for."""
+        return self.images.symbols
+
+    @property
+    def run(self) -> int:
+        """Elements of one column of a window."""
+        return self.sizes[1] * self.channels
+
+    @property
+    def image(self) -> int:
+        """Elements of an image, with the zeros around it."""
+        return self.extents[0] * self.extents[1] * self.channels
+
+    @property
+    def inner(self) -> tuple[int, int]:
+        """Extents of an image without zeros."""
+        across, down = (
+            e - a - z for e, a, z in zip(self.extents, self.low, self.high, strict=True)
+        )
+        return across, down
+
+    @property
+    def is_padded(self) -> bool:
+        return self.inner != self.extents
+
+    @property
+    def sums_chunks(self) -> bool:
+        """Whether each chunk has weights of its own."""
+        return self.role == "weights" and self.parallel == "images"
+
+    @property
+    def weights(self) -> int:
+        """Elements of the weights."""
+        return self.sizes[0] * self.run * self.outputs
+
+    @property
+    def column(self) -> int:
+        return self.extents[1] * self.channels
+
+    @property
+    def place_column(self) -> int:
+        return self.places[1] * self.outputs
+
+    def window(self, p: int, q: int) -> int:
+        """Where the window of a place begins in its image."""
+        return p * self.strides[0] * self.column + q * self.strides[1] * self.channels
+
+    def place(self, p: int, q: int) -> int:
+        """Where the outputs of a place begin in its result."""
+        return p * self.place_column + q * self.outputs
+
+
+# --- choosing -------------------------------------------------------------------------------------
+
+
+def product_of(op: Operation) -> Convolution:
+    """What a `conv`, `conv.image` or `conv.weights` computes in one call."""
+    codegen, schedule = op.opdef.codegen, op.schedule
+    assert isinstance(codegen, WindowProduct)
+    assert isinstance(schedule, ConvSchedule | WeightsSchedule)
+    types = [v.tensor for v in op.operands]
+    what = Convolution.of(codegen.role, conv_shape(op.params, types), types[0].dtype)
+    if not schedule.is_parallel:
+        return what
+    return replace(what, parallel=schedule.parallel, chunk=schedule.chunk)
+
+
+AnySchedule = ConvSchedule | WeightsSchedule
+
+
+def choose_convolution(what: Convolution, machine: Machine) -> AnySchedule:
+    """The schedule of what one call computes."""
+    lanes = machine.lanes(what.dtype)
+    if what.role == "weights":
+        panel = 2 * lanes * what.places[1] * what.dtype.itemsize
+        is_far = what.outputs * what.dtype.itemsize >= FAR_ROW
+        columns = _near_columns(what, _panel_bytes(what, lanes), NEAR_BYTES)
+        tiles = tuple(
+            PlaceTile(0, vectors, (across, rows))
+            for vectors in _panel_vectors(what, lanes)
+            for rows in [most_rows(machine, vectors)]
+            for across in [1 if what.parallel == "rows" else max(1, rows // what.run)]
+        )
+        return WeightsSchedule(
+            lanes=lanes, columns=columns, tiles=tiles, pack=is_far and panel <= MOST_COPIED
+        )
+    columns = _near_columns(what, _column_bytes(what), FAR_BYTES)
+    tiles = tuple(
+        PlaceTile(width, vectors, best_tile(width, what.places[1], rows, vectors))
+        for width, _ in balanced(what.places[0], columns)
+        for vectors in _panel_vectors(what, lanes)
+        for rows in [most_rows(machine, vectors)]
+    )
+    return ConvSchedule(lanes=lanes, columns=columns, tiles=tiles)
+
+
+def panels_of(what: Convolution, lanes: int) -> list[Panel]:
+    """The panels of the product's columns."""
+    columns = what.run if what.role == "image" else what.outputs
+    return panels(columns, lanes, apart=what.role != "result")
+
+
+def _panel_vectors(what: Convolution, lanes: int) -> list[int]:
+    """How many vectors panels have."""
+    return sorted({len(panel.vectors) for panel in panels_of(what, lanes)}, reverse=True)
+
+
+def _near_columns(what: Convolution, column: int, near: int) -> int:
+    """Columns of places that are worked on together, at most: they lie in `near` bytes."""
+    return max(1, min(what.places[0], near // column))
+
+
+def _column_bytes(what: Convolution) -> int:
+    """What a column of places reads and writes."""
+    return (what.strides[0] * what.column + what.place_column) * what.dtype.itemsize
+
+
+def _panel_bytes(what: Convolution, lanes: int) -> int:
+    """What a tile reads of a column of places: a panel of them, and a line of each window."""
+    of_image = min(what.column * what.dtype.itemsize, what.places[1] * LINE_BYTES)
+    panel = min(2 * lanes, what.outputs) * what.dtype.itemsize
+    return of_image + what.places[1] * panel
+
+
+def convolution_schedule(op: Operation) -> AnySchedule | None:
+    """The schedule of a convolution where it is chosen, which `lanes` says.
+
+    Raises GraphcError (bad-schedule) if it does not fit the operation.
+    """
+    schedule = op.schedule
+    assert isinstance(schedule, ConvSchedule | WeightsSchedule)
+    if not schedule.lanes:
+        return None
+    if what := _misfit(product_of(op), schedule):
+        message = f"the schedule of `{op.opdef.name}` requires {what}"
+        raise fail("bad-schedule", message, op.location)
+    return schedule
+
+
+def _misfit(what: Convolution, schedule: AnySchedule) -> str:
+    """What is required and what came; "" if it fits."""
+    if not 1 <= schedule.columns <= what.places[0]:
+        return f"1 to {what.places[0]} columns in a block, got {schedule.columns}"
+    widths = [0]
+    if what.role != "weights":
+        widths = [width for width, _ in balanced(what.places[0], schedule.columns)]
+    needed = {(w, v) for w in widths for v in _panel_vectors(what, schedule.lanes)}
+    found = {(t.columns, t.vectors) for t in schedule.tiles}
+    if needed != found or len(found) != len(schedule.tiles):
+        wanted = ", ".join(f"columns = {w}, vectors = {v}" for w, v in sorted(needed))
+        return f"one tile each for {wanted}"
+    if isinstance(schedule, WeightsSchedule) and schedule.pack:
+        panel = 2 * schedule.lanes * what.places[1] * schedule.columns * what.dtype.itemsize
+        if panel > MOST_COPIED:
+            return f"pack = false for panels of {panel} bytes, at most {MOST_COPIED} are copied"
+    return ""
+
+
+# --- pieces ---------------------------------------------------------------------------------------
+
+
+def panels(columns: int, lanes: int, *, apart: bool) -> list[Panel]:
+    """Panels of at most two vectors that cover all columns, a narrow rest by halves.
+
+    Unless they have to lie `apart`, the last vector is moved left to end with the columns.
+    """
+    width = 2 * lanes
+    made: list[Panel] = []
+    if columns >= width:
+        made.append(Panel(0, ((0, lanes), (lanes, lanes)), columns // width, width))
+    rest = columns % width
+    if not rest:
+        return made
+    start = columns - rest
+    if apart or columns < lanes:
+        return [*made, Panel(start, tuple(spans(rest, lanes)))]
+    if rest <= lanes:
+        return [*made, Panel(columns - lanes, ((0, lanes),))]
+    return [*made, Panel(start, ((0, lanes), (rest - lanes, lanes)))]
+
+
+def spans(count: int, lanes: int) -> list[Span]:
+    """Whole vectors, then ever shorter ones, over `count` elements."""
+    made: list[Span] = []
+    start = 0
+    while start < count:
+        while lanes > count - start:
+            lanes //= 2
+        made.append((start, lanes))
+        start += lanes
+    return made
+
+
+def most_rows(machine: Machine, vectors: int) -> int:
+    """Rows of a tile with so many vectors that its sums stay in registers."""
+    return max(1, min(MAX_ROWS, 2 * machine.tile_rows // vectors))
+
+
+def best_tile(across: int, down: int, rows: int, vectors: int) -> tuple[int, int]:
+    """The sides of a tile of at most `rows` places that covers a grid at the least cost."""
+    shapes = [(i, j) for j in range(rows, 0, -1) for i in range(1, rows // j + 1)]
+    return min(shapes, key=lambda shape: _cover_cost(across, down, shape, vectors))
+
+
+def _cover_cost(across: int, down: int, shape: tuple[int, int], vectors: int) -> float:
+    total = 0.0
+    for width, many in whole_steps(across, shape[0]):
+        for height, times in whole_steps(down, shape[1]):
+            total += many * times * _tile_cost(width * height, vectors)
+    return total
+
+
+def whole_steps(extent: int, step: int) -> list[tuple[int, int]]:
+    """(size, how many) of pieces: whole steps, then what is left."""
+    pieces = [(step, extent // step), (extent % step, 1)]
+    return [(size, many) for size, many in pieces if size and many]
+
+
+def _tile_cost(rows: int, vectors: int) -> float:
+    """Cycles of one turn: two multiplications or two loads start in each, and a turn takes at least
+    the latency of a fused multiply-add."""
+    return max(rows * vectors / 2, (rows + vectors) / 2, 4.0) + 0.5
+
+
+def balanced(extent: int, most: int) -> list[tuple[int, int]]:
+    """(size, how many) of pieces of at most `most`, no two sizes more than one apart."""
+    pieces = -(-extent // most)
+    small, larger = divmod(extent, pieces)
+    return [(size, n) for size, n in ((small + 1, larger), (small, pieces - larger)) if n]
