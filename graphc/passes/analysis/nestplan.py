@@ -168,7 +168,7 @@ class _BodyReader:
         self.items.append(replace(item, source=self.source))
 
     def argument(self, value: Value, index: int) -> None:
-        self.add(value, _port_item("operand", index, _tensor(value)))
+        self.add(value, _port_item("operand", index, value.tensor))
 
     def operation(self, op: Operation) -> None:
         value = op.result
@@ -186,16 +186,14 @@ class _BodyReader:
             case Fill():
                 self._constant(op)
             case Position():
-                assert isinstance(op.params, IotaParams)
-                axes = _axes(_tensor(value)) & {op.params.axis}
-                if axes:
-                    item = _Item(Index(op.params.axis), (), _tensor(value).dtype, axes, axes)
+                axis, type = op.params_as(IotaParams).axis, value.tensor
+                if axes := _axes(type) & {axis}:
+                    item = _Item(Index(axis), (), type.dtype, axes, axes)
                     self.add(value, item)
                 else:
                     self._plain(value, Number(0), ())
             case Extent():
-                assert isinstance(op.params, ExtentParams)
-                self._plain(value, ExtentOf(op.params.dim), ())
+                self._plain(value, ExtentOf(op.params_as(ExtentParams).dim), ())
             case _:
                 raise InternalError(f"`{op.opdef.name}` cannot stand in a kernel")
 
@@ -204,14 +202,13 @@ class _BodyReader:
     ) -> None:
         axes = frozenset[int]().union(*(self.items[a].axes for a in args))
         space = frozenset[int]().union(*(self.items[a].space for a in args))
-        dtype = _tensor(value).dtype
+        dtype = value.tensor.dtype
         item = _Item(work, args, dtype, axes, space, is_below_maximum=is_below_maximum)
         self.add(value, item)
 
     def _reduction(self, op: Operation, reduction: Reduction, arg: int) -> None:
-        assert isinstance(op.params, ReduceParams)
-        type = _tensor(op.operands[0])
-        reduced = _axes(type).intersection(op.params.axes)
+        type = op.operands[0].tensor
+        reduced = _axes(type).intersection(op.params_as(ReduceParams).axes)
         if not reduced:
             self.number[op.result] = arg
             return
@@ -223,11 +220,11 @@ class _BodyReader:
             self.maximum_of[self.number[op.result]] = arg
 
     def _constant(self, op: Operation) -> None:
-        assert isinstance(op.params, ConstantParams)
-        if len(op.params.value) == 1:
-            self._plain(op.result, Number(op.params.value[0]), ())
+        params = op.params_as(ConstantParams)
+        if len(params.value) == 1:
+            self._plain(op.result, Number(params.value[0]), ())
             return
-        self.add(op.result, _port_item("constant", self.constants, op.params.type))
+        self.add(op.result, _port_item("constant", self.constants, params.type))
         self.constants += 1
 
 
@@ -243,20 +240,15 @@ def _read_body(kernel: Operation) -> _Body:
         if op.opdef is YIELD:
             for index, value in enumerate(op.operands):
                 item = reader.number[value]
-                space = reader.items[item].space | _axes(_tensor(value))
-                roots.append(_Root(item, index, _tensor(value), space))
+                space = reader.items[item].space | _axes(value.tensor)
+                roots.append(_Root(item, index, value.tensor, space))
         else:
             reader.operation(op)
     for value in reader.number:
-        for axis, dim in enumerate(_tensor(value).dims):
+        for axis, dim in enumerate(value.tensor.dims):
             if dim != 1:
                 extents[axis] = dim
     return _Body(tuple(reader.items), tuple(roots), extents)
-
-
-def _tensor(value: Value) -> TensorType:
-    assert isinstance(value.type, TensorType)
-    return value.type
 
 
 def _axes(type: TensorType) -> frozenset[int]:
