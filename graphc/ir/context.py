@@ -29,6 +29,3 @@ class Context:
                 raise ValueError(f"two operations are called {op.name}")
             table[op.name] = op
         return Context(table)
-
-    def with_new_sink(self) -> Context:
-        return Context(self.ops)

@@ -7,10 +7,8 @@ printed: the verifier asks every operation again and compares.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 
 from graphc.ir.context import Context
 from graphc.ir.core import (
@@ -25,30 +23,14 @@ from graphc.ir.core import (
     ResultInfo,
     Value,
 )
-from graphc.ir.lexer import Token, unquote
+from graphc.ir.lexer import Token
+from graphc.ir.literal_reader import MAX_NESTING, LiteralReader
 from graphc.ir.params import Literalish, NoParams, Params, ParamsError, make_params
-from graphc.ir.placement import PLACE_KINDS, Place, Workspace, is_place_kind
-from graphc.ir.token_reader import MAX_ERRORS, Misread, TokenReader
-from graphc.ir.types import (
-    DIM_NAME,
-    Dim,
-    DType,
-    Image,
-    MatrixDim,
-    MatrixType,
-    Samples,
-    Symbol,
-    TensorType,
-    Type,
-    part_of,
-    product_of,
-)
+from graphc.ir.token_reader import MAX_ERRORS, Misread
+from graphc.ir.types import DIM_NAME, Symbol, Type, part_of, product_of
 from graphc.support.diagnostics import DiagnosticSink, suggestion
-from graphc.support.source import NOT_AT_HAND, UNKNOWN, Location, SourceFile, Span
+from graphc.support.source import Location, SourceFile
 
-MAX_NESTING = 64
-MAX_INTEGER = 2**63 - 1
-_SAMPLES = re.compile(r"([1-9][0-9]{0,9})?\*(?:/([1-9][0-9]{0,9}))?")
 _ROLES = ("input", "parameter", "transposed", "state", "setting", "carried")
 
 
@@ -65,8 +47,7 @@ def parse_params_text(
     `dims` are the dimensions that a value may name. Errors are in `sink`; the first one ends the
     reading, and what came before it is returned.
     """
-    parser = _Parser(SourceFile(file, text), Context({}, sink), dims)
-    return parser.bare_params()
+    return LiteralReader(SourceFile(file, text), sink, dims).bare_params()
 
 
 @dataclass
@@ -93,11 +74,10 @@ class _Scope:
         return scope.values[name] if scope is not None else None
 
 
-class _Parser(TokenReader):
-    def __init__(self, source: SourceFile, context: Context, dims: Iterable[Symbol] = ()) -> None:
+class _Parser(LiteralReader):
+    def __init__(self, source: SourceFile, context: Context) -> None:
         super().__init__(source, context.sink)
         self._context = context
-        self._dims: dict[str, Symbol] = {d.name: d for d in dims}
 
     # --- module and functions --------------------------------------------------------------
 
@@ -179,17 +159,6 @@ class _Parser(TokenReader):
                 message = f"`{token.text}` is no dimension with a bound declared before"
                 raise self._error(message, token, "undefined-name")
         return [self._dims[token.text] for token in tokens]
-
-    def _integer(self, what: str) -> int:
-        token = self._expect_kind("number", what)
-        value = self._number(token)
-        if isinstance(value, float):
-            raise self._error(f"{what} is an integer, got `{token.text}`", token)
-        if value < 0:
-            raise self._error(f"{what} is not negative, got {value}", token)
-        if value > MAX_INTEGER:
-            raise self._error(f"{what} is at most {MAX_INTEGER}, got {value}", token, "limit")
-        return value
 
     def _function(self, names: set[str]) -> Function:
         errors = self._errors
@@ -337,39 +306,6 @@ class _Parser(TokenReader):
             raise self._error(f"`{opdef.name}` has no schedule", token, "bad-value")
         return self._made(opdef.schedule, f"the schedule of {opdef.name}", self._params(), token)
 
-    def _placement(self) -> tuple[Place, ...]:
-        """`at arena:0, result:1`: a place for each result."""
-        if not self._accept("at"):
-            return ()
-        found = [self._place()]
-        while self._accept(","):
-            found.append(self._place())
-        return tuple(found)
-
-    def _workspace(self) -> tuple[Workspace, ...]:
-        """`workspace tensor<8xf32> at arena:0, …`: arrays, each with its place."""
-        if not self._accept("workspace"):
-            return ()
-        found = [self._placed_array()]
-        while self._accept(","):
-            found.append(self._placed_array())
-        return tuple(found)
-
-    def _placed_array(self) -> Workspace:
-        token, type = self._token, self._type()
-        if not isinstance(type, TensorType):
-            raise self._error(f"a workspace is a tensor, got {type}", token, "bad-value")
-        self._expect("at")
-        return Workspace(type, self._place())
-
-    def _place(self) -> Place:
-        token = self._expect_kind("name", f"a place ({', '.join(PLACE_KINDS)})")
-        if not is_place_kind(token.text):
-            kinds = ", ".join(PLACE_KINDS)
-            raise self._error(f"a place is one of {kinds}, got `{token.text}`", token, "bad-value")
-        self._expect(":")
-        return Place(token.text, self._integer("an offset or an index"))
-
     def _is_on_line_of(self, earlier: Token) -> bool:
         """Whether no line ends between `earlier` and here; a value on a later line is a result."""
         return "\n" not in self._source.text[earlier.end : self._token.start]
@@ -396,95 +332,6 @@ class _Parser(TokenReader):
         except ParamsError as problem:
             raise self._error(f"{what}: {problem}", token, "bad-value") from None
 
-    def _starts_params(self) -> bool:
-        """`{name =` or `{}` opens params; any other `{` opens a region."""
-        if not self._is("{"):
-            return False
-        following = self._tokens[self._at + 1 : self._at + 3]
-        return len(following) == 2 and following[0].kind == "name" and following[1].text == "="
-
-    def _params(self, depth: int = 0) -> dict[str, Literalish]:
-        self._expect("{")
-        given: dict[str, Literalish] = {}
-        while not self._accept("}"):
-            self._param(given, depth)
-            if not self._is("}"):
-                self._expect(",")
-        return given
-
-    def bare_params(self) -> dict[str, Literalish]:
-        """Parameters without braces, up to the end of the text."""
-        given: dict[str, Literalish] = {}
-        try:
-            while not self._at_end():
-                self._param(given)
-                if not self._at_end():
-                    self._expect(",")
-        except Misread:
-            pass
-        return given
-
-    def _param(self, given: dict[str, Literalish], depth: int = 0) -> None:
-        name = self._expect_kind("name", "a parameter name")
-        if name.text in given:
-            raise self._error(f"parameter `{name.text}` is given twice", name)
-        self._expect("=")
-        given[name.text] = self._literal(depth)
-
-    def _literal(self, depth: int) -> Literalish:
-        if depth > MAX_NESTING:
-            raise self._error(f"values may be nested at most {MAX_NESTING} deep", slug="limit")
-        if self._accept("["):
-            items: list[Literalish] = []
-            while not self._accept("]"):
-                items.append(self._literal(depth + 1))
-                if not self._is("]"):
-                    self._expect(",")
-            return items
-        if self._is("{"):
-            return self._params(depth + 1)
-        token = self._token
-        if token.kind == "type":
-            return self._type()
-        if token.kind not in ("number", "string", "name"):
-            raise self._error(f"a value is required, got {self._seen()}")
-        self._advance()
-        match token.kind:
-            case "number":
-                return self._number(token)
-            case "string":
-                return self._string(token)
-            case _:
-                return self._word(token)
-
-    def _number(self, token: Token) -> int | float:
-        if len(token.text) > 400:
-            raise self._error("a number has at most 400 characters", token, "limit")
-        if re.fullmatch(r"-?[0-9]+", token.text):
-            return int(token.text)
-        return float(token.text)
-
-    def _string(self, token: Token) -> str:
-        content = unquote(token.text)
-        if content is None:
-            raise self._error('a string may hold the escapes \\n \\r \\t \\" \\\\ \\u{…}', token)
-        return content
-
-    def _word(self, token: Token) -> Literalish:
-        match token.text:
-            case "true":
-                return True
-            case "false":
-                return False
-            case "none":
-                return None
-            case text if text in {d.value for d in DType}:
-                return DType(text)
-            case text if text in self._dims:
-                return self._dims[text]
-            case text:
-                raise self._error(f"`{text}` is no value and no declared dimension", token)
-
     def _region(self, scope: _Scope, depth: int) -> Region:
         if depth > MAX_NESTING:
             raise self._error(f"regions may be nested at most {MAX_NESTING} deep", slug="limit")
@@ -505,23 +352,13 @@ class _Parser(TokenReader):
         self._expect("}")
         return region
 
-    # --- names, types, locations -------------------------------------------------------------
+    # --- names -----------------------------------------------------------------------------
 
     def _list(self, kind: str, what: str) -> list[Token]:
         tokens = [self._expect_kind(kind, what)]
         while self._accept(","):
             tokens.append(self._expect_kind(kind, what))
         return tokens
-
-    def _plain_name(self, token: Token) -> str:
-        """The name without sigil and quotes; '' for a numbered value."""
-        text = token.text.lstrip("%@") if token.kind in ("value", "symbol") else token.text
-        if text.startswith('"'):
-            content = unquote(text)
-            if content is None:
-                raise self._error("a quoted name holds an unknown escape", token)
-            return content
-        return "" if text.isdigit() else text
 
     def _define(self, scope: _Scope, token: Token, value: Value) -> None:
         if token.text in scope.values:
@@ -543,92 +380,3 @@ class _Parser(TokenReader):
                 else:
                     values.append(value)
             op.set_operands(values)
-
-    def _type(self) -> Type:
-        token = self._expect_kind("type", "a type")
-        kind, inside = token.text[:-1].split("<", 1)
-        if kind == "matrix":
-            return self._matrix_type(inside, token)
-        parts = inside.split("x")
-        try:
-            dtype = DType(parts[-1])
-        except ValueError:
-            names = ", ".join(d.value for d in DType)
-            raise self._error(
-                f"an element type is one of {names}, got `{parts[-1]}`", token
-            ) from None
-        return TensorType(tuple(self._dim_of(p, token) for p in parts[:-1]), dtype)
-
-    def _dim_of(self, text: str, token: Token) -> Dim:
-        if text.isascii() and text.isdigit() and len(text) <= 19:
-            return int(text)
-        if text in self._dims:
-            return self._dims[text]
-        raise self._error(f"`{text}` is no size and no declared dimension", token, "undefined-name")
-
-    def _matrix_type(self, inside: str, token: Token) -> MatrixType:
-        sizes_text, is_image, image_text = inside.partition(" image ")
-        sizes: list[MatrixDim] = []
-        for part in sizes_text.split("x"):
-            if part == "?":
-                sizes.append(None)
-            elif (samples := _SAMPLES.fullmatch(part)) is not None:
-                sizes.append(Samples.of(Fraction(int(samples[1] or 1), int(samples[2] or 1))))
-            elif part.isascii() and part.isdigit() and len(part) <= 19:
-                sizes.append(int(part))
-            else:
-                raise self._error(f"`{part}` is no matrix size", token)
-        if len(sizes) != 2 or isinstance(sizes[0], Samples):
-            raise self._error("a matrix type is matrix<ROWSxCOLS>", token)
-        rows, cols = sizes
-        assert not isinstance(rows, Samples)
-        if not is_image:
-            return MatrixType(rows, cols)
-        return MatrixType(rows, cols, self._image(image_text, rows, token))
-
-    def _image(self, text: str, rows: int | None, token: Token) -> Image:
-        parts = text.split("x")
-        if len(parts) != 3 or not all(p.isascii() and p.isdigit() and len(p) <= 19 for p in parts):
-            raise self._error("an image is WIDTHxHEIGHTxCHANNELS", token)
-        image = Image(*map(int, parts))
-        if image.rows != rows:
-            raise self._error(f"an image {image} has {image.rows} rows, got `{token.text}`", token)
-        return image
-
-    def _location(self) -> Location:
-        self._expect("loc")
-        self._expect("(")
-        if self._accept("unknown"):
-            self._expect(")")
-            return UNKNOWN
-        chains = [self._location_chain()]
-        while self._accept(","):
-            chains.append(self._location_chain())
-        self._expect(")")
-        first = chains[0]
-        return Location(first.span, first.called_from, tuple(chains[1:]))
-
-    def _location_chain(self) -> Location:
-        spans = [self._location_span()]
-        while self._accept("from"):
-            if len(spans) > MAX_NESTING:
-                raise self._error(f"at most {MAX_NESTING} calls lead to a place", slug="limit")
-            spans.append(self._location_span())
-        location: Location | None = None
-        for span in reversed(spans):
-            location = Location(span, location)
-        assert location is not None
-        return location
-
-    def _location_span(self) -> Span:
-        file = self._string(self._expect_kind("string", "a file name"))
-        self._expect(":")
-        line = self._integer("a line")
-        self._expect(":")
-        column = self._integer("a column")
-        # `3-9` lexes as 3 and -9: the end column follows as a negative number.
-        token = self._expect_kind("number", "an end column (`-9`)")
-        end = self._number(token)
-        if not isinstance(end, int) or not -MAX_INTEGER <= end < 0:
-            raise self._error(f"an end column (`-9`) is required, got `{token.text}`", token)
-        return Span(file, line, column, -end, NOT_AT_HAND)

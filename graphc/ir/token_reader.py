@@ -1,4 +1,4 @@
-"""Goes through the tokens of IR text and reports what does not fit; `parser.py` stands on it."""
+"""Goes through the tokens of IR text and reports what does not fit; the parser stands on it."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from graphc.ir.codegen import Elementwise
 from graphc.ir.core import Array, IRBuilder, NotDifferentiable, OpDef, Operation, Trait, Value
 from graphc.ir.params import NoParams, Params
 from graphc.ir.scalar import Scalars, word
-from graphc.ir.types import DType, TensorType, Type, TypeRuleError
+from graphc.ir.types import DType, Type, TypeRuleError
 from graphc.ops.constant import full_like
 from graphc.ops.rules import (
     NUMBERS,
@@ -424,9 +424,7 @@ def _cast_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
 
 def _cast_jvp(b: IRBuilder, op: Operation, tangents: Tangents) -> Sequence[Value]:
     """Linear between floats; nothing moves along a whole number."""
-    target = op.result.type
-    assert isinstance(target, TensorType)
-    return multilinear_jvp(b, op, tangents) if target.dtype.is_float else []
+    return multilinear_jvp(b, op, tangents) if op.result.tensor.dtype.is_float else []
 
 
 CAST = OpDef(

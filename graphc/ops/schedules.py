@@ -19,9 +19,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from graphc.ir.codegen import Reduction
-from graphc.ir.core import Operation, Value
+from graphc.ir.core import Operation
 from graphc.ir.params import Params
-from graphc.ir.types import TensorType
 from graphc.ops.contraction import MatmulParams
 from graphc.ops.reduction import ReduceParams
 
@@ -257,7 +256,7 @@ def _check_lanes(lanes: int) -> Iterable[str]:
 
 
 def _check_axis(op: Operation, schedule: KernelSchedule) -> Iterable[str]:
-    axis, rank = schedule.parallel, len(_dims(op.results[0])) if op.results else 0
+    axis, rank = schedule.parallel, len(op.results[0].tensor.dims) if op.results else 0
     if axis is None or not 0 <= axis < rank:
         yield f"a schedule of a kernel cuts one of {rank} axes, got {axis}"
     elif axis in folded_axes(op):
@@ -270,11 +269,6 @@ def folded_axes(kernel: Operation) -> frozenset[int]:
     for region in kernel.regions:
         for op in region.block:
             if isinstance(op.opdef.codegen, Reduction) and isinstance(op.params, ReduceParams):
-                dims = _dims(op.operands[0])
+                dims = op.operands[0].tensor.dims
                 found.update(a for a in op.params.axes if dims[a] != 1)
     return frozenset(found)
-
-
-def _dims(value: Value) -> tuple[object, ...]:
-    assert isinstance(value.type, TensorType)
-    return value.type.dims

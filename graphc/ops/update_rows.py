@@ -78,7 +78,7 @@ class Lookup:
 
 
 @dataclass(frozen=True)
-class RowUpdate:
+class RowUpdateParts:
     """An `update_rows` operation taken apart; every group in order.
 
     Of the operands: `tables`, `numbers`, `lookups`. `updated` are the results, one for each table.
@@ -93,14 +93,13 @@ class RowUpdate:
     updated: tuple[Value, ...]
 
 
-def row_update(op: Operation) -> RowUpdate:
+def row_update(op: Operation) -> RowUpdateParts:
     """The parts of an `update_rows` operation."""
-    params = op.params
-    assert isinstance(params, UpdateRowsParams)
+    params = op.params_as(UpdateRowsParams)
     middle = params.tables + params.numbers
     rest = op.operands[middle:]
     lookups = tuple(Lookup(*rest[i : i + 3]) for i in range(0, len(rest), 3))
-    return RowUpdate(
+    return RowUpdateParts(
         op,
         params,
         op.regions[0].block,
@@ -132,7 +131,7 @@ class RowWorkspace:
     sums: TensorType
 
     @staticmethod
-    def of(update: RowUpdate) -> RowWorkspace:
+    def of(update: RowUpdateParts) -> RowWorkspace:
         table = tensor(update.tables[0].type)
         slots = tuple(tensor(one.index.type) for one in update.lookups)
         size = bound_of(table.dims[1 if update.params.columns else 0])

@@ -153,23 +153,23 @@ def kernel_chunks(kernel: Operation) -> KernelSchedule:
 
 def product_chunks(product: Operation) -> ProductSchedule:
     """How to cut a matrix product."""
-    assert isinstance(product.params, MatmulParams)
-    a, b = (_tensor(product, i) for i in range(2))
-    roles = groups(product.params, a, b)
+    params = product.params_as(MatmulParams)
+    a, b = (v.tensor for v in product.operands[:2])
+    roles = groups(params, a, b)
     work = product_ns(roles, a.dtype.itemsize)
-    if work < GRAIN_NS or product.params.batch:
+    if work < GRAIN_NS or params.batch:
         return ProductSchedule()
     rows, cols = (bound_elements(dims) for dims in (roles.rows, roles.cols))
     most_cols, most_rows = _most_parts(cols, a), _most_parts(rows, b)
     by_cols = even_length(cols, _length(cols, work, most_cols, COLUMNS), EVEN_COLUMNS)
     by_rows = even_length(rows, _length(rows, work, most_rows, ROWS), EVEN_ROWS)
     parts_of_cols, parts_of_rows = -(-cols // by_cols), -(-rows // by_rows)
-    first = parts_of_rows if product.params.transpose_a else parts_of_cols
+    first = parts_of_rows if params.transpose_a else parts_of_cols
     if max(parts_of_rows, parts_of_cols) < 2:
         return ProductSchedule()
-    others = parts_of_cols if product.params.transpose_a else parts_of_rows
+    others = parts_of_cols if params.transpose_a else parts_of_rows
     by_first = first >= FEW or first >= others
-    if by_first == product.params.transpose_a:
+    if by_first == params.transpose_a:
         return ProductSchedule("rows", by_rows)
     return ProductSchedule("cols", by_cols)
 
@@ -187,7 +187,7 @@ def image_chunks(op: Operation) -> ImagesSchedule:
     work = images_ns(op)
     if work < GRAIN_NS:
         return ImagesSchedule()
-    dims = _tensor(op, 0).dims[: _walked_axis(op)]
+    dims = op.operands[0].tensor.dims[: _walked_axis(op)]
     images = bound_elements(dims)
     length = _length(images, work, MOST_PADDED_PARTS if _is_padded(op) else MOST_PARTS, 1)
     return ImagesSchedule("images", length) if length < images else ImagesSchedule()
@@ -221,7 +221,7 @@ def weight_chunks(op: Operation) -> WeightsSchedule:
     by_rows = WeightsSchedule("rows", length) if length < rows else WeightsSchedule()
     images = bound_elements(shape.lead)
     chunk = _length(images, work, MOST_COPYING_PARTS, 1)
-    weights = rows * math.prod(shape.features) * _tensor(op, 0).dtype.itemsize
+    weights = rows * math.prod(shape.features) * op.operands[0].tensor.dtype.itemsize
     is_far = weights > FAR_SUMS_BYTES
     if not shape.is_padded or chunk >= images or (is_far and by_rows.is_parallel):
         return by_rows
@@ -248,14 +248,7 @@ def _space(kernel: Operation) -> tuple[Dim, ...]:
 
 def _line(kernel: Operation) -> int:
     """Elements of a cache line, of the smallest result."""
-    sizes = [v.type.dtype.itemsize for v in kernel.results if isinstance(v.type, TensorType)]
-    return LINE_BYTES // min(sizes)
-
-
-def _tensor(op: Operation, operand: int) -> TensorType:
-    type = op.operands[operand].type
-    assert isinstance(type, TensorType)
-    return type
+    return LINE_BYTES // min(v.tensor.dtype.itemsize for v in kernel.results)
 
 
 @dataclass(frozen=True)

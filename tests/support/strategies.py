@@ -95,6 +95,8 @@ def values_of(annotation: Any, declared: Sequence[Symbol]) -> st.SearchStrategy[
         return st.sampled_from(get_args(annotation))
     if origin is tuple:
         return st.lists(values_of(get_args(annotation)[0], declared), max_size=3).map(tuple)
+    if isinstance(annotation, type) and issubclass(annotation, Params):
+        return params_of(annotation, declared)
     if origin is not None and get_args(annotation):
         return st.one_of([values_of(a, declared) for a in get_args(annotation)])
     simple: dict[Any, st.SearchStrategy[Any]] = {

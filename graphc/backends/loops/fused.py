@@ -13,7 +13,7 @@ from graphc.backends.loops.values import I64, PTR, Val, element_of, index
 from graphc.backends.loops.writer import ModuleWriter
 from graphc.ir.core import Operation
 from graphc.ir.machine import Machine
-from graphc.ir.types import TensorType, bound_elements
+from graphc.ir.types import bound_elements
 from graphc.ops.contraction import MatmulParams, groups
 from graphc.passes.analysis.loopnest import Cut, Size
 from graphc.passes.analysis.nestplan import epilogue_nest, epilogue_pitch
@@ -41,11 +41,9 @@ def emit_fused(
     module: ModuleWriter, machine: Machine, op: Operation, constants: Mapping[int, str]
 ) -> FusedFunction:
     """Writes the function of a `gemm.fused`. `constants` names the arrays of constant ports."""
-    a, b = (v.type for v in op.operands[:2])
-    schedule = product_schedule(op)
-    assert isinstance(op.params, MatmulParams)
-    assert isinstance(a, TensorType) and isinstance(b, TensorType)
-    roles = groups(op.params, a, b)
+    a, b = (v.tensor for v in op.operands[:2])
+    params, schedule = op.params_as(MatmulParams), product_schedule(op)
+    roles = groups(params, a, b)
     by_rows = schedule.parallel == "rows"
     pitch = epilogue_pitch(op)
     loops, dim = epilogue_nest(op), 0 if by_rows else 1
@@ -58,8 +56,8 @@ def emit_fused(
         Size.of(roles.cols),
         Size.of(roles.inner),
         a.dtype,
-        op.params.transpose_a,
-        op.params.transpose_b,
+        params.transpose_a,
+        params.transpose_b,
         split="rows" if by_rows else "cols",
         pitch=pitch,
         part=form_of(op).part,

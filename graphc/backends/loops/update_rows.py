@@ -34,10 +34,10 @@ from graphc.backends.loops.writer import ModuleWriter, Writer
 from graphc.ir.codegen import Broadcast, Elementwise, Fill
 from graphc.ir.core import Operation, Value
 from graphc.ir.machine import Machine
-from graphc.ir.types import DType, TensorType
+from graphc.ir.types import DType
 from graphc.ops.constant import ConstantParams
 from graphc.ops.control import YIELD
-from graphc.ops.update_rows import BLOCK, COLUMN_BLOCK, RowUpdate, RowWorkspace
+from graphc.ops.update_rows import BLOCK, COLUMN_BLOCK, RowUpdateParts, RowWorkspace
 from graphc.passes.analysis.loopnest import Size
 from graphc.support.diagnostics import InternalError
 
@@ -57,12 +57,12 @@ class UpdateFunction:
 
 
 def emit_update_rows(
-    module: ModuleWriter, machine: Machine, update: RowUpdate, lanes: int = 0
+    module: ModuleWriter, machine: Machine, update: RowUpdateParts, lanes: int = 0
 ) -> UpdateFunction:
     """`void (tables in place…, numbers…, lookups…, workspace…, sizes…)`."""
     looked_up = [v for one in update.lookups for v in (one.x, one.y, one.index)]
     pointers = (*update.updated, *update.numbers, *looked_up)
-    extents = [Size.of(_tensor(v).dims) for v in looked_up]
+    extents = [Size.of(v.tensor.dims) for v in looked_up]
     symbols = tuple(sorted({s for size in extents for s in size.symbols}))
     code = module.body()
     parameters = [Val(f"%p{i}", PTR) for i in range(len(pointers))]
@@ -98,7 +98,7 @@ class _UpdateEmitter:
         self,
         code: Writer,
         machine: Machine,
-        update: RowUpdate,
+        update: RowUpdateParts,
         where: Mapping[Value, Val],
         arrays: Sequence[Val],
         sizes: Mapping[str, Val],
@@ -107,7 +107,7 @@ class _UpdateEmitter:
         self.code = code
         self.scalars = LaneScalars(code, has_fma=machine.has_fma)
         self.columns = update.params.columns
-        table = _tensor(update.tables[0])
+        table = update.tables[0].tensor
         self.dtype = table.dtype
         self.lanes = lanes or machine.lanes(self.dtype)
         axis = 1 if self.columns else 0
@@ -126,7 +126,7 @@ class _UpdateEmitter:
                 where[one.y],
                 where[one.index],
                 numbers,
-                *(size_value(code, Size.of((d,)), sizes) for d in _tensor(one.index).dims),
+                *(size_value(code, Size.of((d,)), sizes) for d in one.index.tensor.dims),
             )
             for one, numbers in zip(update.lookups, slots, strict=True)
         ]
@@ -384,7 +384,7 @@ class _Rule:
     """The rule on lanes of rows; what follows from numbers alone is computed once, in front."""
 
     def __init__(
-        self, scalars: LaneScalars, update: RowUpdate, numbers: Sequence[Val], lanes: int
+        self, scalars: LaneScalars, update: RowUpdateParts, numbers: Sequence[Val], lanes: int
     ) -> None:
         self._scalars = scalars
         self._rows = update.block.arguments[: len(update.tables) + 1]
@@ -393,7 +393,7 @@ class _Rule:
         self._fixed: dict[Value, Val] = {}
         arguments = update.block.arguments[len(self._rows) :]
         for value, argument, place in zip(update.numbers, arguments, numbers, strict=True):
-            number = memory.load(scalars, place, index(0), _tensor(value).dtype, 1)
+            number = memory.load(scalars, place, index(0), value.tensor.dtype, 1)
             self._fixed[argument] = number
         for op in update.block:
             if op.opdef is YIELD:
@@ -426,13 +426,7 @@ class _Rule:
             case Broadcast():
                 return operands[0]
             case Fill():
-                assert isinstance(op.params, ConstantParams)
-                element = element_of(_tensor(op.result).dtype)
-                return constant(op.params.value[0], lane_type(element))
+                element = element_of(op.result.tensor.dtype)
+                return constant(op.params_as(ConstantParams).value[0], lane_type(element))
             case _:
                 raise InternalError(f"`{op.opdef.name}` cannot stand in the rule of `update_rows`")
-
-
-def _tensor(value: Value) -> TensorType:
-    assert isinstance(value.type, TensorType)
-    return value.type

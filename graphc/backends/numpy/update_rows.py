@@ -19,7 +19,7 @@ from graphc.backends.numpy.scalars import Recorder, callee, extra_operand, is_he
 from graphc.backends.numpy.tape import Constant, Input, Item, Word, record
 from graphc.backends.numpy.text import Constants, Lines, dtype_text
 from graphc.ir.types import bound_of
-from graphc.ops.update_rows import RowUpdate
+from graphc.ops.update_rows import RowUpdateParts
 from graphc.support.diagnostics import InternalError
 
 BLOCK_BYTES = 64 * 1024
@@ -37,7 +37,7 @@ class UpdateText:
 
     def write(
         self,
-        parts: RowUpdate,
+        parts: RowUpdateParts,
         updated: Sequence[str],
         numbers: Sequence[str],
         lookups: Sequence[tuple[str, str, str]],
@@ -94,7 +94,7 @@ class UpdateText:
         return out
 
 
-def _rows_at_once(parts: RowUpdate) -> int:
+def _rows_at_once(parts: RowUpdateParts) -> int:
     table = parts.tables[0].tensor
     width = bound_of(table.dims[0 if parts.params.columns else 1])
     return max(1, BLOCK_BYTES // max(1, width * table.dtype.itemsize))

@@ -255,9 +255,9 @@ def _infer_layer(types: Sequence[Type], params: LayerNormalizationParams) -> Seq
 
 
 def _expand_layer(b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType) -> Value:
-    assert isinstance(op.params, LayerNormalizationParams)
     x, scale, bias = columns_of(b, op, operands)
-    made = composites.normalized(b, x, row_axis(node_type(op)), op.params.epsilon)
+    epsilon = op.params_as(LayerNormalizationParams).epsilon
+    made = composites.normalized(b, x, row_axis(node_type(op)), epsilon)
     return add(b, mul(b, made, scale), bias)
 
 

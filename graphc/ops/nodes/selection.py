@@ -51,9 +51,8 @@ def _expand_rows(b: IRBuilder, op: Operation, operands: Sequence[Value], dtype: 
 
 def _found(b: IRBuilder, op: Operation, x: Value) -> tuple[Value, Value]:
     """The columns one after the other, and of each the places of its largest elements."""
-    assert isinstance(op.params, TopParams)
     x = by_column(b, x, operand_types(op)[0])
-    return x, top_indices(b, x, op.params.k)
+    return x, top_indices(b, x, op.params_as(TopParams).k)
 
 
 def _rows_of(params: TopParams, x: Array) -> Array:

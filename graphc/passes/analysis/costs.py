@@ -33,7 +33,7 @@ from graphc.ir.codegen import (
 from graphc.ir.core import Block, Operation, Value
 from graphc.ir.params import Params
 from graphc.ir.scalar import ScalarRule
-from graphc.ir.types import Dim, TensorType, bound_elements, size_of
+from graphc.ir.types import Dim, bound_elements, size_of
 from graphc.ops.contraction import Groups, MatmulParams, groups
 from graphc.ops.convolution import conv_shape
 from graphc.ops.loop import LOOP, LoopParams
@@ -142,7 +142,7 @@ def window_multiply_adds(op: Operation, sizes: Sizes | None = None) -> int:
 
 def value_bytes(value: Value, sizes: Sizes | None = None) -> int:
     """Of all elements."""
-    type = _tensor(value)
+    type = value.tensor
     return _elements(type.dims, sizes) * type.dtype.itemsize
 
 
@@ -170,9 +170,9 @@ def walk_costs(block: Block, sizes: Sizes) -> Iterator[tuple[Operation, int, Cos
         for i in range(first, len(operations)):
             op = operations[i]
             if op.opdef is LOOP:
-                assert isinstance(op.params, LoopParams)
                 pending.append((inside, i + 1, times))
-                pending.append((op.regions[0].block, 0, times * size_of(op.params.count, sizes)))
+                steps = size_of(op.params_as(LoopParams).count, sizes)
+                pending.append((op.regions[0].block, 0, times * steps))
                 break
             if not isinstance(op.opdef.codegen, View | Terminator):
                 yield op, times, cost(op, sizes)
@@ -190,12 +190,12 @@ def _own_flops(op: Operation, sizes: Sizes | None) -> int:
     match op.opdef.codegen:
         case Elementwise(rule):
             flops = _counted(rule, op.params, len(op.operands)).flops
-            return flops * _elements(_tensor(op.result).dims, sizes)
+            return flops * _elements(op.result.tensor.dims, sizes)
         case Reduction():
-            return _elements(_tensor(op.operands[0]).dims, sizes)
+            return _elements(op.operands[0].tensor.dims, sizes)
         case Contraction():
-            assert isinstance(op.params, MatmulParams)
-            roles = groups(op.params, _tensor(op.operands[0]), _tensor(op.operands[1]))
+            a, b = (v.tensor for v in op.operands[:2])
+            roles = groups(op.params_as(MatmulParams), a, b)
             return 2 * multiply_adds(roles, sizes)
         case WindowProduct():
             return 2 * window_multiply_adds(op, sizes)
@@ -209,7 +209,7 @@ def _own_flops(op: Operation, sizes: Sizes | None) -> int:
             x, y = op.operands[0].tensor, op.result.tensor
             return _elements((*x.dims, y.dims[1]), sizes)
         case Rearrangement(adds=True):
-            return _elements(_tensor(op.operands[0]).dims, sizes)
+            return _elements(op.operands[0].tensor.dims, sizes)
         case _:
             return 0
 
@@ -223,7 +223,7 @@ def _looked_up_bytes(op: Operation, codegen: IndexedSum, sizes: Sizes | None) ->
         whole = value_bytes(operand, sizes)
         if "i" in text:
             walked = prod(extents.get(letter, 1) for letter in ("n", "k", *set(text) - {"i"}))
-            whole = min(whole, walked * _tensor(operand).dtype.itemsize)
+            whole = min(whole, walked * operand.tensor.dtype.itemsize)
         total += whole
     return total
 
@@ -235,17 +235,12 @@ def _subscript_extents(
     found: dict[str, int] = {}
     values = [*op.operands[:-1], op.result]
     for text, value in zip(texts, values, strict=True):
-        for letter, dim in zip(text, _tensor(value).dims, strict=True):
+        for letter, dim in zip(text, value.tensor.dims, strict=True):
             found[letter] = _elements((dim,), sizes)
-    for letter, dim in zip("nk", _tensor(op.operands[-1]).dims, strict=False):
+    for letter, dim in zip("nk", op.operands[-1].tensor.dims, strict=False):
         found[letter] = _elements((dim,), sizes)
     return found
 
 
 def _elements(dims: Iterable[Dim], sizes: Sizes | None) -> int:
     return bound_elements(dims) if sizes is None else prod(size_of(d, sizes) for d in dims)
-
-
-def _tensor(value: Value) -> TensorType:
-    assert isinstance(value.type, TensorType)
-    return value.type

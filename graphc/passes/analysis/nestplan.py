@@ -1,34 +1,33 @@
 """From a kernel's body to loop nests: axes merged, levels counted, sweeps and kept values planned.
 
-In three steps: the body is read into items over the kernel's axes; results are grouped by the space
-that they iterate over; each group becomes one nest. Linear in the body and the number of levels.
+In three steps: the body is read into items over the kernel's axes (`kernel_body.py`); results are
+grouped by the space that they iterate over; each group becomes one nest. Linear in the body and the
+number of levels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
 
-from graphc.ir.codegen import Broadcast, Elementwise, Extent, Fill, Position, Reduction
-from graphc.ir.core import Operation, Value
-from graphc.ir.types import Dim, DType, TensorType, bound_elements
-from graphc.ops.constant import ConstantParams, ExtentParams, IotaParams
-from graphc.ops.control import YIELD
-from graphc.ops.elementwise import STOP_GRADIENT, SUB
+from graphc.ir.core import Operation
+from graphc.ir.types import Dim, DType, bound_elements
 from graphc.ops.epilogue import product_groups
-from graphc.ops.reduction import ReduceParams, identity_of
 from graphc.ops.schedules import NestSchedule, Schedule, nest_schedules, schedule_of
 from graphc.passes.analysis.costs import formula_weight
+from graphc.passes.analysis.kernel_body import (
+    BodyItem,
+    BodyRoot,
+    KernelBody,
+    read_body,
+    walked_axes,
+)
 from graphc.passes.analysis.loopnest import (
     Apply,
     Cut,
-    ExtentOf,
     Index,
     Keep,
     Load,
     Nest,
-    Number,
     Port,
     Reduce,
     Rows,
@@ -52,8 +51,8 @@ MAX_KEPT_BYTES = 32768
 
 def nests_of(kernel: Operation) -> tuple[Nest, ...]:
     """The loop nests of a `kernel` operation, in the order in which they have to run."""
-    body = _read_body(kernel)
-    groups: dict[frozenset[int], list[_Root]] = {}
+    body = read_body(kernel)
+    groups: dict[frozenset[int], list[BodyRoot]] = {}
     for root in body.roots:
         groups.setdefault(root.space, []).append(root)
     order = sorted(groups, key=lambda space: (-len(space), sorted(space)))
@@ -96,7 +95,7 @@ def epilogue_nest(product: Operation) -> Nest:
     Operand 0 is a chunk of the product, with rows at `epilogue_pitch`; the others are those behind
     the factors. It runs on rectangles, so nothing that it walks is merged with another.
     """
-    body = _read_body(product)
+    body = read_body(product)
     rows = len(product_groups(product).rows)
     axes = sorted(body.extents)
     groups = [tuple(a for a in axes if a < rows), tuple(a for a in axes if a >= rows)]
@@ -109,168 +108,6 @@ def epilogue_nest(product: Operation) -> Nest:
         return planner.nest()
     except NestMisfit as problem:
         raise misfit(product, str(problem)) from None
-
-
-# --- reading the body ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Item:
-    """A body value in terms of the kernel's axes.
-
-    axes     where it really varies (a broadcast does not make it vary)
-    space    every axis that has to be walked to compute it, reduced ones included
-    reduced  axes that a reduction folds
-    source   the operation of the body, -1 for its arguments
-    is_below_maximum  as of a `Statement`
-    """
-
-    work: Work
-    args: tuple[int, ...]
-    dtype: DType
-    axes: frozenset[int]
-    space: frozenset[int]
-    reduced: frozenset[int] = frozenset()
-    port_dims: tuple[Dim, ...] = ()
-    is_below_maximum: bool = False
-    source: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class _Root:
-    """A result: the item that it takes, its axes, the whole space of its computation."""
-
-    item: int
-    result: int
-    type: TensorType
-    space: frozenset[int]
-
-
-@dataclass(frozen=True, slots=True)
-class _Body:
-    items: tuple[_Item, ...]
-    roots: tuple[_Root, ...]
-    extents: dict[int, Dim]
-
-
-class _BodyReader:
-    """Collects the items of a kernel's block."""
-
-    def __init__(self) -> None:
-        self.items: list[_Item] = []
-        self.number: dict[Value, int] = {}
-        self.constants = 0
-        self.source = -1
-        self.maximum_of: dict[int, int] = {}
-
-    def add(self, value: Value, item: _Item) -> None:
-        self.number[value] = len(self.items)
-        self.items.append(replace(item, source=self.source))
-
-    def argument(self, value: Value, index: int) -> None:
-        self.add(value, _port_item("operand", index, _tensor(value)))
-
-    def operation(self, op: Operation) -> None:
-        value = op.result
-        args = tuple(self.number[v] for v in op.operands)
-        match op.opdef.codegen:
-            case Broadcast():
-                self.number[value] = args[0]
-            case Elementwise(rule):
-                is_below = op.opdef is SUB and self.maximum_of.get(args[1]) == args[0]
-                self._plain(value, Apply(rule, op.params), args, is_below_maximum=is_below)
-                if op.opdef is STOP_GRADIENT and args[0] in self.maximum_of:
-                    self.maximum_of[self.number[value]] = self.maximum_of[args[0]]
-            case Reduction() as reduction:
-                self._reduction(op, reduction, args[0])
-            case Fill():
-                self._constant(op)
-            case Position():
-                assert isinstance(op.params, IotaParams)
-                axes = _axes(_tensor(value)) & {op.params.axis}
-                if axes:
-                    item = _Item(Index(op.params.axis), (), _tensor(value).dtype, axes, axes)
-                    self.add(value, item)
-                else:
-                    self._plain(value, Number(0), ())
-            case Extent():
-                assert isinstance(op.params, ExtentParams)
-                self._plain(value, ExtentOf(op.params.dim), ())
-            case _:
-                raise InternalError(f"`{op.opdef.name}` cannot stand in a kernel")
-
-    def _plain(
-        self, value: Value, work: Work, args: tuple[int, ...], *, is_below_maximum: bool = False
-    ) -> None:
-        axes = frozenset[int]().union(*(self.items[a].axes for a in args))
-        space = frozenset[int]().union(*(self.items[a].space for a in args))
-        dtype = _tensor(value).dtype
-        item = _Item(work, args, dtype, axes, space, is_below_maximum=is_below_maximum)
-        self.add(value, item)
-
-    def _reduction(self, op: Operation, reduction: Reduction, arg: int) -> None:
-        assert isinstance(op.params, ReduceParams)
-        type = _tensor(op.operands[0])
-        reduced = _axes(type).intersection(op.params.axes)
-        if not reduced:
-            self.number[op.result] = arg
-            return
-        source = self.items[arg]
-        work = Reduce(reduction.word, identity_of(reduction, type.dtype))
-        axes, space = source.axes - reduced, source.space | reduced
-        self.add(op.result, _Item(work, (arg,), type.dtype, axes, space, reduced))
-        if reduction.word == "maximum":
-            self.maximum_of[self.number[op.result]] = arg
-
-    def _constant(self, op: Operation) -> None:
-        assert isinstance(op.params, ConstantParams)
-        if len(op.params.value) == 1:
-            self._plain(op.result, Number(op.params.value[0]), ())
-            return
-        self.add(op.result, _port_item("constant", self.constants, op.params.type))
-        self.constants += 1
-
-
-def _read_body(kernel: Operation) -> _Body:
-    block = kernel.regions[0].block
-    reader = _BodyReader()
-    extents: dict[int, Dim] = {}
-    roots: list[_Root] = []
-    for index, argument in enumerate(block.arguments):
-        reader.argument(argument, index)
-    for position, op in enumerate(block):
-        reader.source = position
-        if op.opdef is YIELD:
-            for index, value in enumerate(op.operands):
-                item = reader.number[value]
-                space = reader.items[item].space | _axes(_tensor(value))
-                roots.append(_Root(item, index, _tensor(value), space))
-        else:
-            reader.operation(op)
-    for value in reader.number:
-        for axis, dim in enumerate(_tensor(value).dims):
-            if dim != 1:
-                extents[axis] = dim
-    return _Body(tuple(reader.items), tuple(roots), extents)
-
-
-def _tensor(value: Value) -> TensorType:
-    assert isinstance(value.type, TensorType)
-    return value.type
-
-
-def _axes(type: TensorType) -> frozenset[int]:
-    """The axes along which a dense array of this type has more, or fewer, than one element."""
-    return frozenset(axis for axis, dim in enumerate(type.dims) if dim != 1)
-
-
-def _port_item(kind: Literal["operand", "constant"], index: int, type: TensorType) -> _Item:
-    axes = _axes(type)
-    port = Port(kind, index, type.dtype, ())  # strides follow when the nest's dims are known
-    return _Item(Load(port), (), type.dtype, axes, axes, port_dims=type.dims)
-
-
-# --- planning one nest ---------------------------------------------------------------------------
 
 
 class _Planner:
@@ -286,9 +123,9 @@ class _Planner:
 
     def __init__(
         self,
-        body: _Body,
+        body: KernelBody,
         space: frozenset[int],
-        roots: Sequence[_Root],
+        roots: Sequence[BodyRoot],
         schedule: Schedule | None = None,
         groups: list[tuple[int, ...]] | None = None,
         part: Mapping[int, int] | None = None,
@@ -371,7 +208,7 @@ class _Planner:
     def _merged(self, axes: list[int]) -> list[tuple[int, ...]]:
         """Neighbouring axes that everything walks together, as groups; one begins where the work
         is cut."""
-        walked: list[frozenset[int]] = [_axes(root.type) for root in self.roots]
+        walked: list[frozenset[int]] = [walked_axes(root.type) for root in self.roots]
         alone: set[int] = set()
         cut = self.schedule.parallel if self.schedule is not None else -1
         for number in self.needed:
@@ -424,7 +261,7 @@ class _Planner:
             else:
                 self.stores.append(self._combined(self.body.items[root.item], new, port))
 
-    def _combined(self, item: _Item, new: dict[int, int], port: Port) -> Store:
+    def _combined(self, item: BodyItem, new: dict[int, int], port: Port) -> Store:
         """The store of an outer reduction; lanes that it folds too are folded first."""
         assert isinstance(item.work, Reduce)
         (arg,) = item.args
@@ -435,7 +272,7 @@ class _Planner:
             value = self._statement(item, (value,))
         return Store(value, port, item.work)
 
-    def _statement(self, item: _Item, args: tuple[int, ...]) -> int:
+    def _statement(self, item: BodyItem, args: tuple[int, ...]) -> int:
         work, dims, level = item.work, self._dims(item.axes), self._level(args)
         if isinstance(work, Load):
             work = Load(self._port(work.port, item.port_dims))
@@ -454,7 +291,7 @@ class _Planner:
         return max((self.statements[a].level for a in args), default=0)
 
 
-def _needed_items(body: _Body, roots: Sequence[_Root]) -> list[int]:
+def _needed_items(body: KernelBody, roots: Sequence[BodyRoot]) -> list[int]:
     """The items that the roots depend on, in body order."""
     needed: set[int] = set()
     work = [root.item for root in roots]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from graphc.ir.core import Operation
 from graphc.ir.machine import Machine
-from graphc.ir.types import Dim, DType, TensorType, bound_elements
+from graphc.ir.types import Dim, DType, bound_elements
 from graphc.ops.contraction import STRETCH, MatmulParams, groups
 from graphc.ops.schedules import ProductSchedule, ReadB, Tiling
 from graphc.passes.analysis.nestplan import epilogue_pitch
@@ -122,10 +122,8 @@ class ProductForm:
 
 def form_of(op: Operation) -> ProductForm:
     """The product of a `gemm` or `gemm.fused`, with its chunks."""
-    params, schedule = op.params, op.schedule
-    assert isinstance(params, MatmulParams) and isinstance(schedule, ProductSchedule)
-    a, b = op.operands[0].type, op.operands[1].type
-    assert isinstance(a, TensorType) and isinstance(b, TensorType)
+    params, schedule = op.params_as(MatmulParams), op.schedule_as(ProductSchedule)
+    a, b = (v.tensor for v in op.operands[:2])
     roles = groups(params, a, b)
     m, n, k = _known(roles.rows), _known(roles.cols), _known(roles.inner)
     part = pitch = 0
@@ -146,8 +144,7 @@ def form_of(op: Operation) -> ProductForm:
 
 def product_schedule(op: Operation) -> ProductSchedule:
     """The schedule of a product; GraphcError (bad-schedule) for tilings that do not fit it."""
-    schedule, params = op.schedule, op.params
-    assert isinstance(schedule, ProductSchedule) and isinstance(params, MatmulParams)
+    schedule = op.schedule_as(ProductSchedule)
     if schedule.tile is None and schedule.few_rows is None:
         return schedule
     ranged = form_of(op).call_range()

@@ -9,8 +9,8 @@ depend on a call. How long parts of products may be is here too, for the passes 
 from __future__ import annotations
 
 from graphc.ir.codegen import Elementwise, Reduction, WindowProduct
-from graphc.ir.core import Operation, Value
-from graphc.ir.types import TensorType, bound_elements
+from graphc.ir.core import Operation
+from graphc.ir.types import bound_elements
 from graphc.ops.contraction import Groups
 from graphc.passes.analysis.costs import (
     formula_weight,
@@ -53,7 +53,7 @@ def _body_ns(op: Operation) -> float:
     else:
         return 0.0
     elements = bound_elements(iteration_dims(op))
-    return NS_PER_WEIGHT * weight * elements * _tensor(op.result).dtype.itemsize / _WORD
+    return NS_PER_WEIGHT * weight * elements * op.result.tensor.dtype.itemsize / _WORD
 
 
 def product_ns(roles: Groups, itemsize: int) -> float:
@@ -78,8 +78,3 @@ def even_length(extent: int, length: int, multiple: int) -> int:
     """The longest length of equal parts, from `length` down to half of it; `length` if none is."""
     lengths = range(length // multiple * multiple, (length - 1) // 2, -multiple)
     return next((i for i in lengths if i and extent % i == 0), length)
-
-
-def _tensor(value: Value) -> TensorType:
-    assert isinstance(value.type, TensorType)
-    return value.type

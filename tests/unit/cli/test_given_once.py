@@ -51,6 +51,8 @@ def value_of(option: click.Option, tmp_path: Path) -> list[str]:
         return []
     if option.opts[0] in ("--momentum", "--momentum-per-sample", "--dropout"):
         return ["0.5"]
+    if option.opts[0] == "--machine":
+        return ["x86-64-v3"]
     if isinstance(option.type, click.Choice):
         return [str(option.type.choices[-1])]
     if isinstance(option.type, click.Path):

@@ -86,6 +86,7 @@ def test_a_missing_llvmlite_is_a_missing_backend(
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", refuse)
+    host_target.cache_clear()
     with pytest.raises(BackendUnavailable, match=f"cannot be loaded: {error}") as caught:
         host_target()
     assert caught.value.diagnostics[0].slug == "backend"
