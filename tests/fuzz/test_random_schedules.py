@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 
+from graphc.backends.base import CompiledFunction
 from graphc.backends.llvm.runtime import compile_function
 from graphc.backends.signature import make_signature
 from graphc.ir.clone import clone_module
@@ -30,8 +31,9 @@ from graphc.passes import pipeline
 from graphc.passes.analysis.schedules import complete_schedule
 from graphc.passes.choose_schedule import choose_schedules
 from graphc.passes.manager import PassManager
+from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import GraphcError
-from tests.support.compiling import call, parse
+from tests.support.compiling import call, load_backend, parse
 from tests.support.guarded import GuardedFunction
 from tests.support.native import runnable_targets
 from tests.support.random_functions import make_function
@@ -42,6 +44,7 @@ from tests.support.seed_runs import judged
 FUNCTIONS = 300
 CHUNKS = 6
 FEW = 24
+IN_C = (0, 1, 2, 6, 12)
 TRIES = 8
 FUSED = "fuse-kernels,fuse-epilogues{least_bytes = 0},update-early"
 EXTENTS = (0, 1, 2, 3, 5, 8, 17, 33, 40, 65, 300)
@@ -58,6 +61,7 @@ class Case(NamedTuple):
     calls: list[tuple[Arrays, dict[str, int], Arrays]]
     is_exact: bool
     edits: int
+    is_product: bool = False
 
 
 def make_case(seed: int) -> Case:
@@ -100,7 +104,7 @@ def product_case(seed: int) -> Case:
         calls.append((arguments, sizes, compute(before, arguments, sizes)))
     module = parse(text)
     edits = edit_all(choose, module, lambda op: tile(choose, op))
-    return Case(module, calls, is_exact=True, edits=edits)
+    return Case(module, calls, is_exact=True, edits=edits, is_product=True)
 
 
 def product_text(choose: random.Random, extents: Sequence[object], dtype: str) -> str:
@@ -181,29 +185,40 @@ def compute(module: Module, arguments: Arrays, sizes: Mapping[str, int]) -> Arra
     return call(compiled, signature, arguments, sizes)
 
 
-def judge(seed: int, backends: Sequence[str] = ()) -> str:
+def judge(seed: int, backends: Sequence[str] = ("llvm",)) -> str:
     """What is wrong with a seed's results, '' if nothing."""
-    del backends
     case = make_case(seed)
     module = planned(case.module)
-    (function,) = module.functions
-    signature = make_signature(module, function)
+    signature = make_signature(module, module.functions[0])
     problems: list[str] = []
-    for target in runnable_targets():
-        if case.is_exact and seed % 3 == 0 and target.isa == "x86-64":
-            continue  # products without fused multiply-adds have bits of their own
-        compiled = GuardedFunction(compile_function(function, signature, target))
+    for name, compiled, is_exact in compiled_by(backends, case, module, signature):
         for arguments, sizes, expected in case.calls:
             got = call(compiled, signature, arguments, sizes)
             problems += [
-                f"{target.isa}, {name}, {sizes}: {got[name]}, not {value}"
-                for name, value in expected.items()
-                if not agree(got[name], value, is_exact=case.is_exact)
+                f"{name}, {result}, {sizes}: {got[result]}, not {value}"
+                for result, value in expected.items()
+                if not agree(got[result], value, is_exact=is_exact)
             ]
     if not problems:
         return ""
     again = f"repeat with: python -m tests.fuzz.test_random_schedules {seed}"
     return "\n".join([*problems, again, str(module)])
+
+
+def compiled_by(
+    backends: Sequence[str], case: Case, module: Module, signature: Signature
+) -> Iterator[tuple[str, CompiledFunction, bool]]:
+    """The function by each backend and target, and whether results keep their bits there."""
+    (function,) = module.functions
+    if "llvm" in backends:
+        for target in runnable_targets():
+            # Products without fused multiply-adds have bits of their own.
+            is_exact = case.is_exact and not (case.is_product and not target.machine.has_fma)
+            compiled = compile_function(function, signature, target)
+            yield target.isa, GuardedFunction(compiled), is_exact
+    backend = load_backend("c") if "c" in backends else ""
+    if not isinstance(backend, str):
+        yield "c", backend.compile(function, signature), case.is_exact
 
 
 def agree(got: np.ndarray, expected: np.ndarray, *, is_exact: bool) -> bool:
@@ -214,6 +229,10 @@ def agree(got: np.ndarray, expected: np.ndarray, *, is_exact: bool) -> bool:
 
 def test_a_few_random_schedules() -> None:
     assert [problem for seed in range(FEW) if (problem := judge(seed))] == []
+
+
+def test_a_few_random_schedules_in_c() -> None:
+    assert [problem for seed in IN_C if (problem := judge(seed, ["c"]))] == []
 
 
 def test_many_schedules_are_changed() -> None:
