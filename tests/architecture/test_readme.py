@@ -100,6 +100,8 @@ def test_the_examples_of_every_help_run(digits: Path) -> None:
     samples = np.loadtxt("test.txt")[:, :64]
     for file in ("samples.npy", "x.npy"):
         np.save(file, samples)
+    dumped = graphc("dump", "net.ndl", "--stage", "schedule", "--nodes", "z")
+    Path("edited.gir").write_text(dumped.out, encoding="utf-8")
     for line in (line for name in ("", *COMMANDS) for line in examples_of_help(name)):
         if not line.startswith("graphc ") or ("svg" in line and shutil.which("dot") is None):
             continue  # what begins in the shell, or needs Graphviz

@@ -156,7 +156,7 @@ class _NestEmitter:
         self.ends = [parts[d][1] if d in parts else extent for d, extent in enumerate(extents)]
         self.width = sub(code, self.ends[-1], self.begins[-1]) if extents else index(1)
         self.lanes, self.vectors = how.lanes, how.vectors
-        self.is_masked = how.tail == "masked"
+        self.is_masked = how.tail == "masked" and machine.masks_memory
         self.ahead = read_first(nest) if how.prefetch else ()
         self.stores = list(nest.stores)  # to the innermost chain
         self.indices: list[Val] = []

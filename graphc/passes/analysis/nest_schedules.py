@@ -87,6 +87,8 @@ def check_nest(op: Operation, nest: Nest, given: NestSchedule) -> None:
         raise misfit(op, "prefetch = false for rows that are swept once, or are too long")
     if nest.lane < 0 and given.lanes > 1:
         raise misfit(op, f"lanes = 1 for a nest of one element, got {given.lanes}")
+    if given.vectors & (given.vectors - 1):  # sums are folded by halves
+        raise misfit(op, f"vectors that are a power of two, got {given.vectors}")
     sources = {s.source for i, s in enumerate(nest.statements) if nest.has_lanes(i)}
     if unknown := [n for n in given.keep if n not in sources]:
         raise misfit(op, f"kept operations that have lanes, got {unknown[0]}")

@@ -174,7 +174,7 @@ class _Planner:
         widest, wanted = self.groups, list(given.loops)
         folded = frozenset[int]().union(*(self.body.items[n].reduced for n in self.needed))
         apart = [group for group in widest if group not in wanted]
-        is_same = sorted(a for g in wanted for a in g) == [a for g in widest for a in g]
+        is_same = [a for g in wanted for a in g] == [a for g in widest for a in g]
         fits = is_same and all(any(set(g) <= set(w) for w in widest) and g for g in wanted)
         if not fits or any(folded & set(group) for group in apart) or (apart and self.pitch):
             shown = [list(group) for group in widest]

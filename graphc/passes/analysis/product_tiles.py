@@ -45,6 +45,9 @@ UNBOUNDED = 1 << 40
 """Of a length for which there is no bound."""
 MOST_STACK = 1 << 20
 """Bytes of a panel or of a packed block: they are on the stack."""
+MOST_SUM_BYTES = 16384
+"""Of the sums of a tile: what a machine has no registers for is moved about by so much code that
+its compilation takes minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +279,10 @@ def misfit(tiling: Tiling, x: ProductRange) -> str:
     if x.n is not None and (tiling.lanes > x.n or (tiling.vectors - 1) * tiling.lanes >= x.n):
         return (
             f"vectors that begin inside the {x.n} columns, got {tiling.vectors} of {tiling.lanes}"
+        )
+    if tiling.rows * width * size > MOST_SUM_BYTES:
+        return (
+            f"a tile of at most {MOST_SUM_BYTES} bytes, got {tiling.rows} rows of {width} columns"
         )
     most_k = x.most_k if x.k is None else x.k
     if tiling.depth % STRETCH and tiling.depth < most_k:

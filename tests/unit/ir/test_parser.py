@@ -110,6 +110,35 @@ def test_an_undefined_value_is_reported_at_each_of_its_uses_with_a_near_name() -
             "%y = reduce_sum %x {axes = [0 : tensor<1xf32>",
             "2:33-34 parse: `,` is required here, got `:`",
         ),
+        (
+            "%y = gemm %x, %x schedule {tile = {rows = 1, vectors = 1, lanes = 8, row = 2}} : "
+            "tensor<2xf32>",
+            "2:20-28 bad-value: the schedule of gemm: in `tile`: no parameter `row`; the param",
+        ),
+        (
+            "%y = gemm %x, %x schedule {tile = {rows = 1, vectors = 1}} : tensor<2xf32>",
+            "2:20-28 bad-value: the schedule of gemm: in `tile`: parameter `lanes` is required",
+        ),
+        (
+            "%y = gemm %x, %x schedule {tile = {rows = {}, vectors = 1}} : tensor<2xf32>",
+            "2:20-28 bad-value: the schedule of gemm: in `tile`: parameter `rows` requires an ",
+        ),
+        (
+            "%y = gemm %x, %x schedule {tile = 6} : tensor<2xf32>",
+            "2:20-28 bad-value: the schedule of gemm: parameter `tile` requires a record of ro",
+        ),
+        (
+            "%y = gemm %x, %x schedule {tile = {rows = 1, rows = 1}} : tensor<2xf32>",
+            "2:48-52 parse: parameter `rows` is given twice",
+        ),
+        (
+            "%y = gemm %x, %x schedule {tile = {rows 1}} : tensor<2xf32>",
+            "2:43-44 parse: `=` is required here, got `1`",
+        ),
+        (
+            "%y = reduce_sum %x {axes = {a = 1}} : tensor<1xf32>",
+            "2:8-18 bad-value: reduce_sum: parameter `axes` requires a list of an integer, got",
+        ),
         ('%y = neg %x : tensor<2xf32> loc("a":1)', "2:40-41 parse: `:` is required here, got `)`"),
         (
             '%y = neg %x : tensor<2xf32> loc("a":1:2 3)',
