@@ -32,12 +32,14 @@ def choose_nest(nest: Nest, machine: Machine) -> NestSchedule:
 
 
 def lanes_of(nest: Nest, machine: Machine) -> int:
-    """Lanes of a vector: one register of the widest type, less where the extent is small."""
+    """Lanes of a vector: one register of the widest type, less where the extent is small: no more
+    than it has, unless one masked vector can hold it."""
     if nest.lane < 0:
         return 1
     types = _lane_dtypes(nest) or {s.dtype for s in nest.statements}
     lanes = min(machine.lanes(dtype) for dtype in types)
-    while lanes > 1 and lanes // 2 >= nest.bound:
+    is_masked = machine.masks_memory and _can_mask(nest)
+    while lanes > 1 and (lanes // 2 if is_masked else lanes - 1) >= nest.bound:
         lanes //= 2
     return lanes
 
