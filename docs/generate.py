@@ -3,8 +3,8 @@
 `docs/errors.md` comes from the list of diagnostics, `docs/ops.md` from the operations' records, and
 the stubs (.pyi) for type checkers from functions that are made of records too. In `README.md`,
 `docs/ndl.md` and `docs/network.md` the lists of functions between two comments are made; in
-`docs/tour.md` and `docs/glossary.md` the excerpts between markers, and pictures
-(tests/support/excerpts.py). A test compares the files with what this would write.
+`docs/tour.md`, `docs/schedules.md` and `docs/glossary.md` the excerpts between markers, and
+pictures (tests/support/excerpts.py). A test compares the files with what this would write.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tests.support.op_examples import example
 
 ROOT = Path(__file__).parents[1]
 DIGITS = ROOT / "examples" / "digits"
-WITH_EXCERPTS = ("docs/glossary.md", "docs/tour.md")
+WITH_EXCERPTS = ("docs/glossary.md", "docs/schedules.md", "docs/tour.md")
 LIST_START = "<!-- functions: made by docs/generate.py -->"
 LIST_END = "<!-- end of functions -->"
 NOTE = "<!-- Made by docs/generate.py; do not edit. -->"

@@ -38,6 +38,7 @@ GENERATED = (
     "docs/tensor.md",
     "docs/network.md",
     "docs/glossary.md",
+    "docs/schedules.md",
     "docs/tour.md",
     "docs/pictures/difference.svg",
     "docs/pictures/kernels.svg",

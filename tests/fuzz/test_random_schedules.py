@@ -37,6 +37,7 @@ from tests.support.compiling import call, load_backend, parse
 from tests.support.guarded import GuardedFunction
 from tests.support.native import runnable_targets
 from tests.support.random_functions import make_function
+from tests.support.random_loops import make_loops
 from tests.support.random_schedules import edit, random_tiling, scheduled
 from tests.support.random_splits import cut_at_random
 from tests.support.seed_runs import judged
@@ -70,10 +71,11 @@ def make_case(seed: int) -> Case:
 
 
 def function_case(seed: int) -> Case:
-    """All schedules of a random function, those of its chunks too."""
+    """All schedules of a random function, cut into chunks or with loops over steps, or neither."""
     choose = random.Random(seed)
     is_exact = seed % 2 == 0
-    made = make_function(seed, exact=is_exact)
+    has_loops = seed % 7 == 0 and not is_exact
+    made = make_loops(seed) if has_loops else make_function(seed, exact=is_exact)
     expected = evaluate(made.function, made.arguments, made.sizes)
     module = clone_module(made.module)
     PassManager(pipeline(FUSED), verify=True).run(module, default_context())

@@ -99,6 +99,9 @@ def values_of(annotation: Any, declared: Sequence[Symbol]) -> st.SearchStrategy[
         return params_of(annotation, declared)
     if origin is not None and get_args(annotation):
         return st.one_of([values_of(a, declared) for a in get_args(annotation)])
+    if isinstance(annotation, type) and issubclass(annotation, Params):
+        fields = field_types(annotation)
+        return st.builds(annotation, **{n: values_of(a, declared) for n, a in fields.items()})
     simple: dict[Any, st.SearchStrategy[Any]] = {
         bool: st.booleans(),
         int: st.integers(-(10**30), 10**30),

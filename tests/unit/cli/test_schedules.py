@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
+import shutil
 import subprocess
+import textwrap
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +17,11 @@ import pytest
 
 from graphc.backends.base import Peak
 from graphc.cli import bench
-from tests.support.commands import graphc, write_network
+from graphc.driver.machines import read_machine
+from graphc.ir.machine import MACHINES, Machine
+from tests.support.commands import graphc, train, write_network
+
+DOCS = (Path(__file__).parents[3] / "docs" / "schedules.md").read_text(encoding="utf-8")
 
 NETWORK = """
 features = Input(20, tag=feature)
@@ -84,6 +92,15 @@ def test_a_file_describes_a_machine(network: Path, tmp_path: Path) -> None:
     assert dump(network, "--machine", machine) == dump(network, "--machine", "x86-64")
     machine.write_text(SMALL + "l1 = 4096\nl2 = 4096\n", encoding="utf-8")
     assert "block = " in dump(network, "--machine", machine)
+
+
+def test_the_file_of_the_documentation_describes_a_machine(tmp_path: Path) -> None:
+    (text,) = re.findall(r"^    # laptop.toml\n((?:    .*\n)+)", DOCS, re.MULTILINE)
+    machine = tmp_path / "laptop.toml"
+    machine.write_text(textwrap.dedent(text), encoding="utf-8")
+    made = read_machine(machine)
+    assert all(name in text for name in Machine.__dataclass_fields__)
+    assert made == replace(MACHINES["x86-64-v3"], l1=made.l1, l2=made.l2)
 
 
 @pytest.mark.parametrize(
@@ -299,6 +316,27 @@ def test_a_function_is_timed_as_it_is_written(
     shown = graphc("bench", function, *SHORT, "--kernels")
     assert "gemm" in shown.out
     assert "step.gir:" in shown.out
+
+
+@pytest.mark.llvm
+def test_the_commands_of_the_documentation_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "measured_peak", lambda: Peak(100e9, 10e9))
+    assert train(tmp_path).code == 0
+    monkeypatch.chdir(tmp_path)
+    (block,) = re.findall(r"^```sh\n(.*?)^```", DOCS, re.MULTILINE | re.DOTALL)
+    for line in block.splitlines():
+        command, *file = re.sub(r" *#.*", "", line).split(" > ")
+        program, *arguments = command.split()
+        if program == "cp":
+            shutil.copy(*arguments)
+            continue
+        done = graphc(*arguments, *(SHORT if arguments[0] == "bench" else ()))
+        assert (program, done.code) == ("graphc", 0), done.err
+        if file:
+            Path(*file).write_text(done.out, encoding="utf-8")
+    assert (tmp_path / "net").exists()
 
 
 def test_a_function_says_itself_whether_it_is_a_step(network: Path, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from graphc.passes.manager import PassManager
 from graphc.support.diagnostics import GraphcError
 from tests.support.compiling import parse
 from tests.support.random_functions import make_function
+from tests.support.random_loops import make_loops
 from tests.support.random_schedules import scheduled
 
 PIPELINE = "fuse-windows,fuse-kernels,fuse-epilogues{least_bytes = 0},update-early,split-work"
@@ -25,8 +26,9 @@ SEEDS = range(12)
 
 
 def kernels_of(seed: int) -> Module:
-    """A random function of products, kernels and moves, not planned yet."""
-    module = clone_module(make_function(seed).module)
+    """A random function of products, kernels and moves, every fourth one with loops over steps, not
+    planned yet."""
+    module = clone_module((make_loops(seed) if seed % 4 == 0 else make_function(seed)).module)
     PassManager(pipeline(PIPELINE), verify=True).run(module, default_context())
     return module
 
@@ -47,6 +49,7 @@ def test_the_functions_have_schedules_of_every_kind() -> None:
         type(op.schedule).__name__ for s in SEEDS for op in scheduled(kernels_of(s).functions[0])
     }
     assert kinds == {"KernelSchedule", "ProductSchedule"}
+    assert "loop" in str(kernels_of(0))
 
 
 @pytest.mark.parametrize("isa", MACHINES)
