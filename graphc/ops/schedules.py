@@ -54,8 +54,8 @@ class NestSchedule(Params):
     loops     the axes of each loop, from the outermost; the last loop is over vectors
     lanes     of a vector
     vectors   that a turn of the last loop takes
-    tail      the lanes that are left over: one masked vector, where the machine masks memory, or one
-              by one
+    tail      the lanes that are left over: one masked vector, where the machine masks memory, or
+              one by one
     prefetch  what the first sweep reads of the next row is asked for in the second
     keep      operations of the body, counted from 0, whose values wait for a later sweep; others
               are computed again
