@@ -1,7 +1,7 @@
 """What every learner is: a rule compiled into the step, and the numbers that each call is given.
 
-A learner needs no network: `settings` and `observe` are all that a loop over any compiled update
-has to call, in turn.
+A learner needs no network: `hyperparameters` and `observe` are all that a loop over any compiled
+update has to call, in turn.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from graphc.support.diagnostics import fail
 class Learner(Protocol):
     """`SGD`, `SteppingHeuristic`.
 
-    One whose settings follow from `samples` and `nominal` alone, whatever it observes, says so by
-    an attribute `follows_losses = False`: many minibatches are then trained in one native call,
-    and it is not told their losses.
+    One whose hyperparameters follow from `samples` and `nominal` alone, whatever it observes, says
+    so by an attribute `follows_losses = False`: many minibatches are then trained in one native
+    call, and it is not told their losses.
     """
 
     @property
@@ -32,8 +32,9 @@ class Learner(Protocol):
         """L2 regularisation per sample: l2·N·w is added to the gradient; compiled in."""
         ...
 
-    def settings(self, samples: int, nominal: int) -> dict[str, float]:
-        """The rule's settings for a call with `samples` samples, `nominal` a whole minibatch.
+    def hyperparameters(self, samples: int, nominal: int) -> dict[str, float]:
+        """The rule's hyperparameters for a call with `samples` samples, `nominal` a whole
+        minibatch.
 
         One of them is `learning_rate`, what the gradient of the sum over the samples is taken
         times.
@@ -46,7 +47,7 @@ class Learner(Protocol):
 
 
 def follows_losses(learner: Learner) -> bool:
-    """Whether it has to be told each loss before it says the settings of the next call."""
+    """Whether it has to be told each loss before it says the hyperparameters of the next call."""
     return bool(getattr(learner, "follows_losses", True))
 
 

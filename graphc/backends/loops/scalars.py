@@ -1,4 +1,5 @@
-"""The scalar vocabulary over a writer, one lane or many: the same words, the same bits per lane."""
+"""The scalar vocabulary over a writer, one lane or many: the same scalar ops, the same bits per
+lane."""
 
 from __future__ import annotations
 
