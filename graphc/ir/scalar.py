@@ -1,9 +1,8 @@
 """The closed vocabulary of element computations.
 
 An element-wise operation is written once as a formula over a `Scalars`; each backend implements
-the protocol once (numpy source, LLVM vectors, CUDA C, plain Python floats). A new scalar op here
-touches every backend, so it is rare; anything that is a short formula of these scalar ops is not a
-new scalar op.
+the protocol once (numpy source, LLVM vectors, CUDA C, plain Python floats). A new scalar op touches
+every backend, so it is rare; what is a short formula of these is not one.
 """
 
 from __future__ import annotations

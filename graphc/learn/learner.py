@@ -33,8 +33,7 @@ class Learner(Protocol):
         ...
 
     def hyperparameters(self, samples: int, nominal: int) -> dict[str, float]:
-        """The rule's hyperparameters for a call with `samples` samples, `nominal` a whole
-        minibatch.
+        """The rule's hyperparameters for `samples` samples; `nominal` is a whole minibatch.
 
         One of them is `learning_rate`, what the gradient of the sum over the samples is taken
         times.
@@ -51,13 +50,18 @@ def follows_losses(learner: Learner) -> bool:
     return bool(getattr(learner, "follows_losses", True))
 
 
+_MEMBERS = ("rule", "l2", "hyperparameters", "observe")
+
+
 def require_learner(learner: object) -> None:
     """GraphcError `argument-type` for anything else, such as a class of learners."""
     if isinstance(learner, type):
         name = learner.__name__
         raise fail("argument-type", f"a learner is required, got the class {name}: write {name}(…)")
     if not isinstance(learner, Learner):
-        raise fail("argument-type", f"a learner is required, got {type(learner).__name__}")
+        missing = [m for m in _MEMBERS if not hasattr(learner, m)]
+        what = f" without `{'`, `'.join(missing)}`" if len(missing) < len(_MEMBERS) else ""
+        raise fail("argument-type", f"a learner is required, got {type(learner).__name__}{what}")
 
 
 def is_number(value: object, least: float, below: float) -> bool:

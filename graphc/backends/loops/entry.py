@@ -176,8 +176,7 @@ class _EntryEmitter(Walker[Val, Val]):
                 self.where[value] = self._slot(home.index)
 
     def finish(self) -> None:
-        """The end of the function, and workspace for what tasks take, now that its size is
-        known."""
+        """The end of the function, and workspace for tasks, now that its size is known."""
         self.reserve_context(self.context_slots)
         self.code.leave([constant(0, I32)])
 

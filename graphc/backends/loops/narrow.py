@@ -17,8 +17,7 @@ from graphc.backends.loops.values import Val, constant, index, lane_type
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """`depth` steps of k from `start` on, through the workspace `padded`, with the function
-    `copy`."""
+    """`depth` steps of k from `start` on, through the workspace `padded`, copied by `copy`."""
 
     start: Val
     depth: Val

@@ -1,5 +1,4 @@
-"""One `kernel` as Python lines: temporaries, the loop over blocks, a numpy call for each scalar
-op."""
+"""One `kernel` as Python: temporaries, the loop over blocks, a numpy call for each scalar op."""
 
 from __future__ import annotations
 
