@@ -100,7 +100,7 @@ class KeptCode:
 
 
 @dataclass(frozen=True, slots=True)
-class Peak:
+class MachinePeak:
     """What one core of this machine does at most: f32 operations and bytes copied, a second."""
 
     flops: float
@@ -143,7 +143,7 @@ class Profiling:
     """
 
     compile: Callable[[Function, Signature, Phases, bool], tuple[CompiledFunction, Recorder]]
-    peak: Callable[[], Peak]
+    peak: Callable[[], MachinePeak]
 
 
 @dataclass(frozen=True)

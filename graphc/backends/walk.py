@@ -14,7 +14,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from graphc.ir.codegen import Loop, Terminator, View
 from graphc.ir.core import Operation, Value
-from graphc.ir.placement import Place
+from graphc.ir.placement import Address
 from graphc.ir.types import Dim
 from graphc.ops.loop import LoopParts, loop_parts
 from graphc.support.diagnostics import InternalError
@@ -61,7 +61,7 @@ class Walker(ABC, Generic[A, N]):
                 else:
                     self.compute(op)
 
-    def in_step(self, place: Place) -> A | None:
+    def in_step(self, place: Address) -> A | None:
         """What the step that is being written has at the place; None for places outside loops."""
         match place.kind:
             case "carried":
@@ -98,12 +98,12 @@ class Walker(ABC, Generic[A, N]):
         for inner, outer in zip(parts.elements, parts.sequences, strict=True):
             where[inner] = self.element(inner, outer, step)
         carried = [where[v] for v in parts.final]
-        for i, (value, stack) in enumerate(zip(parts.before, parts.params.history, strict=True)):
+        for i, (value, stack) in enumerate(zip(parts.carry_in, parts.params.history, strict=True)):
             where[value] = carried[i]
             if stack >= 0:
                 earlier, initial = self.shifted(step, back), where[parts.initial[i]]
                 where[value] = self.kept(value, parts.stacks[stack], earlier, turn, initial)
-        pairs = zip(parts.kept, parts.stacks, strict=True)
+        pairs = zip(parts.stacked, parts.stacks, strict=True)
         stacks = [self.element(kept, stack, step, is_kept=True) for kept, stack in pairs]
         self.frames.append(_Frame(carried, stacks))
 
@@ -117,7 +117,7 @@ class Walker(ABC, Generic[A, N]):
         """The operand's array under another shape."""
 
     @abstractmethod
-    def placed(self, value: Value, place: Place) -> A:
+    def placed(self, value: Value, place: Address) -> A:
         """The array at the place, in the shape of the result `value`."""
 
     @abstractmethod

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from graphc.backends.base import Peak
+from graphc.backends.base import MachinePeak
 from graphc.cli.command import Command, RecordOption
 from graphc.cli.network import open_network
 from graphc.cli.options import (
@@ -295,7 +295,7 @@ def call_of_function(
         return np.zeros(sizes, dtype)
 
     given = [
-        array(a.shape, NUMPY_DTYPES[a.dtype], is_random=a.role not in ("setting", "state"))
+        array(a.shape, NUMPY_DTYPES[a.dtype], is_random=a.role not in ("hyperparameter", "state"))
         for a in signature.arguments
     ]
     results = [
@@ -387,7 +387,7 @@ def work_of_a_call(profile: Profile) -> Cost:
 
 
 def bench_record(
-    timing: Timing, samples: int, setup: Setup, work: Cost, peak: Peak
+    timing: Timing, samples: int, setup: Setup, work: Cost, peak: MachinePeak
 ) -> dict[str, object]:
     """The numbers for JSON, in seconds."""
     return {
@@ -411,7 +411,7 @@ def bench_record(
     }
 
 
-def bench_text(timing: Timing, samples: int, setup: Setup, work: Cost, peak: Peak) -> str:
+def bench_text(timing: Timing, samples: int, setup: Setup, work: Cost, peak: MachinePeak) -> str:
     """The same in words."""
     computing, moving = work.flops / timing.median, work.bytes / timing.median
     dtype = setup.precision.value

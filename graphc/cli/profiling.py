@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from graphc.backends import BACKENDS
-from graphc.backends.base import Peak
+from graphc.backends.base import MachinePeak
 from graphc.cli.command import RecordOption
 from graphc.cli.options import stack
 from graphc.cli.terminal import Terminal
@@ -87,13 +87,13 @@ profile_options = stack(
 )
 
 
-def measured_peak() -> Peak:
+def measured_peak() -> MachinePeak:
     """Of this machine, measured now."""
     offered = (load().profile for load in BACKENDS.values())
     return next(profiling for profiling in offered if profiling is not None).peak()
 
 
-def peak_flops(peak: Peak, dtype: str) -> float:
+def peak_flops(peak: MachinePeak, dtype: str) -> float:
     """Multiply-adds of an element type a second, on one core: a vector holds half as many f64."""
     return peak.flops / 2 if dtype == "f64" else peak.flops
 
@@ -103,7 +103,7 @@ def write_json(path: Path, record: object) -> None:
     write_atomically(path, (json.dumps(record, indent=1) + "\n").encode("utf-8"))
 
 
-def profile_table(profile: Profile, peak: Peak) -> str:
+def profile_table(profile: Profile, peak: MachinePeak) -> str:
     """The rows by their time, what is outside of them, and what the shares are of."""
     rows, seconds, calls = profile.rows(), profile.seconds, max(profile.calls, 1)
     lines = [
@@ -135,7 +135,7 @@ def profile_table(profile: Profile, peak: Peak) -> str:
     return "\n".join(lines)
 
 
-def profile_record(profile: Profile, peak: Peak) -> dict[str, object]:
+def profile_record(profile: Profile, peak: MachinePeak) -> dict[str, object]:
     """The same for JSON."""
     return {
         "schema": SCHEMA,
@@ -184,7 +184,7 @@ def _row_record(row: ProfileRow) -> dict[str, object]:
     }
 
 
-def _rates(row: ProfileRow, peak: Peak) -> str:
+def _rates(row: ProfileRow, peak: MachinePeak) -> str:
     most = peak_flops(peak, row.dtype)
     return _rate_cells(row.cost.flops, row.cost.bytes, row.seconds, most, peak.bytes)
 

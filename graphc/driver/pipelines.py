@@ -17,10 +17,10 @@ from graphc.passes.loop_gradient import Recompute
 from graphc.passes.manager import Pass
 from graphc.passes.synthesize_gradient import SynthesizeGradient
 
-SIMPLIFY = "pool-early,simplify,fold-constants,hoist-loops,simplify"
+SIMPLIFY = "hoist-pooling,simplify,fold-constants,hoist-loops,simplify"
 CLEAN = "cse,dce"
 OPTIMISE = f"{SIMPLIFY},{CLEAN}"
-FUSED = "fuse-windows,fuse-kernels,fuse-epilogues,update-early,split-work"
+FUSED = "fuse-patches,fuse-kernels,fuse-epilogues,schedule-updates,split-work"
 PLAN = "plan-memory"
 KERNELS = f"{FUSED},{PLAN}"
 

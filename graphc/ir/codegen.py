@@ -28,9 +28,9 @@ class Broadcast:
 
 @dataclass(frozen=True)
 class Reduction:
-    """Folds the dims in `params.axes` to extent 1 with `word`, starting from `identity`."""
+    """Folds the dims in `params.axes` to extent 1 with `scalar_op`, starting from `identity`."""
 
-    word: Literal["add", "maximum", "minimum"]
+    scalar_op: Literal["add", "maximum", "minimum"]
     identity: float
 
 
@@ -55,7 +55,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Along:
+class AffineIndex:
     """An index along one axis, as the index of a box decides it: start + Σ step · i[dim].
 
     terms     (dim of the box, step) pairs, steps above 0
@@ -72,20 +72,20 @@ class AffineCopy:
     """Elements of one operand to places of the result, over all indices of a box.
 
     box     the box's extents
-    source  one `Along` per axis of the operand, target one per axis of the result
+    source  one `AffineIndex` per axis of the operand, target one per axis of the result
     """
 
     operand: int
     box: tuple[Dim, ...]
-    source: tuple[Along, ...]
-    target: tuple[Along, ...]
+    source: tuple[AffineIndex, ...]
+    target: tuple[AffineIndex, ...]
 
 
 CopyRule = Callable[[Any, Sequence[TensorType], TensorType], Sequence[AffineCopy]]
 
 
 @dataclass(frozen=True)
-class Rearrangement:
+class StridedCopy:
     """Elements at other places, by affine copies.
 
     copies  (params, operand types, result type) -> the copies
@@ -108,7 +108,7 @@ class Contraction:
     """A product of matrices; `params` is a `MatmulParams` (ops/contraction.py)."""
 
 
-Role = Literal["result", "image", "weights"]
+Role = Literal["result", "data_grad", "weight_grad"]
 """Which part of a convolution is computed from the other two."""
 
 
@@ -119,7 +119,7 @@ class WindowProduct:
     role: Role
 
 
-Folding = Literal["windows", "slope", "spread"]
+Folding = Literal["fold", "max_grad", "sum_grad"]
 """A fold of windows, the slope of an extreme of theirs, or that of their sum."""
 
 
@@ -187,7 +187,7 @@ Category = (
     | Position
     | Extent
     | View
-    | Rearrangement
+    | StridedCopy
     | Copy
     | Contraction
     | WindowProduct

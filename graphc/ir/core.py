@@ -17,7 +17,7 @@ import numpy as np
 
 from graphc.ir.codegen import Category
 from graphc.ir.params import NoParams, Params
-from graphc.ir.placement import Place, Workspace
+from graphc.ir.placement import Address, Workspace
 from graphc.ir.types import Symbol, TensorType, Type
 from graphc.support.diagnostics import InternalError
 from graphc.support.source import UNKNOWN, Location
@@ -272,7 +272,7 @@ class Operation:
         *,
         regions: Iterable[Region] = (),
         schedule: Params | None = None,
-        placement: Sequence[Place] = (),
+        placement: Sequence[Address] = (),
         workspace: Sequence[Workspace] = (),
         location: Location = UNKNOWN,
         names: Sequence[str | None] = (),
@@ -576,7 +576,7 @@ CONTRACTION_MODES = ("fma", "off")
 ContractionMode = Literal["fma", "off"]
 """Whether native code may round a product and a sum once together (docs/numerics.md)."""
 
-ArgumentRole = Literal["input", "parameter", "transposed", "state", "setting", "carried"]
+ArgumentRole = Literal["input", "parameter", "transposed", "state", "hyperparameter", "carried"]
 
 
 @dataclass(frozen=True, slots=True)

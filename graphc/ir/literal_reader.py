@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from graphc.ir.lexer import Token, unquote
 from graphc.ir.params import Literalish
-from graphc.ir.placement import PLACE_KINDS, Place, Workspace, is_place_kind
+from graphc.ir.placement import ADDRESS_KINDS, Address, Workspace, is_address_kind
 from graphc.ir.token_reader import Misread, TokenReader
 from graphc.ir.types import (
     Dim,
@@ -208,7 +208,7 @@ class LiteralReader(TokenReader):
 
     # --- places --------------------------------------------------------------------------
 
-    def _placement(self) -> tuple[Place, ...]:
+    def _placement(self) -> tuple[Address, ...]:
         """`at arena:0, result:1`: a place for each result."""
         if not self._accept("at"):
             return ()
@@ -233,13 +233,13 @@ class LiteralReader(TokenReader):
         self._expect("at")
         return Workspace(type, self._place())
 
-    def _place(self) -> Place:
-        token = self._expect_kind("name", f"a place ({', '.join(PLACE_KINDS)})")
-        if not is_place_kind(token.text):
-            kinds = ", ".join(PLACE_KINDS)
+    def _place(self) -> Address:
+        token = self._expect_kind("name", f"a place ({', '.join(ADDRESS_KINDS)})")
+        if not is_address_kind(token.text):
+            kinds = ", ".join(ADDRESS_KINDS)
             raise self._error(f"a place is one of {kinds}, got `{token.text}`", token, "bad-value")
         self._expect(":")
-        return Place(token.text, self._integer("an offset or an index"))
+        return Address(token.text, self._integer("an offset or an index"))
 
     # --- locations -----------------------------------------------------------------------
 

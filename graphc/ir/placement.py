@@ -17,16 +17,16 @@ from typing import Literal, TypeGuard, get_args
 
 from graphc.ir.types import TensorType
 
-PlaceKind = Literal["arena", "result", "argument", "carried", "stack"]
+AddressKind = Literal["arena", "result", "argument", "carried", "stack"]
 
-PLACE_KINDS: tuple[PlaceKind, ...] = get_args(PlaceKind)
+ADDRESS_KINDS: tuple[AddressKind, ...] = get_args(AddressKind)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Address:
     """An arena offset in bytes, or an index among what the kind says."""
 
-    kind: PlaceKind
+    kind: AddressKind
     index: int
 
     def __str__(self) -> str:
@@ -38,11 +38,11 @@ class Workspace:
     """An array that an operation works in, and where it lies."""
 
     type: TensorType
-    place: Place
+    place: Address
 
     def __str__(self) -> str:
         return f"{self.type} at {self.place}"
 
 
-def is_place_kind(word: str) -> TypeGuard[PlaceKind]:
-    return word in PLACE_KINDS
+def is_address_kind(word: str) -> TypeGuard[AddressKind]:
+    return word in ADDRESS_KINDS

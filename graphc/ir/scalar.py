@@ -1,8 +1,8 @@
 """The closed vocabulary of element computations.
 
 An element-wise operation is written once as a formula over a `Scalars`; each backend implements
-the protocol once (numpy source, LLVM vectors, CUDA C, plain Python floats). A new word here touches
-every backend, so it is rare; anything that is a short formula of these words is not a new word.
+the protocol once (numpy source, LLVM vectors, CUDA C, plain Python floats). A new scalar op touches
+every backend, so it is rare; what is a short formula of these is not one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ S = TypeVar("S")
 
 
 class Scalars(Protocol[S]):
-    """One element at a time. Operands of a word share one element type.
+    """One element at a time. Operands of a scalar op share one element type.
 
     maximum and minimum give nan if either operand is nan; comparisons give i1, false on nan
     except not_equal; cast of a float to an integer saturates and takes nan to 0, of an integer to
@@ -72,8 +72,8 @@ class ScalarRule(Protocol):
     def __call__(self, s: Scalars[S], params: Params, /, *args: S) -> S: ...
 
 
-def word(name: str) -> ScalarRule:
-    """The rule that is just this word of the vocabulary."""
+def scalar_op(name: str) -> ScalarRule:
+    """The rule that is just this scalar op."""
 
     def rule(s: Scalars[S], _params: Params, /, *args: S) -> S:
         return getattr(s, name)(*args)

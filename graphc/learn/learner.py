@@ -1,7 +1,7 @@
 """What every learner is: a rule compiled into the step, and the numbers that each call is given.
 
-A learner needs no network: `settings` and `observe` are all that a loop over any compiled update
-has to call, in turn.
+A learner needs no network: `hyperparameters` and `observe` are all that a loop over any compiled
+update has to call, in turn.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from graphc.support.diagnostics import fail
 class Learner(Protocol):
     """`SGD`, `SteppingHeuristic`.
 
-    One whose settings follow from `samples` and `nominal` alone, whatever it observes, says so by
-    an attribute `follows_losses = False`: many minibatches are then trained in one native call,
-    and it is not told their losses.
+    One whose hyperparameters follow from `samples` and `nominal` alone, whatever it observes, says
+    so by an attribute `follows_losses = False`: many minibatches are then trained in one native
+    call, and it is not told their losses.
     """
 
     @property
@@ -32,8 +32,8 @@ class Learner(Protocol):
         """L2 regularisation per sample: l2·N·w is added to the gradient; compiled in."""
         ...
 
-    def settings(self, samples: int, nominal: int) -> dict[str, float]:
-        """The rule's settings for a call with `samples` samples, `nominal` a whole minibatch.
+    def hyperparameters(self, samples: int, nominal: int) -> dict[str, float]:
+        """The rule's hyperparameters for `samples` samples; `nominal` is a whole minibatch.
 
         One of them is `learning_rate`, what the gradient of the sum over the samples is taken
         times.
@@ -46,8 +46,11 @@ class Learner(Protocol):
 
 
 def follows_losses(learner: Learner) -> bool:
-    """Whether it has to be told each loss before it says the settings of the next call."""
+    """Whether it has to be told each loss before it says the hyperparameters of the next call."""
     return bool(getattr(learner, "follows_losses", True))
+
+
+_MEMBERS = ("rule", "l2", "hyperparameters", "observe")
 
 
 def require_learner(learner: object) -> None:
@@ -56,7 +59,9 @@ def require_learner(learner: object) -> None:
         name = learner.__name__
         raise fail("argument-type", f"a learner is required, got the class {name}: write {name}(…)")
     if not isinstance(learner, Learner):
-        raise fail("argument-type", f"a learner is required, got {type(learner).__name__}")
+        missing = [m for m in _MEMBERS if not hasattr(learner, m)]
+        what = f" without `{'`, `'.join(missing)}`" if len(missing) < len(_MEMBERS) else ""
+        raise fail("argument-type", f"a learner is required, got {type(learner).__name__}{what}")
 
 
 def is_number(value: object, least: float, below: float) -> bool:

@@ -308,7 +308,7 @@ def _run_epoch(
             stopped = True
             break
     averages = {name: total / done for name, total in totals.items()}
-    rate = step.learner.settings(step.nominal, step.nominal)["learning_rate"]
+    rate = step.learner.hyperparameters(step.nominal, step.nominal)["learning_rate"]
     record = EpochRecord(
         epoch=epoch + 1,
         samples=done,

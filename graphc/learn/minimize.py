@@ -141,9 +141,9 @@ class _Point:
         slopes, _ = flatten(gradient)
         if not self.states:
             self.states = [np.zeros_like(g)[()] for _ in rule.states for g in slopes]
-        numbers = self.learner.settings(1, 1)
-        settings = [float(numbers[name]) for name in rule.settings]
-        moved = self.update(*self.x, *slopes, *self.states, *settings, *self.masks)
+        numbers = self.learner.hyperparameters(1, 1)
+        hyperparameters = [float(numbers[name]) for name in rule.hyperparameters]
+        moved = self.update(*self.x, *slopes, *self.states, *hyperparameters, *self.masks)
         count = len(self.x)
         self.x, self.states = list(moved[:count]), list(moved[count:])
 
@@ -203,7 +203,8 @@ def _largest_move(old: Sequence[Any], new: Sequence[Any]) -> float:
 
 
 def _step_function(base: ArrayFunction, rule: Rule, l2: float, count: int) -> ArrayFunction:
-    """(arrays, gradients, states, settings[, masks]) to (arrays, states), in the options of `base`.
+    """(arrays, gradients, states, hyperparameters[, masks]) to (arrays, states), in the options of
+    `base`.
 
     All are laid out one after the other, states kind by kind: calls with arrays alone are quick.
     """
@@ -212,12 +213,14 @@ def _step_function(base: ArrayFunction, rule: Rule, l2: float, count: int) -> Ar
         rest = iter(given)
         x, slopes = _taken(rest, count), _taken(rest, count)
         states = [_taken(rest, count) for _ in rule.states]
-        settings = dict(zip(rule.settings, _taken(rest, len(rule.settings)), strict=True))
+        hyperparameters = dict(
+            zip(rule.hyperparameters, _taken(rest, len(rule.hyperparameters)), strict=True)
+        )
         masks = list(rest) or [None] * count
         new: list[list[Tensor]] = []
         for i in range(count):
             own = [kind[i] for kind in states]
-            new.append(_updated(rule, l2, x[i], slopes[i], own, settings, masks[i]))
+            new.append(_updated(rule, l2, x[i], slopes[i], own, hyperparameters, masks[i]))
         return tuple(parts[k] for k in range(1 + len(rule.states)) for parts in new)
 
     def make(_base: ArrayFunction) -> Callable[..., object]:
@@ -236,7 +239,7 @@ def _updated(
     x: Tensor,
     slope: Tensor,
     states: Sequence[Tensor],
-    settings: dict[str, Tensor],
+    hyperparameters: dict[str, Tensor],
     mask: Tensor | None,
 ) -> list[Tensor]:
     """The new array, then its new states."""
@@ -244,7 +247,7 @@ def _updated(
     type = x.value.tensor
     numbers = {
         name: _one_element(b, number.value, type.rank, type.dtype)
-        for name, number in settings.items()
+        for name, number in hyperparameters.items()
     }
     gradient = slope.value
     if l2:
@@ -256,5 +259,5 @@ def _updated(
 
 
 def _one_element(b: IRBuilder, number: Value, rank: int, dtype: DType) -> Value:
-    """A number as rules take their settings: one element with the rank of the parameter."""
+    """A number as rules take their hyperparameters: one element with the rank of the parameter."""
     return reshape(b, convert(b, number, dtype), (1,) * rank)

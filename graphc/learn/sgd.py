@@ -58,7 +58,7 @@ class SGD:
         """The update rule's name in `ops/learners.py`."""
         return "sgd"
 
-    def settings(self, samples: int, nominal: int) -> dict[str, float]:
+    def hyperparameters(self, samples: int, nominal: int) -> dict[str, float]:
         """What a call with `samples` samples is given, at a nominal minibatch of `nominal`."""
         if self.learning_rate is not None:
             rate = self.learning_rate / nominal

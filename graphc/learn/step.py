@@ -34,7 +34,7 @@ STEP_LIMIT = 2**32
 """Training calls whose random numbers differ."""
 
 KNOWN_SETTINGS = 64
-"""Minibatch sizes whose settings are kept, where they follow from the size alone."""
+"""Minibatch sizes whose hyperparameters are kept, where they follow from the size alone."""
 
 
 class TrainingStep:
@@ -62,7 +62,9 @@ class TrainingStep:
         self._executable = executable
         self._learner = learner
         self._follows_losses = follows_losses(learner)
-        self._settings_taken = {a.name for a in executable.signature.with_role("setting")}
+        self._hyperparameters_taken = {
+            a.name for a in executable.signature.with_role("hyperparameter")
+        }
         self._samples = 0
         self._pace = Pace(0)
         self._known: dict[tuple[int, int, float], dict[str, float]] = {}
@@ -73,13 +75,13 @@ class TrainingStep:
 
     def __call__(self, /, **inputs: object) -> Results:
         """One update. Raises GraphcError `input` for a bad input, with nothing changed."""
-        results = self._executable.run(inputs, self._settings)
+        results = self._executable.run(inputs, self._hyperparameters)
         self._steps += 1
         if self._follows_losses:
             self._learner.observe(float(results[self.criterion]) / self._samples)
         return results
 
-    def _settings(self, samples: int) -> dict[str, float]:
+    def _hyperparameters(self, samples: int) -> dict[str, float]:
         """What the function takes of the numbers of this call."""
         if samples == 0:
             raise no_samples()
@@ -90,9 +92,9 @@ class TrainingStep:
         call = samples, self._nominal, self._dropout_rate
         known = self._known.get(call)
         if known is None:
-            numbers = self._learner.settings(samples, self._nominal)
+            numbers = self._learner.hyperparameters(samples, self._nominal)
             numbers |= {DROPOUT_RATE: self._dropout_rate, STEP: 0}
-            known = {name: numbers[name] for name in self._settings_taken}
+            known = {name: numbers[name] for name in self._hyperparameters_taken}
             if not self._follows_losses and len(self._known) < KNOWN_SETTINGS:
                 self._known[call] = known
         return {**known, STEP: step} if STEP in known else known

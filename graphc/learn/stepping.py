@@ -123,7 +123,7 @@ class SteppingHeuristic:
         """What the next step takes, per minibatch of the nominal size."""
         return self.stepping.size
 
-    def settings(self, samples: int, nominal: int) -> dict[str, float]:
+    def hyperparameters(self, samples: int, nominal: int) -> dict[str, float]:
         """What a call is given, at a nominal minibatch of `nominal`."""
         return {"learning_rate": self.stepping.size / nominal, "beta": self.beta}
 

@@ -26,8 +26,8 @@ def warn_of_scaled_rates(learner: Learner, dataset: Dataset, minibatch: int) -> 
     units, samples = dataset.units, dataset.samples
     if minibatch <= units:
         return
-    asked = learner.settings(samples, dataset.nominal(minibatch))
-    whole = learner.settings(samples, dataset.nominal(units))
+    asked = learner.hyperparameters(samples, dataset.nominal(minibatch))
+    whole = learner.hyperparameters(samples, dataset.nominal(units))
     changed = [
         f"{name} {asked[name]:.3g} in place of {whole[name]:.3g}"
         for name in asked

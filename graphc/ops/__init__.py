@@ -16,12 +16,12 @@ from graphc.ops import (
     loop,
     movement,
     nodes,
+    patches,
     pooling,
     random,
     reduction,
     selection,
     update_rows,
-    windows,
 )
 
 ALL_OPS = (
@@ -31,7 +31,7 @@ ALL_OPS = (
     *functions.OPS,
     *reduction.OPS,
     *movement.OPS,
-    *windows.OPS,
+    *patches.OPS,
     *indexed.OPS,
     *selection.OPS,
     *contraction.OPS,

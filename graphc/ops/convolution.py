@@ -1,24 +1,24 @@
 """Products with windows at the kernel level: no window is ever copied.
 
-    conv          x [.., E.., C..], w [S.., C.., F..]          -> y [.., P.., F..]
-    conv.image    y [.., P.., F..], w [S.., F.., S, C..]       -> x [.., E.., C..]
-    conv.weights  x [.., E.., C..], y [.., P.., F..]           -> w [S.., C.., F..]
+    conv              x [.., E.., C..], w [S.., C.., F..]          -> y [.., P.., F..]
+    conv.data_grad    y [.., P.., F..], w [S.., F.., S, C..]       -> x [.., E.., C..]
+    conv.weight_grad  x [.., E.., C..], y [.., P.., F..]           -> w [S.., C.., F..]
 
 P windows of S elements over each walked extent E, `strides` apart; C are what an image has at each
-place, F what the result has. The first is `matmul` of `windows`, the second `overlap_add` of a
-product, the third a product of windows over all places: each of the three is what the derivative of
-another one needs. The weights of `conv.image` have F before their last size, so that the elements
-of a window that lie together in x lie together there too.
+place, F what the result has. The first is `matmul` of `patches`, the second `overlap_add` of a
+product, the third a product of windows over all output positions: each of the three is what the
+derivative of another one needs. The weights of `conv.data_grad` have F before their last size, so
+that the elements of a window that lie together in x lie together there too.
 
-With a `block` of b the weights lie in blocks of so many F, for `conv.image` of C, of which there is
-one dim: w [F/b, S.., C.., b] and [S.., C/b, F.., b].
+With a `block` of b the weights lie in blocks of so many F, for `conv.data_grad` of C, of which
+there is one dim: w [F/b, S.., C.., b] and [S.., C/b, F.., b].
 
 With `low` and `high`, one number for each walked axis, an image is surrounded by so many zeros: its
 workspace has room for one such image, for each chunk where the operation is cut. Where the sum of
-`conv.weights` is cut by images, each chunk has sums of its own there too, which are added in the
-end, the first chunk's first.
+`conv.weight_grad` is cut by images, each chunk has sums of its own there too, which are added in
+the end, the first chunk's first.
 
-`fuse-windows` makes them.
+`fuse-patches` makes them.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from graphc.ir.codegen import Role, WindowProduct
 from graphc.ir.core import Array, Level, NotDifferentiable, OpDef, Operation, Reference
 from graphc.ir.params import Params
 from graphc.ir.types import Dim, TensorType, Type, TypeRuleError, bound_elements
-from graphc.ops.rules import FLOATS, dims_text, require_dtype, tensor
-from graphc.ops.schedules import ConvSchedule, WeightsSchedule, check_schedule, schedule_of
-from graphc.ops.windows import (
+from graphc.ops.patches import (
     OverlapAddParams,
-    WindowsParams,
+    PatchesParams,
     overlap_add_reference,
+    patches_reference,
     positions,
-    windows_reference,
 )
+from graphc.ops.rules import FLOATS, dims_text, require_dtype, tensor
+from graphc.ops.schedules import ConvSchedule, WeightGradSchedule, check_schedule, schedule_of
 
 Sizes = tuple[int, ...]
 
@@ -58,7 +58,7 @@ class ConvParams(Params):
 
 
 @dataclass(frozen=True)
-class ConvImageParams(Params):
+class ConvDataGradParams(Params):
     """`extents`: those of the walked axes in the result."""
 
     axis: int
@@ -70,7 +70,7 @@ class ConvImageParams(Params):
 
 
 @dataclass(frozen=True)
-class ConvWeightsParams(Params):
+class ConvWeightGradParams(Params):
     """`sizes`: of the windows."""
 
     axis: int
@@ -80,7 +80,7 @@ class ConvWeightsParams(Params):
     high: tuple[int, ...] = ()
 
 
-AnyConvParams = ConvParams | ConvImageParams | ConvWeightsParams
+AnyConvParams = ConvParams | ConvDataGradParams | ConvWeightGradParams
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,8 @@ class ConvShape:
     """The extents of a convolution by their role, whichever of the three it is.
 
     lead      dims before the walked ones, walked over again for each
-    extents, sizes, strides, places   one of each per walked axis: of the image with the zeros
-              around it, of the windows, between them, and how many there are
+    extents, sizes, strides   of each walked axis: the image with its zeros, a window, a step
+    output_positions   how many windows there are along each walked axis
     low, high   how many zeros there are before and after
     channels, features   dims behind them: of the image, of the result
     """
@@ -99,7 +99,7 @@ class ConvShape:
     channels: Sizes
     sizes: Sizes
     strides: Sizes
-    places: Sizes
+    output_positions: Sizes
     features: Sizes
     low: Sizes
     high: Sizes
@@ -138,27 +138,28 @@ def conv_shape(params: Params, types: Sequence[Type]) -> ConvShape:
     match params:
         case ConvParams():
             count = walked + len(behind)
-            weights = _conv_weights(_known(b.dims, b, 1), params.block)
+            weights = _conv_weight_grad(_known(b.dims, b, 1), params.block)
             sizes, features = weights[:walked], weights[count:]
             fits = weights[walked:count] == behind and len(features) > 0
             wanted = f"weights of {walked} sizes, the channels {dims_text(behind)} and features"
             shape = around.shape(middle, behind, sizes, features)
-        case ConvImageParams():
+        case ConvDataGradParams():
             weights = _image_weights(_known(b.dims, b, 1), walked, params.block)
             last = walked - 1 + len(behind)
             sizes = (*weights[: walked - 1], *weights[last : last + 1])
             channels = weights[last + 1 :]
             shape = around.shape(params.extents, channels, sizes, behind)
             fits = weights[walked - 1 : last] == behind and len(behind) > 0
-            fits = fits and len(weights) > last and shape.places == middle
+            fits = fits and len(weights) > last and shape.output_positions == middle
             wanted = (
-                f"{dims_text(shape.places)} windows over {dims_text(shape.extents)} and weights of "
+                f"{dims_text(shape.output_positions)} windows over {dims_text(shape.extents)} and "
+                f"weights of "
                 f"the features {dims_text(behind)}, last of them before one size"
             )
-        case ConvWeightsParams():
+        case ConvWeightGradParams():
             features = _known(b.dims[axis + walked :], b, 1)
             shape = around.shape(middle, behind, params.sizes, features)
-            before = (*a.dims[:axis], *shape.places)
+            before = (*a.dims[:axis], *shape.output_positions)
             fits = b.dims == (*before, *features) and len(features) > 0
             wanted = f"results of dims {dims_text(before)} and features"
     if not fits:
@@ -167,11 +168,11 @@ def conv_shape(params: Params, types: Sequence[Type]) -> ConvShape:
             operand=1,
             slug="shape-mismatch",
         )
-    block = 0 if isinstance(params, ConvWeightsParams) else params.block
+    block = 0 if isinstance(params, ConvWeightGradParams) else params.block
     return replace(shape, block=block)
 
 
-def _conv_weights(dims: Sizes, block: int) -> Sizes:
+def _conv_weight_grad(dims: Sizes, block: int) -> Sizes:
     """Dims of the weights of `conv` without blocks: [S.., C.., F]."""
     if not block:
         return dims
@@ -181,7 +182,7 @@ def _conv_weights(dims: Sizes, block: int) -> Sizes:
 
 
 def _image_weights(dims: Sizes, walked: int, block: int) -> Sizes:
-    """Dims of the weights of `conv.image` without blocks: [S.., F.., S, C]."""
+    """Dims of the weights of `conv.data_grad` without blocks: [S.., F.., S, C]."""
     if not block:
         return dims
     if len(dims) < walked + 3 or dims[-1] != block:
@@ -226,14 +227,14 @@ class _Around:
                 f"requires windows that fit into {dims_text(extents)}, got {dims_text(sizes)}",
                 slug="bad-value",
             )
-        places = tuple(map(positions, extents, sizes, self.strides))
+        output_positions = tuple(map(positions, extents, sizes, self.strides))
         return ConvShape(
             self.lead,
             extents,
             channels,
             sizes,
             self.strides,
-            places,
+            output_positions,
             features,
             self.low,
             self.high,
@@ -244,8 +245,8 @@ def _infer(types: Sequence[Type], params: Params) -> Sequence[Type]:
     shape = conv_shape(params, types)
     match params:
         case ConvParams():
-            dims = (*shape.lead, *shape.places, *shape.features)
-        case ConvImageParams():
+            dims = (*shape.lead, *shape.output_positions, *shape.features)
+        case ConvDataGradParams():
             dims = (*shape.lead, *params.extents, *shape.channels)
         case _:
             dims = (*shape.sizes, *shape.channels, *shape.features)
@@ -277,7 +278,7 @@ def chunk_count(op: Operation) -> int:
 def sums_chunks(op: Operation) -> bool:
     """Whether the result is the sum of those of the chunks: weights, cut by images."""
     schedule = schedule_of(op)
-    return isinstance(schedule, WeightsSchedule) and schedule.parallel == "images"
+    return isinstance(schedule, WeightGradSchedule) and schedule.parallel == "images"
 
 
 # --- references: products with copied windows -----------------------------------------------------
@@ -296,11 +297,11 @@ def _conv_reference(p: ConvParams, x: Array, w: Array) -> Array:
         w = np.moveaxis(w, 0, -2)
         w = w.reshape((*w.shape[:-2], -1))
     sizes = w.shape[: len(p.strides)]
-    patches = windows_reference(WindowsParams(p.axis, sizes, p.strides), x)
+    patches = patches_reference(PatchesParams(p.axis, sizes, p.strides), x)
     return np.tensordot(patches, w, x.ndim - p.axis)
 
 
-def _image_reference(p: ConvImageParams, y: Array, w: Array) -> Array:
+def _image_reference(p: ConvDataGradParams, y: Array, w: Array) -> Array:
     walked = len(p.strides)
     if p.block:
         w = np.moveaxis(w, (walked - 1, walked), (-3, -2))
@@ -315,9 +316,9 @@ def _image_reference(p: ConvImageParams, y: Array, w: Array) -> Array:
     return np.array(x[(*(slice(None),) * p.axis, *inside)])
 
 
-def _weights_reference(p: ConvWeightsParams, x: Array, y: Array) -> Array:
+def _weights_reference(p: ConvWeightGradParams, x: Array, y: Array) -> Array:
     x = _padded(p, x)
-    patches = windows_reference(WindowsParams(p.axis, p.sizes, p.strides), x)
+    patches = patches_reference(PatchesParams(p.axis, p.sizes, p.strides), x)
     over = tuple(range(p.axis + len(p.strides)))
     return np.tensordot(patches, y, (over, over))
 
@@ -353,10 +354,10 @@ def _conv(
         summary=summary,
         operands=operands,
         params=params,
-        schedule=WeightsSchedule if role == "weights" else ConvSchedule,
+        schedule=WeightGradSchedule if role == "weight_grad" else ConvSchedule,
         infer=_infer,
         reference=reference,
-        check=_check_weights if role == "weights" else check_schedule,
+        check=_check_weights if role == "weight_grad" else check_schedule,
         workspace=_workspace,
         codegen=WindowProduct(role),
         vjp=NotDifferentiable.NONE,
@@ -374,23 +375,23 @@ CONV = _conv(
     _conv_reference,
     "y[.., p, f] = Σ x[.., stride p + s, c] w[s, c, f]",
 )
-CONV_IMAGE = _conv(
-    "conv.image",
+CONV_DATA_GRAD = _conv(
+    "conv.data_grad",
     "products of results with weights, added where their windows lie in an image, into a buffer",
     ("y", "w"),
-    ConvImageParams,
-    "image",
+    ConvDataGradParams,
+    "data_grad",
     _image_reference,
     "x[.., e, c] = Σ y[.., p, f] w[s, f, c] over stride p + s = e",
 )
-CONV_WEIGHTS = _conv(
-    "conv.weights",
+CONV_WEIGHT_GRAD = _conv(
+    "conv.weight_grad",
     "products of windows with results, added over all places, into a buffer",
     ("x", "y"),
-    ConvWeightsParams,
-    "weights",
+    ConvWeightGradParams,
+    "weight_grad",
     _weights_reference,
     "w[s, c, f] = Σ x[.., stride p + s, c] y[.., p, f]",
 )
 
-OPS = (CONV, CONV_IMAGE, CONV_WEIGHTS)
+OPS = (CONV, CONV_DATA_GRAD, CONV_WEIGHT_GRAD)

@@ -3,9 +3,11 @@
 Each takes an index [N, K] of i32 as its last operand; `i` is index[n, k]. An index outside its axis
 (such as -1) reads zeros and adds nothing, so short lists are padded with it.
 
-    take          y[n, k] = x[n, i]                put_add      y[n, i] += x[n, k]
-    lookup_sum    y[n, d] = Σ_k x[n, k] t[i, d]    lookup_dot   y[n, k] = Σ_d x[n, d] t[i, d]
-    lookup_outer  t[i, d] += x[n, k] y[n, d]
+    gather                     y[n, k] = x[n, i]
+    scatter_add                y[n, i] += x[n, k]
+    sparse_product             y[n, d] = Σ_k x[n, k] t[i, d]
+    sampled_product            y[n, k] = Σ_d x[n, d] t[i, d]
+    transposed_sparse_product  t[i, d] += x[n, k] y[n, d]
 
 With `columns` the table is t[d, i]. Each one's gradients are of the same family, so none of them,
 forward or backward, touches more of a table than the rows that are looked up.
@@ -26,7 +28,7 @@ from graphc.ops.rules import FLOATS, multilinear_jvp, require_dtype, tensor
 
 
 @dataclass(frozen=True)
-class PutParams(Params):
+class ScatterParams(Params):
     """`size`: the extent of the axis that is written to."""
 
     size: int | Symbol
@@ -47,35 +49,35 @@ class OuterParams(Params):
     columns: bool = False
 
 
-def take(b: IRBuilder, x: Value, index: Value) -> Value:
+def gather(b: IRBuilder, x: Value, index: Value) -> Value:
     """x[n, index[n, k]]."""
-    return b.emit_one(TAKE, x, index)
+    return b.emit_one(GATHER, x, index)
 
 
-def put_add(b: IRBuilder, x: Value, index: Value, size: Dim) -> Value:
+def scatter_add(b: IRBuilder, x: Value, index: Value, size: Dim) -> Value:
     """[N, size] in which x[n, k] is added at column index[n, k]."""
-    return b.emit_one(PUT_ADD, x, index, params=PutParams(size))
+    return b.emit_one(SCATTER_ADD, x, index, params=ScatterParams(size))
 
 
-def lookup_sum(
+def sparse_product(
     b: IRBuilder, x: Value, table: Value, index: Value, *, columns: bool = False
 ) -> Value:
     """The rows index[n, :] of the table, weighted by x[n, :] and added."""
-    return b.emit_one(LOOKUP_SUM, x, table, index, params=LookupParams(columns))
+    return b.emit_one(SPARSE_PRODUCT, x, table, index, params=LookupParams(columns))
 
 
-def lookup_dot(
+def sampled_product(
     b: IRBuilder, x: Value, table: Value, index: Value, *, columns: bool = False
 ) -> Value:
     """The scalar products of x[n, :] with the rows index[n, :] of the table."""
-    return b.emit_one(LOOKUP_DOT, x, table, index, params=LookupParams(columns))
+    return b.emit_one(SAMPLED_PRODUCT, x, table, index, params=LookupParams(columns))
 
 
-def lookup_outer(
+def transposed_sparse_product(
     b: IRBuilder, x: Value, y: Value, index: Value, size: Dim, *, columns: bool = False
 ) -> Value:
     """A table of `size` rows in which x[n, k] y[n, :] is added at row index[n, k]."""
-    return b.emit_one(LOOKUP_OUTER, x, y, index, params=OuterParams(size, columns))
+    return b.emit_one(TRANSPOSED_SPARSE_PRODUCT, x, y, index, params=OuterParams(size, columns))
 
 
 # --- types ---------------------------------------------------------------------------------------
@@ -106,13 +108,13 @@ def _require_equal(what: str, a: Dim, b: Dim, operand: int, types: Sequence[Tens
         )
 
 
-def _infer_take(types: Sequence[Type], _params: NoParams) -> Sequence[Type]:
+def _infer_gather(types: Sequence[Type], _params: NoParams) -> Sequence[Type]:
     x, index = _matrices(types)
     _require_equal("numbers of rows", x.dims[0], index.dims[0], 1, (x, index))
     return [x.with_dims(index.dims)]
 
 
-def _infer_put_add(types: Sequence[Type], params: PutParams) -> Sequence[Type]:
+def _infer_scatter_add(types: Sequence[Type], params: ScatterParams) -> Sequence[Type]:
     x, index = _matrices(types)
     _require_equal("dims of x and index", x.dims[0], index.dims[0], 1, (x, index))
     _require_equal("dims of x and index", x.dims[1], index.dims[1], 1, (x, index))
@@ -125,14 +127,14 @@ def _require_size(size: Dim) -> None:
         raise TypeRuleError(f"requires a size of at least 0, got {size}", slug="bad-value")
 
 
-def _infer_lookup_sum(types: Sequence[Type], params: LookupParams) -> Sequence[Type]:
+def _infer_sparse_product(types: Sequence[Type], params: LookupParams) -> Sequence[Type]:
     x, table, index = _matrices(types)
     _require_equal("dims of x and index", x.dims[0], index.dims[0], 2, (x, index))
     _require_equal("dims of x and index", x.dims[1], index.dims[1], 2, (x, index))
     return [x.with_dims((x.dims[0], table.dims[0 if params.columns else 1]))]
 
 
-def _infer_lookup_dot(types: Sequence[Type], params: LookupParams) -> Sequence[Type]:
+def _infer_sampled_product(types: Sequence[Type], params: LookupParams) -> Sequence[Type]:
     x, table, index = _matrices(types)
     _require_equal("numbers of rows", x.dims[0], index.dims[0], 2, (x, index))
     width = table.dims[0 if params.columns else 1]
@@ -140,7 +142,7 @@ def _infer_lookup_dot(types: Sequence[Type], params: LookupParams) -> Sequence[T
     return [x.with_dims(index.dims)]
 
 
-def _infer_lookup_outer(types: Sequence[Type], params: OuterParams) -> Sequence[Type]:
+def _infer_transposed_sparse_product(types: Sequence[Type], params: OuterParams) -> Sequence[Type]:
     x, y, index = _matrices(types)
     _require_equal("dims of x and index", x.dims[0], index.dims[0], 2, (x, index))
     _require_equal("dims of x and index", x.dims[1], index.dims[1], 2, (x, index))
@@ -159,14 +161,14 @@ def _hits(index: Array, size: int) -> tuple[Array, Array, Array]:
     return n, k, index[n, k]
 
 
-def _take_reference(_p: NoParams, x: Array, index: Array) -> Array:
+def _gather_reference(_p: NoParams, x: Array, index: Array) -> Array:
     result = np.zeros(index.shape, x.dtype)
     n, k, i = _hits(index, x.shape[1])
     result[n, k] = x[n, i]
     return result
 
 
-def _put_add_reference(params: PutParams, x: Array, index: Array) -> Array:
+def _scatter_add_reference(params: ScatterParams, x: Array, index: Array) -> Array:
     size = fixed_size(params.size)  # the evaluator has put it in
     result = np.zeros((x.shape[0], size), x.dtype)
     n, k, i = _hits(index, size)
@@ -174,7 +176,7 @@ def _put_add_reference(params: PutParams, x: Array, index: Array) -> Array:
     return result
 
 
-def _lookup_sum_reference(params: LookupParams, x: Array, table: Array, index: Array) -> Array:
+def _sparse_product_reference(params: LookupParams, x: Array, table: Array, index: Array) -> Array:
     rows = table.T if params.columns else table
     result = np.zeros((x.shape[0], rows.shape[1]), x.dtype)
     n, k, i = _hits(index, rows.shape[0])
@@ -182,7 +184,7 @@ def _lookup_sum_reference(params: LookupParams, x: Array, table: Array, index: A
     return result
 
 
-def _lookup_dot_reference(params: LookupParams, x: Array, table: Array, index: Array) -> Array:
+def _sampled_product_reference(params: LookupParams, x: Array, table: Array, index: Array) -> Array:
     rows = table.T if params.columns else table
     result = np.zeros(index.shape, x.dtype)
     n, k, i = _hits(index, rows.shape[0])
@@ -190,7 +192,9 @@ def _lookup_dot_reference(params: LookupParams, x: Array, table: Array, index: A
     return result
 
 
-def _lookup_outer_reference(params: OuterParams, x: Array, y: Array, index: Array) -> Array:
+def _transposed_sparse_product_reference(
+    params: OuterParams, x: Array, y: Array, index: Array
+) -> Array:
     size = fixed_size(params.size)  # the evaluator has put it in
     result = np.zeros((size, y.shape[1]), x.dtype)
     n, k, i = _hits(index, size)
@@ -201,96 +205,98 @@ def _lookup_outer_reference(params: OuterParams, x: Array, y: Array, index: Arra
 # --- gradients -----------------------------------------------------------------------------------
 
 
-def _take_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
+def _gather_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
     x, index = op.operands
-    return [put_add(b, dy, index, x.tensor.dims[1]), None]
+    return [scatter_add(b, dy, index, x.tensor.dims[1]), None]
 
 
-def _put_add_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
-    return [take(b, dy, op.operands[1]), None]
+def _scatter_add_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
+    return [gather(b, dy, op.operands[1]), None]
 
 
-def _lookup_sum_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
+def _sparse_product_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
     x, table, index = op.operands
     columns = op.params_as(LookupParams).columns
     size = table.tensor.dims[1 if columns else 0]
-    dx = lookup_dot(b, dy, table, index, columns=columns)
-    return [dx, lookup_outer(b, x, dy, index, size, columns=columns), None]
+    dx = sampled_product(b, dy, table, index, columns=columns)
+    return [dx, transposed_sparse_product(b, x, dy, index, size, columns=columns), None]
 
 
-def _lookup_dot_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
+def _sampled_product_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
     x, table, index = op.operands
     columns = op.params_as(LookupParams).columns
     size = table.tensor.dims[1 if columns else 0]
-    dx = lookup_sum(b, dy, table, index, columns=columns)
-    return [dx, lookup_outer(b, dy, x, index, size, columns=columns), None]
+    dx = sparse_product(b, dy, table, index, columns=columns)
+    return [dx, transposed_sparse_product(b, dy, x, index, size, columns=columns), None]
 
 
-def _lookup_outer_vjp(b: IRBuilder, op: Operation, dt: Value) -> Sequence[Value | None]:
+def _transposed_sparse_product_vjp(
+    b: IRBuilder, op: Operation, dt: Value
+) -> Sequence[Value | None]:
     x, y, index = op.operands
     columns = op.params_as(OuterParams).columns
-    dx = lookup_dot(b, y, dt, index, columns=columns)
-    return [dx, lookup_sum(b, x, dt, index, columns=columns), None]
+    dx = sampled_product(b, y, dt, index, columns=columns)
+    return [dx, sparse_product(b, x, dt, index, columns=columns), None]
 
 
-TAKE = OpDef(
-    name="take",
+GATHER = OpDef(
+    name="gather",
     summary="elements of each row, by index",
     operands=("x", "index"),
-    infer=_infer_take,
-    reference=_take_reference,
+    infer=_infer_gather,
+    reference=_gather_reference,
     codegen=IndexedSum(lambda _p: ("ni", "nk")),
-    vjp=_take_vjp,
+    vjp=_gather_vjp,
     jvp=multilinear_jvp,
     equation="y[n, k] = x[n, index[n, k]], 0 for an index outside",
 )
-PUT_ADD = OpDef(
-    name="put_add",
+SCATTER_ADD = OpDef(
+    name="scatter_add",
     summary="elements added into each row, by index",
     operands=("x", "index"),
-    params=PutParams,
-    infer=_infer_put_add,
-    reference=_put_add_reference,
+    params=ScatterParams,
+    infer=_infer_scatter_add,
+    reference=_scatter_add_reference,
     codegen=IndexedSum(lambda _p: ("nk", "ni")),
-    vjp=_put_add_vjp,
+    vjp=_scatter_add_vjp,
     jvp=multilinear_jvp,
     equation="y[n, i] = Σ_k x[n, k] over index[n, k] = i",
 )
-LOOKUP_SUM = OpDef(
-    name="lookup_sum",
+SPARSE_PRODUCT = OpDef(
+    name="sparse_product",
     summary="weighted sums of a table's rows or columns, by index: sparse matrix times matrix",
     operands=("x", "table", "index"),
     params=LookupParams,
-    infer=_infer_lookup_sum,
-    reference=_lookup_sum_reference,
+    infer=_infer_sparse_product,
+    reference=_sparse_product_reference,
     codegen=IndexedSum(lambda p: ("nk", "di" if p.columns else "id", "nd")),
-    vjp=_lookup_sum_vjp,
+    vjp=_sparse_product_vjp,
     jvp=multilinear_jvp,
     equation="y[n, d] = Σ_k x[n, k] t[index[n, k], d]",
 )
-LOOKUP_DOT = OpDef(
-    name="lookup_dot",
+SAMPLED_PRODUCT = OpDef(
+    name="sampled_product",
     summary="scalar products with a table's rows or columns, by index: parts of a product",
     operands=("x", "table", "index"),
     params=LookupParams,
-    infer=_infer_lookup_dot,
-    reference=_lookup_dot_reference,
+    infer=_infer_sampled_product,
+    reference=_sampled_product_reference,
     codegen=IndexedSum(lambda p: ("nd", "di" if p.columns else "id", "nk")),
-    vjp=_lookup_dot_vjp,
+    vjp=_sampled_product_vjp,
     jvp=multilinear_jvp,
     equation="y[n, k] = Σ_d x[n, d] t[index[n, k], d]",
 )
-LOOKUP_OUTER = OpDef(
-    name="lookup_outer",
+TRANSPOSED_SPARSE_PRODUCT = OpDef(
+    name="transposed_sparse_product",
     summary="outer products added into a table's rows or columns, by index",
     operands=("x", "y", "index"),
     params=OuterParams,
-    infer=_infer_lookup_outer,
-    reference=_lookup_outer_reference,
+    infer=_infer_transposed_sparse_product,
+    reference=_transposed_sparse_product_reference,
     codegen=IndexedSum(lambda p: ("nk", "nd", "di" if p.columns else "id")),
-    vjp=_lookup_outer_vjp,
+    vjp=_transposed_sparse_product_vjp,
     jvp=multilinear_jvp,
     equation="t[i, d] = Σ_{n,k} x[n, k] y[n, d] over index[n, k] = i",
 )
 
-OPS = (TAKE, PUT_ADD, LOOKUP_SUM, LOOKUP_DOT, LOOKUP_OUTER)
+OPS = (GATHER, SCATTER_ADD, SPARSE_PRODUCT, SAMPLED_PRODUCT, TRANSPOSED_SPARSE_PRODUCT)

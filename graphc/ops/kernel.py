@@ -32,7 +32,7 @@ from graphc.ir.codegen import FUSABLE, Copy, Kernel
 from graphc.ir.core import Level, NotDifferentiable, OpDef, Operation, Region, Trait
 from graphc.ir.params import NoParams, Params
 from graphc.ir.types import TensorType, Type
-from graphc.ops import indexed, movement, selection, windows
+from graphc.ops import indexed, movement, patches, selection
 from graphc.ops.contraction import MATMUL
 from graphc.ops.control import YIELD
 from graphc.ops.rules import tensor
@@ -130,20 +130,20 @@ _MOVEMENTS = (
     movement.CONCAT,
     movement.REVERSE,
 )
-_WINDOWS = (windows.WINDOWS, windows.OVERLAP_ADD)
+_PATCHES = (patches.PATCHES, patches.OVERLAP_ADD)
 _INDEXED = (
-    indexed.TAKE,
-    indexed.PUT_ADD,
-    indexed.LOOKUP_SUM,
-    indexed.LOOKUP_DOT,
-    indexed.LOOKUP_OUTER,
+    indexed.GATHER,
+    indexed.SCATTER_ADD,
+    indexed.SPARSE_PRODUCT,
+    indexed.SAMPLED_PRODUCT,
+    indexed.TRANSPOSED_SPARSE_PRODUCT,
 )
 
 GEMM = _buffered(MATMUL, "gemm", ProductSchedule, "matrix product")
 
 FORMS: dict[OpDef, OpDef] = {
     MATMUL: GEMM,
-    **{op: _buffered(op, f"move.{op.name}") for op in (*_MOVEMENTS, *_WINDOWS)},
+    **{op: _buffered(op, f"move.{op.name}") for op in (*_MOVEMENTS, *_PATCHES)},
     **{op: _buffered(op, f"index.{op.name}") for op in _INDEXED},
     selection.TOP_INDICES: _buffered(selection.TOP_INDICES, "index.top_indices", NoParams),
 }

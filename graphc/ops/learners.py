@@ -21,10 +21,11 @@ UpdateRule = Callable[
 
 @dataclass(frozen=True)
 class Learner:
-    """A rule's states (one tensor of the parameter's shape each, zero at start) and its settings.
+    """A rule's states (one tensor of the parameter's shape each, zero at start) and its
+    hyperparameters.
 
-    `update(b, parameter, gradient, states, settings)` returns the new parameter and states; the
-    settings are tensors of one element with the parameter's rank, given at every call.
+    `update(b, parameter, gradient, states, hyperparameters)` returns the new parameter and states;
+    the hyperparameters are tensors of one element with the parameter's rank, given at every call.
 
     lazy  where the gradient is a sum of lookups, the rule is for the rows that are looked up: the
           others keep their states too (the toolkit's rule of momentum with sparse gradients)
@@ -33,7 +34,7 @@ class Learner:
     name: str
     summary: str
     states: tuple[str, ...]
-    settings: tuple[str, ...]
+    hyperparameters: tuple[str, ...]
     update: UpdateRule
     lazy: bool = False
 
@@ -43,11 +44,11 @@ def _sgd(
     parameter: Value,
     gradient: Value,
     states: Sequence[Value],
-    settings: Mapping[str, Value],
+    hyperparameters: Mapping[str, Value],
 ) -> tuple[Value, list[Value]]:
     """v ← (1 - μ) lr g + μ v;  w ← w - v: momentum of unit gain, the rate folded into v."""
     (velocity,) = states
-    rate, momentum = settings["learning_rate"], settings["momentum"]
+    rate, momentum = hyperparameters["learning_rate"], hyperparameters["momentum"]
     dims = parameter.tensor.dims
     with b.at(b.location.within("learning_rate")):  # it is the same for all parameters
         step = mul(b, sub(b, full_like(b, 1.0, momentum), momentum), rate)
@@ -64,11 +65,11 @@ def _stepping(
     parameter: Value,
     gradient: Value,
     states: Sequence[Value],
-    settings: Mapping[str, Value],
+    hyperparameters: Mapping[str, Value],
 ) -> tuple[Value, list[Value]]:
     """g ← β grad + (1 - β) g;  w ← w - s g."""
     (direction,) = states
-    size, beta = settings["learning_rate"], settings["beta"]
+    size, beta = hyperparameters["learning_rate"], hyperparameters["beta"]
     dims = parameter.tensor.dims
     with b.at(b.location.within("beta")):
         rest = sub(b, full_like(b, 1.0, beta), beta)
@@ -85,7 +86,7 @@ SGD = Learner(
     name="sgd",
     summary="stochastic gradient descent with unit-gain momentum",
     states=("velocity",),
-    settings=("learning_rate", "momentum"),
+    hyperparameters=("learning_rate", "momentum"),
     update=_sgd,
     lazy=True,
 )
@@ -94,7 +95,7 @@ STEPPING_HEURISTIC = Learner(
     name="stepping-heuristic",
     summary="steps along a moving average of gradients, their size chosen from the losses",
     states=("direction",),
-    settings=("learning_rate", "beta"),
+    hyperparameters=("learning_rate", "beta"),
     update=_stepping,
 )
 

@@ -2,8 +2,8 @@
 
     %h, %y = loop %w, %x, %h0 {count = T, sequences = 1, carried = 1}
         : tensor<Sx32xf32>, tensor<TxSx32xf32> {
-    ^(%v: tensor<32x32xf32>, %xt: tensor<Sx32xf32>, %before: tensor<Sx32xf32>):
-      %0 = matmul %before, %v : tensor<Sx32xf32>
+    ^(%v: tensor<32x32xf32>, %xt: tensor<Sx32xf32>, %carry: tensor<Sx32xf32>):
+      %0 = matmul %carry, %v : tensor<Sx32xf32>
       %1 = add %xt, %0 : tensor<Sx32xf32>
       %2 = tanh %1 : tensor<Sx32xf32>
       yield %2, %2
@@ -64,7 +64,8 @@ class LoopParts:
     """A loop operation taken apart; every group in order.
 
     Of the operands: `invariants`, `sequences`, `initial`. Of the block's arguments: `shared`,
-    `elements`, `before`. Of what it yields: `after`, `kept`. Of the results: `final`, `stacks`.
+    `elements`, `carry_in`. Of what it yields: `carry_out`, `stacked`. Of the results: `final`,
+    `stacks`.
     """
 
     op: Operation
@@ -75,9 +76,9 @@ class LoopParts:
     initial: tuple[Value, ...]
     shared: tuple[Value, ...]
     elements: tuple[Value, ...]
-    before: tuple[Value, ...]
-    after: tuple[Value, ...]
-    kept: tuple[Value, ...]
+    carry_in: tuple[Value, ...]
+    carry_out: tuple[Value, ...]
+    stacked: tuple[Value, ...]
     final: tuple[Value, ...]
     stacks: tuple[Value, ...]
 
@@ -126,12 +127,12 @@ def loop(
     first, middle = len(invariants), len(invariants) + len(sequences)
     inner = IRBuilder(body)
     inner.location = b.location
-    after, kept = step(inner, arguments[:first], arguments[first:middle], arguments[middle:])
-    inner.emit(YIELD, [*after, *kept])
+    carry_out, stacked = step(inner, arguments[:first], arguments[first:middle], arguments[middle:])
+    inner.emit(YIELD, [*carry_out, *stacked])
     params = LoopParams(count, len(sequences), len(initial), backward)
     made = b.emit(LOOP, operands, params, regions=[Region([body])])
-    for result, value in zip(made.results, (*after, *kept), strict=True):
-        result.label = f"{value.called}.{'last' if result.index < len(after) else 'stack'}"
+    for result, value in zip(made.results, (*carry_out, *stacked), strict=True):
+        result.label = f"{value.called}.{'last' if result.index < len(carry_out) else 'stack'}"
     return made
 
 
@@ -207,13 +208,15 @@ def _check(op: Operation) -> Iterable[str]:
         if value.type != type:
             yield f"passes {type} as operand {index} but its block takes {value.type}"
     for index, stack in enumerate(params.history):
-        same = stack < len(parts.kept) and (stack < 0 or parts.kept[stack] is parts.after[index])
+        same = stack < len(parts.stacked) and (
+            stack < 0 or parts.stacked[stack] is parts.carry_out[index]
+        )
         if len(params.history) != params.carried or not same:
             yield f"carried value {index} is not what stack {stack} keeps"
             return
-    for before, after in zip(parts.before, parts.after, strict=True):
-        if before.type != after.type:
-            yield f"carries {before.type} but yields {after.type}"
+    for carry_in, carry_out in zip(parts.carry_in, parts.carry_out, strict=True):
+        if carry_in.type != carry_out.type:
+            yield f"carries {carry_in.type} but yields {carry_out.type}"
 
 
 def _run(
@@ -230,8 +233,8 @@ def _run(
     for t in reversed(steps) if params.backward else steps:
         made = body(*shared, *(s[t] for s in sequences), *carried)
         carried = made[: params.carried]
-        for stack, kept in zip(stacks, made[params.carried :], strict=True):
-            stack[t] = kept
+        for stack, stacked in zip(stacks, made[params.carried :], strict=True):
+            stack[t] = stacked
     return (*carried, *stacks)
 
 

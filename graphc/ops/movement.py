@@ -1,6 +1,6 @@
 """Operations that only move or rename elements.
 
-All that move are affine copies (`codegen.Rearrangement`). Dims of symbols are moved whole: they are
+All that move are affine copies (`codegen.StridedCopy`). Dims of symbols are moved whole: they are
 never cut, padded or joined.
 """
 
@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from graphc.ir.codegen import AffineCopy, Along, Rearrangement, View
+from graphc.ir.codegen import AffineCopy, AffineIndex, StridedCopy, View
 from graphc.ir.core import Array, IRBuilder, OpDef, Operation, Value
 from graphc.ir.params import Params
 from graphc.ir.types import Dim, Symbol, TensorType, Type, TypeRuleError, fixed_size
@@ -176,11 +176,11 @@ def _transpose_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | N
     return [transpose(b, dy, sorted(range(len(order)), key=order.__getitem__))]
 
 
-def _walked(dim: int, start: int = 0, step: int = 1) -> Along:
-    return Along(start, ((dim, step),))
+def _walked(dim: int, start: int = 0, step: int = 1) -> AffineIndex:
+    return AffineIndex(start, ((dim, step),))
 
 
-def _identity(rank: int) -> tuple[Along, ...]:
+def _identity(rank: int) -> tuple[AffineIndex, ...]:
     return tuple(_walked(i) for i in range(rank))
 
 
@@ -364,7 +364,7 @@ def _infer_reverse(types: Sequence[Type], params: ReverseParams) -> Sequence[Typ
 def _reverse_copies(
     params: ReverseParams, _types: Sequence[TensorType], result: TensorType
 ) -> Sequence[AffineCopy]:
-    source = tuple(Along(0, ((i, 1),), i in params.axes) for i in range(result.rank))
+    source = tuple(AffineIndex(0, ((i, 1),), i in params.axes) for i in range(result.rank))
     return [AffineCopy(0, result.dims, source, _identity(result.rank))]
 
 
@@ -390,7 +390,7 @@ TRANSPOSE = OpDef(
     params=TransposeParams,
     infer=_infer_transpose,
     reference=_transpose_reference,
-    codegen=Rearrangement(_transpose_copies),
+    codegen=StridedCopy(_transpose_copies),
     vjp=_transpose_vjp,
     jvp=multilinear_jvp,
 )
@@ -401,7 +401,7 @@ SLICE = OpDef(
     params=SliceParams,
     infer=_infer_slice,
     reference=_slice_reference,
-    codegen=Rearrangement(_slice_copies),
+    codegen=StridedCopy(_slice_copies),
     vjp=_slice_vjp,
     jvp=multilinear_jvp,
     equation="y[i] = x[start + step i]",
@@ -413,7 +413,7 @@ PAD = OpDef(
     params=PadParams,
     infer=_infer_pad,
     reference=_pad_reference,
-    codegen=Rearrangement(_pad_copies, fill=lambda p: p.value),
+    codegen=StridedCopy(_pad_copies, fill=lambda p: p.value),
     vjp=_pad_vjp,
     jvp=_pad_jvp,
     equation="y[low + (inner + 1) i] = x[i], value elsewhere",
@@ -425,7 +425,7 @@ CONCAT = OpDef(
     params=ConcatParams,
     infer=_infer_concat,
     reference=lambda p, *xs: np.concatenate(xs, axis=p.axis),
-    codegen=Rearrangement(_concat_copies),
+    codegen=StridedCopy(_concat_copies),
     vjp=_concat_vjp,
     jvp=_concat_jvp,
 )
@@ -436,7 +436,7 @@ REVERSE = OpDef(
     params=ReverseParams,
     infer=_infer_reverse,
     reference=lambda p, x: np.array(np.flip(x, p.axes), order="C"),
-    codegen=Rearrangement(_reverse_copies),
+    codegen=StridedCopy(_reverse_copies),
     vjp=_reverse_vjp,
     jvp=multilinear_jvp,
     equation="y[i] = x[size - 1 - i]",

@@ -1,14 +1,14 @@
 """Pooling at the kernel level: windows are looked at where they lie and never copied.
 
-    pool        x [.., E.., C..]                                    -> y [.., P.., C..]
-    pool.slope  x [.., E.., C..], y [.., P.., C..], dy [.., P.., C..] -> dx [.., E.., C..]
-    pool.spread y [.., P.., C..]                                    -> x [.., E.., C..]
+    pool           x [.., E.., C..]                                      -> y [.., P.., C..]
+    pool.max_grad  x [.., E.., C..], y [.., P.., C..], dy [.., P.., C..] -> dx [.., E.., C..]
+    pool.sum_grad  y [.., P.., C..]                                      -> x [.., E.., C..]
 
 P windows over each walked extent E, `strides` apart. The second is the gradient of a maximum or
 minimum y: dy goes to every element of a window that attains it. The third is that of a sum: y goes
 to all elements of a window. What meets at one element is added.
 
-`fuse-windows` makes them; `at` says where a result lives.
+`fuse-patches` makes them; `at` says where a result lives.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ from graphc.ir.codegen import WindowReduction
 from graphc.ir.core import Array, Level, NotDifferentiable, OpDef
 from graphc.ir.params import Params
 from graphc.ir.types import Dim, TensorType, Type, TypeRuleError
+from graphc.ops.patches import (
+    OverlapAddParams,
+    PatchesParams,
+    overlap_add_reference,
+    patches_reference,
+    positions,
+)
 from graphc.ops.reduction import in_rows
 from graphc.ops.rules import FLOATS, dims_text, require_dtype, tensor
 from graphc.ops.schedules import ImagesSchedule, check_schedule
-from graphc.ops.windows import (
-    OverlapAddParams,
-    WindowsParams,
-    overlap_add_reference,
-    positions,
-    windows_reference,
-)
 
-Word = Literal["add", "maximum", "minimum"]
-WORDS = ("add", "maximum", "minimum")
+ScalarOp = Literal["add", "maximum", "minimum"]
+SCALAR_OPS = ("add", "maximum", "minimum")
 Sizes = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class PoolParams(Params):
-    """`word` is what a window is folded with; `axis` the first of the axes that are walked."""
+    """`scalar_op` is what a window is folded with; `axis` the first of the axes that are walked."""
 
-    word: str
+    scalar_op: str
     axis: int
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class SlopeParams(Params):
+class MaxGradParams(Params):
     """`axis`: the first of the axes that are walked."""
 
     axis: int
@@ -59,7 +59,7 @@ class SlopeParams(Params):
 
 
 @dataclass(frozen=True)
-class SpreadParams(Params):
+class SumGradParams(Params):
     """`extents`: those of the walked axes in the result."""
 
     axis: int
@@ -68,7 +68,7 @@ class SpreadParams(Params):
     strides: tuple[int, ...]
 
 
-AnyPoolParams = PoolParams | SlopeParams | SpreadParams
+AnyPoolParams = PoolParams | MaxGradParams | SumGradParams
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class PoolShape:
     extents: Sizes
     sizes: Sizes
     strides: Sizes
-    places: Sizes
+    output_positions: Sizes
     channels: Sizes
 
     @property
@@ -90,7 +90,7 @@ class PoolShape:
     @property
     def narrow(self) -> tuple[Dim, ...]:
         """Dims of what is made of their windows."""
-        return (*self.lead, *self.places, *self.channels)
+        return (*self.lead, *self.output_positions, *self.channels)
 
 
 def pool_shape(params: Params, types: Sequence[Type]) -> PoolShape:
@@ -106,7 +106,7 @@ def pool_shape(params: Params, types: Sequence[Type]) -> PoolShape:
         )
     channels = _known(first.dims[axis + walked :], first)
     middle = _known(first.dims[axis : axis + walked], first)
-    extents = params.extents if isinstance(params, SpreadParams) else middle
+    extents = params.extents if isinstance(params, SumGradParams) else middle
     sizes = params.sizes
     fits = len(extents) == len(sizes) == walked
     if not fits or any(not 1 <= s <= e for s, e in zip(sizes, extents, strict=True)):
@@ -114,8 +114,8 @@ def pool_shape(params: Params, types: Sequence[Type]) -> PoolShape:
             f"requires windows that fit into {dims_text(extents)}, got {dims_text(sizes)}",
             slug="bad-value",
         )
-    places = tuple(map(positions, extents, sizes, params.strides))
-    return PoolShape(first.dims[:axis], extents, sizes, params.strides, places, channels)
+    output_positions = tuple(map(positions, extents, sizes, params.strides))
+    return PoolShape(first.dims[:axis], extents, sizes, params.strides, output_positions, channels)
 
 
 def _known(dims: Sequence[Dim], type: TensorType) -> Sizes:
@@ -125,14 +125,15 @@ def _known(dims: Sequence[Dim], type: TensorType) -> Sizes:
 
 
 def _infer_pool(types: Sequence[Type], params: PoolParams) -> Sequence[Type]:
-    if params.word not in WORDS:
+    if params.scalar_op not in SCALAR_OPS:
         raise TypeRuleError(
-            f"requires a word of {', '.join(WORDS)}, got {params.word}", slug="bad-value"
+            f"requires a scalar op of {', '.join(SCALAR_OPS)}, got {params.scalar_op}",
+            slug="bad-value",
         )
     return [tensor(types[0]).with_dims(pool_shape(params, types).narrow)]
 
 
-def _infer_slope(types: Sequence[Type], params: SlopeParams) -> Sequence[Type]:
+def _infer_max_grad(types: Sequence[Type], params: MaxGradParams) -> Sequence[Type]:
     first, shape = tensor(types[0]), pool_shape(params, types)
     for index, type in enumerate(types[1:], start=1):
         if type != first.with_dims(shape.narrow):
@@ -145,7 +146,7 @@ def _infer_slope(types: Sequence[Type], params: SlopeParams) -> Sequence[Type]:
     return [first]
 
 
-def _infer_spread(types: Sequence[Type], params: SpreadParams) -> Sequence[Type]:
+def _infer_sum_grad(types: Sequence[Type], params: SumGradParams) -> Sequence[Type]:
     first, shape = tensor(types[0]), pool_shape(params, types)
     if first.dims != shape.narrow:
         raise TypeRuleError(
@@ -166,13 +167,13 @@ def _inner_axes(params: AnyPoolParams) -> tuple[int, ...]:
 
 
 def _pool_reference(p: PoolParams, x: Array) -> Array:
-    patches = windows_reference(WindowsParams(p.axis, p.sizes, p.strides), x)
-    fold = {"add": np.add, "maximum": np.maximum, "minimum": np.minimum}[p.word]
+    patches = patches_reference(PatchesParams(p.axis, p.sizes, p.strides), x)
+    fold = {"add": np.add, "maximum": np.maximum, "minimum": np.minimum}[p.scalar_op]
     return fold.reduce(in_rows(patches, _inner_axes(p)), axis=-1, dtype=x.dtype)
 
 
-def _slope_reference(p: SlopeParams, x: Array, y: Array, dy: Array) -> Array:
-    patches = windows_reference(WindowsParams(p.axis, p.sizes, p.strides), x)
+def _max_grad_reference(p: MaxGradParams, x: Array, y: Array, dy: Array) -> Array:
+    patches = patches_reference(PatchesParams(p.axis, p.sizes, p.strides), x)
     inner = _inner_axes(p)
     attained = patches == np.expand_dims(y, inner)
     slopes = np.where(attained, np.expand_dims(dy, inner), x.dtype.type(0))
@@ -180,7 +181,7 @@ def _slope_reference(p: SlopeParams, x: Array, y: Array, dy: Array) -> Array:
     return overlap_add_reference(OverlapAddParams(p.axis, extents, p.strides), slopes)
 
 
-def _spread_reference(p: SpreadParams, y: Array) -> Array:
+def _sum_grad_reference(p: SumGradParams, y: Array) -> Array:
     inner = _inner_axes(p)
     shape = (*y.shape[: inner[0]], *p.sizes, *y.shape[inner[0] :])
     spread = np.broadcast_to(np.expand_dims(y, inner), shape)
@@ -196,38 +197,38 @@ POOL = OpDef(
     infer=_infer_pool,
     reference=_pool_reference,
     check=check_schedule,
-    codegen=WindowReduction("windows"),
+    codegen=WindowReduction("fold"),
     vjp=NotDifferentiable.NONE,
     level=Level.KERNEL,
-    equation="y[.., p, c] = word of x[.., stride p + s, c] over s",
+    equation="y[.., p, c] = scalar_op of x[.., stride p + s, c] over s",
 )
-POOL_SLOPE = OpDef(
-    name="pool.slope",
+POOL_MAX_GRAD = OpDef(
+    name="pool.max_grad",
     summary="slopes of the extremes of windows, to the elements that attain them, into a buffer",
     operands=("x", "y", "dy"),
-    params=SlopeParams,
+    params=MaxGradParams,
     schedule=ImagesSchedule,
-    infer=_infer_slope,
-    reference=_slope_reference,
+    infer=_infer_max_grad,
+    reference=_max_grad_reference,
     check=check_schedule,
-    codegen=WindowReduction("slope"),
+    codegen=WindowReduction("max_grad"),
     vjp=NotDifferentiable.NONE,
     level=Level.KERNEL,
     equation="dx[.., e, c] = Σ dy[.., p, c] over stride p + s = e where x[.., e, c] = y[.., p, c]",
 )
-POOL_SPREAD = OpDef(
-    name="pool.spread",
+POOL_SUM_GRAD = OpDef(
+    name="pool.sum_grad",
     summary="one element for each window, to all elements of the window, into a buffer",
     operands=("y",),
-    params=SpreadParams,
+    params=SumGradParams,
     schedule=ImagesSchedule,
-    infer=_infer_spread,
-    reference=_spread_reference,
+    infer=_infer_sum_grad,
+    reference=_sum_grad_reference,
     check=check_schedule,
-    codegen=WindowReduction("spread"),
+    codegen=WindowReduction("sum_grad"),
     vjp=NotDifferentiable.NONE,
     level=Level.KERNEL,
     equation="x[.., e, c] = Σ y[.., p, c] over stride p + s = e",
 )
 
-OPS = (POOL, POOL_SLOPE, POOL_SPREAD)
+OPS = (POOL, POOL_MAX_GRAD, POOL_SUM_GRAD)

@@ -15,7 +15,7 @@ import numpy as np
 from graphc.ir.codegen import Elementwise
 from graphc.ir.core import Array, IRBuilder, NotDifferentiable, OpDef, Value
 from graphc.ir.params import NoParams, Params
-from graphc.ir.scalar import word
+from graphc.ir.scalar import scalar_op
 from graphc.ir.types import Dim, DType, TensorType, Type
 from graphc.ops.constant import constant, extent, iota
 from graphc.ops.elementwise import GREATER_EQUAL, add, cast, compare, mul
@@ -60,7 +60,7 @@ RANDOM_UNIFORM = OpDef(
     operands=("counter", "key"),
     infer=_infer_uniform,
     reference=_uniform_reference,
-    codegen=Elementwise(word("random_uniform")),
+    codegen=Elementwise(scalar_op("random_uniform")),
     vjp=NotDifferentiable.ZERO,
     equation="u = (the upper 24 bits of Philox2x32-10(counter, key mod 2^32)) / 2^24",
     source="Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (2011)",

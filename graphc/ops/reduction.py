@@ -133,12 +133,12 @@ BROADCAST = OpDef(
 def _reduction(
     kind: str,
     summary: str,
-    word: Literal["add", "maximum", "minimum"],
+    scalar_op: Literal["add", "maximum", "minimum"],
     identity: float,
     vjp: VjpRule,
     jvp: JvpRule,
 ) -> OpDef:
-    ufunc = {"add": np.add, "maximum": np.maximum, "minimum": np.minimum}[word]
+    ufunc = {"add": np.add, "maximum": np.maximum, "minimum": np.minimum}[scalar_op]
 
     def reference(params: ReduceParams, x: Array) -> Array:
         start = _identity_of(identity, x.dtype)
@@ -153,7 +153,7 @@ def _reduction(
         params=ReduceParams,
         infer=_infer_reduce,
         reference=reference,
-        codegen=Reduction(word, identity),
+        codegen=Reduction(scalar_op, identity),
         vjp=vjp,
         jvp=jvp,
     )

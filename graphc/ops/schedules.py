@@ -2,9 +2,9 @@
 
     kernel … schedule {parallel = 0, chunk = 16}          16 indices of axis 0 a chunk
     gemm … schedule {parallel = "rows", chunk = 64}       64 rows of the product, or "cols"
-    conv … schedule {parallel = "images", chunk = 4}      4 images; also of `conv.image`, `pool.*`
-    conv.weights … schedule {parallel = "rows", chunk = 40}   40 rows of the weights, of one column
-    conv.weights … schedule {parallel = "images", chunk = 4}  4 images, whose sums are added at last
+    conv … schedule {parallel = "images", chunk = 4}      4 images; `conv.data_grad`, `pool.*` too
+    conv.weight_grad … schedule {parallel = "rows", chunk = 40}   40 rows of one column of weights
+    conv.weight_grad … schedule {parallel = "images", chunk = 4}  4 images, their sums added at last
 
 Chunks are computed by any threads in any order. What a chunk computes depends on the schedule and
 the sizes of the call alone, so results have the same bits for any number of threads. `split-work`
@@ -146,9 +146,10 @@ class ImagesSchedule(Schedule):
 
 
 @dataclass(frozen=True)
-class PlaceTile(Params):
-    """In blocks of `columns` columns of places, panels of `vectors` vectors have tiles of so many
-    columns and rows of places. Of weights: so many columns of a window, and elements of each."""
+class ConvTile(Params):
+    """In blocks of `columns` columns of output positions, panels of `vectors` vectors have tiles of
+    so many columns and rows of output positions. Of weights: so many columns of a window, and
+    elements of each."""
 
     columns: int
     vectors: int
@@ -157,24 +158,25 @@ class PlaceTile(Params):
 
 @dataclass(frozen=True)
 class ConvSchedule(ImagesSchedule):
-    """Of a convolution, or the gradient to its images; `columns` of places in a block, at most."""
+    """Of a convolution, or the gradient to its images; `columns` of output positions in a block, at
+    most."""
 
     columns: int = 0
-    tiles: tuple[PlaceTile, ...] = ()
+    tiles: tuple[ConvTile, ...] = ()
 
 
 @dataclass(frozen=True)
-class WeightsSchedule(Schedule):
+class WeightGradSchedule(Schedule):
     """Of a convolution's gradient to its weights; a chunk of rows is of one column of a window.
 
     lanes, columns, tiles  as of a convolution
-    pack                   panels of the places are copied: their own rows are far apart
+    pack                   panels of the output positions are copied: their own rows are far apart
     """
 
     parallel: Literal["rows", "images"] | None = None
     lanes: int = 0
     columns: int = 0
-    tiles: tuple[PlaceTile, ...] = ()
+    tiles: tuple[ConvTile, ...] = ()
     pack: bool = False
 
 
@@ -190,11 +192,11 @@ def check_schedule(op: Operation) -> Iterable[str]:
         for name, tiling in (("tile", op.schedule.tile), ("few_rows", op.schedule.few_rows)):
             if tiling is not None:
                 yield from (f"`{name}` requires {what}" for what in _check_tiling(tiling))
-    if isinstance(op.schedule, ConvSchedule | WeightsSchedule):
+    if isinstance(op.schedule, ConvSchedule | WeightGradSchedule):
         for tile in op.schedule.tiles:
-            yield from _check_place_tile(tile)
+            yield from _check_conv_tile(tile)
     if (
-        isinstance(op.schedule, LaneSchedule | ImagesSchedule | WeightsSchedule)
+        isinstance(op.schedule, LaneSchedule | ImagesSchedule | WeightGradSchedule)
         and op.schedule.lanes
     ):
         yield from (f"a schedule requires {what}" for what in _check_lanes(op.schedule.lanes))
@@ -236,7 +238,7 @@ def nest_schedules(schedule: Params) -> tuple[NestSchedule, ...]:
             return ()
 
 
-def _check_place_tile(tile: PlaceTile) -> Iterable[str]:
+def _check_conv_tile(tile: ConvTile) -> Iterable[str]:
     if len(tile.tile) != 2 or min(tile.tile) < 1 or tile.vectors < 1:
         yield f"a tile requires two lengths of 1 or more, got {list(tile.tile)}"
     elif tile.tile[0] * tile.tile[1] * tile.vectors > MOST_SUMS:

@@ -2,7 +2,7 @@
 
 The order is total: nan counts as larger than infinity, zeros of both signs as equal, and of equal
 elements the first comes first. Places are constant in pieces, so the gradient of the values is that
-of `take`: it goes to the places that were chosen.
+of `gather`: it goes to the places that were chosen.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@
     }
 
 Operands   the parameter and the learner's states, then numbers [1, 1], then lookups: each x [N, K],
-           y [N, D] and an index [N, K], which stand for a gradient `lookup_outer x, y, index`
+           y [N, D] and an index [N, K], which stand for a gradient `transposed_sparse_product x, y,
+           index`
 Block      one row of every table, that row of the gradient, the numbers
 `yield`    the new row of every table
 Results    the tables, of which only the rows that some index points at have changed

@@ -18,19 +18,19 @@ from graphc.passes.expand_nodes import ExpandNodes
 from graphc.passes.fold_constants import FoldConstants
 from graphc.passes.fuse_epilogues import FuseEpilogues
 from graphc.passes.fuse_kernels import FuseKernels
-from graphc.passes.fuse_windows import FuseWindows
+from graphc.passes.fuse_patches import FusePatches
 from graphc.passes.hoist_loops import HoistLoops
+from graphc.passes.hoist_pooling import HoistPooling
 from graphc.passes.infer_shapes import InferShapes
 from graphc.passes.manager import Pass, parse_pipeline
 from graphc.passes.plan_memory import PlanMemory
 from graphc.passes.plugins import PassTable
-from graphc.passes.pool_early import PoolEarly
+from graphc.passes.schedule_updates import ScheduleUpdates
 from graphc.passes.simplify import Simplify
 from graphc.passes.split_work import SplitWork
 from graphc.passes.synthesize_gradient import SynthesizeGradient
 from graphc.passes.synthesize_tangent import SynthesizeTangent
 from graphc.passes.transpose_parameters import TransposeParameters
-from graphc.passes.update_early import UpdateEarly
 from graphc.support.diagnostics import DiagnosticSink
 
 PASSES: dict[str, type[Pass]] = {
@@ -40,7 +40,7 @@ PASSES: dict[str, type[Pass]] = {
         InferShapes,
         ExpandNodes,
         # tensor level
-        PoolEarly,
+        HoistPooling,
         SynthesizeGradient,
         SynthesizeTangent,
         ApplyLearner,
@@ -52,10 +52,10 @@ PASSES: dict[str, type[Pass]] = {
         HoistLoops,
         TransposeParameters,
         # kernel level
-        FuseWindows,
+        FusePatches,
         FuseKernels,
         FuseEpilogues,
-        UpdateEarly,
+        ScheduleUpdates,
         SplitWork,
         ChooseSchedule,
         PlanMemory,

@@ -4,13 +4,15 @@
         -> (ce: …, gradient.W: tensor<10x64xf32>) { … return %ce, %g }
 becomes, for `apply-learner{learner = "sgd"}`,
     func @main(%x: … input, %W: … parameter, %velocity.W: … state,
-               %learning_rate: tensor<1x1xf32> setting, %momentum: tensor<1x1xf32> setting)
+               %learning_rate: tensor<1x1xf32> hyperparameter,
+               %momentum: tensor<1x1xf32> hyperparameter)
         -> (ce: …, W: … updates %W, velocity.W: … updates %velocity.W) { … }
 
 Every result `gradient.NAME` with a parameter NAME is replaced by the new parameter and the
 learner's new state, which take over the old ones' memory. Where the gradient is a sum of lookups
 and the learner's rule is lazy, only the rows that are looked up change:
-    %g = lookup_outer %x, %y, %index  =>  %W.new, %velocity.new = update_rows %W, %velocity, …
+    %g = transposed_sparse_product %x, %y, %index
+ => %W.new, %velocity.new = update_rows %W, %velocity, …
 
 L2 regularisation, `l2`, adds l2·N·w to the gradient first, N the number of samples of the call (the
 toolkit's order: L2, then the update); of a minibatch of sequences the number of steps, without the
@@ -37,7 +39,7 @@ from graphc.ir.core import (
 from graphc.ir.types import Symbol, TensorType
 from graphc.ops.constant import extent, full_like
 from graphc.ops.elementwise import ADD, add, mul
-from graphc.ops.indexed import LOOKUP_OUTER, OuterParams
+from graphc.ops.indexed import TRANSPOSED_SPARSE_PRODUCT, OuterParams
 from graphc.ops.learners import LEARNERS, Learner
 from graphc.ops.nodes.sequence_columns import END, count_columns
 from graphc.ops.reduction import broadcast
@@ -55,7 +57,7 @@ def apply_learner(function: Function, learner: Learner, l2: float, samples: Symb
     """Replace gradients by updates; the number of parameters that are now trained."""
     terminator = function.block.end
     builder = IRBuilder.before(terminator)
-    settings: dict[str, Value] = {}
+    hyperparameters: dict[str, Value] = {}
     kept: list[tuple[ResultInfo, Value]] = []
     updates: list[tuple[ResultInfo, Value]] = []
     for info, gradient in zip(function.results, function.returned, strict=True):
@@ -63,19 +65,24 @@ def apply_learner(function: Function, learner: Learner, l2: float, samples: Symb
         if parameter is None:
             kept.append((info, gradient))
             continue
-        if not settings:
+        if not hyperparameters:
             scalar = TensorType((1,) * parameter.tensor.rank, parameter.tensor.dtype)
-            settings = {s: function.add_argument(s, scalar, "setting") for s in learner.settings}
+            hyperparameters = {
+                s: function.add_argument(s, scalar, "hyperparameter")
+                for s in learner.hyperparameters
+            }
         states = [_state(function, s, parameter) for s in learner.states]
         lookups = lookups_of(gradient) if learner.lazy and not l2 else None
         with builder.at(builder.location.within(f"{parameter.name}.new")):
             if lookups is not None:
-                made = _update_rows(builder, learner, parameter, states, settings, lookups)
+                made = _update_rows(builder, learner, parameter, states, hyperparameters, lookups)
                 new, *new_states = made
             else:
                 if l2:
                     gradient = _regularised(function, builder, gradient, parameter, l2, samples)
-                new, new_states = learner.update(builder, parameter, gradient, states, settings)
+                new, new_states = learner.update(
+                    builder, parameter, gradient, states, hyperparameters
+                )
         for argument, value in ((parameter, new), *zip(states, new_states, strict=True)):
             name = argument.name or ""
             value.label = f"{name}.new"
@@ -86,14 +93,15 @@ def apply_learner(function: Function, learner: Learner, l2: float, samples: Symb
 
 
 def lookups_of(gradient: Value) -> list[Operation] | None:
-    """The `lookup_outer` operations that the gradient is the sum of, all along one axis."""
+    """The `transposed_sparse_product` operations that the gradient is the sum of, all along one
+    axis."""
     found: list[Operation] = []
     work = [gradient]
     while work:
         op = work.pop().op
         if op is not None and op.opdef is ADD:
             work.extend(reversed(op.operands))
-        elif op is None or op.opdef is not LOOKUP_OUTER or len(found) == MAX_LOOKUPS:
+        elif op is None or op.opdef is not TRANSPOSED_SPARSE_PRODUCT or len(found) == MAX_LOOKUPS:
             return None
         else:
             found.append(op)
@@ -106,7 +114,7 @@ def _update_rows(
     learner: Learner,
     parameter: Value,
     states: Sequence[Value],
-    settings: Mapping[str, Value],
+    hyperparameters: Mapping[str, Value],
     lookups: Sequence[Operation],
 ) -> list[Value]:
     """The new parameter and states, by the rule on the rows that are looked up."""
@@ -114,14 +122,14 @@ def _update_rows(
     def rule(
         inner: IRBuilder, rows: Sequence[Value], gradient: Value, numbers: Sequence[Value]
     ) -> list[Value]:
-        named = dict(zip(settings, numbers, strict=True))
+        named = dict(zip(hyperparameters, numbers, strict=True))
         new, new_states = learner.update(inner, rows[0], gradient, rows[1:], named)
         return [new, *new_states]
 
     return update_rows(
         b,
         [parameter, *states],
-        list(settings.values()),
+        list(hyperparameters.values()),
         [Lookup(*op.operands) for op in lookups],
         rule,
         columns=lookups[0].params_as(OuterParams).columns,
@@ -129,7 +137,8 @@ def _update_rows(
 
 
 def _repeated_names(function: Function) -> list[str]:
-    """Names that two arguments or two results have: a node is called as a setting or a state."""
+    """Names that two arguments or two results have: a node is called as a hyperparameter or a
+    state."""
     arguments = Counter(a.name or "" for a in function.arguments)
     results = Counter(r.name for r in function.results)
     return [name for count in (arguments, results) for name, times in count.items() if times > 1]

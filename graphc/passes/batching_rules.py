@@ -24,8 +24,8 @@ from graphc.ops.movement import (
     reshape,
     transpose,
 )
+from graphc.ops.patches import OVERLAP_ADD, PATCHES
 from graphc.ops.reduction import BROADCAST, REDUCE_MAX, REDUCE_MIN, REDUCE_SUM, broadcast
-from graphc.ops.windows import OVERLAP_ADD, WINDOWS
 
 Rule = Callable[[IRBuilder, Operation, "Sequence[Value]", "Sequence[bool]", Dim], Value]
 """(builder, operation, its new operands, which of them have the new axis, its size) -> result."""
@@ -97,7 +97,7 @@ RULES: dict[OpDef, Rule] = {
     **{op: _with_params(lambda p, n: {"dims": (n, *p.dims)}) for op in (BROADCAST, RESHAPE)},
     **{
         op: _with_params(lambda p, _n: {"axis": p.axis + 1})
-        for op in (CONCAT, WINDOWS, OVERLAP_ADD)
+        for op in (CONCAT, PATCHES, OVERLAP_ADD)
     },
     TRANSPOSE: _with_params(lambda p, _n: {"permutation": (0, *_shifted(p.permutation))}),
     SLICE: _with_params(

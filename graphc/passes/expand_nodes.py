@@ -16,7 +16,7 @@ A sparse input `x` of 1000 rows becomes two arguments, the places of its numbers
 
     dim K <= 256
     func @main(%x.indices: tensor<NxKxi32> input, %x.values: tensor<NxKxf32> input, …
-      %x = put_add %x.values, %x.indices {size = 1000} : tensor<Nx1000xf32>
+      %x = scatter_add %x.values, %x.indices {size = 1000} : tensor<Nx1000xf32>
 
 whose products `simplify` turns into lookups. Only what the outputs need is expanded, inputs before
 their readers. Inputs, parameters and computed statistics become arguments, in the order of the
@@ -49,7 +49,7 @@ from graphc.ir.core import (
 )
 from graphc.ir.types import DType, Symbol, TensorType
 from graphc.ops.control import RETURN
-from graphc.ops.indexed import put_add
+from graphc.ops.indexed import scatter_add
 from graphc.ops.movement import RESHAPE, ReshapeParams
 from graphc.ops.nodes.delays import DELAYS, DelayParams
 from graphc.ops.nodes.layout import (
@@ -284,7 +284,7 @@ class _Expansion:
                 rows = node_type(op).rows or 0
                 if self._columns is not None:  # not the numbers: a gap looks nothing up
                     indices = self._columns.masked(self._builder, indices, NO_ENTRY)
-                self._values[op] = put_add(self._builder, numbers, indices, rows)
+                self._values[op] = scatter_add(self._builder, numbers, indices, rows)
             self._values[op].name = op.result.name
 
     def expand(self, step: Operation | Cycle, outside: set[Operation]) -> None:

@@ -23,7 +23,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from graphc.ir.codegen import Broadcast, Category, Elementwise, Extent, Rearrangement, View
+from graphc.ir.codegen import Broadcast, Category, Elementwise, Extent, StridedCopy, View
 from graphc.ir.context import Context
 from graphc.ir.core import Array, Function, IRBuilder, Module, Operation, RegionKind, Trait, Value
 from graphc.ir.evaluate import evaluate_operation
@@ -84,7 +84,7 @@ def _fold_one(op: Operation, max_elements: int) -> tuple[bool | int | float, ...
 
 def _only_moves(category: Category, constants: Sequence[ConstantParams]) -> bool:
     """Whether every element of the result is the one number that all operands hold."""
-    if not isinstance(category, Rearrangement) or category.fill is not None:
+    if not isinstance(category, StridedCopy) or category.fill is not None:
         return False
     return len({print_value(c.value[0]) for c in constants}) == 1
 

@@ -2,8 +2,8 @@
 
     %h = node.tanh %s                     %h = loop %W, %a, %valid, %zeros
     %s = node.plus %a, %r          =>       {count = T, sequences = 2, carried = 1} : … {
-    %r = node.times %W, %p                ^(%W, %a, %valid, %before):
-    %p = node.past_value %h                 %p = select %valid, %before, %default
+    %r = node.times %W, %p                ^(%W, %a, %valid, %carry):
+    %p = node.past_value %h                 %p = select %valid, %carry, %default
                                             …
                                             yield %h, %h
 
@@ -313,7 +313,7 @@ def _delayed(b: IRBuilder, op: Operation, earlier: Value, valid: Value) -> Value
 
 
 def _kept(b: IRBuilder, after: Value, before: Value, real: Value) -> Value:
-    """`after` in a step and `before` in a gap, which a sequence's last values outlast."""
+    """`carry_out` in a step and `carry_in` in a gap, which a sequence's last values outlast."""
     with b.at(b.location.within(after.called)):
         return select(b, broadcast(b, real, after.tensor.dims), after, before)
 

@@ -184,7 +184,7 @@ class _Mover:
 def _hoist_sums(loop: Operation) -> int:
     """Move sums over the steps of `loop` after it; how many."""
     parts = loop_parts(loop)
-    terms = {i: list(_terms(parts, i)) for i in range(len(parts.before))}
+    terms = {i: list(_terms(parts, i)) for i in range(len(parts.carry_in))}
     found = 0
     # Products first: other sums may read the stacks that they add.
     for is_product in (True, False):
@@ -198,7 +198,7 @@ def _hoist_sums(loop: Operation) -> int:
 
 def _terms(parts: LoopParts, index: int) -> Iterator[Value]:
     """What each step adds to carried value `index`; nothing if it does anything else with it."""
-    before, after = parts.before[index], parts.after[index]
+    before, after = parts.carry_in[index], parts.carry_out[index]
     if not is_float(before) or len(before.uses) != 1:
         return
     found: list[Value] = []
@@ -278,7 +278,7 @@ def _kept(loop: Operation, value: Value) -> Value | None:
     parts = loop_parts(loop)
     pairs = [
         *zip(parts.elements, parts.sequences, strict=True),
-        *zip(parts.kept, parts.stacks, strict=True),
+        *zip(parts.stacked, parts.stacks, strict=True),
     ]
     return next((outer for inner, outer in pairs if inner is value), None)
 

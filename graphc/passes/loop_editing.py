@@ -27,8 +27,8 @@ class Carried:
     """What the first step reads, what a step reads and yields, and the result that had the last."""
 
     initial: Value
-    before: Value
-    after: Value
+    carry_in: Value
+    carry_out: Value
     final: Value | None
 
 
@@ -75,7 +75,7 @@ class OpenLoop:
         terminator = self.block.end
         count = len(self.carried)
         for carried, value in zip(self.carried, terminator.operands[:count], strict=True):
-            carried.after = value
+            carried.carry_out = value
         for stacked, value in zip(self.stacks, terminator.operands[count:], strict=True):
             stacked.inner = value
 
@@ -99,9 +99,9 @@ def open_loop(op: Operation) -> OpenLoop:
         [Read(o, i) for o, i in zip(parts.sequences, parts.elements, strict=True)],
         [
             Carried(*c)
-            for c in zip(parts.initial, parts.before, parts.after, parts.final, strict=True)
+            for c in zip(parts.initial, parts.carry_in, parts.carry_out, parts.final, strict=True)
         ],
-        [Stacked(i, s) for i, s in zip(parts.kept, parts.stacks, strict=True)],
+        [Stacked(i, s) for i, s in zip(parts.stacked, parts.stacks, strict=True)],
     )
 
 
@@ -119,8 +119,8 @@ def close_loop(draft: OpenLoop) -> Operation:
         draft.block,
         invariants=[(r.outer, r.inner) for r in draft.invariants],
         sequences=[(r.outer, r.inner) for r in draft.sequences],
-        carried=[(c.initial, c.before) for c in draft.carried],
-        after=[c.after for c in draft.carried],
+        carried=[(c.initial, c.carry_in) for c in draft.carried],
+        carry_out=[c.carry_out for c in draft.carried],
         kept=[s.inner for s in draft.stacks],
     )
     had = [*(c.final for c in draft.carried), *(s.stack for s in draft.stacks)]
@@ -135,7 +135,7 @@ def close_loop(draft: OpenLoop) -> Operation:
 def append_stack(op: Operation, inner: Value) -> Value:
     """Let the loop `op` keep `inner` of every step; the new result, or the one that has it."""
     parts = loop_parts(op)
-    for kept, stack in zip(parts.kept, parts.stacks, strict=True):
+    for kept, stack in zip(parts.stacked, parts.stacks, strict=True):
         if kept is inner:
             return stack
     terminator = parts.block.end
@@ -159,7 +159,7 @@ def make_loop(
     invariants: Reads,
     sequences: Reads,
     carried: Reads,
-    after: Sequence[Value],
+    carry_out: Sequence[Value],
     kept: Sequence[Value],
 ) -> Operation:
     """A loop whose body are the operations of `source`, which has no terminator.
@@ -172,16 +172,16 @@ def make_loop(
     for (_, i), argument in zip(pairs, body.arguments, strict=True):
         argument.name, argument.label = i.name, i.label
     new = {i: now for (_, i), now in zip(pairs, body.arguments, strict=True)}
-    for before, now in new.items():
-        before.replace_all_uses(now)
+    for carry_in, now in new.items():
+        carry_in.replace_all_uses(now)
     for op in source:
         body.append(source.unlink(op))
-    yields = [new.get(v, v) for v in (*after, *kept)]
+    yields = [new.get(v, v) for v in (*carry_out, *kept)]
     inner = IRBuilder(body)
     inner.location = b.location
     inner.emit(YIELD, yields)
     params = replace(params, sequences=len(sequences), carried=len(carried))
     made = b.emit(LOOP, [o for o, _ in pairs], params, regions=[Region([body])])
     for result, value in zip(made.results, yields, strict=True):
-        result.label = value.called if result.index < len(after) else f"{value.called}.stack"
+        result.label = value.called if result.index < len(carry_out) else f"{value.called}.stack"
     return made

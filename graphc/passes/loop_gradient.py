@@ -83,19 +83,21 @@ def loop_vjp(
     parts = loop_parts(op)
     inner_dependent = dependent_values(parts, dependent)
     leading = _leading_values(parts, cotangents)
-    flowing = [is_float(v) and v in inner_dependent and v in leading for v in parts.before]
+    flowing = [is_float(v) and v in inner_dependent and v in leading for v in parts.carry_in]
     reverse = Block()
     inner = IRBuilder(reverse)
     inner.location = b.location
-    carried = [(i, reverse.add_argument(v.type)) for i, v in enumerate(parts.before) if flowing[i]]
+    carried = [
+        (i, reverse.add_argument(v.type)) for i, v in enumerate(parts.carry_in) if flowing[i]
+    ]
     kept = [(i, s) for i, s in enumerate(parts.stacks) if s in cotangents]
-    elements = [(i, reverse.add_argument(parts.kept[i].type)) for i, _ in kept]
+    elements = [(i, reverse.add_argument(parts.stacked[i].type)) for i, _ in kept]
     found: dict[Value, Value] = {}
     for i, d in carried:
-        call_gradient(d, parts.before[i])
+        call_gradient(d, parts.carry_in[i])
     for value, cotangent in (
-        *((parts.after[i], d) for i, d in carried),
-        *((parts.kept[i], d) for i, d in elements),
+        *((parts.carry_out[i], d) for i, d in carried),
+        *((parts.stacked[i], d) for i, d in elements),
     ):
         if value in inner_dependent:
             found[value] = add(inner, found[value], cotangent) if value in found else cotangent
@@ -103,7 +105,7 @@ def loop_vjp(
     send_back(inner, forward, found, inner_dependent)
     for value in parts.block.arguments:
         call_gradient(found.get(value), value)
-    handed_on = [found.get(v) or full_like(inner, 0.0, v) for v in _at(parts.before, carried)]
+    handed_on = [found.get(v) or full_like(inner, 0.0, v) for v in _at(parts.carry_in, carried)]
     sums = [(i, found[v]) for i, v in enumerate(parts.shared) if v in found]
     totals = [(i, d, reverse.add_argument(d.type)) for i, d in sums]
     for i, d, total in totals:
@@ -123,7 +125,7 @@ def loop_vjp(
             *((_initial(b, parts.final[i], cotangents), d) for i, d in carried),
             *((full_like(b, 0.0, parts.invariants[i]), total) for i, _, total in totals),
         ],
-        after=handed_on,
+        carry_out=handed_on,
         kept=[d for _, d in streams],
     )
     results = iter(made.results)
@@ -135,16 +137,16 @@ def loop_vjp(
     return [
         *(of_invariant.get(i) for i in range(len(parts.shared))),
         *(of_sequence.get(i) for i in range(len(parts.elements))),
-        *(of_initial.get(i) for i in range(len(parts.before))),
+        *(of_initial.get(i) for i in range(len(parts.carry_in))),
     ]
 
 
 def dependent_values(parts: LoopParts, dependent: Mapping[Value, None]) -> dict[Value, None]:
     """The values of the body that depend on an operand in `dependent`, in this step or earlier."""
-    arguments = [*parts.shared, *parts.elements, *parts.before]
+    arguments = [*parts.shared, *parts.elements, *parts.carry_in]
     roots = [a for a, o in zip(arguments, parts.op.operands, strict=True) if o in dependent]
     by_after: dict[Value, list[Value]] = {}
-    for after, argument in zip(parts.after, parts.before, strict=True):
+    for after, argument in zip(parts.carry_out, parts.carry_in, strict=True):
         by_after.setdefault(after, []).append(argument)
 
     def readers(value: Value) -> Iterable[Value]:
@@ -157,11 +159,11 @@ def dependent_values(parts: LoopParts, dependent: Mapping[Value, None]) -> dict[
 
 def _leading_values(parts: LoopParts, cotangents: Mapping[Value, Value]) -> dict[Value, None]:
     """The values of the body that something with a cotangent depends on, now or in a later step."""
-    after = dict(zip(parts.before, parts.after, strict=True))
-    carried = list(zip(parts.final, parts.before, parts.after, strict=True))
+    after = dict(zip(parts.carry_in, parts.carry_out, strict=True))
+    carried = list(zip(parts.final, parts.carry_in, parts.carry_out, strict=True))
     # The first one too: it is the last one where there are no steps.
     roots = [v for final, *pair in carried if final in cotangents for v in pair]
-    roots += [k for s, k in zip(parts.stacks, parts.kept, strict=True) if s in cotangents]
+    roots += [k for s, k in zip(parts.stacks, parts.stacked, strict=True) if s in cotangents]
 
     def inputs(value: Value) -> Iterable[Value]:
         if value in after:
@@ -223,7 +225,7 @@ def _to_save(parts: LoopParts, read: Sequence[Value], recompute: Recompute) -> s
         return set()
     wanted = list(dict.fromkeys(map(_spread_from, read)))
     heavy = {v for v in wanted if v.op is not None and not _is_light(v.op)}
-    at_hand = {*parts.shared, *parts.elements, *parts.kept, *heavy}
+    at_hand = {*parts.shared, *parts.elements, *parts.stacked, *heavy}
     at_hand.update(v for v in wanted if v.op is None)
     saved = set(heavy)
     for value in wanted:
@@ -234,7 +236,7 @@ def _to_save(parts: LoopParts, read: Sequence[Value], recompute: Recompute) -> s
         if recompute == "none" or not repeats:
             saved.add(value)
         at_hand.add(value)  # what repeats does so in what is made of it too
-    return saved | {v for v in parts.kept if v.op is not None and recompute == "auto"}
+    return saved | {v for v in parts.stacked if v.op is not None and recompute == "auto"}
 
 
 def _spread_from(value: Value) -> Value:

@@ -30,11 +30,11 @@ def loop_jvp(op: Operation, tangents: dict[Value, Value], push: Push) -> None:
     """
     parts = loop_parts(op)
     dependent = dependent_values(parts, dict.fromkeys(tangents))
-    moving = [i for i, v in enumerate(parts.before) if is_float(v) and v in dependent]
+    moving = [i for i, v in enumerate(parts.carry_in) if is_float(v) and v in dependent]
     draft = open_loop(op)
     inner = _tangents_of_reads(draft, parts, tangents)
-    given = {i: draft.block.add_argument(parts.before[i].tensor) for i in moving}
-    inner.update({parts.before[i]: argument for i, argument in given.items()})
+    given = {i: draft.block.add_argument(parts.carry_in[i].tensor) for i in moving}
+    inner.update({parts.carry_in[i]: argument for i, argument in given.items()})
     terminator = draft.block.end
     push([o for o in draft.block if o is not terminator], inner)
     draft.refresh()  # loops in the body have been replaced
@@ -42,7 +42,7 @@ def loop_jvp(op: Operation, tangents: dict[Value, Value], push: Push) -> None:
     for i, argument in given.items():
         carried = draft.carried[i]
         initial = tangents.get(carried.initial) or full_like(at_start, 0.0, carried.initial)
-        after = inner.get(carried.after) or full_like(at_end, 0.0, carried.after)
+        after = inner.get(carried.carry_out) or full_like(at_end, 0.0, carried.carry_out)
         draft.carried.append(Carried(initial, argument, after, None))
     stacks = {
         i: draft.add_stack(inner[v])
@@ -50,7 +50,7 @@ def loop_jvp(op: Operation, tangents: dict[Value, Value], push: Push) -> None:
         if v in inner
     }
     made = loop_parts(close_loop(draft))
-    finals = zip(moving, made.final[len(parts.before) :], strict=True)
+    finals = zip(moving, made.final[len(parts.carry_in) :], strict=True)
     tangents.update({made.final[i]: tangent for i, tangent in finals})
     tangents.update({made.stacks[i]: made.stacks[tangent] for i, tangent in stacks.items()})
 

@@ -27,7 +27,7 @@ from typing import ClassVar
 from graphc.ir.codegen import FusedProduct, Kernel, Loop, Reduction, RowUpdate
 from graphc.ir.context import Context
 from graphc.ir.core import Block, Function, IRBuilder, Module, Operation, Value
-from graphc.ir.placement import Place, Workspace
+from graphc.ir.placement import Address, Workspace
 from graphc.ir.traversal import straight_blocks, walk
 from graphc.ir.types import TensorType
 from graphc.ops.kernel import COPY
@@ -86,9 +86,9 @@ def plan(function: Function) -> None:
     offsets = {value: layout.offsets[number] for value, number in lives.number.items()}
     for op in (op for block in straight_blocks(function) for op in block):
         if has_buffers(op):
-            op.placement = tuple(outside.get(v) or Place("arena", offsets[v]) for v in op.results)
+            op.placement = tuple(outside.get(v) or Address("arena", offsets[v]) for v in op.results)
             op.workspace = tuple(
-                Workspace(type, Place("arena", layout.offsets[number]))
+                Workspace(type, Address("arena", layout.offsets[number]))
                 for type, number in lives.workspace.get(op, ())
             )
 
@@ -112,18 +112,18 @@ def _save_updated_arguments(function: Function) -> None:
         terminator.set_operand(index, reshape(at_end, saved[root], value.tensor.dims))
 
 
-def _place_results(function: Function) -> dict[Value, Place]:
+def _place_results(function: Function) -> dict[Value, Address]:
     """The places of results of the function; inserts copies for those that cannot be direct."""
     liveness = live_ranges(function.block)
     names = [a.name for a in function.arguments]
     terminator = function.block.end
     position = {op: i for i, op in enumerate(liveness.operations)}
-    outside: dict[Value, Place] = {}
+    outside: dict[Value, Address] = {}
     for index, (info, value) in enumerate(zip(function.results, terminator.operands, strict=True)):
-        place = Place("result", index)
+        place = Address("result", index)
         overwritten: Value | None = None
         if info.updates is not None:
-            place = Place("argument", names.index(info.updates))
+            place = Address("argument", names.index(info.updates))
             overwritten = function.arguments[place.index]
         root = liveness.roots[value]
         direct = root.op is not None and root not in outside
@@ -136,7 +136,7 @@ def _place_results(function: Function) -> dict[Value, Place]:
     return outside
 
 
-def _place_yields(loop: Operation) -> dict[Value, Place]:
+def _place_yields(loop: Operation) -> dict[Value, Address]:
     """The places of what the body of a loop hands on, with copies where it cannot be direct.
 
     What is carried and kept is written once, and the next step finds it in the stack. Otherwise a
@@ -146,27 +146,27 @@ def _place_yields(loop: Operation) -> dict[Value, Place]:
     liveness = live_ranges(parts.block)
     position = {op: i for i, op in enumerate(liveness.operations)}
     terminator = parts.block.end
-    outside: dict[Value, Place] = {}
-    carried = len(parts.after)
-    for index, value in enumerate(parts.kept):
+    outside: dict[Value, Address] = {}
+    carried = len(parts.carry_out)
+    for index, value in enumerate(parts.stacked):
         root = liveness.roots[value]
         if root.op is None or root in outside:
             root = _copy(value, terminator)
             terminator.set_operand(carried + index, root)
-        outside[root] = Place("stack", index)
-    kept = loop_parts(loop).kept
-    history = tuple(kept.index(v) if v in kept else -1 for v in parts.after)
+        outside[root] = Address("stack", index)
+    kept = loop_parts(loop).stacked
+    history = tuple(kept.index(v) if v in kept else -1 for v in parts.carry_out)
     loop.params = replace(parts.params, history=history)
     # What another carried value was before is saved first: its place may be written by then.
-    saved = {v for v, stack in zip(parts.before, history, strict=True) if stack < 0}
+    saved = {v for v, stack in zip(parts.carry_in, history, strict=True) if stack < 0}
     after = [
         _copy(value, terminator)
-        if (root := liveness.roots[value]) in saved and root is not parts.before[index]
+        if (root := liveness.roots[value]) in saved and root is not parts.carry_in[index]
         else value
-        for index, value in enumerate(parts.after)
+        for index, value in enumerate(parts.carry_out)
     ]
     for index, (value, stack) in enumerate(zip(after, history, strict=True)):
-        before = parts.before[index]
+        before = parts.carry_in[index]
         root = liveness.roots.get(value, value)
         if stack >= 0 or root is before:
             continue
@@ -174,7 +174,7 @@ def _place_yields(loop: Operation) -> dict[Value, Place]:
         if not direct or not _is_read_before(before, root, position, liveness):
             root = _copy(value, terminator)
             terminator.set_operand(index, root)
-        outside[root] = Place("carried", index)
+        outside[root] = Address("carried", index)
     return outside
 
 
@@ -211,7 +211,7 @@ class _Lives:
         self.workspace: dict[Operation, list[tuple[TensorType, int]]] = {}
         self._now = 0
 
-    def walk(self, block: Block, outside: Mapping[Value, Place]) -> None:
+    def walk(self, block: Block, outside: Mapping[Value, Address]) -> None:
         """Note the results of `block` without a place outside, in loops' bodies too.
 
         What the body of a loop needs is in use while the loop runs, and so is what the loop reads.

@@ -1,9 +1,9 @@
 """Products with sparse matrices, as patterns of `simplify`.
 
-    %s = put_add %v, %i {size = 1000}
-    %z = matmul %s, %t                    =>    %z = lookup_sum %v, %t, %i
+    %s = scatter_add %v, %i {size = 1000}
+    %z = matmul %s, %t                    =>    %z = sparse_product %v, %t, %i
 
-A sparse matrix is a `put_add` of its [N, K] values at their column indices. A product with one
+A sparse matrix is a `scatter_add` of its [N, K] values at their column indices. A product with one
 never becomes a dense product: the forward product gathers rows (or columns, if the table is stored
 transposed), the backward product adds to the gathered rows. A slice of the columns of a sparse
 matrix is a sparse matrix with shifted indices.
@@ -21,15 +21,15 @@ from graphc.ops.constant import full_like
 from graphc.ops.contraction import MATMUL, MatmulParams
 from graphc.ops.elementwise import sub
 from graphc.ops.indexed import (
-    LOOKUP_DOT,
-    LOOKUP_OUTER,
-    LOOKUP_SUM,
-    PUT_ADD,
+    SAMPLED_PRODUCT,
+    SCATTER_ADD,
+    SPARSE_PRODUCT,
+    TRANSPOSED_SPARSE_PRODUCT,
     LookupParams,
     OuterParams,
-    lookup_outer,
-    lookup_sum,
-    put_add,
+    scatter_add,
+    sparse_product,
+    transposed_sparse_product,
 )
 from graphc.ops.movement import SLICE, TRANSPOSE, SliceParams, TransposeParams, transpose
 from graphc.passes.matching import Result, made_by
@@ -54,9 +54,9 @@ def _product_with_sparse(b: IRBuilder, op: Operation) -> Result:
     if x.tensor.rank != 2 or y.tensor.rank != 2:
         return None
     ta, tb = params.transpose_a, params.transpose_b
-    if (put := made_by(x, PUT_ADD)) is not None:
+    if (put := made_by(x, SCATTER_ADD)) is not None:
         return [_sparse_times(b, put, y, transposed=ta, other_transposed=tb)]
-    if (put := made_by(y, PUT_ADD)) is not None:
+    if (put := made_by(y, SCATTER_ADD)) is not None:
         # A · S = (Sᵀ · Aᵀ)ᵀ
         return [_times_sparse(b, x, put, transposed=tb, other_transposed=ta)]
     return None
@@ -68,9 +68,9 @@ def _sparse_times(
     """op(S) · op(y)."""
     values, index = put.operands
     if not transposed:
-        return lookup_sum(b, values, y, index, columns=other_transposed)
+        return sparse_product(b, values, y, index, columns=other_transposed)
     rows = _exchanged(b, y) if other_transposed else y
-    return lookup_outer(b, values, rows, index, put.result.tensor.dims[1])
+    return transposed_sparse_product(b, values, rows, index, put.result.tensor.dims[1])
 
 
 def _times_sparse(
@@ -79,13 +79,15 @@ def _times_sparse(
     """op(x) · op(S)."""
     values, index = put.operands
     if transposed:  # (S · op(x)ᵀ)ᵀ
-        return _exchanged(b, lookup_sum(b, values, x, index, columns=not other_transposed))
+        return _exchanged(b, sparse_product(b, values, x, index, columns=not other_transposed))
     rows = x if other_transposed else _exchanged(b, x)
-    return lookup_outer(b, values, rows, index, put.result.tensor.dims[1], columns=True)
+    return transposed_sparse_product(
+        b, values, rows, index, put.result.tensor.dims[1], columns=True
+    )
 
 
 def _slice_of_sparse(b: IRBuilder, op: Operation) -> Result:
-    put = made_by(op.operands[0], PUT_ADD)
+    put = made_by(op.operands[0], SCATTER_ADD)
     params = op.params_as(SliceParams)
     if put is None or params.steps != (1, 1):
         return None
@@ -97,7 +99,7 @@ def _slice_of_sparse(b: IRBuilder, op: Operation) -> Result:
     values, index = put.operands
     # An index that wraps becomes at least 2^31 - start, which lies beyond the slice's end.
     moved = sub(b, index, full_like(b, start, index)) if start else index
-    return [put_add(b, values, moved, stop - start)]
+    return [scatter_add(b, values, moved, stop - start)]
 
 
 def _lookup_in_transposed(b: IRBuilder, op: Operation) -> Result:
@@ -110,18 +112,21 @@ def _lookup_in_transposed(b: IRBuilder, op: Operation) -> Result:
 
 
 def _transpose_of_outer(b: IRBuilder, op: Operation) -> Result:
-    outer = made_by(op.operands[0], LOOKUP_OUTER)
+    outer = made_by(op.operands[0], TRANSPOSED_SPARSE_PRODUCT)
     if outer is None or len(outer.result.uses) != 1 or not _exchanges(op):
         return None
     params = outer.params_as(OuterParams)
     size, columns = params.size, not params.columns
     x, y, index = outer.operands
-    return [lookup_outer(b, x, y, index, size, columns=columns)]
+    return [transposed_sparse_product(b, x, y, index, size, columns=columns)]
 
 
 INDEXED_PATTERNS: tuple[Pattern, ...] = (
     Pattern("product-with-sparse", MATMUL, _product_with_sparse),
     Pattern("slice-of-sparse", SLICE, _slice_of_sparse),
-    *(Pattern("lookup-in-transposed", o, _lookup_in_transposed) for o in (LOOKUP_SUM, LOOKUP_DOT)),
+    *(
+        Pattern("lookup-in-transposed", o, _lookup_in_transposed)
+        for o in (SPARSE_PRODUCT, SAMPLED_PRODUCT)
+    ),
     Pattern("transpose-of-outer", TRANSPOSE, _transpose_of_outer),
 )

@@ -37,8 +37,8 @@ from graphc.ops.movement import (
     slice_box,
     transpose,
 )
+from graphc.ops.patches import OVERLAP_ADD, PATCHES, OverlapAddParams, PatchesParams
 from graphc.ops.reduction import BROADCAST, broadcast
-from graphc.ops.windows import OVERLAP_ADD, WINDOWS, OverlapAddParams, WindowsParams
 from graphc.passes.matching import Result, made_by, operand_of, splat
 
 # --- reshapes, broadcasts, transpositions --------------------------------------------------------
@@ -277,7 +277,7 @@ def _reverse_of_reverse(b: IRBuilder, op: Operation) -> Result:
 
 def _windows_of_one(b: IRBuilder, op: Operation) -> Result:
     """Windows of one element, one for each: a convolution with them is a plain product."""
-    params = op.params_as(WindowsParams)
+    params = op.params_as(PatchesParams)
     is_one = {*params.sizes, *params.strides} == {1}
     return [reshape(b, op.operands[0], op.result.tensor.dims)] if is_one else None
 
@@ -312,7 +312,7 @@ MOVEMENT_PATTERNS: tuple[Pattern, ...] = (
     Pattern("concat-of-one", CONCAT, _concat_of_one),
     Pattern("reverse-of-units", REVERSE, _reverse_of_units),
     Pattern("reverse-of-reverse", REVERSE, _reverse_of_reverse),
-    Pattern("windows-of-one", WINDOWS, _windows_of_one),
+    Pattern("windows-of-one", PATCHES, _windows_of_one),
     Pattern("overlap-of-one", OVERLAP_ADD, _overlap_of_one),
     Pattern("elementwise-of-broadcast", None, _elementwise_of_broadcast),
 )

@@ -1,4 +1,4 @@
-"""Says how the work of kernels and products is cut into parts, for threads to share.
+"""Says how the work of kernels and products is cut into chunks, for threads to share.
 
     %0 = gemm %x, %w : tensor<256x512xf32>
     %1 = kernel %0, %b : tensor<256x512xf32> {
@@ -6,17 +6,17 @@
     %0 = gemm %x, %w schedule {parallel = "cols", chunk = 64} : tensor<256x512xf32>
     %1 = kernel %0, %b schedule {parallel = 0, chunk = 32} : tensor<256x512xf32> {
 
-Parts are fixed by the extents' bounds and the cost model (`analysis/work.py`), never by the number
+Chunks are fixed by the extents' bounds and the cost model (`analysis/work.py`), never by the number
 of threads, so that results have the same bits for any number. Only what takes `GRAIN_NS` or more is
-cut, into parts of `PART_NS` or more: handing parts out costs about a microsecond an operation.
+cut, into chunks of `CHUNK_NS` or more: handing chunks out costs about a microsecond an operation.
 
 A kernel is cut along its outermost axis that nothing is folded over, or along a longer one where
-that is short; so sums over samples are cut along their columns and no part adds to another's. A
+that is short; so sums over samples are cut along their columns and no chunk adds to another's. A
 product is cut by columns; by rows where its first factor is transposed, which is packed row by row,
-and where there are too few columns: so no part packs what another has packed. Where that factor is
-large, parts are longer, as each fetches it anew. Convolutions and
+and where there are too few columns: so no chunk packs what another has packed. Where that factor is
+large, chunks are longer, as each fetches it anew. Convolutions and
 poolings are cut by images, the gradient of a convolution to its weights by rows of these. With
-zeros around the images, which each part copies, there are fewer parts; and the gradient is cut by
+zeros around the images, which each chunk copies, there are fewer chunks; and the gradient is cut by
 images where it stays in a cache from one image to the next. Loops' bodies are cut too.
 
 Leaves alone: products over a batch, rearrangements, functions with a memory plan. O(operations).
@@ -35,19 +35,19 @@ from graphc.ir.traversal import straight_blocks
 from graphc.ir.types import Dim, TensorType, bound_elements, bound_of
 from graphc.ops.contraction import MatmulParams, groups
 from graphc.ops.convolution import (
-    ConvImageParams,
+    ConvDataGradParams,
     ConvParams,
     column_rows,
     conv_shape,
 )
 from graphc.ops.kernel import GEMM
-from graphc.ops.pooling import PoolParams, SlopeParams, SpreadParams
+from graphc.ops.pooling import MaxGradParams, PoolParams, SumGradParams
 from graphc.ops.schedules import (
     ImagesSchedule,
     KernelSchedule,
     ProductSchedule,
     Schedule,
-    WeightsSchedule,
+    WeightGradSchedule,
     folded_axes,
 )
 from graphc.passes.analysis.iteration import dims_of
@@ -67,41 +67,41 @@ from graphc.passes.manager import Pass, PassOutcome
 GRAIN_NS = 20_000.0
 """Less work than this stays in one piece."""
 
-PART_NS = 8_000.0
-"""The least work of a part."""
+CHUNK_NS = 8_000.0
+"""The least work of a chunk."""
 
 MOST_PARTS = 128
 """Of a kernel: more would only make each shorter."""
 
 MOST_PRODUCT_PARTS = 8
-"""Of a product: each part reads, and where it is transposed copies, one factor anew."""
+"""Of a product: each chunk reads, and where it is transposed copies, one factor anew."""
 
 NEAR_BYTES = 262144
-"""A factor up to this size is in a near cache when the next part reads it."""
+"""A factor up to this size is in a near cache when the next chunk reads it."""
 
 FAR_PART = 80
-"""Rows or columns of a part that reads a larger factor, where two parts have as many: fewer would
+"""Rows or columns of a chunk that reads a larger factor, where two chunks have as many: fewer would
 compute little with what they read."""
 
 FEW = 8
-"""An axis with fewer parts than this is not taken if another one has more."""
+"""An axis with fewer chunks than this is not taken if another one has more."""
 
 LINE_BYTES = 64
-"""Parts of the innermost axis are whole cache lines, so that no two threads write to one line."""
+"""Chunks of the innermost axis are whole cache lines, so that no two threads write to one line."""
 
 MOST_PADDED_PARTS = 16
-"""Of a convolution with zeros around its images: each part clears memory for one."""
+"""Of a convolution with zeros around its images: each chunk clears memory for one."""
 
 MOST_COPYING_PARTS = 8
-"""Of a gradient to weights with zeros around the images: each part copies all images, or has sums
+"""Of a gradient to weights with zeros around the images: each chunk copies all images, or has sums
 of its own."""
 
 FAR_SUMS_BYTES = 2097152
-"""Sums of weights from this size on leave the caches between two images: there parts are rows of
+"""Sums of weights from this size on leave the caches between two images: there chunks are rows of
 them, which pays for copying all images for each."""
 
 LEAST_ROWS = 24
-"""Rows of a part of a convolution's weights: a few tiles, as every part reads all of the result's
+"""Rows of a chunk of a convolution's weights: a few tiles, as every chunk reads all of the result's
 slopes."""
 
 
@@ -126,7 +126,7 @@ def chunks(op: Operation) -> Schedule | None:
             return product_chunks(op)
         case ImagesSchedule():
             return image_chunks(op)
-        case WeightsSchedule():
+        case WeightGradSchedule():
             return weight_chunks(op)
         case _:
             return None
@@ -160,22 +160,22 @@ def product_chunks(product: Operation) -> ProductSchedule:
     if work < GRAIN_NS or params.batch:
         return ProductSchedule()
     rows, cols = (bound_elements(dims) for dims in (roles.rows, roles.cols))
-    most_cols, most_rows = _most_parts(cols, a), _most_parts(rows, b)
+    most_cols, most_rows = _most_chunks(cols, a), _most_chunks(rows, b)
     by_cols = even_length(cols, _length(cols, work, most_cols, COLUMNS), EVEN_COLUMNS)
     by_rows = even_length(rows, _length(rows, work, most_rows, ROWS), EVEN_ROWS)
-    parts_of_cols, parts_of_rows = -(-cols // by_cols), -(-rows // by_rows)
-    first = parts_of_rows if params.transpose_a else parts_of_cols
-    if max(parts_of_rows, parts_of_cols) < 2:
+    chunks_of_cols, chunks_of_rows = -(-cols // by_cols), -(-rows // by_rows)
+    first = chunks_of_rows if params.transpose_a else chunks_of_cols
+    if max(chunks_of_rows, chunks_of_cols) < 2:
         return ProductSchedule()
-    others = parts_of_cols if params.transpose_a else parts_of_rows
+    others = chunks_of_cols if params.transpose_a else chunks_of_rows
     by_first = first >= FEW or first >= others
     if by_first == params.transpose_a:
         return ProductSchedule("rows", by_rows)
     return ProductSchedule("cols", by_cols)
 
 
-def _most_parts(extent: int, read: TensorType) -> int:
-    """Of a product's rows or columns, where each part reads all of the other factor."""
+def _most_chunks(extent: int, read: TensorType) -> int:
+    """Of a product's rows or columns, where each chunk reads all of the other factor."""
     size = bound_elements(read.dims) * read.dtype.itemsize
     if size <= NEAR_BYTES:
         return MOST_PRODUCT_PARTS
@@ -202,35 +202,35 @@ def _walked_axis(op: Operation) -> int:
     """The first axis inside an image."""
     params = op.params
     assert isinstance(
-        params, ConvParams | ConvImageParams | PoolParams | SlopeParams | SpreadParams
+        params, ConvParams | ConvDataGradParams | PoolParams | MaxGradParams | SumGradParams
     )
     return params.axis
 
 
-def weight_chunks(op: Operation) -> WeightsSchedule:
+def weight_chunks(op: Operation) -> WeightGradSchedule:
     """How to cut a convolution's gradient to its weights: by rows of these, or by images."""
     work = images_ns(op)
     if work < GRAIN_NS:
-        return WeightsSchedule()
+        return WeightGradSchedule()
     shape = conv_shape(op.params, [v.type for v in op.operands])
     column = column_rows(shape)
     rows = column * math.prod(shape.sizes[:-1])
-    most = min(work / PART_NS, MOST_COPYING_PARTS if shape.is_padded else rows)
+    most = min(work / CHUNK_NS, MOST_COPYING_PARTS if shape.is_padded else rows)
     lengths = [n for n in range(min(column, LEAST_ROWS), column + 1) if column % n == 0]
     length = next((n for n in lengths if rows / n <= most), rows)
-    by_rows = WeightsSchedule("rows", length) if length < rows else WeightsSchedule()
+    by_rows = WeightGradSchedule("rows", length) if length < rows else WeightGradSchedule()
     images = bound_elements(shape.lead)
     chunk = _length(images, work, MOST_COPYING_PARTS, 1)
     weights = rows * math.prod(shape.features) * op.operands[0].tensor.dtype.itemsize
     is_far = weights > FAR_SUMS_BYTES
     if not shape.is_padded or chunk >= images or (is_far and by_rows.is_parallel):
         return by_rows
-    return WeightsSchedule("images", chunk)
+    return WeightGradSchedule("images", chunk)
 
 
 def _length(extent: int, work: float, most: int, multiple: int) -> int:
-    """Of parts that each do enough, all of about the same length."""
-    parts = max(min(int(work / PART_NS), most, -(-extent // multiple)), 1)
+    """Of chunks that each do enough, all of about the same length."""
+    parts = max(min(int(work / CHUNK_NS), most, -(-extent // multiple)), 1)
     return -(-extent // parts // multiple) * multiple
 
 
@@ -254,7 +254,7 @@ def _line(kernel: Operation) -> int:
 @dataclass(frozen=True)
 class SplitWork(Pass):
     name: ClassVar[str] = "split-work"
-    summary: ClassVar[str] = "say how kernels and products are cut into parts for threads"
+    summary: ClassVar[str] = "say how kernels and products are cut into chunks for threads"
     requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.FUSED})
     establishes: ClassVar[frozenset[Invariant]] = frozenset({Invariant.FUSED})
 

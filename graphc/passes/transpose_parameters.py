@@ -6,7 +6,7 @@
     func @f(%x: tensor<Nx64xf32> input, %W.transposed: tensor<64x10xf32> transposed) -> (…) {
       %y = matmul %x, %W.transposed : tensor<Nx10xf32>
 
-The function then reads rows of a matrix one after the other, and nothing is turned in a call:
+The function then reads rows of a matrix one after the other, and nothing is transposed in a call:
 whoever binds the function turns the matrix once. The numbers keep their bits.
 
 Leaves alone: a parameter that anything else reads or that the function updates, one with a single

@@ -26,7 +26,7 @@ def trim_loop(op: Operation) -> int:
     parts = loop_parts(op)
     needed = _needed_values(parts)
     draft = open_loop(op)
-    draft.carried = [c for c in draft.carried if c.before in needed or c.final in needed]
+    draft.carried = [c for c in draft.carried if c.carry_in in needed or c.final in needed]
     draft.stacks = [s for s in draft.stacks if s.stack is not None and s.stack.has_uses]
     draft.invariants = [r for r in draft.invariants if r.inner in needed]
     draft.sequences = [r for r in draft.sequences if r.inner in needed]
@@ -34,7 +34,7 @@ def trim_loop(op: Operation) -> int:
     removed = len(op.operands) + len(op.results) - kept
     if removed:
         terminator = parts.block.end
-        yields = [*(c.after for c in draft.carried), *(s.inner for s in draft.stacks)]
+        yields = [*(c.carry_out for c in draft.carried), *(s.inner for s in draft.stacks)]
         terminator.set_operands(yields)
         _erase_unneeded(parts, needed)
         close_loop(draft)
@@ -43,16 +43,16 @@ def trim_loop(op: Operation) -> int:
 
 def _needed_values(parts: LoopParts) -> dict[Value, None]:
     """Everything in the body that something read outside depends on, and results that are read."""
-    after = dict(zip(parts.before, parts.after, strict=True))
+    after = dict(zip(parts.carry_in, parts.carry_out, strict=True))
 
     def inputs(value: Value) -> list[Value]:
         if value in after:
             return [after[value]]
         return list(value.op.operands) if value.op is not None else []
 
-    finals = [(f, a) for f, a in zip(parts.final, parts.after, strict=True) if f.has_uses]
+    finals = [(f, a) for f, a in zip(parts.final, parts.carry_out, strict=True) if f.has_uses]
     roots = [a for _, a in finals]
-    roots += [k for s, k in zip(parts.stacks, parts.kept, strict=True) if s.has_uses]
+    roots += [k for s, k in zip(parts.stacks, parts.stacked, strict=True) if s.has_uses]
     needed = reachable(roots, inputs)
     needed.update(dict.fromkeys(f for f, _ in finals))
     return needed

@@ -15,9 +15,9 @@ RunMinibatches = Callable[[Sequence[Array], Sequence[Array], Array, int, Array],
 """(arguments, fresh results, order i64[samples], size, done i64[1]): runs the function on `size`
 rows of the inputs at a time, in this order, the last time on those that are left.
 
-Inputs are all data [any, row]; settings and results hold a number for each minibatch. What the rest
-is, and what is required of arrays, is as in a single call. `done` is 0 before and counts the
-minibatches that are through, so it is right even where an interrupt ends the call in Python.
+Inputs are all data [any, row]; hyperparameters and results hold a number for each minibatch. What
+the rest is, and what is required of arrays, is as in a single call. `done` is 0 before and counts
+the minibatches that are through, so it is right even where an interrupt ends the call in Python.
 """
 
 Prepared = Callable[[int, Sequence[Array]], None]

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from graphc.runtime.argument_specs import ArgumentSpec, read_array
 from graphc.runtime.compiled import CompiledFunction
-from graphc.runtime.plan import Plan, add_settings, all_sizes, bind, by_input, note_samples
-from graphc.runtime.ports import Port, read_array
-from graphc.runtime.quick import QuickCall, Settings
+from graphc.runtime.fast_path import FastCall, Hyperparameters
+from graphc.runtime.plan import Plan, add_hyperparameters, all_sizes, bind, by_input, note_samples
 from graphc.runtime.sequences import MOST_BEHIND, Minibatch, read_minibatch, read_sequences
 from graphc.runtime.signature import GRADIENT, Signature, concrete_shape
 from graphc.runtime.sparse import SparseRows
@@ -170,14 +170,16 @@ class Executable:
         """
         return self.run(inputs, {})
 
-    def run(self, inputs: Mapping[str, object], settings: Settings) -> Results:
+    def run(self, inputs: Mapping[str, object], hyperparameters: Hyperparameters) -> Results:
         """Run once with inputs by name and the numbers of this call (learning rate, …) by name."""
-        quick: QuickCall | None = getattr(self._calls, "quick", None)
-        if quick is not None and (results := quick(inputs, settings, self._plan)) is not None:
+        fast: FastCall | None = getattr(self._calls, "fast", None)
+        if fast is not None and (results := fast(inputs, hyperparameters, self._plan)) is not None:
             return Results(results)
-        return self._run_thoroughly(inputs, settings)
+        return self._run_thoroughly(inputs, hyperparameters)
 
-    def _run_thoroughly(self, inputs: Mapping[str, object], settings: Settings) -> Results:
+    def _run_thoroughly(
+        self, inputs: Mapping[str, object], hyperparameters: Hyperparameters
+    ) -> Results:
         inputs, options = self._split(inputs)
         carry = bool(options.pop("carry", False))
         plan = self._plan if not carry else self._plan_that_carries()
@@ -189,8 +191,10 @@ class Executable:
             arguments, sizes, minibatch = bind(plan, inputs, given_steps)
         sizes = all_sizes(plan, sizes)
         samples = minibatch.layout.samples if minibatch is not None else _samples(sizes)
-        given = settings if isinstance(settings, Mapping) else settings(samples)
-        add_settings(plan, given, arguments)
+        given = (
+            hyperparameters if isinstance(hyperparameters, Mapping) else hyperparameters(samples)
+        )
+        add_hyperparameters(plan, given, arguments)
         self._add_held(plan, arguments)
         if minibatch is not None:
             state = self._sequence_state if carry else None
@@ -200,19 +204,19 @@ class Executable:
             for p in plan.results
         ]
         plan.compiled(arguments, results, sizes)  # type: ignore[arg-type]  # all are filled by now
-        if plan is self._plan and QuickCall.serves(plan):
-            self._prepare_quick_calls(plan, inputs, arguments)
+        if plan is self._plan and FastCall.serves(plan):
+            self._prepare_fast_calls(plan, inputs, arguments)
         if carry and minibatch is not None:
-            left = {port.name: results[port.place] for _, port in plan.carried}
+            left = {spec.name: results[spec.place] for _, spec in plan.carried}
             self._sequence_state = {STEPS_BEHIND: minibatch.layout.behind, **left}
         return _results(plan, results, minibatch)
 
-    def _prepare_quick_calls(
+    def _prepare_fast_calls(
         self, plan: Plan, inputs: Mapping[str, object], arguments: Sequence[Array | None]
     ) -> None:
         """For calls of this thread that look like this one, where nothing was converted."""
-        ports = plan.dense
-        if any(n not in ports or arguments[ports[n].place] is not v for n, v in inputs.items()):
+        specs = plan.dense
+        if any(n not in specs or arguments[specs[n].place] is not v for n, v in inputs.items()):
             return
         stores: list[tuple[Mapping[str, Array], list[str]]] = []
         for store, kind in ((self._parameters, False), (self._learner_state, True)):
@@ -220,7 +224,7 @@ class Executable:
             if any(store[name] is not array for name, array in held.items()):
                 return
             stores.append((store, list(held)))
-        self._calls.quick = QuickCall(plan, list(inputs), arguments, stores)  # type: ignore[arg-type]
+        self._calls.fast = FastCall(plan, list(inputs), arguments, stores)  # type: ignore[arg-type]
 
     @property
     def runs_minibatches(self) -> bool:
@@ -240,7 +244,7 @@ class Executable:
 
         data     all samples of every input, by its declared name, as `check_inputs` gives them
         order    i64[samples], C-contiguous: the numbers of samples, which have to be there
-        numbers  the settings by name, one number for each minibatch
+        numbers  the hyperparameters by name, one number for each minibatch
         done     i64[1], 0: counts the minibatches that are through
 
         Returns the results by name, one number for each minibatch.
@@ -251,12 +255,12 @@ class Executable:
         if widest > plan.bounds[dim]:
             plan = self._widened(plan, {dim: widest})
         arguments: list[Array | None] = [None] * len(plan.arguments)
-        for name, port in plan.dense.items():
-            arguments[port.place] = data[name]
-        for name, port in plan.settings.items():
-            arguments[port.place] = np.ascontiguousarray(numbers[name], port.dtype)
+        for name, spec in plan.dense.items():
+            arguments[spec.place] = data[name]
+        for name, spec in plan.hyperparameters.items():
+            arguments[spec.place] = np.ascontiguousarray(numbers[name], spec.dtype)
         self._add_held(plan, arguments)
-        results = [np.empty(-(-len(order) // size), port.dtype) for port in plan.results]
+        results = [np.empty(-(-len(order) // size), spec.dtype) for spec in plan.results]
         run = plan.compiled.run_minibatches
         assert run is not None
         run(arguments, results, order, size, done)  # type: ignore[arg-type]
@@ -313,33 +317,33 @@ class Executable:
         return wider
 
     def _add_held(self, plan: Plan, arguments: list[Array | None]) -> None:
-        for port in plan.held:
-            store = self._learner_state if port.is_state else self._parameters
-            if port.name not in store:
-                raise fail("input", f"the network has no parameter {port.name} any more")
-            array = store[port.name]
+        for spec in plan.held:
+            store = self._learner_state if spec.is_state else self._parameters
+            if spec.name not in store:
+                raise fail("input", f"the network has no parameter {spec.name} any more")
+            array = store[spec.name]
             if (
-                array.dtype != port.dtype
-                or array.shape != port.fixed
+                array.dtype != spec.dtype
+                or array.shape != spec.fixed
                 or not array.flags.c_contiguous
             ):
-                if port.is_updated:
-                    raise _not_updatable(port, array)
-                array = _held(port, array)
-            arguments[port.place] = array
+                if spec.is_updated:
+                    raise _not_updatable(spec, array)
+                array = _held(spec, array)
+            arguments[spec.place] = array
 
     def _prepare_stores(self) -> None:
         """Check the parameters, add missing state, refuse what updates could not reach."""
-        for port in self._plan.held:
-            store = self._learner_state if port.is_state else self._parameters
-            if port.is_state and port.name not in store:
-                self._learner_state[port.name] = np.zeros(port.fixed or (), port.dtype)
-            if port.name not in store:
-                raise fail("input", f"parameter {port.name} requires a value, got none")
-            array = store[port.name]
-            usable = _held(port, array)
-            if port.is_updated and (usable is not array or not array.flags.writeable):
-                raise _not_updatable(port, array)
+        for spec in self._plan.held:
+            store = self._learner_state if spec.is_state else self._parameters
+            if spec.is_state and spec.name not in store:
+                self._learner_state[spec.name] = np.zeros(spec.fixed or (), spec.dtype)
+            if spec.name not in store:
+                raise fail("input", f"parameter {spec.name} requires a value, got none")
+            array = store[spec.name]
+            usable = _held(spec, array)
+            if spec.is_updated and (usable is not array or not array.flags.writeable):
+                raise _not_updatable(spec, array)
 
 
 def check_inputs(
@@ -355,12 +359,12 @@ def check_inputs(
     found: dict[str, Array | SparseRows] = {}
     sizes: dict[str, int] = {}
     for name, value in by_input(plan, inputs).items():
-        port = plan.inputs[name]
-        if isinstance(port, Port):
-            found[name] = read_array(port, value, sizes)
+        spec = plan.inputs[name]
+        if isinstance(spec, ArgumentSpec):
+            found[name] = read_array(spec, value, sizes)
         else:
-            found[name] = rows = port.read(value)
-            note_samples(port, len(rows), sizes)
+            found[name] = rows = spec.read(value)
+            note_samples(spec, len(rows), sizes)
     return {name: found[name] for name in plan.inputs}, _samples(sizes)
 
 
@@ -416,17 +420,17 @@ def _samples(sizes: Mapping[str, int]) -> int:
 
 def _results(plan: Plan, arrays: Sequence[Array], minibatch: Minibatch | None) -> Results:
     """What the caller gets; the state of sequences is not among it."""
-    handed_on = {port.place for _, port in plan.carried}
+    handed_on = {spec.place for _, spec in plan.carried}
     found: dict[str, Any] = {}
-    for port, array in zip(plan.results, arrays, strict=True):
-        if port.place in handed_on:
+    for spec, array in zip(plan.results, arrays, strict=True):
+        if spec.place in handed_on:
             continue
-        if port.is_number:
-            found[port.name] = array[0, 0]
-        elif minibatch is not None and port.shape[0] in plan.columns:
-            found[port.name] = minibatch.returned(array)
+        if spec.is_number:
+            found[spec.name] = array[0, 0]
+        elif minibatch is not None and spec.shape[0] in plan.columns:
+            found[spec.name] = minibatch.returned(array)
         else:
-            found[port.name] = array
+            found[spec.name] = array
     return Results(found)
 
 
@@ -434,12 +438,12 @@ def _add_carried(
     plan: Plan, state: Mapping[str, Array] | None, slots: int, arguments: list[Array | None]
 ) -> None:
     """Add what the call before left, or zeros, which no sequence reads that starts here."""
-    for port, _ in plan.carried:
-        shape = (slots, *port.shape[1:])
+    for spec, _ in plan.carried:
+        shape = (slots, *spec.shape[1:])
         if state is None:
-            arguments[port.place] = np.zeros(shape, port.dtype)  # type: ignore[arg-type]
+            arguments[spec.place] = np.zeros(shape, spec.dtype)  # type: ignore[arg-type]
         else:
-            arguments[port.place] = _carried(port, state.get(port.name), shape)
+            arguments[spec.place] = _carried(spec, state.get(spec.name), shape)
 
 
 def _read_state(state: object) -> dict[str, Array]:
@@ -461,15 +465,15 @@ def _read_state(state: object) -> dict[str, Array]:
     return arrays | {STEPS_BEHIND: np.array(counts, np.int64)}
 
 
-def _carried(port: Port, array: Array | None, shape: tuple[int | str, ...]) -> Array:
+def _carried(spec: ArgumentSpec, array: Array | None, shape: tuple[int | str, ...]) -> Array:
     """An array of the state of sequences as the function takes it."""
     if array is None or array.shape != shape:
         got = "none" if array is None else array.shape
-        message = f"state {port.name} requires shape {shape}, got {got}; state = None starts anew"
+        message = f"state {spec.name} requires shape {shape}, got {got}; state = None starts anew"
         raise fail("input", message)
     if array.dtype.kind not in "fiub":
-        raise fail("input", f"state {port.name} requires {port.dtype}, got {array.dtype}")
-    return np.ascontiguousarray(array, port.dtype)
+        raise fail("input", f"state {spec.name} requires {spec.dtype}, got {array.dtype}")
+    return np.ascontiguousarray(array, spec.dtype)
 
 
 def _no_sequences(what: str) -> GraphcError:
@@ -479,21 +483,21 @@ def _no_sequences(what: str) -> GraphcError:
     )
 
 
-def _held(port: Port, array: Array) -> Array:
+def _held(spec: ArgumentSpec, array: Array) -> Array:
     """A parameter or state array as the function needs it; itself when it fits already."""
-    if array.shape != port.fixed:
-        raise fail("input", f"{port.name} requires shape {port.fixed}, got {array.shape}")
+    if array.shape != spec.fixed:
+        raise fail("input", f"{spec.name} requires shape {spec.fixed}, got {array.shape}")
     if array.dtype.kind not in "fiub":
-        raise fail("input", f"{port.name} requires {port.dtype}, got {array.dtype}")
-    if array.dtype == port.dtype and array.flags.c_contiguous and array.flags.aligned:
+        raise fail("input", f"{spec.name} requires {spec.dtype}, got {array.dtype}")
+    if array.dtype == spec.dtype and array.flags.c_contiguous and array.flags.aligned:
         return array
     with np.errstate(over="ignore"):
-        return np.array(array, port.dtype, order="C")
+        return np.array(array, spec.dtype, order="C")
 
 
-def _not_updatable(port: Port, array: Array) -> GraphcError:
+def _not_updatable(spec: ArgumentSpec, array: Array) -> GraphcError:
     return fail(
         "input",
-        f"{port.name} is updated in place: requires a writeable, contiguous array of {port.dtype}, "
+        f"{spec.name} is updated in place: requires a writeable, contiguous array of {spec.dtype}, "
         f"got {array.dtype}; a step compiled for another precision has to be compiled again",
     )

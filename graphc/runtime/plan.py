@@ -8,8 +8,8 @@ from math import prod
 
 import numpy as np
 
+from graphc.runtime.argument_specs import ArgumentSpec, Input, SparseArgumentSpec, read_array
 from graphc.runtime.compiled import CompiledFunction
-from graphc.runtime.ports import Input, Port, SparsePort, read_array
 from graphc.runtime.sequences import Minibatch
 from graphc.runtime.signature import ROLES_OF_MODEL, Dimension, SequenceTables, Signature
 from graphc.support.diagnostics import GraphcError, fail, suggestion
@@ -21,26 +21,26 @@ Array = np.ndarray
 class Plan:
     """A compiled function and all that a call has to know of its signature.
 
-    arguments  all of them, by name
-    inputs     what callers give, by declared name
-    dense      those of them that are one array each
-    settings   the numbers of a call, by name
-    held       parameters and what the learner keeps
-    carried    arguments that the call before left, each with the result that it was left in
-    results    the fresh ones
-    bounds     of the dims that calls decide
-    products   dims that follow from others
+    arguments        all of them, by name
+    inputs           what callers give, by declared name
+    dense            those of them that are one array each
+    hyperparameters  the numbers of a call, by name
+    held             parameters and what the learner keeps
+    carried          arguments that the call before left, each with the result that it was left in
+    results          the fresh ones
+    bounds           of the dims that calls decide
+    products         dims that follow from others
     """
 
     compiled: CompiledFunction
     signature: Signature
-    arguments: dict[str, Port]
+    arguments: dict[str, ArgumentSpec]
     inputs: dict[str, Input]
-    dense: dict[str, Port]
-    settings: dict[str, Port]
-    held: tuple[Port, ...]
-    carried: tuple[tuple[Port, Port], ...]
-    results: tuple[Port, ...]
+    dense: dict[str, ArgumentSpec]
+    hyperparameters: dict[str, ArgumentSpec]
+    held: tuple[ArgumentSpec, ...]
+    carried: tuple[tuple[ArgumentSpec, ArgumentSpec], ...]
+    results: tuple[ArgumentSpec, ...]
     bounds: dict[str, int]
     products: dict[str, Dimension]
 
@@ -48,23 +48,23 @@ class Plan:
     def of(compiled: CompiledFunction, signature: Signature) -> Plan:
         """What a call of the function has to know."""
         updated = {r.updates for r in signature.results}
-        ports = {a.name: Port.of(i, a, updated) for i, a in enumerate(signature.arguments)}
-        results = tuple(Port.of(i, r) for i, r in enumerate(signature.fresh_results))
+        specs = {a.name: ArgumentSpec.of(i, a, updated) for i, a in enumerate(signature.arguments)}
+        results = tuple(ArgumentSpec.of(i, r) for i, r in enumerate(signature.fresh_results))
         sparse = {
-            s.name: SparsePort(s.name, s.rows, ports[s.indices], ports[s.values])
+            s.name: SparseArgumentSpec(s.name, s.rows, specs[s.indices], specs[s.values])
             for s in signature.sparse
         }
-        left = {port.name: port for port in results}
+        left = {spec.name: spec for spec in results}
         held = (*ROLES_OF_MODEL, "state")
         return Plan(
             compiled,
             signature,
-            ports,
-            {name: sparse.get(name) or ports[name] for name in signature.input_names},
-            {name: ports[name] for name in signature.input_names if name not in sparse},
-            {a.name: ports[a.name] for a in signature.with_role("setting")},
-            tuple(ports[a.name] for a in signature.arguments if a.role in held),
-            tuple((ports[a.name], left[a.name]) for a in signature.with_role("carried")),
+            specs,
+            {name: sparse.get(name) or specs[name] for name in signature.input_names},
+            {name: specs[name] for name in signature.input_names if name not in sparse},
+            {a.name: specs[a.name] for a in signature.with_role("hyperparameter")},
+            tuple(specs[a.name] for a in signature.arguments if a.role in held),
+            tuple((specs[a.name], left[a.name]) for a in signature.with_role("carried")),
             results,
             {d.name: d.bound for d in signature.dims if not d.factors},
             {d.name: d for d in signature.dims if d.factors},
@@ -79,8 +79,8 @@ class Plan:
         """What a dim counts, for messages."""
         if self.tables is not None and dim in (self.tables.time, self.tables.slots):
             return "steps" if dim == self.tables.time else "sequences"
-        sparse = [port for port in self.inputs.values() if isinstance(port, SparsePort)]
-        is_of_entries = any(dim in port.indices.shape[1:] for port in sparse)
+        sparse = [spec for spec in self.inputs.values() if isinstance(spec, SparseArgumentSpec)]
+        is_of_entries = any(dim in spec.indices.shape[1:] for spec in sparse)
         return "entries in a sample" if is_of_entries else "samples"
 
     @property
@@ -116,23 +116,23 @@ def bind(
         arguments[plan.arguments[plan.tables.begin].place] = minibatch.layout.begin
         arguments[plan.arguments[plan.tables.end].place] = minibatch.layout.end
     for name, value in values.items():
-        port = plan.inputs[name]
-        if isinstance(port, Port):
-            arguments[port.place] = read_array(port, value, sizes)
+        spec = plan.inputs[name]
+        if isinstance(spec, ArgumentSpec):
+            arguments[spec.place] = read_array(spec, value, sizes)
         else:
-            _add_sparse(port, value, arguments, sizes)
+            _add_sparse(spec, value, arguments, sizes)
     return arguments, sizes, minibatch
 
 
 def _add_sparse(
-    port: SparsePort, value: object, arguments: list[Array | None], sizes: dict[str, int]
+    spec: SparseArgumentSpec, value: object, arguments: list[Array | None], sizes: dict[str, int]
 ) -> None:
     """Add the two arguments of a sparse input."""
-    rows = port.read(value)
-    note_samples(port, len(rows), sizes)
-    indices, values = rows.padded(port.values.dtype)
-    arguments[port.indices.place], arguments[port.values.place] = indices, values
-    entries = port.values.shape[1]
+    rows = spec.read(value)
+    note_samples(spec, len(rows), sizes)
+    indices, values = rows.padded(spec.values.dtype)
+    arguments[spec.indices.place], arguments[spec.values.place] = indices, values
+    entries = spec.values.shape[1]
     if isinstance(entries, str):
         sizes[entries] = values.shape[1]
 
@@ -150,14 +150,14 @@ def by_input(plan: Plan, inputs: Mapping[str, object]) -> dict[str, object]:
     return found
 
 
-def note_samples(port: SparsePort, samples: int, sizes: dict[str, int]) -> None:
+def note_samples(spec: SparseArgumentSpec, samples: int, sizes: dict[str, int]) -> None:
     """Note the samples of a sparse input, which have to be those of the others."""
-    dim = port.indices.shape[0]
+    dim = spec.indices.shape[0]
     assert isinstance(dim, str)
     if sizes.setdefault(dim, samples) != samples:
         raise fail(
             "input",
-            f"input {port.name} requires {sizes[dim]} samples as another input has, got {samples}",
+            f"input {spec.name} requires {sizes[dim]} samples as another input has, got {samples}",
         )
 
 
@@ -184,17 +184,25 @@ def _missing(plan: Plan, inputs: Mapping[str, object], found: Mapping[str, objec
     )
 
 
-def add_settings(plan: Plan, settings: Mapping[str, float], arguments: list[Array | None]) -> None:
+def add_hyperparameters(
+    plan: Plan, hyperparameters: Mapping[str, float], arguments: list[Array | None]
+) -> None:
     """Add the numbers of a call; all have to be there, none more. GraphcError `input`."""
-    for name, value in settings.items():
-        port = plan.settings.get(name)
-        if port is None:
-            listed = ", ".join(plan.settings) or "none"
-            near = suggestion(name, plan.settings)
-            raise fail("input", f"no setting is called `{name}`; the settings are: {listed}{near}")
-        if port.dtype.kind == "i" and not isinstance(value, int):
-            raise fail("input", f"setting {name} requires a whole number, got {value}")
-        arguments[port.place] = np.full(port.fixed or (), value, port.dtype)
-    if len(settings) != len(plan.settings):
-        absent = ", ".join(n for n in plan.settings if n not in settings)
-        raise fail("input", f"requires the settings {', '.join(plan.settings)}: {absent} missing")
+    for name, value in hyperparameters.items():
+        spec = plan.hyperparameters.get(name)
+        if spec is None:
+            listed = ", ".join(plan.hyperparameters) or "none"
+            near = suggestion(name, plan.hyperparameters)
+            raise fail(
+                "input",
+                f"no hyperparameter is called `{name}`; the hyperparameters are: {listed}{near}",
+            )
+        if spec.dtype.kind == "i" and not isinstance(value, int):
+            raise fail("input", f"hyperparameter {name} requires a whole number, got {value}")
+        arguments[spec.place] = np.full(spec.fixed or (), value, spec.dtype)
+    if len(hyperparameters) != len(plan.hyperparameters):
+        absent = ", ".join(n for n in plan.hyperparameters if n not in hyperparameters)
+        raise fail(
+            "input",
+            f"requires the hyperparameters {', '.join(plan.hyperparameters)}: {absent} missing",
+        )

@@ -20,7 +20,14 @@ from typing import Literal, NoReturn
 
 import numpy as np
 
-from graphc.runtime.ports import Input, Port, SparsePort, as_array, convert, read_array
+from graphc.runtime.argument_specs import (
+    ArgumentSpec,
+    Input,
+    SparseArgumentSpec,
+    as_array,
+    convert,
+    read_array,
+)
 from graphc.runtime.sparse import SparseRows
 from graphc.support.diagnostics import fail
 
@@ -179,7 +186,7 @@ def _with_gaps(value: Array | SparseRows, steps: int, slots: int) -> Array | Spa
 
 
 def read_minibatch(
-    ports: Mapping[str, Input],
+    specs: Mapping[str, Input],
     values: Mapping[str, object],
     *,
     lengths: object = None,
@@ -189,10 +196,10 @@ def read_minibatch(
 ) -> Minibatch:
     """The minibatch that a call is given; GraphcError `input`.
 
-    ports    of the inputs, by name
+    specs    of the inputs, by name
     behind   the steps that came before in each slot, if sequences go on
     """
-    lists = {n: _as_list(ports[n], v) for n, v in values.items()}
+    lists = {n: _as_list(specs[n], v) for n, v in values.items()}
     if any(items is not None for items in lists.values()):
         if flags is not None or lengths is not None:
             raise fail("input", "lengths and flags go with arrays (T, S, rows), got lists")
@@ -200,23 +207,23 @@ def read_minibatch(
             if items is None:
                 raise fail("input", f"all inputs are lists or none is: {name} is an array")
         given = {n: items for n, items in lists.items() if items is not None}
-        return _from_lists(ports, given, behind, carry)
-    return _from_arrays(ports, values, lengths, flags, behind, carry)
+        return _from_lists(specs, given, behind, carry)
+    return _from_arrays(specs, values, lengths, flags, behind, carry)
 
 
-def _as_list(port: Input, value: object) -> Sequence[object] | None:
+def _as_list(spec: Input, value: object) -> Sequence[object] | None:
     """The sequences of a list; None for an array. A tuple is one sequence of a sparse input."""
-    if isinstance(value, list) or (isinstance(value, tuple) and isinstance(port, Port)):
+    if isinstance(value, list) or (isinstance(value, tuple) and isinstance(spec, ArgumentSpec)):
         return value
     return None
 
 
 def read_sequences(
-    ports: Mapping[str, Input], lists: Mapping[str, Sequence[object]]
+    specs: Mapping[str, Input], lists: Mapping[str, Sequence[object]]
 ) -> tuple[dict[str, list[Array | SparseRows]], Array]:
     """The sequences of every input, converted and checked against each other; their lengths."""
     found = {
-        name: [_sequence(ports[name], item, s) for s, item in enumerate(items)]
+        name: [_sequence(specs[name], item, s) for s, item in enumerate(items)]
         for name, items in lists.items()
     }
     lengths: list[int] | None = None
@@ -237,32 +244,32 @@ def read_sequences(
     return found, np.array(lengths or [], np.int64)
 
 
-def _sequence(port: Input, item: object, number: int) -> Array | SparseRows:
-    if isinstance(port, SparsePort):
-        return port.read(item)
-    array = as_array(port, item)
-    rows = port.shape[2:]
+def _sequence(spec: Input, item: object, number: int) -> Array | SparseRows:
+    if isinstance(spec, SparseArgumentSpec):
+        return spec.read(item)
+    array = as_array(spec, item)
+    rows = spec.shape[2:]
     if array.ndim != 1 + len(rows) or array.shape[1:] != rows:
         wanted = ", ".join(["steps", *map(str, rows)])
         raise fail(
             "input",
-            f"input {port.name} requires sequences of shape ({wanted}), "
+            f"input {spec.name} requires sequences of shape ({wanted}), "
             f"got {array.shape} for sequence {number}",
         )
-    return array if array.dtype == port.dtype else convert(port, array)
+    return array if array.dtype == spec.dtype else convert(spec, array)
 
 
 def _from_lists(
-    ports: Mapping[str, Input],
+    specs: Mapping[str, Input],
     lists: Mapping[str, Sequence[object]],
     behind: Array | None,
     carry: bool,
 ) -> Minibatch:
-    found, lengths = read_sequences(ports, lists)
+    found, lengths = read_sequences(specs, lists)
     _check_lengths(lengths, carry)
     time = int(lengths.max(initial=0))
     layout = layout_of_lengths(lengths, time, _behind(behind, len(lengths)))
-    values = {n: _side_by_side(ports[n], items, time) for n, items in found.items()}
+    values = {n: _side_by_side(specs[n], items, time) for n, items in found.items()}
     return Minibatch(values, layout, "list")
 
 
@@ -279,16 +286,16 @@ def as_columns(value: object) -> object:
 
 
 def _side_by_side(
-    port: Input, items: Sequence[Array | SparseRows], time: int
+    spec: Input, items: Sequence[Array | SparseRows], time: int
 ) -> Array | SparseRows:
     """Sequences as columns t * S + s: zeros, or empty sparse rows, after their ends."""
-    if isinstance(port, Port):
-        padded = np.zeros((time, len(items), *(d for d in port.shape[2:])), port.dtype)  # type: ignore[arg-type]
+    if isinstance(spec, ArgumentSpec):
+        padded = np.zeros((time, len(items), *(d for d in spec.shape[2:])), spec.dtype)  # type: ignore[arg-type]
         for s, item in enumerate(items):
             padded[: len(item), s] = item  # type: ignore[assignment]
         return padded
     rows = [item for item in items if isinstance(item, SparseRows)]
-    joined = join_rows(rows, port.rows)
+    joined = join_rows(rows, spec.rows)
     starts = np.cumsum([0, *map(len, rows)])
     steps = np.arange(time)[:, None]
     counts = np.array([len(item) for item in rows])
@@ -307,7 +314,7 @@ def join_rows(parts: Sequence[SparseRows], width: int) -> SparseRows:
 
 
 def _from_arrays(
-    ports: Mapping[str, Input],
+    specs: Mapping[str, Input],
     values: Mapping[str, object],
     lengths: object,
     flags: object,
@@ -318,9 +325,9 @@ def _from_arrays(
         raise fail("input", "one of lengths and flags is given, not both")
     table = _whole_numbers("flags", flags, 2) if flags is not None else None
     counts = _whole_numbers("lengths", lengths, 1) if lengths is not None else None
-    read = {n: _unshaped(ports[n], value) for n, value in values.items()}
-    time, slots = _sizes(ports, read, table, counts)
-    shaped = {n: _shaped(ports[n], a, time, slots) for n, a in read.items()}
+    read = {n: _unshaped(specs[n], value) for n, value in values.items()}
+    time, slots = _sizes(specs, read, table, counts)
+    shaped = {n: _shaped(specs[n], a, time, slots) for n, a in read.items()}
     if time < 1 or slots < 1:
         raise fail("input", f"at least one step and one sequence are required, got {time}, {slots}")
     earlier = _behind(behind, slots)
@@ -336,7 +343,7 @@ def _from_arrays(
         layout = layout_of_lengths(counts, time, earlier)
     if not layout.samples:
         raise fail("input", "at least one step is required, all columns are gaps")
-    is_array = any(isinstance(a, np.ndarray) and _is_full(ports[n], a) for n, a in read.items())
+    is_array = any(isinstance(a, np.ndarray) and _is_full(specs[n], a) for n, a in read.items())
     return Minibatch(shaped, layout, "array" if is_array or not read else "columns")
 
 
@@ -353,17 +360,17 @@ def _whole_numbers(what: str, value: object, rank: int) -> Array:
     return array.astype(np.int64)
 
 
-def _unshaped(port: Input, value: object) -> Array | SparseRows:
-    return port.read(value) if isinstance(port, SparsePort) else as_array(port, value)
+def _unshaped(spec: Input, value: object) -> Array | SparseRows:
+    return spec.read(value) if isinstance(spec, SparseArgumentSpec) else as_array(spec, value)
 
 
-def _is_full(port: Input, array: Array) -> bool:
+def _is_full(spec: Input, array: Array) -> bool:
     """Whether it has a dim of time and one of slots, not one for both."""
-    return isinstance(port, Port) and array.ndim == len(port.shape)
+    return isinstance(spec, ArgumentSpec) and array.ndim == len(spec.shape)
 
 
 def _sizes(
-    ports: Mapping[str, Input],
+    specs: Mapping[str, Input],
     read: Mapping[str, Array | SparseRows],
     flags: Array | None,
     lengths: Array | None,
@@ -372,7 +379,7 @@ def _sizes(
     if flags is not None:
         return flags.shape[0], flags.shape[1]
     for name, array in read.items():
-        if isinstance(array, np.ndarray) and _is_full(ports[name], array):
+        if isinstance(array, np.ndarray) and _is_full(specs[name], array):
             return array.shape[0], array.shape[1]
     slots = len(lengths) if lengths is not None else 1
     columns = next((len(a) if _length(a) else 0 for a in read.values()), slots)
@@ -385,21 +392,21 @@ def _length(array: Array | SparseRows) -> bool:
     return not isinstance(array, np.ndarray) or array.ndim > 0
 
 
-def _shaped(port: Input, array: Array | SparseRows, time: int, slots: int) -> Array | SparseRows:
+def _shaped(spec: Input, array: Array | SparseRows, time: int, slots: int) -> Array | SparseRows:
     """The columns of one input, [T, S, rows]."""
-    has_rows = isinstance(port, SparsePort) or array.ndim == len(port.shape) - 1  # type: ignore[union-attr]
+    has_rows = isinstance(spec, SparseArgumentSpec) or array.ndim == len(spec.shape) - 1  # type: ignore[union-attr]
     if has_rows and len(array) != time * slots:
         raise fail(
             "input",
-            f"input {port.name} requires a row for each of {time} x {slots} columns, "
+            f"input {spec.name} requires a row for each of {time} x {slots} columns, "
             f"got {len(array)}",
         )
     if isinstance(array, SparseRows):
         return array
-    assert isinstance(port, Port)
+    assert isinstance(spec, ArgumentSpec)
     if has_rows:
         array = array.reshape(time, slots, *array.shape[1:])
-    return read_array(port, array, {"T": time, "S": slots})
+    return read_array(spec, array, {"T": time, "S": slots})
 
 
 def _check_lengths(lengths: Array, carry: bool) -> None:

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-Role = Literal["input", "parameter", "transposed", "state", "setting", "carried"]
+Role = Literal["input", "parameter", "transposed", "state", "hyperparameter", "carried"]
 Shape = tuple[int | str, ...]
 
 NUMPY_DTYPES: dict[str, np.dtype] = {
@@ -62,9 +62,9 @@ class Argument:
     input      given by the caller at every call
     parameter  part of the model (weights, computed statistics)
     transposed a matrix of the model, `NAME.transposed`: its shape is (columns, rows)
-    state      kept by the learner between calls, starts as zeros
-    setting    a number of the call such as the learning rate, shape ()-like (1, 1)
-    carried    what the call before left in the fresh result of the same name, [S, rows]
+    state             kept by the learner between calls, starts as zeros
+    hyperparameter    a number of the call such as the learning rate, shape ()-like (1, 1)
+    carried           what the call before left in the fresh result of the same name, [S, rows]
     """
 
     name: str
@@ -129,7 +129,7 @@ class Signature:
 
     sparse     the inputs that are two arguments each
     sequences  of a function of sequences: where it is told how they lie
-    is_split   some of its work is cut into parts that threads can share
+    is_split   some of its work is cut into chunks that threads can share
     """
 
     name: str
@@ -185,8 +185,8 @@ class Signature:
     @property
     def derived_dims(self) -> tuple[Dimension, ...]:
         """Those of inputs and outputs that follow from others."""
-        ports = (*self.with_role("input"), *self.fresh_results)
-        used = {d for port in ports for d in port.shape}
+        specs = (*self.with_role("input"), *self.fresh_results)
+        used = {d for spec in specs for d in spec.shape}
         return tuple(d for d in self.dims if d.factors and d.name in used)
 
     @property
@@ -203,8 +203,8 @@ def concrete_shape(shape: Shape, sizes: Mapping[str, int]) -> tuple[int, ...]:
 def info_json(signature: Signature, *, version: str, isa: str, content_hash: str) -> str:
     """The text that an artifact gives for `--info` and `NAME_info()`: inputs and outputs only."""
     dims = [{"name": d.name, "bound": d.bound} for d in signature.call_dims]
-    inputs = [_port(a) for a in signature.with_role("input")]
-    outputs = [_port(r) for r in signature.fresh_results]
+    inputs = [_spec(a) for a in signature.with_role("input")]
+    outputs = [_spec(r) for r in signature.fresh_results]
     record: dict[str, object] = {
         "abi": ABI_VERSION,
         "name": signature.name,
@@ -221,5 +221,5 @@ def info_json(signature: Signature, *, version: str, isa: str, content_hash: str
     return json.dumps(record, separators=(",", ":"))
 
 
-def _port(port: Argument | Result) -> dict[str, object]:
-    return {"name": port.name, "dtype": port.dtype, "shape": list(port.shape)}
+def _spec(spec: Argument | Result) -> dict[str, object]:
+    return {"name": spec.name, "dtype": spec.dtype, "shape": list(spec.shape)}

@@ -92,7 +92,7 @@ def _copy_loop(
     sequences = [_exchanged(b, values[s]) if s in many else values[s] for s in parts.sequences]
     initial = [
         repeated(b, values[v], size) if before in inside and v not in many else values[v]
-        for v, before in zip(parts.initial, parts.before, strict=True)
+        for v, before in zip(parts.initial, parts.carry_in, strict=True)
     ]
 
     def step(
@@ -105,9 +105,9 @@ def _copy_loop(
         _copy_all(inner, parts.block, local, inside, size)
         after = [
             repeated(inner, local[v], size) if before in inside and v not in inside else local[v]
-            for v, before in zip(parts.after, parts.before, strict=True)
+            for v, before in zip(parts.carry_out, parts.carry_in, strict=True)
         ]
-        return after, [local[v] for v in parts.kept]
+        return after, [local[v] for v in parts.stacked]
 
     made = loop_parts(
         loop(
@@ -120,11 +120,11 @@ def _copy_loop(
             backward=parts.params.backward,
         )
     )
-    for before, final, new in zip(parts.before, parts.final, made.final, strict=True):
+    for before, final, new in zip(parts.carry_in, parts.final, made.final, strict=True):
         values[final] = new
         if before in inside:
             many.add(final)
-    for kept, stack, new in zip(parts.kept, parts.stacks, made.stacks, strict=True):
+    for kept, stack, new in zip(parts.stacked, parts.stacks, made.stacks, strict=True):
         values[stack] = _exchanged(b, new) if kept in inside else new
         if kept in inside:
             many.add(stack)

@@ -103,16 +103,16 @@ class ArrayFunction:
 
     def __call__(self, *arguments: object) -> Any:
         """The results for these arguments: arrays, plain floats, and containers of them."""
-        quick = _quick_key(arguments)
-        call = quick and self._compiled.get(quick[0])
-        if quick and call:
-            return call(quick[1])
+        fast = _fast_key(arguments)
+        call = fast and self._compiled.get(fast[0])
+        if fast and call:
+            return call(fast[1])
         leaves, structure = flatten(arguments)
         trace = innermost(leaves)
         if trace is not None:
             return self._inlined(leaves, structure, trace)
         found, arrays = self._described(arguments)
-        key = quick[0] if quick else found
+        key = fast[0] if fast else found
         call = self._compiled.get(key)
         if call is None:
             made = self.traced(found)
@@ -336,7 +336,7 @@ _FLOATS = (float, np.float64, np.float32)
 _STATICS = (int, bool, str, type(None))
 
 
-def _quick_key(arguments: Sequence[object]) -> tuple[object, list[object]] | None:
+def _fast_key(arguments: Sequence[object]) -> tuple[object, list[object]] | None:
     """What tells kinds of arguments apart, and their arrays and plain floats, left to right.
 
     The same as `Arguments` at a tenth of the time; None where a leaf is something rarer.

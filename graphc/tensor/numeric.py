@@ -17,11 +17,11 @@ from graphc.ops.constant import full_like
 from graphc.ops.contraction import matmul as emit_matmul
 from graphc.ops.elementwise import cast, div, mul, select
 from graphc.ops.functions import POWER
-from graphc.ops.indexed import take
+from graphc.ops.indexed import gather
 from graphc.ops.movement import concat, pad, reshape, reverse, transpose
+from graphc.ops.patches import patches
 from graphc.ops.reduction import broadcast, reduce_max, reduce_min, reduce_sum
 from graphc.ops.selection import top_indices
-from graphc.ops.windows import windows
 from graphc.tensor.shapes import Axes, Shape, common_shape, one_axis, some_axes, whole
 
 MAX_PRODUCTS = 64
@@ -151,7 +151,7 @@ def top_k(b: IRBuilder, x: Value, count: int, axis: int) -> tuple[Value, Value]:
     rows = reshape(b, last, (math.prod(lead), size))
     found = top_indices(b, rows, count)
     values, places = (
-        transpose(b, reshape(b, v, (*lead, count)), back) for v in (take(b, rows, found), found)
+        transpose(b, reshape(b, v, (*lead, count)), back) for v in (gather(b, rows, found), found)
     )
     return values, places
 
@@ -213,7 +213,7 @@ def correlate(b: IRBuilder, signal: Value, kernel: Value) -> Value:
             f"got {short} for {long}",
             slug="shape-mismatch",
         )
-    seen = windows(b, signal, len(long) - count, short, (1,) * count)
+    seen = patches(b, signal, len(long) - count, short, (1,) * count)
     lead = shape_of(seen)[: len(long)]
     size = math.prod(short)
     flat = reshape(b, seen, (math.prod(lead), size))

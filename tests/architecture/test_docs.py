@@ -15,7 +15,7 @@ from graphc.backends import BACKENDS
 from graphc.ir.codegen import Category
 from graphc.ir.context import Context
 from graphc.ir.core import ArgumentRole, Level, Trait
-from graphc.ir.placement import PLACE_KINDS
+from graphc.ir.placement import ADDRESS_KINDS
 from graphc.ops import default_context
 from graphc.passes import PASSES
 from graphc.passes.invariants import Invariant
@@ -139,7 +139,7 @@ def test_the_grammar_names_every_kind_of_token_and_role() -> None:
         "input",
         "parameter",
         "state",
-        "setting",
+        "hyperparameter",
         "carried",
         "updates",
         "arena",
@@ -162,7 +162,9 @@ def test_the_glossary_has_every_public_word_of_the_ir() -> None:
     words = {category.__name__ for category in get_args(Category)}
     words |= {level.value for level in Level} | {trait.name for trait in Trait}
     words |= (
-        {invariant.name for invariant in Invariant} | set(PLACE_KINDS) | set(get_args(ArgumentRole))
+        {invariant.name for invariant in Invariant}
+        | set(ADDRESS_KINDS)
+        | set(get_args(ArgumentRole))
     )
     words |= set(BACKENDS)
     assert {word for word in words if f"`{word}`" not in page} == set()

@@ -36,7 +36,7 @@ BACKEND_NAMES = tuple(BACKENDS)
 FILLS: tuple[Fill, ...] = ("ordinary", "special")
 _TAME = (
     *("reduce_sum", "matmul"),
-    *("take", "put_add", "lookup_sum", "lookup_dot", "lookup_outer"),
+    *("gather", "scatter_add", "sparse_product", "sampled_product", "transposed_sparse_product"),
 )
 _Made = tuple[Function, CompiledFunction, Signature]
 

@@ -162,7 +162,7 @@ def weights_text(images: int, side: int, features: int, dtype: str, zeros: int) 
         f" -> (dw: tensor<{w}x{dtype}>) {{\n"
         f"  %e = pad %x {{low = {edge}, high = {edge}, inner = [0, 0, 0, 0], value = 0.0}}"
         f" : tensor<{padded}x{dtype}>\n"
-        "  %p = windows %e {axis = 1, sizes = [2, 2], strides = [1, 1]}"
+        "  %p = patches %e {axis = 1, sizes = [2, 2], strides = [1, 1]}"
         f" : tensor<{patches}x{dtype}>\n"
         "  %t = matmul %dy, %p {transpose_a = true, contract = 3}"
         f" : tensor<{features}x2x2x1x{dtype}>\n"
@@ -181,7 +181,7 @@ def test_sums_over_images(zeros: int, dtype: str, backend: str) -> None:
     x = np.full((images, side, side, 1), np.float32(0.1), DTYPES[dtype])
     dy = np.full((images, wide - 1, wide - 1, features), np.float32(0.3), DTYPES[dtype])
     text = weights_text(images, side, features, dtype, zeros)
-    assert " = conv.weights %x" in fused(text)
+    assert " = conv.weight_grad %x" in fused(text)
     got = run(backend, text, {"x": x, "dy": dy}, {})["dw"]
     around = np.pad(x.astype(np.float64), [(0, 0), (zeros, zeros), (zeros, zeros), (0, 0)])
     for i, j in itertools.product(range(2), range(2)):
@@ -196,7 +196,7 @@ def test_sums_over_large_windows(channels: int, dtype: str, backend: str) -> Non
     whole = f"1x100x80x{channels}x{dtype}"
     text = (
         f"func @f(%x: tensor<{whole}> input) -> (y: tensor<1x1x1x{channels}x{dtype}>) {{\n"
-        "  %p = windows %x {axis = 1, sizes = [100, 80], strides = [1, 1]}"
+        "  %p = patches %x {axis = 1, sizes = [100, 80], strides = [1, 1]}"
         f" : tensor<1x1x1x100x80x{channels}x{dtype}>\n"
         f"  %s = reduce_sum %p {{axes = [3, 4]}} : tensor<1x1x1x1x1x{channels}x{dtype}>\n"
         f"  %y = reshape %s {{dims = [1, 1, 1, {channels}]}} : tensor<1x1x1x{channels}x{dtype}>\n"

@@ -218,290 +218,301 @@ WRONG_KERNEL_IR: Mapping[str, tuple[str, ...]] = {
             "a place is one of arena, result, argument, carried, stack, got `here`",
         ),
     ),
-    "conv.image": (
+    "conv.data_grad": (
         use(
-            "conv.image %o, %s {axis = 0, extents = [5], strides = [1]} : tensor<5x5xf32>",
+            "conv.data_grad %o, %s {axis = 0, extents = [5], strides = [1]} : tensor<5x5xf32>",
             "shape-mismatch",
             "requires [3] windows over [5] and weights of the features [4]",
         ),
         use(
-            "conv.image %k, %s {axis = 0, extents = [4], strides = [1]} : tensor<4x5xf32>",
+            "conv.data_grad %k, %s {axis = 0, extents = [4], strides = [1]} : tensor<4x5xf32>",
             "shape-mismatch",
             "the features [3], last of them before one size, got tensor<2x3xf32> and",
         ),
         use(
-            "conv.image %o, %s {axis = 0, extents = [2], strides = [1]} : tensor<2x5xf32>",
+            "conv.data_grad %o, %s {axis = 0, extents = [2], strides = [1]} : tensor<2x5xf32>",
             "bad-value",
             "requires windows that fit into [2], got [3]",
         ),
         use(
-            "conv.image %o, %s {axis = 0, extents = [4, 4], strides = [1]} : tensor<4x4x5xf32>",
+            "conv.data_grad %o, %s {axis = 0, extents = [4, 4], strides = [1]} : tensor<4x4x5xf32>",
             "ill-typed",
             "requires one size and one extent for each axis, got [3] and [4, 4]",
         ),
         use(
-            "conv.image %o, %s {axis = 0, extents = [4], strides = [0]} : tensor<4x5xf32>",
+            "conv.data_grad %o, %s {axis = 0, extents = [4], strides = [0]} : tensor<4x5xf32>",
             "ill-typed",
             "requires strides of at least 1",
         ),
         use(
-            "conv.image %o, %s {axis = 2, extents = [4], strides = [1]} : tensor<4x5xf32>",
+            "conv.data_grad %o, %s {axis = 2, extents = [4], strides = [1]} : tensor<4x5xf32>",
             "ill-typed",
             "from 2 on, within the rank 2",
         ),
         use(
-            "conv.image %n, %s {axis = 0, extents = [4], strides = [1]} : tensor<4x5xf32>",
+            "conv.data_grad %n, %s {axis = 0, extents = [4], strides = [1]} : tensor<4x5xf32>",
             "ill-typed",
             "requires known extents, got [N]",
         ),
         use(
-            "conv.image %o, %d {axis = 0, extents = [4], strides = [1]} : tensor<4x5xf32>",
+            "conv.data_grad %o, %d {axis = 0, extents = [4], strides = [1]} : tensor<4x5xf32>",
             "ill-typed",
             "requires operands of one element type",
         ),
         use(
-            "conv.image %o, %s {axis = 0, extents = [4], strides = [1], block = 4} "
+            "conv.data_grad %o, %s {axis = 0, extents = [4], strides = [1], block = 4} "
             ": tensor<4x5xf32>",
             "ill-typed",
             "requires weights in blocks of 4, got dims [4, 3, 5]",
         ),
-        use("conv.image %o, %s {axis = 0, strides = [1]} : tensor<4x5xf32>", "bad-value", "`exte"),
         use(
-            "conv.image %o, %s {axis = 0, extents = [4], strides = [1]} : tensor<5x5xf32>",
+            "conv.data_grad %o, %s {axis = 0, strides = [1]} : tensor<4x5xf32>",
+            "bad-value",
+            "`exte",
+        ),
+        use(
+            "conv.data_grad %o, %s {axis = 0, extents = [4], strides = [1]} : tensor<5x5xf32>",
             "graph-structure",
             "gives tensor<4x5xf32>, but is marked",
         ),
         use(
-            "conv.image %o, %s {axis = 0, extents = [4], strides = [1]} "
+            "conv.data_grad %o, %s {axis = 0, extents = [4], strides = [1]} "
             'schedule {parallel = "cols", chunk = 2} : tensor<4x5xf32>',
             "bad-value",
             'requires "images" or none, got "cols"',
         ),
         use(
-            f"conv.image %o, %s {{axis = 0, extents = [4], strides = [1]}} {_TWO_PLACES}"
+            f"conv.data_grad %o, %s {{axis = 0, extents = [4], strides = [1]}} {_TWO_PLACES}"
             ": tensor<4x5xf32>",
             "graph-structure",
             "has 1 results but 2 places",
         ),
     ),
-    "conv.weights": (
+    "conv.weight_grad": (
         use(
-            "conv.weights %t, %o {axis = 0, sizes = [3], strides = [1]} : tensor<3x3x4xf32>",
+            "conv.weight_grad %t, %o {axis = 0, sizes = [3], strides = [1]} : tensor<3x3x4xf32>",
             "shape-mismatch",
             "requires results of dims [3] and features, got tensor<5x3xf32> and tensor<2x4xf32>",
         ),
         use(
-            "conv.weights %t, %v {axis = 0, sizes = [1], strides = [1]} : tensor<1x3xf32>",
+            "conv.weight_grad %t, %v {axis = 0, sizes = [1], strides = [1]} : tensor<1x3xf32>",
             "shape-mismatch",
             "requires results of dims [5] and features, got tensor<5x3xf32> and tensor<5xf32>",
         ),
         use(
-            "conv.weights %t, %o {axis = 0, sizes = [6], strides = [1]} : tensor<6x3x4xf32>",
+            "conv.weight_grad %t, %o {axis = 0, sizes = [6], strides = [1]} : tensor<6x3x4xf32>",
             "bad-value",
             "requires windows that fit into [5], got [6]",
         ),
         use(
-            "conv.weights %t, %o {axis = 0, sizes = [0], strides = [1]} : tensor<0x3x4xf32>",
+            "conv.weight_grad %t, %o {axis = 0, sizes = [0], strides = [1]} : tensor<0x3x4xf32>",
             "bad-value",
             "requires windows that fit into [5], got [0]",
         ),
         use(
-            "conv.weights %t, %o {axis = 0, sizes = [4, 4], strides = [1]} : tensor<4x3x4xf32>",
+            "conv.weight_grad %t, %o {axis = 0, sizes = [4, 4], strides = [1]} : tensor<4x3x4xf32>",
             "ill-typed",
             "requires one size and one extent for each axis, got [4, 4] and [5]",
         ),
         use(
-            "conv.weights %t, %o {axis = 0, sizes = [4], strides = [-1]} : tensor<4x3x4xf32>",
+            "conv.weight_grad %t, %o {axis = 0, sizes = [4], strides = [-1]} : tensor<4x3x4xf32>",
             "ill-typed",
             "requires strides of at least 1",
         ),
         use(
-            "conv.weights %n, %o {axis = 0, sizes = [4], strides = [1]} : tensor<4x5x4xf32>",
+            "conv.weight_grad %n, %o {axis = 0, sizes = [4], strides = [1]} : tensor<4x5x4xf32>",
             "ill-typed",
             "requires known extents, got [N]",
         ),
         use(
-            "conv.weights %t, %i {axis = 0, sizes = [4], strides = [1]} : tensor<4x3x5xf32>",
+            "conv.weight_grad %t, %i {axis = 0, sizes = [4], strides = [1]} : tensor<4x3x5xf32>",
             "ill-typed",
             "requires operands of one element type",
         ),
         use(
-            "conv.weights %t, %o {axis = 0, sizes = [4], strides = [1]} "
+            "conv.weight_grad %t, %o {axis = 0, sizes = [4], strides = [1]} "
             'schedule {parallel = "rows", chunk = 5} : tensor<4x3x4xf32>',
             "graph-structure",
             "a chunk has to divide the 12 rows of one column of a window, got 5",
         ),
         use(
-            "conv.weights %t, %o {axis = 0, sizes = [4], strides = [1]} "
+            "conv.weight_grad %t, %o {axis = 0, sizes = [4], strides = [1]} "
             'schedule {parallel = "columns", chunk = 1} : tensor<4x3x4xf32>',
             "bad-value",
             'requires "rows" or "images" or none, got "columns"',
         ),
         use(
-            "conv.weights %t, %o {axis = 0, sizes = [4], strides = [1]} schedule {chunk = 4} "
+            "conv.weight_grad %t, %o {axis = 0, sizes = [4], strides = [1]} schedule {chunk = 4} "
             ": tensor<4x3x4xf32>",
             "graph-structure",
             "a schedule with a chunk says what is cut into them",
         ),
-        use("conv.weights %t {axis = 0} : tensor<4x3x4xf32>", "bad-value", "`sizes` is required"),
+        use(
+            "conv.weight_grad %t {axis = 0} : tensor<4x3x4xf32>", "bad-value", "`sizes` is required"
+        ),
     ),
     "pool": (
         use(
-            f'pool %w {{word = "mean", {_WINDOWS}}} : tensor<2x3x5xf32>',
+            f'pool %w {{scalar_op = "mean", {_WINDOWS}}} : tensor<2x3x5xf32>',
             "bad-value",
-            "requires a word of add, maximum, minimum, got mean",
+            "requires a scalar op of add, maximum, minimum, got mean",
         ),
         use(
-            'pool %w {word = "add", axis = 1, sizes = [5, 2], strides = [1, 1]} '
+            'pool %w {scalar_op = "add", axis = 1, sizes = [5, 2], strides = [1, 1]} '
             ": tensor<2x0x5xf32>",
             "bad-value",
             "requires windows that fit into [4, 6], got [5, 2]",
         ),
         use(
-            'pool %w {word = "add", axis = 1, sizes = [2], strides = [1, 1]} : tensor<2x3x5xf32>',
+            'pool %w {scalar_op = "add", axis = 1, sizes = [2], strides = [1, 1]} : '
+            "tensor<2x3x5xf32>",
             "bad-value",
             "requires windows that fit into [4, 6], got [2]",
         ),
         use(
-            'pool %w {word = "add", axis = 1, sizes = [2, 2], strides = [1, 0]} '
+            'pool %w {scalar_op = "add", axis = 1, sizes = [2, 2], strides = [1, 0]} '
             ": tensor<2x3x5xf32>",
             "ill-typed",
             "requires strides of at least 1",
         ),
         use(
-            'pool %w {word = "add", axis = 2, sizes = [2, 2], strides = [1, 1]} '
+            'pool %w {scalar_op = "add", axis = 2, sizes = [2, 2], strides = [1, 1]} '
             ": tensor<2x3x5xf32>",
             "ill-typed",
             "from 2 on, within the rank 3",
         ),
         use(
-            'pool %w {word = "add", axis = 0, sizes = [1, 1, 1], strides = [1, 1, 1]} '
+            'pool %w {scalar_op = "add", axis = 0, sizes = [1, 1, 1], strides = [1, 1, 1]} '
             ": tensor<2x4x6xf32>",
             "ill-typed",
             "for one or two axes from 0 on",
         ),
         use(
-            'pool %n {word = "add", axis = 0, sizes = [2], strides = [1]} : tensor<Nx5xf32>',
+            'pool %n {scalar_op = "add", axis = 0, sizes = [2], strides = [1]} : tensor<Nx5xf32>',
             "ill-typed",
             "requires known extents, got [N] in tensor<Nx5xf32>",
         ),
         use(
-            'pool %i {word = "add", axis = 0, sizes = [2], strides = [1]} : tensor<2x5xi32>',
+            'pool %i {scalar_op = "add", axis = 0, sizes = [2], strides = [1]} : tensor<2x5xi32>',
             "ill-typed",
             "requires elements of f32, f64",
         ),
         use(f"pool %w {{{_WINDOWS}}} : tensor<2x3x5xf32>", "bad-value", "`word` is required"),
         use(
-            f'pool %w {{word = "add", {_WINDOWS}}} schedule {{parallel = "rows", chunk = 1}} '
+            f'pool %w {{scalar_op = "add", {_WINDOWS}}} schedule {{parallel = "rows", chunk = 1}} '
             ": tensor<2x3x5xf32>",
             "bad-value",
             'requires "images" or none, got "rows"',
         ),
         use(
-            f'pool %w {{word = "add", {_WINDOWS}}} at arena:-1 : tensor<2x3x5xf32>',
+            f'pool %w {{scalar_op = "add", {_WINDOWS}}} at arena:-1 : tensor<2x3x5xf32>',
             "parse",
             "an offset or an index",
         ),
-        use(f'pool %w {{word = "add", {_WINDOWS}}} : tensor<2x4x6xf32>', "graph-structure", "giv"),
+        use(
+            f'pool %w {{scalar_op = "add", {_WINDOWS}}} : tensor<2x4x6xf32>',
+            "graph-structure",
+            "giv",
+        ),
     ),
-    "pool.slope": (
+    "pool.max_grad": (
         use(
-            "pool.slope %t, %o, %k {axis = 0, sizes = [4], strides = [1]} : tensor<5x3xf32>",
+            "pool.max_grad %t, %o, %k {axis = 0, sizes = [4], strides = [1]} : tensor<5x3xf32>",
             "shape-mismatch",
             "requires tensor<2x3xf32>, one element for each window, got tensor<2x4xf32>",
         ),
         use(
-            "pool.slope %t, %k, %o {axis = 0, sizes = [4], strides = [1]} : tensor<5x3xf32>",
+            "pool.max_grad %t, %k, %o {axis = 0, sizes = [4], strides = [1]} : tensor<5x3xf32>",
             "shape-mismatch",
             "requires tensor<2x3xf32>, one element for each window, got tensor<2x4xf32>",
         ),
         use(
-            "pool.slope %d, %a, %a {axis = 0, sizes = [1], strides = [1]} : tensor<3x5xf64>",
+            "pool.max_grad %d, %a, %a {axis = 0, sizes = [1], strides = [1]} : tensor<3x5xf64>",
             "shape-mismatch",
             "requires tensor<3x5xf64>, one element for each window, got tensor<3x5xf32>",
         ),
         use(
-            "pool.slope %t, %k, %k {axis = 0, sizes = [6], strides = [1]} : tensor<5x3xf32>",
+            "pool.max_grad %t, %k, %k {axis = 0, sizes = [6], strides = [1]} : tensor<5x3xf32>",
             "bad-value",
             "requires windows that fit into [5], got [6]",
         ),
         use(
-            "pool.slope %t, %k, %k {axis = 0, sizes = [4], strides = [0]} : tensor<5x3xf32>",
+            "pool.max_grad %t, %k, %k {axis = 0, sizes = [4], strides = [0]} : tensor<5x3xf32>",
             "ill-typed",
             "requires strides of at least 1",
         ),
         use(
-            "pool.slope %n, %g, %g {axis = 0, sizes = [4], strides = [1]} : tensor<Nx5xf32>",
+            "pool.max_grad %n, %g, %g {axis = 0, sizes = [4], strides = [1]} : tensor<Nx5xf32>",
             "ill-typed",
             "requires known extents, got [N]",
         ),
         use(
-            "pool.slope %t, %k {axis = 0, sizes = [4], strides = [1]} : tensor<5x3xf32>",
+            "pool.max_grad %t, %k {axis = 0, sizes = [4], strides = [1]} : tensor<5x3xf32>",
             "graph-structure",
             "requires the operands (x, y, dy), got 2",
         ),
         use(
-            "pool.slope %t, %k, %k {axis = 0, sizes = [4], strides = [1]} "
+            "pool.max_grad %t, %k, %k {axis = 0, sizes = [4], strides = [1]} "
             "schedule {parallel = 0, chunk = 1} : tensor<5x3xf32>",
             "bad-value",
             'requires "images" or none, got 0',
         ),
         use(
-            "pool.slope %t, %k, %k {axis = 0, sizes = [4], strides = [1]} : tensor<2x3xf32>",
+            "pool.max_grad %t, %k, %k {axis = 0, sizes = [4], strides = [1]} : tensor<2x3xf32>",
             "graph-structure",
             "gives tensor<5x3xf32>, but is marked",
         ),
     ),
-    "pool.spread": (
+    "pool.sum_grad": (
         use(
-            "pool.spread %k {axis = 0, extents = [6], sizes = [4], strides = [1]} "
+            "pool.sum_grad %k {axis = 0, extents = [6], sizes = [4], strides = [1]} "
             ": tensor<6x3xf32>",
             "shape-mismatch",
             "requires tensor<3x3xf32>, one element for each window of extents [6], got tensor<2x3x",
         ),
         use(
-            "pool.spread %k {axis = 0, extents = [3], sizes = [4], strides = [1]} "
+            "pool.sum_grad %k {axis = 0, extents = [3], sizes = [4], strides = [1]} "
             ": tensor<3x3xf32>",
             "bad-value",
             "requires windows that fit into [3], got [4]",
         ),
         use(
-            "pool.spread %k {axis = 0, extents = [5, 3], sizes = [4], strides = [1]} "
+            "pool.sum_grad %k {axis = 0, extents = [5, 3], sizes = [4], strides = [1]} "
             ": tensor<5x3xf32>",
             "bad-value",
             "requires windows that fit into [5, 3], got [4]",
         ),
         use(
-            "pool.spread %k {axis = 0, extents = [5], sizes = [4], strides = [0]} "
+            "pool.sum_grad %k {axis = 0, extents = [5], sizes = [4], strides = [0]} "
             ": tensor<5x3xf32>",
             "ill-typed",
             "requires strides of at least 1",
         ),
         use(
-            "pool.spread %n {axis = 0, extents = [5], sizes = [4], strides = [1]} "
+            "pool.sum_grad %n {axis = 0, extents = [5], sizes = [4], strides = [1]} "
             ": tensor<5x5xf32>",
             "ill-typed",
             "requires known extents, got [N]",
         ),
         use(
-            "pool.spread %j {axis = 0, extents = [5], sizes = [4], strides = [1]} "
+            "pool.sum_grad %j {axis = 0, extents = [5], sizes = [4], strides = [1]} "
             ": tensor<5x5xi32>",
             "ill-typed",
             "requires elements of f32, f64",
         ),
         use(
-            "pool.spread %k {axis = 0, sizes = [4], strides = [1]} : tensor<5x3xf32>",
+            "pool.sum_grad %k {axis = 0, sizes = [4], strides = [1]} : tensor<5x3xf32>",
             "bad-value",
             "`extents` is required",
         ),
         use(
-            "pool.spread %k {axis = 0, extents = [5], sizes = [4], strides = [1]} "
+            "pool.sum_grad %k {axis = 0, extents = [5], sizes = [4], strides = [1]} "
             'schedule {parallel = "images", chunk = -1} : tensor<5x3xf32>',
             "graph-structure",
             "a chunk is at least 1 long, got -1",
         ),
         use(
-            "pool.spread %k {axis = 0, extents = [5], sizes = [4], strides = [1]} "
+            "pool.sum_grad %k {axis = 0, extents = [5], sizes = [4], strides = [1]} "
             ": tensor<2x3xf32>",
             "graph-structure",
             "gives tensor<5x3xf32>, but is marked",

@@ -270,35 +270,35 @@ WRONG_TENSOR_IR: Mapping[str, tuple[str, ...]] = {
         use("reverse %a {axes = [1]} : tensor<5x3xf32>", "graph-structure", "gives tensor<3x5xf"),
         use("reverse %a, %b {axes = [1]} : tensor<3x5xf32>", "graph-structure", "got 2"),
     ),
-    "windows": (
+    "patches": (
         use(
-            "windows %w {axis = 1, sizes = [5, 2], strides = [1, 1]} : tensor<2x1x5x5x2xf32>",
+            "patches %w {axis = 1, sizes = [5, 2], strides = [1, 1]} : tensor<2x1x5x5x2xf32>",
             "bad-value",
             "requires a window of 1 to 4, got 5",
         ),
         use(
-            "windows %w {axis = 1, sizes = [0, 2], strides = [1, 1]} : tensor<2x5x5x0x2xf32>",
+            "patches %w {axis = 1, sizes = [0, 2], strides = [1, 1]} : tensor<2x5x5x0x2xf32>",
             "bad-value",
             "requires a window of 1 to 4, got 0",
         ),
         use(
-            "windows %w {axis = 2, sizes = [2, 2], strides = [1, 1]} : tensor<2x4x6xf32>",
+            "patches %w {axis = 2, sizes = [2, 2], strides = [1, 1]} : tensor<2x4x6xf32>",
             "ill-typed",
             "one size and one stride for each of the axes from 2 on",
         ),
         use(
-            "windows %w {axis = 1, sizes = [2, 2], strides = [1]} : tensor<2x3x5x2x2xf32>",
+            "patches %w {axis = 1, sizes = [2, 2], strides = [1]} : tensor<2x3x5x2x2xf32>",
             "ill-typed",
             "got 2 and 1",
         ),
         use(
-            "windows %w {axis = 1, sizes = [2, 2], strides = [1, 0]} : tensor<2x3x5x2x2xf32>",
+            "patches %w {axis = 1, sizes = [2, 2], strides = [1, 0]} : tensor<2x3x5x2x2xf32>",
             "bad-value",
             "strides of at least 1",
         ),
-        use("windows %w {axis = 1} : tensor<2x4x6xf32>", "bad-value", "`sizes` is required"),
+        use("patches %w {axis = 1} : tensor<2x4x6xf32>", "bad-value", "`sizes` is required"),
         use(
-            f"windows %w {{{_WINDOWS}}} : tensor<2x4x6xf32>", "graph-structure", "gives tensor<2x3"
+            f"patches %w {{{_WINDOWS}}} : tensor<2x4x6xf32>", "graph-structure", "gives tensor<2x3"
         ),
     ),
     "overlap_add": (
@@ -326,16 +326,18 @@ WRONG_TENSOR_IR: Mapping[str, tuple[str, ...]] = {
         use(f"overlap_add {{{_EXTENTS}}} : tensor<6x5xf32>", "graph-structure", "got 0"),
     ),
     # looked-up sums
-    "take": (
-        use("take %a, %b : tensor<3x5xf32>", "ill-typed", "requires elements of i32"),
-        use("take %a, %l : tensor<3x5xf32>", "ill-typed", "requires elements of i32"),
-        use("take %i, %i : tensor<3x5xi32>", "ill-typed", "requires elements of f32, f64"),
+    "gather": (
+        use("gather %a, %b : tensor<3x5xf32>", "ill-typed", "requires elements of i32"),
+        use("gather %a, %l : tensor<3x5xf32>", "ill-typed", "requires elements of i32"),
+        use("gather %i, %i : tensor<3x5xi32>", "ill-typed", "requires elements of f32, f64"),
         use(
-            "take %a, %j : tensor<2x5xf32>", "shape-mismatch", "equal numbers of rows, got 3 and 2"
+            "gather %a, %j : tensor<2x5xf32>",
+            "shape-mismatch",
+            "equal numbers of rows, got 3 and 2",
         ),
-        use("take %v, %i : tensor<3x5xf32>", "ill-typed", "operands of rank 2"),
-        use("take %n, %i : tensor<3x5xf32>", "shape-mismatch", "numbers of rows, got N and 3"),
-        use("take %a : tensor<3x5xf32>", "graph-structure", "(x, index), got 1"),
+        use("gather %v, %i : tensor<3x5xf32>", "ill-typed", "operands of rank 2"),
+        use("gather %n, %i : tensor<3x5xf32>", "shape-mismatch", "numbers of rows, got N and 3"),
+        use("gather %a : tensor<3x5xf32>", "graph-structure", "(x, index), got 1"),
     ),
     "top_indices": (
         use("top_indices %a {count = 6} : tensor<3x6xi32>", "bad-value", "a count from 1 to the 5"),
@@ -346,45 +348,87 @@ WRONG_TENSOR_IR: Mapping[str, tuple[str, ...]] = {
         use("top_indices %a {count = 2} : tensor<3x2xf32>", "graph-structure", "is marked tensor"),
         use("top_indices %a, %b {count = 2} : tensor<3x2xi32>", "graph-structure", "got 2"),
     ),
-    "put_add": (
-        use("put_add %a, %j {size = 7} : tensor<3x7xf32>", "shape-mismatch", "got 3 and 2"),
-        use("put_add %t, %i {size = 7} : tensor<5x7xf32>", "shape-mismatch", "got 5 and 3"),
-        use("put_add %a, %i {size = -1} : tensor<3x7xf32>", "bad-value", "size of at least 0"),
-        use("put_add %a, %b {size = 7} : tensor<3x7xf32>", "ill-typed", "elements of i32"),
-        use("put_add %a, %i : tensor<3x7xf32>", "bad-value", "parameter `size` is required"),
-        use("put_add %a, %i {size = 7} : tensor<3x5xf32>", "graph-structure", "gives tensor<3x7xf"),
-    ),
-    "lookup_sum": (
-        use("lookup_sum %a, %t, %j : tensor<3x3xf32>", "shape-mismatch", "dims of x and index"),
-        use("lookup_sum %a, %d, %i : tensor<3x5xf32>", "ill-typed", "requires one element type"),
-        use("lookup_sum %a, %t, %a : tensor<3x3xf32>", "ill-typed", "elements of i32"),
-        use("lookup_sum %a, %v, %i : tensor<3x5xf32>", "ill-typed", "operands of rank 2"),
-        use("lookup_sum %a, %i : tensor<3x5xf32>", "graph-structure", "(x, table, index), got 2"),
-        use("lookup_sum %a, %t, %i : tensor<3x5xf32>", "graph-structure", "gives tensor<3x3xf32>"),
-    ),
-    "lookup_dot": (
-        use("lookup_dot %a, %t, %i : tensor<3x5xf32>", "shape-mismatch", "widths of x and table"),
-        use("lookup_dot %a, %b, %j : tensor<2x5xf32>", "shape-mismatch", "numbers of rows"),
-        use("lookup_dot %a, %d, %i : tensor<3x5xf32>", "ill-typed", "requires one element type"),
-        use("lookup_dot %a, %b, %l : tensor<3x5xf32>", "ill-typed", "elements of i32"),
+    "scatter_add": (
+        use("scatter_add %a, %j {size = 7} : tensor<3x7xf32>", "shape-mismatch", "got 3 and 2"),
+        use("scatter_add %t, %i {size = 7} : tensor<5x7xf32>", "shape-mismatch", "got 5 and 3"),
+        use("scatter_add %a, %i {size = -1} : tensor<3x7xf32>", "bad-value", "size of at least 0"),
+        use("scatter_add %a, %b {size = 7} : tensor<3x7xf32>", "ill-typed", "elements of i32"),
+        use("scatter_add %a, %i : tensor<3x7xf32>", "bad-value", "parameter `size` is required"),
         use(
-            "lookup_dot %a, %b, %i {columns = true} : tensor<3x5xf32>",
+            "scatter_add %a, %i {size = 7} : tensor<3x5xf32>",
+            "graph-structure",
+            "gives tensor<3x7xf",
+        ),
+    ),
+    "sparse_product": (
+        use("sparse_product %a, %t, %j : tensor<3x3xf32>", "shape-mismatch", "dims of x and index"),
+        use(
+            "sparse_product %a, %d, %i : tensor<3x5xf32>", "ill-typed", "requires one element type"
+        ),
+        use("sparse_product %a, %t, %a : tensor<3x3xf32>", "ill-typed", "elements of i32"),
+        use("sparse_product %a, %v, %i : tensor<3x5xf32>", "ill-typed", "operands of rank 2"),
+        use(
+            "sparse_product %a, %i : tensor<3x5xf32>", "graph-structure", "(x, table, index), got 2"
+        ),
+        use(
+            "sparse_product %a, %t, %i : tensor<3x5xf32>",
+            "graph-structure",
+            "gives tensor<3x3xf32>",
+        ),
+    ),
+    "sampled_product": (
+        use(
+            "sampled_product %a, %t, %i : tensor<3x5xf32>",
+            "shape-mismatch",
+            "widths of x and table",
+        ),
+        use("sampled_product %a, %b, %j : tensor<2x5xf32>", "shape-mismatch", "numbers of rows"),
+        use(
+            "sampled_product %a, %d, %i : tensor<3x5xf32>", "ill-typed", "requires one element type"
+        ),
+        use("sampled_product %a, %b, %l : tensor<3x5xf32>", "ill-typed", "elements of i32"),
+        use(
+            "sampled_product %a, %b, %i {columns = true} : tensor<3x5xf32>",
             "shape-mismatch",
             "widths of",
         ),
-        use("lookup_dot %a, %b, %i {columns = 1} : tensor<3x5xf32>", "bad-value", "`columns` requ"),
+        use(
+            "sampled_product %a, %b, %i {columns = 1} : tensor<3x5xf32>",
+            "bad-value",
+            "`columns` requ",
+        ),
     ),
-    "lookup_outer": (
-        use("lookup_outer %a, %t, %i {size = 7} : tensor<7x3xf32>", "shape-mismatch", "of rows"),
+    "transposed_sparse_product": (
         use(
-            "lookup_outer %a, %b, %j {size = 7} : tensor<7x5xf32>", "shape-mismatch", "x and index"
+            "transposed_sparse_product %a, %t, %i {size = 7} : tensor<7x3xf32>",
+            "shape-mismatch",
+            "of rows",
         ),
-        use("lookup_outer %a, %b, %i {size = -7} : tensor<7x5xf32>", "bad-value", "a size of at"),
-        use("lookup_outer %a, %b, %i : tensor<7x5xf32>", "bad-value", "`size` is required"),
         use(
-            "lookup_outer %a, %d, %i {size = 7} : tensor<7x5xf32>", "ill-typed", "one element type"
+            "transposed_sparse_product %a, %b, %j {size = 7} : tensor<7x5xf32>",
+            "shape-mismatch",
+            "x and index",
         ),
-        use("lookup_outer %a, %b, %i {size = 7} : tensor<5x7xf32>", "graph-structure", "gives ten"),
+        use(
+            "transposed_sparse_product %a, %b, %i {size = -7} : tensor<7x5xf32>",
+            "bad-value",
+            "a size of at",
+        ),
+        use(
+            "transposed_sparse_product %a, %b, %i : tensor<7x5xf32>",
+            "bad-value",
+            "`size` is required",
+        ),
+        use(
+            "transposed_sparse_product %a, %d, %i {size = 7} : tensor<7x5xf32>",
+            "ill-typed",
+            "one element type",
+        ),
+        use(
+            "transposed_sparse_product %a, %b, %i {size = 7} : tensor<5x7xf32>",
+            "graph-structure",
+            "gives ten",
+        ),
     ),
     # products
     "matmul": (

@@ -282,9 +282,9 @@ def test_commands_take_columns_for_a_sparse_input(tmp_path: Path) -> None:
 def test_a_training_step_has_no_product_and_no_array_as_wide_as_a_sparse_input() -> None:
     operations = step_operations(network("SparseInput", BAG_OF_WORDS, 12345))
     names = [op.opdef.name for op in operations]
-    assert "put_add" not in names
-    assert "lookup_outer" not in names
-    assert names.count("lookup_sum") == 1
+    assert "scatter_add" not in names
+    assert "transposed_sparse_product" not in names
+    assert names.count("sparse_product") == 1
     assert names.count("update_rows") == 1
     samples = ("N", "K")
     for op in operations:
@@ -301,9 +301,9 @@ def test_a_step_through_a_lookup_table_looks_up_each_block() -> None:
     text = EMBEDDINGS.replace("z = ", "y = ").replace("tag=output", "")
     text += "z = SumElements(y, tag=criterion)\n"
     names = [op.opdef.name for op in step_operations(network("SparseInput", text))]
-    assert "put_add" not in names
-    assert "lookup_outer" not in names
-    assert names.count("lookup_sum") == 3
+    assert "scatter_add" not in names
+    assert "transposed_sparse_product" not in names
+    assert names.count("sparse_product") == 3
     assert names.count("update_rows") == 1
 
 

@@ -177,7 +177,7 @@ def test_a_minibatch_beyond_the_bound_and_one_without_words(backend: str) -> Non
     for samples in (1, 5, 2):
         words, t = rng.integers(0, WORDS, (samples, 2)), rng.normal(size=(samples, 3))
         x = one_hot(words, np.ones(words.shape))
-        momentum = learner.settings(samples, 2)["momentum"]
+        momentum = learner.hyperparameters(samples, 2)["momentum"]
         plain.step((x @ plain.w.T - t).T @ x, words, RATE, momentum)
         step(words=(words.ravel(), np.arange(samples + 1) * 2), t=t)
     np.testing.assert_allclose(net.parameters["E"], plain.w, rtol=1e-12)

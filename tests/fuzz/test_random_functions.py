@@ -20,7 +20,7 @@ from tests.support.seed_runs import judged
 FUNCTIONS = 400
 CHUNKS = 10
 BACKENDS = ("numpy", "llvm")
-MOVES = {"concat", "overlap_add", "pad", "reverse", "slice", "transpose", "windows"}
+MOVES = {"concat", "overlap_add", "pad", "reverse", "slice", "transpose", "patches"}
 
 
 def judge(seed: int, backends: Sequence[str] = BACKENDS) -> str:

@@ -47,7 +47,7 @@ CHUNKS = 6
 FEW = 24
 IN_C = (0, 1, 2, 6, 12)
 TRIES = 8
-FUSED = "fuse-kernels,fuse-epilogues{least_bytes = 0},update-early"
+FUSED = "fuse-kernels,fuse-epilogues{least_bytes = 0},schedule-updates"
 EXTENTS = (0, 1, 2, 3, 5, 8, 17, 33, 40, 65, 300)
 SIZES = (0, 1, 2, 3, 7, 20, 33)
 

@@ -39,7 +39,7 @@ def _cut(made: RandomFunction, seed: int, *, first: bool) -> tuple[Module, int]:
     (function,) = module.functions
     context = default_context()
     PassManager(
-        pipeline("fuse-kernels,fuse-epilogues{least_bytes = 0},update-early"), verify=True
+        pipeline("fuse-kernels,fuse-epilogues{least_bytes = 0},schedule-updates"), verify=True
     ).run(module, context)
     count = cut_at_random(function, seed) if first else 0
     PassManager(pipeline("plan-memory"), verify=True).run(module, context)

@@ -22,7 +22,7 @@ from graphc.runtime.signature import Signature, concrete_shape
 
 Array = np.ndarray
 KERNEL_PIPELINE = (
-    "fuse-windows,fuse-kernels,fuse-epilogues{least_bytes = 0},update-early,plan-memory"
+    "fuse-patches,fuse-kernels,fuse-epilogues{least_bytes = 0},schedule-updates,plan-memory"
 )
 """As the driver's, but with bodies for products of any size."""
 

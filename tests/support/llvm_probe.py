@@ -1,6 +1,7 @@
-"""One word of the scalar vocabulary as a function over arrays, straight from the LLVM emitter.
+"""One scalar op as a function over arrays, straight from the LLVM emitter.
 
-Tests and the accuracy benchmark judge the words by themselves with it, before any kernel is built.
+Tests and the accuracy benchmark judge the scalar ops by themselves with it, before any kernel is
+built.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from graphc.ir.params import Params
 from graphc.ir.types import Dim, Symbol
 from graphc.ops.movement import ConcatParams, PadParams, ReverseParams, SliceParams
-from graphc.ops.windows import OverlapAddParams, WindowsParams
+from graphc.ops.patches import OverlapAddParams, PatchesParams
 
 Dims = tuple[Dim, ...]
 Use = tuple[tuple[Dims, ...], Params]
@@ -176,10 +176,10 @@ def _walked(n: Symbol) -> Iterable[Walk]:
             yield tuple(before), tuple(extents), sizes, strides, (n,)
 
 
-def windows(n: Symbol) -> Iterable[Use]:
+def patches(n: Symbol) -> Iterable[Use]:
     """One to three walked axes, apart and overlapping, with gaps and rests."""
     for before, extents, sizes, strides, after in _walked(n):
-        params = WindowsParams(len(before), tuple(sizes), tuple(strides))
+        params = PatchesParams(len(before), tuple(sizes), tuple(strides))
         yield ((*before, *extents, *after),), params
 
 

@@ -73,7 +73,7 @@ def fused(text: str) -> str:
     from graphc.passes.manager import PassManager
 
     module = parse(text)
-    PassManager(pipeline("fuse-windows,fuse-kernels,plan-memory"), verify=True).run(
+    PassManager(pipeline("fuse-patches,fuse-kernels,plan-memory"), verify=True).run(
         module, default_context()
     )
     return str(module)

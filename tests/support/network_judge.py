@@ -69,10 +69,10 @@ _ROUNDED = (
 _SUMS = (
     reduction.REDUCE_SUM,
     contraction.MATMUL,
-    indexed.PUT_ADD,
-    indexed.LOOKUP_SUM,
-    indexed.LOOKUP_DOT,
-    indexed.LOOKUP_OUTER,
+    indexed.SCATTER_ADD,
+    indexed.SPARSE_PRODUCT,
+    indexed.SAMPLED_PRODUCT,
+    indexed.TRANSPOSED_SPARSE_PRODUCT,
 )
 
 

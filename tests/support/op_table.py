@@ -23,10 +23,10 @@ from graphc.ops import (
     functions,
     indexed,
     movement,
+    patches,
     random,
     reduction,
     selection,
-    windows,
 )
 from tests.support import movement_cases
 from tests.support.judges import EXACT, SAME_NUMBERS, Judge, lookups, near, products, sums, ulps
@@ -336,7 +336,7 @@ def _selections(dtype: DType) -> Iterable[Case]:
 def _puts(dtype: DType) -> Iterable[Case]:
     for n, k, size, _ in LOOKUPS:
         types = (TensorType((n, k), dtype), TensorType((n, k), DType.I32))
-        yield from _with_samples(Case(f"{n}x{k} into {size}", types, indexed.PutParams(size)))
+        yield from _with_samples(Case(f"{n}x{k} into {size}", types, indexed.ScatterParams(size)))
 
 
 def _lookups(op: OpDef) -> MakeCases:
@@ -345,9 +345,9 @@ def _lookups(op: OpDef) -> MakeCases:
             table: Dims = (d, size) if columns else (size, d)
             params: Params = indexed.LookupParams(columns)
             dims: list[Dims] = [(n, k), table]
-            if op is indexed.LOOKUP_DOT:
+            if op is indexed.SAMPLED_PRODUCT:
                 dims = [(n, d), table]
-            if op is indexed.LOOKUP_OUTER:
+            if op is indexed.TRANSPOSED_SPARSE_PRODUCT:
                 dims, params = [(n, k), (n, d)], indexed.OuterParams(size, columns)
             types = (*(TensorType(x, dtype) for x in dims), TensorType((n, k), DType.I32))
             name = f"{n}x{k} of {size}x{d}{', columns' * columns}"
@@ -458,14 +458,18 @@ ROWS: tuple[Row, ...] = (
     Row(movement.PAD, ALL, _moves(movement_cases.pads), EXACT, "smooth"),
     Row(movement.CONCAT, ALL, _moves(movement_cases.concats), EXACT, "smooth"),
     Row(movement.REVERSE, ALL, _moves(movement_cases.reverses), EXACT, "smooth"),
-    Row(windows.WINDOWS, ALL, _moves(movement_cases.windows), EXACT, "smooth"),
-    Row(windows.OVERLAP_ADD, NUMBERS, _moves(movement_cases.overlap_adds), EXACT, "smooth"),
+    Row(patches.PATCHES, ALL, _moves(movement_cases.patches), EXACT, "smooth"),
+    Row(patches.OVERLAP_ADD, NUMBERS, _moves(movement_cases.overlap_adds), EXACT, "smooth"),
     Row(contraction.MATMUL, FLOATS, _products, products(), "smooth"),
     Row(selection.TOP_INDICES, FLOATS, _selections, EXACT),
-    Row(indexed.TAKE, FLOATS, _takes, SAME_NUMBERS, "smooth"),
-    Row(indexed.PUT_ADD, FLOATS, _puts, lookups(), "smooth"),
+    Row(indexed.GATHER, FLOATS, _takes, SAME_NUMBERS, "smooth"),
+    Row(indexed.SCATTER_ADD, FLOATS, _puts, lookups(), "smooth"),
     *(
         Row(op, FLOATS, _lookups(op), lookups(), "smooth")
-        for op in (indexed.LOOKUP_SUM, indexed.LOOKUP_DOT, indexed.LOOKUP_OUTER)
+        for op in (
+            indexed.SPARSE_PRODUCT,
+            indexed.SAMPLED_PRODUCT,
+            indexed.TRANSPOSED_SPARSE_PRODUCT,
+        )
     ),
 )

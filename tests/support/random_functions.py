@@ -35,13 +35,13 @@ from graphc.ops.contraction import MATMUL, MatmulParams
 from graphc.ops.control import RETURN
 from graphc.ops.elementwise import CAST, SELECT, CastParams
 from graphc.ops.indexed import (
-    LOOKUP_OUTER,
-    LOOKUP_SUM,
-    PUT_ADD,
-    TAKE,
+    GATHER,
+    SCATTER_ADD,
+    SPARSE_PRODUCT,
+    TRANSPOSED_SPARSE_PRODUCT,
     LookupParams,
     OuterParams,
-    PutParams,
+    ScatterParams,
 )
 from graphc.ops.indexed import OPS as INDEXED
 from graphc.ops.movement import (
@@ -58,9 +58,9 @@ from graphc.ops.movement import (
     SliceParams,
     TransposeParams,
 )
+from graphc.ops.patches import OVERLAP_ADD, PATCHES, OverlapAddParams, PatchesParams
 from graphc.ops.reduction import BROADCAST, BroadcastParams, ReduceParams
 from graphc.ops.selection import TOP_INDICES, TopParams
-from graphc.ops.windows import OVERLAP_ADD, WINDOWS, OverlapAddParams, WindowsParams
 from tests.support.op_table import ROWS
 
 LARGEST = 1e3
@@ -149,7 +149,7 @@ class _Maker:
             dims = self._random_dims(2)
         dtype = self._choose.choice((DType.F32,) * 6 + tuple(DType))
         type = TensorType(dims, dtype)
-        role = self._choose.choice(("input", "parameter", "state", "setting"))
+        role = self._choose.choice(("input", "parameter", "state", "hyperparameter"))
         value = self._function.add_argument(name, type, role)
         self._numbers[value] = self._random_array(type)
 
@@ -317,7 +317,7 @@ class _Maker:
         strides = tuple(self._choose.randint(1, 3) for _ in extents)
         if not extents or _type(x).rank + len(extents) > 5:
             return None
-        return self._emit(WINDOWS, [x], WindowsParams(axis, sizes, strides))
+        return self._emit(PATCHES, [x], PatchesParams(axis, sizes, strides))
 
     def _overlap_add(self) -> Value | None:
         x = self._any()
@@ -372,17 +372,17 @@ class _Maker:
         for _ in range(8):
             opdef = self._choose.choice(INDEXED)
             operands = [self._choose.choice(factors) for _ in opdef.operands[1:]]
-            if opdef in (PUT_ADD, LOOKUP_SUM, LOOKUP_OUTER):
+            if opdef in (SCATTER_ADD, SPARSE_PRODUCT, TRANSPOSED_SPARSE_PRODUCT):
                 wanted = _type(index).with_dtype(_type(operands[-1]).dtype)
                 operands[0] = self._like(wanted) or operands[0]
             size = self._choose.choice((3, 5, *self._dims))
             columns = self._choose.random() < 0.5
             params: Params = NoParams()
-            if opdef is PUT_ADD:
-                params = PutParams(size)
-            elif opdef is LOOKUP_OUTER:
+            if opdef is SCATTER_ADD:
+                params = ScatterParams(size)
+            elif opdef is TRANSPOSED_SPARSE_PRODUCT:
                 params = OuterParams(size, columns)
-            elif opdef is not TAKE:
+            elif opdef is not GATHER:
                 params = LookupParams(columns)
             made = self._emit(opdef, [*operands, index], params)
             if made is not None:

@@ -24,7 +24,7 @@ from graphc.ir.core import (
     Value,
 )
 from graphc.ir.params import Params, field_types
-from graphc.ir.placement import PLACE_KINDS, Place, Workspace
+from graphc.ir.placement import ADDRESS_KINDS, Address, Workspace
 from graphc.ir.types import SAMPLES, Dim, DType, Image, MatrixType, Symbol, TensorType
 from graphc.ops import ALL_OPS
 from graphc.ops.control import RETURN, YIELD
@@ -48,7 +48,7 @@ matrix_types = st.one_of(
     st.builds(MatrixType, st.one_of(st.none(), st.integers(0, 2**40)), columns),
     st.builds(lambda image, cols: MatrixType(image.rows, cols, image), images, columns),
 )
-places = st.builds(Place, st.sampled_from(PLACE_KINDS), st.integers(0, 2**63 - 1))
+places = st.builds(Address, st.sampled_from(ADDRESS_KINDS), st.integers(0, 2**63 - 1))
 spans = st.builds(
     lambda file, line, column, width: Span(file, line, column, column + width),
     st.one_of(plain_names, st.text(max_size=4)),
@@ -154,7 +154,7 @@ def functions(draw: st.DrawFn, name: str, declared: Sequence[Symbol]) -> Functio
     """A function of operations on values defined before, with kernels inside."""
     function = Function(name, RegionKind.SSA)
     for argument in draw(st.lists(names, max_size=3, unique=True)):
-        role = draw(st.sampled_from(["input", "parameter", "state", "setting"]))
+        role = draw(st.sampled_from(["input", "parameter", "state", "hyperparameter"]))
         function.add_argument(argument, draw(tensor_types(declared)), role)
     body = _fill(draw, function.block, declared, depth=0)
     returned = [draw(st.sampled_from(body)) for _ in _few(draw) if body]

@@ -70,7 +70,7 @@ def _pad(p: Any, x: Tensor) -> Tensor:
     return functional.pad(spread, amounts, value=p.value)
 
 
-def _windows(p: Any, x: Tensor) -> Tensor:
+def _patches(p: Any, x: Tensor) -> Tensor:
     for i, (size, stride) in enumerate(zip(p.sizes, p.strides, strict=True)):
         x = x.unfold(p.axis + i, size, stride)  # the window goes to the end
     # Sizes of the windows stand behind all axes: bring them behind the walked ones.
@@ -80,13 +80,13 @@ def _windows(p: Any, x: Tensor) -> Tensor:
 
 
 def _overlap_add(p: Any, y: Tensor) -> Tensor:
-    """The transpose of `_windows`, by PyTorch's own gradient."""
+    """The transpose of `_patches`, by PyTorch's own gradient."""
     count = len(p.extents)
     before, after = y.shape[: p.axis], y.shape[p.axis + 2 * count :]
     zeros = torch.zeros((*before, *p.extents, *after), dtype=y.dtype)
     sizes = y.shape[p.axis + count : p.axis + 2 * count]
     walk = type("Windows", (), {"axis": p.axis, "sizes": sizes, "strides": p.strides})
-    _, transposed = torch.func.vjp(lambda x: _windows(walk, x), zeros)
+    _, transposed = torch.func.vjp(lambda x: _patches(walk, x), zeros)
     return transposed(y)[0]
 
 
@@ -100,11 +100,11 @@ def _with_outside(x: Tensor, axis: int) -> Tensor:
     return torch.cat([torch.zeros_like(x.sum(axis, keepdim=True)), x], axis)
 
 
-def _take(_p: Any, x: Tensor, index: Tensor) -> Tensor:
+def _gather(_p: Any, x: Tensor, index: Tensor) -> Tensor:
     return torch.gather(_with_outside(x, 1), 1, _place(index, x.shape[1]))
 
 
-def _put_add(p: Any, x: Tensor, index: Tensor) -> Tensor:
+def _scatter_add(p: Any, x: Tensor, index: Tensor) -> Tensor:
     zeros = torch.zeros((x.shape[0], p.size + 1), dtype=x.dtype)
     return torch.scatter_add(zeros, 1, _place(index, p.size), x)[:, 1:]
 
@@ -115,15 +115,15 @@ def _rows(p: Any, table: Tensor, index: Tensor) -> Tensor:
     return _with_outside(table, 0)[_place(index, table.shape[0])]
 
 
-def _lookup_sum(p: Any, x: Tensor, table: Tensor, index: Tensor) -> Tensor:
+def _sparse_product(p: Any, x: Tensor, table: Tensor, index: Tensor) -> Tensor:
     return torch.einsum("nk,nkd->nd", x, _rows(p, table, index))
 
 
-def _lookup_dot(p: Any, x: Tensor, table: Tensor, index: Tensor) -> Tensor:
+def _sampled_product(p: Any, x: Tensor, table: Tensor, index: Tensor) -> Tensor:
     return torch.einsum("nd,nkd->nk", x, _rows(p, table, index))
 
 
-def _lookup_outer(p: Any, x: Tensor, y: Tensor, index: Tensor) -> Tensor:
+def _transposed_sparse_product(p: Any, x: Tensor, y: Tensor, index: Tensor) -> Tensor:
     terms = (x[..., None] * y[:, None, :]).flatten(0, 1)
     zeros = torch.zeros((p.size + 1, y.shape[1]), dtype=y.dtype)
     made = torch.index_add(zeros, 0, _place(index, p.size).flatten(), terms)[1:]
@@ -194,14 +194,14 @@ FUNCTIONS: Mapping[str, Function] = {
     "pad": _pad,
     "concat": lambda p, *parts: torch.cat(parts, dim=p.axis),
     "reverse": lambda p, x: torch.flip(x, p.axes),
-    "windows": _windows,
+    "patches": _patches,
     "overlap_add": _overlap_add,
     "top_indices": lambda p, x: torch.topk(x, p.count, dim=1).indices.to(torch.int32),
-    "take": _take,
-    "put_add": _put_add,
-    "lookup_sum": _lookup_sum,
-    "lookup_dot": _lookup_dot,
-    "lookup_outer": _lookup_outer,
+    "gather": _gather,
+    "scatter_add": _scatter_add,
+    "sparse_product": _sparse_product,
+    "sampled_product": _sampled_product,
+    "transposed_sparse_product": _transposed_sparse_product,
     "matmul": _matmul,
 }
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from graphc.artifacts.link import require_compiler, run_compiler
 from graphc.backends.c.emit import emit_function, entry_name
 from graphc.backends.c.target import c_host
-from graphc.backends.llvm.pools import pool_address
 from graphc.backends.llvm.target import Target
+from graphc.backends.llvm.thread_pools import pool_address
 from graphc.backends.native import ENTRY_TYPES, NativeFunction
 from graphc.ir.core import Function
 from graphc.runtime.signature import Signature

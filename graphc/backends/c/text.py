@@ -40,7 +40,7 @@ TASK = "void (*task)(void *, int64_t)"
 _SHARE = f"""\
 /* Has the parts of an operation computed: by the pool, if there is one and there is more than one
    part, else here, one after the other. */
-static void share(void *pool, {TASK}, void *context, int64_t count)
+static void parallel_for(void *pool, {TASK}, void *context, int64_t count)
 {{
     void (*run)(void *, {TASK}, void *, int64_t);
     if (pool && count > 1) {{
@@ -81,12 +81,12 @@ class Module(ModuleWriter):
         self.definitions.note_data(name)
         return name
 
-    def share(self) -> str:
+    def parallel_for(self) -> str:
         def write() -> str:
             self._functions.append(_SHARE)
-            return "share"
+            return "parallel_for"
 
-        return self.once("share", write)
+        return self.once("parallel_for", write)
 
     def add(
         self,

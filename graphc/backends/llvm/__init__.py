@@ -14,13 +14,13 @@ from graphc.backends.base import (
     EmitRequest,
     FileKind,
     KeptCode,
-    Peak,
+    MachinePeak,
     Profiling,
     Recorder,
 )
 from graphc.backends.llvm.artifact import emit_artifact
-from graphc.backends.llvm.pool import has_pool
 from graphc.backends.llvm.target import Target, host_target, target_named
+from graphc.backends.llvm.thread_pool import has_pool
 from graphc.ir.core import Function
 from graphc.ir.machine import Machine
 from graphc.runtime.signature import Signature
@@ -66,10 +66,10 @@ def _profiled(
     return compile_profiled(function, signature, phases, keep_events)
 
 
-def _peak() -> Peak:
-    from graphc.backends.llvm.peak import measure_peak
+def _peak() -> MachinePeak:
+    from graphc.backends.llvm.machine_peak import measure_machine_peak
 
-    return measure_peak()
+    return measure_machine_peak()
 
 
 def _text(function: Function, signature: Signature, request: EmitRequest) -> tuple[str, Target]:

@@ -16,9 +16,9 @@ import numpy as np
 from graphc.backends.abi import ARENA_ALIGNMENT, STATUS, UNKNOWN_STATUS, check_signature
 from graphc.backends.base import EmitRequest
 from graphc.backends.llvm.emit import ENTRY, add_entry
-from graphc.backends.llvm.pool import pool_text
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import Code, Module
+from graphc.backends.llvm.thread_pool import pool_text
 from graphc.backends.loops.control import mul, offset
 from graphc.backends.loops.memory import stack_array
 from graphc.backends.loops.values import I1, I64, PTR, Val, index

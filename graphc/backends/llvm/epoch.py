@@ -5,8 +5,8 @@
 
 buffers, dims, arena, pool
          as for `graphc.entry`; the caller fills in parameters and state, this function the rest
-whole    a pointer for every buffer: to all data of an input, to the numbers of a setting for all
-         minibatches, to memory for the numbers of a result for all minibatches
+whole    a pointer for every buffer: to all data of an input, to the numbers of a hyperparameter for
+         all minibatches, to memory for the numbers of a result for all minibatches
 rows     a pointer for every buffer: to memory for the rows of an input in one minibatch
 order    i64[samples], the rows that make up the minibatches, `size` each, the last may be shorter
 done     i64, the number of finished minibatches; the caller sets it to 0
@@ -39,22 +39,26 @@ def runs_epochs(signature: Signature) -> bool:
 
     Sequences and sparse inputs need a new layout for every call, which Python makes.
     """
-    if signature.sequences is not None or signature.sparse or not signature.with_role("setting"):
+    if (
+        signature.sequences is not None
+        or signature.sparse
+        or not signature.with_role("hyperparameter")
+    ):
         return False
     dims = signature.dims
     if len(dims) != 1 or dims[0].factors:
         return False
-    inputs, settings = signature.with_role("input"), signature.with_role("setting")
+    inputs, hyperparameters = signature.with_role("input"), signature.with_role("hyperparameter")
     return (
         bool(inputs)
         and all(len(i.shape) == 2 and i.shape[0] == dims[0].name for i in inputs)
         and all(isinstance(i.shape[1], int) for i in inputs)
-        and all(_is_number(p) for p in (*settings, *signature.fresh_results))
+        and all(_is_number(p) for p in (*hyperparameters, *signature.fresh_results))
     )
 
 
-def _is_number(port: Argument | Result) -> bool:
-    return port.shape == (1, 1)
+def _is_number(spec: Argument | Result) -> bool:
+    return spec.shape == (1, 1)
 
 
 def add_epoch(module: Module, signature: Signature, target: Target, entry: str) -> None:
@@ -113,13 +117,13 @@ def _place_inputs(
 
 
 def _place_numbers(code: Code, signature: Signature, whole: Sequence[Val], turn: Val) -> None:
-    """Puts the settings and results of this minibatch into `buffers`."""
+    """Puts the hyperparameters and results of this minibatch into `buffers`."""
     arguments: list[tuple[int, Argument | Result]] = [
-        (i, a) for i, a in enumerate(signature.arguments) if a.role == "setting"
+        (i, a) for i, a in enumerate(signature.arguments) if a.role == "hyperparameter"
     ]
     results = enumerate(signature.fresh_results, start=len(signature.arguments))
-    for i, port in (*arguments, *results):
-        size = NUMPY_DTYPES[port.dtype].itemsize
+    for i, spec in (*arguments, *results):
+        size = NUMPY_DTYPES[spec.dtype].itemsize
         _set_buffer(code, i, offset(code, whole[i], f"[{size} x i8]", turn))
 
 

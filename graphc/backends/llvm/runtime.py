@@ -8,8 +8,8 @@ from collections.abc import Callable
 from graphc.backends.llvm import engine
 from graphc.backends.llvm.emit import ENTRY, emit_function
 from graphc.backends.llvm.epoch import EPOCH, runs_epochs
-from graphc.backends.llvm.pools import pool_address
 from graphc.backends.llvm.target import Target, host_target
+from graphc.backends.llvm.thread_pools import pool_address
 from graphc.backends.native import ENTRY_TYPES, EPOCH_TYPES, NativeFunction
 from graphc.ir.core import Function
 from graphc.runtime.signature import Signature

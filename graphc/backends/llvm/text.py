@@ -83,7 +83,7 @@ class Module(ModuleWriter):
             self._functions.append(f"define internal {_structure(results)} @{name}{text}")
         return f"@{self._internal[text]}"
 
-    def share(self) -> str:
+    def parallel_for(self) -> str:
         code = Code(self)
         pool, task, context = (Val(f"%{name}", PTR) for name in ("pool", "task", "context"))
         count = Val("%count", I64)
@@ -103,7 +103,7 @@ class Module(ModuleWriter):
         with code.guarded_loop(index(0), count, 1, ()) as turn:
             code.invoke(task, (context, turn.index))
         code.leave()
-        return self.add("share", (pool, task, context, count), code, only_calls=True)
+        return self.add("parallel_for", (pool, task, context, count), code, only_calls=True)
 
     def text(self) -> str:
         parts = [f'target triple = "{self.triple}"\n']

@@ -17,7 +17,7 @@ from functools import reduce
 
 import numpy as np
 
-from graphc.ir.codegen import AffineCopy, Along, Rearrangement
+from graphc.ir.codegen import AffineCopy, AffineIndex, StridedCopy
 from graphc.ir.params import Params
 from graphc.ir.types import Dim, DType, TensorType, bound_of
 from graphc.passes.analysis.loopnest import Size
@@ -85,7 +85,7 @@ class CopyNest:
         return {name for d in distances for size in d.sizes for name in size.symbols}
 
 
-def fill_of(how: Rearrangement, params: Params, dtype: DType) -> bool | int | float | None:
+def fill_of(how: StridedCopy, params: Params, dtype: DType) -> bool | int | float | None:
     """The value that the result is filled with before the copies; None where none is needed."""
     if how.fill is None and not how.adds:
         return None
@@ -112,7 +112,7 @@ def copy_nest(
 
 
 def _steps(
-    places: Sequence[Along], dims: Sequence[Dim], rank: int
+    places: Sequence[AffineIndex], dims: Sequence[Dim], rank: int
 ) -> tuple[Distance, list[Distance]]:
     """The offset of index 0 of the box in an array, and the stride of each index."""
     start, steps = Distance(), [Distance()] * rank

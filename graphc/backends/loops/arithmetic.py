@@ -1,8 +1,9 @@
 """The scalar vocabulary over a writer, without its functions: arithmetic, order, truth, types.
 
-All operands of a word have the same number of lanes; whoever writes a loop splats what is the same
-for every lane. No fast-math flags: each word is one rounding, so vector bodies and scalar tails
-agree exactly. `fma` is the one private word, for the mathematical functions and sums of products.
+All operands of a scalar op have the same number of lanes; whoever writes a loop splats what is the
+same for every lane. No fast-math flags: each scalar op is one rounding, so vector bodies and scalar
+tails agree exactly. `fma` is the one private scalar op, for the mathematical functions and sums of
+products.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from graphc.ir.types import DType
 
 
 class Arithmetic:
-    """The words that are a few instructions each, and the private layer below them."""
+    """The scalar ops that are a few instructions each, and the private layer below them."""
 
     def __init__(self, code: Writer, *, has_fma: bool) -> None:
         self.code = code
@@ -162,7 +163,7 @@ class Arithmetic:
         """One vector of these scalars."""
         return values[0] if len(values) == 1 else self.code.gather(values)
 
-    # The private layer below the words
+    # The private layer below the scalar ops
 
     def convert(self, op: Conversion, a: Val, target: LaneType) -> Val:
         return self.code.convert(op, a, target)

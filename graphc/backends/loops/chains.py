@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from graphc.passes.analysis.loopnest import Nest, Port, Reduce, Size
+from graphc.passes.analysis.loopnest import ArrayAccess, Nest, Reduce, Size
 
 CHAIN = 128
 """Additions in a chain, a power of two. Ending a chain costs about as much as an addition."""
@@ -28,20 +28,20 @@ MAX_BYTES = 131072
 class Block:
     """Chains of these sums (numbers of stores) end after `step` indices of an outer dim.
 
-    ports  where the chain of each sum is, along the dims further in
-    sizes  the elements of each, at most
+    accesses  where the chain of each sum is, along the dims further in
+    sizes     the elements of each, at most
     """
 
     dim: int
     step: int
     stores: tuple[int, ...]
-    ports: tuple[Port, ...]
+    accesses: tuple[ArrayAccess, ...]
     sizes: tuple[int, ...]
 
 
 def is_rounded(fold: Reduce, is_float: bool) -> bool:
     """Whether the result of a fold depends on its order."""
-    return fold.word == "add" and is_float
+    return fold.scalar_op == "add" and is_float
 
 
 def chain_ends(count: int, chain: int) -> tuple[list[int], int]:
@@ -71,10 +71,12 @@ def blocks_of(nest: Nest) -> tuple[Block, ...]:
     ends: dict[tuple[int, int], list[int]] = {}
     left = MAX_BYTES
     for number, store in enumerate(nest.stores):
-        if store.combine is None or not is_rounded(store.combine, store.port.dtype.is_float):
+        if store.combine is None or not is_rounded(store.combine, store.access.dtype.is_float):
             continue
-        found = _ends(nest, store.port)
-        needed = sum(_size(nest, store.port, dim) for dim, _ in found) * store.port.dtype.itemsize
+        found = _ends(nest, store.access)
+        needed = (
+            sum(_size(nest, store.access, dim) for dim, _ in found) * store.access.dtype.itemsize
+        )
         if needed <= left:
             left -= needed
             for end in found:
@@ -83,37 +85,37 @@ def blocks_of(nest: Nest) -> tuple[Block, ...]:
     count = 0
     for dim, step in sorted(ends, key=lambda end: (end[0], -end[1])):
         stores = ends[dim, step]
-        ports = [nest.stores[n].port for n in stores]
-        inner = tuple(_inner(nest, p, dim, count + i) for i, p in enumerate(ports))
-        sizes = tuple(_size(nest, p, dim) for p in ports)
+        accesses = [nest.stores[n].access for n in stores]
+        inner = tuple(_inner(nest, p, dim, count + i) for i, p in enumerate(accesses))
+        sizes = tuple(_size(nest, p, dim) for p in accesses)
         blocks.append(Block(dim, step, tuple(stores), inner, sizes))
         count += len(stores)
     return tuple(blocks)
 
 
-def _ends(nest: Nest, port: Port) -> list[tuple[int, int]]:
+def _ends(nest: Nest, access: ArrayAccess) -> list[tuple[int, int]]:
     """(dim, step) after which chains of a sum end."""
     ends: list[tuple[int, int]] = []
     chain = 1  # additions of the dims further in, in one chain
     for dim in reversed(range(nest.lane)):
-        if dim in port.dims:
+        if dim in access.dims:
             continue
         steps, chain = chain_ends(nest.bounds[dim], chain)
         ends += [(dim, step) for step in steps]
     return ends
 
 
-def _inner(nest: Nest, port: Port, dim: int, index: int) -> Port:
-    """A dense array of the dims of `port` that are further in than `dim`."""
+def _inner(nest: Nest, access: ArrayAccess, dim: int, index: int) -> ArrayAccess:
+    """A dense array of the dims of `access` that are further in than `dim`."""
     strides: list[Size | None] = [None] * len(nest.dims)
     stride = Size()
     for d in reversed(range(dim + 1, len(nest.dims))):
-        if d in port.dims:
+        if d in access.dims:
             strides[d] = stride
-            is_part = nest.reach[d] < nest.bounds[d]
-            stride *= Size(nest.reach[d]) if is_part else nest.dims[d]
-    return Port("chain", index, port.dtype, tuple(strides))
+            is_chunk = nest.reach[d] < nest.bounds[d]
+            stride *= Size(nest.reach[d]) if is_chunk else nest.dims[d]
+    return ArrayAccess("chain", index, access.dtype, tuple(strides))
 
 
-def _size(nest: Nest, port: Port, dim: int) -> int:
-    return math.prod(nest.reach[d] for d in port.dims if d > dim)
+def _size(nest: Nest, access: ArrayAccess, dim: int) -> int:
+    return math.prod(nest.reach[d] for d in access.dims if d > dim)

@@ -4,12 +4,12 @@
     image    x[n, s p + i, t q + j, c]  += Σ y[n, p, q, o] · w[i, o, j, c], for each p, q, i
     weights  w[i, j, c, o]               = Σ x[n, s p + i, t q + j, c] · y[n, p, q, o]
 
-A column of a window, j and c, lies together in an image: it is one run. Places of the result and
+A column of a window, j and c, lies together in an image: it is one run. Positions of the result and
 elements of a run lie at distances that are known here, so each product goes by tiles that read
 the image itself (`windowtiles.py`). Images are worked on in blocks of columns that stay near.
 
-Weights may lie in blocks of outputs (of channels for `image`), so that a panel of columns is one
-stretch of memory: `block` columns of all rows, then the next ones.
+Weights may lie in blocks of outputs (of channels for `data_grad`), so that a panel of columns is
+one stretch of memory: `block` columns of all rows, then the next ones.
 
 An image with zeros around it is a copy, one at a time, in the workspace: each chunk has its own.
 
@@ -40,7 +40,7 @@ from graphc.backends.loops.values import I64, PTR, Val, element_of, index, numbe
 from graphc.backends.loops.windowtiles import Turns, WindowTile, emit_window_tile
 from graphc.backends.loops.writer import ModuleWriter, Writer
 from graphc.ir.machine import Machine
-from graphc.ops.schedules import WeightsSchedule
+from graphc.ops.schedules import WeightGradSchedule
 from graphc.passes.analysis.window_products import (
     LINE_BYTES,
     NEAR_BYTES,
@@ -55,8 +55,9 @@ from graphc.passes.analysis.window_products import (
 
 ONE_TURN = Turns(1, 0, 0)
 
-Place = tuple[int, int]
-"""Of a window: a column and a row; or of an element in it: a column and a place in its run."""
+Position = tuple[int, int]
+"""Of a window: a column and a row; or of an element in it: a column and an output position in its
+run."""
 
 
 def emit_convolution(
@@ -117,8 +118,8 @@ class _Emitter:
         self.scalars = LaneScalars(code, has_fma=machine.has_fma)
         self.padded = self._padded_image() if what.is_padded else None
         self.stack: list[Val] = []
-        if isinstance(schedule, WeightsSchedule) and schedule.pack:
-            column = 2 * self.lanes * what.places[1]
+        if isinstance(schedule, WeightGradSchedule) and schedule.pack:
+            column = 2 * self.lanes * what.output_positions[1]
             panel = max(NEAR_BYTES // what.dtype.itemsize, column * self.columns)
             self.stack = [memory.stack_array(code, self.element, panel, LINE_BYTES)]
 
@@ -142,35 +143,35 @@ class _Emitter:
     def emit(self) -> None:
         """All images, one after the other."""
         what = self.what
-        chains = self._chain_memory() if what.role == "weights" else []
-        if self.padded is not None and what.role != "image":
+        chains = self._chain_memory() if what.role == "weight_grad" else []
+        if self.padded is not None and what.role != "data_grad":
             self.padded.clear(self.scalars)
         sizes = {name: Val(f"%d{i}", I64) for i, name in enumerate(what.symbols())}
         begin, end = index(0), size_value(self.code, what.images, sizes)
         if what.parallel == "images":
             begin, end = Val("%begin", I64), Val("%end", I64)
-        if what.role == "weights":
+        if what.role == "weight_grad":
             goal = self._own("%sums", what.weights) if what.sums_chunks else Val("%c", PTR)
             self._sums(goal, (begin, end), chains)
             return
         with loop_if_any(self.code, begin, end, 1, []) as state:
             if state is None:
                 return
-            image, places = self._image_and_places(state.index)
+            image, outputs = self._image_and_outputs(state.index)
             if what.role == "result":
-                self._result(self._padded(self._at("%a", image)), self._at("%c", places))
+                self._result(self._padded(self._at("%a", image)), self._at("%c", outputs))
             else:
                 goal = self._at("%c", image)
-                self._image(self._at("%a", places), self.padded.base if self.padded else goal)
+                self._image(self._at("%a", outputs), self.padded.base if self.padded else goal)
                 if self.padded is not None:
                     self.padded.copy(self.scalars, goal, is_back=True)
 
-    def _image_and_places(self, number: Val) -> tuple[Val, Val]:
+    def _image_and_outputs(self, number: Val) -> tuple[Val, Val]:
         """Where those of an image begin among those of all images."""
         what = self.what
         inner = what.inner[0] * what.inner[1] * what.channels
-        places = what.places[0] * what.place_column
-        return mul(self.code, number, index(inner)), mul(self.code, number, index(places))
+        outputs = what.output_positions[0] * what.output_column
+        return mul(self.code, number, index(inner)), mul(self.code, number, index(outputs))
 
     # --- sums over images
 
@@ -190,14 +191,14 @@ class _Emitter:
                 count, dtype = self._weight_count, self.what.dtype
                 memory.add_to(self.scalars, there, here, count, self.lanes, dtype)
             else:
-                image, places = self._image_and_places(state.index)
+                image, outputs = self._image_and_outputs(state.index)
                 x = self._padded(self._at("%a", image))
-                self._weights(x, self._at("%b", places), goal)
+                self._weights(x, self._at("%b", outputs), goal)
 
     def _chain_ends(self) -> list[int]:
         """The images of a chain, the longest first; none if there is no memory for their sums."""
         what = self.what
-        blocks = -(-what.places[0] // self.columns)
+        blocks = -(-what.output_positions[0] // self.columns)
         images = min(what.most_images, what.chunk) if what.sums_chunks else what.most_images
         ends, _ = chain_ends(images, blocks)
         size = self._weight_count * what.dtype.itemsize
@@ -216,8 +217,8 @@ class _Emitter:
     @property
     def _weight_count(self) -> int:
         """Of the weights that a call computes."""
-        is_part = self.what.parallel == "rows"
-        return self.what.chunk * self.what.outputs if is_part else self.what.weights
+        is_chunk = self.what.parallel == "rows"
+        return self.what.chunk * self.what.outputs if is_chunk else self.what.weights
 
     def _first_weight(self) -> Val:
         return mul(self.code, self._first_row(), index(self.what.outputs))
@@ -243,7 +244,7 @@ class _Emitter:
             def columns(panel: Panel, start: Val) -> None:
                 source = self._from(Val("%b", PTR), weights.at(self.code, start))
 
-                def tile(p: Val, q: Val, rows: Sequence[Place]) -> None:
+                def tile(p: Val, q: Val, rows: Sequence[Position]) -> None:
                     shape = WindowTile(
                         what.dtype,
                         tuple(what.window(*row) for row in rows),
@@ -278,7 +279,7 @@ class _Emitter:
                     source = self._from(there, weights.at(self.code, start))
                     goal = self._from(x, add(self.code, across, start))
 
-                    def tile(p: Val, q: Val, rows: Sequence[Place]) -> None:
+                    def tile(p: Val, q: Val, rows: Sequence[Position]) -> None:
                         shape = WindowTile(
                             what.dtype,
                             tuple(what.place(*row) for row in rows),
@@ -308,10 +309,10 @@ class _Emitter:
 
             def columns(panel: Panel, start: Val) -> None:
                 source, row = self._near_panel(panel, self._from(there, start), width)
-                outer = Turns(width, what.strides[0] * what.column, what.places[1] * row)
-                inner = Turns(what.places[1], what.strides[1] * what.channels, row)
+                outer = Turns(width, what.strides[0] * what.column, what.output_positions[1] * row)
+                inner = Turns(what.output_positions[1], what.strides[1] * what.channels, row)
 
-                def tile(column: Val, j: Val, rows: Sequence[Place]) -> None:
+                def tile(column: Val, j: Val, rows: Sequence[Position]) -> None:
                     shape = WindowTile(
                         what.dtype,
                         tuple(i * what.column + k for i, k in rows),
@@ -334,14 +335,16 @@ class _Emitter:
         self._blocks(block)
 
     def _near_panel(self, panel: Panel, source: Val, width: int) -> tuple[Val, int]:
-        """A panel of the places of a block, and how far its rows are apart: a copy where the
-        places' own rows are far apart, which would share few sets of a cache.
+        """A panel of the output positions of a block, and how far its rows are apart: a copy where
+        the output positions' own rows are far apart, which would share few sets of a cache.
         """
         what, lanes = self.what, 2 * self.lanes
         if not self.stack or panel.vectors != ((0, self.lanes), (self.lanes, self.lanes)):
             return source, what.outputs
         (goal,) = self.stack
-        with loop_if_any(self.code, index(0), index(width * what.places[1]), 1, []) as place:
+        with loop_if_any(
+            self.code, index(0), index(width * what.output_positions[1]), 1, []
+        ) as place:
             assert place is not None
             row = self._from(source, mul(self.code, place.index, index(what.outputs)))
             copy = self._from(goal, mul(self.code, place.index, index(lanes)))
@@ -353,9 +356,10 @@ class _Emitter:
     # --- loops
 
     def _blocks(self, block: Callable[[Val, int], None]) -> None:
-        """Calls `block(first column, how many)` so that all columns of places are covered."""
-        pieces = balanced(self.what.places[0], self.columns)
-        self._pieces(self.what.places[0], pieces, block)
+        """Calls `block(first column, how many)` so that all columns of output positions are
+        covered."""
+        pieces = balanced(self.what.output_positions[0], self.columns)
+        self._pieces(self.what.output_positions[0], pieces, block)
 
     def _panels(self, body: Callable[[Panel, Val], None]) -> None:
         """Calls `body(panel, its first column)` for all panels."""
@@ -371,20 +375,24 @@ class _Emitter:
         first: Val,
         width: int,
         vectors: int,
-        tile: Callable[[Val, Val, Sequence[Place]], None],
+        tile: Callable[[Val, Val, Sequence[Position]], None],
     ) -> None:
-        """Calls `tile(p, q, its places from there)` over a block of places."""
+        """Calls `tile(p, q, its output positions from there)` over a block of output positions."""
         across, down = self.tiles[width, vectors]
 
         def columns(p: Val, many: int) -> None:
-            def places(q: Val, high: int) -> None:
+            def outputs(q: Val, high: int) -> None:
                 tile(add(self.code, first, p), q, _box(many, high))
 
-            self._pieces(self.what.places[1], whole_steps(self.what.places[1], down), places)
+            self._pieces(
+                self.what.output_positions[1],
+                whole_steps(self.what.output_positions[1], down),
+                outputs,
+            )
 
         self._pieces(width, whole_steps(width, across), columns)
 
-    def _elements(self, vectors: int, tile: Callable[[Val, Val, Sequence[Place]], None]) -> None:
+    def _elements(self, vectors: int, tile: Callable[[Val, Val, Sequence[Position]], None]) -> None:
         """Calls `tile(i, j, its elements from there)` over the elements of a window, or a part."""
         what = self.what
         across, rows = self.tiles[0, vectors]
@@ -420,7 +428,7 @@ class _Emitter:
             start = stop
         assert start == extent
 
-    # --- places
+    # --- output positions
 
     def _tile(self, shape: WindowTile, a: Val, b: Val, c: Val) -> None:
         name = emit_window_tile(self.code.module, self.machine, shape)
@@ -433,19 +441,19 @@ class _Emitter:
         return offset(self.code, base, self.element, position)
 
     def _window(self, p: Val, q: Val) -> Val:
-        """Where the window of a place begins in its image."""
+        """Where the window of an output position begins in its image."""
         across = mul(self.code, p, index(self.what.strides[0] * self.what.column))
         return add(
             self.code, across, mul(self.code, q, index(self.what.strides[1] * self.what.channels))
         )
 
     def _place(self, p: Val, q: Val) -> Val:
-        across = mul(self.code, p, index(self.what.place_column))
+        across = mul(self.code, p, index(self.what.output_column))
         return add(self.code, across, mul(self.code, q, index(self.what.outputs)))
 
     def _clear(self, base: Val, elements: int) -> None:
         memory.clear(self.scalars, base, elements, self.lanes, self.element)
 
 
-def _box(across: int, down: int) -> list[Place]:
+def _box(across: int, down: int) -> list[Position]:
     return [(i, j) for i in range(across) for j in range(down)]

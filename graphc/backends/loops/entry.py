@@ -5,8 +5,8 @@
 buffers  pointers of all arguments in order, then of the fresh results in order
 dims     the sizes of the signature's dims as i64, in order
 arena    scratch memory of `signature.arena_bytes`, 64-byte aligned
-pool     threads that share the parts of split operations (`share.py`); null: this one computes
-         all, the same bits
+pool     threads that share the chunks of split operations (`parallel_for.py`); null: this one
+         computes all, the same bits
 
 The same function and machine always give the same text.
 """
@@ -27,9 +27,9 @@ from graphc.backends.loops.gemm import Product, emit_gemm
 from graphc.backends.loops.indexed import LookedUp, emit_indexed
 from graphc.backends.loops.moves import emit_move, move_of
 from graphc.backends.loops.nests import NestFunction, emit_nest
+from graphc.backends.loops.parallel_for import chunk_count, emit_task
 from graphc.backends.loops.pooling import Pooling, emit_pooling
 from graphc.backends.loops.selection import Selected, emit_selection
-from graphc.backends.loops.share import emit_task, parts_of
 from graphc.backends.loops.update_rows import emit_update_rows
 from graphc.backends.loops.values import (
     I32,
@@ -52,15 +52,15 @@ from graphc.ir.codegen import (
     FusedProduct,
     IndexedSum,
     Kernel,
-    Rearrangement,
     RowUpdate,
     Selection,
+    StridedCopy,
     WindowProduct,
     WindowReduction,
 )
 from graphc.ir.core import Function, Operation, Value
 from graphc.ir.machine import Machine
-from graphc.ir.placement import Place
+from graphc.ir.placement import Address
 from graphc.ir.types import Dim, DType, bound_elements
 from graphc.ops.constant import ConstantParams
 from graphc.ops.contraction import MatmulParams, groups
@@ -73,7 +73,7 @@ from graphc.ops.schedules import (
     schedule_of,
 )
 from graphc.ops.update_rows import row_update
-from graphc.passes.analysis.loopnest import Cut, Nest, Size, constants_of, copy_nest
+from graphc.passes.analysis.loopnest import Chunking, Nest, Size, constants_of, copy_nest
 from graphc.passes.analysis.nest_schedules import scheduled_nests
 from graphc.passes.analysis.product_tiles import form_of, product_schedule
 from graphc.passes.analysis.window_products import convolution_schedule, product_of
@@ -101,7 +101,7 @@ def write_entry(
     """The body of the entry, whose parameters are `ENTRY_PARAMETERS`; all it calls is written."""
     if function.contraction == "off":
         machine = replace(machine, has_fma=False)
-    homes = {a: Place("argument", i) for i, a in enumerate(function.arguments)}
+    homes = {a: Address("argument", i) for i, a in enumerate(function.arguments)}
     bodies: list[Writer] = []
     for part in _parts(list(function.block)):
         emitter = _EntryEmitter(module, signature, machine, homes, part, around)
@@ -129,7 +129,7 @@ def _parts(operations: list[Operation]) -> list[list[Operation]]:
 class _Where(dict[Value, Val]):
     """The addresses of values; of those that other parts of the entry made, by their `homes`."""
 
-    def __init__(self, homes: Mapping[Value, Place], address: Callable[[Place], Val]) -> None:
+    def __init__(self, homes: Mapping[Value, Address], address: Callable[[Address], Val]) -> None:
         super().__init__()
         self._homes = homes
         self._address = address
@@ -151,7 +151,7 @@ class _EntryEmitter(Walker[Val, Val]):
         module: ModuleWriter,
         signature: Signature,
         machine: Machine,
-        homes: dict[Value, Place],
+        homes: dict[Value, Address],
         part: Sequence[Operation],
         around: Around | None,
     ) -> None:
@@ -176,7 +176,7 @@ class _EntryEmitter(Walker[Val, Val]):
                 self.where[value] = self._slot(home.index)
 
     def finish(self) -> None:
-        """The end of the function, and room for what tasks take, now that its size is known."""
+        """The end of the function, and workspace for tasks, now that its size is known."""
         self.reserve_context(self.context_slots)
         self.code.leave([constant(0, I32)])
 
@@ -208,7 +208,7 @@ class _EntryEmitter(Walker[Val, Val]):
                 self._indexed(op, subscripts(op.params))
             case Selection():
                 self._selection(op)
-            case Rearrangement() as how:
+            case StridedCopy() as how:
                 self._move(op, how)
             case Copy():
                 nest = copy_nest(op.operands[0].tensor)
@@ -223,13 +223,13 @@ class _EntryEmitter(Walker[Val, Val]):
             self.homes[op.result] = self.homes[op.operands[0]]
         return self.where[op.operands[0]]
 
-    def placed(self, value: Value, place: Place) -> Val:
+    def placed(self, value: Value, place: Address) -> Val:
         if not self.frames:
             self.homes[value] = place
         found = self.in_step(place)
         return found if found is not None else self._address(place)
 
-    def _address(self, place: Place) -> Val:
+    def _address(self, place: Address) -> Val:
         if place.kind == "argument":
             return self._slot(place.index)
         if place.kind == "result":
@@ -283,7 +283,7 @@ class _EntryEmitter(Walker[Val, Val]):
     def copy(self, source: Val, target: Value) -> None:
         made = emit_nest(self.module, self.machine, copy_nest(target.tensor), {})
         places = {"operand": source, "result": self.where[target]}
-        self._call(made.name, [places[kind] for kind, _ in made.ports], made.symbols)
+        self._call(made.name, [places[kind] for kind, _ in made.accesses], made.symbols)
 
     # --- calls
 
@@ -299,20 +299,20 @@ class _EntryEmitter(Walker[Val, Val]):
         arguments = [*pointers, *(self.sizes[name] for name in symbols)]
         self.code.invoke(function, arguments)
 
-    def _share(
-        self, function: str, pointers: Sequence[Val], symbols: Sequence[str], cut: Cut
+    def _parallel_for(
+        self, function: str, pointers: Sequence[Val], symbols: Sequence[str], chunking: Chunking
     ) -> None:
-        """The call in parts. One table serves all operations: each ends before the next begins."""
+        """The call in chunks. One table serves all operations: each ends before the next begins."""
         given = [*pointers, *(self.sizes[name] for name in symbols)]
         self.context_slots = max(self.context_slots, len(given))
         for slot, value in enumerate(given):
             place = offset(self.code, self.context, "i64", index(slot))
             self.code.store(value, place, 8)
-        task = emit_task(self.module, function, len(pointers), symbols, cut)
-        parts = parts_of(self.code, cut, self.sizes)
-        share = self.module.share()
-        arguments = (Val("%pool", PTR), Val(task, PTR), self.context, parts)
-        self.code.invoke(share, arguments)
+        task = emit_task(self.module, function, len(pointers), symbols, chunking)
+        chunks = chunk_count(self.code, chunking, self.sizes)
+        parallel_for = self.module.parallel_for()
+        arguments = (Val("%pool", PTR), Val(task, PTR), self.context, chunks)
+        self.code.invoke(parallel_for, arguments)
 
     def _constants(self, op: Operation) -> dict[int, str]:
         """The arrays of the constants in a body."""
@@ -325,9 +325,9 @@ class _EntryEmitter(Walker[Val, Val]):
         made = emit_fused(self.module, self.machine, op, self._constants(op))
         a, b, *inputs = (self.where[v] for v in op.operands)
         pointers = [a, b]
-        for kind, i in made.ports:
+        for kind, i in made.accesses:
             pointers.append(inputs[i - 1] if kind == "operand" else self.where[op.results[i]])
-        self._share(made.name, pointers, made.symbols, made.cut)
+        self._parallel_for(made.name, pointers, made.symbols, made.chunking)
 
     def _nest_call(
         self,
@@ -336,14 +336,14 @@ class _EntryEmitter(Walker[Val, Val]):
         constants: dict[int, str],
         how: NestSchedule | None = None,
     ) -> None:
-        window = () if nest.cut is None else (nest.cut.dim,)
+        window = () if nest.chunking is None else (nest.chunking.dim,)
         made: NestFunction = emit_nest(self.module, self.machine, nest, constants, window, how)
         pointers = [
             self.where[op.operands[i] if kind == "operand" else op.results[i]]
-            for kind, i in made.ports
+            for kind, i in made.accesses
         ]
-        if nest.cut is not None:
-            self._share(made.name, pointers, made.symbols, nest.cut)
+        if nest.chunking is not None:
+            self._parallel_for(made.name, pointers, made.symbols, nest.chunking)
         else:
             self._call(made.name, pointers, made.symbols)
 
@@ -370,41 +370,43 @@ class _EntryEmitter(Walker[Val, Val]):
             self._call(name, pointers, product.symbols())
             return
         where = schedule.parallel
-        cut = Cut(0, Size(), product.m if where == "rows" else product.n, schedule.chunk)
+        chunking = Chunking(0, Size(), product.m if where == "rows" else product.n, schedule.chunk)
         part = form_of(op).part
         name = emit_gemm(self.module, self.machine, replace(product, split=where, part=part))
-        self._share(name, pointers, product.symbols(), cut)
+        self._parallel_for(name, pointers, product.symbols(), chunking)
 
     def _convolution(self, op: Operation) -> None:
         what = product_of(op)
         name = emit_convolution(self.module, self.machine, what, convolution_schedule(op))
         if what.parallel == "rows":
             rows = Size(what.sizes[0] * what.run)
-            cut = Cut(0, Size(), rows, what.chunk)
-            self._share(name, self._arrays(op), what.symbols(), cut)
+            chunking = Chunking(0, Size(), rows, what.chunk)
+            self._parallel_for(name, self._arrays(op), what.symbols(), chunking)
         else:
             self._images(op, name, what.images)
         if what.sums_chunks:
-            cut = Cut(0, Size(), what.images, what.chunk)
-            name = emit_chunk_sum(self.module, self.machine, what.weights, what.dtype, cut)
+            chunking = Chunking(0, Size(), what.images, what.chunk)
+            name = emit_chunk_sum(self.module, self.machine, what.weights, what.dtype, chunking)
             self._call(name, [self.where[op.result], self._workspace(op)[-1]], what.symbols())
 
     def _pooling(self, op: Operation, folding: Folding) -> None:
         types = [v.tensor for v in op.operands]
-        word = op.params.word if isinstance(op.params, PoolParams) else ""
-        what = Pooling.of(folding, word, pool_shape(op.params, types), types[0].dtype)
-        what = replace(what, is_part=schedule_of(op) is not None)
+        scalar_op = op.params.scalar_op if isinstance(op.params, PoolParams) else ""
+        what = Pooling.of(folding, scalar_op, pool_shape(op.params, types), types[0].dtype)
+        what = replace(what, is_chunk=schedule_of(op) is not None)
         lanes = op.schedule_as(ImagesSchedule).lanes
         name = emit_pooling(self.module, self.machine, what, lanes)
         self._images(op, name, what.images)
 
     def _images(self, op: Operation, function: str, images: Size) -> None:
-        """The call of a function that goes over images, or over those of a part."""
+        """The call of a function that goes over images, or over those of a chunk."""
         pointers, schedule = self._arrays(op), schedule_of(op)
         if schedule is None:
             self._call(function, pointers, images.symbols)
         else:
-            self._share(function, pointers, images.symbols, Cut(0, Size(), images, schedule.chunk))
+            self._parallel_for(
+                function, pointers, images.symbols, Chunking(0, Size(), images, schedule.chunk)
+            )
 
     def _indexed(self, op: Operation, texts: tuple[str, ...]) -> None:
         types = [v.tensor for v in (*op.operands, op.result)]
@@ -432,7 +434,7 @@ class _EntryEmitter(Walker[Val, Val]):
         pointers = [*(self.where[v] for v in made.pointers), *self._workspace(op)]
         self._call(made.name, pointers, made.symbols)
 
-    def _move(self, op: Operation, how: Rearrangement) -> None:
+    def _move(self, op: Operation, how: StridedCopy) -> None:
         move = move_of(how, op.params, [v.tensor for v in op.operands], op.result.tensor)
         lanes = op.schedule_as(LaneSchedule).lanes
         name = emit_move(self.module, self.machine, move, lanes)

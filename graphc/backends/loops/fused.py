@@ -8,39 +8,39 @@ from dataclasses import dataclass
 from graphc.backends.loops import memory
 from graphc.backends.loops.control import mul, sub
 from graphc.backends.loops.gemm import Product, emit_gemm
-from graphc.backends.loops.nests import PortKey, emit_nest
+from graphc.backends.loops.nests import ArrayKey, emit_nest
 from graphc.backends.loops.values import I64, PTR, Val, element_of, index
 from graphc.backends.loops.writer import ModuleWriter
 from graphc.ir.core import Operation
 from graphc.ir.machine import Machine
 from graphc.ir.types import bound_elements
 from graphc.ops.contraction import MatmulParams, groups
-from graphc.passes.analysis.loopnest import Cut, Size
+from graphc.passes.analysis.loopnest import Chunking, Size
 from graphc.passes.analysis.nestplan import epilogue_nest, epilogue_pitch
 from graphc.passes.analysis.product_tiles import form_of, product_schedule
 
-PRODUCT: PortKey = ("operand", 0)
+PRODUCT: ArrayKey = ("operand", 0)
 """What the body's nest calls the product."""
 
 
 @dataclass(frozen=True, slots=True)
 class FusedFunction:
-    """`void (a, b, pointers of ports…, sizes of symbols…, i64 begin, i64 end)`.
+    """`void (a, b, pointers of accesses…, sizes of symbols…, i64 begin, i64 end)`.
 
-    Computes the rows or columns from `begin` to before `end`, at most as many as `cut` says. A port
-    ("operand", i) is the operation's operand i + 1.
+    Computes the rows or columns from `begin` to before `end`, at most as many as `chunking` says.
+    An access ("operand", i) is the operation's operand i + 1.
     """
 
     name: str
-    ports: tuple[PortKey, ...]
+    accesses: tuple[ArrayKey, ...]
     symbols: tuple[str, ...]
-    cut: Cut
+    chunking: Chunking
 
 
 def emit_fused(
     module: ModuleWriter, machine: Machine, op: Operation, constants: Mapping[int, str]
 ) -> FusedFunction:
-    """Writes the function of a `gemm.fused`. `constants` names the arrays of constant ports."""
+    """Writes the function of a `gemm.fused`. `constants` names the arrays of constant accesses."""
     a, b = (v.tensor for v in op.operands[:2])
     params, schedule = op.params_as(MatmulParams), product_schedule(op)
     roles = groups(params, a, b)
@@ -50,7 +50,7 @@ def emit_fused(
     window = (dim,) if loops.dims[dim] != Size() else ()  # a single row or column is one part
     nest = emit_nest(module, machine, loops, constants, window, schedule.body)
     extent = Size.of(roles.rows if by_rows else roles.cols)
-    cut = Cut(dim, Size(), extent, schedule.chunk)
+    chunking = Chunking(dim, Size(), extent, schedule.chunk)
     product = Product(
         Size.of(roles.rows),
         Size.of(roles.cols),
@@ -69,9 +69,9 @@ def emit_fused(
     gemm = emit_gemm(module, machine, product)
 
     code = module.body()
-    ports = tuple(key for key in nest.ports if key != PRODUCT)
+    accesses = tuple(key for key in nest.accesses if key != PRODUCT)
     symbols = tuple(sorted({*product.symbols(), *nest.symbols}))
-    pointers = {key: Val(f"%p{i}", PTR) for i, key in enumerate(ports)}
+    pointers = {key: Val(f"%p{i}", PTR) for i, key in enumerate(accesses)}
     sizes = {name: Val(f"%d{i}", I64) for i, name in enumerate(symbols)}
     begin, end = Val("%begin", I64), Val("%end", I64)
     element = element_of(a.dtype)
@@ -83,11 +83,11 @@ def emit_fused(
     pointers[PRODUCT] = whole
     given = [Val("%a", PTR), Val("%b", PTR), whole, *(sizes[s] for s in product.symbols())]
     code.invoke(gemm, [*given, begin, end])
-    given = [*(pointers[p] for p in nest.ports), *(sizes[s] for s in nest.symbols)]
+    given = [*(pointers[p] for p in nest.accesses), *(sizes[s] for s in nest.symbols)]
     given += [begin, end] if window else []
     code.invoke(nest.name, given)
     code.leave()
     factors = (Val("%a", PTR), Val("%b", PTR))
-    parameters = (*factors, *(pointers[p] for p in ports), *sizes.values(), begin, end)
+    parameters = (*factors, *(pointers[p] for p in accesses), *sizes.values(), begin, end)
     name = module.add("fused", parameters, code, long_stack=True, only_calls=True)
-    return FusedFunction(name, ports, symbols, cut)
+    return FusedFunction(name, accesses, symbols, chunking)

@@ -22,7 +22,7 @@ from graphc.backends.loops.control import add, loop, loop_if_any, mul, offset, s
 from graphc.backends.loops.narrow import emit_narrow
 from graphc.backends.loops.operands import Operands
 from graphc.backends.loops.packing import APART
-from graphc.backends.loops.panels import Cuts, ProductWriter, emit_panels
+from graphc.backends.loops.panels import Blocking, ProductWriter, emit_panels
 from graphc.backends.loops.values import I64, NULL, PTR, Val, element_of, index, number_of
 from graphc.backends.loops.writer import ModuleWriter, Writer
 from graphc.ir.machine import Machine
@@ -108,8 +108,8 @@ def _operands(code: Writer, product: Product, sizes: Mapping[str, Val]) -> Opera
         lda=m if product.transpose_a else k,
         ldb=k if product.transpose_b else n,
         ldc=index(product.pitch) if product.pitch else n,
-        by_columns=product.transpose_a,
-        turned=product.transpose_b,
+        a_transposed=product.transpose_a,
+        b_transposed=product.transpose_b,
         most_m=product.most_m,
         most_k=product.most_k,
     )
@@ -127,7 +127,7 @@ def _emit(code: Writer, machine: Machine, whole: Operands, product: Product) -> 
         split = {"rows": "cols", "cols": "rows"}.get(split, "")
     if number_of(whole.m) == 1:
         # One row lies in memory like one column.
-        whole = replace(whole, by_columns=False, lda=whole.k)
+        whole = replace(whole, a_transposed=False, lda=whole.k)
     x, begin, end = whole, Val("%begin", I64), Val("%end", I64)
     if split == "rows":
         x = whole.of_rows(code, begin, end)
@@ -150,14 +150,14 @@ def _emit(code: Writer, machine: Machine, whole: Operands, product: Product) -> 
 
 
 def _writer(code: Writer, machine: Machine, tiling: Tiling, x: ProductRange) -> ProductWriter:
-    """The cuts for this range, with workspace on the stack for what they pack."""
-    cuts = Cuts.of(tiling, x)
+    """The blocking of this range, with workspace on the stack for what it packs."""
+    blocking = Blocking.of(tiling, x)
     panel = block = NULL
-    if x.n is None or cuts.read_b in ("packed", "packed by tiles"):
-        panel = _room(code, x.dtype, cuts.depth * cuts.tile.width)
-    if cuts.packs_a:
-        block = _room(code, x.dtype, cuts.rows * (cuts.depth + APART))
-    return ProductWriter(code, machine, cuts, panel, block)
+    if x.n is None or blocking.read_b in ("packed", "packed by tiles"):
+        panel = _workspace(code, x.dtype, blocking.depth * blocking.tile.width)
+    if blocking.packs_a:
+        block = _workspace(code, x.dtype, blocking.rows * (blocking.depth + APART))
+    return ProductWriter(code, machine, blocking, panel, block)
 
 
 def _emit_range(w: ProductWriter, x: Operands) -> None:
@@ -165,15 +165,15 @@ def _emit_range(w: ProductWriter, x: Operands) -> None:
     if number_of(x.n) is not None:
         emit_panels(w, x)
         return
-    code, width = w.code, w.cuts.tile.width
-    padded = _room(code, x.dtype, w.cuts.height * width)
+    code, width = w.code, w.blocking.tile.width
+    padded = _workspace(code, x.dtype, w.blocking.height * width)
     with when(code, code.compare("sge", x.n, index(width)), []):
         emit_panels(w, x)
     with when(code, code.compare("slt", x.n, index(width)), []):
         emit_narrow(w, x, padded)
 
 
-def _room(code: Writer, dtype: DType, elements: int) -> Val:
+def _workspace(code: Writer, dtype: DType, elements: int) -> Val:
     return memory.stack_array(code, element_of(dtype), elements, 64)
 
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from graphc.backends.loops import memory
 from graphc.backends.loops.control import add, loop_if_any, mul, offset, parts_of, size_value, when
 from graphc.backends.loops.nestlanes import halves
-from graphc.backends.loops.runs import Runs
 from graphc.backends.loops.scalars import LaneScalars
+from graphc.backends.loops.segments import Segments
 from graphc.backends.loops.values import (
     I64,
     PTR,
@@ -184,8 +184,8 @@ class _IndexedEmitter:
         def alone(k: Val, carried: list[Val]) -> None:
             self._hits(k, add(self.code, k, index(1)), carried, body)
 
-        runs = Runs(self.scalars, self._row("index"), self.lanes, self.extents["i"])
-        runs.walk(self.extents["k"], index(0), totals, together, alone)
+        segments = Segments(self.scalars, self._row("index"), self.lanes, self.extents["i"])
+        segments.walk(self.extents["k"], index(0), totals, together, alone)
 
     def _bind(self, letter: str, values: Sequence[Val]) -> None:
         """Sets the value, or values, of a letter; finds the rows that it is the first letter of."""

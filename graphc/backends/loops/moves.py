@@ -38,7 +38,7 @@ from graphc.backends.loops.values import (
     number_of,
 )
 from graphc.backends.loops.writer import Binary, ModuleWriter, Writer
-from graphc.ir.codegen import Rearrangement
+from graphc.ir.codegen import StridedCopy
 from graphc.ir.machine import Machine
 from graphc.ir.params import Params
 from graphc.ir.types import DType, TensorType
@@ -81,7 +81,7 @@ class Move:
 
 
 def move_of(
-    how: Rearrangement, params: Params, operands: Sequence[TensorType], result: TensorType
+    how: StridedCopy, params: Params, operands: Sequence[TensorType], result: TensorType
 ) -> Move:
     """The move of an operation with these settings and types."""
     copies = how.copies(params, operands, result)

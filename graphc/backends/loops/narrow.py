@@ -17,7 +17,7 @@ from graphc.backends.loops.values import Val, constant, index, lane_type
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """`depth` steps of k from `start` on, through the room `padded`, with the function `copy`."""
+    """`depth` steps of k from `start` on, through the workspace `padded`, copied by `copy`."""
 
     start: Val
     depth: Val
@@ -30,7 +30,7 @@ def emit_narrow(w: ProductWriter, x: Operands, padded: Val) -> None:
     """The whole range."""
     code = w.code
     s = LaneScalars(code, has_fma=w.machine.has_fma)
-    copy = packing.emit_copy_block(code.module, w.machine, w.cuts.tile)
+    copy = packing.emit_copy_block(code.module, w.machine, w.blocking.tile)
     _clear(w, x, s)
 
     def part(start: Val, depth: Val) -> None:
@@ -43,13 +43,13 @@ def emit_narrow(w: ProductWriter, x: Operands, padded: Val) -> None:
 
 def _rows(w: ProductWriter, x: Operands, part: _Part) -> None:
     """All rows of C from one padded panel."""
-    code, tile, height = w.code, w.cuts.tile, w.cuts.height
+    code, tile, height = w.code, w.blocking.tile, w.blocking.height
     width = index(tile.width)
 
     def rows_at(row: Val, rows: int) -> None:
-        name = tiles.emit_tile(code.module, w.machine, tile, rows, is_long=w.cuts.is_long)
-        goal = x.at(code, x.c, x.c_place(code, row, index(0)))
-        a = x.at(code, x.a, x.a_place(code, row, part.start))
+        name = tiles.emit_tile(code.module, w.machine, tile, rows, is_long=w.blocking.is_long)
+        goal = x.at(code, x.c, x.c_offset(code, row, index(0)))
+        a = x.at(code, x.a, x.a_offset(code, row, part.start))
         with when(code, part.adds, []):
             call(code, part.copy, goal, x.ldc, part.padded, width, index(rows), x.n)
         call(code, name, a, x.lda, w.panel, width, part.padded, width, part.depth, part.adds)
@@ -64,9 +64,9 @@ def _rows(w: ProductWriter, x: Operands, part: _Part) -> None:
 
 def _clear(w: ProductWriter, x: Operands, s: LaneScalars) -> None:
     """Zeros in the used part of the panel: the columns beside the matrix stay so."""
-    tile = w.cuts.tile
+    tile = w.blocking.tile
     zero = constant(0.0, lane_type(tile.element, tile.lanes))
-    used = smaller(w.code, index(w.cuts.depth), x.k)
+    used = smaller(w.code, index(w.blocking.depth), x.k)
     end = mul(w.code, used, index(tile.width))
     with loop_if_any(w.code, index(0), end, tile.lanes, []) as state:
         if state:
@@ -74,9 +74,9 @@ def _clear(w: ProductWriter, x: Operands, s: LaneScalars) -> None:
 
 
 def _pack(w: ProductWriter, x: Operands, s: LaneScalars, copy: str, start: Val, depth: Val) -> None:
-    code, width = w.code, index(w.cuts.tile.width)
-    source = x.at(code, x.b, x.b_place(code, start, index(0)))
-    if not x.turned:
+    code, width = w.code, index(w.blocking.tile.width)
+    source = x.at(code, x.b, x.b_offset(code, start, index(0)))
+    if not x.b_transposed:
         call(code, copy, source, x.ldb, w.panel, width, depth, x.n)
         return
     with loop(code, index(0), x.n, 1) as column:

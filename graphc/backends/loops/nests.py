@@ -49,12 +49,12 @@ from graphc.ir.types import DType, Symbol
 from graphc.ops.schedules import NestSchedule
 from graphc.passes.analysis.loopnest import (
     Apply,
+    ArrayAccess,
     ExtentOf,
     Index,
     Load,
     Nest,
     Number,
-    Port,
     Reduce,
     Size,
     Store,
@@ -63,7 +63,7 @@ from graphc.passes.analysis.loopnest import (
 from graphc.passes.analysis.nest_schedules import choose_nest, read_first
 from graphc.support.diagnostics import InternalError
 
-PortKey = tuple[str, int]
+ArrayKey = tuple[str, int]
 
 STRAIGHT_VECTORS = 4
 """Lanes of known extent, up to so many vectors, have no loop."""
@@ -73,13 +73,13 @@ CACHE_LINE = 64
 
 @dataclass(frozen=True, slots=True)
 class NestFunction:
-    """A function for a nest: what to pass, pointers of `ports`, then the sizes of `symbols`.
+    """A function for a nest: what to pass, pointers of `accesses`, then the sizes of `symbols`.
 
     After these, for each dim of `window`, where to begin and where to end: two i64.
     """
 
     name: str
-    ports: tuple[PortKey, ...]
+    accesses: tuple[ArrayKey, ...]
     symbols: tuple[str, ...]
     window: tuple[int, ...] = ()
 
@@ -92,7 +92,7 @@ def emit_nest(
     window: tuple[int, ...] = (),
     schedule: NestSchedule | None = None,
 ) -> NestFunction:
-    """Writes the function of a nest. `constants` names the arrays of constant ports.
+    """Writes the function of a nest. `constants` names the arrays of constant accesses.
 
     schedule  how it is computed; None: chosen for the machine
     window  dims of which a call computes a part; `nest.can_cut` must hold for each
@@ -113,10 +113,10 @@ def _written(
     how: NestSchedule,
 ) -> NestFunction:
     for dim in window:
-        if not nest.can_cut(dim):
+        if not nest.can_chunk(dim):
             raise InternalError(f"a nest cannot be computed in parts of its dim {dim}")
     code = module.body()
-    keys = tuple(dict.fromkeys((p.kind, p.index) for p in nest.ports() if p.kind != "constant"))
+    keys = tuple(dict.fromkeys((p.kind, p.index) for p in nest.accesses() if p.kind != "constant"))
     symbols = nest.symbols()
     bases = {key: Val(f"%p{i}", PTR) for i, key in enumerate(keys)}
     bases.update({("constant", i): Val(name, PTR) for i, name in constants.items()})
@@ -141,7 +141,7 @@ class _NestEmitter:
         nest: Nest,
         how: NestSchedule,
         blocks: Sequence[Block],
-        bases: Mapping[PortKey, Val],
+        bases: Mapping[ArrayKey, Val],
         sizes: Mapping[str, Val],
         parts: Mapping[int, tuple[Val, Val]],
     ) -> None:
@@ -162,7 +162,7 @@ class _NestEmitter:
         self.indices: list[Val] = []
         self.row: dict[int, Val] = {}
         self.splats: dict[tuple[int, int], Val] = {}
-        self.row_bases: dict[Port, Val] = {}
+        self.row_bases: dict[ArrayAccess, Val] = {}
         self.buffers: dict[int, Val] = {}
 
     def emit(self) -> None:
@@ -192,7 +192,7 @@ class _NestEmitter:
         """A loop over `begin` to `end`; in it (begin, end) of what each turn adds to chains."""
         with loop(self.code, begin, end, block.step) as state:
             outer = [self.stores[n] for n in block.stores]
-            inner = [replace(s, port=p) for s, p in zip(outer, block.ports, strict=True)]
+            inner = [replace(s, access=p) for s, p in zip(outer, block.accesses, strict=True)]
             for number, store in zip(block.stores, inner, strict=True):
                 self._fill_identity(store)
                 self.stores[number] = store
@@ -209,19 +209,19 @@ class _NestEmitter:
         with ExitStack() as loops:
             for d in range(depth, lane):
                 where = index(0)
-                if d in source.port.dims:
+                if d in source.access.dims:
                     opened = loop(self.code, self.begins[d], self.ends[d], 1)
                     where = loops.enter_context(opened).index
                 self.indices.append(where)
-            bases = [self._row_base(store.port) for store in (goal, source)]
-            combine, dtype = source.combine, source.port.dtype
+            bases = [self._row_base(store.access) for store in (goal, source)]
+            combine, dtype = source.combine, source.access.dtype
 
             def add_there(position: Val, lanes: int, mask: Val | None) -> None:
                 s = self.scalars
                 a, b = (memory.load(s, base, position, dtype, lanes, mask) for base in bases)
                 memory.store(s, self._fold(combine, a, b), bases[0], position, mask)
 
-            width = self.width if lane in source.port.dims else index(1)
+            width = self.width if lane in source.access.dims else index(1)
             self._each_vector(width, add_there)
         del self.indices[depth:]
 
@@ -234,8 +234,8 @@ class _NestEmitter:
         step = self.lanes if self.is_masked else 1
         with loop_if_any(self.code, whole, count, step, []) as state:
             if state:
-                is_part = self.is_masked and self.lanes > 1
-                mask = memory.rest_mask(self.scalars, whole, count, step) if is_part else None
+                is_chunk = self.is_masked and self.lanes > 1
+                mask = memory.rest_mask(self.scalars, whole, count, step) if is_chunk else None
                 body(state.index, step, mask)
 
     # --- once a row
@@ -255,12 +255,12 @@ class _NestEmitter:
         statement = self.nest.statements[number]
         type_ = lane_type(element_of(statement.dtype))
         match statement.work:
-            case Load(port):
+            case Load(access):
                 return memory.load(
                     self.scalars,
-                    self.bases[port.kind, port.index],
-                    self._place(port),
-                    port.dtype,
+                    self.bases[access.kind, access.index],
+                    self._place(access),
+                    access.dtype,
                     1,
                 )
             case Apply(rule, params):
@@ -281,10 +281,10 @@ class _NestEmitter:
     def _from_i64(self, value: Val, dtype: DType) -> Val:
         return self.scalars.cast(value, dtype)
 
-    def _place(self, port: Port) -> Val:
+    def _place(self, access: ArrayAccess) -> Val:
         """The element's offset from the indices of the open loops; lanes not counted."""
         place = index(0)
-        for dim, stride in enumerate(port.strides[: len(self.indices)]):
+        for dim, stride in enumerate(access.strides[: len(self.indices)]):
             if stride is not None:
                 step = mul(self.code, self.indices[dim], size_value(self.code, stride, self.sizes))
                 place = add(self.code, place, step)
@@ -292,47 +292,47 @@ class _NestEmitter:
 
     def _store_row_value(self, store: Store) -> None:
         value = self.row[store.value]
-        base, place = self.bases[store.port.kind, store.port.index], self._place(store.port)
+        base, place = self.bases[store.access.kind, store.access.index], self._place(store.access)
         if store.combine:
-            old = memory.load(self.scalars, base, place, store.port.dtype, 1)
+            old = memory.load(self.scalars, base, place, store.access.dtype, 1)
             value = self._fold(store.combine, old, value)
         memory.store(self.scalars, value, base, place)
 
     def _find_row_bases(self) -> None:
         """Where the lanes of this row start in each array that has lanes."""
-        for port in (*self.nest.ports(), *(store.port for store in self.stores)):
-            if self.nest.lane in port.dims and port not in self.row_bases:
-                self.row_bases[port] = self._row_base(port)
+        for access in (*self.nest.accesses(), *(store.access for store in self.stores)):
+            if self.nest.lane in access.dims and access not in self.row_bases:
+                self.row_bases[access] = self._row_base(access)
 
-    def _row_base(self, port: Port) -> Val:
+    def _row_base(self, access: ArrayAccess) -> Val:
         """Where this row starts in an array, which has lanes or one element for all of them."""
-        place = self._place(port)
-        if self.nest.lane in port.dims:
+        place = self._place(access)
+        if self.nest.lane in access.dims:
             place = add(self.code, place, self.begins[-1])
-        element = memory_element(element_of(port.dtype))
-        return offset(self.code, self.bases[port.kind, port.index], element, place)
+        element = memory_element(element_of(access.dtype))
+        return offset(self.code, self.bases[access.kind, access.index], element, place)
 
     def _fold(self, reduce: Reduce, a: Val, b: Val) -> Val:
-        return getattr(self.scalars, reduce.word)(a, b)
+        return getattr(self.scalars, reduce.scalar_op)(a, b)
 
     # --- before the loops
 
     def _allocate_buffers(self) -> None:
         for keep in self.nest.keeps:
-            if keep.port is None:
+            if keep.access is None:
                 element = element_of(self.nest.statements[keep.value].dtype)
                 whole = -(-self.nest.bound // self.lanes) * self.lanes
                 self.buffers[keep.value] = memory.stack_array(self.code, element, whole, 64)
         for block in self.blocks:
-            for port, size in zip(block.ports, block.sizes, strict=True):
-                self.bases[port.kind, port.index] = self._chain_memory(port, size)
+            for access, size in zip(block.accesses, block.sizes, strict=True):
+                self.bases[access.kind, access.index] = self._chain_memory(access, size)
 
-    def _chain_memory(self, port: Port, size: int) -> Val:
+    def _chain_memory(self, access: ArrayAccess, size: int) -> Val:
         """Where a chain of so many elements would begin if it were there for all indices."""
-        element = element_of(port.dtype)
+        element = element_of(access.dtype)
         base = memory.stack_array(self.code, element, size, 64)
         before = index(0)
-        for d, stride in enumerate(port.strides):
+        for d, stride in enumerate(access.strides):
             if stride is not None:
                 step = size_value(self.code, stride, self.sizes)
                 before = add(self.code, before, mul(self.code, self.begins[d], step))
@@ -345,7 +345,7 @@ class _NestEmitter:
         """The identity in all that this call combines into: from the last windowed dim on in one
         stretch, for each turn of the dims before it."""
         assert store.combine is not None
-        base, dims = self.bases[store.port.kind, store.port.index], sorted(store.port.dims)
+        base, dims = self.bases[store.access.kind, store.access.index], sorted(store.access.dims)
         start = max((i for i, d in enumerate(dims) if number_of(self.begins[d]) != 0), default=0)
         with ExitStack() as loops:
             for d in dims[:start]:
@@ -361,15 +361,15 @@ class _NestEmitter:
                 first = dims[start]
                 place = mul(self.code, self.begins[first], self._stride(store, first))
                 base = self._moved(store, base, place)
-            self._fill(base, count, store.combine.identity, store.port.dtype)
+            self._fill(base, count, store.combine.identity, store.access.dtype)
 
     def _stride(self, store: Store, dim: int) -> Val:
-        stride = store.port.strides[dim]
+        stride = store.access.strides[dim]
         assert stride is not None
         return size_value(self.code, stride, self.sizes)
 
     def _moved(self, store: Store, base: Val, place: Val) -> Val:
-        element = memory_element(element_of(store.port.dtype))
+        element = memory_element(element_of(store.access.dtype))
         return offset(self.code, base, element, place)
 
     def _fill(self, base: Val, count: Val, number: float | int, dtype: DType) -> None:
@@ -387,14 +387,14 @@ class _NestEmitter:
     def _prefetch(self, position: Val, lanes: int) -> None:
         """Asks for lanes of the next row. Processors look ahead inside a page of memory, and a row
         that begins on another waits at its first sweep."""
-        for port in self.ahead:
-            stride = port.strides[self.nest.lane - 1]
+        for access in self.ahead:
+            stride = access.strides[self.nest.lane - 1]
             assert stride is not None
             place = add(self.code, position, size_value(self.code, stride, self.sizes))
-            element = memory_element(element_of(port.dtype))
+            element = memory_element(element_of(access.dtype))
             for k in range(0, lanes, CACHE_LINE // ELEMENT_BYTES[element]):
                 there = add(self.code, place, index(k))
-                memory.prefetch(self.scalars, self.row_bases[port], element, there)
+                memory.prefetch(self.scalars, self.row_bases[access], element, there)
 
     # --- over the lanes
 
@@ -510,10 +510,10 @@ class _NestEmitter:
             totals[i] = self._fold(statement.work, totals[i], value)
         for number in sweep.store:
             store = self.stores[number]
-            base = self.row_bases[store.port]
+            base = self.row_bases[store.access]
             value = self._operand(store.value, values, lanes)
             if store.combine:
-                old = memory.load(s, base, position, store.port.dtype, lanes, mask)
+                old = memory.load(s, base, position, store.access.dtype, lanes, mask)
                 value = self._fold(store.combine, old, value)
             memory.store(s, value, base, position, mask)
 
@@ -522,9 +522,9 @@ class _NestEmitter:
     ) -> Val:
         statement = self.nest.statements[number]
         match statement.work:
-            case Load(port):
-                base = self.row_bases[port]
-                return memory.load(self.scalars, base, position, port.dtype, lanes, mask)
+            case Load(access):
+                base = self.row_bases[access]
+                return memory.load(self.scalars, base, position, access.dtype, lanes, mask)
             case Apply(rule, params):
                 args = (self._operand(a, values, lanes) for a in statement.args)
                 return rule(self.scalars, params, *args)
@@ -562,8 +562,10 @@ class _NestEmitter:
     def _kept(self, number: int) -> Val:
         if number in self.buffers:
             return self.buffers[number]
-        (port,) = (k.port for k in self.nest.keeps if k.value == number and k.port is not None)
-        return self.row_bases[port]
+        (access,) = (
+            k.access for k in self.nest.keeps if k.value == number and k.access is not None
+        )
+        return self.row_bases[access]
 
     def _identity(self, number: int, lanes: int) -> Val:
         statement = self.nest.statements[number]

@@ -17,8 +17,8 @@ class Operands:
     a, b, c         the addresses of the first elements of the range
     m, n, k         rows and columns of the range, and the length of the sums
     lda, ldb, ldc   the row stride of each matrix in memory
-    by_columns      A is stored [k, m]
-    turned          B is stored [n, k]
+    a_transposed    A is stored [k, m]
+    b_transposed    B is stored [n, k]
     most_m, most_k  upper bounds of m and k where these are known at run time only
     """
 
@@ -32,8 +32,8 @@ class Operands:
     lda: Val
     ldb: Val
     ldc: Val
-    by_columns: bool
-    turned: bool
+    a_transposed: bool
+    b_transposed: bool
     most_m: int
     most_k: int
 
@@ -41,25 +41,25 @@ class Operands:
         """The address of an element of one of the matrices."""
         return offset(code, base, element_of(self.dtype), place)
 
-    def a_place(self, code: Writer, row: Val, step: Val) -> Val:
-        if self.by_columns:
+    def a_offset(self, code: Writer, row: Val, step: Val) -> Val:
+        if self.a_transposed:
             return add(code, row, mul(code, step, self.lda))
         return add(code, mul(code, row, self.lda), step)
 
-    def b_place(self, code: Writer, step: Val, column: Val) -> Val:
-        if self.turned:
+    def b_offset(self, code: Writer, step: Val, column: Val) -> Val:
+        if self.b_transposed:
             return add(code, step, mul(code, column, self.ldb))
         return add(code, mul(code, step, self.ldb), column)
 
-    def c_place(self, code: Writer, row: Val, column: Val) -> Val:
+    def c_offset(self, code: Writer, row: Val, column: Val) -> Val:
         return add(code, mul(code, row, self.ldc), column)
 
     def of_rows(self, code: Writer, begin: Val, end: Val) -> Operands:
         """Only these rows."""
         return replace(
             self,
-            a=self.at(code, self.a, self.a_place(code, begin, index(0))),
-            c=self.at(code, self.c, self.c_place(code, begin, index(0))),
+            a=self.at(code, self.a, self.a_offset(code, begin, index(0))),
+            c=self.at(code, self.c, self.c_offset(code, begin, index(0))),
             m=sub(code, end, begin),
         )
 
@@ -67,7 +67,7 @@ class Operands:
         """Only these columns."""
         return replace(
             self,
-            b=self.at(code, self.b, self.b_place(code, index(0), begin)),
+            b=self.at(code, self.b, self.b_offset(code, index(0), begin)),
             c=self.at(code, self.c, begin),
             n=sub(code, end, begin),
         )
@@ -83,8 +83,8 @@ class Operands:
             lda=self.k,
             ldb=self.lda,
             ldc=self.m,
-            by_columns=False,
-            turned=not self.by_columns,
+            a_transposed=False,
+            b_transposed=not self.a_transposed,
         )
 
 

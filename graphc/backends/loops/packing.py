@@ -32,7 +32,7 @@ CHUNK = 16
 """Steps of k that are copied together: reads stay in few rows of A, writes in few panels."""
 
 
-def emit_pack_turned(module: ModuleWriter, machine: Machine, tile: Tile) -> str:
+def emit_pack_transposed(module: ModuleWriter, machine: Machine, tile: Tile) -> str:
     """`void (b, ldb, k, panel, pitch)`: panel[p, j] = b[j, p] for as many rows as a vector has."""
     code = module.body()
     s = LaneScalars(code, has_fma=machine.has_fma)

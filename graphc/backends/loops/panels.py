@@ -26,7 +26,7 @@ UNCUT = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
-class Cuts:
+class Blocking:
     """A tiling of one range.
 
     tile       the tile of all panels: one more for what is left over would cost compilation
@@ -49,14 +49,14 @@ class Cuts:
     prefetch: int
 
     @staticmethod
-    def of(tiling: Tiling, x: ProductRange) -> Cuts:
+    def of(tiling: Tiling, x: ProductRange) -> Blocking:
         lanes, count = tiling.lanes, tiling.vectors
         starts = [i * lanes for i in range(count)]
         if x.n is not None and x.n < count * lanes:
             starts[-1] = x.n - lanes
         depth, most_k = tiling.depth or UNCUT, x.most_k if x.k is None else x.k
-        return Cuts(
-            Tile(x.dtype, lanes, tuple(starts), x.by_columns),
+        return Blocking(
+            Tile(x.dtype, lanes, tuple(starts), x.a_transposed),
             tiling.rows,
             depth,
             min(depth, most_k) > STRETCH,
@@ -71,13 +71,13 @@ class Cuts:
 class ProductWriter:
     """What is needed to write one product.
 
-    panel   room for a packed panel of B
-    block   room for a packed block of A, where that is packed
+    panel   workspace for a packed panel of B
+    block   workspace for a packed block of A, where that is packed
     """
 
     code: Writer
     machine: Machine
-    cuts: Cuts
+    blocking: Blocking
     panel: Val
     block: Val
 
@@ -99,14 +99,14 @@ class _Part:
 
 def emit_panels(w: ProductWriter, x: Operands) -> None:
     """The whole range; it is as wide as a tile at least."""
-    code, tile = w.code, w.cuts.tile
+    code, tile = w.code, w.blocking.tile
     rest = remainder(code, x.n, tile.width)
     whole = sub(code, x.n, rest)
     if number_of(rest) is None:
         with when(code, _compare(code, "sgt", rest, index(0)), []):
             _left_over(w, x)
     elif number_of(rest) != 0:
-        if _most(x.k, x.most_k) <= w.cuts.depth < UNCUT:
+        if _most(x.k, x.most_k) <= w.blocking.depth < UNCUT:
             # In one block of k, the last panel may set columns again: one loop is less code.
             _blocks(w, x, tile, (index(0), x.n))
             return
@@ -116,8 +116,8 @@ def emit_panels(w: ProductWriter, x: Operands) -> None:
 
 
 def _left_over(w: ProductWriter, x: Operands) -> None:
-    start = sub(w.code, x.n, index(w.cuts.tile.width))
-    _blocks(w, x, w.cuts.tile, (start, x.n))
+    start = sub(w.code, x.n, index(w.blocking.tile.width))
+    _blocks(w, x, w.blocking.tile, (start, x.n))
 
 
 def _blocks(w: ProductWriter, x: Operands, tile: Tile, columns: tuple[Val, Val]) -> None:
@@ -130,14 +130,14 @@ def _blocks(w: ProductWriter, x: Operands, tile: Tile, columns: tuple[Val, Val])
         def in_rows(row: Val, rows: Val) -> None:
             _columns(w, x, _Part(tile, start, depth, row, rows, adds), columns)
 
-        _cut(code, x.m, x.most_m, w.cuts.rows, in_rows)
+        _cut(code, x.m, x.most_m, w.blocking.rows, in_rows)
 
     cut_depth(w, x, in_depth)
 
 
 def cut_depth(w: ProductWriter, x: Operands, write: Callable[[Val, Val], None]) -> None:
     """`write(start, length)` for each part of k; one, empty, for k = 0: it sets C to zeros."""
-    code, k, step = w.code, x.k, w.cuts.depth
+    code, k, step = w.code, x.k, w.blocking.depth
     if number_of(k) is not None or x.most_k <= step:
         _cut(code, k, x.most_k, step, write)
     else:
@@ -167,9 +167,9 @@ def _most(length: Val, most: int) -> int:
 def _columns(w: ProductWriter, x: Operands, part: _Part, columns: tuple[Val, Val]) -> None:
     """All panels of one part."""
     code, (begin, end) = w.code, columns
-    a = x.at(code, x.a, x.a_place(code, part.row, part.start))
-    if w.cuts.packs_a:
-        pack = packing.emit_pack_rows(code.module, w.machine, part.tile, w.cuts.height)
+    a = x.at(code, x.a, x.a_offset(code, part.row, part.start))
+    if w.blocking.packs_a:
+        pack = packing.emit_pack_rows(code.module, w.machine, part.tile, w.blocking.height)
         call(code, pack, a, x.lda, part.depth, part.rows, w.block)
     with loop(code, begin, end, part.tile.width) as state:
         start = state.index
@@ -181,14 +181,14 @@ def _columns(w: ProductWriter, x: Operands, part: _Part, columns: tuple[Val, Val
 def _panel(w: ProductWriter, x: Operands, part: _Part, a: Val, start: Val) -> None:
     """All rows of one part of one panel."""
     code = w.code
-    goal = x.at(code, x.c, x.c_place(code, part.row, start))
-    source = x.at(code, x.b, x.b_place(code, part.start, start))
+    goal = x.at(code, x.c, x.c_offset(code, part.row, start))
+    source = x.at(code, x.b, x.b_offset(code, part.start, start))
     b = (source, x.ldb)
-    if w.cuts.read_b == "packed":
-        pack = packing.emit_pack_turned(code.module, w.machine, part.tile)
+    if w.blocking.read_b == "packed":
+        pack = packing.emit_pack_transposed(code.module, w.machine, part.tile)
         pitch = index(part.tile.width)
         for first in map(index, part.tile.starts):
-            rows = x.at(code, source, x.b_place(code, index(0), first))
+            rows = x.at(code, source, x.b_offset(code, index(0), first))
             call(code, pack, rows, x.ldb, part.depth, x.at(code, w.panel, first), pitch)
         b = (w.panel, pitch)
     _Rows(w, x, part, a, goal).emit(b)
@@ -209,9 +209,9 @@ class _Rows:
             self._decided_at_the_call(b)
 
     def _known(self, rows: int, b: tuple[Val, Val]) -> None:
-        row, height = 0, self.w.cuts.height
-        packs = self.w.cuts.read_b == "packed by tiles"
-        for count, high in _heights(rows, height, balanced=not self.w.cuts.packs_a):
+        row, height = 0, self.w.blocking.height
+        packs = self.w.blocking.read_b == "packed by tiles"
+        for count, high in _heights(rows, height, balanced=not self.w.blocking.packs_a):
             many = count
             if packs and row == 0:
                 self._tile(index(0), high, b, packs=True)
@@ -224,10 +224,10 @@ class _Rows:
             row += many * high
 
     def _decided_at_the_call(self, b: tuple[Val, Val]) -> None:
-        code, rows, height = self.w.code, self.part.rows, self.w.cuts.height
+        code, rows, height = self.w.code, self.part.rows, self.w.blocking.height
         whole = sub(code, rows, remainder(code, rows, height))
         first = index(0)
-        if self.w.cuts.read_b == "packed by tiles":
+        if self.w.blocking.read_b == "packed by tiles":
             is_any = _compare(code, "sgt", whole, index(0))
             with when(code, is_any, carried := [first, *b]) as values:
                 self._tile(index(0), height, b, packs=True)
@@ -239,21 +239,21 @@ class _Rows:
 
     def _tile(self, row: Val, rows: int, b: tuple[Val, Val], *, packs: bool = False) -> None:
         """One tile whose first row is `row` of the part."""
-        code, x, part, cuts = self.w.code, self.x, self.part, self.w.cuts
-        if cuts.packs_a:
-            a, lda = self._packed_row(row, rows), index(cuts.height)
+        code, x, part, blocking = self.w.code, self.x, self.part, self.w.blocking
+        if blocking.packs_a:
+            a, lda = self._packed_row(row, rows), index(blocking.height)
         else:
-            a, lda = x.at(code, self.a, x.a_place(code, row, index(0))), x.lda
-        c = x.at(code, self.goal, x.c_place(code, row, index(0)))
+            a, lda = x.at(code, self.a, x.a_offset(code, row, index(0))), x.lda
+        c = x.at(code, self.goal, x.c_offset(code, row, index(0)))
         arguments = (a, lda, *b, c, x.ldc, part.depth, part.adds)
-        machine, tile, is_long = self.w.machine, part.tile, cuts.is_long
-        if cuts.read_b == "transposed by tiles":
+        machine, tile, is_long = self.w.machine, part.tile, blocking.is_long
+        if blocking.read_b == "transposed by tiles":
             function = tiles.emit_transposing_tile(
-                code.module, machine, tile, rows, is_long=is_long, ahead=cuts.prefetch
+                code.module, machine, tile, rows, is_long=is_long, ahead=blocking.prefetch
             )
             call(code, function, *arguments)
             return
-        ahead = cuts.prefetch if packs or cuts.read_b == "in place" else 0
+        ahead = blocking.prefetch if packs or blocking.read_b == "in place" else 0
         function = code.module.once(
             ("tile", machine, tile, rows, is_long, packs, ahead),
             lambda: tiles.emit_tile(
@@ -264,7 +264,7 @@ class _Rows:
 
     def _packed_row(self, row: Val, rows: int) -> Val:
         """Where the packed block of A has this row, of a tile with so many `rows`."""
-        code, height, part = self.w.code, self.w.cuts.height, self.part
+        code, height, part = self.w.code, self.w.blocking.height, self.part
         panel, pitch = row, add(code, part.depth, index(packing.APART))
         if rows < height:
             # Lower tiles are in the last panel, which ends with the rows.

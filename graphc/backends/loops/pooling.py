@@ -31,32 +31,32 @@ VECTORS = 4
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
-    """What is computed; `word` folds a window, extents are columns, then rows of pixels.
+    """What is computed; `scalar_op` folds a window, extents are columns, then rows of pixels.
 
-    is_part   the function takes `begin, end` as last arguments and computes these images only
+    is_chunk   the function takes `begin, end` as last arguments and computes these images only
     """
 
     folding: Folding
-    word: str
+    scalar_op: str
     images: Size
     extents: tuple[int, int]
     sizes: tuple[int, int]
     strides: tuple[int, int]
-    places: tuple[int, int]
+    output_positions: tuple[int, int]
     channels: int
     dtype: DType
-    is_part: bool = False
+    is_chunk: bool = False
 
     @staticmethod
-    def of(folding: Folding, word: str, shape: PoolShape, dtype: DType) -> Pooling:
+    def of(folding: Folding, scalar_op: str, shape: PoolShape, dtype: DType) -> Pooling:
         """A single axis is treated as an image that is one pixel wide."""
         (e, f), (s, t), (u, v), (p, q) = (
             (*(1,) * (2 - len(of_axes)), *of_axes)
-            for of_axes in (shape.extents, shape.sizes, shape.strides, shape.places)
+            for of_axes in (shape.extents, shape.sizes, shape.strides, shape.output_positions)
         )
         channels = math.prod(shape.channels)
         lead = Size.of(shape.lead)
-        return Pooling(folding, word, lead, (e, f), (s, t), (u, v), (p, q), channels, dtype)
+        return Pooling(folding, scalar_op, lead, (e, f), (s, t), (u, v), (p, q), channels, dtype)
 
     def symbols(self) -> tuple[str, ...]:
         """The dimensions of the call that the function asks for."""
@@ -72,7 +72,7 @@ class Pooling:
 
     @property
     def operands(self) -> int:
-        return 3 if self.folding == "slope" else 1
+        return 3 if self.folding == "max_grad" else 1
 
     @property
     def are_apart(self) -> bool:
@@ -84,7 +84,9 @@ class Pooling:
         """Whether every element is in a window, given that none is in two."""
         return all(
             s == t and n * s == e
-            for e, s, t, n in zip(self.extents, self.sizes, self.strides, self.places, strict=True)
+            for e, s, t, n in zip(
+                self.extents, self.sizes, self.strides, self.output_positions, strict=True
+            )
         )
 
 
@@ -94,14 +96,14 @@ def emit_pooling(module: ModuleWriter, machine: Machine, what: Pooling, lanes: i
     sizes = {name: Val(f"%d{i}", I64) for i, name in enumerate(what.symbols())}
     emitter = _Emitter(code, machine, what, lanes or machine.lanes(what.dtype))
     begin, end = index(0), size_value(code, what.images, sizes)
-    if what.is_part:
+    if what.is_chunk:
         begin, end = Val("%begin", I64), Val("%end", I64)
     with loop_if_any(code, begin, end, 1, []) as state:
         if state is not None:
             emitter.image(state.index)
     code.leave()
     parameters = [*(Val(f"%from{i}", PTR) for i in range(what.operands)), Val("%to", PTR)]
-    parameters += [*sizes.values(), *([begin, end] if what.is_part else [])]
+    parameters += [*sizes.values(), *([begin, end] if what.is_chunk else [])]
     return module.add("pool", parameters, code)
 
 
@@ -117,23 +119,27 @@ class _Emitter:
         """All places of one image."""
         what = self.what
         wide = mul(self.code, number, index(what.image))
-        narrow = mul(self.code, number, index(what.places[0] * what.places[1] * what.channels))
+        narrow = mul(
+            self.code,
+            number,
+            index(what.output_positions[0] * what.output_positions[1] * what.channels),
+        )
         starts = {
-            "windows": [wide, narrow],
-            "slope": [wide, narrow, narrow, wide],
-            "spread": [narrow, wide],
+            "fold": [wide, narrow],
+            "max_grad": [wide, narrow, narrow, wide],
+            "sum_grad": [narrow, wide],
         }[what.folding]
         names = [*(f"%from{i}" for i in range(what.operands)), "%to"]
         arrays = [
             offset(self.code, Val(name, PTR), self.element, start)
             for name, start in zip(names, starts, strict=True)
         ]
-        if what.folding != "windows" and not what.are_all:
+        if what.folding != "fold" and not what.are_all:
             self._clear(arrays[-1])
-        with loop(self.code, index(0), index(what.places[0]), 1) as p:
+        with loop(self.code, index(0), index(what.output_positions[0]), 1) as p:
             across = mul(self.code, p.index, index(what.strides[0] * what.column))
-            row = mul(self.code, p.index, index(what.places[1]))
-            with loop(self.code, index(0), index(what.places[1]), 1) as q:
+            row = mul(self.code, p.index, index(what.output_positions[1]))
+            with loop(self.code, index(0), index(what.output_positions[1]), 1) as q:
                 down = mul(self.code, q.index, index(what.strides[1] * what.channels))
                 place = mul(self.code, add(self.code, row, q.index), index(what.channels))
                 self._place(arrays, add(self.code, across, down), place)
@@ -159,16 +165,16 @@ class _Emitter:
     def _vectors(
         self, arrays: Sequence[Val], window: Val, place: Val, vectors: Sequence[Span]
     ) -> None:
-        if self.what.folding == "windows":
+        if self.what.folding == "fold":
             self._fold(arrays[0], arrays[1], window, place, vectors)
             return
         *given, goal = arrays
         held = [self._loaded(array, place, vectors) for array in given[-2:]]
-        is_slope = self.what.folding == "slope"
+        is_max_grad = self.what.folding == "max_grad"
 
         def element(at: Val) -> None:
             values = held[-1]
-            if is_slope:
+            if is_max_grad:
                 elements = self._loaded(given[0], at, vectors)
                 values = [
                     self.s.select(self.s.equal(x, y), dy, constant(0.0, dy.type))
@@ -183,15 +189,15 @@ class _Emitter:
 
     def _fold(self, x: Val, y: Val, window: Val, place: Val, vectors: Sequence[Span]) -> None:
         totals = self._loaded(x, window, vectors)
-        if self.what.word == "add":
+        if self.what.scalar_op == "add":
             totals = [constant(0.0, v.type) for v in totals]
 
         def element(at: Val, carried: list[Val]) -> None:
-            fold = getattr(self.s, self.what.word)
+            fold = getattr(self.s, self.what.scalar_op)
             elements = self._loaded(x, at, vectors)
             carried[:] = [fold(total, v) for total, v in zip(carried, elements, strict=True)]
 
-        self._each_element(window, totals, element, is_sum=self.what.word == "add")
+        self._each_element(window, totals, element, is_sum=self.what.scalar_op == "add")
         self._store(totals, y, place, vectors)
 
     def _each_element(

@@ -1,4 +1,4 @@
-"""The scalar vocabulary over a writer, one lane or many: the same words, the same bits per lane."""
+"""The scalar vocabulary over a writer, one lane or many: the same bits in each lane."""
 
 from __future__ import annotations
 

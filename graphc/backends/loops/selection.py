@@ -83,6 +83,6 @@ def _key(s: LaneScalars, x: Val) -> Val:
     """An integer in the order of the floats: of negative ones the other bits are turned round."""
     bits = s.bits(s.add(x, s.const(0.0, x)))  # adding 0 makes -0 a 0
     most = s.const(2 ** (31 if x.type.element == "float" else 63) - 1, bits)
-    turned = s.code.binary("xor", bits, most)
-    ordered = s.select(s.compare("slt", bits, s.const(0, bits)), turned, bits)
+    b_transposed = s.code.binary("xor", bits, most)
+    ordered = s.select(s.compare("slt", bits, s.const(0, bits)), b_transposed, bits)
     return s.select(s.compare("uno", x, x), most, ordered)

@@ -39,15 +39,15 @@ LINE_BYTES = 64
 class Tile:
     """The columns of a tile and how A is read.
 
-    starts       the first column of each vector; neighbours may overlap, and do so with the same
-                 bits, where a matrix is not a whole number of vectors wide
-    by_columns   A is stored [k, m]: the tile's rows lie side by side
+    starts         the first column of each vector; neighbours may overlap, and do so with the same
+                   bits, where a matrix is not a whole number of vectors wide
+    a_transposed   A is stored [k, m]: the tile's rows lie side by side
     """
 
     dtype: DType
     lanes: int
     starts: tuple[int, ...]
-    by_columns: bool
+    a_transposed: bool
 
     @property
     def width(self) -> int:
@@ -99,9 +99,9 @@ def emit_tile(
             later = mul(code, add(code, state.index, index(ahead)), ldb)
             for start in range(0, tile.width, LINE_BYTES // tile.dtype.itemsize):
                 memory.prefetch(s, b, tile.element, add(code, later, index(start)))
-        column = mul(code, state.index, lda) if tile.by_columns else state.index
+        column = mul(code, state.index, lda) if tile.a_transposed else state.index
         for r in range(rows):
-            place = add(code, column, index(r)) if tile.by_columns else column
+            place = add(code, column, index(r)) if tile.a_transposed else column
             scalar = memory.load(s, a_rows[r], place, tile.dtype, 1)
             value = s.splat(scalar, tile.lanes)
             for v, b_value in enumerate(b_values):
@@ -115,7 +115,7 @@ def emit_tile(
 def emit_transposing_tile(
     module: ModuleWriter, machine: Machine, tile: Tile, rows: int, *, is_long: bool, ahead: int = 0
 ) -> str:
-    """The same for a B stored [n, k]: blocks of it are turned in registers.
+    """The same for a B stored [n, k]: blocks of it are transposed in registers.
 
     For few rows, where a packed panel would be read hardly more often than it is written.
 
@@ -130,7 +130,7 @@ def emit_transposing_tile(
     def take(state: Turn, b_value: Val, step: Val, v: int) -> None:
         """Adds the products with vector `v` of B at this step of k to each row's sum."""
         for r, a_row in enumerate(a_rows):
-            place = add(code, mul(code, step, lda), index(r)) if tile.by_columns else step
+            place = add(code, mul(code, step, lda), index(r)) if tile.a_transposed else step
             scalar = memory.load(s, a_row, place, tile.dtype, 1)
             at = r * len(tile.starts) + v
             value = s.splat(scalar, tile.lanes)
@@ -141,7 +141,7 @@ def emit_transposing_tile(
         with loop_if_any(code, begin, whole, tile.lanes, sums) as state:
             assert state is not None
             if ahead:
-                _fetch_turned(s, tile, state.index, ahead)
+                _fetch_transposed(s, tile, state.index, ahead)
             for v, lines in enumerate(_lines_of_b(code, tile, state.index)):
                 block = load_transposed(s, lines, index(0), tile.dtype, tile.lanes)
                 for p, value in enumerate(block):
@@ -202,7 +202,7 @@ class _Goal:
             memory.store(s, value, line, start)
 
 
-def _fetch_turned(s: LaneScalars, tile: Tile, step: Val, ahead: int) -> None:
+def _fetch_transposed(s: LaneScalars, tile: Tile, step: Val, ahead: int) -> None:
     """Asks for a block of rows of a B stored [n, k], `ahead` rows behind those of this step."""
     following = mul(s.code, index(ahead), Val("%ldb", I64))
     place = add(s.code, following, mul(s.code, step, index(tile.width)))
@@ -232,6 +232,6 @@ def lines_from(code: Writer, first: Val, tile: Tile, pitch: Val) -> list[Val]:
 def _rows_of_a(code: Writer, tile: Tile, rows: int) -> list[Val]:
     """Where each row of A begins; stored by columns they all begin where A does."""
     a, lda = Val("%a", PTR), Val("%lda", I64)
-    if tile.by_columns:
+    if tile.a_transposed:
         return [a] * rows
     return [offset(code, a, tile.element, mul(code, index(r), lda)) for r in range(rows)]

@@ -27,8 +27,15 @@ from graphc.backends.loops.control import (
     sub,
     when,
 )
-from graphc.backends.loops.runs import Runs, Work, all_of, either, run_start, whole_or_each
 from graphc.backends.loops.scalars import LaneScalars
+from graphc.backends.loops.segments import (
+    Segments,
+    Work,
+    all_of,
+    either,
+    segment_start,
+    whole_or_each,
+)
 from graphc.backends.loops.values import I1, I64, PTR, Val, constant, element_of, index, lane_type
 from graphc.backends.loops.writer import ModuleWriter, Writer
 from graphc.ir.codegen import Broadcast, Elementwise, Fill
@@ -157,11 +164,11 @@ class _UpdateEmitter:
                 self._put(index(-1), self.places, row)
 
         def whole(at: Val, carried: list[Val]) -> None:
-            start, is_run = self._run_of_rows(one.index, at)
+            start, is_segment = self._run_of_rows(one.index, at)
             none = constant(-1, lane_type("i32", self.lanes))
             either(
                 self.scalars,
-                is_run,
+                is_segment,
                 carried,
                 lambda _: memory.store(self.scalars, none, self.places, start),
                 lambda values: self._one_by_one(at, values, each),
@@ -188,9 +195,9 @@ class _UpdateEmitter:
             carried[:] = counted[:1]
 
         def whole(at: Val, carried: list[Val]) -> None:
-            start, is_run = self._run_of_rows(one.index, at)
+            start, is_segment = self._run_of_rows(one.index, at)
             counted = [*carried, constant(0, I1)]
-            with when(self.code, is_run, counted) as inside:
+            with when(self.code, is_segment, counted) as inside:
                 self._number_run(one, at, start, inside)
             is_left = self.scalars.logical_not(counted[1])
             carried[:] = counted[:1]
@@ -224,17 +231,17 @@ class _UpdateEmitter:
 
     def _run_of_rows(self, base: Val, at: Val) -> tuple[Val, Val]:
         """The row that the entry at `at` points at, and whether the next lanes go on from there."""
-        start, is_run = self._run(base, at)
+        start, is_segment = self._run(base, at)
         last = sub(self.code, self.size, index(self.lanes))
         fits = self.scalars.compare("sle", start, last)
-        return start, self.scalars.logical_and(is_run, fits)
+        return start, self.scalars.logical_and(is_segment, fits)
 
     def _run(self, base: Val, at: Val) -> tuple[Val, Val]:
         """The number at `at`, and whether it is at least 0 and the next lanes count up from it."""
         values = memory.load(self.scalars, base, at, DType.I32, self.lanes)
-        start, is_run = run_start(self.scalars, [values])
+        start, is_segment = segment_start(self.scalars, [values])
         is_some = self.scalars.logical_not(self._is_negative(start))
-        return start, self.scalars.logical_and(is_run, is_some)
+        return start, self.scalars.logical_and(is_segment, is_some)
 
     # --- gradients
 
@@ -283,7 +290,7 @@ class _UpdateEmitter:
                 self._add_entries(one, at, slot, y, numbers, self.lanes)
 
             if self.columns:
-                Runs(self.scalars, one.slots, self.lanes).walk(one.k, entries, [], some, each)
+                Segments(self.scalars, one.slots, self.lanes).walk(one.k, entries, [], some, each)
             else:
                 with loop_if_any(self.code, index(0), one.k, 1, []) as inner:
                     if inner:
@@ -332,7 +339,7 @@ class _UpdateEmitter:
                 position = self._place(add(self.code, start, index(j)), row)
                 self._apply_at(position, self._sum(j, slot), self.lanes)
 
-        Runs(self.scalars, self.rows, self.lanes).walk(count, index(0), [], some, each)
+        Segments(self.scalars, self.rows, self.lanes).walk(count, index(0), [], some, each)
 
     def _place(self, number: Val, row: Val) -> Val:
         """Where a number of a row is in a table, with columns."""

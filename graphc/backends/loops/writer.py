@@ -194,9 +194,9 @@ class ModuleWriter(ABC):
         """The name of read-only bytes; equal bytes are emitted once."""
 
     @abstractmethod
-    def share(self) -> str:
-        """The name of `void (ptr pool, ptr task, ptr context, i64 count)`, which has the parts of
-        an operation computed (`share.py`)."""
+    def parallel_for(self) -> str:
+        """The name of `void (ptr pool, ptr task, ptr context, i64 count)`, which has the chunks of
+        an operation computed (`parallel_for.py`)."""
 
     @abstractmethod
     def add(

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from graphc.backends.numpy.kernel_text import KernelText, Place, shape_text
+from graphc.backends.numpy.kernel_text import Buffer, KernelText, shape_text
 from graphc.backends.numpy.moves import MoveText
 from graphc.backends.numpy.names import Names
 from graphc.backends.numpy.scalars import HELPERS
@@ -30,15 +30,15 @@ from graphc.ir.codegen import (
     FusedProduct,
     IndexedSum,
     Kernel,
-    Rearrangement,
     Role,
     RowUpdate,
     Selection,
+    StridedCopy,
     WindowProduct,
     WindowReduction,
 )
 from graphc.ir.core import Function, Operation, Value
-from graphc.ir.placement import Place as PlaceAt
+from graphc.ir.placement import Address
 from graphc.ir.types import Dim, Symbol
 from graphc.ops.contraction import MatmulParams, groups
 from graphc.ops.convolution import conv_shape
@@ -86,7 +86,7 @@ def emit_function(function: Function, dims: Sequence[str], name: str) -> Emitted
     return _FunctionText(function, dims, name).emit()
 
 
-class _FunctionText(Walker[Place, str]):
+class _FunctionText(Walker[Buffer, str]):
     def __init__(self, function: Function, dims: Sequence[str], name: str) -> None:
         if function.arena is None:
             raise InternalError(f"@{function.name} has no memory plan")
@@ -107,7 +107,7 @@ class _FunctionText(Walker[Place, str]):
         function = self._function
         for index, argument in enumerate(function.arguments):
             name = self._names.fresh(argument.name or f"argument{index}")
-            self.where[argument] = Place(name, "argument", index, argument.tensor)
+            self.where[argument] = Buffer(name, "argument", index, argument.tensor)
         fresh = [
             name
             for name, r in zip(self._result_names, function.results, strict=True)
@@ -177,7 +177,7 @@ class _FunctionText(Walker[Place, str]):
                 self._helpers["top_indices"] = None
                 out = self._name_of(op.result)
                 self._lines.add(f"top_indices({self._name_of(op.operands[0])}, {out})")
-            case Rearrangement() as how:
+            case StridedCopy() as how:
                 out = self._name_of(op.result)
                 operands = [(self._name_of(v), v.tensor) for v in op.operands]
                 text = MoveText(self._extent, self._names, self._constants, self._lines)
@@ -203,7 +203,7 @@ class _FunctionText(Walker[Place, str]):
     def _name_of(self, value: Value) -> str:
         return self.where[value].name
 
-    def view(self, op: Operation) -> Place:
+    def view(self, op: Operation) -> Buffer:
         source = self.where[op.operands[0]]
         name = self._reshaped(source.name, op.result, op.result.name or f"{source.name}_view")
         return replace(source, name=name)
@@ -237,22 +237,22 @@ class _FunctionText(Walker[Place, str]):
             self._lines.add("pass")
         self._lines.dedent()
 
-    def element(self, value: Value, outer: Value, step: str, *, is_kept: bool = False) -> Place:
+    def element(self, value: Value, outer: Value, step: str, *, is_kept: bool = False) -> Buffer:
         place = self.where[outer]
         name = self._named(value.name or "v1", f"{place.name}[{step}, ...]")
         return self._slot(name, value) if is_kept else replace(place, name=name)
 
-    def kept(self, value: Value, stack: Value, step: str, number: str, otherwise: Place) -> Place:
+    def kept(self, value: Value, stack: Value, step: str, number: str, otherwise: Buffer) -> Buffer:
         some = f"{self._name_of(stack)}[{step}, ...]"
         text = f"{some} if {number} > 0 else {otherwise.name}"
         return self._slot(self._named(value.name or "v1", text), value)
 
-    def _slot(self, name: str, value: Value) -> Place:
+    def _slot(self, name: str, value: Value) -> Buffer:
         """An element of a stack, by its name: no two that a step uses overlap."""
         self._slots += 1
-        return Place(name, "stack", self._slots, value.tensor)
+        return Buffer(name, "stack", self._slots, value.tensor)
 
-    def copy(self, source: Place, target: Value) -> None:
+    def copy(self, source: Buffer, target: Value) -> None:
         self._lines.add(f"np.copyto({self._name_of(target)}, {source.name})")
 
     def _fused_product(self, op: Operation) -> None:
@@ -264,11 +264,11 @@ class _FunctionText(Walker[Place, str]):
             f"{name} = np.ndarray({shape}, {dtype_text(type.dtype)}, arena, {self._arena})"
         )
         self._multiply(op, name)
-        inputs = [Place(name, "arena", self._arena, type)]
+        inputs = [Buffer(name, "arena", self._arena, type)]
         inputs += [self.where[v] for v in op.operands[2:]]
         self._kernel(op, inputs, self._arena + _align(type.bound_bytes))
 
-    def _kernel(self, op: Operation, inputs: Sequence[Place], scratch: int) -> None:
+    def _kernel(self, op: Operation, inputs: Sequence[Buffer], scratch: int) -> None:
         """The kernel of `op` on these arrays; scratch memory is free from byte `scratch` on."""
         outputs = [self.where[v] for v in op.results]
         text = KernelText(
@@ -302,16 +302,16 @@ class _FunctionText(Walker[Place, str]):
         inner = [e - a - z for e, a, z in zip(shape.extents, shape.low, shape.high, strict=True)]
         images, places = (
             f"{self._count(shape.lead)}, {', '.join(map(str, (*missing, *walked, last)))}"
-            for walked, last in ((inner, channels), (shape.places, features))
+            for walked, last in ((inner, channels), (shape.output_positions, features))
         )
         sizes = (*missing, *shape.sizes)
         kernel = f"{sizes[0]}, {sizes[1]}, {channels}, {features}"
-        if role == "image":
+        if role == "data_grad":
             kernel = f"{sizes[0]}, {features}, {sizes[1]}, {channels}"
         dims = {
             "result": (images, kernel, places),
-            "image": (places, kernel, images),
-            "weights": (images, places, kernel),
+            "data_grad": (places, kernel, images),
+            "weight_grad": (images, places, kernel),
         }[role]
         (out,) = map(self._name_of, op.results)
         names = [*map(self._name_of, op.operands), out]
@@ -325,7 +325,7 @@ class _FunctionText(Walker[Place, str]):
             arguments += map(str, (*(0 for _ in missing), *shape.low))
         helper = f"conv_{role}"
         self._helpers[helper] = None
-        if role == "weights":
+        if role == "weight_grad":
             self._helpers["pile"] = None
         self._lines.add(f"{helper}({', '.join(arguments)})")
 
@@ -336,18 +336,18 @@ class _FunctionText(Walker[Place, str]):
         channels = math.prod(shape.channels)
         wide, narrow = (
             f"{self._count(shape.lead)}, {', '.join(map(str, (*missing, *walked, channels)))}"
-            for walked in (shape.extents, shape.places)
+            for walked in (shape.extents, shape.output_positions)
         )
         kinds = {
-            "windows": (wide, narrow),
-            "slope": (wide, narrow, narrow, wide),
-            "spread": (narrow, wide),
+            "fold": (wide, narrow),
+            "max_grad": (wide, narrow, narrow, wide),
+            "sum_grad": (narrow, wide),
         }[folding]
         out = self._name_of(op.result)
         names = [*map(self._name_of, op.operands), out]
         arrays = [f"{name}.reshape({text})" for name, text in zip(names, kinds, strict=True)]
         if isinstance(op.params, PoolParams):
-            arrays.insert(0, f"np.{op.params.word}")
+            arrays.insert(0, f"np.{op.params.scalar_op}")
         helper = f"pool_{folding}"
         self._helpers[helper] = None
         walk = ", ".join(map(str, (*missing, *shape.sizes, *missing, *shape.strides)))
@@ -373,26 +373,26 @@ class _FunctionText(Walker[Place, str]):
         symbols = [self._extent(d) for d in dims if isinstance(d, Symbol)]
         return " * ".join(symbols if symbols and number == 1 else [str(number), *symbols])
 
-    def placed(self, value: Value, place: PlaceAt) -> Place:
+    def placed(self, value: Value, place: Address) -> Buffer:
         t = value.tensor
         if place.kind == "arena":
             shape = shape_text(t.dims, self._extent)
             text = f"np.ndarray({shape}, {dtype_text(t.dtype)}, arena, {place.index})"
-            return Place(self._named(value.name or "v1", text), "arena", place.index, t)
+            return Buffer(self._named(value.name or "v1", text), "arena", place.index, t)
         array = self.in_step(place) or self._array_at(place)
         if array.type.dims == t.dims:
             return array
         # The result is a reshape of what is written into it.
         name = self._reshaped(array.name, value, value.name or f"{array.name}_view")
-        return Place(name, array.kind, array.index, t)
+        return Buffer(name, array.kind, array.index, t)
 
-    def _array_at(self, at: PlaceAt) -> Place:
+    def _array_at(self, at: Address) -> Buffer:
         """The result or argument that a value is placed in."""
         function = self._function
         if at.kind == "argument":
             return self.where[function.arguments[at.index]]
         type = function.returned[at.index].tensor
-        return Place(self._result_names[at.index], "result", at.index, type)
+        return Buffer(self._result_names[at.index], "result", at.index, type)
 
 
 def _without_blocks(

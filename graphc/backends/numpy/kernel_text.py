@@ -1,28 +1,28 @@
-"""One `kernel` as Python lines: temporaries, the loop over blocks, a numpy call for each word."""
+"""One `kernel` as Python: temporaries, the loop over blocks, a numpy call for each scalar op."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from graphc.backends.numpy.names import Names
-from graphc.backends.numpy.scalars import Recorder, callee, extra_operand, is_helper
-from graphc.backends.numpy.schedule import Phase, Register, Schedule, ToResult, schedule
-from graphc.backends.numpy.tape import (
+from graphc.backends.numpy.linear_kernel import (
     Constant,
     Dims,
     Fold,
     Index,
     Input,
     Item,
+    ScalarOp,
     Size,
-    Word,
     operands_of,
     record,
 )
+from graphc.backends.numpy.names import Names
+from graphc.backends.numpy.scalars import Recorder, callee, extra_operand, is_helper
+from graphc.backends.numpy.schedule import Phase, Register, Schedule, ToResult, schedule
 from graphc.backends.numpy.text import Constants, Lines, dtype_text, number_text
 from graphc.ir.core import Operation
-from graphc.ir.placement import PlaceKind
+from graphc.ir.placement import AddressKind
 from graphc.ir.types import Dim, TensorType, bound_of
 
 ExtentText = Callable[[Dim], str]
@@ -34,7 +34,7 @@ _FOLDS = {"add": "np.add", "maximum": "np.maximum", "minimum": "np.minimum"}
 
 
 @dataclass(frozen=True)
-class Place:
+class Buffer:
     """An array of the emitted function: its name, and the memory it is in.
 
     `index` is the offset in the arena, or the number of the argument or result; `type` is that of
@@ -42,11 +42,11 @@ class Place:
     """
 
     name: str
-    kind: PlaceKind
+    kind: AddressKind
     index: int
     type: TensorType
 
-    def overlaps(self, other: Place) -> bool:
+    def overlaps(self, other: Buffer) -> bool:
         if self.kind != other.kind:
             return False
         if self.kind != "arena":
@@ -79,8 +79,8 @@ class KernelText:
     def __init__(
         self,
         op: Operation,
-        inputs: Sequence[Place],
-        outputs: Sequence[Place],
+        inputs: Sequence[Buffer],
+        outputs: Sequence[Buffer],
         extent: ExtentText,
         names: Names,
         constants: Constants,
@@ -118,7 +118,7 @@ class KernelText:
         self._phase(Phase.BEFORE)
         if plan.steps(Phase.INSIDE) or inside:
             self._start_accumulators()
-            extent = self._extent(plan.tape.space[plan.axis])
+            extent = self._extent(plan.kernel.space[plan.axis])
             lines.add(f"for start in range(0, {extent}, {plan.rows}):")
             lines.indent()
             lines.add(f"stop = min(start + {plan.rows}, {extent})")
@@ -133,8 +133,8 @@ class KernelText:
 
     def _fixed_leaves(self) -> None:
         """Positions and sizes that all blocks share; defined even where the loop never turns."""
-        items = [o for step in self._plan.tape.steps for o in operands_of(step)]
-        for item in [*items, *self._plan.tape.results]:
+        items = [o for step in self._plan.kernel.steps for o in operands_of(step)]
+        for item in [*items, *self._plan.kernel.results]:
             if isinstance(item, Index | Size) and not self._plan.varies(item):
                 self._leaf(item)
 
@@ -263,18 +263,18 @@ class KernelText:
 
     def _phase(self, phase: Phase) -> None:
         for step in self._plan.steps(phase):
-            if isinstance(step, Word):
-                self._word(step)
+            if isinstance(step, ScalarOp):
+                self._scalar_op(step)
             else:
                 self._fold(step)
 
-    def _word(self, word: Word) -> None:
-        operands = [self._text(a) for a in word.args]
-        if extra_operand(word):
-            operands.append(extra_operand(word))
-        target = self._target(word)
-        function = callee(word)
-        if is_helper(word):
+    def _scalar_op(self, scalar_op: ScalarOp) -> None:
+        operands = [self._text(a) for a in scalar_op.args]
+        if extra_operand(scalar_op):
+            operands.append(extra_operand(scalar_op))
+        target = self._target(scalar_op)
+        function = callee(scalar_op)
+        if is_helper(scalar_op):
             self.helpers[function] = None
         self._lines.add(f"{function}({', '.join([*operands, f'out={target}'])})")
 

@@ -14,7 +14,7 @@ from graphc.backends.loops.affine import fill_of
 from graphc.backends.numpy.kernel_text import ExtentText, shape_text
 from graphc.backends.numpy.names import Names
 from graphc.backends.numpy.text import Constants, Lines
-from graphc.ir.codegen import AffineCopy, Along, Rearrangement
+from graphc.ir.codegen import AffineCopy, AffineIndex, StridedCopy
 from graphc.ir.params import Params
 from graphc.ir.types import Dim, TensorType
 from graphc.support.diagnostics import InternalError
@@ -35,7 +35,7 @@ class MoveText:
         self._lines = lines
 
     def write(
-        self, how: Rearrangement, params: Params, operands: Sequence[Array], result: Array
+        self, how: StridedCopy, params: Params, operands: Sequence[Array], result: Array
     ) -> None:
         """The lines of one; operands and result are names of arrays with their types."""
         out, type = result
@@ -74,7 +74,7 @@ class MoveText:
             self._lines.dedent()
 
     def _part(
-        self, array: Array, places: Sequence[Along], box: Sequence[Dim], loops: dict[int, str]
+        self, array: Array, places: Sequence[AffineIndex], box: Sequence[Dim], loops: dict[int, str]
     ) -> tuple[str, list[int]]:
         """The part of an array that a box covers, and the dim of the box along each axis.
 

@@ -1,4 +1,5 @@
-"""The scalar vocabulary as numpy calls: which ufunc a word is, and the words that need a helper.
+"""The scalar vocabulary as numpy calls: which ufunc a scalar op is, and the scalar ops that need a
+helper.
 
 A helper is a function of the emitted module, written there only when used. Its last argument is
 `out`. Unlike a ufunc, a helper may read an operand after it has begun to write, so `out` must not
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from graphc.backends.numpy.tape import Constant, Item, Word
+from graphc.backends.numpy.linear_kernel import Constant, Item, ScalarOp
 from graphc.ir.types import DType
 
 UFUNCS = {
@@ -198,8 +199,8 @@ def conv_result(images, kernel, out, across, down, plane=None, left=0, above=0):
         patches = patches[::across, ::down].transpose(0, 1, 3, 4, 2)
         np.matmul(patches.reshape(-1, len(kernel)), kernel, out=places.reshape(-1, features))
 ''',
-    "conv_image": '''
-def conv_image(places, kernel, out, across, down, plane=None, left=0, above=0):
+    "conv_data_grad": '''
+def conv_data_grad(places, kernel, out, across, down, plane=None, left=0, above=0):
     """Adds places[n, p, q] times kernel[columns, features, rows, channels] to windows of out[n].
 
     With `plane`, out[n] is its part from left, above on, the rest is thrown away.
@@ -219,8 +220,8 @@ def conv_image(places, kernel, out, across, down, plane=None, left=0, above=0):
         if plane is not None:
             image[:] = plane[left : left + len(image), above : above + image.shape[1]]
 ''',
-    "conv_weights": '''
-def conv_weights(images, places, out, across, down, plane=None, left=0, above=0):
+    "conv_weight_grad": '''
+def conv_weight_grad(images, places, out, across, down, plane=None, left=0, above=0):
     """out[columns, rows, channels, features] = sums of windows of images times places.
 
     One image at a time, put into `plane`, among zeros, from left, above on.
@@ -242,8 +243,8 @@ def conv_weights(images, places, out, across, down, plane=None, left=0, above=0)
     while parts:
         out += parts.pop()[1].reshape(out.shape)
 ''',
-    "pool_windows": '''
-def pool_windows(fold, x, out, columns, rows, across, down):
+    "pool_fold": '''
+def pool_fold(fold, x, out, columns, rows, across, down):
     """out[n, p, q] = the elements of a window of x[n] folded, column by column of the window."""
     width, height = out.shape[1:3]
     start = 0 if fold is np.add else np.inf if fold is np.minimum else -np.inf
@@ -255,8 +256,8 @@ def pool_windows(fold, x, out, columns, rows, across, down):
             fold(column, part, out=column)
         fold(out, column, out=out)
 ''',
-    "pool_slope": '''
-def pool_slope(x, y, dy, out, columns, rows, across, down):
+    "pool_max_grad": '''
+def pool_max_grad(x, y, dy, out, columns, rows, across, down):
     """Adds dy[n, p, q] to those elements of a window of out[n] where x[n] is y[n, p, q]."""
     width, height = y.shape[1:3]
     out.fill(0)
@@ -265,8 +266,8 @@ def pool_slope(x, y, dy, out, columns, rows, across, down):
             part = np.s_[:, i : i + across * width : across, j : j + down * height : down]
             out[part] += np.where(x[part] == y, dy, x.dtype.type(0))
 ''',
-    "pool_spread": '''
-def pool_spread(y, out, columns, rows, across, down):
+    "pool_sum_grad": '''
+def pool_sum_grad(y, out, columns, rows, across, down):
     """Adds y[n, p, q] to all elements of a window of out[n]."""
     width, height = y.shape[1:3]
     out.fill(0)
@@ -297,17 +298,17 @@ def convert(x, out):
 }
 
 
-def callee(word: Word) -> str:
-    """The function that computes `word`: a ufunc, or the name of a helper."""
-    if word.name == "cast":
-        return _cast(word.args[0].dtype, word.dtype)
-    if word.name == "div" and not word.dtype.is_float:
+def callee(scalar_op: ScalarOp) -> str:
+    """The function that computes `scalar_op`: a ufunc, or the name of a helper."""
+    if scalar_op.name == "cast":
+        return _cast(scalar_op.args[0].dtype, scalar_op.dtype)
+    if scalar_op.name == "div" and not scalar_op.dtype.is_float:
         return "divide_integers"
-    return UFUNCS.get(word.name, word.name)
+    return UFUNCS.get(scalar_op.name, scalar_op.name)
 
 
-def is_helper(word: Word) -> bool:
-    return callee(word) in HELPERS
+def is_helper(scalar_op: ScalarOp) -> bool:
+    return callee(scalar_op) in HELPERS
 
 
 def _cast(source: DType, target: DType) -> str:
@@ -316,115 +317,116 @@ def _cast(source: DType, target: DType) -> str:
     return "to_integer" if source.is_float and not target.is_float else "convert"
 
 
-def extra_operand(word: Word) -> str:
-    """What a ufunc needs besides the word's operands."""
-    return "0" if word.name == "cast" and word.dtype is DType.I1 else ""
+def extra_operand(scalar_op: ScalarOp) -> str:
+    """What a ufunc needs besides the scalar op's operands."""
+    return "0" if scalar_op.name == "cast" and scalar_op.dtype is DType.I1 else ""
 
 
 @dataclass(frozen=True)
 class Recorder:
-    """`Scalars` over tape items: each word of a rule becomes one `Word`, handed to `record`."""
+    """`Scalars` over a linearised kernel's items: each scalar op of a rule becomes one `ScalarOp`,
+    handed to `record`."""
 
-    record: Callable[[Word], Item]
+    record: Callable[[ScalarOp], Item]
 
-    def _word(self, name: str, dtype: DType, *args: Item) -> Item:
-        return self.record(Word.of(name, dtype, args))
+    def _scalar_op(self, name: str, dtype: DType, *args: Item) -> Item:
+        return self.record(ScalarOp.of(name, dtype, args))
 
     def add(self, a: Item, b: Item, /) -> Item:
-        return self._word("add", a.dtype, a, b)
+        return self._scalar_op("add", a.dtype, a, b)
 
     def sub(self, a: Item, b: Item, /) -> Item:
-        return self._word("sub", a.dtype, a, b)
+        return self._scalar_op("sub", a.dtype, a, b)
 
     def mul(self, a: Item, b: Item, /) -> Item:
-        return self._word("mul", a.dtype, a, b)
+        return self._scalar_op("mul", a.dtype, a, b)
 
     def div(self, a: Item, b: Item, /) -> Item:
-        return self._word("div", a.dtype, a, b)
+        return self._scalar_op("div", a.dtype, a, b)
 
     def neg(self, a: Item, /) -> Item:
-        return self._word("neg", a.dtype, a)
+        return self._scalar_op("neg", a.dtype, a)
 
     def abs(self, a: Item, /) -> Item:
-        return self._word("abs", a.dtype, a)
+        return self._scalar_op("abs", a.dtype, a)
 
     def sqrt(self, a: Item, /) -> Item:
-        return self._word("sqrt", a.dtype, a)
+        return self._scalar_op("sqrt", a.dtype, a)
 
     def exp(self, a: Item, /) -> Item:
-        return self._word("exp", a.dtype, a)
+        return self._scalar_op("exp", a.dtype, a)
 
     def expm1(self, a: Item, /) -> Item:
-        return self._word("expm1", a.dtype, a)
+        return self._scalar_op("expm1", a.dtype, a)
 
     def log(self, a: Item, /) -> Item:
-        return self._word("log", a.dtype, a)
+        return self._scalar_op("log", a.dtype, a)
 
     def log1p(self, a: Item, /) -> Item:
-        return self._word("log1p", a.dtype, a)
+        return self._scalar_op("log1p", a.dtype, a)
 
     def tanh(self, a: Item, /) -> Item:
-        return self._word("tanh", a.dtype, a)
+        return self._scalar_op("tanh", a.dtype, a)
 
     def sigmoid(self, a: Item, /) -> Item:
-        return self._word("sigmoid", a.dtype, a)
+        return self._scalar_op("sigmoid", a.dtype, a)
 
     def erf(self, a: Item, /) -> Item:
-        return self._word("erf", a.dtype, a)
+        return self._scalar_op("erf", a.dtype, a)
 
     def sin(self, a: Item, /) -> Item:
-        return self._word("sin", a.dtype, a)
+        return self._scalar_op("sin", a.dtype, a)
 
     def cos(self, a: Item, /) -> Item:
-        return self._word("cos", a.dtype, a)
+        return self._scalar_op("cos", a.dtype, a)
 
     def power(self, a: Item, b: Item, /) -> Item:
-        return self._word("power", a.dtype, a, b)
+        return self._scalar_op("power", a.dtype, a, b)
 
     def floor(self, a: Item, /) -> Item:
-        return self._word("floor", a.dtype, a)
+        return self._scalar_op("floor", a.dtype, a)
 
     def maximum(self, a: Item, b: Item, /) -> Item:
-        return self._word("maximum", a.dtype, a, b)
+        return self._scalar_op("maximum", a.dtype, a, b)
 
     def minimum(self, a: Item, b: Item, /) -> Item:
-        return self._word("minimum", a.dtype, a, b)
+        return self._scalar_op("minimum", a.dtype, a, b)
 
     def equal(self, a: Item, b: Item, /) -> Item:
-        return self._word("equal", DType.I1, a, b)
+        return self._scalar_op("equal", DType.I1, a, b)
 
     def not_equal(self, a: Item, b: Item, /) -> Item:
-        return self._word("not_equal", DType.I1, a, b)
+        return self._scalar_op("not_equal", DType.I1, a, b)
 
     def less(self, a: Item, b: Item, /) -> Item:
-        return self._word("less", DType.I1, a, b)
+        return self._scalar_op("less", DType.I1, a, b)
 
     def less_equal(self, a: Item, b: Item, /) -> Item:
-        return self._word("less_equal", DType.I1, a, b)
+        return self._scalar_op("less_equal", DType.I1, a, b)
 
     def greater(self, a: Item, b: Item, /) -> Item:
-        return self._word("greater", DType.I1, a, b)
+        return self._scalar_op("greater", DType.I1, a, b)
 
     def greater_equal(self, a: Item, b: Item, /) -> Item:
-        return self._word("greater_equal", DType.I1, a, b)
+        return self._scalar_op("greater_equal", DType.I1, a, b)
 
     def logical_and(self, a: Item, b: Item, /) -> Item:
-        return self._word("logical_and", DType.I1, a, b)
+        return self._scalar_op("logical_and", DType.I1, a, b)
 
     def logical_or(self, a: Item, b: Item, /) -> Item:
-        return self._word("logical_or", DType.I1, a, b)
+        return self._scalar_op("logical_or", DType.I1, a, b)
 
     def logical_not(self, a: Item, /) -> Item:
-        return self._word("logical_not", DType.I1, a)
+        return self._scalar_op("logical_not", DType.I1, a)
 
     def select(self, condition: Item, a: Item, b: Item, /) -> Item:
-        return self._word("select", a.dtype, condition, a, b)
+        return self._scalar_op("select", a.dtype, condition, a, b)
 
     def cast(self, a: Item, dtype: DType, /) -> Item:
-        return a if a.dtype is dtype else self._word("cast", dtype, a)
+        return a if a.dtype is dtype else self._scalar_op("cast", dtype, a)
 
     def literal(self, value: float, like: Item, /) -> Item:
         return Constant((1,) * len(like.dims), like.dtype, (value,))
 
     def random_uniform(self, counter: Item, key: Item, /) -> Item:
-        return self._word("random_uniform", DType.F32, counter, key)
+        return self._scalar_op("random_uniform", DType.F32, counter, key)

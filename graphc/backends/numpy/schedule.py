@@ -1,4 +1,4 @@
-"""How a kernel's tape is run: blocks over one axis, and where each computed item lives.
+"""How a linearised kernel is run: blocks over one axis, and where each computed item lives.
 
 Blocks keep temporaries in the cache: a chain of operations runs over some rows before the next rows
 are touched. What does not vary along the axis is computed before the loop; a fold along the axis
@@ -13,8 +13,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from graphc.backends.numpy.linear_kernel import (
+    Computed,
+    Dims,
+    Fold,
+    Input,
+    Item,
+    LinearKernel,
+    ScalarOp,
+    operands_of,
+)
 from graphc.backends.numpy.scalars import is_helper
-from graphc.backends.numpy.tape import Computed, Dims, Fold, Input, Item, Tape, Word, operands_of
 from graphc.ir.types import DType, bound_of
 
 BLOCK_BYTES = 256 * 1024  # of live temporaries: half of a second-level cache of 512 KB
@@ -53,7 +62,7 @@ class Schedule:
     copies  (result, item): results that are not computed in place and have to be copied
     """
 
-    tape: Tape
+    kernel: LinearKernel
     axis: int | None
     rows: int
     phases: dict[Item, Phase]
@@ -69,7 +78,7 @@ class Schedule:
         return self.axis is not None and folds_along(item, self.axis)
 
     def steps(self, phase: Phase) -> list[Computed]:
-        return [s for s in self.tape.steps if self.phases[s] is phase]
+        return [s for s in self.kernel.steps if self.phases[s] is phase]
 
     def register_bytes(self, register: Register) -> int:
         return _register_bytes(register, self.axis, self.rows)
@@ -79,29 +88,29 @@ Overlaps = Callable[[int, int], bool]
 """(result index, input index) -> whether they share memory."""
 
 
-def schedule(tape: Tape, result_dims: Sequence[Dims], overlaps: Overlaps) -> Schedule:
-    """The plan for `tape`, whose results have the extents `result_dims`."""
-    for axis, extent in enumerate(tape.space):
-        phases = _phases(tape, axis) if bound_of(extent) > 1 else None
+def schedule(kernel: LinearKernel, result_dims: Sequence[Dims], overlaps: Overlaps) -> Schedule:
+    """The plan for `kernel`, whose results have the extents `result_dims`."""
+    for axis, extent in enumerate(kernel.space):
+        phases = _phases(kernel, axis) if bound_of(extent) > 1 else None
         if phases is None:
             continue
-        placement = _place(tape, axis, phases, result_dims, overlaps)
-        rows = _block_rows(tape, axis, placement.registers)
+        placement = _place(kernel, axis, phases, result_dims, overlaps)
+        rows = _block_rows(kernel, axis, placement.registers)
         if rows < bound_of(extent):
-            return placement.schedule(tape, axis, rows, phases)
+            return placement.schedule(kernel, axis, rows, phases)
         break
-    whole: dict[Item, Phase] = dict.fromkeys(tape.steps, Phase.INSIDE)
-    return _place(tape, None, whole, result_dims, overlaps).schedule(tape, None, 0, whole)
+    whole: dict[Item, Phase] = dict.fromkeys(kernel.steps, Phase.INSIDE)
+    return _place(kernel, None, whole, result_dims, overlaps).schedule(kernel, None, 0, whole)
 
 
 def folds_along(item: Item, axis: int) -> bool:
     return isinstance(item, Fold) and axis in item.axes and item.over[axis] != 1
 
 
-def _phases(tape: Tape, axis: int) -> dict[Item, Phase] | None:
+def _phases(kernel: LinearKernel, axis: int) -> dict[Item, Phase] | None:
     """When each step runs; None if a fold along the axis is needed before the loop has ended."""
     phases: dict[Item, Phase] = {}
-    for step in tape.steps:
+    for step in kernel.steps:
         late = any(folds_along(o, axis) or phases.get(o) is Phase.AFTER for o in operands_of(step))
         inside = step.dims[axis] != 1 or folds_along(step, axis)
         if inside and late:
@@ -110,12 +119,12 @@ def _phases(tape: Tape, axis: int) -> dict[Item, Phase] | None:
     return phases
 
 
-def _block_rows(tape: Tape, axis: int, registers: Sequence[Register]) -> int:
+def _block_rows(kernel: LinearKernel, axis: int, registers: Sequence[Register]) -> int:
     """A power of two such that a block's temporaries fit the budget; at least 1."""
     row = sum(_register_bytes(r, axis, 1) for r in registers if r.dims[axis] != 1)
     if row == 0:  # no temporaries: count the widest value that streams through
-        inner = math.prod(bound_of(d) for i, d in enumerate(tape.space) if i != axis)
-        row = inner * max((s.dtype.itemsize for s in tape.steps), default=1)
+        inner = math.prod(bound_of(d) for i, d in enumerate(kernel.space) if i != axis)
+        row = inner * max((s.dtype.itemsize for s in kernel.steps), default=1)
     rows = max(BLOCK_BYTES // max(row, 1), 1)
     return 1 << (rows.bit_length() - 1)
 
@@ -134,24 +143,24 @@ class _Placement:
     copies: tuple[tuple[int, Item], ...]
 
     def schedule(
-        self, tape: Tape, axis: int | None, rows: int, phases: dict[Item, Phase]
+        self, kernel: LinearKernel, axis: int | None, rows: int, phases: dict[Item, Phase]
     ) -> Schedule:
-        return Schedule(tape, axis, rows, phases, self.spots, self.registers, self.copies)
+        return Schedule(kernel, axis, rows, phases, self.spots, self.registers, self.copies)
 
 
 def _place(
-    tape: Tape,
+    kernel: LinearKernel,
     axis: int | None,
     phases: dict[Item, Phase],
     result_dims: Sequence[Dims],
     overlaps: Overlaps,
 ) -> _Placement:
-    order = sorted(tape.steps, key=lambda s: phases[s])
+    order = sorted(kernel.steps, key=lambda s: phases[s])
     spots: dict[Item, Spot] = {}
     copies: list[tuple[int, Item]] = []
-    for index, item in enumerate(tape.results):
+    for index, item in enumerate(kernel.results):
         free = isinstance(item, Computed) and item not in spots and item.dims == result_dims[index]
-        if free and not _is_read_later(tape, order, index, item, axis, overlaps):
+        if free and not _is_read_later(kernel, order, index, item, axis, overlaps):
             spots[item] = ToResult(index)
         else:
             copies.append((index, item))
@@ -163,7 +172,7 @@ def _place(
 
 
 def _is_read_later(
-    tape: Tape,
+    kernel: LinearKernel,
     order: Sequence[Computed],
     result: int,
     item: Item,
@@ -171,7 +180,7 @@ def _is_read_later(
     overlaps: Overlaps,
 ) -> bool:
     """Whether writing `item` into the result's memory would destroy an input still to be read."""
-    if any(isinstance(r, Input) and overlaps(result, r.index) for r in tape.results):
+    if any(isinstance(r, Input) and overlaps(result, r.index) for r in kernel.results):
         return True
     start = order.index(item)  # type: ignore[arg-type]  # results that are placed are computed
     if axis is not None and folds_along(item, axis):
@@ -190,7 +199,7 @@ def _is_read_later(
 def _may_overwrite(step: Computed, operands: Sequence[Item]) -> bool:
     """Whether a step may write over these operands: a ufunc over the very same elements may."""
     return (
-        isinstance(step, Word)
+        isinstance(step, ScalarOp)
         and not is_helper(step)
         and all(o.dims == step.dims for o in operands)
     )
@@ -229,7 +238,7 @@ def _allocate(
     live: list[tuple[int, Register]] = []
     wanted = set(wanting)
     for position, item in enumerate(order):
-        reads_then_writes = isinstance(item, Word) and not is_helper(item)
+        reads_then_writes = isinstance(item, ScalarOp) and not is_helper(item)
         dead = position if reads_then_writes else position - 1
         free.extend(r for end, r in live if end <= dead)
         live = [(end, r) for end, r in live if end > dead]

@@ -191,7 +191,7 @@ def helper_text(emitted: Emitted) -> str:
 
 
 def _check(signature: Signature) -> None:
-    learns = [a.name for a in signature.arguments if a.role in ("state", "setting")]
+    learns = [a.name for a in signature.arguments if a.role in ("state", "hyperparameter")]
     learns += [r.name for r in signature.results if r.updates is not None]
     if learns:
         raise fail(

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from graphc.backends.numpy.linear_kernel import Constant, Input, Item, ScalarOp, record
 from graphc.backends.numpy.names import Names
 from graphc.backends.numpy.scalars import Recorder, callee, extra_operand, is_helper
-from graphc.backends.numpy.tape import Constant, Input, Item, Word, record
 from graphc.backends.numpy.text import Constants, Lines, dtype_text
 from graphc.ir.types import bound_of
 from graphc.ops.update_rows import RowUpdateParts
@@ -57,13 +57,15 @@ class UpdateText:
         gradient = f"{sums}[{first} : {first} + {step}]" + ".T" * columns
         arguments = [self._named(name + where) for name in updated]
         arguments += [self._named(gradient), *numbers]
-        tape = record(parts.op, Recorder)
+        kernel = record(parts.op, Recorder)
         texts: dict[Item, str] = {}
-        for step in tape.steps:
-            if not isinstance(step, Word):
+        for step in kernel.steps:
+            if not isinstance(step, ScalarOp):
                 raise InternalError("a fold in the rule of `update_rows`")
-            texts[step] = self._word(step, [self._text(a, texts, arguments) for a in step.args])
-        for name, item in zip(updated, tape.results, strict=True):
+            texts[step] = self._scalar_op(
+                step, [self._text(a, texts, arguments) for a in step.args]
+            )
+        for name, item in zip(updated, kernel.results, strict=True):
             self._lines.add(f"{name}{where} = {self._text(item, texts, arguments)}")
         self._lines.dedent()
 
@@ -81,15 +83,15 @@ class UpdateText:
             case _:
                 return texts[item]
 
-    def _word(self, word: Word, operands: list[str]) -> str:
-        function = callee(word)
-        if extra_operand(word):
-            operands.append(extra_operand(word))
-        if not is_helper(word):
+    def _scalar_op(self, scalar_op: ScalarOp, operands: list[str]) -> str:
+        function = callee(scalar_op)
+        if extra_operand(scalar_op):
+            operands.append(extra_operand(scalar_op))
+        if not is_helper(scalar_op):
             return self._named(f"{function}({', '.join(operands)})")
         self.helpers[function] = None
         shapes = ", ".join(f"np.shape({o})" for o in operands)
-        out = self._named(f"np.empty(np.broadcast_shapes({shapes}), {dtype_text(word.dtype)})")
+        out = self._named(f"np.empty(np.broadcast_shapes({shapes}), {dtype_text(scalar_op.dtype)})")
         self._lines.add(f"{function}({', '.join(operands)}, out={out})")
         return out
 

@@ -30,7 +30,7 @@ from graphc.ops import composites
 from graphc.ops.constant import constant, extent, full_like, iota
 from graphc.ops.contraction import matmul
 from graphc.ops.elementwise import EQUAL, LESS, add, cast, compare, mul, select, sub
-from graphc.ops.indexed import lookup_sum
+from graphc.ops.indexed import sparse_product
 from graphc.ops.loop import element_type, loop
 from graphc.ops.movement import reshape, slice_axis, transpose
 from graphc.ops.nodes.layout import (
@@ -117,7 +117,7 @@ def _rows(b: IRBuilder, x: Value, count: Dim, shift: int, dtype: DType) -> Value
     """Row t + shift of `x` for `count` steps t; zeros where `x` has no such row."""
     index = iota(b, 0, TensorType((count, 1), DType.I32))
     index = add(b, index, full_like(b, shift, index))
-    return lookup_sum(b, constant(b, 1.0, TensorType((count, 1), dtype)), x, index)
+    return sparse_product(b, constant(b, 1.0, TensorType((count, 1), dtype)), x, index)
 
 
 def _log_partition(

@@ -31,7 +31,7 @@ from graphc.ops.elementwise import (
     sub,
 )
 from graphc.ops.functions import exp, log
-from graphc.ops.indexed import lookup_dot, take
+from graphc.ops.indexed import gather, sampled_product
 from graphc.ops.movement import slice_axis
 from graphc.ops.nodes.layout import (
     MAX_ROWS,
@@ -110,7 +110,7 @@ def _log_class(b: IRBuilder, score: Value, label: Value) -> Value:
     log_probability = composites.log_softmax(b, score, 1)
     classes = fixed_size(score.tensor.dims[1])
     is_class = _within(b, label, full_like(b, 0, label), full_like(b, classes, label))
-    found = take(b, log_probability, _or_none(b, is_class, label))
+    found = gather(b, log_probability, _or_none(b, is_class, label))
     return select(b, is_class, found, full_like(b, LOG_NEVER, found))
 
 
@@ -129,8 +129,8 @@ def _log_word(
     place = iota(b, 1, TensorType(dims, DType.I32))
     is_member = compare(b, LESS, place, broadcast(b, count, dims))
     index = _or_none(b, is_member, add(b, broadcast(b, start, dims), place))
-    score = lookup_dot(b, hidden, weight, index, columns=True)
-    found = take(b, score, _or_none(b, is_word, sub(b, word, start)))
+    score = sampled_product(b, hidden, weight, index, columns=True)
+    found = gather(b, score, _or_none(b, is_word, sub(b, word, start)))
     value = sub(b, found, _log_sum(b, score, is_member, is_word))
     value = select(b, is_word, value, full_like(b, LOG_NEVER, value))
     # Words beyond the largest class were left out of the sum: no number is better than a wrong one.

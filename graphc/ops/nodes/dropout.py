@@ -28,7 +28,7 @@ def _expand_training(
 def _draw(b: IRBuilder, op: Operation, call: TrainingCall) -> Value:
     """0 for the elements that are set to zero, 1 / (1 - rate) for the others."""
     dims = tensor_type(node_type(op), call.samples, call.dtype).dims
-    rate = call.setting(DROPOUT_RATE)
+    rate = call.hyperparameter(DROPOUT_RATE)
     one = full_like(b, 1.0, rate)
     kept = broadcast(b, div(b, one, sub(b, one, rate)), dims)
     keep = keep_mask(b, dims, rate, seed=call.seed, stream=call.stream(op), step=call.step)

@@ -31,8 +31,8 @@ from graphc.ops.nodes.layout import (
     operand_types,
     require_no_samples,
 )
+from graphc.ops.patches import patches
 from graphc.ops.reduction import reduce_max, reduce_sum
-from graphc.ops.windows import windows
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def _as_node(b: IRBuilder, y: Value, type: MatrixType) -> Value:
 def _windows_of(b: IRBuilder, images: Value, across: Walk, down: Walk) -> Value:
     """[columns, out width, out height, window width, window height, channels]."""
     low, high = (0, across.before, down.before, 0), (0, across.after, down.after, 0)
-    return windows(
+    return patches(
         b,
         pad(b, images, low, high),
         1,

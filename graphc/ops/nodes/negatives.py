@@ -22,7 +22,7 @@ from graphc.ops.elementwise import (
     select,
     sub,
 )
-from graphc.ops.indexed import lookup_dot
+from graphc.ops.indexed import sampled_product
 from graphc.ops.movement import reshape
 from graphc.ops.nodes.columns import directions
 from graphc.ops.nodes.layout import (
@@ -68,7 +68,7 @@ def _expand_negatives(
         for v, t in zip(operands, operand_types(op), strict=True)
     )
     index = _columns(b, x.tensor.dims[0], op.params_as(NegativesParams))
-    return from_columns(b, lookup_dot(b, x, y, index), node_type(op))
+    return from_columns(b, sampled_product(b, x, y, index), node_type(op))
 
 
 def _expand_negatives_sequences(
@@ -85,7 +85,7 @@ def _expand_negatives_sequences(
     length = maximum(b, sub(b, end, first), constant(b, 1, type))
     target = add(b, sub(b, iota(b, 0, type), first), _distances(b, type, 2, params))
     target = add(b, first, sub(b, target, mul(b, div(b, target, length), length)))
-    return lookup_dot(b, x, y, columns.places(b, cast(b, target, DType.I32), count))
+    return sampled_product(b, x, y, columns.places(b, cast(b, target, DType.I32), count))
 
 
 def _spread_steps(b: IRBuilder, steps: Value, type: TensorType) -> Value:

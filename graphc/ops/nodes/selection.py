@@ -10,7 +10,7 @@ import numpy as np
 from graphc.ir.core import Array, IRBuilder, Operation, Value
 from graphc.ir.types import DType, MatrixType, Type, TypeRuleError
 from graphc.ops.elementwise import cast
-from graphc.ops.indexed import take
+from graphc.ops.indexed import gather
 from graphc.ops.nodes.layout import (
     NodeParams,
     by_column,
@@ -41,7 +41,7 @@ def _infer(types: Sequence[Type], params: TopParams) -> Sequence[Type]:
 
 def _expand(b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType) -> Value:
     x, found = _found(b, op, operands[0])
-    return from_columns(b, take(b, x, found), node_type(op))
+    return from_columns(b, gather(b, x, found), node_type(op))
 
 
 def _expand_rows(b: IRBuilder, op: Operation, operands: Sequence[Value], dtype: DType) -> Value:

@@ -30,7 +30,7 @@ from graphc.ops.elementwise import (
     select,
     sub,
 )
-from graphc.ops.indexed import lookup_sum
+from graphc.ops.indexed import sparse_product
 from graphc.ops.movement import reshape
 from graphc.ops.reduction import broadcast, identity_of, reduce_sum
 
@@ -159,7 +159,7 @@ class SequenceColumns:
     def _columns_at(self, b: IRBuilder, x: Value, index: Value) -> Value:
         """The columns of `x` at index [N, 1], 0 where it is outside."""
         one = constant(b, 1.0, TensorType(index.tensor.dims, x.tensor.dtype))
-        return lookup_sum(b, one, x, index)
+        return sparse_product(b, one, x, index)
 
     def _extent(self, b: IRBuilder, dim: Symbol, rank: int = 2) -> Value:
         """The size of a dim, one i32; f64 holds every size exactly."""

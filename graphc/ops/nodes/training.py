@@ -18,10 +18,10 @@ from graphc.ops.nodes.leaves import PARAMETER
 from graphc.support.diagnostics import DiagnosticSink
 
 STEP = "step"
-"""The setting that counts the training calls, from 0; i64, so exact for any training."""
+"""The hyperparameter that counts the training calls, from 0; i64, so exact for any training."""
 
 DROPOUT_RATE = "dropout_rate"
-"""The setting with the share of elements that Dropout sets to zero, in [0, 1)."""
+"""The hyperparameter with the share of elements that Dropout sets to zero, in [0, 1)."""
 
 SEED_LIMIT = 2**64
 """Seeds of a training are below this."""
@@ -31,7 +31,7 @@ SEED_LIMIT = 2**64
 class TrainingCall:
     """One training function while its nodes are expanded.
 
-    function  gets the settings as arguments
+    function  gets the hyperparameters as arguments
     dtype     element type of the function's floating-point values
     samples   the number of samples of a call
     seed      of all that is random in training
@@ -46,17 +46,19 @@ class TrainingCall:
     updates: dict[Value, Value] = field(default_factory=dict[Value, Value])
     """New values by the parameter (an argument of the function) that they replace."""
 
-    def setting(self, name: str, dtype: DType | None = None) -> Value:
+    def hyperparameter(self, name: str, dtype: DType | None = None) -> Value:
         """The number `name` of this call, one element of rank 2; an argument from its first use."""
         found = self.function.argument(name)
-        if found is not None and self.function.roles[found.index] == "setting":
+        if found is not None and self.function.roles[found.index] == "hyperparameter":
             return found
-        return self.function.add_argument(name, TensorType((1, 1), dtype or self.dtype), "setting")
+        return self.function.add_argument(
+            name, TensorType((1, 1), dtype or self.dtype), "hyperparameter"
+        )
 
     @property
     def step(self) -> Value:
         """How many training calls came before this one, i64[1, 1]."""
-        return self.setting(STEP, DType.I64)
+        return self.hyperparameter(STEP, DType.I64)
 
     def stream(self, op: Operation) -> int:
         """A number in [0, 2^64) that tells the node from others in what is random.

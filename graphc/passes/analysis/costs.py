@@ -22,9 +22,9 @@ from graphc.ir.codegen import (
     Contraction,
     Elementwise,
     IndexedSum,
-    Rearrangement,
     Reduction,
     Selection,
+    StridedCopy,
     Terminator,
     View,
     WindowProduct,
@@ -42,7 +42,7 @@ from graphc.ops.pooling import pool_shape
 Sizes = Mapping[str, int]
 """The size of every dim by its name."""
 
-WEIGHTS = {
+SCALAR_COSTS = {
     "exp": 16,
     "expm1": 16,
     "log": 16,
@@ -59,7 +59,7 @@ WEIGHTS = {
     "sqrt": 4,
     "literal": 0,
 }
-"""Words of formulas that cost more than an addition, which is 1."""
+"""Scalar ops of formulas that cost more than an addition, which is 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,29 +91,29 @@ class Cost:
 
 
 class _Counter:
-    """A `Scalars` that computes nothing and counts the words of a formula."""
+    """A `Scalars` that computes nothing and counts the scalar ops of a formula."""
 
     def __init__(self) -> None:
         self.flops = 0  # casts and constants left out
         self.weight = 0
 
     def __getattr__(self, name: str) -> Callable[..., None]:
-        def word(*_: object) -> None:
+        def scalar_op(*_: object) -> None:
             self.flops += name not in ("cast", "literal")
-            self.weight += WEIGHTS.get(name, 1)
+            self.weight += SCALAR_COSTS.get(name, 1)
 
-        return word
+        return scalar_op
 
 
 def _counted(rule: ScalarRule, params: Params, arguments: int) -> _Counter:
     counter = _Counter()
-    # It only counts the words that the rule says; there are no values to say them of.
+    # It only counts the scalar ops that the rule says; there are no values to say them of.
     rule(counter, params, *([None] * arguments))  # type: ignore[arg-type]
     return counter
 
 
-def formula_weight(rule: ScalarRule, params: Params, arguments: int) -> int:
-    """The weight of an element-wise formula of so many arguments."""
+def formula_cost(rule: ScalarRule, params: Params, arguments: int) -> int:
+    """The cost of an element-wise formula of so many arguments."""
     return _counted(rule, params, arguments).weight
 
 
@@ -122,7 +122,7 @@ def is_light(op: Operation) -> bool:
     codegen = op.opdef.codegen
     if not isinstance(codegen, Elementwise):
         return False
-    return formula_weight(codegen.rule, op.params, len(op.operands)) <= 1
+    return formula_cost(codegen.rule, op.params, len(op.operands)) <= 1
 
 
 # --- operations -----------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ def multiply_adds(roles: Groups, sizes: Sizes | None = None) -> int:
 def window_multiply_adds(op: Operation, sizes: Sizes | None = None) -> int:
     """Of one of the three products of a convolution."""
     shape = conv_shape(op.params, [v.type for v in op.operands])
-    walked = (*shape.lead, *shape.places, *shape.sizes)
+    walked = (*shape.lead, *shape.output_positions, *shape.sizes)
     return _elements((*walked, *shape.channels, *shape.features), sizes)
 
 
@@ -208,7 +208,7 @@ def _own_flops(op: Operation, sizes: Sizes | None) -> int:
         case Selection():
             x, y = op.operands[0].tensor, op.result.tensor
             return _elements((*x.dims, y.dims[1]), sizes)
-        case Rearrangement(adds=True):
+        case StridedCopy(adds=True):
             return _elements(op.operands[0].tensor.dims, sizes)
         case _:
             return 0

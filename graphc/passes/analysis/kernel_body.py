@@ -12,7 +12,16 @@ from graphc.ops.constant import ConstantParams, ExtentParams, IotaParams
 from graphc.ops.control import YIELD
 from graphc.ops.elementwise import STOP_GRADIENT, SUB
 from graphc.ops.reduction import ReduceParams, identity_of
-from graphc.passes.analysis.loopnest import Apply, ExtentOf, Index, Load, Number, Port, Reduce, Work
+from graphc.passes.analysis.loopnest import (
+    Apply,
+    ArrayAccess,
+    ExtentOf,
+    Index,
+    Load,
+    Number,
+    Reduce,
+    Work,
+)
 from graphc.support.diagnostics import InternalError
 
 
@@ -33,7 +42,7 @@ class BodyItem:
     axes: frozenset[int]
     space: frozenset[int]
     reduced: frozenset[int] = frozenset()
-    port_dims: tuple[Dim, ...] = ()
+    access_dims: tuple[Dim, ...] = ()
     is_below_maximum: bool = False
     source: int = -1
 
@@ -72,7 +81,7 @@ class _BodyReader:
         self.items.append(replace(item, source=self.source))
 
     def argument(self, value: Value, index: int) -> None:
-        self.add(value, _port_item("operand", index, value.tensor))
+        self.add(value, _access_item("operand", index, value.tensor))
 
     def operation(self, op: Operation) -> None:
         value = op.result
@@ -117,10 +126,10 @@ class _BodyReader:
             self.number[op.result] = arg
             return
         source = self.items[arg]
-        work = Reduce(reduction.word, identity_of(reduction, type.dtype))
+        work = Reduce(reduction.scalar_op, identity_of(reduction, type.dtype))
         axes, space = source.axes - reduced, source.space | reduced
         self.add(op.result, BodyItem(work, (arg,), type.dtype, axes, space, reduced))
-        if reduction.word == "maximum":
+        if reduction.scalar_op == "maximum":
             self.maximum_of[self.number[op.result]] = arg
 
     def _constant(self, op: Operation) -> None:
@@ -128,7 +137,7 @@ class _BodyReader:
         if len(params.value) == 1:
             self._plain(op.result, Number(params.value[0]), ())
             return
-        self.add(op.result, _port_item("constant", self.constants, params.type))
+        self.add(op.result, _access_item("constant", self.constants, params.type))
         self.constants += 1
 
 
@@ -161,7 +170,9 @@ def walked_axes(type: TensorType) -> frozenset[int]:
     return frozenset(axis for axis, dim in enumerate(type.dims) if dim != 1)
 
 
-def _port_item(kind: Literal["operand", "constant"], index: int, type: TensorType) -> BodyItem:
+def _access_item(kind: Literal["operand", "constant"], index: int, type: TensorType) -> BodyItem:
     axes = walked_axes(type)
-    port = Port(kind, index, type.dtype, ())  # strides follow when the nest's dims are known
-    return BodyItem(Load(port), (), type.dtype, axes, axes, port_dims=type.dims)
+    access = ArrayAccess(
+        kind, index, type.dtype, ()
+    )  # strides follow when the nest's dims are known
+    return BodyItem(Load(access), (), type.dtype, axes, axes, access_dims=type.dims)

@@ -29,7 +29,7 @@ from graphc.ir.scalar import ScalarRule
 from graphc.ir.types import Dim, DType, Symbol, TensorType
 from graphc.ops.constant import ConstantParams
 
-Word = Literal["add", "maximum", "minimum"]
+ScalarOp = Literal["add", "maximum", "minimum"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
-class Port:
+class ArrayAccess:
     """Memory that a nest reads or writes: a dense array, addressed by `strides` per dim.
 
     A stride of None: the array has no such dim, the same element serves all of it. A "chain" is
@@ -69,9 +69,9 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The element of `port` at the current place."""
+    """The element of `access` at the current place."""
 
-    port: Port
+    access: ArrayAccess
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class ExtentOf:
 class Reduce:
     """The argument folded over the lanes."""
 
-    word: Word
+    scalar_op: ScalarOp
     identity: float | int
 
 
@@ -134,19 +134,19 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A value written to `port`, or combined into what is there, which starts as the identity."""
+    """A value written to `access`, or combined into what is there, which starts as the identity."""
 
     value: int
-    port: Port
+    access: ArrayAccess
     combine: Reduce | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Where a value of the current row waits for a later sweep; no port: a buffer of one row."""
+    """Where a value of the current row waits for a later sweep; no access: a buffer of one row."""
 
     value: int
-    port: Port | None
+    access: ArrayAccess | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +168,8 @@ class Sweep:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """A nest computed in parts of `length` indices each along an axis of this extent.
+class Chunking:
+    """A nest computed in chunks of `length` indices each along an axis of this extent.
 
     dim   the nest's dim that begins with the axis
     step  elements of the dim for one index of the axis
@@ -193,12 +193,13 @@ class Rows:
 class Nest:
     """Loops over all dims but the last; in them `rows[0]`, sweep 0, `rows[1]`, sweep 1, …
 
-    heads    statements without lanes and without reductions before them, by the loop depth at
-             which they are computed; the last entry belongs to the row
-    bounds   the largest extent of each dim
-    reach    the most indices of each dim that one call computes: less where work is cut into parts
-    cut      how its work is cut into parts, None for one piece
-    axes     the kernel's axes in each dim
+    heads      statements without lanes and without reductions before them, by the loop depth at
+               which they are computed; the last entry belongs to the row
+    bounds     the largest extent of each dim
+    reach      the most indices of each dim that one call computes: less where work is cut into
+               chunks
+    chunking   how its work is cut into chunks, None for one piece
+    axes       the kernel's axes in each dim
     """
 
     dims: tuple[Size, ...]
@@ -210,7 +211,7 @@ class Nest:
     rows: tuple[Rows, ...]
     sweeps: tuple[Sweep, ...]
     keeps: tuple[Keep, ...]
-    cut: Cut | None = None
+    chunking: Chunking | None = None
     axes: tuple[tuple[int, ...], ...] = field(default=(), compare=False, repr=False)
 
     @property
@@ -227,17 +228,17 @@ class Nest:
         """Whether the value differs from lane to lane."""
         return self.lane >= 0 and self.lane in self.statements[statement].dims
 
-    def can_cut(self, dim: int) -> bool:
-        """Whether parts of the dim can be computed apart: nothing is folded over it."""
-        if not 0 <= dim <= self.lane or any(dim not in s.port.dims for s in self.stores):
+    def can_chunk(self, dim: int) -> bool:
+        """Whether chunks of the dim can be computed apart: nothing is folded over it."""
+        if not 0 <= dim <= self.lane or any(dim not in s.access.dims for s in self.stores):
             return False
         return dim < self.lane or not any(isinstance(s.work, Reduce) for s in self.statements)
 
     def symbols(self) -> tuple[str, ...]:
         """Names of the dimensions of the call that the nest asks for, sorted."""
         sizes = [*self.dims]
-        for port in self.ports():
-            sizes.extend(s for s in port.strides if s is not None)
+        for access in self.accesses():
+            sizes.extend(s for s in access.strides if s is not None)
         names = {name for size in sizes for name in size.symbols}
         for statement in self.statements:
             work = statement.work
@@ -245,13 +246,13 @@ class Nest:
                 names.add(work.dim.name)
         return tuple(sorted(names))
 
-    def ports(self) -> tuple[Port, ...]:
-        loads = [s.work.port for s in self.statements if isinstance(s.work, Load)]
-        return (*loads, *(store.port for store in self.stores))
+    def accesses(self) -> tuple[ArrayAccess, ...]:
+        loads = [s.work.access for s in self.statements if isinstance(s.work, Load)]
+        return (*loads, *(store.access for store in self.stores))
 
 
 def constants_of(kernel: Operation) -> tuple[ConstantParams, ...]:
-    """The constants of several elements, which a backend lays out in memory: ports by index."""
+    """The constants of several elements, which a backend lays out in memory: accesses by index."""
     params = (op.params for op in kernel.regions[0].block)
     return tuple(p for p in params if isinstance(p, ConstantParams) and len(p.value) > 1)
 
@@ -260,9 +261,9 @@ def copy_nest(type: TensorType) -> Nest:
     """One operand written to one result, element by element in memory order."""
     size = Size.of(type.dims)
     strides = (Size(),)
-    load = Load(Port("operand", 0, type.dtype, strides))
+    load = Load(ArrayAccess("operand", 0, type.dtype, strides))
     statement = Statement(load, (), type.dtype, frozenset((0,)), 0, 1)
-    store = Store(0, Port("result", 0, type.dtype, strides))
+    store = Store(0, ArrayAccess("result", 0, type.dtype, strides))
     sweep = Sweep((), (0,), (), (), (0,))
     rows = (Rows((), ()), Rows((), ()))
     bounds = (type.bound_elements,)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from graphc.ir.codegen import FusedProduct, Kernel, Loop, Reduction, RowUpdate, View
 from graphc.ir.core import Block, Function, Operation, Trait, Value
-from graphc.ir.placement import Place
+from graphc.ir.placement import Address
 from graphc.ir.types import Symbol, TensorType
 from graphc.ops.loop import loop_parts
 from graphc.ops.update_rows import updates
@@ -132,7 +132,7 @@ def has_buffers(op: Operation) -> bool:
     return bool(op.results) and not isinstance(op.opdef.codegen, View)
 
 
-def _place_of(value: Value) -> Place | None:
+def _place_of(value: Value) -> Address | None:
     placement = value.op.placement if value.op is not None else ()
     return placement[value.index] if value.index < len(placement) else None
 
@@ -174,12 +174,12 @@ class _Checker:
         self._arena = _Arena()
         self._arena_bytes = function.arena or 0
         self._root: dict[Value, Value] = {a: a for a in function.arguments}
-        self._place: dict[Value, Place] = {
-            a: Place("argument", i) for i, a in enumerate(function.arguments)
+        self._place: dict[Value, Address] = {
+            a: Address("argument", i) for i, a in enumerate(function.arguments)
         }
         # What is in the memory of arguments and results now.
-        self._outside: dict[Place, Value] = {p: v for v, p in self._place.items()}
-        self._writes: dict[Place, int] = {}
+        self._outside: dict[Address, Value] = {p: v for v, p in self._place.items()}
+        self._writes: dict[Address, int] = {}
         self._loops: list[Operation] = []
 
     def run(self) -> None:
@@ -201,12 +201,12 @@ class _Checker:
     def _loop(self, op: Operation) -> None:
         """Run two steps: the second one reads what the first one left behind."""
         parts = loop_parts(op)
-        history = parts.params.history or (-1,) * len(parts.after)
+        history = parts.params.history or (-1,) * len(parts.carry_out)
         outer = [*parts.invariants, *parts.sequences]
         for value, inner in zip(outer, (*parts.shared, *parts.elements), strict=True):
             self._root[inner] = self._root[value]
         for initial, before, final, stack in zip(
-            parts.initial, parts.before, parts.final, history, strict=True
+            parts.initial, parts.carry_in, parts.final, history, strict=True
         ):
             self._root[before] = self._root[initial] if stack >= 0 else final
         self._loops.append(op)
@@ -214,11 +214,11 @@ class _Checker:
             self._block(parts.block)
             for index, stack in enumerate(history):
                 if stack >= 0:
-                    self._root[parts.before[index]] = parts.stacks[stack]
+                    self._root[parts.carry_in[index]] = parts.stacks[stack]
                 else:
-                    self._hand_on(op, parts.before[index], parts.after[index], index)
-            for index, value in enumerate(parts.kept):
-                if self._place.get(self._root[value]) != Place("stack", index):
+                    self._hand_on(op, parts.carry_in[index], parts.carry_out[index], index)
+            for index, value in enumerate(parts.stacked):
+                if self._place.get(self._root[value]) != Address("stack", index):
                     self._say(op, f"stack {index} is not what the steps keep")
         self._loops.pop()
         for value in op.results:
@@ -264,7 +264,7 @@ class _Checker:
         if isinstance(op.opdef.codegen, Loop):
             self._loop(op)
 
-    def _works_in(self, op: Operation, operands: Mapping[Value, Place]) -> None:
+    def _works_in(self, op: Operation, operands: Mapping[Value, Address]) -> None:
         """The workspace is written all the time, while operands are read and results made."""
         if tuple(w.type for w in op.workspace) != op.needed_workspace():
             self._say(op, "has another workspace than it needs")
@@ -285,13 +285,13 @@ class _Checker:
             if not self._is_intact(value):
                 self._say(op, f"works in memory of {_name(value)} that it uses otherwise too")
 
-    def _check_offset(self, op: Operation, place: Place, type: TensorType) -> None:
+    def _check_offset(self, op: Operation, place: Address, type: TensorType) -> None:
         if place.index % ALIGNMENT:
             self._say(op, f"{place} is not a multiple of {ALIGNMENT}")
         if place.index + type.bound_bytes > self._arena_bytes:
             self._say(op, f"{place} ends past the arena's {self._arena_bytes} bytes")
 
-    def _check_place(self, op: Operation, value: Value, place: Place) -> None:
+    def _check_place(self, op: Operation, value: Value, place: Address) -> None:
         if place.kind == "arena":
             self._check_offset(op, place, value.tensor)
             return
@@ -303,18 +303,18 @@ class _Checker:
         if place not in self._wanted():
             self._say(op, f"writes {place}, which is no result of the function")
 
-    def _wanted(self) -> dict[Place, int]:
+    def _wanted(self) -> dict[Address, int]:
         """Where each function result has to be, with its index."""
         names = [a.name for a in self._function.arguments]
         return {
-            Place("result", i)
+            Address("result", i)
             if r.updates is None
-            else Place("argument", names.index(r.updates)): i
+            else Address("argument", names.index(r.updates)): i
             for i, r in enumerate(self._function.results)
         }
 
     @staticmethod
-    def _overlap(a: Place, x: Value, b: Place, y: Value) -> bool:
+    def _overlap(a: Address, x: Value, b: Address, y: Value) -> bool:
         """Elements of a stack overlap with nothing: each step has its own."""
         if a.kind != b.kind or a.kind == "stack":
             return False

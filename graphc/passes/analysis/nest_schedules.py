@@ -6,7 +6,7 @@ from graphc.ir.core import Operation
 from graphc.ir.machine import Machine
 from graphc.ir.types import DType
 from graphc.ops.schedules import NestSchedule, nest_schedules
-from graphc.passes.analysis.loopnest import Load, Nest, Port
+from graphc.passes.analysis.loopnest import ArrayAccess, Load, Nest
 from graphc.passes.analysis.nestplan import misfit, nests_of
 
 VECTORS = 4
@@ -47,26 +47,26 @@ def lanes_of(nest: Nest, machine: Machine) -> int:
 def _lane_dtypes(nest: Nest) -> set[DType]:
     """Element types of the values and arrays that have lanes."""
     values = {s.dtype for i, s in enumerate(nest.statements) if nest.has_lanes(i)}
-    return values | {store.port.dtype for store in nest.stores if nest.lane in store.port.dims}
+    return values | {store.access.dtype for store in nest.stores if nest.lane in store.access.dims}
 
 
-def read_first(nest: Nest) -> tuple[Port, ...]:
+def read_first(nest: Nest) -> tuple[ArrayAccess, ...]:
     """What the first sweep of a row reads and no other row does, where more sweeps follow and it
     is not too much."""
     if nest.lane < 1 or len(nest.sweeps) < 2:
         return ()
     works = (nest.statements[n].work for n in nest.sweeps[0].compute)
-    ports = dict.fromkeys(w.port for w in works if isinstance(w, Load))
-    walked = tuple(p for p in ports if p.strides[nest.lane - 1] is not None)
+    accesses = dict.fromkeys(w.access for w in works if isinstance(w, Load))
+    walked = tuple(p for p in accesses if p.strides[nest.lane - 1] is not None)
     size = sum(nest.bound * p.dtype.itemsize for p in walked)
     return walked if size <= MAX_AHEAD_BYTES else ()
 
 
 def _can_mask(nest: Nest) -> bool:
     """Whether left-over lanes can be masked; bytes have no masked moves short of AVX-512."""
-    ports = (p.dtype for p in nest.ports() if nest.lane in p.dims)
+    accesses = (p.dtype for p in nest.accesses() if nest.lane in p.dims)
     kept = (nest.statements[k.value].dtype for k in nest.keeps)
-    return DType.I1 not in (*ports, *kept)
+    return DType.I1 not in (*accesses, *kept)
 
 
 def scheduled_nests(kernel: Operation) -> list[tuple[Nest, NestSchedule | None]]:

@@ -13,7 +13,7 @@ from graphc.ir.core import Operation
 from graphc.ir.types import Dim, DType, bound_elements
 from graphc.ops.epilogue import product_groups
 from graphc.ops.schedules import NestSchedule, Schedule, nest_schedules, schedule_of
-from graphc.passes.analysis.costs import formula_weight
+from graphc.passes.analysis.costs import formula_cost
 from graphc.passes.analysis.kernel_body import (
     BodyItem,
     BodyRoot,
@@ -23,12 +23,12 @@ from graphc.passes.analysis.kernel_body import (
 )
 from graphc.passes.analysis.loopnest import (
     Apply,
-    Cut,
+    ArrayAccess,
+    Chunking,
     Index,
     Keep,
     Load,
     Nest,
-    Port,
     Reduce,
     Rows,
     Size,
@@ -195,7 +195,7 @@ class _Planner:
             return min(bound, self.schedule.chunk * self._bound(self.groups[dim][1:]))
         return min(bound, self.part.get(dim, bound))
 
-    def _cut(self) -> Cut | None:
+    def _cut(self) -> Chunking | None:
         if self.schedule is None:
             return None
         axis = self.schedule.parallel
@@ -203,14 +203,14 @@ class _Planner:
         group = self.groups[self.dim_of[axis]]
         inner = Size.of(self.body.extents[a] for a in group[1:])
         extent = Size.of((self.body.extents[axis],))
-        return Cut(self.dim_of[axis], inner, extent, self.schedule.chunk)
+        return Chunking(self.dim_of[axis], inner, extent, self.schedule.chunk)
 
     def _merged(self, axes: list[int]) -> list[tuple[int, ...]]:
         """Neighbouring axes that everything walks together, as groups; one begins where the work
         is cut."""
         walked: list[frozenset[int]] = [walked_axes(root.type) for root in self.roots]
         alone: set[int] = set()
-        cut = self.schedule.parallel if self.schedule is not None else -1
+        chunking = self.schedule.parallel if self.schedule is not None else -1
         for number in self.needed:
             item = self.body.items[number]
             if isinstance(item.work, Load):
@@ -223,7 +223,7 @@ class _Planner:
         for axis in axes:
             before = groups[-1][-1] if groups else -1
             together = before >= 0 and all((before in w) == (axis in w) for w in walked)
-            if together and axis != cut and not {before, axis} & alone:
+            if together and axis != chunking and not {before, axis} & alone:
                 groups[-1] = (*groups[-1], axis)
             else:
                 groups.append((axis,))
@@ -232,8 +232,8 @@ class _Planner:
     def _dims(self, axes: Iterable[int]) -> frozenset[int]:
         return frozenset(self.dim_of[a] for a in axes)
 
-    def _port(self, port: Port, dims: Sequence[Dim]) -> Port:
-        """`port` with its strides: the extents of the array's own dims further in."""
+    def _access(self, access: ArrayAccess, dims: Sequence[Dim]) -> ArrayAccess:
+        """`access` with its strides: the extents of the array's own dims further in."""
         strides: list[Size | None] = [None] * len(self.groups)
         inner: list[Dim] = []
         for d in reversed(range(len(self.groups))):
@@ -241,9 +241,9 @@ class _Planner:
             if own:
                 strides[d] = Size.of(inner)
                 inner.extend(own)
-        if self.pitch and (port.kind, port.index) == ("operand", 0) and strides[0] is not None:
+        if self.pitch and (access.kind, access.index) == ("operand", 0) and strides[0] is not None:
             strides[0] = Size(self.pitch)
-        return Port(port.kind, port.index, port.dtype, tuple(strides))
+        return ArrayAccess(access.kind, access.index, access.dtype, tuple(strides))
 
     def _write_statements(self) -> None:
         new: dict[int, int] = {}
@@ -255,13 +255,15 @@ class _Planner:
                 continue  # an outer reduction: part of its store
             new[number] = self._statement(item, tuple(new[a] for a in item.args))
         for root in self.roots:
-            port = self._port(Port("result", root.result, root.type.dtype, ()), root.type.dims)
+            access = self._access(
+                ArrayAccess("result", root.result, root.type.dtype, ()), root.type.dims
+            )
             if root.item in new:
-                self.stores.append(Store(new[root.item], port))
+                self.stores.append(Store(new[root.item], access))
             else:
-                self.stores.append(self._combined(self.body.items[root.item], new, port))
+                self.stores.append(self._combined(self.body.items[root.item], new, access))
 
-    def _combined(self, item: BodyItem, new: dict[int, int], port: Port) -> Store:
+    def _combined(self, item: BodyItem, new: dict[int, int], access: ArrayAccess) -> Store:
         """The store of an outer reduction; lanes that it folds too are folded first."""
         assert isinstance(item.work, Reduce)
         (arg,) = item.args
@@ -270,17 +272,17 @@ class _Planner:
         value = new[arg]
         if self.lane in self._dims(item.reduced):
             value = self._statement(item, (value,))
-        return Store(value, port, item.work)
+        return Store(value, access, item.work)
 
     def _statement(self, item: BodyItem, args: tuple[int, ...]) -> int:
         work, dims, level = item.work, self._dims(item.axes), self._level(args)
         if isinstance(work, Load):
-            work = Load(self._port(work.port, item.port_dims))
+            work = Load(self._access(work.access, item.access_dims))
         elif isinstance(work, Index):
             work = Index(self.dim_of[work.dim])
         elif isinstance(work, Reduce):
             dims, level = frozenset(range(self.lane)), level + 1
-        weight = _weight(work, args)
+        weight = _cost(work, args)
         below = item.is_below_maximum
         self.statements.append(
             Statement(work, args, item.dtype, dims, level, weight, below, item.source)
@@ -303,8 +305,8 @@ def _needed_items(body: KernelBody, roots: Sequence[BodyRoot]) -> list[int]:
     return sorted(needed)
 
 
-def _weight(work: Work, args: tuple[int, ...]) -> int:
-    return formula_weight(work.rule, work.params, len(args)) if isinstance(work, Apply) else 1
+def _cost(work: Work, args: tuple[int, ...]) -> int:
+    return formula_cost(work.rule, work.params, len(args)) if isinstance(work, Apply) else 1
 
 
 def _plan_sweeps(
@@ -323,7 +325,7 @@ def _plan_sweeps(
     reduces = [i for i, s in enumerate(statements) if isinstance(s.work, Reduce)]
     level_of = [s.level for s in statements]
     in_lanes = [lane in s.dims for s in statements]
-    lane_stores = [i for i, s in enumerate(stores) if lane in s.port.dims]
+    lane_stores = [i for i, s in enumerate(stores) if lane in s.access.dims]
     levels = [level_of[i] - 1 for i in reduces] + [level_of[stores[i].value] for i in lane_stores]
     count = max(levels, default=-1) + 1
 
@@ -349,7 +351,7 @@ def _plan_sweeps(
             first.setdefault(number, sweep)
         sweeps.append((sorted(reload), sorted(compute), folded, written))
 
-    kept = {keep.value for keep in keeps.chosen if keep.port not in _own_ports(keep, stores)}
+    kept = {keep.value for keep in keeps.chosen if keep.access not in _own_accesses(keep, stores)}
     planned = tuple(
         Sweep(
             tuple(reload),
@@ -363,9 +365,9 @@ def _plan_sweeps(
     return planned, tuple(keeps.chosen)
 
 
-def _own_ports(keep: Keep, stores: list[Store]) -> list[Port]:
+def _own_accesses(keep: Keep, stores: list[Store]) -> list[ArrayAccess]:
     """Results that hold exactly this value: keeping it there needs no extra write."""
-    return [s.port for s in stores if s.value == keep.value and s.combine is None]
+    return [s.access for s in stores if s.value == keep.value and s.combine is None]
 
 
 class _Keeps:
@@ -388,7 +390,7 @@ class _Keeps:
         self._bound = bound
         self._bytes = 0
         dims = frozenset(range(lane + 1))
-        whole = [stores[i] for i in lane_stores if stores[i].port.dims == dims]
+        whole = [stores[i] for i in lane_stores if stores[i].access.dims == dims]
         self._whole = [s for s in whole if s.combine is None]
         self._last = [s for s in self._whole if statements[s.value].level == last]
 
@@ -403,9 +405,9 @@ class _Keeps:
         is_wanted = self._wanted is not None and statement.source in self._wanted
         if not is_wanted if self._wanted is not None else statement.weight < HEAVY:
             return False
-        own = next((s.port for s in self._whole if s.value == number), None)
-        port = own or self._free_result(statement.dtype)
-        if port is None:
+        own = next((s.access for s in self._whole if s.value == number), None)
+        access = own or self._free_result(statement.dtype)
+        if access is None:
             size = self._bound * statement.dtype.itemsize
             if size > MAX_ROW_BYTES or self._bytes + size > MAX_KEPT_BYTES:
                 if is_wanted:
@@ -415,13 +417,13 @@ class _Keeps:
                     )
                 return False
             self._bytes += size
-        self.chosen.append(Keep(number, port))
+        self.chosen.append(Keep(number, access))
         return True
 
-    def _free_result(self, dtype: DType) -> Port | None:
+    def _free_result(self, dtype: DType) -> ArrayAccess | None:
         """A result of this type that is written in the last sweep only, and not yet taken."""
-        taken = {keep.port for keep in self.chosen}
-        free = (s.port for s in self._last if s.port not in taken and s.port.dtype is dtype)
+        taken = {keep.access for keep in self.chosen}
+        free = (s.access for s in self._last if s.access not in taken and s.access.dtype is dtype)
         return next(free, None)
 
 
@@ -441,7 +443,7 @@ def _plan_rows(
         else:
             heads[max(statement.dims, default=-1) + 1].append(number)
     for number, written in enumerate(stores):
-        if lane < 0 or lane not in written.port.dims:
+        if lane < 0 or lane not in written.access.dims:
             store[statements[written.value].level].append(number)
     rows = tuple(Rows(tuple(c), tuple(s)) for c, s in zip(compute, store, strict=True))
     return tuple(map(tuple, heads)), rows

@@ -57,8 +57,8 @@ class ProductRange:
     m, n, k         rows and columns of C, length of the sums
     pitch           the length of a row of B as it lies in memory
     most_m, most_k  m and k are no larger
-    by_columns      A is stored [k, m]
-    transposed      B is stored [n, k]
+    a_transposed    A is stored [k, m]
+    b_transposed    B is stored [n, k]
     is_exchanged    it is the transposed product: one column of C is computed as a row
     has_few_rows    one or two rows, which only the call tells, have a tiling of their own
     """
@@ -70,8 +70,8 @@ class ProductRange:
     pitch: int | None
     most_m: int
     most_k: int
-    by_columns: bool = False
-    transposed: bool = False
+    a_transposed: bool = False
+    b_transposed: bool = False
     is_exchanged: bool = False
     has_few_rows: bool = False
 
@@ -103,23 +103,23 @@ class ProductForm:
     def call_range(self) -> ProductRange:
         """What one call computes."""
         m, n, k, split = self.m, self.n, self.k, self.split
-        by_columns, transposed = self.transpose_a, self.transpose_b
-        pitch = k if transposed else n
+        a_transposed, b_transposed = self.transpose_a, self.transpose_b
+        pitch = k if b_transposed else n
         is_exchanged = n == 1 and self.pitch in (0, 1)
         if is_exchanged:
-            pitch = m if by_columns else k
-            m, n, by_columns, transposed = n, m, False, not by_columns
+            pitch = m if a_transposed else k
+            m, n, a_transposed, b_transposed = n, m, False, not a_transposed
             split = {"rows": "cols", "cols": "rows"}.get(split, "")
         rows = m
         if rows == 1:  # one row lies in memory like one column
-            by_columns = False
+            a_transposed = False
         m = (self.part or None) if split == "rows" else m
         n = (self.part or None) if split == "cols" else n
         is_small = n is None or (k is not None and n * k < FEW_ROWS_ELEMENTS)
         return ProductRange(
             self.dtype,
-            *(m, n, k, pitch, self.most_m, self.most_k, by_columns, transposed, is_exchanged),
-            has_few_rows=rows is None and not by_columns and not is_small,
+            *(m, n, k, pitch, self.most_m, self.most_k, a_transposed, b_transposed, is_exchanged),
+            has_few_rows=rows is None and not a_transposed and not is_small,
         )
 
 
@@ -199,12 +199,14 @@ def choose_tiling(machine: Machine, x: ProductRange) -> Tiling:
         vectors = max(-(-x.n // lanes), 1)
     width = vectors * lanes if x.n is None else min(vectors * lanes, x.n)
     prefetch = _prefetch(read_b, x, width, machine.l2)
-    is_narrow = _row_bytes(x) <= NEAR_BYTES and not x.transposed
+    is_narrow = _row_bytes(x) <= NEAR_BYTES and not x.b_transposed
     if x.n is not None and (
         read_b == "transposed by tiles" or (read_b == "in place" and not is_narrow)
     ):
         return Tiling(rows, vectors, lanes, b=read_b, prefetch=prefetch)
-    packs_a = x.by_columns and (x.m is None or x.m > 4 * rows) and (x.n is None or x.n >= 4 * width)
+    packs_a = (
+        x.a_transposed and (x.m is None or x.m > 4 * rows) and (x.n is None or x.n >= 4 * width)
+    )
     most_k = x.most_k if x.k is None else x.k
     depth = _depth(x.k, most_k, max(panel // (width * x.dtype.itemsize), STRETCH))
     bytes_of_a = min(machine.l2 // 4, PACKED_BLOCK_BYTES) if packs_a else machine.l2 // 2
@@ -225,7 +227,7 @@ def _row_bytes(x: ProductRange) -> int:
 
 
 def _read_b(x: ProductRange, rows: int) -> ReadB:
-    if x.transposed:
+    if x.b_transposed:
         is_few = x.m is not None and x.m <= TRANSPOSED_ROWS
         is_spread = x.pitch is None or x.pitch * x.dtype.itemsize % WAY_BYTES
         return "transposed by tiles" if is_few and is_spread else "packed"
@@ -287,11 +289,11 @@ def misfit(tiling: Tiling, x: ProductRange) -> str:
     most_k = x.most_k if x.k is None else x.k
     if tiling.depth % STRETCH and tiling.depth < most_k:
         return f"a depth of all {most_k} steps or a multiple of {STRETCH}, got {tiling.depth}"
-    if tiling.b in ("packed", "transposed by tiles") and not x.transposed:
+    if tiling.b in ("packed", "transposed by tiles") and not x.b_transposed:
         return f'b = "in place" or "packed by tiles" for a B that is stored by rows, got {tiling.b}'
-    if tiling.b in ("in place", "packed by tiles") and x.transposed:
+    if tiling.b in ("in place", "packed by tiles") and x.b_transposed:
         return f'b = "packed" or "transposed by tiles" for a transposed B, got {tiling.b}'
-    if tiling.a == "packed" and not (x.by_columns and tiling.depth and tiling.block):
+    if tiling.a == "packed" and not (x.a_transposed and tiling.depth and tiling.block):
         return 'a depth, a block and an A that is stored by columns for a = "packed"'
     if tiling.block and tiling.block % tiling.rows:
         return f"a block of whole tiles of {tiling.rows} rows, got {tiling.block}"

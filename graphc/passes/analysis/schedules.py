@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from graphc.ir.codegen import Rearrangement
+from graphc.ir.codegen import StridedCopy
 from graphc.ir.core import Operation
 from graphc.ir.machine import Machine
 from graphc.ir.params import Params
@@ -15,7 +15,7 @@ from graphc.ops.schedules import (
     KernelSchedule,
     LaneSchedule,
     ProductSchedule,
-    WeightsSchedule,
+    WeightGradSchedule,
 )
 from graphc.passes.analysis.loopnest import copy_nest
 from graphc.passes.analysis.nest_schedules import check_nest, choose_nest, scheduled_nests
@@ -38,7 +38,7 @@ def complete_schedule(op: Operation, machine: Machine) -> Params:
             return _of_kernel(op, schedule, machine)
         case ProductSchedule():
             return _of_product(op, machine)
-        case ConvSchedule() | WeightsSchedule():
+        case ConvSchedule() | WeightGradSchedule():
             return _of_convolution(op, machine)
         case ImagesSchedule(lanes=0) as schedule:
             return replace(schedule, lanes=machine.lanes(op.result.tensor.dtype))
@@ -75,7 +75,7 @@ def _of_product(op: Operation, machine: Machine) -> ProductSchedule:
 def _of_convolution(op: Operation, machine: Machine) -> Params:
     given = convolution_schedule(op)
     what = product_of(op)
-    if given is not None or 0 in (*what.places, what.run, what.outputs):
+    if given is not None or 0 in (*what.output_positions, what.run, what.outputs):
         return op.schedule
     chosen = choose_convolution(what, machine)
     return replace(chosen, parallel=what.parallel, chunk=what.chunk)
@@ -84,6 +84,6 @@ def _of_convolution(op: Operation, machine: Machine) -> Params:
 def _lanes(op: Operation, machine: Machine) -> int:
     """Of elements that are only moved, as many as a register holds; else of numbers."""
     dtype = op.results[0].tensor.dtype
-    if isinstance(op.opdef.codegen, Rearrangement):
+    if isinstance(op.opdef.codegen, StridedCopy):
         return machine.vector_bits // (8 * dtype.itemsize)
     return machine.lanes(dtype)

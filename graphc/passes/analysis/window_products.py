@@ -1,8 +1,8 @@
 """How a convolution, or a gradient of one, is cut for a machine: blocks, panels and tiles.
 
-Places of the result are worked on in blocks of columns that stay near; in a block, panels of
-columns of the product go by tiles of some places, whose sums are in registers. Of the gradient to
-the weights a tile holds elements of a window instead.
+Positions of the result are worked on in blocks of columns that stay near; in a block, panels of
+columns of the product go by tiles of some output positions, whose sums are in registers. Of the
+gradient to the weights a tile holds elements of a window instead.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from graphc.ir.core import Operation
 from graphc.ir.machine import Machine
 from graphc.ir.types import DType, bound_elements
 from graphc.ops.convolution import ConvShape, conv_shape
-from graphc.ops.schedules import ConvSchedule, PlaceTile, WeightsSchedule
+from graphc.ops.schedules import ConvSchedule, ConvTile, WeightGradSchedule
 from graphc.passes.analysis.loopnest import Size
 from graphc.support.diagnostics import fail
 
@@ -27,7 +27,8 @@ NEAR_BYTES = 20480
 """Of what one tile after the other reads again: most of a first-level cache."""
 
 FAR_BYTES = 131072
-"""Of an image and its places that are worked on together: a part of a second-level cache."""
+"""Of an image and its output positions that are worked on together: a part of a second-level
+cache."""
 
 FAR_ROW = 256
 """Bytes between rows from which on a panel of them is copied."""
@@ -35,7 +36,7 @@ FAR_ROW = 256
 LINE_BYTES = 64
 
 MOST_COPIED = 128 * 1024
-"""Bytes of one column of places that are copied: the copy is on the stack."""
+"""Bytes of one column of output positions that are copied: the copy is on the stack."""
 
 MAX_ROWS = 12
 """Rows of a tile: more would only need more loads."""
@@ -63,7 +64,7 @@ class Convolution:
     low, high                 zeros around an image; they count in `extents`
     block                     columns of the weights in one block, 0 for rows of all columns
     parallel                  what a chunk is made of, if the function computes one, from `begin` to
-                              `end`; rows are those of `weights`
+                              `end`; rows are those of the weights
     chunk                     how many in one; rows are all of one column of windows
     """
 
@@ -73,7 +74,7 @@ class Convolution:
     channels: int
     sizes: tuple[int, int]
     strides: tuple[int, int]
-    places: tuple[int, int]
+    output_positions: tuple[int, int]
     outputs: int
     dtype: DType
     low: tuple[int, int] = (0, 0)
@@ -90,7 +91,7 @@ class Convolution:
         first, second = (*missing, *shape.extents)
         width, height = (*missing, *shape.sizes)
         across, down = (*missing, *shape.strides)
-        columns, rows = (*missing, *shape.places)
+        columns, rows = (*missing, *shape.output_positions)
         left, above = (*(0 for _ in missing), *shape.low)
         right, below = (*(0 for _ in missing), *shape.high)
         return Convolution(
@@ -138,7 +139,7 @@ class Convolution:
     @property
     def sums_chunks(self) -> bool:
         """Whether each chunk has weights of its own."""
-        return self.role == "weights" and self.parallel == "images"
+        return self.role == "weight_grad" and self.parallel == "images"
 
     @property
     def weights(self) -> int:
@@ -150,26 +151,26 @@ class Convolution:
         return self.extents[1] * self.channels
 
     @property
-    def place_column(self) -> int:
-        return self.places[1] * self.outputs
+    def output_column(self) -> int:
+        return self.output_positions[1] * self.outputs
 
     def window(self, p: int, q: int) -> int:
-        """Where the window of a place begins in its image."""
+        """Where the window of an output position begins in its image."""
         return p * self.strides[0] * self.column + q * self.strides[1] * self.channels
 
     def place(self, p: int, q: int) -> int:
-        """Where the outputs of a place begin in its result."""
-        return p * self.place_column + q * self.outputs
+        """Where the outputs of an output position begin in its result."""
+        return p * self.output_column + q * self.outputs
 
 
 # --- choosing -------------------------------------------------------------------------------------
 
 
 def product_of(op: Operation) -> Convolution:
-    """What a `conv`, `conv.image` or `conv.weights` computes in one call."""
+    """What a `conv`, `conv.data_grad` or `conv.weight_grad` computes in one call."""
     codegen, schedule = op.opdef.codegen, op.schedule
     assert isinstance(codegen, WindowProduct)
-    assert isinstance(schedule, ConvSchedule | WeightsSchedule)
+    assert isinstance(schedule, ConvSchedule | WeightGradSchedule)
     types = [v.tensor for v in op.operands]
     what = Convolution.of(codegen.role, conv_shape(op.params, types), types[0].dtype)
     if not schedule.is_parallel:
@@ -177,29 +178,29 @@ def product_of(op: Operation) -> Convolution:
     return replace(what, parallel=schedule.parallel, chunk=schedule.chunk)
 
 
-AnySchedule = ConvSchedule | WeightsSchedule
+AnySchedule = ConvSchedule | WeightGradSchedule
 
 
 def choose_convolution(what: Convolution, machine: Machine) -> AnySchedule:
     """The schedule of what one call computes."""
     lanes = machine.lanes(what.dtype)
-    if what.role == "weights":
-        panel = 2 * lanes * what.places[1] * what.dtype.itemsize
+    if what.role == "weight_grad":
+        panel = 2 * lanes * what.output_positions[1] * what.dtype.itemsize
         is_far = what.outputs * what.dtype.itemsize >= FAR_ROW
         columns = _near_columns(what, _panel_bytes(what, lanes), NEAR_BYTES)
         tiles = tuple(
-            PlaceTile(0, vectors, (across, rows))
+            ConvTile(0, vectors, (across, rows))
             for vectors in _panel_vectors(what, lanes)
             for rows in [most_rows(machine, vectors)]
             for across in [1 if what.parallel == "rows" else max(1, rows // what.run)]
         )
-        return WeightsSchedule(
+        return WeightGradSchedule(
             lanes=lanes, columns=columns, tiles=tiles, pack=is_far and panel <= MOST_COPIED
         )
     columns = _near_columns(what, _column_bytes(what), FAR_BYTES)
     tiles = tuple(
-        PlaceTile(width, vectors, best_tile(width, what.places[1], rows, vectors))
-        for width, _ in balanced(what.places[0], columns)
+        ConvTile(width, vectors, best_tile(width, what.output_positions[1], rows, vectors))
+        for width, _ in balanced(what.output_positions[0], columns)
         for vectors in _panel_vectors(what, lanes)
         for rows in [most_rows(machine, vectors)]
     )
@@ -208,7 +209,7 @@ def choose_convolution(what: Convolution, machine: Machine) -> AnySchedule:
 
 def panels_of(what: Convolution, lanes: int) -> list[Panel]:
     """The panels of the product's columns."""
-    columns = what.run if what.role == "image" else what.outputs
+    columns = what.run if what.role == "data_grad" else what.outputs
     return panels(columns, lanes, apart=what.role != "result")
 
 
@@ -218,20 +219,22 @@ def _panel_vectors(what: Convolution, lanes: int) -> list[int]:
 
 
 def _near_columns(what: Convolution, column: int, near: int) -> int:
-    """Columns of places that are worked on together, at most: they lie in `near` bytes."""
-    return max(1, min(what.places[0], near // column))
+    """Columns of output positions that are worked on together, at most: they lie in `near`
+    bytes."""
+    return max(1, min(what.output_positions[0], near // column))
 
 
 def _column_bytes(what: Convolution) -> int:
-    """What a column of places reads and writes."""
-    return (what.strides[0] * what.column + what.place_column) * what.dtype.itemsize
+    """What a column of output positions reads and writes."""
+    return (what.strides[0] * what.column + what.output_column) * what.dtype.itemsize
 
 
 def _panel_bytes(what: Convolution, lanes: int) -> int:
-    """What a tile reads of a column of places: a panel of them, and a line of each window."""
-    of_image = min(what.column * what.dtype.itemsize, what.places[1] * LINE_BYTES)
+    """What a tile reads of a column of output positions: a panel of them, and a line of each
+    window."""
+    of_image = min(what.column * what.dtype.itemsize, what.output_positions[1] * LINE_BYTES)
     panel = min(2 * lanes, what.outputs) * what.dtype.itemsize
-    return of_image + what.places[1] * panel
+    return of_image + what.output_positions[1] * panel
 
 
 def convolution_schedule(op: Operation) -> AnySchedule | None:
@@ -240,7 +243,7 @@ def convolution_schedule(op: Operation) -> AnySchedule | None:
     Raises GraphcError (bad-schedule) if it does not fit the operation.
     """
     schedule = op.schedule
-    assert isinstance(schedule, ConvSchedule | WeightsSchedule)
+    assert isinstance(schedule, ConvSchedule | WeightGradSchedule)
     if not schedule.lanes:
         return None
     if what := _misfit(product_of(op), schedule):
@@ -251,18 +254,20 @@ def convolution_schedule(op: Operation) -> AnySchedule | None:
 
 def _misfit(what: Convolution, schedule: AnySchedule) -> str:
     """What is required and what came; "" if it fits."""
-    if not 1 <= schedule.columns <= what.places[0]:
-        return f"1 to {what.places[0]} columns in a block, got {schedule.columns}"
+    if not 1 <= schedule.columns <= what.output_positions[0]:
+        return f"1 to {what.output_positions[0]} columns in a block, got {schedule.columns}"
     widths = [0]
-    if what.role != "weights":
-        widths = [width for width, _ in balanced(what.places[0], schedule.columns)]
+    if what.role != "weight_grad":
+        widths = [width for width, _ in balanced(what.output_positions[0], schedule.columns)]
     needed = {(w, v) for w in widths for v in _panel_vectors(what, schedule.lanes)}
     found = {(t.columns, t.vectors) for t in schedule.tiles}
     if needed != found or len(found) != len(schedule.tiles):
         wanted = ", ".join(f"columns = {w}, vectors = {v}" for w, v in sorted(needed))
         return f"one tile each for {wanted}"
-    if isinstance(schedule, WeightsSchedule) and schedule.pack:
-        panel = 2 * schedule.lanes * what.places[1] * schedule.columns * what.dtype.itemsize
+    if isinstance(schedule, WeightGradSchedule) and schedule.pack:
+        panel = (
+            2 * schedule.lanes * what.output_positions[1] * schedule.columns * what.dtype.itemsize
+        )
         if panel > MOST_COPIED:
             return f"pack = false for panels of {panel} bytes, at most {MOST_COPIED} are copied"
     return ""
@@ -309,7 +314,8 @@ def most_rows(machine: Machine, vectors: int) -> int:
 
 
 def best_tile(across: int, down: int, rows: int, vectors: int) -> tuple[int, int]:
-    """The sides of a tile of at most `rows` places that covers a grid at the least cost."""
+    """The sides of a tile of at most `rows` output positions that covers a grid at the least
+    cost."""
     shapes = [(i, j) for j in range(rows, 0, -1) for i in range(1, rows // j + 1)]
     return min(shapes, key=lambda shape: _cover_cost(across, down, shape, vectors))
 

@@ -3,7 +3,7 @@
 What they compute and move is counted in `costs.py`. The constants were measured on one core of a
 machine with 256-bit vectors, in f32; f64 takes twice as long. They are right within a factor of two
 or three, which is all that a grain needs. Extents are at their bounds, so that the answer does not
-depend on a call. How long parts of products may be is here too, for the passes that choose them.
+depend on a call. How long chunks of products may be is here too, for the passes that choose them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from graphc.ir.core import Operation
 from graphc.ir.types import bound_elements
 from graphc.ops.contraction import Groups
 from graphc.passes.analysis.costs import (
-    formula_weight,
+    formula_cost,
     multiply_adds,
     value_bytes,
     window_multiply_adds,
@@ -30,10 +30,10 @@ NS_PER_BYTE = 0.011
 """For what a kernel reads and writes, in near caches."""
 
 COLUMNS, ROWS = 32, 12
-"""Parts of a product are multiples of these: a tile is as large, or a part of it."""
+"""Chunks of a product are multiples of these: a tile is as large, or a part of it."""
 
 EVEN_COLUMNS, EVEN_ROWS = 16, 4
-"""Or of these, if all parts are then as long: their code is made for one length."""
+"""Or of these, if all chunks are then as long: their code is made for one length."""
 
 _WORD = 4  # bytes of the element type that the constants were measured with
 
@@ -47,7 +47,7 @@ def kernel_ns(kernel: Operation) -> float:
 
 def _body_ns(op: Operation) -> float:
     if isinstance(op.opdef.codegen, Elementwise):
-        weight = formula_weight(op.opdef.codegen.rule, op.params, len(op.operands))
+        weight = formula_cost(op.opdef.codegen.rule, op.params, len(op.operands))
     elif isinstance(op.opdef.codegen, Reduction):
         weight = 1
     else:
@@ -75,6 +75,6 @@ def _flops_ns(flops: int, itemsize: int) -> float:
 
 
 def even_length(extent: int, length: int, multiple: int) -> int:
-    """The longest length of equal parts, from `length` down to half of it; `length` if none is."""
+    """The longest length of equal chunks, from `length` down to half of it; `length` if none is."""
     lengths = range(length // multiple * multiple, (length - 1) // 2, -multiple)
     return next((i for i in lengths if i and extent % i == 0), length)

@@ -11,7 +11,7 @@ from tests.support.compiling import parse
 TEXT = """\
 dim N <= 256
 
-func @step(%x: tensor<Nx4xf32> input, %W: tensor<4x4xf32> parameter, %rate: tensor<1x1xf64> setting) -> (z: tensor<Nx4xf32>, W1: tensor<4x4xf32> updates %W) arena 128 {
+func @step(%x: tensor<Nx4xf32> input, %W: tensor<4x4xf32> parameter, %rate: tensor<1x1xf64> hyperparameter) -> (z: tensor<Nx4xf32>, W1: tensor<4x4xf32> updates %W) arena 128 {
   return %x, %W
 }
 """
@@ -22,7 +22,7 @@ def test_arguments_keep_their_order_role_and_symbols() -> None:
     assert make_signature(module, module.functions[0]).arguments == (
         Argument("x", "f32", ("N", 4), "input"),
         Argument("W", "f32", (4, 4), "parameter"),
-        Argument("rate", "f64", (1, 1), "setting"),
+        Argument("rate", "f64", (1, 1), "hyperparameter"),
     )
 
 

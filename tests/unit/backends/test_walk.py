@@ -11,7 +11,7 @@ import pytest
 
 from graphc.backends.walk import Walker
 from graphc.ir.core import Operation, Value
-from graphc.ir.placement import Place
+from graphc.ir.placement import Address
 from graphc.ir.types import Dim
 from graphc.support.diagnostics import InternalError
 from tests.support.compiling import parse
@@ -57,7 +57,7 @@ class Traced(Walker[str, str]):
     def view(self, op: Operation) -> str:
         return f"{self.where[op.operands[0]]} as {op.result.type}"
 
-    def placed(self, value: Value, place: Place) -> str:
+    def placed(self, value: Value, place: Address) -> str:
         return self.in_step(place) or str(place)
 
     def compute(self, op: Operation) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from graphc.backends.base import Peak
+from graphc.backends.base import MachinePeak
 from graphc.cli import bench
 from graphc.cli.bench import Setup, Timing, bench_text, measure
 from graphc.driver import cache_key
@@ -17,7 +17,7 @@ from tests.support.commands import graphc, write_network
 
 pytestmark = pytest.mark.llvm
 
-PEAK = Peak(100e9, 10e9)
+PEAK = MachinePeak(100e9, 10e9)
 SETUP = Setup(DType.F32, 2, 0.1234)
 SHORT = ("--rounds", "2", "--seconds", "0.01")
 RECURRENT = """x = SparseInput(7)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from graphc.backends.base import Peak
+from graphc.backends.base import MachinePeak
 from graphc.cli import profiling
 from graphc.cli.profiling import profile_table, trace_record
 from graphc.driver.profile import Profile, ProfileRow, TraceEvent
@@ -16,7 +16,7 @@ from tests.support.commands import COLUMNS, graphc, write_data, write_network
 
 pytestmark = pytest.mark.llvm
 
-PEAK = Peak(100e9, 10e9)
+PEAK = MachinePeak(100e9, 10e9)
 ROWS = [
     ProfileRow(
         "gemm N x 2 x 3", ("t", "z"), ("a.ndl:3", "a.ndl:4"), 20, 1e-3, Cost(50_000_000), 0, "f64"

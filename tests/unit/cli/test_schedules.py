@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphc.backends.base import Peak
+from graphc.backends.base import MachinePeak
 from graphc.cli import bench
 from graphc.driver.machines import read_machine
 from graphc.ir.machine import MACHINES, Machine
@@ -304,7 +304,7 @@ SHORT = ("--rounds", "2", "--seconds", "0.01")
 def test_a_function_is_timed_as_it_is_written(
     network: Path, tmp_path: Path, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bench, "measured_peak", lambda: Peak(100e9, 10e9))
+    monkeypatch.setattr(bench, "measured_peak", lambda: MachinePeak(100e9, 10e9))
     function = tmp_path / "step.gir"
     function.write_text(dump(network, *options), encoding="utf-8")
     done = graphc("bench", function, *SHORT, "--json")
@@ -322,7 +322,7 @@ def test_a_function_is_timed_as_it_is_written(
 def test_the_commands_of_the_documentation_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bench, "measured_peak", lambda: Peak(100e9, 10e9))
+    monkeypatch.setattr(bench, "measured_peak", lambda: MachinePeak(100e9, 10e9))
     assert train(tmp_path).code == 0
     monkeypatch.chdir(tmp_path)
     (block,) = re.findall(r"^```sh\n(.*?)^```", DOCS, re.MULTILINE | re.DOTALL)

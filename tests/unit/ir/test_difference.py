@@ -197,7 +197,7 @@ def test_no_difference_means_the_same_results_and_all_operations_are_accounted_f
     rng = random.Random(seed)
     made = make_function(seed, operations=25)
     other = clone_module(made.module)
-    passes = rng.choice(["", "cse", "simplify,dce", "fuse-windows,fuse-kernels,fuse-epilogues"])
+    passes = rng.choice(["", "cse", "simplify,dce", "fuse-patches,fuse-kernels,fuse-epilogues"])
     PassManager(pipeline(passes)).run(other, default_context())
     if passes == "":
         pairs = [

@@ -26,7 +26,7 @@ def body(*lines: str) -> list[str]:
     return parse_problems(HEAD + "".join(f"  {line}\n" for line in lines) + "}\n")
 
 
-def settings(text: str) -> dict[str, Literalish]:
+def hyperparameters(text: str) -> dict[str, Literalish]:
     """Parameters of a pass; mistakes raise."""
     sink = DiagnosticSink()
     found = parse_params_text(text, sink, [Symbol("N", 4)])
@@ -320,13 +320,13 @@ def test_many_open_quotes_are_read_in_time() -> None:
     ],
 )
 def test_numbers_read_as_python_reads_them(text: str, value: float) -> None:
-    found = settings(f"v = {text}")["v"]
+    found = hyperparameters(f"v = {text}")["v"]
     assert found == value
     assert type(found) is type(value)
 
 
 def test_nan_and_minus_zero_read_back() -> None:
-    found = settings("a = nan, b = -0.0, c = -nan")
+    found = hyperparameters("a = nan, b = -0.0, c = -nan")
     assert isinstance(found["a"], float) and math.isnan(found["a"])
     assert isinstance(found["c"], float) and math.isnan(found["c"])
     assert math.copysign(1.0, found["b"]) == -1.0  # type: ignore[arg-type]
@@ -334,7 +334,7 @@ def test_nan_and_minus_zero_read_back() -> None:
 
 def test_words_dims_types_and_lists_read_as_values() -> None:
     text = 'a = true, b = false, c = none, d = f64, e = N, f = tensor<Nx1xi1>, g = ["x", [1]]'
-    assert settings(text) == {
+    assert hyperparameters(text) == {
         "a": True,
         "b": False,
         "c": None,
@@ -375,7 +375,7 @@ def test_floats_of_a_constant_survive_the_round_trip_to_the_bit() -> None:
 )
 def test_values_have_limits(text: str, message: str) -> None:
     with pytest.raises(GraphcError) as caught:
-        settings(text)
+        hyperparameters(text)
     assert caught.value.diagnostics[0].slug == "limit"
     assert message in caught.value.diagnostics[0].message
 

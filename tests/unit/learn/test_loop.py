@@ -292,9 +292,9 @@ def test_a_spoilt_sample_in_the_first_epoch_leaves_the_initial_parameters() -> N
 def test_a_bad_setting_is_one_error_before_any_work(changes: dict[str, object], slug: str) -> None:
     net = classifier()
     before = bytes_of(net)
-    settings: dict[str, object] = {"learning_rate": 1.0, "minibatch": 8, "backend": "numpy"}
+    hyperparameters: dict[str, object] = {"learning_rate": 1.0, "minibatch": 8, "backend": "numpy"}
     with pytest.raises(gc.GraphcError) as raised:
-        gc.train(net, classes(8), **{**settings, **changes})  # type: ignore[arg-type]
+        gc.train(net, classes(8), **{**hyperparameters, **changes})  # type: ignore[arg-type]
     assert [d.slug for d in raised.value.diagnostics] == [slug]
     assert bytes_of(net) == before
 

@@ -32,7 +32,7 @@ def plain_steps(kind: str, count: int) -> Array:
     for _ in range(count):
         gradient = 2 * (x - TARGET) + 0.01 * x
         learner.observe(float(np.sum((x - TARGET) ** 2)))
-        numbers = learner.settings(1, 1)
+        numbers = learner.hyperparameters(1, 1)
         rate = numbers["learning_rate"]
         if kind == "sgd":
             memory = (1 - numbers["momentum"]) * rate * gradient + numbers["momentum"] * memory

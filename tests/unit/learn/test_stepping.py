@@ -94,7 +94,7 @@ def test_what_it_remembers_can_be_kept_and_set_again() -> None:
 
 
 def test_the_step_size_is_that_of_a_whole_minibatch() -> None:
-    assert SteppingHeuristic(0.8, beta=0.25).settings(3, 16) == {
+    assert SteppingHeuristic(0.8, beta=0.25).hyperparameters(3, 16) == {
         "learning_rate": 0.05,
         "beta": 0.25,
     }
@@ -128,7 +128,7 @@ def test_what_makes_no_sense_is_refused(given: dict[str, float]) -> None:
 @pytest.mark.parametrize("learner", [SGD(learning_rate=1), SteppingHeuristic()])
 def test_learners_are_learners(learner: Learner) -> None:
     assert isinstance(learner, Learner)
-    assert "learning_rate" in learner.settings(4, 8)
+    assert "learning_rate" in learner.hyperparameters(4, 8)
 
 
 # --- compiled ------------------------------------------------------------------------------------

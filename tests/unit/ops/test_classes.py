@@ -144,7 +144,7 @@ def test_no_product_of_all_columns_is_made_forward_or_backward() -> None:
     assert synthesize_gradient(function, "v", ["w", "h"], DiagnosticSink())
     names = {op.opdef.name for op in function.block}
     assert "matmul" not in names
-    assert {"lookup_dot", "lookup_sum", "lookup_outer"} <= names
+    assert {"sampled_product", "sparse_product", "transposed_sparse_product"} <= names
 
 
 def test_the_largest_class_bounds_what_is_computed() -> None:

@@ -426,10 +426,10 @@ def test_a_loop_comes_apart_into_its_groups() -> None:
     (op,) = [o for o in function.block if o.opdef is LOOP]
     parts = loop_parts(op)
     assert [v.name for v in (*parts.invariants, *parts.sequences, *parts.initial)] == list("wxa")
-    assert [v.name for v in (*parts.shared, *parts.elements, *parts.before)] == [
+    assert [v.name for v in (*parts.shared, *parts.elements, *parts.carry_in)] == [
         *("v", "e", "before")
     ]
-    assert parts.after == parts.kept
+    assert parts.carry_out == parts.stacked
     assert [v.name for v in (*parts.final, *parts.stacks)] == ["h", "hs"]
     assert parts.params == LoopParams(parts.params.count, 1, 1)
     assert parts.stacks[0].type == function.arguments[0].type

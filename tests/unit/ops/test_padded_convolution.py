@@ -18,8 +18,8 @@ from graphc.ir.printer import print_module
 from graphc.ir.traversal import walk
 from graphc.ir.verifier import verify_module
 from graphc.ops import default_context
-from graphc.ops.convolution import CONV_WEIGHTS
-from graphc.ops.schedules import ImagesSchedule, WeightsSchedule
+from graphc.ops.convolution import CONV_WEIGHT_GRAD
+from graphc.ops.schedules import ImagesSchedule, WeightGradSchedule
 from graphc.passes import pipeline
 from graphc.passes.manager import PassManager
 from graphc.runtime.signature import Signature
@@ -37,10 +37,10 @@ func @f(%x: tensor<Nx7x9x3xf32> input, %w: tensor<3x4x3x10xf32> parameter,
     -> (y: tensor<Nx4x8x10xf32>, dx: tensor<Nx7x9x3xf32>, dw: tensor<3x4x3x10xf32>) {
   %y = conv %x, %w {axis = 1, strides = [2, 1], low = [1, 0], high = [1, 2]}
     : tensor<Nx4x8x10xf32>
-  %dx = conv.image %dy, %v
+  %dx = conv.data_grad %dy, %v
     {axis = 1, extents = [7, 9], strides = [2, 1], low = [1, 0], high = [1, 2]}
     : tensor<Nx7x9x3xf32>
-  %dw = conv.weights %x, %dy
+  %dw = conv.weight_grad %x, %dy
     {axis = 1, sizes = [3, 4], strides = [2, 1], low = [1, 0], high = [1, 2]}
     : tensor<3x4x3x10xf32>
   return %y, %dx, %dw
@@ -52,22 +52,22 @@ func @f(%x: tensor<Nx2x9x3xf32> input, %w: tensor<4x3x5xf32> parameter,
         %v: tensor<5x4x3xf32> parameter, %dy: tensor<Nx2x8x5xf32> input)
     -> (y: tensor<Nx2x8x5xf32>, dx: tensor<Nx2x9x3xf32>, dw: tensor<4x3x5xf32>) {
   %y = conv %x, %w {axis = 2, strides = [1], low = [2], high = [0]} : tensor<Nx2x8x5xf32>
-  %dx = conv.image %dy, %v {axis = 2, extents = [9], strides = [1], low = [2], high = [0]}
+  %dx = conv.data_grad %dy, %v {axis = 2, extents = [9], strides = [1], low = [2], high = [0]}
     : tensor<Nx2x9x3xf32>
-  %dw = conv.weights %x, %dy {axis = 2, sizes = [4], strides = [1], low = [2], high = [0]}
+  %dw = conv.weight_grad %x, %dy {axis = 2, sizes = [4], strides = [1], low = [2], high = [0]}
     : tensor<4x3x5xf32>
   return %y, %dx, %dw
 }
 """
 SHAPES = {"plane": PLANE, "signal": SIGNAL}
 
-Schedules = tuple[ImagesSchedule, WeightsSchedule]
-WHOLE: Schedules = ImagesSchedule(), WeightsSchedule()
+Schedules = tuple[ImagesSchedule, WeightGradSchedule]
+WHOLE: Schedules = ImagesSchedule(), WeightGradSchedule()
 CUT: dict[str, Schedules] = {
-    "an image each": (ImagesSchedule("images", 1), WeightsSchedule("images", 1)),
-    "four images": (ImagesSchedule("images", 4), WeightsSchedule("images", 4)),
-    "all in one chunk": (ImagesSchedule("images", 99), WeightsSchedule("images", 99)),
-    "rows of weights": (ImagesSchedule("images", 2), WeightsSchedule("rows", 6)),
+    "an image each": (ImagesSchedule("images", 1), WeightGradSchedule("images", 1)),
+    "four images": (ImagesSchedule("images", 4), WeightGradSchedule("images", 4)),
+    "all in one chunk": (ImagesSchedule("images", 99), WeightGradSchedule("images", 99)),
+    "rows of weights": (ImagesSchedule("images", 2), WeightGradSchedule("rows", 6)),
 }
 
 
@@ -76,7 +76,7 @@ def planned(text: str, schedules: Schedules) -> Module:
     module = parse(text)
     for op in walk(module.functions[0]):
         if op.opdef.workspace is not None:
-            op.schedule = schedules[op.opdef is CONV_WEIGHTS]
+            op.schedule = schedules[op.opdef is CONV_WEIGHT_GRAD]
     PassManager(pipeline("plan-memory"), verify=True).run(module, default_context())
     return parse(print_module(module))
 
@@ -166,7 +166,7 @@ def test_each_chunk_has_an_image_and_sums_of_its_own() -> None:
 
 
 def test_without_zeros_around_the_images_only_sums_need_memory() -> None:
-    line = "conv.weights %x, %dy {axis = 1, sizes = [2], strides = [1]}"
+    line = "conv.weight_grad %x, %dy {axis = 1, sizes = [2], strides = [1]}"
     text = f"""
 func @f(%x: tensor<4x5x3xf32> input, %dy: tensor<4x4x2xf32> input) -> (w: tensor<2x3x2xf32>) {{
   %w = {line} schedule {{parallel = "images", chunk = 3}} : tensor<2x3x2xf32>

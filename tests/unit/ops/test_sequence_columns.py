@@ -273,7 +273,7 @@ def test_statistics_leave_out_gaps() -> None:
 # --- training ------------------------------------------------------------------------------------
 
 
-def settings(step: int = 3, rate: float = 0.5) -> dict[str, Array]:
+def hyperparameters(step: int = 3, rate: float = 0.5) -> dict[str, Array]:
     return {"dropout_rate": np.full((1, 1), rate), "step": np.full((1, 1), step, np.int64)}
 
 
@@ -281,9 +281,9 @@ def settings(step: int = 3, rate: float = 0.5) -> dict[str, Array]:
 def test_dropout_in_a_cycle_has_the_mask_of_its_columns(backend: str) -> None:
     cycle = "x = Input(3)\np = PastValue(3, h)\nd = Dropout(p)\nh = Plus(d, x)\n"
     _, call = computed(cycle, ("d", "p"), backend, training=True)
-    found = call(PACKED, {"x": numbers(3) + 5, **settings()})
+    found = call(PACKED, {"x": numbers(3) + 5, **hyperparameters()})
     _, plain = computed("x = Input(3)\nd = Dropout(x)\n", ("d",), backend, training=True)
-    factor = plain(PACKED, {"x": np.ones((3, sum(LENGTHS))), **settings()})["d"]
+    factor = plain(PACKED, {"x": np.ones((3, sum(LENGTHS))), **hyperparameters()})["d"]
     assert set(factor.ravel()) == {0.0, 2.0}
     assert np.array_equal(found["d"], found["p"] * factor)
 
@@ -293,8 +293,8 @@ def test_dropout_in_a_cycle_has_another_mask_at_every_step_of_time_and_of_traini
     _, call = computed(text, ("d",), training=True)
     packing = in_one_slot([4])
     ones = np.ones((8, 4))
-    first = call(packing, {"x": ones, **settings(0)})["d"] == 0
-    second = call(packing, {"x": ones, **settings(1)})["d"] == 0
+    first = call(packing, {"x": ones, **hyperparameters(0)})["d"] == 0
+    second = call(packing, {"x": ones, **hyperparameters(1)})["d"] == 0
     masks = [tuple(m) for mask in (first, second) for m in mask.T]
     assert len(set(masks)) == 8
 
@@ -305,7 +305,7 @@ def test_the_gradient_through_dropout_in_a_cycle_is_that_of_its_mask(backend: st
     text += "u = Times(R, d)\ns = Plus(u, x)\nh = Tanh(s)\nc = SumElements(h)\n"
     wrt = ("R", "x")
     call = compiled_for_sequences(network(text).model, ("c",), wrt, backend=backend, training=True)
-    leaves = {"x": numbers(3), "R": numbers(3, 3, 5), **settings()}
+    leaves = {"x": numbers(3), "R": numbers(3, 3, 5), **hyperparameters()}
     found = call(PACKED, leaves)
     rng = np.random.default_rng(3)
     for name in wrt:

@@ -10,7 +10,7 @@ import pytest
 from graphc.backends import BACKENDS
 from graphc.ir.core import IRBuilder, Module, ResultInfo
 from graphc.ir.evaluate import evaluate
-from graphc.ir.placement import Place
+from graphc.ir.placement import Address
 from graphc.ir.printer import print_module
 from graphc.ir.types import DType, TensorType, TypeRuleError
 from graphc.ops.movement import transpose
@@ -184,7 +184,7 @@ def test_the_tables_are_written_in_place_and_memory_follows_the_indices() -> Non
     assert check_plan(function) == []
     op = function.block.first
     assert op is not None
-    assert op.placement == (Place("argument", 0), Place("argument", 1))
+    assert op.placement == (Address("argument", 0), Address("argument", 1))
     # A place for each row, and a block of sums for each of the 24 * 40 entries.
     assert function.arena is not None
     assert function.arena < 4 * 100_000 + 24 * 40 * (4 * 32 + 8) + 4 * 64

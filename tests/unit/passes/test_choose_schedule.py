@@ -21,7 +21,7 @@ from tests.support.random_functions import make_function
 from tests.support.random_loops import make_loops
 from tests.support.random_schedules import scheduled
 
-PIPELINE = "fuse-windows,fuse-kernels,fuse-epilogues{least_bytes = 0},update-early,split-work"
+PIPELINE = "fuse-patches,fuse-kernels,fuse-epilogues{least_bytes = 0},schedule-updates,split-work"
 SEEDS = range(12)
 
 

@@ -110,7 +110,7 @@ SCALAR = """%q = neg %r : tensor<1x1xf32>
 
 def test_a_scalar_moves_into_the_only_kernel_that_reads_it() -> None:
     function = fused(
-        "%x: tensor<Nx2xf32> input, %r: tensor<1x1xf32> setting",
+        "%x: tensor<Nx2xf32> input, %r: tensor<1x1xf32> hyperparameter",
         "z: tensor<Nx2xf32>",
         f"{SCALAR}\n%z = mul %y, %b : tensor<Nx2xf32>\nreturn %z",
     )
@@ -119,7 +119,7 @@ def test_a_scalar_moves_into_the_only_kernel_that_reads_it() -> None:
 
 def test_a_scalar_that_two_kernels_read_is_computed_once() -> None:
     function = fused(
-        "%x: tensor<Nx2xf32> input, %w: tensor<3x3xf32> input, %r: tensor<1x1xf32> setting",
+        "%x: tensor<Nx2xf32> input, %w: tensor<3x3xf32> input, %r: tensor<1x1xf32> hyperparameter",
         "y: tensor<Nx2xf32>, z: tensor<3x3xf32>",
         f"""{SCALAR}
         %c = broadcast %q {{dims = [3, 3]}} : tensor<3x3xf32>

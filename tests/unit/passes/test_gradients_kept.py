@@ -103,7 +103,7 @@ POOLED_BIAS = """
 func @f(%x: tensor<1x4x1xf32> input, %b: tensor<1x1x1xf32> parameter) -> (y: tensor<1x1x1x1xf32>) {
   %0 = broadcast %b {dims = [1, 4, 1]} : tensor<1x4x1xf32>
   %1 = add %x, %0 : tensor<1x4x1xf32>
-  %2 = windows %1 {axis = 1, sizes = [4], strides = [4]} : tensor<1x1x4x1xf32>
+  %2 = patches %1 {axis = 1, sizes = [4], strides = [4]} : tensor<1x1x4x1xf32>
   %y = reduce_max %2 {axes = [2]} : tensor<1x1x1x1xf32>
   return %y
 }
@@ -120,7 +120,7 @@ def test_this_test_would_see_that_pool_early_changes_gradients() -> None:
     module = parse(POOLED_BIAS)
     assert gradients(module, given, {})["db"].item() == 4
     with pytest.raises(AssertionError):
-        assert_gradients_kept(module, "pool-early", given, {})
+        assert_gradients_kept(module, "hoist-pooling", given, {})
 
 
 @pytest.mark.parametrize("text", KEEPING)
@@ -133,7 +133,7 @@ def test_passes_that_keep_gradients_say_so(text: str) -> None:
 )
 def test_a_pass_that_changes_gradients_is_refused_before_differentiation(last: str) -> None:
     changing = [name for name, p in PASSES.items() if p.changes_gradients]
-    assert changing == ["pool-early"]
-    manager = PassManager(pipeline(f"simplify,pool-early,cse,{last}"))
-    with pytest.raises(GraphcError, match="run `pool-early` after it"):
+    assert changing == ["hoist-pooling"]
+    manager = PassManager(pipeline(f"simplify,hoist-pooling,cse,{last}"))
+    with pytest.raises(GraphcError, match="run `hoist-pooling` after it"):
         manager.run(parse(POOLED_BIAS), default_context())

@@ -21,54 +21,54 @@ from graphc.passes.analysis.product_tiles import (
 V3 = MACHINES["x86-64-v3"]
 
 
-def rows_of(m: int | None, n: int, k: int, *, transposed: bool = False) -> ProductRange:
-    pitch = k if transposed else n
-    return ProductRange(DType.F32, m, n, k, pitch, m or UNBOUNDED, k, transposed=transposed)
+def rows_of(m: int | None, n: int, k: int, *, b_transposed: bool = False) -> ProductRange:
+    pitch = k if b_transposed else n
+    return ProductRange(DType.F32, m, n, k, pitch, m or UNBOUNDED, k, b_transposed=b_transposed)
 
 
-def tiling(m: int | None, n: int, k: int, *, transposed: bool = False) -> Tiling:
-    return choose_tiling(V3, rows_of(m, n, k, transposed=transposed))
+def tiling(m: int | None, n: int, k: int, *, b_transposed: bool = False) -> Tiling:
+    return choose_tiling(V3, rows_of(m, n, k, b_transposed=b_transposed))
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3])
 def test_few_rows_transpose_b_unless_its_rows_share_lines_of_a_cache(rows: int) -> None:
-    assert tiling(rows, 512, 1000, transposed=True).b == "transposed by tiles"
-    assert tiling(rows, 512, 1024, transposed=True).b == "packed"
+    assert tiling(rows, 512, 1000, b_transposed=True).b == "transposed by tiles"
+    assert tiling(rows, 512, 1024, b_transposed=True).b == "packed"
 
 
 def test_blocks_grow_with_the_caches_and_stay_small_on_the_stack() -> None:
     whole = rows_of(4096, 4096, 8192)
 
-    def of(l1: int, l2: int, *, by_columns: bool = False) -> Tiling:
-        return choose_tiling(replace(V3, l1=l1, l2=l2), replace(whole, by_columns=by_columns))
+    def of(l1: int, l2: int, *, a_transposed: bool = False) -> Tiling:
+        return choose_tiling(replace(V3, l1=l1, l2=l2), replace(whole, a_transposed=a_transposed))
 
     small, large, huge = of(32768, 524288), of(49152, 2 << 20), of(1 << 20, 1 << 30)
     assert small.depth < large.depth < huge.depth <= 49152 // 64
     assert small.block * small.depth * 4 <= 262144 < large.block * large.depth * 4
-    packed = of(1 << 20, 1 << 30, by_columns=True)
+    packed = of(1 << 20, 1 << 30, a_transposed=True)
     assert packed.block * packed.depth * 4 <= 131072
     assert of(1024, 2048).block >= 6
 
 
 def test_a_tile_of_few_rows_has_more_vectors_unless_a_panel_would_not_stay_near() -> None:
-    transposed, as_stored = (
-        [tiling(rows, 512, 1024, transposed=transposed).vectors for rows in (1, 2, 3, 4)]
-        for transposed in (True, False)
+    b_transposed, as_stored = (
+        [tiling(rows, 512, 1024, b_transposed=b_transposed).vectors for rows in (1, 2, 3, 4)]
+        for b_transposed in (True, False)
     )
-    assert transposed == [3, 3, 3, 2]
+    assert b_transposed == [3, 3, 3, 2]
     assert as_stored == [8, 5, 3, 3]
 
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=list(MACHINES))
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64], ids=str)
-@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("b_transposed", [False, True])
 def test_a_panel_holds_all_of_k_or_whole_stretches_and_the_tiling_fits(
-    transposed: bool, dtype: DType, machine: Machine
+    b_transposed: bool, dtype: DType, machine: Machine
 ) -> None:
     extents = itertools.product((1, 2, 3, 50, None), (1, 9, 400, None), (10, 300, 1024, None))
     for (m, n, k), l1 in itertools.product(extents, (8192, 49152)):
-        pitch = k if transposed else n
-        x = ProductRange(dtype, m, n, k, pitch, 4096, 4096, transposed=transposed)
+        pitch = k if b_transposed else n
+        x = ProductRange(dtype, m, n, k, pitch, 4096, 4096, b_transposed=b_transposed)
         made = choose_tiling(replace(machine, l1=l1), x)
         assert made.depth % STRETCH == 0 or (k is not None and made.depth >= k)
         assert misfit(made, x) == ""
@@ -100,11 +100,11 @@ def test_only_a_large_b_is_fetched_long_before_its_use() -> None:
 
 
 def test_short_rows_that_are_transposed_are_fetched_a_tile_before_their_use() -> None:
-    made = tiling(1, 1200, 300, transposed=True)
+    made = tiling(1, 1200, 300, b_transposed=True)
     assert made.prefetch == made.vectors * made.lanes
-    long = tiling(1, 1200, 1000, transposed=True)
+    long = tiling(1, 1200, 1000, b_transposed=True)
     assert long.prefetch == 0  # the processor fetches rows so long itself
-    assert tiling(1, 300, 300, transposed=True).prefetch == 0  # in a near cache anyway
+    assert tiling(1, 300, 300, b_transposed=True).prefetch == 0  # in a near cache anyway
 
 
 def test_a_gradient_over_a_minibatch_is_summed_in_one_panel() -> None:

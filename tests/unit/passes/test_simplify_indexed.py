@@ -59,7 +59,7 @@ def test_a_slice_too_far_out_for_an_index_is_left_alone() -> None:
     text = (
         "func @f(%v: tensor<2x1xf32> input, %i: tensor<2x1xi32> input)"
         " -> (z: tensor<2x5xf32>) {\n"
-        "  %s = put_add %v, %i {size = 4294967296} : tensor<2x4294967296xf32>\n"
+        "  %s = scatter_add %v, %i {size = 4294967296} : tensor<2x4294967296xf32>\n"
         "  %z = slice %s {starts = [0, 2147483648], stops = [2, 2147483653], steps = [1, 1]}"
         " : tensor<2x5xf32>\n"
         "  return %z\n}\n"

@@ -15,12 +15,12 @@ from graphc.passes.analysis.work import (
     kernel_ns,
 )
 from graphc.passes.split_work import (
+    CHUNK_NS,
     FAR_PART,
     GRAIN_NS,
     LINE_BYTES,
     MOST_PARTS,
     MOST_PRODUCT_PARTS,
-    PART_NS,
     split_function,
 )
 from tests.support.compiling import parse
@@ -71,7 +71,7 @@ def test_parts_of_a_kernel_do_enough_and_are_not_too_many(rows: int) -> None:
     assert cut is not None
     assert cut.parallel == 0
     assert math.ceil(rows / cut.chunk) <= MOST_PARTS
-    assert kernel_ns(kernel) * cut.chunk / rows >= PART_NS
+    assert kernel_ns(kernel) * cut.chunk / rows >= CHUNK_NS
 
 
 @pytest.mark.parametrize("elements", [100_003, 1_000_000])

@@ -27,7 +27,7 @@ def signature(bound: int = 4) -> Signature:
             Argument("labels", "f32", ("N", 1), "input"),
             Argument("W", "f32", (1, ROWS), "parameter"),
             Argument("velocity", "f32", (1, ROWS), "state"),
-            Argument("rate", "f32", (1, 1), "setting"),
+            Argument("rate", "f32", (1, 1), "hyperparameter"),
         ),
         (
             Result("z", "f32", ("N", ROWS)),
@@ -200,7 +200,7 @@ def test_an_unknown_setting_is_refused() -> None:
 
 
 def test_a_setting_of_whole_numbers_is_exact_and_takes_no_other() -> None:
-    count = Argument("step", "i64", (1, 1), "setting")
+    count = Argument("step", "i64", (1, 1), "hyperparameter")
     seen: list[int] = []
     executable = Executable(
         Called(lambda arguments, _results, _sizes: seen.append(int(arguments[0][0, 0]))),
@@ -209,7 +209,7 @@ def test_a_setting_of_whole_numbers_is_exact_and_takes_no_other() -> None:
     )
     executable.run({}, {"step": 2**62 + 1})
     assert seen == [2**62 + 1]
-    with pytest.raises(GraphcError, match="setting step requires a whole number"):
+    with pytest.raises(GraphcError, match="hyperparameter step requires a whole number"):
         executable.run({}, {"step": 0.5})
 
 

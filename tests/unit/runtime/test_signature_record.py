@@ -23,7 +23,7 @@ FULL = Signature(
     (
         Argument("x", "f32", ("C", 3), "input"),
         Argument("w", "f64", (3, 4), "parameter"),
-        Argument("rate", "f32", (1, 1), "setting"),
+        Argument("rate", "f32", (1, 1), "hyperparameter"),
     ),
     (Result("z", "f32", ("C", 4)), Result("w.new", "f64", (3, 4), "w")),
     4096,

@@ -10,7 +10,7 @@ from graphc.ir.core import Function, Module
 from graphc.ir.evaluate import evaluate
 from graphc.ir.types import DType
 from graphc.ir.verifier import verify_module
-from graphc.ops.indexed import TAKE
+from graphc.ops.indexed import GATHER
 from graphc.passes.batching_rules import RULES
 from graphc.support.diagnostics import DiagnosticSink, GraphcError
 from graphc.tensor.batching import batched
@@ -85,7 +85,7 @@ def test_an_operation_without_a_rule_is_an_error() -> None:
     x = function.add_argument("x", TensorType((2, 3), DType.F64), "input")
     index = function.add_argument("i", TensorType((2, 1), DType.I32), "input")
     b = IRBuilder(function.block)
-    b.emit(RETURN, [b.emit_one(TAKE, x, index)])
+    b.emit(RETURN, [b.emit_one(GATHER, x, index)])
     function.results.append(ResultInfo("y"))
-    with pytest.raises(GraphcError, match=r"not-supported.*take.*gc\.jvp"):
+    with pytest.raises(GraphcError, match=r"not-supported.*gather.*gc\.jvp"):
         batched(function, ["x"], COUNT, [0])

@@ -49,7 +49,7 @@ MAPS: dict[str, Callable[..., Any]] = {
     "products": lambda x: (x @ x.T) @ x,
     "product with a constant": lambda x: (np.arange(6.0).reshape(2, 3) @ x) @ x.T,
     "batches": lambda x: gc.stack([x, x * 2]) @ gc.stack([x.T, x.T]),
-    "windows": lambda x: gc.cross_correlate(x, x[:2, :1]),
+    "patches": lambda x: gc.cross_correlate(x, x[:2, :1]),
     "choices": lambda x: gc.where(x > 0.1, x**2, gc.exp(x)),
     "softmax": lambda x: gc.softmax(x) * gc.log_softmax(x, 0),
     "vectors": lambda x: x[0] @ x[1] * (x[:, 0] @ x),

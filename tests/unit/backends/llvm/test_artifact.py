@@ -193,7 +193,10 @@ func @f(%w: tensor<5xf64> parameter) -> (y: tensor<5xf64>) {
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (NETWORK.replace("%x: tensor<Nx3xf32> input", "%x: tensor<Nx3xf32> setting"), "setting"),
+        (
+            NETWORK.replace("%x: tensor<Nx3xf32> input", "%x: tensor<Nx3xf32> hyperparameter"),
+            "hyperparameter",
+        ),
         (
             "func @f(%w: tensor<5xf32> input) -> (y: tensor<5xf32> updates %w) {\n"
             "  %y = exp %w : tensor<5xf32>\n  return %y\n}\n",
@@ -205,7 +208,7 @@ func @f(%w: tensor<5xf64> parameter) -> (y: tensor<5xf64>) {
             "one dimension",
         ),
     ],
-    ids=["setting", "update", "two dims"],
+    ids=["hyperparameter", "update", "two dims"],
 )
 def test_what_an_artifact_cannot_hold_is_reported(text: str, message: str) -> None:
     function, signature = planned(text)

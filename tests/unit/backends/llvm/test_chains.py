@@ -95,7 +95,7 @@ def test_no_chain_in_memory_is_long(dims: tuple[int, ...], axes: tuple[int, ...]
     blocks = blocks_of(made)
     chain = 1
     for dim in reversed(range(made.lane)):
-        if dim in made.stores[0].port.dims:
+        if dim in made.stores[0].access.dims:
             continue
         step = 1
         for block in reversed([b for b in blocks if b.dim == dim]):

@@ -43,7 +43,7 @@ def products(
 dim N <= {bound}
 func @f(%x: tensor<{x}xf32> input, %w: tensor<{w}xf32> parameter, %dy: tensor<{y}xf32> input)
     -> (y: tensor<{y}xf32>, dx: tensor<{x}xf32>, dw: tensor<{w}xf32>) {{
-  %p = windows %x {{axis = 1, {walk}}} : tensor<{patches}xf32>
+  %p = patches %x {{axis = 1, {walk}}} : tensor<{patches}xf32>
   %y = matmul %p, %w {{contract = 3}} : tensor<{y}xf32>
   %q = matmul %dy, %w {{transpose_b = true}} : tensor<{patches}xf32>
   %dx = overlap_add %q {{axis = 1, {back}}} : tensor<{x}xf32>
@@ -95,7 +95,7 @@ def test_a_convolution_and_its_gradients(
     dtype: str,
 ) -> None:
     text = all_three(image, sizes, strides, features, dtype)
-    assert "move.windows" not in text
+    assert "move.patches" not in text
     assert "move.overlap_add" not in text
     tolerance = 2e-3 if dtype == "f32" else 1e-11  # of sums of up to a thousand products
     check_text(text, [{"N": n} for n in (0, 1, 2, 5)], tolerance=tolerance)
@@ -129,7 +129,7 @@ def test_parts_of_images_and_of_weights(
     image: tuple[int, int, int], sizes: tuple[int, int], features: int, dtype: str
 ) -> None:
     module = parse(products(image, sizes, (1, 1), features, dtype, bound=64))
-    passes = pipeline("fuse-windows,fuse-kernels,split-work,plan-memory")
+    passes = pipeline("fuse-patches,fuse-kernels,split-work,plan-memory")
     PassManager(passes, verify=True).run(module, default_context())
     text = print_module(module)
     assert text.count('parallel = "images", ') == 2
@@ -145,7 +145,7 @@ func @f(%x: tensor<Nx7x9x3xf32> input, %w: tensor<3x4x3x10xf32> parameter,
     -> (y: tensor<Nx3x8x10xf32>, dx: tensor<Nx7x9x3xf32>, dw: tensor<3x4x3x10xf32>) {
   %i = pad %x {low = [0, 1, 0, 0], high = [0, 0, 2, 0], inner = [0, 0, 0, 0]}
     : tensor<Nx8x11x3xf32>
-  %p = windows %i {axis = 1, sizes = [3, 4], strides = [2, 1]} : tensor<Nx3x8x3x4x3xf32>
+  %p = patches %i {axis = 1, sizes = [3, 4], strides = [2, 1]} : tensor<Nx3x8x3x4x3xf32>
   %y = matmul %p, %w {contract = 3} : tensor<Nx3x8x10xf32>
   %q = matmul %dy, %w {transpose_b = true} : tensor<Nx3x8x3x4x3xf32>
   %s = overlap_add %q {axis = 1, extents = [8, 11], strides = [2, 1]} : tensor<Nx8x11x3xf32>
@@ -173,13 +173,13 @@ def test_signals_are_images_of_one_column() -> None:
 dim N <= 9
 func @f(%x: tensor<Nx3x20x2xf32> input, %w: tensor<5x2x4xf32> parameter)
     -> (y: tensor<Nx3x8x4xf32>, z: tensor<16x3xf32>) {
-  %p = windows %x {axis = 2, sizes = [5], strides = [2]} : tensor<Nx3x8x5x2xf32>
+  %p = patches %x {axis = 2, sizes = [5], strides = [2]} : tensor<Nx3x8x5x2xf32>
   %y = matmul %p, %w {contract = 2} : tensor<Nx3x8x4xf32>
   %s = slice %x {starts = [0, 0, 0, 0], stops = [N, 1, 20, 1], steps = [1, 1, 1, 1]}
     : tensor<Nx1x20x1xf32>
   %r = reduce_sum %s {axes = [0]} : tensor<1x1x20x1xf32>
   %t = reshape %r {dims = [20]} : tensor<20xf32>
-  %u = windows %t {axis = 0, sizes = [5], strides = [1]} : tensor<16x5xf32>
+  %u = patches %t {axis = 0, sizes = [5], strides = [1]} : tensor<16x5xf32>
   %k = constant {type = tensor<5x3xf32>, value = [0.5]} : tensor<5x3xf32>
   %z = matmul %u, %k : tensor<16x3xf32>
   return %y, %z
@@ -212,7 +212,7 @@ def test_sums_over_images_have_the_same_bits_for_any_bound_and_any_parts(bound: 
     found: list[np.ndarray] = []
     for split in ("", "split-work,"):
         module = parse(products(*image, bound=bound))
-        passes = pipeline(f"fuse-windows,fuse-kernels,{split}plan-memory")
+        passes = pipeline(f"fuse-patches,fuse-kernels,{split}plan-memory")
         PassManager(passes, verify=True).run(module, default_context())
         assert ('parallel = "rows", ' in print_module(module)) == bool(split)
         (function,) = module.functions
@@ -270,7 +270,7 @@ def test_balanced_pieces_cover_the_extent() -> None:
 LONG = """
 func @f(%x: tensor<2x140002x4xf32> input, %y: tensor<2x140000x64xf32> input)
     -> (w: tensor<64x3x4xf32>) {
-  %p = windows %x {axis = 1, sizes = [3], strides = [1]} : tensor<2x140000x3x4xf32>
+  %p = patches %x {axis = 1, sizes = [3], strides = [1]} : tensor<2x140000x3x4xf32>
   %w = matmul %y, %p {transpose_a = true, contract = 2} : tensor<64x3x4xf32>
   return %w
 }
@@ -279,7 +279,7 @@ func @f(%x: tensor<2x140002x4xf32> input, %y: tensor<2x140000x64xf32> input)
 
 def test_a_long_axis_is_not_copied_to_the_stack() -> None:
     module = parse(LONG)
-    passes = pipeline("fuse-windows,fuse-kernels,plan-memory")
+    passes = pipeline("fuse-patches,fuse-kernels,plan-memory")
     PassManager(passes, verify=True).run(module, default_context())
     (function,) = module.functions
     signature = make_signature(module, function)

@@ -23,7 +23,7 @@ from tests.support.native import check_text, fused, random_arguments, runnable_t
 TRAINING = """
 dim N <= 40
 func @step(%x: tensor<Nx13xf32> input, %t: tensor<Nx5xf32> input,
-           %w: tensor<5x13xf32> parameter, %r: tensor<1x1xf32> setting)
+           %w: tensor<5x13xf32> parameter, %r: tensor<1x1xf32> hyperparameter)
     -> (loss: tensor<1x1xf32>, w2: tensor<5x13xf32> updates %w) {
   %z = matmul %x, %w {transpose_b = true} : tensor<Nx5xf32>
   %y = sigmoid %z : tensor<Nx5xf32>
@@ -47,7 +47,7 @@ func @moves(%x: tensor<Nx7x9xf32> input)
   %b = slice %x {starts = [0, 1, 0], stops = [N, 7, 9], steps = [1, 2, 1]} : tensor<Nx3x9xf32>
   %c = pad %x {low = [0, 1, 4], high = [0, 1, 0], inner = [0, 0, 0]} : tensor<Nx9x13xf32>
   %d = reverse %x {axes = [0, 2]} : tensor<Nx7x9xf32>
-  %e = windows %x {axis = 1, sizes = [3, 4], strides = [1, 1]} : tensor<Nx5x6x3x4xf32>
+  %e = patches %x {axis = 1, sizes = [3, 4], strides = [1, 1]} : tensor<Nx5x6x3x4xf32>
   %f = overlap_add %e {axis = 1, extents = [7, 9], strides = [1, 1]} : tensor<Nx7x9xf32>
   %g = concat %x, %d {axis = 1} : tensor<Nx14x9xf32>
   return %a, %b, %c, %d, %e, %f, %g

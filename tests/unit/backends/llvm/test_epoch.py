@@ -25,7 +25,7 @@ from tests.support.native import fused, random_arguments, runnable_targets
 STEP = """
 dim N <= 40
 func @step(%x: tensor<Nx{rows}x{type}> input, %t: tensor<Nx5x{type}> input,
-           %w: tensor<5x{rows}x{type}> parameter, %r: tensor<1x1x{type}> setting)
+           %w: tensor<5x{rows}x{type}> parameter, %r: tensor<1x1x{type}> hyperparameter)
     -> (loss: tensor<1x1x{type}>, w2: tensor<5x{rows}x{type}> updates %w) {
   %z = matmul %x, %w {transpose_b = true} : tensor<Nx5x{type}>
   %d = sub %z, %t : tensor<Nx5x{type}>
@@ -97,17 +97,19 @@ def test_rows_that_follow_one_another_are_not_copied() -> None:
     module = parse(step_text(13, "f32"))
     signature = make_signature(module, module.functions[0])
     compiled = compile_function(module.functions[0], signature)
-    rooms = compiled._tables().rows_of(SIZE)
+    workspaces = compiled._tables().rows_of(SIZE)
     assert compiled.run_minibatches is not None
     for name, is_copied in (("in order", False), ("one sample", False), ("shuffled", True)):
         order = ORDERS[name]
-        for room in rooms.values():
-            room[:] = 0xAB
+        for workspace in workspaces.values():
+            workspace[:] = 0xAB
         given = whole_data(signature, order)
         results = [np.zeros(3, np.float32)]
         done = np.zeros(1, np.int64)
         compiled.run_minibatches(list(given.values()), results, order, SIZE, done)
-        assert [bool((room != 0xAB).any()) for room in rooms.values()] == [is_copied] * 2, name
+        assert [bool((workspace != 0xAB).any()) for workspace in workspaces.values()] == [
+            is_copied
+        ] * 2, name
 
 
 @pytest.mark.parametrize("side", ["end", "start"])
@@ -172,7 +174,7 @@ def test_every_target_gets_code(isa: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("%r: tensor<1x1xf32> setting", "%r: tensor<1x1xf32> parameter"),
+        ("%r: tensor<1x1xf32> hyperparameter", "%r: tensor<1x1xf32> parameter"),
         ("dim N <= 40", "dim N <= 40\ndim M <= 8"),
         ("loss: tensor<1x1xf32>", "loss: tensor<Nx5xf32>"),
     ],

@@ -29,10 +29,10 @@ SHAPES = [
     (30, 300, 8),
     (40, 130, 420),
 ]
-Cut = tuple[int, ...]
+Chunking = tuple[int, ...]
 
 
-def cuts_of(length: int) -> list[Cut]:
+def cuts_of(length: int) -> list[Chunking]:
     """All in one, every one alone, halves, and parts of other lengths, some of them empty."""
     uneven = sorted({0, length // 7, length // 2, length // 2 + 1, length})
     return [
@@ -62,9 +62,9 @@ def test_the_bits_are_the_same_however_the_range_is_cut(
     expected = whole(compile_product(product), dims)
     compiled = compile_product(replace(product, split=split))
     a, b = operands(dims, layout)
-    for cut in cuts_of(dims[0] if split == "rows" else dims[1]):
+    for chunking in cuts_of(dims[0] if split == "rows" else dims[1]):
         c = np.full(expected.shape, np.nan, np.float32)
-        for part in itertools.pairwise(cut):
+        for part in itertools.pairwise(chunking):
             compiled.run(a.ctypes.data, b.ctypes.data, c.ctypes.data, part=part)
         np.testing.assert_array_equal(c, expected)
 

@@ -20,12 +20,18 @@ from tests.support.native import runnable_targets
 Array = np.ndarray
 
 FORMS = {
-    "sum": ("NxK", "VxD", "NxD", "lookup_sum", ""),
-    "sum of columns": ("NxK", "DxV", "NxD", "lookup_sum", "{columns = true}"),
-    "dot": ("NxD", "VxD", "NxK", "lookup_dot", ""),
-    "dot of columns": ("NxD", "DxV", "NxK", "lookup_dot", "{columns = true}"),
-    "outer": ("NxK", "NxD", "VxD", "lookup_outer", "{size = V}"),
-    "outer of columns": ("NxK", "NxD", "DxV", "lookup_outer", "{size = V, columns = true}"),
+    "sum": ("NxK", "VxD", "NxD", "sparse_product", ""),
+    "sum of columns": ("NxK", "DxV", "NxD", "sparse_product", "{columns = true}"),
+    "dot": ("NxD", "VxD", "NxK", "sampled_product", ""),
+    "dot of columns": ("NxD", "DxV", "NxK", "sampled_product", "{columns = true}"),
+    "outer": ("NxK", "NxD", "VxD", "transposed_sparse_product", "{size = V}"),
+    "outer of columns": (
+        "NxK",
+        "NxD",
+        "DxV",
+        "transposed_sparse_product",
+        "{size = V, columns = true}",
+    ),
 }
 DIMS = "dim N <= 9\ndim K <= 40\ndim V <= 40\ndim D <= 200\n"
 

@@ -97,7 +97,7 @@ def test_axes_that_stay_together_are_one_loop() -> None:
 
 def test_short_windows_are_written_out() -> None:
     settings = "axis = 1, sizes = [3, 5], strides = [1, 1]"
-    llvm = written(moved("windows", settings, "Nx28x28", "Nx26x24x3x5"))
+    llvm = written(moved("patches", settings, "Nx28x28", "Nx26x24x3x5"))
     assert llvm.count("store <4 x float>") == 3
     assert llvm.count("store float") == 3
     assert llvm.count(" phi ") == 3  # samples, rows, columns

@@ -27,9 +27,9 @@ def pooled(
 dim N <= 9
 func @f(%x: tensor<{x}xf32> input, %dy: tensor<{y}xf32> input)
     -> (y: tensor<{y}xf32>, dx: tensor<{x}xf32>, s: tensor<{x}xf32>) arena 0 {{
-  %y = pool %x {{word = "{word}", axis = 1, {walk}}} at result:0 : tensor<{y}xf32>
-  %dx = pool.slope %x, %y, %dy {{axis = 1, {walk}}} at result:1 : tensor<{x}xf32>
-  %s = pool.spread %dy {{axis = 1, extents = [{width}, {height}], {walk}}} at result:2
+  %y = pool %x {{scalar_op = "{word}", axis = 1, {walk}}} at result:0 : tensor<{y}xf32>
+  %dx = pool.max_grad %x, %y, %dy {{axis = 1, {walk}}} at result:1 : tensor<{x}xf32>
+  %s = pool.sum_grad %dy {{axis = 1, extents = [{width}, {height}], {walk}}} at result:2
     : tensor<{x}xf32>
   return %y, %dx, %s
 }}

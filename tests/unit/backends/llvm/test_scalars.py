@@ -1,4 +1,4 @@
-"""Every word of the vocabulary on LLVM vectors, against numpy and the protocol's sentences."""
+"""Every scalar op on LLVM vectors, against numpy and the protocol's sentences."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RUNNABLE = [X86_64, host_target()]
 TARGET_IDS = ["baseline", "host"]
 
 
-def word(name: str) -> Formula:
+def scalar_op(name: str) -> Formula:
     return lambda s, *args: getattr(s, name)(*args)
 
 
@@ -75,14 +75,14 @@ def test_binary_words_agree_with_numpy_on_all_pairs(
 ) -> None:
     output = DType.I1 if name in COMPARISONS else dtype
     a, b = pairs(dtype)
-    got = probe(target, word(name), [dtype, dtype], output)(a, b)
+    got = probe(target, scalar_op(name), [dtype, dtype], output)(a, b)
     np.testing.assert_array_equal(got, quietly(NUMPY_BINARY[name], a, b))
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_float_division_follows_ieee(dtype: DType) -> None:
     a, b = pairs(dtype)
-    got = probe(host_target(), word("div"), [dtype, dtype], dtype)(a, b)
+    got = probe(host_target(), scalar_op("div"), [dtype, dtype], dtype)(a, b)
     np.testing.assert_array_equal(got, quietly(np.divide, a, b))
 
 
@@ -90,7 +90,7 @@ def test_float_division_follows_ieee(dtype: DType) -> None:
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_integer_division_never_traps_and_truncates(dtype: DType, lanes: int) -> None:
     a, b = pairs(dtype)
-    got = probe(host_target(), word("div"), [dtype, dtype], dtype, lanes)(a, b)
+    got = probe(host_target(), scalar_op("div"), [dtype, dtype], dtype, lanes)(a, b)
     wrap = 1 << (8 * dtype.itemsize)
     smallest = int(np.iinfo(dtype.numpy).min)
     for x, y, quotient in zip(a.tolist(), b.tolist(), got.tolist(), strict=True):
@@ -104,7 +104,7 @@ def test_sign_words_agree_with_numpy(
     name: str, numpy: Callable[..., np.ndarray], dtype: DType
 ) -> None:
     a = values(dtype)
-    got = probe(host_target(), word(name), [dtype], dtype)(a)
+    got = probe(host_target(), scalar_op(name), [dtype], dtype)(a)
     expected = quietly(numpy, a)
     np.testing.assert_array_equal(got, expected)
     number = expected == expected
@@ -114,7 +114,7 @@ def test_sign_words_agree_with_numpy(
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_sqrt_is_correctly_rounded(dtype: DType) -> None:
     a = np.concatenate([values(dtype), np.linspace(0, 9, 1001).astype(dtype.numpy)])
-    got = probe(host_target(), word("sqrt"), [dtype], dtype)(a)
+    got = probe(host_target(), scalar_op("sqrt"), [dtype], dtype)(a)
     np.testing.assert_array_equal(got, quietly(np.sqrt, a))
 
 
@@ -125,7 +125,7 @@ def test_floor_is_exact_and_keeps_the_sign_of_zero(dtype: DType, target: Target)
     ends = 2.0**digits + np.array([-1.5, -1, -0.5, 0, 1, 2])
     near = np.array([-0.3, 0.7, -1.0, 2.5, -2.5, 1e-30, -1e-30, 0.5, -0.5, 1 - 2.0**-digits])
     a = np.concatenate([values(dtype), ends, -ends, near]).astype(dtype.numpy)
-    got = probe(target, word("floor"), [dtype], dtype)(a)
+    got = probe(target, scalar_op("floor"), [dtype], dtype)(a)
     expected = quietly(np.floor, a)
     np.testing.assert_array_equal(got, expected)
     number = expected == expected
@@ -161,12 +161,12 @@ def test_extremes_with_a_constant_still_pass_nan_on(
 )
 def test_words_on_truth_values(name: str, numpy: Callable[..., np.ndarray]) -> None:
     a, b = pairs(DType.I1)
-    got = probe(host_target(), word(name), [DType.I1, DType.I1], DType.I1, 8)(a, b)
+    got = probe(host_target(), scalar_op(name), [DType.I1, DType.I1], DType.I1, 8)(a, b)
     np.testing.assert_array_equal(got, numpy(a, b))
 
 
 def test_logical_not_turns_truth_round() -> None:
-    got = probe(host_target(), word("logical_not"), [DType.I1], DType.I1)(values(DType.I1))
+    got = probe(host_target(), scalar_op("logical_not"), [DType.I1], DType.I1)(values(DType.I1))
     assert got.tolist() == [True, False]
 
 
@@ -174,7 +174,9 @@ def test_logical_not_turns_truth_round() -> None:
 def test_select_takes_the_first_where_the_condition_holds(dtype: DType) -> None:
     a, b = pairs(dtype)
     condition = np.arange(a.size) % 3 == 0
-    got = probe(host_target(), word("select"), [DType.I1, dtype, dtype], dtype, 4)(condition, a, b)
+    got = probe(host_target(), scalar_op("select"), [DType.I1, dtype, dtype], dtype, 4)(
+        condition, a, b
+    )
     np.testing.assert_array_equal(got, np.where(condition, a, b))
 
 
@@ -238,7 +240,7 @@ def test_every_target_compiles_the_vocabulary(target: Target, dtype: DType) -> N
 
 def test_targets_with_fused_multiply_add_use_it_and_others_do_not() -> None:
     def formula_text(target: Target) -> str:
-        return probe_text(target, word("exp"), [DType.F32], DType.F32, 4)
+        return probe_text(target, scalar_op("exp"), [DType.F32], DType.F32, 4)
 
     assert "@llvm.fma.v4f32" in formula_text(TARGETS["x86-64-v3"])
     assert "fma" not in formula_text(X86_64)

@@ -79,20 +79,20 @@ def _computed(
     """The result after a call for each combination of parts of the windowed dims."""
     module = Module(target.triple)
     made = emit_nest(module, target.machine, nest, {}, window)
-    given = [f"ptr %p{i}" for i in range(len(made.ports))] + ["i64 %d"] * len(made.symbols)
+    given = [f"ptr %p{i}" for i in range(len(made.accesses))] + ["i64 %d"] * len(made.symbols)
     bounds = [f"i64 %{end}{d}" for d in window for end in ("begin", "end")]
     arguments = ", ".join([*given, *bounds])
     taken = ", ".join(dict.fromkeys([*given, "i64 %d", *bounds]))
     text = f"define void @go({taken}) {{\n  call void {made.name}({arguments})\n  ret void\n}}\n"
     loaded = engine.load(engine.object_code(module.text() + text, target), ["go"], target)
-    pointers = [ctypes.c_void_p] * len(made.ports)
+    pointers = [ctypes.c_void_p] * len(made.accesses)
     go = engine.function(loaded, "go", None, *pointers, *[ctypes.c_int64] * (1 + len(bounds)))
     rng = np.random.default_rng(1)
     x = rng.standard_normal((N, A, B)).astype(np.float32)
     b = rng.standard_normal((1, 1, B)).astype(np.float32)
     y = np.full(shape, np.nan, np.float32)
     places = {("operand", 0): x, ("operand", 1): b, ("result", 0): y}
-    addresses = [places[key].ctypes.data for key in made.ports]
+    addresses = [places[key].ctypes.data for key in made.accesses]
     for part in itertools.product(*parts):
         go(*addresses, N, *(edge for pair in part for edge in pair))
     return y
@@ -124,7 +124,7 @@ def test_parts_in_any_order_give_the_bits_of_the_whole(
 def test_a_dim_that_something_is_folded_over_cannot_be_cut(case: str, dim: int) -> None:
     result, body, *_ = CASES[case]
     nest = _nest(result, body)
-    assert [d for d in range(len(nest.dims)) if not nest.can_cut(d)] == [dim]
+    assert [d for d in range(len(nest.dims)) if not nest.can_chunk(d)] == [dim]
     with pytest.raises(InternalError, match=f"parts of its dim {dim}"):
         emit_nest(
             Module("x86_64-unknown-linux-gnu"), runnable_targets()[0].machine, nest, {}, (dim,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphc.backends.loops.affine import CopyNest, Distance, copy_nest, fill_of
-from graphc.ir.codegen import AffineCopy, Along, Rearrangement
+from graphc.ir.codegen import AffineCopy, AffineIndex, StridedCopy
 from graphc.ir.params import NoParams
 from graphc.ir.types import Dim, DType, Symbol, TensorType
 from graphc.passes.analysis.loopnest import Size
@@ -13,8 +13,8 @@ N = Symbol("N", 8)
 
 def nest(
     box: tuple[Dim, ...],
-    source: tuple[tuple[Dim, Along], ...],
-    target: tuple[tuple[Dim, Along], ...],
+    source: tuple[tuple[Dim, AffineIndex], ...],
+    target: tuple[tuple[Dim, AffineIndex], ...],
     *,
     in_order: bool = False,
 ) -> CopyNest:
@@ -29,8 +29,8 @@ def numbers(made: CopyNest) -> list[tuple[int, int | None, int | None]]:
     return [(w.extent.factor, w.source.number, w.target.number) for w in made.walks]
 
 
-def dim(index: int, step: int = 1, start: int = 0, *, backward: bool = False) -> Along:
-    return Along(start, ((index, step),), backward)
+def dim(index: int, step: int = 1, start: int = 0, *, backward: bool = False) -> AffineIndex:
+    return AffineIndex(start, ((index, step),), backward)
 
 
 def test_what_lies_alike_on_both_sides_is_one_loop() -> None:
@@ -66,7 +66,7 @@ def test_backwards_starts_at_the_end() -> None:
 
 
 def test_windows_walk_an_axis_in_two_loops() -> None:
-    both = Along(0, ((0, 2), (1, 1)))
+    both = AffineIndex(0, ((0, 2), (1, 1)))
     made = nest((3, 4), ((8, both),), ((3, dim(0)), (4, dim(1))))
     assert numbers(made) == [(3, 2, 4), (4, 1, 1)]
 
@@ -91,10 +91,10 @@ def test_sizes_that_cancel_leave_a_number() -> None:
 
 def test_a_fill_has_the_element_type() -> None:
     def fill(value: float, dtype: DType) -> bool | int | float | None:
-        return fill_of(Rearrangement(lambda _p, _o, _r: [], lambda _p: value), NoParams(), dtype)
+        return fill_of(StridedCopy(lambda _p, _o, _r: [], lambda _p: value), NoParams(), dtype)
 
     assert fill(1.5, DType.F32) == 1.5
     assert fill(-1.5, DType.I32) == -1
     assert fill(2.0, DType.I1) is True
-    assert fill_of(Rearrangement(lambda _p, _o, _r: []), NoParams(), DType.F32) is None
-    assert fill_of(Rearrangement(lambda _p, _o, _r: [], adds=True), NoParams(), DType.F32) == 0.0
+    assert fill_of(StridedCopy(lambda _p, _o, _r: []), NoParams(), DType.F32) is None
+    assert fill_of(StridedCopy(lambda _p, _o, _r: [], adds=True), NoParams(), DType.F32) == 0.0

@@ -56,7 +56,7 @@ def test_axes_that_everything_walks_become_one() -> None:
     (nest,) = nests(body, inputs={"x": "Nx4x1x5xf32"}, results=["Nx4x1x5xf32"])
     assert nest.dims == (Size(20, ("N",)),)
     assert nest.bound == 400
-    assert all(port.strides == (Size(1),) for port in nest.ports())
+    assert all(access.strides == (Size(1),) for access in nest.accesses())
 
 
 def test_a_broadcast_keeps_axes_apart_and_has_no_stride() -> None:
@@ -66,7 +66,9 @@ def test_a_broadcast_keeps_axes_apart_and_has_no_stride() -> None:
     yield %1"""
     (nest,) = nests(body, inputs={"x": "Nx5xf32", "b": "1x5xf32"}, results=["Nx5xf32"])
     assert nest.dims == (Size(1, ("N",)), Size(5))
-    strides = {port.index: port.strides for port in nest.ports() if port.kind == "operand"}
+    strides = {
+        access.index: access.strides for access in nest.accesses() if access.kind == "operand"
+    }
     assert strides == {0: (Size(5), Size(1)), 1: (None, Size(1))}
 
 
@@ -77,7 +79,9 @@ def test_strides_are_products_of_inner_extents_symbols_too() -> None:
     yield %1"""
     inputs = {"x": "3xNx5xf32", "b": "3x1x5xf32"}
     (nest,) = nests(body, inputs=inputs, results=["3xNx5xf32"])
-    strides = {port.index: port.strides for port in nest.ports() if port.kind == "operand"}
+    strides = {
+        access.index: access.strides for access in nest.accesses() if access.kind == "operand"
+    }
     assert strides[0] == (Size(5, ("N",)), Size(5), Size(1))
     assert strides[1] == (Size(5), None, Size(1))
     assert nest.symbols() == ("N",)
@@ -87,7 +91,7 @@ def test_softmax_takes_three_sweeps_and_keeps_the_exponential_in_its_result() ->
     (nest,) = nests(SOFTMAX, inputs={"x": "Nx10xf32"}, results=["Nx10xf32"])
     assert len(nest.sweeps) == 3
     (keep,) = nest.keeps
-    assert keep.port == nest.stores[0].port
+    assert keep.access == nest.stores[0].access
     assert [len(sweep.reduce) for sweep in nest.sweeps] == [1, 1, 0]
     assert [keep.value in sweep.keep for sweep in nest.sweeps] == [False, True, False]
     assert nest.sweeps[2].reload == (keep.value,)
@@ -113,7 +117,7 @@ def test_a_heavy_value_without_a_free_result_gets_a_buffer() -> None:
     %q = reduce_max %p {{axes = [1]}} : tensor<Nx1xf32>
     yield %q"""
     (nest,) = nests(body, inputs={"x": "Nx10xf32"}, results=["Nx1xf32"])
-    assert [keep.port for keep in nest.keeps] == [None]
+    assert [keep.access for keep in nest.keeps] == [None]
 
 
 def test_a_value_stored_earlier_is_read_back_from_there_and_not_kept_twice() -> None:
@@ -123,8 +127,8 @@ def test_a_value_stored_earlier_is_read_back_from_there_and_not_kept_twice() -> 
     yield %e, %p"""
     (nest,) = nests(body, inputs={"x": "Nx10xf32"}, results=["Nx10xf32", "Nx10xf32"])
     (keep,) = nest.keeps
-    assert keep.port is not None
-    assert keep.port.index == 0
+    assert keep.access is not None
+    assert keep.access.index == 0
     assert all(not sweep.keep for sweep in nest.sweeps)
 
 
@@ -168,8 +172,8 @@ def test_results_of_different_spaces_get_nests_of_their_own_the_largest_first() 
     inputs = {"x": "Nx5xf32", "b": "1x5xf32"}
     made = nests(body, inputs=inputs, results=["1x5xf32", "Nx5xf32"])
     assert [len(nest.dims) for nest in made] == [2, 1]
-    assert [[s.port.index for s in nest.stores] for nest in made] == [[1], [0]]
-    loads = [s.work.port.index for s in made[1].statements if isinstance(s.work, Load)]
+    assert [[s.access.index for s in nest.stores] for nest in made] == [[1], [0]]
+    loads = [s.work.access.index for s in made[1].statements if isinstance(s.work, Load)]
     assert loads == [1]
 
 
@@ -208,7 +212,7 @@ def test_constants_of_several_elements_are_ports() -> None:
     assert kernel is not None
     assert [p.value for p in constants_of(kernel)] == [(1.0, 2.0, 3.0)]
     (nest,) = nests_of(kernel)
-    assert [p.index for p in nest.ports() if p.kind == "constant"] == [0]
+    assert [p.index for p in nest.accesses() if p.kind == "constant"] == [0]
 
 
 def test_an_index_keeps_its_axis_apart() -> None:

@@ -12,7 +12,7 @@ from graphc.backends.numpy.moves import MoveText
 from graphc.backends.numpy.names import Names
 from graphc.backends.numpy.text import Constants, Lines
 from graphc.backends.signature import make_signature
-from graphc.ir.codegen import AffineCopy, Along, Rearrangement
+from graphc.ir.codegen import AffineCopy, AffineIndex, StridedCopy
 from graphc.ir.params import NoParams
 from graphc.ir.types import DType, TensorType
 from graphc.support.diagnostics import InternalError
@@ -61,7 +61,7 @@ def test_backwards_is_a_slice_too() -> None:
 
 def test_windows_are_a_view_with_strides() -> None:
     settings = "axis = 1, sizes = [3], strides = [2]"
-    assert lines("windows", settings, "Nx7x4", "Nx3x3x4") == [
+    assert lines("patches", settings, "Nx7x4", "Nx3x3x4") == [
         "steps = x.strides",
         "view = np.lib.stride_tricks.as_strided(",
         "    x, (N, 3, 3, 4), (steps[0], steps[1] * 2, steps[1], steps[2])",
@@ -83,17 +83,19 @@ def test_windows_are_added_offset_by_offset() -> None:
 def written(copy: AffineCopy, operand: TensorType, result: TensorType, *, adds: bool) -> str:
     text = Lines()
     names = Names()
-    how = Rearrangement(lambda _p, _o, _r: [copy], adds=adds)
+    how = StridedCopy(lambda _p, _o, _r: [copy], adds=adds)
     move = MoveText(str, names, Constants(names), text)
     move.write(how, NoParams(), [("x", operand)], ("y", result))
     return text.text()
 
 
-WHOLE = Along(0, ((0, 1),))
+WHOLE = AffineIndex(0, ((0, 1),))
 
 
 def test_windows_may_begin_inside_the_operand() -> None:
-    copy = AffineCopy(0, (3, 2), (Along(1, ((0, 1), (1, 1))),), (WHOLE, Along(0, ((1, 1),))))
+    copy = AffineCopy(
+        0, (3, 2), (AffineIndex(1, ((0, 1), (1, 1))),), (WHOLE, AffineIndex(0, ((1, 1),)))
+    )
     text = written(copy, TensorType((6,), DType.F32), TensorType((3, 2), DType.F32), adds=False)
     given = {"np": np, "x": np.arange(6.0), "y": np.empty((3, 2))}
     exec(text, given)  # noqa: S102  # the text that was just written
@@ -103,9 +105,9 @@ def test_windows_may_begin_inside_the_operand() -> None:
 @pytest.mark.parametrize(
     ("copy", "adds"),
     [
-        (AffineCopy(0, (3, 2), (Along(0, ((0, 1), (1, 1)), True),), (WHOLE, WHOLE)), False),
-        (AffineCopy(0, (3, 2), (WHOLE,), (WHOLE, Along(0, ((1, 1),)))), False),
-        (AffineCopy(0, (3, 2), (WHOLE,), (Along(0, ((0, 1), (1, 1), (0, 2))),) * 2), True),
+        (AffineCopy(0, (3, 2), (AffineIndex(0, ((0, 1), (1, 1)), True),), (WHOLE, WHOLE)), False),
+        (AffineCopy(0, (3, 2), (WHOLE,), (WHOLE, AffineIndex(0, ((1, 1),)))), False),
+        (AffineCopy(0, (3, 2), (WHOLE,), (AffineIndex(0, ((0, 1), (1, 1), (0, 2))),) * 2), True),
     ],
     ids=["windows backwards", "repeated elements", "three terms"],
 )
@@ -120,7 +122,7 @@ def test_a_standalone_file_moves_elements_without_graphc() -> None:
         fused("""
 dim N <= 4
 func @f(%x: tensor<Nx4x4xf32> input) -> (y: tensor<Nx4x4xf32>) {
-  %a = windows %x {axis = 1, sizes = [2, 2], strides = [1, 1]} : tensor<Nx3x3x2x2xf32>
+  %a = patches %x {axis = 1, sizes = [2, 2], strides = [1, 1]} : tensor<Nx3x3x2x2xf32>
   %y = overlap_add %a {axis = 1, extents = [4, 4], strides = [1, 1]} : tensor<Nx4x4xf32>
   return %y
 }

@@ -80,7 +80,7 @@ def test_a_convolution_is_a_product_with_every_window() -> None:
 
 def test_a_pooling_folds_every_element_of_every_window() -> None:
     found = one(
-        '  %y = pool %x {word = "maximum", axis = 1, sizes = [3], strides = [2]} '
+        '  %y = pool %x {scalar_op = "maximum", axis = 1, sizes = [3], strides = [2]} '
         ": tensor<Nx4x5xf32>",
         "%x: tensor<Nx9x5xf32>",
         "tensor<Nx4x5xf32>",
@@ -136,7 +136,7 @@ def test_moving_elements_computes_nothing() -> None:
 
 def test_of_a_table_the_rows_that_are_looked_up_are_read() -> None:
     found = one(
-        "  %y = index.lookup_sum %x, %t, %i : tensor<Nx5xf32>",
+        "  %y = index.sparse_product %x, %t, %i : tensor<Nx5xf32>",
         "%x: tensor<Nx2xf32>, %t: tensor<1000x5xf32>, %i: tensor<Nx2xi32>",
         "tensor<Nx5xf32>",
     )
@@ -145,7 +145,7 @@ def test_of_a_table_the_rows_that_are_looked_up_are_read() -> None:
 
 def test_no_more_of_a_table_is_read_than_there_is() -> None:
     found = one(
-        "  %y = index.lookup_sum %x, %t, %i : tensor<Nx5xf32>",
+        "  %y = index.sparse_product %x, %t, %i : tensor<Nx5xf32>",
         "%x: tensor<Nx2xf32>, %t: tensor<3x5xf32>, %i: tensor<Nx2xi32>",
         "tensor<Nx5xf32>",
     )

@@ -154,7 +154,7 @@ def test_a_workspace_over_a_result_or_another_workspace_is_found() -> None:
     assert any("memory of %y that it uses otherwise" in f for f in check_plan(function(text)))
     two = """func @f(%x: tensor<4x3x2xf32> input, %d: tensor<4x3x2xf32> input)
     -> (w: tensor<3x2x2xf32>) arena 256 {
-  %w = conv.weights %x, %d {axis = 1, sizes = [3], strides = [1], low = [1], high = [1]}
+  %w = conv.weight_grad %x, %d {axis = 1, sizes = [3], strides = [1], low = [1], high = [1]}
     schedule {parallel = "images", chunk = 2} at result:0
     workspace tensor<2x5x2xf32> at arena:0, tensor<2x3x2x2xf32> at arena:128 : tensor<3x2x2xf32>
   return %w

@@ -16,11 +16,11 @@ from graphc.ir.types import DType, Symbol, TensorType, TypeRuleError
 from graphc.ops import default_context
 from graphc.ops.convolution import (
     CONV,
-    CONV_IMAGE,
-    CONV_WEIGHTS,
-    ConvImageParams,
+    CONV_DATA_GRAD,
+    CONV_WEIGHT_GRAD,
+    ConvDataGradParams,
     ConvParams,
-    ConvWeightsParams,
+    ConvWeightGradParams,
 )
 from graphc.passes import pipeline
 from graphc.passes.manager import PassManager
@@ -69,7 +69,7 @@ dim N <= 4
 func @f(%i: {narrow} input, %w: {w} parameter, %dy: {y} input)
     -> (y: {y}, di: {narrow}, dw: {k}) {{
   %x = pad %i {{low = {list(amounts)}, high = {list(ends)}, inner = {zeros}}} : {x}
-  %p = windows %x {{axis = {axis}, sizes = {sizes}, strides = {strides}}} : {patches}
+  %p = patches %x {{axis = {axis}, sizes = {sizes}, strides = {strides}}} : {patches}
   %y = matmul %p, %w {{{flags}}} : {y}
   %q = matmul %dy, %w {{{back}}} : {patches}
   %dx = overlap_add %q {{axis = {axis}, extents = {extents}, strides = {strides}}} : {x}
@@ -86,12 +86,14 @@ def test_convolutions_are_the_products_that_they_replace(seed: int) -> None:
     rng = np.random.default_rng(seed)
     module = parse(random_text(rng))
     fused = clone_module(module)
-    PassManager(pipeline("simplify,fuse-windows,dce"), verify=True, check_claim=True).run(
+    PassManager(pipeline("simplify,fuse-patches,dce"), verify=True, check_claim=True).run(
         fused, default_context()
     )
     text = print_module(fused)
-    assert [text.count(f"= {name} ") for name in ("conv", "conv.image", "conv.weights")] == [1] * 3
-    for gone in ("windows", "overlap_add", "pad ", "slice"):
+    assert [
+        text.count(f"= {name} ") for name in ("conv", "conv.data_grad", "conv.weight_grad")
+    ] == [1] * 3
+    for gone in ("patches", "overlap_add", "pad ", "slice"):
         assert gone not in text
     for samples in (0, 1, 4):
         sizes = {"N": samples}
@@ -110,7 +112,7 @@ def test_weights_in_blocks_are_the_same_weights() -> None:
 dim N <= 4
 func @f(%x: tensor<Nx5x4x16xf64> input, %k: tensor<24x16x3x2xf64> parameter)
     -> (y: tensor<Nx3x3x24xf64>, dx: tensor<Nx5x4x16xf64>) {
-  %p = windows %x {axis = 1, sizes = [3, 2], strides = [1, 1]} : tensor<Nx3x3x3x2x16xf64>
+  %p = patches %x {axis = 1, sizes = [3, 2], strides = [1, 1]} : tensor<Nx3x3x3x2x16xf64>
   %o = transpose %k {permutation = [0, 2, 3, 1]} : tensor<24x3x2x16xf64>
   %y = matmul %p, %o {transpose_b = true, contract = 3} : tensor<Nx3x3x24xf64>
   %q = matmul %y, %o : tensor<Nx3x3x3x2x16xf64>
@@ -120,7 +122,7 @@ func @f(%x: tensor<Nx5x4x16xf64> input, %k: tensor<24x16x3x2xf64> parameter)
 """
     module = parse(text)
     fused = clone_module(module)
-    PassManager(pipeline("fuse-windows,dce"), verify=True).run(fused, default_context())
+    PassManager(pipeline("fuse-patches,dce"), verify=True).run(fused, default_context())
     assert print_module(fused).count("block = 8") == 2
     rng = np.random.default_rng(0)
     given = {"x": rng.standard_normal((3, 5, 4, 16)), "k": rng.standard_normal((24, 16, 3, 2))}
@@ -151,27 +153,27 @@ X, W = (TensorType(dims, DType.F32) for dims in ((Symbol("N", 4), 5, 6, 2), (2, 
         (CONV, (X, W), ConvParams(1, (1, 1), (-1, 0), (1, 0)), "low and high of at least 0 for 2"),
         (CONV, (X, W), ConvParams(1, (1, 1), block=8), "requires weights in blocks of 8"),
         (
-            CONV_IMAGE,
+            CONV_DATA_GRAD,
             (X, W),
-            ConvImageParams(1, (5, 6), (1, 1), block=4),
+            ConvDataGradParams(1, (5, 6), (1, 1), block=4),
             "requires weights in blocks of 4",
         ),
         (
-            CONV_IMAGE,
+            CONV_DATA_GRAD,
             (X, W),
-            ConvImageParams(1, (5, 9), (1, 1)),
+            ConvDataGradParams(1, (5, 9), (1, 1)),
             "windows over [5, 9] and weights of the features [2]",
         ),
         (
-            CONV_WEIGHTS,
+            CONV_WEIGHT_GRAD,
             (X, X),
-            ConvWeightsParams(1, (6, 1), (1, 1)),
+            ConvWeightGradParams(1, (6, 1), (1, 1)),
             "windows that fit into [5, 6], got [6, 1]",
         ),
         (
-            CONV_WEIGHTS,
+            CONV_WEIGHT_GRAD,
             (X, X),
-            ConvWeightsParams(1, (2, 1), (1, 1)),
+            ConvWeightGradParams(1, (2, 1), (1, 1)),
             "requires results of dims [N, 4, 6] and features",
         ),
     ],
@@ -186,13 +188,13 @@ def test_parts_that_do_not_belong_together_are_refused(
 OPEN_EXTENTS = {
     "weights": (
         "%x: tensor<1x8x4xf32> input, %w: tensor<Nx3x4xf32> input",
-        "%p = windows %x {axis = 1, sizes = [3], strides = [1]} : tensor<1x6x3x4xf32>\n"
+        "%p = patches %x {axis = 1, sizes = [3], strides = [1]} : tensor<1x6x3x4xf32>\n"
         "  %y = matmul %p, %w {transpose_b = true, contract = 2} : tensor<1x6xNxf32>",
         "1x6xN",
     ),
     "places": (
         "%x: tensor<1x8x4xf32> input, %g: tensor<1x6xNxf32> input",
-        "%p = windows %x {axis = 1, sizes = [3], strides = [1]} : tensor<1x6x3x4xf32>\n"
+        "%p = patches %x {axis = 1, sizes = [3], strides = [1]} : tensor<1x6x3x4xf32>\n"
         "  %y = matmul %g, %p {transpose_a = true, contract = 2} : tensor<Nx3x4xf32>",
         "Nx3x4",
     ),
@@ -204,7 +206,7 @@ OPEN_EXTENTS = {
     ),
     "no channels": (
         "%x: tensor<Nx8x0xf32> input, %w: tensor<3x0x5xf32> input",
-        "%p = windows %x {axis = 1, sizes = [3], strides = [1]} : tensor<Nx6x3x0xf32>\n"
+        "%p = patches %x {axis = 1, sizes = [3], strides = [1]} : tensor<Nx6x3x0xf32>\n"
         "  %y = matmul %p, %w {contract = 2} : tensor<Nx6x5xf32>",
         "Nx6x5",
     ),
@@ -217,5 +219,5 @@ def test_what_a_call_decides_or_is_empty_stays_a_product_with_windows(which: str
     head = f"dim N <= 9\nfunc @f({arguments}) -> (y: tensor<{result}xf32>) {{"
     text = f"{head}\n  {body}\n  return %y\n}}"
     module = parse(text)
-    PassManager(pipeline("fuse-windows"), verify=True).run(module, default_context())
+    PassManager(pipeline("fuse-patches"), verify=True).run(module, default_context())
     assert "matmul" in print_module(module)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from graphc.ir.core import Function
 from graphc.passes.fuse_kernels import fuse
 from graphc.passes.plan_memory import plan
-from graphc.passes.update_early import update_early
+from graphc.passes.schedule_updates import schedule_updates
 from tests.support.compiling import parse
 
 HEAD = """
@@ -40,7 +40,7 @@ def test_a_loop_reads_an_argument_before_its_update() -> None:
   %w1 = add %w, %g : tensor<3x3xf32>
   %v1 = add %v, %e : tensor<4x4xf32>
 """)
-    update_early(function)
+    schedule_updates(function)
     assert order(function) == ["v1", "g", "y", "w1"]
 
 
@@ -52,7 +52,7 @@ def test_an_update_waits_for_readers_of_a_view_of_its_argument() -> None:
   %v1 = add %v, %e : tensor<4x4xf32>
   %w1 = add %w, %d : tensor<3x3xf32>
 """)
-    update_early(function)
+    schedule_updates(function)
     assert order(function) == ["w1", "r", "t", "v1", "y"]
 
 
@@ -64,9 +64,9 @@ def test_what_updates_nothing_keeps_its_order() -> None:
   %v1 = matmul %v, %e : tensor<4x4xf32>
   %w1 = matmul %w, %a : tensor<3x3xf32>
 """)
-    update_early(function)
+    schedule_updates(function)
     assert order(function) == ["v1", "a", "w1", "b", "y"]
-    assert update_early(function) == 0
+    assert schedule_updates(function) == 0
 
 
 def test_no_argument_is_copied_for_an_update_that_moved() -> None:
@@ -75,6 +75,6 @@ def test_no_argument_is_copied_for_an_update_that_moved() -> None:
   %v1 = add %v, %e : tensor<4x4xf32>
   %w1 = add %w, %d : tensor<3x3xf32>
 """)
-    assert update_early(function) == 2
+    assert schedule_updates(function) == 2
     plan(function)
     assert "copy" not in [op.opdef.name for op in function.block]

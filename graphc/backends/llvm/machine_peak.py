@@ -11,7 +11,7 @@ import ctypes
 import time
 from collections.abc import Callable
 
-from graphc.backends.base import Peak, aligned_bytes
+from graphc.backends.base import MachinePeak, aligned_bytes
 from graphc.backends.llvm import engine
 from graphc.backends.llvm.target import Target, host_target
 from graphc.backends.llvm.text import Code, Module
@@ -27,7 +27,7 @@ COPIED_BYTES = 64 * 2**20
 ROUNDS = 7
 
 
-def measure_peak(target: Target | None = None) -> Peak:
+def measure_machine_peak(target: Target | None = None) -> MachinePeak:
     """The peak of f32 on one core; f64 has half the elements in a vector, so half of it."""
     target = target or host_target()
     module = Module(target.triple)
@@ -37,14 +37,14 @@ def measure_peak(target: Target | None = None) -> Peak:
     loaded = engine.load(engine.object_code(module.text(), target), ["multiply", "copy"], target)
     multiply = engine.function(loaded, "multiply", None, ctypes.c_int64, ctypes.c_void_p)
     copy = engine.function(loaded, "copy", None, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
-    room = aligned_bytes(CHAINS * lanes * 4, ())
-    room[...] = 0
+    workspace = aligned_bytes(CHAINS * lanes * 4, ())
+    workspace[...] = 0
     source, copied = aligned_bytes(COPIED_BYTES, ()), aligned_bytes(COPIED_BYTES, ())
     source[...] = 1
     vectors = COPIED_BYTES // (4 * lanes)
-    seconds = _best(lambda: multiply(STEPS, room.ctypes.data))
+    seconds = _best(lambda: multiply(STEPS, workspace.ctypes.data))
     moved = _best(lambda: copy(vectors, source.ctypes.data, copied.ctypes.data))
-    return Peak(2.0 * CHAINS * lanes * STEPS / seconds, 2.0 * COPIED_BYTES / moved)
+    return MachinePeak(2.0 * CHAINS * lanes * STEPS / seconds, 2.0 * COPIED_BYTES / moved)
 
 
 def _best(call: Callable[[], object]) -> float:
@@ -58,11 +58,12 @@ def _best(call: Callable[[], object]) -> float:
 
 
 def _add_multiply(module: Module, target: Target, type_: LaneType) -> None:
-    """multiply(steps, ptr room): CHAINS vectors at `room`, each times 1/2 plus 1, `steps` times."""
+    """multiply(steps, ptr workspace): CHAINS vectors at `workspace`, each times 1/2 plus 1, `steps`
+    times."""
     code = Code(module)
     half, one = constant(0.5, type_), constant(1.0, type_)
     bytes_ = 4 * type_.lanes
-    places = [offset(code, Val("%room", PTR), "i8", index(i * bytes_)) for i in range(CHAINS)]
+    places = [offset(code, Val("%workspace", PTR), "i8", index(i * bytes_)) for i in range(CHAINS)]
     chains = [code.value(type_, f"load {type_.text}, {p}, align {bytes_}") for p in places]
     with loop(code, index(0), Val("%steps", I64), 1, chains) as state:
         for i, value in enumerate(state.carried):
@@ -75,7 +76,7 @@ def _add_multiply(module: Module, target: Target, type_: LaneType) -> None:
     for place, value in zip(places, state.carried, strict=True):
         code.do(f"store {value}, {place}, align {bytes_}")
     code.leave()
-    module.add_function("define void @multiply(i64 %steps, ptr %room) nounwind", code)
+    module.add_function("define void @multiply(i64 %steps, ptr %workspace) nounwind", code)
 
 
 def _add_copy(module: Module, type_: LaneType) -> None:

@@ -12,9 +12,9 @@ import threading
 from collections.abc import Callable
 
 from graphc.backends.llvm import engine
-from graphc.backends.llvm.pool import has_pool, pool_text
 from graphc.backends.llvm.target import host_target
 from graphc.backends.llvm.text import Module
+from graphc.backends.llvm.thread_pool import has_pool, pool_text
 
 _CREATE, _DESTROY = "graphc.pool_create", "graphc.pool_destroy"
 

@@ -1,6 +1,6 @@
 """Sliding windows over neighbouring axes, and their adjoint.
 
-    windows      [.., E.., ..] -> [.., O.., S.., ..]    O = (E - S) // stride + 1 of size S
+    patches      [.., E.., ..] -> [.., O.., S.., ..]    O = (E - S) // stride + 1 of size S
     overlap_add  [.., O.., S.., ..] -> [.., E.., ..]    elements that meet are added
 
 A convolution is the product of windows with weights, a pooling their maximum or mean.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphc.ir.codegen import AffineCopy, Along, Rearrangement
+from graphc.ir.codegen import AffineCopy, AffineIndex, StridedCopy
 from graphc.ir.core import Array, IRBuilder, OpDef, Operation, Value
 from graphc.ir.params import Params
 from graphc.ir.types import Dim, TensorType, Type, TypeRuleError
@@ -21,7 +21,7 @@ from graphc.ops.rules import multilinear_jvp, tensor
 
 
 @dataclass(frozen=True)
-class WindowsParams(Params):
+class PatchesParams(Params):
     """`axis`: the first of the axes that are walked; one size and one stride for each."""
 
     axis: int
@@ -38,11 +38,11 @@ class OverlapAddParams(Params):
     strides: tuple[int, ...]
 
 
-def windows(
+def patches(
     b: IRBuilder, x: Value, axis: int, sizes: Sequence[int], strides: Sequence[int]
 ) -> Value:
     """Every window of `sizes`, `strides` apart, over the axes from `axis` on."""
-    return b.emit_one(WINDOWS, x, params=WindowsParams(axis, tuple(sizes), tuple(strides)))
+    return b.emit_one(PATCHES, x, params=PatchesParams(axis, tuple(sizes), tuple(strides)))
 
 
 def overlap_add(
@@ -58,7 +58,7 @@ def positions(extent: int, size: int, stride: int) -> int:
     return (extent - size) // stride + 1 if extent >= size else 0
 
 
-def _infer_windows(types: Sequence[Type], params: WindowsParams) -> Sequence[Type]:
+def _infer_patches(types: Sequence[Type], params: PatchesParams) -> Sequence[Type]:
     type = tensor(types[0])
     count = len(params.sizes)
     _require_walk(params.axis, count, len(params.strides), type.rank, params.strides)
@@ -103,7 +103,7 @@ def _infer_overlap_add(types: Sequence[Type], params: OverlapAddParams) -> Seque
     return [type.with_dims((*before, *params.extents, *after))]
 
 
-def _window_view(x: Array, params: WindowsParams) -> Array:
+def _window_view(x: Array, params: PatchesParams) -> Array:
     axes = tuple(range(params.axis, params.axis + len(params.sizes)))
     view = np.lib.stride_tricks.sliding_window_view(x, params.sizes, axes)  # sizes come last
     steps = [slice(None)] * x.ndim
@@ -113,7 +113,7 @@ def _window_view(x: Array, params: WindowsParams) -> Array:
     return np.moveaxis(view[tuple(steps)], tuple(last), tuple(a + len(axes) for a in axes))
 
 
-def windows_reference(params: WindowsParams, x: Array) -> Array:
+def patches_reference(params: PatchesParams, x: Array) -> Array:
     return np.array(_window_view(x, params), order="C")
 
 
@@ -136,15 +136,15 @@ def overlap_add_reference(params: OverlapAddParams, y: Array) -> Array:
 def _copy(narrow: TensorType, wide: TensorType, axis: int, strides: Sequence[int]) -> AffineCopy:
     """Every element of the windows `wide`, and where it lies in `narrow`."""
     count = len(strides)
-    at = [Along(0, ((i, 1),)) for i in range(axis)]
-    at += [Along(0, ((axis + j, s), (axis + count + j, 1))) for j, s in enumerate(strides)]
-    at += [Along(0, ((i + count, 1),)) for i in range(axis + count, narrow.rank)]
-    all_of_it = tuple(Along(0, ((i, 1),)) for i in range(wide.rank))
+    at = [AffineIndex(0, ((i, 1),)) for i in range(axis)]
+    at += [AffineIndex(0, ((axis + j, s), (axis + count + j, 1))) for j, s in enumerate(strides)]
+    at += [AffineIndex(0, ((i + count, 1),)) for i in range(axis + count, narrow.rank)]
+    all_of_it = tuple(AffineIndex(0, ((i, 1),)) for i in range(wide.rank))
     return AffineCopy(0, wide.dims, tuple(at), all_of_it)
 
 
-def _windows_copies(
-    params: WindowsParams, types: Sequence[TensorType], result: TensorType
+def _patches_copies(
+    params: PatchesParams, types: Sequence[TensorType], result: TensorType
 ) -> Sequence[AffineCopy]:
     return [_copy(types[0], result, params.axis, params.strides)]
 
@@ -156,9 +156,9 @@ def _overlap_add_copies(
     return [AffineCopy(0, there.box, there.target, there.source)]
 
 
-def _windows_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
+def _patches_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
     (x,) = op.operands
-    p = op.params_as(WindowsParams)
+    p = op.params_as(PatchesParams)
     extents = [d for d in x.tensor.dims[p.axis : p.axis + len(p.sizes)] if isinstance(d, int)]
     return [overlap_add(b, dy, p.axis, extents, p.strides)]
 
@@ -168,18 +168,18 @@ def _overlap_add_vjp(b: IRBuilder, op: Operation, dx: Value) -> Sequence[Value |
     p = op.params_as(OverlapAddParams)
     first = p.axis + len(p.extents)
     sizes = [d for d in y.tensor.dims[first : first + len(p.extents)] if isinstance(d, int)]
-    return [windows(b, dx, p.axis, sizes, p.strides)]
+    return [patches(b, dx, p.axis, sizes, p.strides)]
 
 
-WINDOWS = OpDef(
-    name="windows",
+PATCHES = OpDef(
+    name="patches",
     summary="every window of a size, strides apart, over neighbouring axes",
     operands=("x",),
-    params=WindowsParams,
-    infer=_infer_windows,
-    reference=windows_reference,
-    codegen=Rearrangement(_windows_copies),
-    vjp=_windows_vjp,
+    params=PatchesParams,
+    infer=_infer_patches,
+    reference=patches_reference,
+    codegen=StridedCopy(_patches_copies),
+    vjp=_patches_vjp,
     jvp=multilinear_jvp,
     equation="y[.., o, s, ..] = x[.., stride o + s, ..]",
 )
@@ -190,10 +190,10 @@ OVERLAP_ADD = OpDef(
     params=OverlapAddParams,
     infer=_infer_overlap_add,
     reference=overlap_add_reference,
-    codegen=Rearrangement(_overlap_add_copies, fill=lambda _p: 0.0, adds=True),
+    codegen=StridedCopy(_overlap_add_copies, fill=lambda _p: 0.0, adds=True),
     vjp=_overlap_add_vjp,
     jvp=multilinear_jvp,
     equation="x[.., e, ..] = Σ y[.., o, s, ..] over stride o + s = e",
 )
 
-OPS = (WINDOWS, OVERLAP_ADD)
+OPS = (PATCHES, OVERLAP_ADD)

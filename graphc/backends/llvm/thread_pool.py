@@ -1,4 +1,4 @@
-"""A pool of threads that compute the parts of one operation, as LLVM text.
+"""A pool of threads that compute the chunks of one operation, as LLVM text.
 
     ptr  pool_create(i32 threads)      0: one for each processor that the process may use; null
                                        where there is no memory, or for a wrong number
@@ -6,22 +6,22 @@
     void run(ptr pool, ptr task, ptr context, i64 count)
 
 A pool begins with a pointer to its `run`, which calls `task(context, i)` once for each i below
-count and returns when all have: compiled code knows no more of a pool (`share.py`). The text needs
-threads, mmap and futex of Linux's C library and nothing else, so that a process of Python and a
-program without it run the same one.
+count and returns when all have: compiled code knows no more of a pool (`parallel_for.py`). The text
+needs threads, mmap and futex of Linux's C library and nothing else, so that a process of Python and
+a program without it run the same one.
 
 How it works
 
-  parts      Each thread has a slot with a range of parts of its own, the same from call to call, so
-             that data stay in its caches; with that done it takes parts from the others' slots. A
-             part is taken by adding to the slot's counter. The caller is thread 0.
+  chunks     Each thread has a slot with a range of chunks of its own, the same from call to call,
+             so that data stay in its caches; with that done it takes chunks from the others' slots.
+             A chunk is taken by adding to the slot's counter. The caller is thread 0.
   joining    A worker takes part only between the caller's opening and closing of a job, which is a
-             bit in one word with the number of those inside. The caller closes it when no part is
+             bit in one word with the number of those inside. The caller closes it when no chunk is
              left, and waits for those inside. So it never waits for a thread that is not running.
   waiting    A worker spins for a moment after a job, then sleeps until the next. Without a core for
-             each thread it sleeps at once. The caller waits for the last parts in the same way.
+             each thread it sleeps at once. The caller waits for the last chunks in the same way.
   alone      A pool in use (nested, or by another thread) does nothing for a second caller, which
-             computes its parts alone. In the child of a fork there are no workers: the pool's
+             computes its chunks alone. In the child of a fork there are no workers: the pool's
              memory is wiped there, and the null where `run` stood says so to the caller; where a
              kernel cannot wipe, `run` compares process numbers.
   signals    Workers block them all: they go to the threads that were there before.

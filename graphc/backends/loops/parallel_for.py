@@ -1,9 +1,9 @@
-"""One operation computed in parts, by the threads of a pool or one part after the other.
+"""One operation computed in chunks, by the threads of a pool or one chunk after the other.
 
-    void graphc.share(ptr pool, ptr task, ptr context, i64 count)
+    void graphc.parallel_for(ptr pool, ptr task, ptr context, i64 count)
 
 calls `task(context, i)` for each i below count. A pool is a struct whose first field points to its
-own `run`, which does this on several threads. Without a pool, or with a single part, the calls are
+own `run`, which does this on several threads. Without a pool, or with a single chunk, the calls are
 made here. The context is a table of the pointers and sizes that the operation's function takes,
 eight bytes each.
 
@@ -20,34 +20,36 @@ from collections.abc import Mapping, Sequence
 from graphc.backends.loops.control import add, mul, offset, size_value, smaller
 from graphc.backends.loops.values import I64, PTR, LaneType, Val, index, number_of
 from graphc.backends.loops.writer import ModuleWriter, Writer
-from graphc.passes.analysis.loopnest import Cut
+from graphc.passes.analysis.loopnest import Chunking
 
 
 def emit_task(
-    module: ModuleWriter, function: str, pointers: int, symbols: Sequence[str], cut: Cut
+    module: ModuleWriter, function: str, pointers: int, symbols: Sequence[str], chunking: Chunking
 ) -> str:
-    """`@name` of the task that calls `function(pointers…, sizes…, begin, end)` for a part."""
+    """`@name` of the task that calls `function(pointers…, sizes…, begin, end)` for a chunk."""
     code = module.body()
     context, number = Val("%context", PTR), Val("%index", I64)
     arguments = [_loaded(code, context, i, PTR) for i in range(pointers)]
     sizes = {name: _loaded(code, context, i, I64) for i, name in enumerate(symbols, pointers)}
-    begin = mul(code, number, index(cut.length))
-    end = smaller(code, add(code, begin, index(cut.length)), size_value(code, cut.extent, sizes))
-    step = size_value(code, cut.step, sizes)
+    begin = mul(code, number, index(chunking.length))
+    end = smaller(
+        code, add(code, begin, index(chunking.length)), size_value(code, chunking.extent, sizes)
+    )
+    step = size_value(code, chunking.step, sizes)
     given = [*arguments, *sizes.values(), mul(code, begin, step), mul(code, end, step)]
     code.invoke(function, given)
     code.leave()
     return module.add("task", (context, number), code, only_calls=True)
 
 
-def parts_of(code: Writer, cut: Cut, sizes: Mapping[str, Val]) -> Val:
-    """How many parts there are."""
-    extent = size_value(code, cut.extent, sizes)
+def chunk_count(code: Writer, chunking: Chunking, sizes: Mapping[str, Val]) -> Val:
+    """How many chunks there are."""
+    extent = size_value(code, chunking.extent, sizes)
     known = number_of(extent)
     if known is not None:
-        return index(-(-known // cut.length))
-    last = add(code, extent, index(cut.length - 1))
-    return code.binary("udiv", last, index(cut.length))
+        return index(-(-known // chunking.length))
+    last = add(code, extent, index(chunking.length - 1))
+    return code.binary("udiv", last, index(chunking.length))
 
 
 def _loaded(code: Writer, context: Val, slot: int, type_: LaneType) -> Val:

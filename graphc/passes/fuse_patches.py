@@ -1,18 +1,19 @@
 """Products with windows and reductions of them become operations that read them where they lie.
 
-    %0 = windows %x {axis = 1, sizes = [5, 5], strides = [1, 1]} : tensor<Nx8x8x5x5x16xf32>
+    %0 = patches %x {axis = 1, sizes = [5, 5], strides = [1, 1]} : tensor<Nx8x8x5x5x16xf32>
     %y = matmul %0, %w {transpose_b = true, contract = 3} : tensor<Nx8x8x32xf32>
  =>
     %0 = transpose %w {permutation = [1, 2, 3, 0]} : tensor<5x5x16x32xf32>
     %y = conv %x, %0 {axis = 1, strides = [1, 1]} : tensor<Nx8x8x32xf32>
 
-and likewise the product of windows with what they made (`conv.weights`), and `overlap_add` of a
-product (`conv.image`): the gradients. Only the weights are brought into another order, which is one
-transposition together with the one that they may have been through. A reduction of windows becomes
-`pool`, the gradient of their extremes `pool.slope`, that of their sum `pool.spread`. Zeros around
-the images of a product (`pad`, and `slice` in its gradient) are put around one image at a time.
+and likewise the product of windows with what they made (`conv.weight_grad`), and `overlap_add` of a
+product (`conv.data_grad`): the gradients. Only the weights are brought into another order, which is
+one transposition together with the one that they may have been through. A reduction of windows
+becomes `pool`, the gradient of their extremes `pool.max_grad`, that of their sum `pool.sum_grad`.
+Zeros around the images of a product (`pad`, and `slice` in its gradient) are put around one image
+at a time.
 
-Weights of many features, or channels for `conv.image`, are laid out in blocks of them, each one
+Weights of many features, or channels for `conv.data_grad`, are laid out in blocks of them, each one
 stretch of memory that is read from end to end.
 
 Leaves alone: windows of more than two axes, extents before or among windows that are only known at
@@ -34,11 +35,11 @@ from graphc.ir.types import fixed_size
 from graphc.ops.contraction import MATMUL, MatmulParams
 from graphc.ops.convolution import (
     CONV,
-    CONV_IMAGE,
-    CONV_WEIGHTS,
-    ConvImageParams,
+    CONV_DATA_GRAD,
+    CONV_WEIGHT_GRAD,
+    ConvDataGradParams,
     ConvParams,
-    ConvWeightsParams,
+    ConvWeightGradParams,
 )
 from graphc.ops.elementwise import EQUAL, SELECT
 from graphc.ops.movement import (
@@ -51,16 +52,16 @@ from graphc.ops.movement import (
     reshape,
     transpose,
 )
+from graphc.ops.patches import OVERLAP_ADD, PATCHES, OverlapAddParams, PatchesParams
 from graphc.ops.pooling import (
     POOL,
-    POOL_SLOPE,
-    POOL_SPREAD,
+    POOL_MAX_GRAD,
+    POOL_SUM_GRAD,
+    MaxGradParams,
     PoolParams,
-    SlopeParams,
-    SpreadParams,
+    SumGradParams,
 )
 from graphc.ops.reduction import BROADCAST, REDUCE_MAX, REDUCE_MIN, REDUCE_SUM, ReduceParams
-from graphc.ops.windows import OVERLAP_ADD, WINDOWS, OverlapAddParams, WindowsParams
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.passes.matching import Result, is_number, made_by, operand_of
@@ -72,7 +73,7 @@ MAX_AXES = 2
 """Walked axes of a convolution or pooling."""
 
 
-def fuse_windows(block: Block) -> int:
+def fuse_patches(block: Block) -> int:
     """Rewrite what is made of windows in a block; how many rewrites there were."""
     return apply_patterns(block, PATTERNS)
 
@@ -80,7 +81,7 @@ def fuse_windows(block: Block) -> int:
 def _conv(b: IRBuilder, op: Operation) -> Result:
     """Windows times weights."""
     p, (patches, weights) = op.params_as(MatmulParams), op.operands
-    found = _windows(patches)
+    found = _patches(patches)
     if found is None or p.batch or p.transpose_a:
         return None
     x, walk = found
@@ -96,10 +97,10 @@ def _conv(b: IRBuilder, op: Operation) -> Result:
     return [b.emit_one(CONV, x, _laid_out(b, weights, order, block), params=params)]
 
 
-def _conv_weights(b: IRBuilder, op: Operation) -> Result:
+def _conv_weight_grad(b: IRBuilder, op: Operation) -> Result:
     """What windows made, transposed, times the windows; the sum over all places."""
     p, (places, patches) = op.params_as(MatmulParams), op.operands
-    found = _windows(patches)
+    found = _patches(patches)
     if found is None or p.batch or not p.transpose_a or p.transpose_b:
         return None
     x, walk = found
@@ -107,13 +108,13 @@ def _conv_weights(b: IRBuilder, op: Operation) -> Result:
     if p.contract != walk.axis + len(walk.sizes) or not _all_known(features):
         return None
     x, low, high = _unpadded(x, walk)
-    params = ConvWeightsParams(walk.axis, walk.sizes, walk.strides, low, high)
-    weights = b.emit_one(CONV_WEIGHTS, x, places, params=params)
+    params = ConvWeightGradParams(walk.axis, walk.sizes, walk.strides, low, high)
+    weights = b.emit_one(CONV_WEIGHT_GRAD, x, places, params=params)
     rank = weights.tensor.rank
     return [transpose(b, weights, _rolled(rank, x.tensor.rank - walk.axis))]
 
 
-def _conv_image(b: IRBuilder, op: Operation) -> Result:
+def _conv_data_grad(b: IRBuilder, op: Operation) -> Result:
     """A product, put back where its windows came from."""
     walk, product = op.params_as(OverlapAddParams), made_by(op.operands[0], MATMUL)
     if product is None or len(walk.strides) > MAX_AXES:
@@ -137,8 +138,8 @@ def _conv_image(b: IRBuilder, op: Operation) -> Result:
         order = [*inside, *order[:features], inside[-1]]
     else:
         order = [*inside[: count - 1], *order[:features], *inside[count - 1 :]]
-    params = ConvImageParams(walk.axis, walk.extents, walk.strides, block=block)
-    return [b.emit_one(CONV_IMAGE, places, _laid_out(b, weights, order, block), params=params)]
+    params = ConvDataGradParams(walk.axis, walk.extents, walk.strides, block=block)
+    return [b.emit_one(CONV_DATA_GRAD, places, _laid_out(b, weights, order, block), params=params)]
 
 
 def _block(weights: Value, axes: Sequence[int], needed: int) -> int:
@@ -155,10 +156,10 @@ def _block(weights: Value, axes: Sequence[int], needed: int) -> int:
 
 def _inside(b: IRBuilder, op: Operation) -> Result:
     """What zeros were around, out of a sum of windows: they are left out at once."""
-    made = made_by(op.operands[0], CONV_IMAGE)
+    made = made_by(op.operands[0], CONV_DATA_GRAD)
     if made is None:
         return None
-    params, part = made.params_as(ConvImageParams), op.params_as(SliceParams)
+    params, part = made.params_as(ConvDataGradParams), op.params_as(SliceParams)
     dims, first = made.result.tensor.dims, params.axis
     last = first + len(params.extents)
     if params.low or any(step != 1 for step in part.steps):
@@ -173,13 +174,13 @@ def _inside(b: IRBuilder, op: Operation) -> Result:
     low = tuple(a for a, _, _ in walked)
     high = tuple(d - z for _, z, d in walked if isinstance(d, int))
     params = replace(params, extents=inner, low=low, high=high)
-    return [b.emit_one(CONV_IMAGE, *made.operands, params=params)]
+    return [b.emit_one(CONV_DATA_GRAD, *made.operands, params=params)]
 
 
 def _transposition(b: IRBuilder, op: Operation) -> Result:
     """Of weights that a convolution has made: one with that which the convolution needs."""
     inner = made_by(op.operands[0], TRANSPOSE)
-    if inner is None or made_by(inner.operands[0], CONV_WEIGHTS) is None:
+    if inner is None or made_by(inner.operands[0], CONV_WEIGHT_GRAD) is None:
         return None
     return [_laid_out(b, inner.result, op.params_as(TransposeParams).permutation, 0)]
 
@@ -187,13 +188,13 @@ def _transposition(b: IRBuilder, op: Operation) -> Result:
 def _pool(b: IRBuilder, op: Operation) -> Result:
     """Windows, each folded to one element."""
     assert isinstance(op.opdef.codegen, Reduction)
-    found = _windows(op.operands[0])
+    found = _patches(op.operands[0])
     if found is None or not op.result.tensor.dtype.is_float:
         return None
     x, walk = found
     if op.params_as(ReduceParams).axes != _inner_axes(walk):
         return None
-    params = PoolParams(op.opdef.codegen.word, walk.axis, walk.sizes, walk.strides)
+    params = PoolParams(op.opdef.codegen.scalar_op, walk.axis, walk.sizes, walk.strides)
     return [reshape(b, b.emit_one(POOL, x, params=params), op.result.tensor.dims)]
 
 
@@ -206,36 +207,36 @@ def _pool_gradient(b: IRBuilder, op: Operation) -> Result:
     if count > MAX_AXES or not known:
         return None
     sizes = tuple(d for d in type.dims[first : first + count] if isinstance(d, int))
-    walk = WindowsParams(back.axis, sizes, back.strides)
+    walk = PatchesParams(back.axis, sizes, back.strides)
     narrow = (*type.dims[:first], *type.dims[first + count :])
-    spread = _spread(op.operands[0], walk)
+    spread = _sum_grad(op.operands[0], walk)
     if spread is not None:
-        params = SpreadParams(walk.axis, back.extents, walk.sizes, walk.strides)
-        return [b.emit_one(POOL_SPREAD, reshape(b, spread, narrow), params=params)]
+        params = SumGradParams(walk.axis, back.extents, walk.sizes, walk.strides)
+        return [b.emit_one(POOL_SUM_GRAD, reshape(b, spread, narrow), params=params)]
     found = _attained(op.operands[0], walk)
     if found is None or found[0].tensor != op.result.tensor:
         return None
     x, y, dy = found[0], *(reshape(b, v, narrow) for v in found[1:])
-    params = SlopeParams(walk.axis, walk.sizes, walk.strides)
-    return [b.emit_one(POOL_SLOPE, x, y, dy, params=params)]
+    params = MaxGradParams(walk.axis, walk.sizes, walk.strides)
+    return [b.emit_one(POOL_MAX_GRAD, x, y, dy, params=params)]
 
 
-def _attained(value: Value, walk: WindowsParams) -> tuple[Value, Value, Value] | None:
+def _attained(value: Value, walk: PatchesParams) -> tuple[Value, Value, Value] | None:
     """(x, y, dy) of `windows x = broadcast y ? broadcast dy : 0`."""
     choice = made_by(value, SELECT)
     if choice is None or not is_number(choice.operands[2], 0.0):
         return None
-    compared, dy = made_by(choice.operands[0], EQUAL), _spread(choice.operands[1], walk)
+    compared, dy = made_by(choice.operands[0], EQUAL), _sum_grad(choice.operands[1], walk)
     if compared is None or dy is None:
         return None
     for patches, extreme in (compared.operands, compared.operands[::-1]):
-        found, y = _windows(patches), _spread(extreme, walk)
+        found, y = _patches(patches), _sum_grad(extreme, walk)
         if found is not None and found[1] == walk and y is not None:
             return found[0], y, dy
     return None
 
 
-def _spread(value: Value, walk: WindowsParams) -> Value | None:
+def _sum_grad(value: Value, walk: PatchesParams) -> Value | None:
     """What stands, once for each window, for all of its elements."""
     small = operand_of(value, BROADCAST)
     if small is None:
@@ -245,7 +246,7 @@ def _spread(value: Value, walk: WindowsParams) -> Value | None:
     return small if small.tensor.dims == tuple(wanted) else None
 
 
-def _inner_axes(walk: WindowsParams) -> tuple[int, ...]:
+def _inner_axes(walk: PatchesParams) -> tuple[int, ...]:
     """The axes of a window's elements."""
     first = walk.axis + len(walk.sizes)
     return tuple(range(first, first + len(walk.sizes)))
@@ -253,8 +254,8 @@ def _inner_axes(walk: WindowsParams) -> tuple[int, ...]:
 
 PATTERNS = (
     Pattern("conv", MATMUL, _conv),
-    Pattern("conv-weights", MATMUL, _conv_weights),
-    Pattern("conv-image", OVERLAP_ADD, _conv_image),
+    Pattern("conv-weights", MATMUL, _conv_weight_grad),
+    Pattern("conv-image", OVERLAP_ADD, _conv_data_grad),
     *(Pattern("pool", reduction, _pool) for reduction in (REDUCE_SUM, REDUCE_MAX, REDUCE_MIN)),
     Pattern("pool-gradient", OVERLAP_ADD, _pool_gradient),
     Pattern("inside", SLICE, _inside),
@@ -262,17 +263,17 @@ PATTERNS = (
 )
 
 
-def _windows(value: Value) -> tuple[Value, WindowsParams] | None:
+def _patches(value: Value) -> tuple[Value, PatchesParams] | None:
     """What the windows are taken of, and how, where a convolution can do that."""
-    op = made_by(value, WINDOWS)
+    op = made_by(value, PATCHES)
     if op is None:
         return None
-    (x,), walk = op.operands, op.params_as(WindowsParams)
+    (x,), walk = op.operands, op.params_as(PatchesParams)
     known = _all_known(x.tensor.dims[walk.axis :])
     return (x, walk) if known and len(walk.sizes) <= MAX_AXES else None
 
 
-def _unpadded(x: Value, walk: WindowsParams) -> tuple[Value, tuple[int, ...], tuple[int, ...]]:
+def _unpadded(x: Value, walk: PatchesParams) -> tuple[Value, tuple[int, ...], tuple[int, ...]]:
     """What zeros are put around, and how many before and after, on the walked axes."""
     made = made_by(x, PAD)
     if made is None:
@@ -315,15 +316,15 @@ def _laid_out(b: IRBuilder, x: Value, order: Sequence[int], block: int) -> Value
 
 
 @dataclass(frozen=True)
-class FuseWindows(Pass):
-    name: ClassVar[str] = "fuse-windows"
+class FusePatches(Pass):
+    name: ClassVar[str] = "fuse-patches"
     summary: ClassVar[str] = "let products and reductions of windows read them where they lie"
     requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.SSA})
 
     def run(self, module: Module, context: Context) -> PassOutcome:
         blocks = [block for f in module.functions for block in straight_blocks(f)]
         before = [len(block) for block in blocks]
-        count = sum(fuse_windows(block) for block in blocks)
+        count = sum(fuse_patches(block) for block in blocks)
         # Dead operations are dropped on the way, which counts as a change.
         changed = count > 0 or before != [len(block) for block in blocks]
         return PassOutcome(changed, counters={"rewrites": count})

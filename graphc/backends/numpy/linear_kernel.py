@@ -1,4 +1,4 @@
-"""A kernel's body as a tape: its computations in order, with broadcasts already gone.
+"""A kernel's body linearised: its computations in order, with broadcasts already gone.
 
 numpy repeats extents of 1 by itself, so a broadcast is just its operand, and an item's dims are
 the joined dims of what it is computed from. What does not vary along a dim is so computed once.
@@ -21,7 +21,8 @@ Dims = tuple[Dim, ...]
 
 @dataclass(frozen=True, eq=False)
 class Item:
-    """A value on the tape; items are told apart by identity. Extent 1: does not vary there."""
+    """A value in the linearised kernel; items are told apart by identity. Extent 1: does not vary
+    there."""
 
     dims: Dims
     dtype: DType
@@ -56,20 +57,20 @@ class Size(Item):
 
 
 @dataclass(frozen=True, eq=False)
-class Word(Item):
-    """A word of the scalar vocabulary on `args`."""
+class ScalarOp(Item):
+    """A scalar op on `args`."""
 
     name: str
     args: tuple[Item, ...]
 
     @staticmethod
-    def of(name: str, dtype: DType, args: tuple[Item, ...]) -> Word:
-        return Word(join(a.dims for a in args), dtype, name, args)
+    def of(name: str, dtype: DType, args: tuple[Item, ...]) -> ScalarOp:
+        return ScalarOp(join(a.dims for a in args), dtype, name, args)
 
 
 @dataclass(frozen=True, eq=False)
 class Fold(Item):
-    """`source`, seen with the dims `over`, folded along `axes` by the word `name`."""
+    """`source`, seen with the dims `over`, folded along `axes` by the scalar op `name`."""
 
     name: str
     source: Item
@@ -78,12 +79,12 @@ class Fold(Item):
     identity: float | int
 
 
-Computed = Word | Fold
+Computed = ScalarOp | Fold
 """Items that need memory."""
 
 
 @dataclass(frozen=True)
-class Tape:
+class LinearKernel:
     """The computed items in order, every leaf that they read, and what the kernel hands out."""
 
     space: Dims
@@ -99,7 +100,7 @@ def join(shapes: Iterable[Dims]) -> Dims:
 
 def operands_of(item: Item) -> tuple[Item, ...]:
     match item:
-        case Word():
+        case ScalarOp():
             return item.args
         case Fold():
             return (item.source,)
@@ -107,11 +108,11 @@ def operands_of(item: Item) -> tuple[Item, ...]:
             return ()
 
 
-MakeRecorder = Callable[[Callable[[Word], Item]], Scalars[Item]]
+MakeRecorder = Callable[[Callable[[ScalarOp], Item]], Scalars[Item]]
 
 
-def record(kernel: Operation, make_recorder: MakeRecorder) -> Tape:
-    """The tape of a `kernel` operation."""
+def record(kernel: Operation, make_recorder: MakeRecorder) -> LinearKernel:
+    """The body of a `kernel` operation, linearised."""
     return _Recording(make_recorder).run(kernel)
 
 
@@ -121,7 +122,7 @@ class _Recording:
         self._items: dict[Value, Item] = {}
         self._scalars = make_recorder(self._add)
 
-    def run(self, kernel: Operation) -> Tape:
+    def run(self, kernel: Operation) -> LinearKernel:
         block = kernel.regions[0].block
         for index, argument in enumerate(block.arguments):
             t = argument.tensor
@@ -137,11 +138,11 @@ class _Recording:
             self._items[op.result] = self._item(op, operands)
         space = join(t.dims for t in types) if types else ()
         used = _needed(results)
-        return Tape(space, tuple(s for s in self._steps if s in used), results)
+        return LinearKernel(space, tuple(s for s in self._steps if s in used), results)
 
-    def _add(self, word: Word) -> Word:
-        self._steps.append(word)
-        return word
+    def _add(self, scalar_op: ScalarOp) -> ScalarOp:
+        self._steps.append(scalar_op)
+        return scalar_op
 
     def _item(self, op: Operation, operands: Sequence[Item]) -> Item:
         t = op.result.tensor
@@ -175,7 +176,7 @@ class _Recording:
         )
         dims = tuple(1 if i in axes else d for i, d in enumerate(seen))
         fold = Fold(
-            dims, source.dtype, how.word, source, seen, axes, identity_of(how, source.dtype)
+            dims, source.dtype, how.scalar_op, source, seen, axes, identity_of(how, source.dtype)
         )
         self._steps.append(fold)
         return fold

@@ -10,7 +10,7 @@ import pytest
 
 import graphc as gc
 from graphc.runtime.executable import Executable
-from graphc.runtime.quick import QuickCall
+from graphc.runtime.fast_path import FastCall
 from tests.support.networks import classes, classifier
 
 Array = np.ndarray
@@ -22,10 +22,10 @@ def thorough(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     count = 0
     run = Executable._run_thoroughly
 
-    def counted(self: Executable, inputs: object, settings: object) -> object:
+    def counted(self: Executable, inputs: object, hyperparameters: object) -> object:
         nonlocal count
         count += 1
-        return run(self, inputs, settings)  # type: ignore[arg-type]
+        return run(self, inputs, hyperparameters)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Executable, "_run_thoroughly", counted)
 
@@ -229,5 +229,5 @@ def test_sequences_and_sparse_inputs_have_no_short_way() -> None:
     sparse = gc.loads("x = SparseInput(5)\nW = Parameter(2, 5)\nz = Times(W, x, tag=output)")
     time = gc.loads("x = Input(2)\nz = Plus(x, PastValue(2, z), tag=output)")
     for net in (sparse, time):
-        assert not QuickCall.serves(gc.compile(net, ["z"])._plan)
-    assert QuickCall.serves(gc.compile(classifier(), ["z"])._plan)
+        assert not FastCall.serves(gc.compile(net, ["z"])._plan)
+    assert FastCall.serves(gc.compile(classifier(), ["z"])._plan)

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from graphc.backends.llvm import engine
-from graphc.backends.llvm.pool import has_pool, pool_text
-from graphc.backends.llvm.pools import load_pool_functions, pool_address
 from graphc.backends.llvm.target import TARGETS, Target, host_target
 from graphc.backends.llvm.text import Module
+from graphc.backends.llvm.thread_pool import has_pool, pool_text
+from graphc.backends.llvm.thread_pools import load_pool_functions, pool_address
 
 pytestmark = pytest.mark.skipif(not has_pool(host_target()), reason="no pool on this machine")
 
@@ -162,9 +162,9 @@ def test_a_pool_ends_when_it_is_destroyed(many: Callable[..., None]) -> None:
 FORK = """
 import ctypes, os, sys
 import numpy as np
-from graphc.backends.llvm.pools import pool_address
+from graphc.backends.llvm.thread_pools import pool_address
 sys.path.insert(0, {root!r})
-from tests.unit.backends.llvm.test_pool import {name} as child
+from tests.unit.backends.llvm.test_thread_pool import {name} as child
 child()
 """
 

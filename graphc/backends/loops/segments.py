@@ -1,4 +1,5 @@
-"""Runs: neighbouring entries of an index with contiguous values, such as the words of a class."""
+"""Segments: neighbouring entries of an index with contiguous values, such as the words of a
+class."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from graphc.ir.types import DType
 
 Work = Callable[[Val, list[Val]], None]
 """(position, carried): handles one position; it may change the carried values in place."""
-RunWork = Callable[[Val, Val, list[Val]], None]
+SegmentWork = Callable[[Val, Val, list[Val]], None]
 """(position, start, carried): the same for a vector of positions, whose values start there."""
 VECTORS = 4
 """Vectors that are tested for one run before single vectors are."""
@@ -24,7 +25,7 @@ def all_of(s: LaneScalars, condition: Val) -> Val:
     return s.code.fold_truth("and", condition)
 
 
-def run_start(s: LaneScalars, vectors: Sequence[Val]) -> tuple[Val, Val]:
+def segment_start(s: LaneScalars, vectors: Sequence[Val]) -> tuple[Val, Val]:
     """The first lane of i32 vectors as i64, and whether all others count up from it by one."""
     type_ = vectors[0].type
     first = s.code.extract(vectors[0], 0)
@@ -36,7 +37,7 @@ def run_start(s: LaneScalars, vectors: Sequence[Val]) -> tuple[Val, Val]:
     return s.convert("sext", first, I64), all_of(s, same)
 
 
-class Runs:
+class Segments:
     """Walks over an array of i32 numbers, by whole vectors where the numbers are consecutive.
 
     base   the array
@@ -50,7 +51,9 @@ class Runs:
         self._lanes = lanes
         self._limit = limit
 
-    def walk(self, end: Val, offset: Val, carried: list[Val], some: RunWork, each: Work) -> None:
+    def walk(
+        self, end: Val, offset: Val, carried: list[Val], some: SegmentWork, each: Work
+    ) -> None:
         """`some` for vectors of positions, `each` for single ones, of all below `end`.
 
         The number of a position is at `offset` + position in the array. Runs of `VECTORS` vectors
@@ -92,19 +95,19 @@ class Runs:
                 each(state.index, state.carried)
 
     def _try(
-        self, position: Val, offset: Val, vectors: int, found: list[Val], some: RunWork
+        self, position: Val, offset: Val, vectors: int, found: list[Val], some: SegmentWork
     ) -> None:
         """`some` if these vectors are one run; sets the last of `found` to whether they were."""
         s, code, lanes = self._s, self._s.code, self._lanes
         at = add(code, offset, position)
         places = [add(code, at, index(i * lanes)) for i in range(vectors)]
         numbers = [memory.load(s, self._base, place, DType.I32, lanes) for place in places]
-        start, is_run = run_start(s, numbers)
-        is_run = s.logical_and(is_run, s.compare("sge", start, index(0)))
+        start, is_segment = segment_start(s, numbers)
+        is_segment = s.logical_and(is_segment, s.compare("sge", start, index(0)))
         if self._limit is not None:
             last = sub(code, self._limit, index(vectors * lanes))
-            is_run = s.logical_and(is_run, s.compare("sle", start, last))
-        with when(code, is_run, found) as values:
+            is_segment = s.logical_and(is_segment, s.compare("sle", start, last))
+        with when(code, is_segment, found) as values:
             inside = values[:-1]
             for i in range(vectors):
                 further = index(i * lanes)

@@ -28,7 +28,7 @@ from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 
 
-def update_early(function: Function) -> int:
+def schedule_updates(function: Function) -> int:
     """Reorder the operations of `function`; the number of operations whose position changed."""
     liveness = live_ranges(function.block)
     updated = _updated(function, liveness)
@@ -111,12 +111,12 @@ def _ordered(
 
 
 @dataclass(frozen=True)
-class UpdateEarly(Pass):
-    name: ClassVar[str] = "update-early"
+class ScheduleUpdates(Pass):
+    name: ClassVar[str] = "schedule-updates"
     summary: ClassVar[str] = "run updates of parameters as soon as they may"
     requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.SSA})
 
     def run(self, module: Module, context: Context) -> PassOutcome:
         todo = [f for f in module.functions if f.arena is None]
-        moved = sum(update_early(f) for f in todo)
+        moved = sum(schedule_updates(f) for f in todo)
         return PassOutcome(changed=moved > 0, counters={"moved": moved})

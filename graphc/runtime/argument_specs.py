@@ -16,7 +16,7 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True, slots=True)
-class Port:
+class ArgumentSpec:
     """An argument or a fresh result, with what is looked up once and needed at every call.
 
     place       among the arguments, or among the fresh results
@@ -36,11 +36,13 @@ class Port:
     is_updated: bool = False
 
     @staticmethod
-    def of(place: int, array: Argument | Result, updated: Collection[str | None] = ()) -> Port:
+    def of(
+        place: int, array: Argument | Result, updated: Collection[str | None] = ()
+    ) -> ArgumentSpec:
         """`updated`: the names of what the function writes into."""
         sizes = tuple(d for d in array.shape if isinstance(d, int))
         fixed = sizes if len(sizes) == len(array.shape) else None
-        return Port(
+        return ArgumentSpec(
             array.name,
             place,
             NUMPY_DTYPES[array.dtype],
@@ -53,80 +55,82 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True)
-class SparsePort:
+class SparseArgumentSpec:
     """A sparse input of `rows` numbers a sample or step, which is two arguments."""
 
     name: str
     rows: int
-    indices: Port
-    values: Port
+    indices: ArgumentSpec
+    values: ArgumentSpec
 
     def read(self, value: object) -> SparseRows:
         """`value` in any of the accepted forms; GraphcError `input`."""
         return sparse_rows(self.name, value, self.rows)
 
 
-Input = Port | SparsePort
+Input = ArgumentSpec | SparseArgumentSpec
 
 
-def read_array(port: Port, value: object, sizes: dict[str, int]) -> Array:
+def read_array(spec: ArgumentSpec, value: object, sizes: dict[str, int]) -> Array:
     """`value` as the array that the input needs; its sizes are noted in `sizes`."""
-    array = value if type(value) is np.ndarray else as_array(port, value)
+    array = value if type(value) is np.ndarray else as_array(spec, value)
     shape = array.shape
-    if len(shape) != len(port.shape):
-        raise wrong_shape(port, shape, sizes)
-    for dim, size in zip(port.shape, shape, strict=True):
+    if len(shape) != len(spec.shape):
+        raise wrong_shape(spec, shape, sizes)
+    for dim, size in zip(spec.shape, shape, strict=True):
         if size != (dim if isinstance(dim, int) else sizes.get(dim, size)):
-            raise wrong_shape(port, shape, sizes)
-    sizes.update((d, n) for d, n in zip(port.shape, shape, strict=True) if isinstance(d, str))
-    if array.dtype != port.dtype:
-        array = convert(port, array)
+            raise wrong_shape(spec, shape, sizes)
+    sizes.update((d, n) for d, n in zip(spec.shape, shape, strict=True) if isinstance(d, str))
+    if array.dtype != spec.dtype:
+        array = convert(spec, array)
     flags = array.flags
     return array if flags.c_contiguous and flags.aligned else np.array(array, order="C")
 
 
-def as_array(port: Port, value: object) -> Array:
+def as_array(spec: ArgumentSpec, value: object) -> Array:
     """`value` as an array of anything; GraphcError `input` if it is none."""
     if hasattr(value, "tocsr"):  # numpy would make an array of one object out of it
         raise fail(
             "input",
-            f"input {port.name} requires {wanted(port)}, got a sparse matrix: give its toarray(), "
+            f"input {spec.name} requires {wanted(spec)}, got a sparse matrix: give its toarray(), "
             "or declare the input as SparseInput",
         )
     try:
         return np.asarray(value)
     except (ValueError, TypeError) as problem:
-        message = f"input {port.name} requires {wanted(port)}, got no array: {problem}"
+        message = f"input {spec.name} requires {wanted(spec)}, got no array: {problem}"
         items: Sequence[object] = value if isinstance(value, list) else ()
-        if _takes_samples(port) and any(getattr(item, "ndim", 0) == 2 for item in items):
+        if _takes_samples(spec) and any(getattr(item, "ndim", 0) == 2 for item in items):
             message += _FOR_SEQUENCES
         raise fail("input", message) from None
 
 
-def convert(port: Port, array: Array) -> Array:
+def convert(spec: ArgumentSpec, array: Array) -> Array:
     """Other numbers as the declared element type; text, objects and complex numbers are refused."""
-    kinds = "fiub" if port.dtype.kind == "f" else "iub" if port.dtype.kind == "i" else "b"
+    kinds = "fiub" if spec.dtype.kind == "f" else "iub" if spec.dtype.kind == "i" else "b"
     if array.dtype.kind not in kinds:
         raise fail(
             "input",
-            f"input {port.name} requires {wanted(port)}, got elements of {array.dtype}",
+            f"input {spec.name} requires {wanted(spec)}, got elements of {array.dtype}",
         )
     with np.errstate(over="ignore"):  # a number too large for f32 is infinite, as anywhere else
-        return array.astype(port.dtype, order="C")
+        return array.astype(spec.dtype, order="C")
 
 
-def wrong_shape(port: Port, shape: tuple[int, ...], sizes: Mapping[str, int]) -> GraphcError:
+def wrong_shape(
+    spec: ArgumentSpec, shape: tuple[int, ...], sizes: Mapping[str, int]
+) -> GraphcError:
     """The error for an array of this shape, with what may have been meant."""
-    message = f"input {port.name} requires {wanted(port)}, got shape {shape}"
-    if len(shape) == 1 and len(port.shape) == 2 and shape[0] == port.shape[1]:
+    message = f"input {spec.name} requires {wanted(spec)}, got shape {shape}"
+    if len(shape) == 1 and len(spec.shape) == 2 and shape[0] == spec.shape[1]:
         message += "; for one sample x pass x[None, :]"
-    elif len(shape) == 3 and _takes_samples(port):
+    elif len(shape) == 3 and _takes_samples(spec):
         message += _FOR_SEQUENCES
-    elif len(shape) == len(port.shape):
-        for dim, size in zip(port.shape, shape, strict=True):
+    elif len(shape) == len(spec.shape):
+        for dim, size in zip(spec.shape, shape, strict=True):
             if isinstance(dim, str) and sizes.get(dim, size) != size:
                 message += f"; {dim} is {sizes[dim]} in another input"
-        if len(shape) == 2 and shape[0] == port.shape[1]:
+        if len(shape) == 2 and shape[0] == spec.shape[1]:
             message += "; one row per sample, so perhaps x.T"
     return fail("input", message)
 
@@ -134,11 +138,11 @@ def wrong_shape(port: Port, shape: tuple[int, ...], sizes: Mapping[str, int]) ->
 _FOR_SEQUENCES = "; for sequences give time= when compiling, training or measuring"
 
 
-def _takes_samples(port: Port) -> bool:
+def _takes_samples(spec: ArgumentSpec) -> bool:
     """Whether it has a row for each sample, and no time."""
-    return len(port.shape) == 2 and isinstance(port.shape[0], str)
+    return len(spec.shape) == 2 and isinstance(spec.shape[0], str)
 
 
-def wanted(port: Port) -> str:
-    """What the port requires, in words."""
-    return f"shape ({', '.join(map(str, port.shape))}) of {port.dtype}"
+def wanted(spec: ArgumentSpec) -> str:
+    """What the spec requires, in words."""
+    return f"shape ({', '.join(map(str, spec.shape))}) of {spec.dtype}"

@@ -1,6 +1,6 @@
 """The fast path of calls: one with the shapes of an earlier call reuses what that call checked.
 
-A thorough call checks everything and finds a place for everything. A `QuickCall` made from it
+A thorough call checks everything and finds a place for everything. A `FastCall` made from it
 serves those that follow in the same thread: arrays that need no conversion, under the same names,
 and the same parameter arrays. Anything else is left to the thorough way, errors included.
 """
@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from graphc.runtime.argument_specs import ArgumentSpec
 from graphc.runtime.plan import Array, Plan
-from graphc.runtime.ports import Port
 from graphc.runtime.signature import concrete_shape
 
 Store = Mapping[str, Array]
-Settings = Mapping[str, float] | Callable[[int], Mapping[str, float]]
+Hyperparameters = Mapping[str, float] | Callable[[int], Mapping[str, float]]
 """Numbers of a call by name, or what they are for a number of samples, in a mapping that nobody
 changes; those of an integer type are given as int."""
 
@@ -26,7 +26,7 @@ IN_PLACE = 0x101
 """numpy's flags of an array that is C-contiguous and aligned, so that it is read where it lies."""
 
 
-class QuickCall:
+class FastCall:
     """Calls of a plan with inputs of these names, one at a time.
 
     Results that are single numbers are read out of memory that stays; others are new arrays.
@@ -36,6 +36,7 @@ class QuickCall:
         "_bound",
         "_fresh",
         "_held",
+        "_hyperparameters",
         "_inputs",
         "_last",
         "_names",
@@ -43,7 +44,6 @@ class QuickCall:
         "_plan",
         "_results",
         "_run",
-        "_settings",
     )
 
     def __init__(
@@ -57,23 +57,25 @@ class QuickCall:
         by these names."""
         self._plan = plan
         self._names = tuple(names)
-        ports = [plan.dense[name] for name in names]
-        places = [port.place for port in ports]
-        self._inputs = [(p.dtype, p.fixed, p.shape[-1] if p.shape else 0) for p in ports]
+        specs = [plan.dense[name] for name in names]
+        places = [spec.place for spec in specs]
+        self._inputs = [(p.dtype, p.fixed, p.shape[-1] if p.shape else 0) for p in specs]
         self._bound = next(iter(plan.bounds.values()), 0)
         # Of one name alone the getter would give no tuple.
         self._held = [
             (itemgetter(*n, n[0]), s, [s[name] for name in (*n, n[0])]) for s, n in stores if n
         ]
-        self._settings = {n: (arguments[p.place].copy(), p) for n, p in plan.settings.items()}
+        self._hyperparameters = {
+            n: (arguments[p.place].copy(), p) for n, p in plan.hyperparameters.items()
+        }
         self._numbers: dict[str, object] = {}
         self._last: Mapping[str, float] | None = None
         results = [np.empty((1, 1), p.dtype) if p.is_number else None for p in plan.results]
         self._results = [(p.name, a) for p, a in zip(plan.results, results, strict=True)]
         self._fresh = [p for p in plan.results if not p.is_number]
         arrays: list[Array | None] = [*arguments, *results]
-        for name, port in plan.settings.items():
-            arrays[port.place] = self._settings[name][0]
+        for name, spec in plan.hyperparameters.items():
+            arrays[spec.place] = self._hyperparameters[name][0]
         changing = [*places, *(i for i, a in enumerate(arrays) if a is None)]
         for i in places:
             arrays[i] = None
@@ -82,16 +84,16 @@ class QuickCall:
     @staticmethod
     def serves(plan: Plan) -> bool:
         """Whether a call's sizes are those of its samples, as its dense inputs say them."""
-        ports = plan.dense.values()
-        if plan.tables is not None or len(ports) < len(plan.inputs):
+        specs = plan.dense.values()
+        if plan.tables is not None or len(specs) < len(plan.inputs):
             return False
         if plan.products or len(plan.bounds) > 1:
             return False
-        open_ports = [port for port in ports if port.fixed is None]
-        return bool(open_ports) == bool(plan.bounds) and all(map(_has_samples, open_ports))
+        open_specs = [spec for spec in specs if spec.fixed is None]
+        return bool(open_specs) == bool(plan.bounds) and all(map(_has_samples, open_specs))
 
     def __call__(
-        self, inputs: Mapping[str, object], settings: Settings, plan: Plan
+        self, inputs: Mapping[str, object], hyperparameters: Hyperparameters, plan: Plan
     ) -> dict[str, Any] | None:
         """The results; None for a call that this is not for, of which nothing has been done."""
         if plan is not self._plan or tuple(inputs) != self._names:
@@ -106,8 +108,10 @@ class QuickCall:
                     return None
         except KeyError:
             return None
-        numbers = settings(samples) if callable(settings) else settings
-        if (numbers is not self._last or numbers is settings) and not self._set_numbers(numbers):
+        numbers = hyperparameters(samples) if callable(hyperparameters) else hyperparameters
+        if (numbers is not self._last or numbers is hyperparameters) and not self._set_numbers(
+            numbers
+        ):
             return None
         if not self._fresh:
             self._run(samples, given)
@@ -141,13 +145,13 @@ class QuickCall:
         return samples if samples <= self._bound else None
 
     def _set_numbers(self, numbers: Mapping[str, float]) -> bool:
-        """Whether these are the settings; those that changed are written."""
-        if len(numbers) != len(self._settings):
+        """Whether these are the hyperparameters; those that changed are written."""
+        if len(numbers) != len(self._hyperparameters):
             return False
         for name, value in numbers.items():
             if value is not self._numbers.get(name, self):
-                array, port = self._settings.get(name, _NONE)
-                if port is None or (port.dtype.kind == "i" and not isinstance(value, int)):
+                array, spec = self._hyperparameters.get(name, _NONE)
+                if spec is None or (spec.dtype.kind == "i" and not isinstance(value, int)):
                     return False
                 array[...] = value
                 self._numbers[name] = value
@@ -155,11 +159,11 @@ class QuickCall:
         return True
 
 
-_NONE: tuple[Array, Port | None] = np.empty(0), None
+_NONE: tuple[Array, ArgumentSpec | None] = np.empty(0), None
 
 
-def _has_samples(port: Port) -> bool:
+def _has_samples(spec: ArgumentSpec) -> bool:
     """Whether it is a row of a known width for each sample."""
     return (
-        len(port.shape) == 2 and isinstance(port.shape[0], str) and isinstance(port.shape[1], int)
+        len(spec.shape) == 2 and isinstance(spec.shape[0], str) and isinstance(spec.shape[1], int)
     )

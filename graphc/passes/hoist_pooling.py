@@ -2,10 +2,10 @@
 
     %0 = add %c, %b : tensor<Nx8x8x4xf32>                      // %b: the same all over an image
     %1 = maximum %0, %zero : tensor<Nx8x8x4xf32>
-    %2 = windows %1 {…} : tensor<Nx4x4x2x2x4xf32>
+    %2 = patches %1 {…} : tensor<Nx4x4x2x2x4xf32>
     %y = reduce_max %2 {axes = [3, 4]} : tensor<Nx4x4x1x1x4xf32>
  =>
-    %0 = windows %c {…} : tensor<Nx4x4x2x2x4xf32>
+    %0 = patches %c {…} : tensor<Nx4x4x2x2x4xf32>
     %1 = reduce_max %0 {axes = [3, 4]} : tensor<Nx4x4x1x1x4xf32>
     %2 = add %1, %b' : tensor<Nx4x4x1x1x4xf32>
     %y = maximum %2, %zero : tensor<Nx4x4x1x1x4xf32>
@@ -36,8 +36,8 @@ from graphc.ir.types import Dim
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import ADD, MAXIMUM, MINIMUM
 from graphc.ops.movement import RESHAPE, reshape
+from graphc.ops.patches import PATCHES, PatchesParams, patches
 from graphc.ops.reduction import BROADCAST, REDUCE_MAX, REDUCE_MIN, ReduceParams, broadcast
-from graphc.ops.windows import WINDOWS, WindowsParams, windows
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.passes.matching import Result, operand_of, splat
@@ -46,21 +46,21 @@ IN_ORDER = (ADD, MAXIMUM, MINIMUM)
 """Monotone: a larger operand never gives a smaller result."""
 
 
-def pool_early(block: Block) -> int:
+def hoist_pooling(block: Block) -> int:
     """Rewrite the reductions of windows in a block; the number of rewrites."""
     return apply_patterns(block, PATTERNS)
 
 
 def _early(b: IRBuilder, op: Operation) -> Result:
-    patches = _only_read(op.operands[0])
-    if patches is None or patches.opdef is not WINDOWS or not op.result.tensor.dtype.is_float:
+    source = _only_read(op.operands[0])
+    if source is None or source.opdef is not PATCHES or not op.result.tensor.dtype.is_float:
         return None
-    walk = patches.params_as(WindowsParams)
+    walk = source.params_as(PatchesParams)
     params = op.params_as(ReduceParams)
     first = walk.axis + len(walk.sizes)
     if params.axes != tuple(range(first, first + len(walk.sizes))):
         return None
-    (x,) = patches.operands
+    (x,) = source.operands
     channels = x.tensor.dims[first:]
     late: list[tuple[OpDef, Value]] = []
     start = x
@@ -69,7 +69,7 @@ def _early(b: IRBuilder, op: Operation) -> Result:
         late.append((opdef, same))
     if not late:
         return None
-    moved = windows(b, reshape(b, start, x.tensor.dims), walk.axis, walk.sizes, walk.strides)
+    moved = patches(b, reshape(b, start, x.tensor.dims), walk.axis, walk.sizes, walk.strides)
     value = b.emit_one(op.opdef, moved, params=params)
     for opdef, same in reversed(late):
         value = b.emit_one(opdef, value, _for_windows(b, same, channels, value))
@@ -129,12 +129,14 @@ def _for_windows(b: IRBuilder, same: Value, channels: tuple[Dim, ...], like: Val
     return broadcast(b, reshape(b, same, (*ones, *channels)), dims)
 
 
-PATTERNS = tuple(Pattern("pool-early", reduction, _early) for reduction in (REDUCE_MAX, REDUCE_MIN))
+PATTERNS = tuple(
+    Pattern("hoist-pooling", reduction, _early) for reduction in (REDUCE_MAX, REDUCE_MIN)
+)
 
 
 @dataclass(frozen=True)
-class PoolEarly(Pass):
-    name: ClassVar[str] = "pool-early"
+class HoistPooling(Pass):
+    name: ClassVar[str] = "hoist-pooling"
     summary: ClassVar[str] = "take extremes of windows before adding biases and rectifying"
     requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.SSA})
     changes_gradients: ClassVar[bool] = True
@@ -142,7 +144,7 @@ class PoolEarly(Pass):
     def run(self, module: Module, context: Context) -> PassOutcome:
         blocks = [block for f in module.functions for block in straight_blocks(f)]
         before = [len(block) for block in blocks]
-        moved = sum(pool_early(block) for block in blocks)
+        moved = sum(hoist_pooling(block) for block in blocks)
         # Dead operations are dropped on the way, which counts as a change.
         changed = moved > 0 or before != [len(block) for block in blocks]
         return PassOutcome(changed, counters={"moved": moved})

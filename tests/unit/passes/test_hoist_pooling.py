@@ -23,7 +23,7 @@ func @f(%c: tensor<Nx75xf32> input, %b: tensor<3x1xf32> parameter) -> (y: tensor
   %4 = constant {type = tensor<Nx75xf32>, value = [0.25]} : tensor<Nx75xf32>
   %5 = maximum %3, %4 : tensor<Nx75xf32>
   %6 = reshape %5 {dims = [N, 5, 5, 3]} : tensor<Nx5x5x3xf32>
-  %7 = windows %6 {axis = 1, sizes = [3, 2], strides = [2, 3]} : tensor<Nx2x2x3x2x3xf32>
+  %7 = patches %6 {axis = 1, sizes = [3, 2], strides = [2, 3]} : tensor<Nx2x2x3x2x3xf32>
   %y = reduce_max %7 {axes = [3, 4]} : tensor<Nx2x2x1x1x3xf32>
   return %y
 }
@@ -34,7 +34,7 @@ func @f(%c: tensor<Nx75xf32> input, %b: tensor<3x1xf32> parameter) -> (y: tensor
 def test_the_result_has_the_same_bits(reduction: str) -> None:
     module = parse(LAYER.replace("reduce_max", reduction))
     early = clone_module(module)
-    (record,) = PassManager(pipeline("pool-early"), verify=True, check_claim=True).run(
+    (record,) = PassManager(pipeline("hoist-pooling"), verify=True, check_claim=True).run(
         early, default_context()
     )
     assert record.changed
