@@ -10,6 +10,9 @@ Chunks are computed by any threads in any order. What a chunk computes depends o
 the sizes of the call alone, so results have the same bits for any number of threads. `split-work`
 decides it; without it an operation is one piece. What memory each chunk works in follows from the
 schedule too (`OpDef.workspace`).
+
+How a chunk is computed on a machine are the other fields: tiles, blocks, vectors. `choose-schedule`
+decides them; a backend chooses what is left open when it writes code (docs/schedules.md).
 """
 
 from __future__ import annotations
@@ -29,7 +32,6 @@ MOST_SUMS = 256
 
 MOST_LANES = 64
 """Of a vector: a schedule may be made for a wider machine than any there is."""
-
 
 MOST_VECTORS = 16
 """That a turn of a nest takes."""
@@ -114,7 +116,7 @@ class ProductSchedule(Schedule):
     few_rows  one or two rows, which only the call tells
     body      the nest of a body, over chunks of the product
 
-    Where it has no `tile` yet, it is not chosen how.
+    A product without a `tile` gets one when code is written.
     """
 
     parallel: Literal["rows", "cols"] | None = None

@@ -225,10 +225,16 @@ _THREE = (
 
 def _of_operation(node: OpDef, op: OpDef) -> NodeRow:
     """A node that is an element-wise operation: as near as that has to be."""
-    judge = next(row.judge for row in op_table.ROWS if row.op is op)
+    row = next(row for row in op_table.ROWS if row.op is op)
+    judge, (low, high) = row.judge, row.domain
+
+    def inside(rng: np.random.Generator, rows: int, cols: int) -> Array:
+        return rng.uniform(low, high, (rows, cols))
+
     uses = (_ONE, _TWO + _SPREAD_VECTORS, _THREE)[len(op.operands) - 1]
     name = node.name.removeprefix("node.")
-    return NodeRow(name, uses, NodeJudge(judge.name, judge.bound), specials="all")
+    fills = (inside if low > 0.0 else numbers,)  # a root of most normal numbers is none
+    return NodeRow(name, uses, NodeJudge(judge.name, judge.bound), fills, specials="all")
 
 
 def _criterion(op: str, judge: NodeJudge, *fills: Numbers, specials: Specials = "none") -> NodeRow:

@@ -397,7 +397,7 @@ WRONG_KERNEL_IR: Mapping[str, tuple[str, ...]] = {
             "ill-typed",
             "requires elements of f32, f64",
         ),
-        use(f"pool %w {{{_WINDOWS}}} : tensor<2x3x5xf32>", "bad-value", "`word` is required"),
+        use(f"pool %w {{{_WINDOWS}}} : tensor<2x3x5xf32>", "bad-value", "`scalar_op` is required"),
         use(
             f'pool %w {{scalar_op = "add", {_WINDOWS}}} schedule {{parallel = "rows", chunk = 1}} '
             ": tensor<2x3x5xf32>",
