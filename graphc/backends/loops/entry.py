@@ -61,9 +61,8 @@ from graphc.ir.codegen import (
 from graphc.ir.core import Function, Operation, Value
 from graphc.ir.machine import Machine
 from graphc.ir.placement import Address
-from graphc.ir.types import Dim, DType, bound_elements
+from graphc.ir.types import Dim, DType
 from graphc.ops.constant import ConstantParams
-from graphc.ops.contraction import MatmulParams, groups
 from graphc.ops.pooling import PoolParams, pool_shape
 from graphc.ops.schedules import (
     CopySchedule,
@@ -75,7 +74,6 @@ from graphc.ops.schedules import (
 from graphc.ops.update_rows import row_update
 from graphc.passes.analysis.loopnest import Chunking, Nest, Size, constants_of, copy_nest
 from graphc.passes.analysis.nest_schedules import scheduled_nests
-from graphc.passes.analysis.product_tiles import form_of, product_schedule
 from graphc.passes.analysis.window_products import convolution_schedule, product_of
 from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import InternalError
@@ -348,31 +346,15 @@ class _EntryEmitter(Walker[Val, Val]):
             self._call(made.name, pointers, made.symbols)
 
     def _gemm(self, op: Operation) -> None:
-        params = op.params_as(MatmulParams)
-        a, b = (v.tensor for v in op.operands)
-        roles = groups(params, a, b)
-        product = Product(
-            Size.of(roles.rows),
-            Size.of(roles.cols),
-            Size.of(roles.inner),
-            a.dtype,
-            params.transpose_a,
-            params.transpose_b,
-            Size.of(roles.batch),
-            most_m=bound_elements(roles.rows),
-            most_k=bound_elements(roles.inner),
-        )
+        product = Product.of(op)
+        name = emit_gemm(self.module, self.machine, product)
         pointers = [self.where[v] for v in (*op.operands, op.result)]
-        schedule = product_schedule(op)
-        product = replace(product, tile=schedule.tile, few_rows=schedule.few_rows)
-        if schedule.parallel is None:
-            name = emit_gemm(self.module, self.machine, product)
+        schedule = schedule_of(op)
+        if schedule is None:
             self._call(name, pointers, product.symbols())
             return
-        where = schedule.parallel
-        chunking = Chunking(0, Size(), product.m if where == "rows" else product.n, schedule.chunk)
-        part = form_of(op).part
-        name = emit_gemm(self.module, self.machine, replace(product, split=where, part=part))
+        extent = product.m if product.split == "rows" else product.n
+        chunking = Chunking(0, Size(), extent, schedule.chunk)
         self._parallel_for(name, pointers, product.symbols(), chunking)
 
     def _convolution(self, op: Operation) -> None:

@@ -13,11 +13,10 @@ from graphc.backends.loops.values import I64, PTR, Val, element_of, index
 from graphc.backends.loops.writer import ModuleWriter
 from graphc.ir.core import Operation
 from graphc.ir.machine import Machine
-from graphc.ir.types import bound_elements
-from graphc.ops.contraction import MatmulParams, groups
+from graphc.ops.schedules import ProductSchedule
 from graphc.passes.analysis.loopnest import Chunking, Size
-from graphc.passes.analysis.nestplan import epilogue_nest, epilogue_pitch
-from graphc.passes.analysis.product_tiles import form_of, product_schedule
+from graphc.passes.analysis.nest_schedules import check_nest
+from graphc.passes.analysis.nestplan import epilogue_nest
 
 PRODUCT: ArrayKey = ("operand", 0)
 """What the body's nest calls the product."""
@@ -41,31 +40,14 @@ def emit_fused(
     module: ModuleWriter, machine: Machine, op: Operation, constants: Mapping[int, str]
 ) -> FusedFunction:
     """Writes the function of a `gemm.fused`. `constants` names the arrays of constant accesses."""
-    a, b = (v.tensor for v in op.operands[:2])
-    params, schedule = op.params_as(MatmulParams), product_schedule(op)
-    roles = groups(params, a, b)
-    by_rows = schedule.parallel == "rows"
-    pitch = epilogue_pitch(op)
+    schedule, product = op.schedule_as(ProductSchedule), Product.of(op)
+    by_rows, pitch = product.split == "rows", product.pitch
     loops, dim = epilogue_nest(op), 0 if by_rows else 1
-    window = (dim,) if loops.dims[dim] != Size() else ()  # a single row or column is one part
+    if schedule.body is not None:
+        check_nest(op, loops, schedule.body)
+    window = (dim,) if loops.dims[dim] != Size() else ()  # a single row or column is one chunk
     nest = emit_nest(module, machine, loops, constants, window, schedule.body)
-    extent = Size.of(roles.rows if by_rows else roles.cols)
-    chunking = Chunking(dim, Size(), extent, schedule.chunk)
-    product = Product(
-        Size.of(roles.rows),
-        Size.of(roles.cols),
-        Size.of(roles.inner),
-        a.dtype,
-        params.transpose_a,
-        params.transpose_b,
-        split="rows" if by_rows else "cols",
-        pitch=pitch,
-        part=form_of(op).part,
-        most_m=bound_elements(roles.rows),
-        most_k=bound_elements(roles.inner),
-        tile=schedule.tile,
-        few_rows=schedule.few_rows,
-    )
+    chunking = Chunking(dim, Size(), product.m if by_rows else product.n, schedule.chunk)
     gemm = emit_gemm(module, machine, product)
 
     code = module.body()
@@ -74,8 +56,8 @@ def emit_fused(
     pointers = {key: Val(f"%p{i}", PTR) for i, key in enumerate(accesses)}
     sizes = {name: Val(f"%d{i}", I64) for i, name in enumerate(symbols)}
     begin, end = Val("%begin", I64), Val("%end", I64)
-    element = element_of(a.dtype)
-    across = pitch if by_rows else bound_elements(roles.rows)
+    element = element_of(product.dtype)
+    across = pitch if by_rows else product.most_m
     part = memory.stack_array(code, element, schedule.chunk * across, 64)
     # Where the product would begin if all of it were there.
     before = sub(code, index(0), mul(code, begin, index(pitch if by_rows else 1)))

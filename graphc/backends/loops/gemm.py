@@ -25,8 +25,10 @@ from graphc.backends.loops.packing import APART
 from graphc.backends.loops.panels import Blocking, ProductWriter, emit_panels
 from graphc.backends.loops.values import I64, NULL, PTR, Val, element_of, index, number_of
 from graphc.backends.loops.writer import ModuleWriter, Writer
+from graphc.ir.core import Operation
 from graphc.ir.machine import Machine
 from graphc.ir.types import DType
+from graphc.ops.contraction import MatmulParams, groups
 from graphc.ops.schedules import Tiling
 from graphc.passes.analysis.loopnest import Size
 from graphc.passes.analysis.product_tiles import (
@@ -34,6 +36,8 @@ from graphc.passes.analysis.product_tiles import (
     UNBOUNDED,
     ProductForm,
     ProductRange,
+    form_of,
+    product_schedule,
     tilings,
 )
 from graphc.support.diagnostics import InternalError
@@ -65,6 +69,29 @@ class Product:
     most_k: int = UNBOUNDED
     tile: Tiling | None = None
     few_rows: Tiling | None = None
+
+    @staticmethod
+    def of(op: Operation) -> Product:
+        """That of a `gemm` or `gemm.fused`, in chunks and tiles where its schedule says so."""
+        schedule, form = product_schedule(op), form_of(op)
+        a, b = (v.tensor for v in op.operands[:2])
+        roles = groups(op.params_as(MatmulParams), a, b)
+        return Product(
+            Size.of(roles.rows),
+            Size.of(roles.cols),
+            Size.of(roles.inner),
+            a.dtype,
+            form.transpose_a,
+            form.transpose_b,
+            Size.of(roles.batch),
+            schedule.parallel or "",
+            form.pitch,
+            form.part,
+            form.most_m,
+            form.most_k,
+            schedule.tile,
+            schedule.few_rows,
+        )
 
     @property
     def form(self) -> ProductForm:
