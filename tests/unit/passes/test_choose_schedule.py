@@ -299,3 +299,22 @@ def test_rows_that_are_kept_have_to_find_room() -> None:
         "the schedule of `kernel` requires kept rows of at most 16384 bytes, 32768 in all, "
         "got 36000 for operation 0"
     )
+
+
+def test_a_body_that_does_not_fit_is_refused_where_code_is_written_too() -> None:
+    module = parse("""func @f(%a: tensor<64x32xf32> input, %b: tensor<32x48xf32> input)
+    -> (y: tensor<64x48xf32>) arena 0 {
+  %y = gemm.fused %a, %b schedule {parallel = "rows", chunk = 16,
+      body = {loops = [[0], [1]], lanes = 8, vectors = 3}} at result:0 : tensor<64x48xf32> {
+  ^(%p: tensor<64x48xf32>):
+    %n = neg %p : tensor<64x48xf32>
+    yield %n
+  }
+  return %y
+}
+""")
+    function = module.functions[0]
+    with pytest.raises(
+        GraphcError, match=r"`gemm\.fused` requires vectors that are a power of two"
+    ):
+        emit_function(function, make_signature(module, function), TARGETS["x86-64-v3"])
