@@ -61,6 +61,7 @@ class CompiledFunction(ABC):
             filled = list(arrays)
             for i, array in zip(changing, given, strict=True):
                 filled[i] = array
+            # Only what is changing had no array before.
             self(filled[:count], filled[count:], dict.fromkeys(dims, samples))  # type: ignore[arg-type]
 
         return run

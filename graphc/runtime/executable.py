@@ -224,6 +224,7 @@ class Executable:
             if any(store[name] is not array for name, array in held.items()):
                 return
             stores.append((store, list(held)))
+        # Every argument has an array after a call.
         self._calls.fast = FastCall(plan, list(inputs), arguments, stores)  # type: ignore[arg-type]
 
     @property
@@ -263,6 +264,7 @@ class Executable:
         results = [np.empty(-(-len(order) // size), spec.dtype) for spec in plan.results]
         run = plan.compiled.run_minibatches
         assert run is not None
+        # Every argument is filled by now.
         run(arguments, results, order, size, done)  # type: ignore[arg-type]
         return {p.name: array for p, array in zip(plan.results, results, strict=True)}
 
@@ -441,6 +443,7 @@ def _add_carried(
     for spec, _ in plan.carried:
         shape = (slots, *spec.shape[1:])
         if state is None:
+            # Behind the slots a carried state has known sizes only.
             arguments[spec.place] = np.zeros(shape, spec.dtype)  # type: ignore[arg-type]
         else:
             arguments[spec.place] = _carried(spec, state.get(spec.name), shape)
