@@ -173,6 +173,11 @@ def read_uci_pieces(
     bad.report(sink, used)
 
 
+def check_blocks(blocks: Sequence[Block]) -> None:
+    """GraphcError `bad-value` or `duplicate-name` for blocks that make no sense."""
+    _make_plans(blocks)
+
+
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """What to do with the columns first to last of each line; `labels` for classes, as one-hot rows
