@@ -27,8 +27,6 @@ from graphc.support.randomness import SEED_LIMIT, Purpose, random_words
 Rows = range | npt.NDArray[np.int64]
 """Numbers of samples in the data, from 0; a range where they follow one another."""
 
-STRETCH = 1 << 16
-"""Samples in the order of the data that are looked at together."""
 EVERYTHING = 1 << 62
 
 
@@ -57,11 +55,10 @@ class Order:
             message = f'minibatch_mode requires "partial" or "full", got {self.minibatch_mode!r}'
             raise fail("bad-value", message)
 
-    @property
-    def span(self) -> int:
-        """Samples that are exchanged with one another."""
+    def span(self, stretch: int) -> int:
+        """Samples that are exchanged with one another; `stretch` of them where none are."""
         if self.randomize is None:
-            return STRETCH
+            return stretch
         return EVERYTHING if self.randomize == "auto" else self.randomize
 
     def within(self, number: int, low: int, high: int) -> Rows:
@@ -87,33 +84,37 @@ class Extent(Protocol):
         ...
 
 
-def visits(order: Order, request: EpochRequest, data: Extent) -> Iterator[Rows]:
+def visits(order: Order, request: EpochRequest, data: Extent, stretch: int) -> Iterator[Rows]:
     """The samples of an epoch as they come, without regard to minibatches. No more of the data is
-    made available than these take. GraphcError `bad-data` where there are none."""
-    at_pass, offset, left = _start(order, request, data)
+    made available than these take; where samples keep their order, `stretch` of them at a time.
+
+    GraphcError `bad-data` where there are none.
+    """
+    span = order.span(stretch)
+    at_pass, offset, left = _start(request, data, span)
     while left is None or left > 0:
-        window = offset // order.span
-        low = window * order.span
-        high = data.reach(low + order.span, keep=low)
+        window = offset // span
+        low = window * span
+        high = data.reach(low + span, keep=low)
         if offset >= high:
             if left is None:
                 return
             at_pass, offset = at_pass + 1, 0
             continue
         # In a later pass all of the data is known, and so is the number of windows of each.
-        windows = -(-data.reach(EVERYTHING, keep=low) // order.span) if at_pass else 0
+        windows = -(-data.reach(EVERYTHING, keep=low) // span) if at_pass else 0
         rows = order.within(at_pass * windows + window, low, high)[offset - low :][:left]
         left = None if left is None else left - len(rows)
         yield rows
         offset = high
 
 
-def _start(order: Order, request: EpochRequest, data: Extent) -> tuple[int, int, int | None]:
+def _start(request: EpochRequest, data: Extent, span: int) -> tuple[int, int, int | None]:
     """The pass, the place in it, and how many samples follow (None: to the end of the pass)."""
     first = request.epoch * request.size + request.skip
     counts_all = request.size == 0 and request.epoch > 0
     # Where samples are only counted, none are kept.
-    keep = EVERYTHING if counts_all else first // order.span * order.span
+    keep = EVERYTHING if counts_all else first // span * span
     found = data.reach(EVERYTHING if counts_all else first + 1, keep=keep)
     if found == 0:
         raise fail("bad-data", "at least one sample is required, the data have none")

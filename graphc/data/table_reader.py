@@ -52,7 +52,7 @@ class TableReader:
     def blocks(self, request: EpochRequest) -> Iterator[Block]:
         size = self._block_rows(request.minibatch)
         parts, filled = list[Arrays](), 0
-        for visited in visits(self.order, request, self.table):
+        for visited in visits(self.order, request, self.table, size):
             rows = visited
             while len(rows):
                 taken, rows = rows[: size - filled], rows[size - filled :]
