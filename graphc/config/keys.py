@@ -17,6 +17,7 @@ from typing import Generic, TypeVar, cast
 from graphc.config.lookup import Scope, Value
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 class Required(Enum):
@@ -29,18 +30,18 @@ REQUIRED = Required.REQUIRED
 
 
 @dataclass(frozen=True, slots=True)
-class Key(Generic[T]):
+class Key(Generic[T_co]):
     """What one key of a block is. kind: of its value, for tables; ignored: it is read and checked
     and nothing follows from it, and this says why."""
 
     name: str
     kind: str
     doc: str
-    read: Callable[[Value], T]
-    default: T | Required = REQUIRED
+    read: Callable[[Value], T_co]
+    default: T_co | Required = REQUIRED
     ignored: str = ""
 
-    def of(self, scope: Scope) -> T:
+    def of(self, scope: Scope) -> T_co:
         """The value in a set or around it."""
         value = scope.find(self.name)
         if value is not None:

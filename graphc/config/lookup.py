@@ -11,7 +11,8 @@ Every question is remembered, for the keys that nobody asked for are likely miss
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -297,16 +298,26 @@ class Value:
             raise fail("limit", f"`{self.key}` may have at most {MAX_ELEMENTS} elements", self.span)
         return runs
 
-    def _read(self, read: Callable[[], T]) -> T:
-        """What `read` gives; its errors say where the value was found."""
+    @contextmanager
+    def blamed(self) -> Generator[None]:
+        """Inside, an error says where this value stands and was looked for, and is placed there if
+        it has no place of its own."""
         try:
-            return read()
+            yield
         except GraphcError as error:
-            if any(self._way() in d.notes for d in error.diagnostics):
-                raise
+            way = self._way()
             raise GraphcError(
-                [replace(d, notes=(*d.notes, self._way())) for d in error.diagnostics]
+                [
+                    d
+                    if way in d.notes
+                    else replace(d, span=d.span or self.span, notes=(*d.notes, way))
+                    for d in error.diagnostics
+                ]
             ) from error
+
+    def _read(self, read: Callable[[], T]) -> T:
+        with self.blamed():
+            return read()
 
     def _way(self) -> Note:
         *others, found = self.searched
