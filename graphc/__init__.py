@@ -24,6 +24,7 @@ _HOMES = {
     **dict.fromkeys(("GradientReport", "check_gradient"), "graphc.tensor.gradient_check"),
     **dict.fromkeys(("grad", "jvp", "value_and_grad", "vjp"), "graphc.tensor.transforms"),
     **dict.fromkeys(("hessian", "jacobian"), "graphc.tensor.jacobian"),
+    "NodeType": "graphc.tensor.node_type",
     "scan": "graphc.tensor.scan",
     "Tensor": "graphc.tensor.tensor",
     "compile": "graphc.api",

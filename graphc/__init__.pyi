@@ -28,6 +28,7 @@ from graphc.tensor.gradient_check import GradientReport as GradientReport
 from graphc.tensor.gradient_check import check_gradient as check_gradient
 from graphc.tensor.jacobian import hessian as hessian
 from graphc.tensor.jacobian import jacobian as jacobian
+from graphc.tensor.node_type import NodeType as NodeType
 from graphc.tensor.scan import scan as scan
 from graphc.tensor.shapes import Axes
 from graphc.tensor.tensor import Tensor as Tensor

@@ -31,6 +31,10 @@ from graphc.ops.nodes.layout import (
     operand_types,
     tag_of,
 )
+from graphc.ops.nodes.plugged import plugged_function as plugged_function
+from graphc.ops.nodes.plugged import plugged_method as plugged_method
+from graphc.ops.nodes.plugged import plugged_names as plugged_names
+from graphc.ops.nodes.plugged import plugged_spellings as plugged_spellings
 from graphc.support import arguments
 from graphc.support.diagnostics import DiagnosticSink, Note, suggestion
 from graphc.support.source import UNKNOWN, Location
