@@ -40,6 +40,7 @@ _HOMES = {
     "minimize": "graphc.learn.minimize",
     "SGD": "graphc.learn.sgd",
     "SteppingHeuristic": "graphc.learn.stepping",
+    "check_node": "graphc.testing.node",
     "BackendUnavailable": "graphc.support.diagnostics",
     "GraphcError": "graphc.support.diagnostics",
     "GraphcWarning": "graphc.support.diagnostics",

@@ -36,6 +36,7 @@ from graphc.tensor.transforms import grad as grad
 from graphc.tensor.transforms import jvp as jvp
 from graphc.tensor.transforms import value_and_grad as value_and_grad
 from graphc.tensor.transforms import vjp as vjp
+from graphc.testing.node import check_node as check_node
 from graphc_frontends.network import Network as Network
 
 __version__: str

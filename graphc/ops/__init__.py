@@ -49,4 +49,9 @@ ALL_OPS = (
 
 def default_context() -> Context:
     """A context with every operation of this version, the nodes of plug-ins, and an empty sink."""
-    return Context(OpTable(Context.of(ALL_OPS).ops))
+    return Context(op_table())
+
+
+def op_table() -> OpTable:
+    """Every operation of this version, and the nodes of plug-ins."""
+    return OpTable(Context.of(ALL_OPS).ops)

@@ -74,7 +74,7 @@ class NodeType:
 
     An operand of one column is taken with every column of the others. A column with as many rows as
     that of the first operand is an image of the same shape, if that is one. In the gaps of a
-    minibatch of sequences the columns are 0: there too the slopes have to be finite.
+    minibatch of sequences the columns are 0, and no gradient flows there.
 
     GraphcError `plug-in`, when `opdef` is made, for what cannot be a node.
     """

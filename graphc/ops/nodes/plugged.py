@@ -47,6 +47,10 @@ class OpTable(Mapping[str, OpDef]):
             self._known[name] = _plugged(entries)
         return self._known[name]
 
+    def add(self, op: OpDef) -> None:
+        """Let an operation be found that nothing is installed of."""
+        self._known[op.name] = op
+
     def __contains__(self, name: object) -> bool:
         return name in self._known or name in plugged_names()
 
