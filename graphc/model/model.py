@@ -32,6 +32,8 @@ from graphc.ops.nodes.statistics import StatisticParams
 from graphc.support.diagnostics import DiagnosticSink, GraphcError, fail, suggestion
 
 GRAPH = "network"
+TRAINING, TRAINING_ARRAY = "training", "@"
+"""The metadata of a checkpoint, and how the names of its arrays begin that are no parameters."""
 
 
 class Model:
@@ -232,8 +234,11 @@ def load_model(path: Path | str) -> Model:
     if not (seed.isascii() and seed.isdigit() and len(seed) <= 19):
         raise fail("bad-model-file", f"{path}: the seed is an integer, got `{seed[:40]}`")
     model = Model(module, folder=path.parent, seed=int(seed))
-    _check_values(model, container.tensors, path)
-    model.values = dict(container.tensors)
+    values = container.tensors
+    if TRAINING in container.metadata:
+        values = {n: a for n, a in values.items() if not n.startswith(TRAINING_ARRAY)}
+    _check_values(model, values, path)
+    model.values = dict(values)
     return model
 
 
