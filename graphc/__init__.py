@@ -34,8 +34,16 @@ _HOMES = {
     "loads": "graphc.api",
     "to_networkx": "graphc.api",
     "train": "graphc.api",
-    "EpochRecord": "graphc.learn.loop",
-    "Progress": "graphc.learn.loop",
+    "Adaptation": "graphc.learn.adaptation",
+    **dict.fromkeys(("Checkpoint", "read_checkpoint"), "graphc.learn.checkpoint"),
+    **dict.fromkeys(("CheckpointFiles", "Checkpoints"), "graphc.learn.checkpoints"),
+    "AdaptiveMinibatch": "graphc.learn.minibatch_search",
+    "AdjustAfterEpoch": "graphc.learn.rate_control",
+    "SearchBeforeEpoch": "graphc.learn.rate_search",
+    **dict.fromkeys(
+        ("EpochRecord", "EpochStart", "Event", "Progress", "Validation"), "graphc.learn.records"
+    ),
+    **dict.fromkeys(("EarlyStopping", "KeepBest"), "graphc.learn.stopping"),
     "Minimum": "graphc.learn.minimize",
     "minimize": "graphc.learn.minimize",
     "SGD": "graphc.learn.sgd",

@@ -97,13 +97,23 @@ def container_writer(
     set here whatever it says. ValueError for what no reader would accept (dtype, names, missing
     `ir`); GraphcError `limit` if the header gets too long.
     """
+    write_atomically(path, container_writer(tensors, metadata, str(path)))
+
+
+def container_writer(
+    tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str], what: str
+) -> Callable[[BinaryIO], None]:
+    """What writes a model file into a stream, for whoever opens it; errors as `write_container`.
+
+    The tensors are read when it is called. `what` is what messages call the file.
+    """
     stored = {name: _storable(name, tensor) for name, tensor in tensors.items()}
     order = sorted(stored, key=lambda name: (-stored[name].itemsize, name))
     header = _make_header(stored, order, metadata)
     if len(header) > MAX_HEADER_BYTES or len(stored) > MAX_TENSORS:
         message = (
             f"a model may have {MAX_TENSORS} tensors and {MAX_HEADER_BYTES} bytes of header, "
-            f"{path} would have {len(stored)} and {len(header)}"
+            f"{what} would have {len(stored)} and {len(header)}"
         )
         raise fail("limit", message)
 
