@@ -12,6 +12,7 @@ from graphc.driver.compile import bind, evaluation_passes
 from graphc.driver.options import CompileOptions, parse_precision
 from graphc.frontend import frontend_for, network_class
 from graphc.ir.core import ContractionMode, Function
+from graphc.learn.curves import Rate
 from graphc.learn.dataset import check_data
 from graphc.learn.evaluate import DEFAULT_SIDE_BY_SIDE, evaluate_dataset
 from graphc.learn.learner import Learner, require_learner
@@ -230,11 +231,11 @@ def train(
     *,
     epochs: int = TrainingPlan.epochs,
     minibatch: Rates | None = None,
-    learning_rate: Rates | None = None,
-    learning_rate_per_sample: Rates | None = None,
+    learning_rate: Rate | None = None,
+    learning_rate_per_sample: Rate | None = None,
     momentum: Rates | None = None,
     momentum_per_sample: Rates | None = None,
-    l2: float = SGD.l2,
+    l2: Rates = SGD.l2,
     learner: Learner | None = None,
     dropout: Rates = DEFAULT_DROPOUT,
     time: int = CompileOptions.time,
