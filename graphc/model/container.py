@@ -83,19 +83,11 @@ class Container:
 def write_container(
     path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]
 ) -> None:
-    """Write a model file, atomically; as `container_writer`, and `file` if it cannot be written."""
-    write_atomically(path, container_writer(path, tensors, metadata))
-
-
-def container_writer(
-    path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]
-) -> Callable[[BinaryIO], None]:
-    """What writes a model file into a stream, called `path` in messages. Equal content gives equal
-    bytes.
+    """Write a model file, atomically. Equal content gives equal bytes.
 
     `metadata` needs `ir`; the entries `format`, `format_version`, `hashes` and `header_hash` are
     set here whatever it says. ValueError for what no reader would accept (dtype, names, missing
-    `ir`); GraphcError `limit` if the header gets too long.
+    `ir`); GraphcError `limit` if the header gets too long, `file` if it cannot be written.
     """
     write_atomically(path, container_writer(tensors, metadata, str(path)))
 

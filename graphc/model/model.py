@@ -252,7 +252,8 @@ class Model:
         if plugged:
             metadata[PLUG_INS] = json.dumps(plugged, sort_keys=True)
         names = [op.result.name or "" for op in self.parameter_nodes()]
-        return container_writer(path, {name: self.values[name] for name in names}, metadata)
+        tensors = {name: self.values[name] for name in names}
+        return container_writer(tensors, metadata, str(path))
 
 
 def load_model(path: Path | str) -> Model:
