@@ -7,6 +7,7 @@ macros=…, defines=…)`) or `network`, the Python builder, whose module has th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -34,6 +35,14 @@ class Frontend(Protocol):
     ) -> None: ...
 
 
+class Writer(Protocol):
+    """What a front end offers besides whose language networks can be written in."""
+
+    def write(self, builder: GraphBuilder) -> str: ...
+
+    def save(self, builder: GraphBuilder, path: Path, *, values: bool = False) -> None: ...
+
+
 def _entry(key: str) -> ModuleType | None:
     for entry in plugins(GROUP):
         if entry.name == key:
@@ -56,6 +65,14 @@ def frontend_for(suffix: str, others: Sequence[str] = ()) -> Frontend:
         near = suggestion(suffix, suffixes)
         raise fail("file", f"a network requires one of the suffixes {known}, got {got}{near}")
     return cast(Frontend, module)
+
+
+def writer_for(suffix: str) -> Writer:
+    """The front end that writes files ending in `.suffix`."""
+    module = _entry(suffix)
+    if module is None or not hasattr(module, "write"):
+        raise fail("backend", f"graphc is not installed whole: nothing here writes .{suffix}")
+    return cast(Writer, module)
 
 
 def network_class() -> type[GraphBuilder]:
