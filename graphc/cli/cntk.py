@@ -16,7 +16,7 @@ from graphc.cli.terminal import Terminal, common_options
 from graphc.config.assemble import assemble
 from graphc.config.lookup import Scope
 from graphc.driver.options import CompileOptions
-from graphc.learn.loop import Progress
+from graphc.learn.records import Progress
 from graphc.support.diagnostics import GraphcError
 from graphc.toolkit.action import Report, Session, Showing
 from graphc.toolkit.configuration import (

@@ -16,7 +16,7 @@ from typing import Protocol
 from graphc.config.keys import Key
 from graphc.config.lookup import Scope
 from graphc.driver.options import CompileOptions
-from graphc.learn.loop import Progress
+from graphc.learn.records import Progress
 from graphc.model.model import Model
 
 Run = Callable[[], None]

@@ -7,10 +7,10 @@ from graphc.support.diagnostics import GraphcError, suggestion
 from graphc.toolkit.action import Action
 from graphc.toolkit.evaluate import EVALUATE
 from graphc.toolkit.plot import PLOT
-from graphc.toolkit.train import TRAIN
+from graphc.toolkit.train import ADAPT, TRAIN
 from graphc.toolkit.write import WRITE
 
-ACTIONS: tuple[Action, ...] = (TRAIN, EVALUATE, WRITE, PLOT)
+ACTIONS: tuple[Action, ...] = (TRAIN, ADAPT, EVALUATE, WRITE, PLOT)
 
 BY_NAME = {name.lower(): action for action in ACTIONS for name in action.names}
 
