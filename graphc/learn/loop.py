@@ -65,6 +65,8 @@ class Run:
     records  of the epochs so far; of one that was stopped, too
     start    how the running epoch began
     best     the parameters of the best epoch, where that is kept
+    learner  with the numbers of the running epoch, before anything chose others
+    criteria of the epochs that were not undone
     written  when the last checkpoint was
     """
 
@@ -74,8 +76,8 @@ class Run:
     records: list[EpochRecord] = field(default_factory=list[EpochRecord])
     start: Snapshot | None = None
     best: Snapshot | None = None
-    criteria: list[float] = field(default_factory=list[float])
     learner: Learner | None = None
+    criteria: list[float] = field(default_factory=list[float])
     is_stopped: bool = False
     has_grown: bool = False
     written: float = field(default_factory=time.monotonic)
@@ -309,7 +311,8 @@ class Run:
         return watched(record, self.training.step.criterion, node, use_validation=use_validation)
 
     def _warn_of_growth(self) -> None:
-        self.criteria.append(self.records[-1].criterion)
+        if not self.records[-1].undone:
+            self.criteria.append(self.records[-1].criterion)
         if not self.has_grown and is_growing(self.criteria):
             self.has_grown = True  # once said, the epochs show it
             warn_of_growth(self.training.step.criterion, self.criteria)
@@ -470,7 +473,7 @@ class Run:
             step.state = found.carried
         step.steps = found.steps
         self.standing, self.records, self.start = found.standing, list(found.records), found.start
-        self.criteria = [record.criterion for record in found.records]
+        self.criteria = [record.criterion for record in found.records if not record.undone]
         if found.best:
             self.best = Snapshot(found.best, {}, {})
 
