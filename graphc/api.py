@@ -14,6 +14,7 @@ from graphc.frontend import frontend_for, network_class
 from graphc.ir.core import ContractionMode, Function
 from graphc.learn.adaptation import Adaptation
 from graphc.learn.checkpoints import Checkpoints
+from graphc.learn.curves import Rate
 from graphc.learn.evaluate import DEFAULT_SIDE_BY_SIDE, evaluate_dataset
 from graphc.learn.learner import Learner, require_learner
 from graphc.learn.loop import run_training
@@ -230,11 +231,11 @@ def train(
     epochs: int = TrainingPlan.epochs,
     epoch_size: int = TrainingPlan.epoch_size,
     minibatch: Rates | None = None,
-    learning_rate: Rates | None = None,
-    learning_rate_per_sample: Rates | None = None,
+    learning_rate: Rate | None = None,
+    learning_rate_per_sample: Rate | None = None,
     momentum: Rates | None = None,
     momentum_per_sample: Rates | None = None,
-    l2: float = SGD.l2,
+    l2: Rates = SGD.l2,
     learner: Learner | None = None,
     dropout: Rates = DEFAULT_DROPOUT,
     time: int = CompileOptions.time,
