@@ -83,6 +83,7 @@ class Checkpoint:
             "standing": asdict(self.standing),
             "memory": dict(self.memory),
             "start_memory": dict(self.start.memory) if self.start else None,
+            "start_steps": self.start.steps if self.start else 0,
             "steps": self.steps,
             "configuration": dict(self.configuration),
             "columns": records_table(self.records)[0],
@@ -118,7 +119,8 @@ def _read(tensors: Arrays, metadata: Mapping[str, str], numbers: dict[str, Any])
     memory = numbers["start_memory"]
     start = None
     if memory is not None:
-        start = Snapshot(group("start"), group("start-learner"), _table(memory))
+        steps = _typed(int, numbers["start_steps"])
+        start = Snapshot(group("start"), group("start-learner"), _table(memory), steps)
     columns = _typed(tuple[str, ...], numbers["columns"])
     table = tensors.get(RECORDS, np.zeros((0, len(columns))))
     return Checkpoint(

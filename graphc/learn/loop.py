@@ -65,6 +65,8 @@ class Run:
     records  of the epochs so far; of one that was stopped, too
     start    how the running epoch began
     best     the parameters of the best epoch, where that is kept
+    learner  with the numbers of the running epoch, before anything chose others
+    criteria of the epochs that were not undone
     written  when the last checkpoint was
     """
 
@@ -74,8 +76,8 @@ class Run:
     records: list[EpochRecord] = field(default_factory=list[EpochRecord])
     start: Snapshot | None = None
     best: Snapshot | None = None
-    criteria: list[float] = field(default_factory=list[float])
     learner: Learner | None = None
+    criteria: list[float] = field(default_factory=list[float])
     is_stopped: bool = False
     has_grown: bool = False
     written: float = field(default_factory=time.monotonic)
@@ -106,7 +108,7 @@ class Run:
         rate, minibatch = self.standing.rate.rate, self.standing.minibatch
         if plan.control.chooses_rates and epoch >= plan.listed_rates:
             step.learner = learner.with_rate_per_sample(rate)
-        numbers = step.learner.hyperparameters(nominal, nominal)
+        numbers = step.learner.hyperparameters(nominal, nominal, step.steps)
         self.progress.start(EpochStart(epoch + 1, minibatch, rate, numbers))
         if self.start is None:
             self.start = Snapshot.of(training.model, step, with_learner=self._needs_learner)
@@ -225,7 +227,7 @@ class Run:
             samples=standing.samples,
             criterion=averages.pop(step.criterion, math.nan),
             evaluations=averages,
-            learning_rate_per_sample=step.learner.rate_per_sample(step.nominal),
+            learning_rate_per_sample=step.learner.rate_per_sample(step.nominal, step.steps),
             seconds=standing.seconds,
             minibatch=standing.minibatch,
         )
@@ -309,7 +311,8 @@ class Run:
         return watched(record, self.training.step.criterion, node, use_validation=use_validation)
 
     def _warn_of_growth(self) -> None:
-        self.criteria.append(self.records[-1].criterion)
+        if not self.records[-1].undone:
+            self.criteria.append(self.records[-1].criterion)
         if not self.has_grown and is_growing(self.criteria):
             self.has_grown = True  # once said, the epochs show it
             warn_of_growth(self.training.step.criterion, self.criteria)
@@ -324,7 +327,8 @@ class Run:
     def _chosen(self, learner: Learner, listed: int) -> bool:
         """Choose rate and minibatch of the epoch; False if none is to be trained any more."""
         plan, epoch = self.training.plan, self.standing.epoch
-        rate = learner.rate_per_sample(self.training.step.nominal)
+        step = self.training.step
+        rate = learner.rate_per_sample(step.nominal, step.steps)
         if plan.control.chooses_rates and epoch >= plan.listed_rates:
             known = self.standing.rate.rate
             rate = rate if math.isnan(known) else known
@@ -389,7 +393,7 @@ class Run:
 
         source = self.training.source
         first = plan.learner.at(0).rate_per_sample(source.nominal(plan.size(0, self.training.size)))
-        now = learner.rate_per_sample(step.nominal)
+        now = learner.rate_per_sample(step.nominal, step.steps)
         change = (now / first if first else 1.0) * self.standing.search.factor
         found = search_minibatch(rule, epoch, self.standing.minibatch, listed, change, trial)
         self._tell("minibatch-found", epoch + 1, found)
@@ -405,7 +409,7 @@ class Run:
         everything is as it was; nan if it is no number."""
         training, step = self.training, self.training.step
         before = Snapshot.of(training.model, step)
-        steps, total, samples = step.steps, 0.0, 0
+        total, samples = 0.0, 0
         request = replace(self._request(), minibatch=minibatch, skip=0)
         try:
             for stretch in _first_units(training.source.stretches(request), units):
@@ -413,7 +417,6 @@ class Run:
                     total += math.fsum(trained.part.values[step.criterion].tolist())
                     samples += trained.part.samples
         finally:
-            step.steps = steps
             before.put_back(training.model, step)
         criterion = total / samples if samples else math.nan
         return criterion if math.isfinite(criterion) else math.nan
@@ -463,16 +466,15 @@ class Run:
             return
         training, step = self.training, self.training.step
         _require_arrays(found, training)
-        Snapshot(found.values, found.learner, {}).put_back(training.model, step)
+        Snapshot(found.values, found.learner, {}, found.steps).put_back(training.model, step)
         if found.memory:
             remember(training.plan.learner, found.memory)
         if found.carried:
             step.state = found.carried
-        step.steps = found.steps
         self.standing, self.records, self.start = found.standing, list(found.records), found.start
-        self.criteria = [record.criterion for record in found.records]
+        self.criteria = [record.criterion for record in found.records if not record.undone]
         if found.best:
-            self.best = Snapshot(found.best, {}, {})
+            self.best = Snapshot(found.best, {}, {}, found.steps)
 
     def finish(self) -> list[EpochRecord]:
         """The last checkpoint; then the best parameters, if they are wanted. The records of all

@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 
 from graphc.learn.rate_search import trial_minibatches
 from graphc.learn.schedule import Schedule
 from graphc.support.diagnostics import fail
 
 MULTIPLE = 64
-GROWTH = math.sqrt(2)
 MOST = 1 << 20
 FIRST_EPOCHS = 2
 """Before this epoch, a size that was chosen earlier counts for nothing."""
@@ -86,17 +86,18 @@ def search_minibatch(
 
 
 def _largest(least: int, most: int, margin: float, trial: Try) -> int:
-    """The last of the growing sizes before the criterion exceeds that of the first."""
+    """The last of the sizes, each the root of two times the one before, at which the criterion keeps
+    to that of the first."""
     found = _rounded(least)
     base = trial(SizeTrial(found))
-    size = least * GROWTH
-    while size <= most:
+    for half_power in count(1):
+        size = least * 2 ** (half_power / 2)  # exact for every other one
+        if size > most:
+            break
         rounded = _rounded(size)
-        criterion = trial(SizeTrial(rounded, base))
-        if math.isnan(criterion) or criterion > base * (1 + margin / 100):
+        if not trial(SizeTrial(rounded, base)) <= base * (1 + margin / 100):  # or no number
             break
         found = rounded
-        size *= GROWTH
     return found
 
 

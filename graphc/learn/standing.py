@@ -58,17 +58,19 @@ class Standing:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """Parameters, the learner's arrays and what it remembers besides, as they were."""
+    """Parameters, the learner's arrays, what it remembers besides, and the calls of the step."""
 
     values: Mapping[str, Array]
     learner: Mapping[str, Array]
     memory: Mapping[str, object]
+    steps: int
 
     @staticmethod
     def of(model: Model, step: TrainingStep, *, with_learner: bool = True) -> Snapshot:
         """As they are now; the learner's arrays are left out where nobody will want them."""
         state = step.learner_state if with_learner else {}
-        return Snapshot(_copies(model.values), _copies(state), memory_of(step.learner))
+        memory = memory_of(step.learner)
+        return Snapshot(_copies(model.values), _copies(state), memory, step.steps)
 
     def put_back(self, model: Model, step: TrainingStep) -> None:
         """Make everything as it was, in place."""
@@ -78,6 +80,7 @@ class Snapshot:
             step.learner_state[name][...] = value
         if self.memory:
             remember(step.learner, self.memory)
+        step.steps = self.steps
 
 
 def _copies(arrays: Mapping[str, Array]) -> dict[str, Array]:
