@@ -22,6 +22,7 @@ from graphc.data.binary_format import (
     encode_header,
     header_bytes,
 )
+from graphc.data.labels import read_label_mapping
 from graphc.data.writer import checked_outputs, checked_rows
 from graphc.support.diagnostics import fail
 from graphc.support.files import move_into_place, temporary_folder
@@ -36,13 +37,15 @@ class BinaryWriter:
     dtype     of numbers
     labels    outputs that are labels: their rows are one-hot, or hold one column of class numbers;
               what is written are the numbers
-    mappings  texts of the classes of labels, written beside them
+    mappings  texts of the classes of labels, or a file of them, written beside the numbers
     """
 
     path: Path
     dtype: np.dtype = field(default_factory=lambda: np.dtype(np.float32))
     labels: Mapping[str, int] = field(default_factory=dict[str, int])
-    mappings: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    mappings: Mapping[str, tuple[str, ...] | Path] = field(
+        default_factory=dict[str, tuple[str, ...] | Path]
+    )
 
     @contextmanager
     def open(self, outputs: Mapping[str, int]) -> Generator[BinarySink]:
@@ -84,7 +87,8 @@ class BinaryWriter:
     def _mapping(self, name: str) -> bytes | None:
         if name not in self.mappings:
             return None
-        labels = self.mappings[name]
+        given = self.mappings[name]
+        labels = read_label_mapping(given) if isinstance(given, Path) else given
         if any("\0" in label for label in labels):
             raise fail("bad-value", f"label texts without NUL are required of `{name}`")
         return b"".join(label.encode() + b"\0" for label in labels)
