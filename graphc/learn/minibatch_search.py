@@ -86,8 +86,8 @@ def search_minibatch(
 
 
 def _largest(least: int, most: int, margin: float, trial: Try) -> int:
-    """The last of the sizes, each the root of two times the one before, at which the criterion keeps
-    to that of the first."""
+    """The last of the sizes, each the root of two times the one before, at which the criterion
+    keeps to that of the first."""
     found = _rounded(least)
     base = trial(SizeTrial(found))
     for half_power in count(1):

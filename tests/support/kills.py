@@ -2,10 +2,10 @@
 
     python -m tests.support.kills --kills 200 FOLDER
 
-A child process trains with a checkpoint after every minibatch. After each kill a checkpoint has to be
-there that can be read and is not older than the one found before; a training that came to its end has
-to have the bits of one that nobody interrupted. `--plain` writes checkpoints as one would without
-thinking, which shows that this would be seen. Prints what was counted as JSON.
+A child process trains with a checkpoint after every minibatch. After each kill a checkpoint has to
+be there that can be read and is not older than the one found before; a training that came to its
+end has to have the bits of one that nobody interrupted. `--plain` writes checkpoints as one would
+without thinking, which shows that this would be seen. Prints what was counted as JSON.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import json
 import os
 import random
 import signal
+import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -145,7 +146,7 @@ def main() -> None:
     parser.add_argument("--plain", action="store_true")
     given = parser.parse_args()
     counts = count(given.folder, given.kills, given.seed, is_plain=given.plain)
-    print(json.dumps(counts))
+    sys.stdout.write(json.dumps(counts) + "\n")
 
 
 if __name__ == "__main__":

@@ -116,6 +116,22 @@ CASES: dict[str, Case] = {
     "schedules": Case(lambda: {"learning_rate": "0.5:0.2:0.1", "minibatch": "8:16"}),
     "f64": Case(sgd(precision="f64")),
     "in order": Case(sgd(shuffle=False)),
+    "adam": Case(
+        lambda: {
+            "learner": gc.AdamW(
+                gc.Warmup(7, gc.Cosine(0.01, 40)), clip=gc.ClipGlobalNorm(1.0), noise=0.01
+            )
+        }
+    ),
+    "adagrad": Case(lambda: {"learner": gc.AdaGrad("0.1:0.05", l1=0.001)}),
+    "rmsprop": Case(lambda: {"learner": gc.RmsProp(0.01)}),
+    "adam, undone": Case(
+        lambda: {
+            "learner": gc.Adam(0.5),
+            "control": gc.AdjustAfterEpoch(decrease=0.3),
+            "epochs": 5,
+        }
+    ),
     "stepping": Case(lambda: {"learner": gc.SteppingHeuristic(0.1)}),
     "windows": Case(sgd(epoch_size=24, epochs=5)),
     "threads": Case(sgd(threads=3), backends=("llvm",)),
@@ -451,7 +467,7 @@ def test_a_learner_that_cannot_say_what_it_remembers_has_no_checkpoints(tmp_path
     class Forgetful(gc.SteppingHeuristic):
         memory = property()  # type: ignore[assignment]
 
-    with pytest.raises(gc.GraphcError, match="`memory`"):
+    with pytest.raises(gc.GraphcError, match=r"requires an attribute `memory`"):
         CASES["stepping"].train(
             "numpy", learner=Forgetful(0.1), checkpoints=gc.Checkpoints(tmp_path / "run")
         )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import pytest
 
 import graphc as gc
+from graphc.builder import GraphBuilder
 from graphc.data.reader import Block, EpochRequest
 from graphc.learn.shuffle import permutation
 from tests.support.networks import classes, classifier
@@ -19,7 +21,7 @@ Array = np.ndarray
 SAMPLES = 50
 
 
-def train(net: gc.Network, data: object = None, **options: object) -> list[gc.EpochRecord]:
+def train(net: GraphBuilder, data: object = None, **options: object) -> list[gc.EpochRecord]:
     defaults = {"epochs": 4, "minibatch": 8, "learning_rate": 0.5, "backend": "numpy", "seed": 3}
     data = classes(SAMPLES) if data is None else data
     return gc.train(net, data, **{**defaults, **options})  # type: ignore[arg-type]
@@ -73,8 +75,8 @@ def test_windows_follow_each_other_and_begin_again_at_the_end() -> None:
 
 def test_a_pass_over_the_data_is_shuffled_as_a_whole() -> None:
     passes = [permutation(7, p, 8).tolist() for p in range(2)]
-    assert sum(visited(4, 4, 8, shuffle=True), []) == passes[0] + passes[1]
-    assert sum(visited(5, 3, 8, shuffle=True), []) == (passes[0] + passes[1])[:15]
+    assert list(chain(*visited(4, 4, 8, shuffle=True))) == passes[0] + passes[1]
+    assert list(chain(*visited(5, 3, 8, shuffle=True))) == (passes[0] + passes[1])[:15]
 
 
 def test_a_window_of_all_data_is_an_epoch() -> None:
@@ -162,7 +164,7 @@ def test_the_parameters_of_the_best_epoch_are_kept(node: str | None) -> None:
 
 
 def test_an_unknown_node_is_named_with_a_near_one() -> None:
-    with pytest.raises(gc.GraphcError, match="`er` is no criterion.*`err`"):
+    with pytest.raises(gc.GraphcError, match=r"`er` is no criterion.*`err`"):
         train(classifier(), control=gc.KeepBest(node="er"))
 
 
@@ -244,7 +246,7 @@ def test_a_search_leaves_everything_as_it_was() -> None:
     assert records[0].learning_rate_per_sample == 0.5 / 8
     rates = [r.learning_rate_per_sample for r in records]
     assert rates[1:] == [e.value for e in events if e.kind == "rate-found"]
-    assert [e.purpose for e in events if e.kind == "rate-trial"][0] == "base"
+    assert next(e.purpose for e in events if e.kind == "rate-trial") == "base"
     given = classifier()
     again = gc.train(
         given,
