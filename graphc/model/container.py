@@ -32,7 +32,7 @@ import json
 import math
 import sys
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from io import BufferedIOBase
 from pathlib import Path
@@ -83,11 +83,19 @@ class Container:
 def write_container(
     path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]
 ) -> None:
-    """Write a model file, atomically. Equal content gives equal bytes.
+    """Write a model file, atomically; as `container_writer`, and `file` if it cannot be written."""
+    write_atomically(path, container_writer(path, tensors, metadata))
+
+
+def container_writer(
+    path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]
+) -> Callable[[BinaryIO], None]:
+    """What writes a model file into a stream, called `path` in messages. Equal content gives equal
+    bytes.
 
     `metadata` needs `ir`; the entries `format`, `format_version`, `hashes` and `header_hash` are
     set here whatever it says. ValueError for what no reader would accept (dtype, names, missing
-    `ir`); GraphcError `limit` if the header gets too long, `file` if the file cannot be written.
+    `ir`); GraphcError `limit` if the header gets too long.
     """
     stored = {name: _storable(name, tensor) for name, tensor in tensors.items()}
     order = sorted(stored, key=lambda name: (-stored[name].itemsize, name))
@@ -105,7 +113,7 @@ def write_container(
         for name in order:
             stream.write(_bytes_of(stored[name]))
 
-    write_atomically(path, write)
+    return write
 
 
 def read_container(path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> Container:
