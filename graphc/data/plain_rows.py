@@ -10,8 +10,10 @@ The job
     Native code gets one address, of a table of 64-bit words; the constants below are their places.
     It returns 0, or 1 if it refuses. A run is neighbouring columns of one kind, in the order of a
     line: kind, number of columns, address of the first cell's value, bytes to that of the next row,
-    bytes to that of the next column. An odd cell is four words: its run, the address of its value,
-    its start and its end in the text. A label's value are its start and its end.
+    bytes to that of the next column. A label's value are its start and its end in the text. Labels
+    that are few and short become ones in their rows instead: the address is then that of class 0,
+    and two words more are the address of a hash table and 64 less the bits of its places. An odd
+    cell is four words: its run, the address of its value, its start and its end.
 """
 
 from __future__ import annotations
@@ -27,16 +29,22 @@ import numpy.typing as npt
 
 from graphc.data.bad_lines import BadLines
 from graphc.data.decimal_text import PADDING, Indices
-from graphc.data.labels import UNKNOWN, look_up
+from graphc.data.labels import UNKNOWN, LabelNumbers, look_up
 from graphc.data.number_text import OVERFLOW, read_number
 from graphc.data.plans import Plan
 from graphc.data.table_lines import TablePiece
 
 TEXT, SIZE, SEPARATOR, RUNS, RUN_COUNT, ROOM, ODD, ODD_ROOM, ROWS, ODD_COUNT = range(10)
 JOB_WORDS = 10
-RUN_WORDS = 5
+RUN_WORDS = 7
 ODD_WORDS = 4
-SKIPPED, LABELS, FLOATS, DOUBLES = range(4)
+SKIPPED, LABELS, CLASSES, FLOATS, DOUBLES = range(5)
+
+HASH = 0x9E3779B97F4A7C15 - 2**64
+"""A label of up to eight bytes, as a word, is hashed by the upper bits of its product with this."""
+
+MOST_HASHED = 4096
+"""Labels: with more of them the table takes longer to make than it saves."""
 
 MOST_ODD = 4096
 """Odd cells of a piece; with more of them the other reader is no slower."""
@@ -72,6 +80,8 @@ class PlainRows:
         self._native = native if _can_be_plain(plans) else None
         self._read: ReadRows | None = None
         self._plans = {plan.name: plan for plan in plans}
+        hashed = {plan.name: _hash_table(plan.labels) for plan in plans if plan.labels}
+        self._hashed = {name: table for name, table in hashed.items() if table is not None}
         self._size = size or 0
         self._bytes_read = 0
         self._odd = np.empty((MOST_ODD, ODD_WORDS), np.int64)
@@ -88,7 +98,7 @@ class PlainRows:
         these are.
 
         None if it refuses; then rows from `first_row` on are undefined in tables of numbers, and
-        as they were in tables of labels. It refuses while the width is unknown (0).
+        zeros, as before, in tables of labels. It refuses while the width is unknown (0).
         """
         self._bytes_read += len(piece.text)
         known = max(self._size, self._bytes_read)
@@ -109,7 +119,8 @@ class PlainRows:
     ) -> int | None:
         room = min(min(map(len, tables.values())) - first_row, len(piece.text) // width + 1)
         rows = {name: table[first_row:] for name, table in tables.items()}
-        bounds = {n: np.empty((room, 2), np.intp) for n, p in self._plans.items() if p.labels}
+        looked_up = [n for n, p in self._plans.items() if p.labels and n not in self._hashed]
+        bounds = {name: np.empty((room, 2), np.intp) for name in looked_up}
         runs = _runs(list(self._plans.values()), width)
         placed = self._placed(runs, {**rows, **bounds})
         text = piece.text + b"\n" * PADDING
@@ -119,12 +130,12 @@ class PlainRows:
         job[ODD] = self._odd.ctypes.data
         job[[ROOM, ODD_ROOM]] = room, MOST_ODD
         job[TEXT] = np.frombuffer(text, np.uint8).ctypes.data
-        if read(job.ctypes.data):
-            return None
-        count = int(job[ROWS])
-        classes = self._classes(text, {name: b[:count] for name, b in bounds.items()})
-        odd = self._odd[: job[ODD_COUNT]]
+        refused = bool(read(job.ctypes.data))
+        count, odd = int(job[ROWS]), self._odd[: job[ODD_COUNT]]
+        classes = self._classes(text, {name: b[:count] for name, b in bounds.items()}, refused)
         if classes is None or not _read_odd(text, odd, runs, rows, bad):
+            for name in self._hashed:
+                rows[name][:room] = 0
             return None
         for name, numbers in classes.items():
             rows[name][np.arange(count), numbers] = 1
@@ -141,13 +152,19 @@ class PlainRows:
                 target = targets[name]
                 kind = DOUBLES if target.dtype == np.float64 else FLOATS
                 record[0] = LABELS if self._plans[name].labels else kind
-                record[2:] = target.ctypes.data, target.strides[0], target.strides[1]
+                record[2:5] = target.ctypes.data, target.strides[0], target.strides[1]
+                if name in self._hashed:
+                    slots = self._hashed[name]
+                    record[0] = CLASSES
+                    record[5:] = slots.ctypes.data, 65 - len(slots).bit_length()
         return placed
 
     def _classes(
-        self, text: bytes, bounds: Mapping[str, npt.NDArray[np.intp]]
+        self, text: bytes, bounds: Mapping[str, npt.NDArray[np.intp]], refused: bool
     ) -> dict[str, Indices] | None:
-        """The class of each label; None if one has none."""
+        """The class of each label; None if one has none, or `refused`."""
+        if refused:
+            return None
         found: dict[str, Indices] = {}
         for name, places in bounds.items():
             labels = self._plans[name].labels
@@ -179,6 +196,22 @@ def _read_odd(
         return False
     bad.infinite += infinite
     return True
+
+
+def _hash_table(labels: LabelNumbers) -> npt.NDArray[np.int64] | None:
+    """[slots, 2]: labels as words and their classes, -1 in an empty slot. None if there are too
+    many labels, or long ones."""
+    count = len(labels.words)
+    if labels.long_labels or not 0 < count <= MOST_HASHED:
+        return None
+    bits = count.bit_length() + 1
+    table = np.full((1 << bits, 2), -1, np.int64)
+    for word, number in zip(labels.words.tolist(), labels.numbers.tolist(), strict=True):
+        slot: int = (word * HASH) % 2**64 >> 64 - bits
+        while table[slot, 1] >= 0:
+            slot = (slot + 1) % len(table)
+        table[slot] = np.uint64(word).astype(np.int64), number
+    return table
 
 
 def _can_be_plain(plans: Sequence[Plan]) -> bool:

@@ -6,7 +6,7 @@ memory for it, there is none, and data are read by numpy.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 
 from graphc.backends import BACKENDS
 from graphc.backends.base import TableRows
@@ -30,6 +30,7 @@ def native_rows(cache: Cache | None) -> NativeRows:
     return NativeRows(partial(_load, cache), least)
 
 
+@lru_cache  # so that a process that reads many texts loads it once
 def _load(cache: Cache | None) -> ReadRows | None:
     try:
         found = BACKENDS[BACKEND]().table_rows

@@ -84,6 +84,8 @@ _CONSTANTS: dict[str, object] = {
     "SKIPPED": plain_rows.SKIPPED,
     "FLOATS": plain_rows.FLOATS,
     "LABELS": plain_rows.LABELS,
+    "CLASSES": plain_rows.CLASSES,
+    "hash": plain_rows.HASH,
     "TEXT": 8 * plain_rows.TEXT,
     "SIZE": 8 * plain_rows.SIZE,
     "SEPARATOR": 8 * plain_rows.SEPARATOR,
@@ -194,7 +196,7 @@ cell:
   %p = phi ptr [ %run.p, %run ], [ %next.p, %same.run ]
   %left = phi i64 [ %count, %run ], [ %left.next, %same.run ]
   %place = phi ptr [ %to, %run ], [ %place.next, %same.run ]
-  %is.text = icmp ule i64 %kind, <LABELS>
+  %is.text = icmp ule i64 %kind, <CLASSES>
   br i1 %is.text, label %scan, label %number
 
 ; --- a number: sign, digits, point, digits, exponent
@@ -222,22 +224,42 @@ several:
   br label %whole.end
 whole.end:
   %whole.b = load i8, ptr %w.next
+  %whole.cell = icmp eq i8 %whole.b, %separator
+  %whole.some = icmp ne i64 %w.n, 0
+  %whole.first = icmp eq ptr %w.p, %digits
+  %whole.short = and i1 %whole.some, %whole.first
+  %whole.plain = and i1 %whole.cell, %whole.short
+  br i1 %whole.plain, label %short, label %whole.other
+short:
+  %short.integer = sitofp i64 %w.value.last to double
+  %short.opposite = fneg double %short.integer
+  %short.value = select i1 %negative, double %short.opposite, double %short.integer
+  %short.next = getelementptr i8, ptr %w.next, i64 1
+  br i1 %is.float, label %short.float, label %short.double
+short.float:
+  %short.rounded = fptrunc double %short.value to float
+  store float %short.rounded, ptr %place
+  br label %step
+short.double:
+  store double %short.value, ptr %place
+  br label %step
+whole.other:
   %is.point = icmp eq i8 %whole.b, 46
   br i1 %is.point, label %point, label %mantissa
 point:
-  %point.at = phi ptr [ %w.next, %whole.end ], [ %second.at, %one.digit ]
-  %whole.m = phi i64 [ %w.sum, %whole.end ], [ %one, %one.digit ]
+  %point.at = phi ptr [ %w.next, %whole.other ], [ %second.at, %one.digit ]
+  %whole.m = phi i64 [ %w.sum, %whole.other ], [ %one, %one.digit ]
   %fraction = getelementptr i8, ptr %point.at, i64 1
   br label %part
 <digits.part>
   %part.b = load i8, ptr %f.next
   br label %mantissa
 mantissa:
-  %m = phi i64 [ %w.sum, %whole.end ], [ %f.sum, %part.last ]
-  %m.end = phi ptr [ %w.next, %whole.end ], [ %f.next, %part.last ]
-  %m.b = phi i8 [ %whole.b, %whole.end ], [ %part.b, %part.last ]
-  %m.one = phi i64 [ 0, %whole.end ], [ 1, %part.last ]
-  %m.from = phi ptr [ %w.next, %whole.end ], [ %fraction, %part.last ]
+  %m = phi i64 [ %w.sum, %whole.other ], [ %f.sum, %part.last ]
+  %m.end = phi ptr [ %w.next, %whole.other ], [ %f.next, %part.last ]
+  %m.b = phi i8 [ %whole.b, %whole.other ], [ %part.b, %part.last ]
+  %m.one = phi i64 [ 0, %whole.other ], [ 1, %part.last ]
+  %m.from = phi ptr [ %w.next, %whole.other ], [ %fraction, %part.last ]
   %digits.a = ptrtoint ptr %digits to i64
   %m.end.a = ptrtoint ptr %m.end to i64
   %m.from.a = ptrtoint ptr %m.from to i64
@@ -400,12 +422,59 @@ scan.end:
   %cell.end = sub i64 %s.end.a, %text.a
   br i1 %scan.number, label %note.odd, label %note
 note:
-  %is.label = icmp eq i64 %kind, <LABELS>
-  br i1 %is.label, label %note.label, label %after
+  switch i64 %kind, label %after [
+    i64 <LABELS>, label %note.label
+    i64 <CLASSES>, label %note.class
+  ]
 note.label:
   store i64 %cell.start, ptr %place
   %place.end = getelementptr i8, ptr %place, i64 8
   store i64 %cell.end, ptr %place.end
+  br label %after
+note.class:
+  %label.size = sub i64 %cell.end, %cell.start
+  %label.before = sub i64 %label.size, 1
+  %label.short = icmp ult i64 %label.before, 8
+  br i1 %label.short, label %class.word, label %refuse
+class.word:
+  %label.bits = mul i64 %label.size, 8
+  %label.unused = sub i64 64, %label.bits
+  %label.mask = lshr i64 -1, %label.unused
+  %label.bytes = load i64, ptr %p, align 1
+  %label = and i64 %label.bytes, %label.mask
+  %slots.at = getelementptr i8, ptr %run.at, i64 40
+  %slots = load ptr, ptr %slots.at
+  %slots.shift.at = getelementptr i8, ptr %run.at, i64 48
+  %slots.shift = load i64, ptr %slots.shift.at
+  %slots.mask = lshr i64 -1, %slots.shift
+  %hash = mul i64 %label, <hash>
+  %slot.first = lshr i64 %hash, %slots.shift
+  br label %slot
+slot:
+  %slot.i = phi i64 [ %slot.first, %class.word ], [ %slot.next, %slot.other ]
+  %slot.at = getelementptr [2 x i64], ptr %slots, i64 %slot.i
+  %slot.class.at = getelementptr i8, ptr %slot.at, i64 8
+  %slot.label = load i64, ptr %slot.at
+  %slot.class = load i64, ptr %slot.class.at
+  %slot.empty = icmp slt i64 %slot.class, 0
+  br i1 %slot.empty, label %refuse, label %slot.full
+slot.full:
+  %slot.is.it = icmp eq i64 %slot.label, %label
+  br i1 %slot.is.it, label %class, label %slot.other
+slot.other:
+  %slot.above = add i64 %slot.i, 1
+  %slot.next = and i64 %slot.above, %slots.mask
+  br label %slot
+class:
+  %class.offset = mul i64 %slot.class, %bytes
+  %class.place = getelementptr i8, ptr %place, i64 %class.offset
+  %class.wide = icmp eq i64 %bytes, 8
+  br i1 %class.wide, label %class.double, label %class.float
+class.double:
+  store double 1.0, ptr %class.place
+  br label %after
+class.float:
+  store float 1.0, ptr %class.place
   br label %after
 note.odd:
   %odd.count = load i64, ptr %odd.count.at
@@ -432,13 +501,15 @@ note.there:
 
 after:
   %after.p = phi ptr [ %d.end, %store.float ], [ %d.end, %store.double ],
-                      [ %s.p, %note ], [ %s.p, %note.label ], [ %s.p, %note.there ]
+                      [ %s.p, %note ], [ %s.p, %note.label ], [ %s.p, %note.there ],
+                      [ %s.p, %class.double ], [ %s.p, %class.float ]
   %after.b = load i8, ptr %after.p
   %after.next = getelementptr i8, ptr %after.p, i64 1
   %is.separated = icmp eq i8 %after.b, %separator
   br i1 %is.separated, label %step, label %gap
 step:
-  %step.p = phi ptr [ %after.next, %after ], [ %gap.next, %gap.other ]
+  %step.p = phi ptr [ %after.next, %after ], [ %gap.next, %gap.other ],
+                    [ %short.next, %short.float ], [ %short.next, %short.double ]
   %step.b = load i8, ptr %step.p
   %step.solid = icmp ugt i8 %step.b, 32
   br i1 %step.solid, label %next, label %pad

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +20,14 @@ from graphc.support.diagnostics import fail
 
 LLVM = BACKENDS["llvm"]()
 BLOCK = FeatureBlock("x", Columns(0, 2))
+
+
+@pytest.fixture(autouse=True)
+def new_process() -> Iterator[None]:
+    """Nothing is loaded yet."""
+    native_rows._load.cache_clear()
+    yield
+    native_rows._load.cache_clear()
 
 
 def use_backend(patch: pytest.MonkeyPatch, made: Callable[[], bytes]) -> None:
@@ -51,11 +59,25 @@ def test_code_is_compiled_once_and_then_found(
 
     use_backend(monkeypatch, make)
     for _ in range(2):
+        native_rows._load.cache_clear()
         assert native_rows.native_rows(Cache(folder)).load() is not None
     assert len(made) == 1
     (entry,) = Cache(folder).entries()
     assert entry.entry is not None
     assert entry.entry.code == made[0]
+
+
+def test_a_process_loads_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[bytes] = []
+
+    def make() -> bytes:
+        made.append(compiled())
+        return made[-1]
+
+    use_backend(monkeypatch, make)
+    first, second = (native_rows.native_rows(None).load() for _ in range(2))
+    assert first is second
+    assert len(made) == 1
 
 
 @pytest.mark.parametrize("has_cache", [False, True])

@@ -21,9 +21,9 @@ from graphc.data.uci import Columns, FeatureBlock, LabelBlock, read_uci_stream
 from graphc.support.diagnostics import DiagnosticSink, GraphcError
 from tests.support.guarded_memory import GuardedMemory
 
-MAPPING = ("a", "b", "Iris setosa")
+MAPPINGS = [("a", "b", "Iris setosa"), ("a", "b", "c", "Iris-set"), ("", "b", "a")]
 FEATURES = FeatureBlock("x", Columns(0, 2))
-LABELS = LabelBlock("t", Columns(3, 1), 3, MAPPING)
+LABELS = LabelBlock("t", Columns(3, 1), 3, ("a", "b", "ab"))
 
 
 @cache
@@ -201,14 +201,20 @@ def tables(draw: st.DrawFn) -> bytes:
 
 
 def outcome(
-    content: bytes, native: ReadRows | None, *, is_pipe: bool, dtype: type, max_errors: int
+    content: bytes,
+    labels: LabelBlock,
+    native: ReadRows | None,
+    *,
+    is_pipe: bool,
+    dtype: type,
+    max_errors: int,
 ) -> list[object]:
     """Everything that a caller can see."""
     sink = DiagnosticSink()
     try:
         tables = read(
             content,
-            [FEATURES, LABELS],
+            [FEATURES, labels],
             native,
             is_pipe=is_pipe,
             dtype=dtype,
@@ -229,19 +235,26 @@ def outcome(
 @settings(max_examples=400)
 @given(
     tables(),
+    st.sampled_from(MAPPINGS),
     st.sampled_from([np.float32, np.float64]),
     st.sampled_from([0, 1, 3]),
     st.booleans(),
     st.sampled_from([4, 30, 200]),
 )
 def test_native_code_and_numpy_give_the_same(
-    content: bytes, dtype: type, max_errors: int, is_pipe: bool, piece: int
+    content: bytes,
+    mapping: tuple[str, ...],
+    dtype: type,
+    max_errors: int,
+    is_pipe: bool,
+    piece: int,
 ) -> None:
+    labels = LabelBlock("t", Columns(3, 1), 4, mapping)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(uci, "PIECE_BYTES", piece)
         spy = Spy()
         found, expected = (
-            outcome(content, native, is_pipe=is_pipe, dtype=dtype, max_errors=max_errors)
+            outcome(content, labels, native, is_pipe=is_pipe, dtype=dtype, max_errors=max_errors)
             for native in (spy, None)
         )
     assert found == expected
@@ -285,7 +298,7 @@ def test_no_byte_beyond_the_buffers_is_touched(
         _, odd_cells = memory.like(np.zeros((1, plain_rows.ODD_WORDS), np.int64))
         _, job = memory.like(np.zeros(plain_rows.JOB_WORDS, np.int64))
         kind = plain_rows.DOUBLES if dtype is np.float64 else plain_rows.FLOATS
-        runs[0] = kind, columns, table.ctypes.data, *table.strides
+        runs[0] = kind, columns, table.ctypes.data, *table.strides, 0, 0
         job[:] = 0
         job[plain_rows.TEXT] = source.array.ctypes.data
         job[plain_rows.SIZE], job[plain_rows.SEPARATOR] = len(content), ord(" ")
@@ -308,3 +321,13 @@ def test_more_odd_cells_than_there_is_room_for_are_left_to_numpy() -> None:
     values = read(after_a_line(cells), [FeatureBlock("x", Columns(0, 1))], spy)["x"]
     assert np.isnan(values[-len(cells) :]).all()
     assert spy.refused > 0
+
+
+def test_many_labels_are_found() -> None:
+    words = [f"w{i:x}" for i in range(4000)]
+    block = LabelBlock("t", Columns(0, 1), len(words), tuple(words))
+    content = ("w0\n" * 10_000 + "".join(f"{w}\n" for w in words)).encode()
+    spy = Spy()
+    found = read(content, [block], spy, dtype=np.float32)["t"].argmax(1)
+    assert found[-len(words) :].tolist() == list(range(len(words)))
+    assert (spy.calls, spy.refused) == (1, 0)
