@@ -63,6 +63,8 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     if name == "Network":
         return import_module("graphc.frontend").network_class()
+    if name == "simple_network":
+        return import_module("graphc.frontend").simple_networks().simple_network
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     if name == "__all__":
@@ -73,7 +75,7 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*_HOMES, *_functions(), "Network", "__version__"})
+    return sorted({*_HOMES, *_functions(), "Network", "simple_network", "__version__"})
 
 
 def _functions() -> Mapping[str, object]:

@@ -62,6 +62,7 @@ from graphc.tensor.transforms import value_and_grad as value_and_grad
 from graphc.tensor.transforms import vjp as vjp
 from graphc.testing.node import check_node as check_node
 from graphc_frontends.network import Network as Network
+from graphc_frontends.network import simple_network as simple_network
 
 __version__: str
 

@@ -43,6 +43,27 @@ class Writer(Protocol):
     def save(self, builder: GraphBuilder, path: Path, *, values: bool = False) -> None: ...
 
 
+class SimpleKey(Protocol):
+    """A key of the toolkit: the option of `simple_network` that it sets, if any, and what its value
+    is: integers, words, word, number, integer, flag."""
+
+    @property
+    def option(self) -> str | None: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def required(self) -> bool: ...
+
+
+class SimpleNetworks(Protocol):
+    """What the Python builder offers of predefined networks."""
+
+    @property
+    def SIMPLE_KEYS(self) -> Mapping[str, SimpleKey]: ...
+
+    def simple_network(self, **options: object) -> GraphBuilder: ...
+
+
 def _entry(key: str) -> ModuleType | None:
     for entry in plugins(GROUP):
         if entry.name == key:
@@ -75,9 +96,18 @@ def writer_for(suffix: str) -> Writer:
     return cast(Writer, module)
 
 
+def simple_networks() -> SimpleNetworks:
+    """The toolkit's predefined networks, and its keys for them."""
+    return cast("SimpleNetworks", _python_builder())
+
+
 def network_class() -> type[GraphBuilder]:
     """The Python builder's `Network`."""
+    return cast("type[GraphBuilder]", _python_builder().Network)
+
+
+def _python_builder() -> ModuleType:
     module = _entry(NETWORK)
     if module is None:
         raise fail("backend", "graphc is not installed whole: the Python builder is missing")
-    return cast("type[GraphBuilder]", module.Network)
+    return module
