@@ -30,6 +30,7 @@ _HOMES = {
     "compile": "graphc.api",
     "compile_training": "graphc.api",
     "evaluate": "graphc.api",
+    "gradients": "graphc.api",
     "load": "graphc.api",
     "loads": "graphc.api",
     "to_networkx": "graphc.api",
