@@ -13,6 +13,16 @@ from graphc.api import load as load
 from graphc.api import loads as loads
 from graphc.api import to_networkx as to_networkx
 from graphc.api import train as train
+from graphc.learn.adaptive import AdaGrad as AdaGrad
+from graphc.learn.adaptive import Adam as Adam
+from graphc.learn.adaptive import AdamW as AdamW
+from graphc.learn.adaptive import RmsProp as RmsProp
+from graphc.learn.clipping import ClipElements as ClipElements
+from graphc.learn.clipping import ClipGlobalNorm as ClipGlobalNorm
+from graphc.learn.clipping import ClipNorm as ClipNorm
+from graphc.learn.curves import Cosine as Cosine
+from graphc.learn.curves import StepDecay as StepDecay
+from graphc.learn.curves import Warmup as Warmup
 from graphc.learn.loop import EpochRecord as EpochRecord
 from graphc.learn.loop import Progress as Progress
 from graphc.learn.minimize import Minimum as Minimum

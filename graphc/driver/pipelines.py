@@ -95,20 +95,20 @@ def training(
     dtype: DType,
     bounds: Bounds,
     *,
-    learner: str,
-    l2: float,
+    learner: ApplyLearner,
     seed: int = 0,
     recompute: Recompute = "auto",
 ) -> list[Pass]:
     """A training step: `outputs` (the criterion first), and the update of `trained`.
 
-    seed  of what is random in the network while it is trained
+    learner  the pass that makes the update
+    seed     of what is random in the network while it is trained
     """
     expand = bounds.expand(outputs, dtype, training=True, seed=seed, recompute=recompute)
     gradients = SynthesizeGradient(outputs[0], tuple(trained), recompute)
     passes: list[Pass] = [InferShapes(), expand, gradients]
     # By then it shows which gradients are sums of lookups.
-    return [*passes, *pipeline(SIMPLIFY), ApplyLearner(learner, l2), *pipeline(CLEAN)]
+    return [*passes, *pipeline(SIMPLIFY), learner, *pipeline(CLEAN)]
 
 
 def training_gradients(
