@@ -81,6 +81,11 @@ class TableReader:
     def _given(self, name: str, array: np.ndarray) -> np.ndarray:
         if name not in self.classes:
             return array
-        one_hot = np.zeros((len(array), self.classes[name]), self.dtype)
-        one_hot[np.arange(len(array)), array[:, 0].astype(np.intp)] = 1
+        classes, numbers = self.classes[name], array[:, 0].astype(np.intp)
+        outside = (numbers < 0) | (numbers >= classes)
+        if outside.any():
+            wanted = f"class numbers from 0 to {classes - 1} are required"
+            raise fail("label", f"{wanted}, `{name}` has {numbers[outside][0]}")
+        one_hot = np.zeros((len(numbers), classes), self.dtype)
+        one_hot[np.arange(len(numbers)), numbers] = 1
         return one_hot
