@@ -29,6 +29,7 @@ from graphc.learn.minimize import Minimum as Minimum
 from graphc.learn.minimize import minimize as minimize
 from graphc.learn.sgd import SGD as SGD
 from graphc.learn.stepping import SteppingHeuristic as SteppingHeuristic
+from graphc.learn.traced_learner import learner as learner
 from graphc.support.diagnostics import BackendUnavailable as BackendUnavailable
 from graphc.support.diagnostics import GraphcError as GraphcError
 from graphc.support.diagnostics import GraphcWarning as GraphcWarning

@@ -24,6 +24,8 @@ class Range:
         return is_number(value, self.least, self.below) and not (self.open and value == self.least)
 
     def __str__(self) -> str:
+        if self.least == -math.inf and self.below == math.inf:
+            return "a finite number"
         if self.below == math.inf:
             least = "above" if self.open else "of at least"
             return f"a finite number {least} {self.least:g}"
