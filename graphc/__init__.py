@@ -25,6 +25,7 @@ _HOMES = {
     **dict.fromkeys(("grad", "jvp", "value_and_grad", "vjp"), "graphc.tensor.transforms"),
     **dict.fromkeys(("hessian", "jacobian"), "graphc.tensor.jacobian"),
     "NodeType": "graphc.tensor.node_type",
+    "named_learner": "graphc.learn.learner_types",
     "scan": "graphc.tensor.scan",
     "Tensor": "graphc.tensor.tensor",
     "compile": "graphc.api",

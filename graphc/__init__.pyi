@@ -23,6 +23,7 @@ from graphc.learn.clipping import ClipNorm as ClipNorm
 from graphc.learn.curves import Cosine as Cosine
 from graphc.learn.curves import StepDecay as StepDecay
 from graphc.learn.curves import Warmup as Warmup
+from graphc.learn.learner_types import named_learner as named_learner
 from graphc.learn.loop import EpochRecord as EpochRecord
 from graphc.learn.loop import Progress as Progress
 from graphc.learn.minimize import Minimum as Minimum

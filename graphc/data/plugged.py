@@ -18,13 +18,20 @@ class KindTable(Generic[Factory]):
     what   "reader" or "writer", for messages
     group  of the entry points
     later  names of the toolkit that graphc does not have
+    called_with  the arguments of a factory, for messages
     """
 
     def __init__(
-        self, what: str, group: str, own: Mapping[str, Factory], later: Sequence[str] = ()
+        self,
+        what: str,
+        group: str,
+        own: Mapping[str, Factory],
+        later: Sequence[str] = (),
+        called_with: str = "(settings, options)",
     ) -> None:
         self.what = what
         self.group = group
+        self.called_with = called_with
         self._own = {name.lower(): (name, factory) for name, factory in own.items()}
         self._later = {name.lower() for name in later}
 
@@ -54,7 +61,7 @@ class KindTable(Generic[Factory]):
         made = load(found[0])
         if not callable(made):
             message = f"the {self.what} `{name}` of {where} requires a function"
-            raise fail("plug-in", f"{message} (settings, options), got {type(made).__name__}")
+            raise fail("plug-in", f"{message} {self.called_with}, got {type(made).__name__}")
         return made
 
     def origin_of(self, name: str) -> str:
