@@ -37,8 +37,12 @@ class KindTable(Generic[Factory]):
 
     def names(self) -> list[str]:
         """graphc's own, then those of plug-ins."""
+        return [*(name for name, _ in self._own.values()), *self.plugged_names()]
+
+    def plugged_names(self) -> list[str]:
+        """Those of plug-ins; none is loaded."""
         plugged = [e.name for e in plugins(self.group) if e.name.lower() not in self._own]
-        return [*(name for name, _ in self._own.values()), *dict.fromkeys(plugged)]
+        return list(dict.fromkeys(plugged))
 
     def __getitem__(self, name: str) -> Callable[..., object]:
         """GraphcError `undefined-name` for an unknown kind, `not-supported` for one of the toolkit

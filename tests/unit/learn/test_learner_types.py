@@ -10,6 +10,7 @@ import pytest
 
 import graphc as gc
 from graphc.learn.learner_types import LEARNERS, named_learner
+from tests.support.commands import Done, graphc
 from tests.support.distributions import write_distribution
 
 MODULE = """
@@ -111,3 +112,51 @@ def test_two_distributions_with_one_name(site: Path) -> None:
     with pytest.raises(gc.GraphcError, match=r"`scaled` is other 1.5 .* and downhill"):
         named_learner("scaled", learning_rate=0.1)
     assert "exact" in LEARNERS.names()
+
+
+# --- on the command line -------------------------------------------------------------------------
+
+
+def train(folder: Path, *options: str) -> Done:
+    """A training of one update of the network, whose gradient is the sum of the samples."""
+    (folder / "net.ndl").write_text(NETWORK, encoding="utf-8")
+    (folder / "data.txt").write_text("1 2\n3 4\n", encoding="utf-8")
+    model = folder / "net.safetensors"
+    data = ("--data", str(folder / "data.txt"), "--features", "0:2", "--epochs", "1", "-q")
+    return graphc("train", folder / "net.ndl", *data, *options, "-o", model)
+
+
+def test_a_command_trains_with_it(tmp_path: Path) -> None:
+    start = np.array(gc.loads(NETWORK).parameters["W"], np.float64)
+    options = ("--learning-rate", "0.5", "--learner-setting", "factor=3")
+    done = train(tmp_path, "--learner", "SCALED", *options)
+    assert (done.code, done.err) == (0, "")
+    trained = gc.load(tmp_path / "net.safetensors").parameters["W"]
+    np.testing.assert_allclose(trained, start - 0.5 / 2 * 3 * np.array([[4.0, 6]]), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (("--learner", "scald"), 2, "is not one of 'sgd'"),
+        (("--learner", "scald"), 2, "did you mean `scaled`"),
+        (("--learner", "exact", "--learner-setting", "factr=2"), 2, "did you mean `factor`"),
+        (("--learner", "scaled", "--learner-setting", "factor"), 2, "NAME=VALUE is required"),
+        (("--learner", "scaled", "--learner-setting", "factor=high"), 3, "got `high`"),
+        (("--learner", "scaled", "--momentum", "0.9"), 2, "are for --learner sgd"),
+        (("--learner", "scaled", "--beta", "0.5"), 2, "are for --learner stepping-heuristic"),
+        (("--learner-setting", "factor=2"), 2, "for learners of other distributions"),
+        (("--learner", "raises"), 3, "`raises` of downhill 1.5"),
+    ],
+)
+def test_wrong_options(tmp_path: Path, options: tuple[str, ...], code: int, message: str) -> None:
+    done = train(tmp_path, "--learning-rate", "0.5", *options)
+    assert done.code == code
+    assert message in " ".join(done.err.split())
+    assert not (tmp_path / "net.safetensors").exists()
+
+
+def test_a_setting_given_twice_is_refused(tmp_path: Path) -> None:
+    twice = ("--learner-setting", "factor=2", "--learner-setting", "factor=3")
+    done = train(tmp_path, "--learning-rate", "0.5", "--learner", "scaled", *twice)
+    assert (done.code, "factor is given twice" in done.err) == (2, True)
