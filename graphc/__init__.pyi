@@ -8,6 +8,7 @@ import numpy as np
 from graphc.api import compile as compile
 from graphc.api import compile_training as compile_training
 from graphc.api import evaluate as evaluate
+from graphc.api import gradients as gradients
 from graphc.api import load as load
 from graphc.api import loads as loads
 from graphc.api import to_networkx as to_networkx
@@ -27,6 +28,7 @@ from graphc.learn.clipping import ClipNorm as ClipNorm
 from graphc.learn.curves import Cosine as Cosine
 from graphc.learn.curves import StepDecay as StepDecay
 from graphc.learn.curves import Warmup as Warmup
+from graphc.learn.learner_types import named_learner as named_learner
 from graphc.learn.minibatch_search import AdaptiveMinibatch as AdaptiveMinibatch
 from graphc.learn.minimize import Minimum as Minimum
 from graphc.learn.minimize import minimize as minimize
