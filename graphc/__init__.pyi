@@ -28,6 +28,7 @@ from graphc.tensor.gradient_check import GradientReport as GradientReport
 from graphc.tensor.gradient_check import check_gradient as check_gradient
 from graphc.tensor.jacobian import hessian as hessian
 from graphc.tensor.jacobian import jacobian as jacobian
+from graphc.tensor.node_type import NodeType as NodeType
 from graphc.tensor.scan import scan as scan
 from graphc.tensor.shapes import Axes
 from graphc.tensor.tensor import Tensor as Tensor
@@ -35,6 +36,7 @@ from graphc.tensor.transforms import grad as grad
 from graphc.tensor.transforms import jvp as jvp
 from graphc.tensor.transforms import value_and_grad as value_and_grad
 from graphc.tensor.transforms import vjp as vjp
+from graphc.testing.node import check_node as check_node
 from graphc_frontends.network import Network as Network
 
 __version__: str

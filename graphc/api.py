@@ -22,7 +22,8 @@ from graphc.learn.loop import (
     TrainingPlan,
     run_training,
 )
-from graphc.learn.schedule import Schedule
+from graphc.learn.schedule import Rates, Schedule
+from graphc.learn.sgd import SGD, learner_or_sgd
 from graphc.learn.stages import STAGES, Stage, module_at
 from graphc.learn.step import TrainingStep, compile_training_step
 from graphc.model.digraph import function_graph
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     import networkx as nx
 
 MODEL_SUFFIX = "safetensors"
-Rates = str | float | Sequence[float]
-"""A number, one per epoch, or text such as `0.5:0.2*20:0.1`; the last value holds for ever."""
 MAX_SOURCE_BYTES = 16 * 2**20
 
 
@@ -235,7 +234,7 @@ def train(
     learning_rate_per_sample: Rates | None = None,
     momentum: Rates | None = None,
     momentum_per_sample: Rates | None = None,
-    l2: float = TrainingPlan.l2,
+    l2: float = SGD.l2,
     learner: Learner | None = None,
     dropout: Rates = DEFAULT_DROPOUT,
     time: int = CompileOptions.time,
@@ -272,19 +271,19 @@ def train(
     """
     model = _model_of(network)
     check_data("train", data)
-    if learner is not None:
-        require_learner(learner)
     plan = TrainingPlan(
+        learner_or_sgd(
+            learner,
+            learning_rate=learning_rate,
+            learning_rate_per_sample=learning_rate_per_sample,
+            momentum=momentum,
+            momentum_per_sample=momentum_per_sample,
+            l2=l2,
+        ),
         epochs=epochs,
         minibatch=None
         if minibatch is None
         else Schedule.parse(minibatch, option="minibatch", minimum=1, whole=True),
-        learning_rate=_schedule(learning_rate, "learning_rate"),
-        learning_rate_per_sample=_schedule(learning_rate_per_sample, "learning_rate_per_sample"),
-        momentum=_schedule(momentum, "momentum"),
-        momentum_per_sample=_schedule(momentum_per_sample, "momentum_per_sample"),
-        l2=l2,
-        learner=learner,
         dropout=Schedule.parse(dropout, option="dropout", minimum=0),
         criterion=criterion,
         shuffle=shuffle,
@@ -399,10 +398,6 @@ def to_networkx(
     names = arguments.texts(outputs, "outputs")
     module = module_at(model, stage, options, train=training, nodes=names)
     return function_graph(module.functions[0])
-
-
-def _schedule(given: Rates | None, option: str) -> Schedule | None:
-    return None if given is None else Schedule.parse(given, option=option)
 
 
 def _model_of(network: GraphBuilder | Model) -> Model:

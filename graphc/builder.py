@@ -28,7 +28,7 @@ from graphc.model.editing import remove_nodes, set_tag
 from graphc.model.factorise import Factorised as Factorised
 from graphc.model.model import Model, Parameters
 from graphc.model.patterns import by_name
-from graphc.ops import default_context
+from graphc.ops import op_table
 from graphc.ops.nodes import NODE_FUNCTIONS as NODE_FUNCTIONS
 from graphc.ops.nodes.interface import NodeFunction as NodeFunction
 from graphc.ops.nodes.interface import Number as Number
@@ -40,6 +40,10 @@ from graphc.ops.nodes.layout import (
     operand_types,
     tag_of,
 )
+from graphc.ops.nodes.plugged import plugged_function as plugged_function
+from graphc.ops.nodes.plugged import plugged_method as plugged_method
+from graphc.ops.nodes.plugged import plugged_names as plugged_names
+from graphc.ops.nodes.plugged import plugged_spellings as plugged_spellings
 from graphc.support import arguments
 from graphc.support.diagnostics import DiagnosticSink, Note, suggestion
 from graphc.support.files import staged
@@ -100,7 +104,7 @@ class GraphBuilder:
     def __init__(self, model: Model | None = None) -> None:
         self.model = model or Model()
         self.sink = DiagnosticSink()
-        self._context = default_context()
+        self._ops = op_table()
         self._by_name = by_name(self.model.graph.block)
         self._handles: dict[Operation, Node] = {}
         self._unnamed = 0
@@ -172,7 +176,7 @@ class GraphBuilder:
 
     def operand_name(self, op: str, index: int) -> str:
         """What messages call an operand of a kind of node."""
-        return self._context.ops[f"node.{op}"].operand_name(index)
+        return self._ops[f"node.{op}"].operand_name(index)
 
     def find(self, name: str) -> Node | None:
         """The node of that name, in any case."""
@@ -247,18 +251,22 @@ class GraphBuilder:
 
     # --- inside ------------------------------------------------------------------------------
 
+    def _know(self, opdef: OpDef) -> None:
+        """Let `apply` make nodes of this kind, without a distribution that has it."""
+        self._ops.add(opdef)
+
     def _handle(self, operation: Operation) -> Node:
         if operation not in self._handles:
             self._handles[operation] = self.node_class(operation, self)
         return self._handles[operation]
 
     def _find_op(self, op: str, location: Location) -> OpDef:
-        opdef = self._context.ops.get(f"node.{op}")
+        opdef = self._ops.get(f"node.{op}")
         if opdef is None:
-            known = [n.removeprefix("node.") for n in self._context.ops if n.startswith("node.")]
+            known = [n.removeprefix("node.") for n in self._ops if n.startswith("node.")]
             near = suggestion(op, known)
             self.sink.error("unknown-function", f"no node is called `{op}`{near}", location)
-            return self._context.ops["node.constant"]
+            return self._ops["node.constant"]
         return opdef
 
     def _make(

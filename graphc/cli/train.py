@@ -45,6 +45,7 @@ from graphc.learn.loop import (
     run_training,
 )
 from graphc.learn.schedule import Schedule
+from graphc.learn.sgd import SGD
 from graphc.learn.step import training_outputs
 from graphc.learn.stepping import BETA, HISTORY, SteppingHeuristic
 from graphc.model.model import Model
@@ -88,7 +89,8 @@ class TrainingRequest:
 
     def plan(self) -> TrainingPlan:
         """click.UsageError for options that do not go together."""
-        plan = TrainingPlan(
+        return TrainingPlan(
+            self._stepping_heuristic() if self.learner != "sgd" else self._sgd(),
             epochs=self.epochs,
             minibatch=self.minibatch,
             seed=self.seed,
@@ -96,19 +98,8 @@ class TrainingRequest:
             criterion=self.criterion,
             dropout=self.dropout,
         )
-        if self.learner != "sgd":
-            return replace(plan, learner=self._stepping_heuristic())
-        self._check_sgd()
-        return replace(
-            plan,
-            learning_rate=self.learning_rate,
-            learning_rate_per_sample=self.learning_rate_per_sample,
-            momentum=self.momentum,
-            momentum_per_sample=self.momentum_per_sample,
-            l2=self.l2,
-        )
 
-    def _check_sgd(self) -> None:
+    def _sgd(self) -> SGD:
         if self.beta is not None or self.history is not None:
             raise click.UsageError("--beta and --history are for --learner stepping-heuristic")
         if (self.learning_rate is None) == (self.learning_rate_per_sample is None):
@@ -117,6 +108,13 @@ class TrainingRequest:
             )
         if self.momentum is not None and self.momentum_per_sample is not None:
             raise click.UsageError("--momentum and --momentum-per-sample exclude each other")
+        return SGD(
+            self.learning_rate,
+            self.momentum,
+            learning_rate_per_sample=self.learning_rate_per_sample,
+            momentum_per_sample=self.momentum_per_sample,
+            l2=self.l2,
+        )
 
     def _stepping_heuristic(self) -> SteppingHeuristic:
         if self.learning_rate_per_sample or self.momentum or self.momentum_per_sample:
@@ -188,7 +186,7 @@ training_options = stack(
         "--l2",
         cls=TrainingOption,
         type=FiniteRange(min=0),
-        default=TrainingPlan.l2,
+        default=SGD.l2,
         show_default=True,
         metavar="W",
         help="Weight of L2 regularisation, for each sample.",

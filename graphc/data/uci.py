@@ -17,8 +17,8 @@ that has none; here that line counts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Literal
 
@@ -66,15 +66,16 @@ class FeatureBlock:
 @dataclass(frozen=True, slots=True)
 class LabelBlock:
     """Labels. Of kind "category": one column, its text looked up in `mapping` (the texts of class
-    0, 1, …); without a mapping the labels are the integers 0 to classes - 1. Of kind
-    "regression": numbers; `classes` and `mapping` do not matter.
+    0, 1, …), which becomes a one-hot row; without a mapping the labels are the integers 0 to
+    classes - 1. Of kind "number": the same, but the class number itself is the only column. Of
+    kind "regression": numbers; `classes` and `mapping` do not matter.
     """
 
     name: str
     columns: Columns
     classes: int
     mapping: tuple[str, ...] | None = None
-    kind: Literal["category", "regression"] = "category"
+    kind: Literal["category", "number", "regression"] = "category"
 
 
 Block = FeatureBlock | LabelBlock
@@ -131,9 +132,7 @@ def read_uci_stream(
     One of `size` bytes has to be able to seek: its lines are counted first. Of one of unknown size
     (None) the tables grow while it is read.
     """
-    element = np.dtype(dtype)
-    if element not in OVERFLOW:
-        raise fail("bad-value", f"float32 or float64 is required for data, got {element}")
+    element = _checked_element(dtype)
     plans = _make_plans(blocks)
     needed = max(plan.last + 1 for plan in plans)
     room = FIRST_ROOM if size is None else _count_room(stream, size, needed)
@@ -144,9 +143,45 @@ def read_uci_stream(
     return {name: table[:used] for name, table in tables.items()}
 
 
+def read_uci_pieces(
+    stream: BinaryIO,
+    file: str,
+    blocks: Sequence[Block],
+    *,
+    dtype: npt.DTypeLike = np.float32,
+    sink: DiagnosticSink | None = None,
+) -> Iterator[dict[str, npt.NDArray[np.floating]]]:
+    """As `read_uci_stream`, but piece by piece: the tables of some hundred kilobytes of lines at a
+    time, so that memory does not grow with the file. The first bad lines end it."""
+    element = _checked_element(dtype)
+    plans = _make_plans(blocks)
+    bad = BadLines(file, 0)
+    width = used = 0
+    for lines in read_table_lines(stream, file, piece_bytes=PIECE_BYTES):
+        if width == 0:
+            if not len(lines.starts):
+                continue
+            width = int(lines.cell_counts[lines.cell_counts > 0][0])
+            _check_width(lines, width, plans)
+        starts, ends = _regular_cells(lines, width, bad)
+        tables = {p.name: _allocate(len(starts), p.width, element, p.name) for p in plans}
+        used += _fill_rows(lines, starts, ends, plans, tables, 0, bad)
+        bad.raise_if_too_many()
+        yield tables
+    if used == 0:
+        raise _no_data(file)
+    bad.report(sink, used)
+
+
+def check_blocks(blocks: Sequence[Block]) -> None:
+    """GraphcError `bad-value` or `duplicate-name` for blocks that make no sense."""
+    _make_plans(blocks)
+
+
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What to do with the columns first to last of each line; `labels` for one-hot rows."""
+    """What to do with the columns first to last of each line; `labels` for classes, as one-hot rows
+    or (where `width` is 1) as numbers."""
 
     name: str
     first: int
@@ -154,6 +189,7 @@ class _Plan:
     width: int
     labels: LabelNumbers | None
     accepted: str = ""
+    one_hot: bool = True
 
 
 def _make_plans(blocks: Sequence[Block]) -> list[_Plan]:
@@ -166,8 +202,10 @@ def _make_plans(blocks: Sequence[Block]) -> list[_Plan]:
             raise fail("duplicate-name", f"two blocks of columns have the name `{block.name}`")
         _check_columns(block.columns, f"block `{block.name}`")
         first, dim = block.columns.start, block.columns.dim
-        if isinstance(block, LabelBlock) and block.kind == "category":
-            plans.append(_category_plan(block))
+        if isinstance(block, LabelBlock) and block.kind != "regression":
+            plan = _category_plan(block)
+            as_number = block.kind == "number"
+            plans.append(replace(plan, width=1, one_hot=False) if as_number else plan)
         else:
             plans.append(_Plan(block.name, first, first + dim - 1, dim, None))
     return plans
@@ -221,6 +259,18 @@ def _allocate(rows: int, width: int, element: np.dtype, name: str) -> npt.NDArra
         raise fail("limit", f"there is not enough memory: {message} are required") from error
 
 
+def _checked_element(dtype: npt.DTypeLike) -> np.dtype:
+    element = np.dtype(dtype)
+    if element not in OVERFLOW:
+        raise fail("bad-value", f"float32 or float64 is required for data, got {element}")
+    return element
+
+
+def _no_data(file: str) -> GraphcError:
+    message = f"at least one line with data is required, {file} has none"
+    return fail("bad-data", f"{message}; a header does not count")
+
+
 def _changed(file: str) -> GraphcError:
     return fail("file", f"{file} changed while it was read")
 
@@ -262,8 +312,7 @@ def _read_samples(
             break
     bad.raise_if_too_many()
     if used == 0:
-        message = f"at least one line with data is required, {file} has none"
-        raise fail("bad-data", f"{message}; a header does not count")
+        raise _no_data(file)
     bad.report(sink, used)
     return used
 
@@ -324,7 +373,10 @@ def _fill_rows(
         else:
             classes = look_up(plan.labels, lines, from_, to)
             _report_labels(lines, from_, to, plan, classes, usable, bad)
-            table[np.arange(len(table)), np.maximum(classes, 0)] = 1
+            if plan.one_hot:
+                table[np.arange(len(table)), np.maximum(classes, 0)] = 1
+            else:
+                table[:, 0] = classes
     if usable.all():
         return len(starts)
     bad.lines += int(np.count_nonzero(~usable))

@@ -44,13 +44,40 @@ class Learner(Protocol):
         """The loss per sample that a call found, before its update."""
         ...
 
+    def at(self, epoch: int) -> Learner:
+        """The learner of an epoch, counted from 0: numbers in place of lists over epochs."""
+        ...
+
+    def changes(self) -> list[int]:
+        """The epochs that another number begins in, 0 among them: however many epochs there are,
+        few."""
+        ...
+
+    def rate_per_sample(self, nominal: int) -> float:
+        """What the gradient of one sample is taken times in a whole minibatch of `nominal`."""
+        ...
+
+    def with_rate_per_sample(self, rate: float) -> Learner:
+        """The learner with this rate per sample in place of its own, as one that controls rates
+        asks for. GraphcError `bad-option` for one that chooses its rate by itself."""
+        ...
+
 
 def follows_losses(learner: Learner) -> bool:
     """Whether it has to be told each loss before it says the hyperparameters of the next call."""
     return bool(getattr(learner, "follows_losses", True))
 
 
-_MEMBERS = ("rule", "l2", "hyperparameters", "observe")
+_MEMBERS = (
+    "rule",
+    "l2",
+    "hyperparameters",
+    "observe",
+    "at",
+    "changes",
+    "rate_per_sample",
+    "with_rate_per_sample",
+)
 
 
 def require_learner(learner: object) -> None:

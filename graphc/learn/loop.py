@@ -24,7 +24,6 @@ from graphc.learn.epoch import Part
 from graphc.learn.evaluate import DEFAULT_SIDE_BY_SIDE
 from graphc.learn.learner import Learner
 from graphc.learn.schedule import Schedule
-from graphc.learn.sgd import SGD
 from graphc.learn.shuffle import permutation
 from graphc.learn.step import (
     TrainingStep,
@@ -43,31 +42,22 @@ DEFAULT_DROPOUT = 0.0
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """What `graphc train` is asked for; rates and sizes are per-epoch lists, the last value holds.
+    """What `graphc train` is asked for; sizes, and the learner's numbers, are per-epoch lists, the
+    last value holds.
 
-    minibatch                samples per update, the nominal size that per-minibatch rates refer to;
-                             of sequences their number side by side, and rates refer to the samples
-                             of an average update. By default 256 samples or 16 sequences, or all
-                             of the data if there are fewer
-    learning_rate            per minibatch, or `learning_rate_per_sample`
-    momentum                 per minibatch, or `momentum_per_sample`
-    l2                       weight of L2 regularisation per sample
-    learner                  for all epochs, in place of SGD with rates, momentum and l2
-    dropout                  share of elements that Dropout nodes set to zero
-    truncate                 steps of sequences per update, which the next one goes on from (the
-                             gradient does not reach back); 0: an update sees whole sequences
-    seed                     of the shuffling and of Dropout; `shuffle=False` keeps the order of the
-                             data
+    learner    everything that concerns an update: rule, rates, regularisation
+    minibatch  samples per update, the nominal size that per-minibatch rates refer to; of sequences
+               their number side by side, and rates refer to the samples of an average update. By
+               default 256 samples or 16 sequences, or all of the data if there are fewer
+    dropout    share of elements that Dropout nodes set to zero
+    truncate   steps of sequences per update, which the next one goes on from (the gradient does not
+               reach back); 0: an update sees whole sequences
+    seed       of the shuffling and of Dropout; `shuffle=False` keeps the order of the data
     """
 
+    learner: Learner
     epochs: int = 1
     minibatch: Schedule | None = None
-    learning_rate: Schedule | None = None
-    learning_rate_per_sample: Schedule | None = None
-    momentum: Schedule | None = None
-    momentum_per_sample: Schedule | None = None
-    l2: float = 0.0
-    learner: Learner | None = None
     dropout: Schedule = field(default_factory=lambda: Schedule.parse(DEFAULT_DROPOUT))
     seed: int = 0
     shuffle: bool = True
@@ -79,47 +69,14 @@ class TrainingPlan:
             message = f"epochs requires a whole number of at least 0, got {self.epochs!r}"
             raise fail("bad-value", message)
         truth(self.shuffle, "shuffle")
-        rates = (
-            self.learning_rate,
-            self.learning_rate_per_sample,
-            self.momentum,
-            self.momentum_per_sample,
-        )
-        if self.learner is not None and (self.l2 or any(r is not None for r in rates)):
-            raise fail(
-                "bad-value", "rates, momentum and l2 are those of the learner where one is given"
-            )
         for rate, _ in self.dropout.values:
             checked_dropout(rate)
         check_truncate(self.truncate)
 
-    def learner_of(self, epoch: int) -> Learner:
-        """The learner of an epoch, counted from 0."""
-        if self.learner is not None:
-            return self.learner
-
-        def at(schedule: Schedule | None) -> float | None:
-            return schedule.at(epoch) if schedule is not None else None
-
-        return SGD(
-            learning_rate=at(self.learning_rate),
-            learning_rate_per_sample=at(self.learning_rate_per_sample),
-            momentum=at(self.momentum),
-            momentum_per_sample=at(self.momentum_per_sample),
-            l2=self.l2,
-        )
-
     def changes(self) -> list[int]:
         """The epochs that another rate or size begins in: however many epochs there are, few."""
-        schedules = (
-            self.minibatch,
-            self.learning_rate,
-            self.learning_rate_per_sample,
-            self.momentum,
-            self.momentum_per_sample,
-            self.dropout,
-        )
-        starts = {0, *(e for s in schedules if s is not None for e in s.changes())}
+        schedules = [s for s in (self.minibatch, self.dropout) if s is not None]
+        starts = {*self.learner.changes(), *(e for s in schedules for e in s.changes())}
         return sorted(e for e in starts if e < self.epochs)
 
     def size(self, epoch: int, default: int) -> int:
@@ -200,16 +157,15 @@ class _Training:
 def _prepared(
     model: Model, data: Mapping[str, object], plan: TrainingPlan, options: CompileOptions
 ) -> _Training:
-    first = plan.learner_of(0)
-    for epoch in plan.changes():
-        plan.learner_of(epoch)  # a bad rate shows before any work
     infer(model)
     training_outputs(model, plan.criterion)  # a missing one shows before any value is drawn
     draw(model)
     model.convert(options.precision)  # before the statistics, which keep what digits there are
     precompute(model, data, options)
     options, size = _fitted(model, data, plan, options)
-    step = compile_training_step(model, first, options, criterion=plan.criterion, seed=plan.seed)
+    step = compile_training_step(
+        model, plan.learner, options, criterion=plan.criterion, seed=plan.seed
+    )
     dataset = read_dataset(step.signature, data, plan.truncate)
     if dataset.samples == 0:
         raise fail("input", "training requires at least one sample, got none")
@@ -222,7 +178,7 @@ def _trained(training: _Training, epoch: int, progress: Progress) -> tuple[Epoch
     are those before the epoch."""
     model, plan = training.model, training.plan
     step, dataset = training.step, training.dataset
-    learner, units = plan.learner_of(epoch), plan.size(epoch, training.size)
+    learner, units = plan.learner.at(epoch), plan.size(epoch, training.size)
     if epoch == 0 or units != plan.size(epoch - 1, training.size):
         warn_of_scaled_rates(learner, dataset, units)
     step.learner, step.nominal = learner, dataset.nominal(units)
@@ -308,7 +264,7 @@ def _run_epoch(
             stopped = True
             break
     averages = {name: total / done for name, total in totals.items()}
-    rate = step.learner.hyperparameters(step.nominal, step.nominal)["learning_rate"]
+    rate = step.learner.rate_per_sample(step.nominal)
     record = EpochRecord(
         epoch=epoch + 1,
         samples=done,

@@ -8,17 +8,20 @@ holds rate times gradient, with unit gain:  v ← (1 - μ) r g + μ v,  w ← w 
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar
 
-from graphc.learn.learner import is_number
+from graphc.learn.learner import Learner, require_learner
+from graphc.learn.rated import RATE, SHARE, Range, RatedLearner, first
+from graphc.learn.schedule import Rates
 from graphc.support.diagnostics import fail
 
 
 @dataclass(frozen=True)
-class SGD:
-    """Give each of rate and momentum either per minibatch or per sample.
+class SGD(RatedLearner):
+    """Give each of rate and momentum either per minibatch or per sample; any number may be a list
+    over epochs, such as `"0.5:0.2*20:0.1"`.
 
     learning_rate             per minibatch of the nominal size
     learning_rate_per_sample  per sample
@@ -27,31 +30,20 @@ class SGD:
     l2                        L2 regularisation per sample: l2·N·w is added to the gradient
     """
 
-    learning_rate: float | None = None
-    momentum: float | None = None
-    learning_rate_per_sample: float | None = None
-    momentum_per_sample: float | None = None
-    l2: float = 0.0
+    momentum: Rates | None = None
+    momentum_per_sample: Rates | None = field(default=None, kw_only=True)
 
-    follows_losses: ClassVar[bool] = False
+    ranges: ClassVar[Mapping[str, Range]] = {
+        "learning_rate": RATE,
+        "learning_rate_per_sample": RATE,
+        "momentum": SHARE,
+        "momentum_per_sample": SHARE,
+    }
 
     def __post_init__(self) -> None:
-        if (self.learning_rate is None) == (self.learning_rate_per_sample is None):
-            raise fail(
-                "bad-value", "SGD requires one of learning_rate and learning_rate_per_sample"
-            )
+        super().__post_init__()
         if self.momentum is not None and self.momentum_per_sample is not None:
             raise fail("bad-value", "SGD takes one of momentum and momentum_per_sample")
-        for name in ("learning_rate", "learning_rate_per_sample", "l2"):
-            value = getattr(self, name)
-            if value is not None and not is_number(value, 0, math.inf):
-                raise fail(
-                    "bad-value", f"{name} requires a finite number of at least 0, got {value}"
-                )
-        for name in ("momentum", "momentum_per_sample"):
-            value = getattr(self, name)
-            if value is not None and not is_number(value, 0, 1):
-                raise fail("bad-value", f"{name} requires a number from 0 to below 1, got {value}")
 
     @property
     def rule(self) -> str:
@@ -60,16 +52,38 @@ class SGD:
 
     def hyperparameters(self, samples: int, nominal: int) -> dict[str, float]:
         """What a call with `samples` samples is given, at a nominal minibatch of `nominal`."""
-        if self.learning_rate is not None:
-            rate = self.learning_rate / nominal
-        else:
-            assert self.learning_rate_per_sample is not None
-            rate = self.learning_rate_per_sample
         if self.momentum_per_sample is not None:
-            momentum = self.momentum_per_sample**samples
+            momentum = first(self.momentum_per_sample) ** samples
         else:
-            momentum = (self.momentum or 0.0) ** (samples / nominal)
-        return {"learning_rate": rate, "momentum": momentum}
+            momentum = (0.0 if self.momentum is None else first(self.momentum)) ** (
+                samples / nominal
+            )
+        return {"learning_rate": self.rate_per_sample(nominal), "momentum": momentum}
 
-    def observe(self, loss: float) -> None:
-        """The losses change nothing."""
+
+def learner_or_sgd(
+    learner: Learner | None,
+    *,
+    learning_rate: Rates | None,
+    learning_rate_per_sample: Rates | None,
+    momentum: Rates | None,
+    momentum_per_sample: Rates | None,
+    l2: float,
+) -> Learner:
+    """The learner that is given, or else SGD with these numbers. GraphcError `bad-value` for
+    both."""
+    rates = (learning_rate, learning_rate_per_sample, momentum, momentum_per_sample)
+    if learner is None:
+        return SGD(
+            learning_rate,
+            momentum,
+            learning_rate_per_sample=learning_rate_per_sample,
+            momentum_per_sample=momentum_per_sample,
+            l2=l2,
+        )
+    require_learner(learner)
+    if l2 or any(r is not None for r in rates):
+        raise fail(
+            "bad-value", "rates, momentum and l2 are those of the learner where one is given"
+        )
+    return learner

@@ -125,11 +125,26 @@ class SteppingHeuristic:
 
     def hyperparameters(self, samples: int, nominal: int) -> dict[str, float]:
         """What a call is given, at a nominal minibatch of `nominal`."""
-        return {"learning_rate": self.stepping.size / nominal, "beta": self.beta}
+        return {"learning_rate": self.rate_per_sample(nominal), "beta": self.beta}
 
     def observe(self, loss: float) -> None:
         """Choose the size of the next step."""
         self.stepping = self.stepping.after(loss, self.history)
+
+    def at(self, epoch: int) -> SteppingHeuristic:  # the losses alone count
+        """Itself, in every epoch."""
+        return self
+
+    def changes(self) -> list[int]:
+        return [0]
+
+    def rate_per_sample(self, nominal: int) -> float:
+        """What the next step takes, at a nominal minibatch of `nominal`."""
+        return self.stepping.size / nominal
+
+    def with_rate_per_sample(self, rate: float) -> SteppingHeuristic:
+        message = f"SteppingHeuristic chooses its step size itself, got a rate of {rate:g} for it"
+        raise fail("bad-option", message)
 
     def __repr__(self) -> str:
         return (

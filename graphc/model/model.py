@@ -11,14 +11,16 @@ that a function in f64 has those digits whatever was compiled before: one text, 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Set
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import numpy as np
 
 from graphc.ir.clone import clone_module
+from graphc.ir.context import Context
 from graphc.ir.core import Function, Module, Operation, RegionKind
 from graphc.ir.parser import parse_module
 from graphc.ir.printer import print_module
@@ -30,10 +32,13 @@ from graphc.ops import default_context
 from graphc.ops.nodes.layout import find_node, node_params, node_type
 from graphc.ops.nodes.leaves import ParameterParams, parameter_shape
 from graphc.ops.nodes.statistics import StatisticParams
-from graphc.support.diagnostics import DiagnosticSink, GraphcError, fail, suggestion
+from graphc.support.diagnostics import DiagnosticSink, GraphcError, fail, printable, suggestion
 from graphc.support.files import write_atomically
 
 GRAPH = "network"
+PLUG_INS = "plug-ins"
+"""The entry of a model file's metadata that says which distribution a node is of."""
+_SHOWN = 100  # characters of a file's own text in a message
 
 
 class Model:
@@ -241,6 +246,9 @@ class Model:
     def writer(self, path: Path) -> Callable[[BinaryIO], None]:
         """What writes the model file into a stream; messages call it `path`."""
         metadata = {"ir": print_module(self.module, locations=True), "seed": str(self.seed)}
+        plugged = {op.opdef.name: op.opdef.origin for op in self.graph.block if op.opdef.origin}
+        if plugged:
+            metadata[PLUG_INS] = json.dumps(plugged, sort_keys=True)
         names = [op.result.name or "" for op in self.parameter_nodes()]
         return container_writer(path, {name: self.values[name] for name in names}, metadata)
 
@@ -250,6 +258,7 @@ def load_model(path: Path | str) -> Model:
     path = Path(path)
     container = read_container(path)
     context = default_context()
+    _require_plug_ins(container.metadata, context, path)
     module = parse_module(container.metadata["ir"], context, file=f"{path} (network)")
     verify_module(module, context.sink)
     context.sink.raise_if_errors()
@@ -265,6 +274,22 @@ def load_model(path: Path | str) -> Model:
     _check_values(model, container.tensors, path)
     model.values = dict(container.tensors)
     return model
+
+
+def _require_plug_ins(metadata: Mapping[str, str], context: Context, path: Path) -> None:
+    """Refuse a network with nodes of other distributions that are not installed."""
+    try:
+        named: object = json.loads(metadata.get(PLUG_INS, "{}"))
+    except (ValueError, RecursionError):
+        named = None
+    if not isinstance(named, dict):
+        raise fail("bad-model-file", f"{path}: the metadata `{PLUG_INS}` is no table")
+    known = {*context.ops} if named else set[str]()
+    for name, origin in cast("dict[str, object]", named).items():
+        if name not in known:
+            node = printable(name[:_SHOWN])
+            message = f"has the node `{node}` of {printable(str(origin)[:_SHOWN])}"
+            raise fail("plug-in", f"{path} {message}, which is not installed here")
 
 
 def _check_values(model: Model, tensors: Mapping[str, np.ndarray], path: Path) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from graphc.builder import plugged_spellings
 from graphc.support.diagnostics import GraphcError, Note, fail
 from graphc_frontends.ndl import arguments as reading
 from graphc_frontends.ndl.assembly import Assembly, Source
@@ -32,7 +33,7 @@ from graphc_frontends.ndl.ast import (
     Word,
     names_in,
 )
-from graphc_frontends.ndl.functions import FUNCTION_BY_NAME, Function, Positional
+from graphc_frontends.ndl.functions import FUNCTION_BY_NAME, Function, Positional, find_function
 from graphc_frontends.ndl.functions import Option as OptionRow
 from graphc_frontends.ndl.macros import MacroTable
 from graphc_frontends.ndl.scopes import (
@@ -193,11 +194,18 @@ class Expansion:
         macro = self.table.called_by(call)
         if macro is not None:
             return self._expand(scope, call, macro, results, name)
-        function = FUNCTION_BY_NAME.get(call.function.key)
+        try:
+            function = find_function(call.function.key)
+        except GraphcError as broken:  # a plug-in
+            message = broken.diagnostics[0].message
+            where = scope.place(call.function.span)
+            self.assembly.report(fail(broken.diagnostics[0].slug, message, where))
+            return self.assembly.broken_node(scope.prefix + name)
         if function is not None:
             return self._apply(scope, call, function, results, name)
         known = [m.name.text for m in self.table.macros.values()]
         known += [spelling for f in FUNCTION_BY_NAME.values() for spelling in f.names]
+        known += plugged_spellings()
         near = self.assembly.near(call.function.text, known)
         message = f"`{call.function.text}` is no function and no macro{near}"
         where = scope.place(call.function.span)

@@ -75,7 +75,8 @@ class NetworkBase(GraphBuilder):
         try:
             operation.opdef.infer(unknown, operation.params)
         except TypeRuleError as problem:
-            self.sink.error("bad-value", f"{op} {problem.message}", location)
+            slug = "plug-in" if problem.slug == "plug-in" else "bad-value"
+            self.sink.error(slug, f"{op} {problem.message}", location)
 
     def _add(
         self,
