@@ -8,6 +8,7 @@ import numpy as np
 from graphc.api import compile as compile
 from graphc.api import compile_training as compile_training
 from graphc.api import evaluate as evaluate
+from graphc.api import gradients as gradients
 from graphc.api import load as load
 from graphc.api import loads as loads
 from graphc.api import to_networkx as to_networkx
@@ -27,6 +28,7 @@ from graphc.learn.clipping import ClipNorm as ClipNorm
 from graphc.learn.curves import Cosine as Cosine
 from graphc.learn.curves import StepDecay as StepDecay
 from graphc.learn.curves import Warmup as Warmup
+from graphc.learn.learner_types import named_learner as named_learner
 from graphc.learn.minibatch_search import AdaptiveMinibatch as AdaptiveMinibatch
 from graphc.learn.minimize import Minimum as Minimum
 from graphc.learn.minimize import minimize as minimize
@@ -39,12 +41,9 @@ from graphc.learn.records import Progress as Progress
 from graphc.learn.records import Validation as Validation
 from graphc.learn.sgd import SGD as SGD
 from graphc.learn.stepping import SteppingHeuristic as SteppingHeuristic
-<<<<<<< HEAD
-from graphc.learn.traced_learner import learner as learner
-=======
 from graphc.learn.stopping import EarlyStopping as EarlyStopping
 from graphc.learn.stopping import KeepBest as KeepBest
->>>>>>> loop
+from graphc.learn.traced_learner import learner as learner
 from graphc.support.diagnostics import BackendUnavailable as BackendUnavailable
 from graphc.support.diagnostics import GraphcError as GraphcError
 from graphc.support.diagnostics import GraphcWarning as GraphcWarning
@@ -65,6 +64,7 @@ from graphc.tensor.transforms import value_and_grad as value_and_grad
 from graphc.tensor.transforms import vjp as vjp
 from graphc.testing.node import check_node as check_node
 from graphc_frontends.network import Network as Network
+from graphc_frontends.network import simple_network as simple_network
 
 __version__: str
 
