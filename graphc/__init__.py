@@ -47,10 +47,14 @@ _HOMES = {
     "InternalError": "graphc.support.diagnostics",
 }
 
+_MODULES = ("readers", "writers")
+
 
 def __getattr__(name: str) -> object:
     if name == "Network":
         return import_module("graphc.frontend").network_class()
+    if name in _MODULES:
+        return import_module(f"graphc.{name}")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     if name == "__all__":
@@ -61,7 +65,7 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*_HOMES, *_functions(), "Network", "__version__"})
+    return sorted({*_HOMES, *_MODULES, *_functions(), "Network", "__version__"})
 
 
 def _functions() -> Mapping[str, object]:
