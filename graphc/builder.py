@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from graphc.driver.cache_key import default_cache
 from graphc.driver.editor import Editor as Editor
 from graphc.driver.editor import transaction
 from graphc.driver.options import CompileOptions
-from graphc.driver.prepare import prepare
+from graphc.driver.prepare import infer, prepare
 from graphc.driver.statistics import precompute
 from graphc.ir.core import OpDef, Operation
 from graphc.ir.params import ParamsError, make_params
@@ -77,6 +78,22 @@ class Node:
         return (
             f"<Node {self.name}: {display_name(self.operation.opdef)} {self.operation.result.type}>"
         )
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """What a front end that edits networks works with.
+
+    new         makes an empty network
+    open        reads one from a file
+    models      networks that are there from the start, by name
+    only_check  look at the text alone: read and change nothing
+    """
+
+    new: Callable[[], GraphBuilder]
+    open: Callable[[Path], GraphBuilder]
+    models: Mapping[str, GraphBuilder]
+    only_check: bool = False
 
 
 class GraphBuilder:
@@ -189,6 +206,10 @@ class GraphBuilder:
             gone = [op for op in self._handles if op.block is None]
             for op in gone:
                 del self._handles[op]
+
+    def check(self) -> None:
+        """Raise GraphcError for a network that could not be saved; draws nothing."""
+        infer(self.model)
 
     # --- for users ---------------------------------------------------------------------------
 

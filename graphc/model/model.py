@@ -39,6 +39,8 @@ GRAPH = "network"
 PLUG_INS = "plug-ins"
 """The entry of a model file's metadata that says which distribution a node is of."""
 _SHOWN = 100  # characters of a file's own text in a message
+TRAINING, TRAINING_ARRAY = "training", "@"
+"""The metadata of a checkpoint, and how the names of its arrays begin that are no parameters."""
 
 
 class Model:
@@ -250,7 +252,8 @@ class Model:
         if plugged:
             metadata[PLUG_INS] = json.dumps(plugged, sort_keys=True)
         names = [op.result.name or "" for op in self.parameter_nodes()]
-        return container_writer(path, {name: self.values[name] for name in names}, metadata)
+        tensors = {name: self.values[name] for name in names}
+        return container_writer(tensors, metadata, str(path))
 
 
 def load_model(path: Path | str) -> Model:
@@ -271,8 +274,11 @@ def load_model(path: Path | str) -> Model:
     if not (seed.isascii() and seed.isdigit() and len(seed) <= 19):
         raise fail("bad-model-file", f"{path}: the seed is an integer, got `{seed[:40]}`")
     model = Model(module, folder=path.parent, seed=int(seed))
-    _check_values(model, container.tensors, path)
-    model.values = dict(container.tensors)
+    values = container.tensors
+    if TRAINING in container.metadata:
+        values = {n: a for n, a in values.items() if not n.startswith(TRAINING_ARRAY)}
+    _check_values(model, values, path)
+    model.values = dict(values)
     return model
 
 
