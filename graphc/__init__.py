@@ -48,6 +48,7 @@ _HOMES = {
     **dict.fromkeys(("AdaGrad", "Adam", "AdamW", "RmsProp"), "graphc.learn.adaptive"),
     **dict.fromkeys(("ClipElements", "ClipGlobalNorm", "ClipNorm"), "graphc.learn.clipping"),
     **dict.fromkeys(("Cosine", "StepDecay", "Warmup"), "graphc.learn.curves"),
+    "learner": "graphc.learn.traced_learner",
     "SGD": "graphc.learn.sgd",
     "SteppingHeuristic": "graphc.learn.stepping",
     "BackendUnavailable": "graphc.support.diagnostics",

@@ -193,8 +193,8 @@ def _state(function: Function, kind: str, parameter: Value) -> Value:
 
 @dataclass(frozen=True)
 class ApplyLearner(Pass):
-    """`learner`: a name of `ops/learners.py`, or that of the rule in `bodies`; `clip`, `l2`,
-    `noise`, `l1`: the terms that there are, `seed` that of the noise."""
+    """`learner`: a name of `ops/learners.py`, or that of the rule in `bodies`, which is `lazy` or
+    not; `clip`, `l2`, `noise`, `l1`: the terms that there are, `seed` that of the noise."""
 
     name: ClassVar[str] = "apply-learner"
     summary: ClassVar[str] = "turn gradients into parameter updates"
@@ -207,11 +207,12 @@ class ApplyLearner(Pass):
     l1: bool = False
     seed: int = 0
     bodies: tuple[str, ...] = ()
+    lazy: bool = False
 
     def run(self, module: Module, context: Context) -> PassOutcome:
         rule = LEARNERS.get(self.learner)
         if self.bodies:
-            rule = rule_of(self.learner, self.bodies, context)
+            rule = rule_of(self.learner, self.bodies, context, lazy=self.lazy)
         if rule is None:
             near = suggestion(self.learner, LEARNERS)
             context.sink.error("bad-option", f"no learner is called `{self.learner}`{near}")

@@ -13,20 +13,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from graphc.ir.clone import clone_shallow
+from graphc.ir.codegen import Broadcast, Elementwise, Fill
 from graphc.ir.context import Context
 from graphc.ir.core import Function, IRBuilder, Module, RegionKind, ResultInfo, Value
 from graphc.ir.parser import parse_module
-from graphc.ir.printer import print_module
 from graphc.ir.types import TensorType
 from graphc.ops.control import RETURN
 from graphc.ops.learners import Rule
 from graphc.support.diagnostics import fail
 
 STATE = "state."
+ROW_BY_ROW = (Elementwise, Broadcast, Fill)
+"""What `update_rows` takes in its body."""
 
 
-def body_text(rule: Rule, type: TensorType) -> str:
-    """The rule for parameters of this type as a function's text, for `bodies`."""
+def body_of(rule: Rule, type: TensorType) -> Module:
+    """The rule for parameters of this type as a function."""
     function = Function("rule", RegionKind.SSA)
     one = TensorType((1,) * type.rank, type.dtype)
     gradient, parameter, *rest = [
@@ -40,11 +42,20 @@ def body_text(rule: Rule, type: TensorType) -> str:
     new, states = rule.update(b, gradient, parameter, rest[:count], numbers)
     b.emit(RETURN, [new, *states])
     function.results = [ResultInfo("parameter"), *(ResultInfo(STATE + s) for s in rule.states)]
-    return print_module(Module([function]))
+    return Module([function])
 
 
-def rule_of(name: str, bodies: Sequence[str], context: Context) -> Rule:
-    """The rule that the texts of `body_text` say. GraphcError for texts that do not fit."""
+def require_rows(body: Module) -> None:
+    """GraphcError for what cannot be done row by row."""
+    for op in body.functions[0].block:
+        if op.opdef is not RETURN and not isinstance(op.opdef.codegen, ROW_BY_ROW):
+            message = f"a lazy rule has to be element by element, got `{op.opdef.name}`"
+            raise fail("bad-value", message, op.location)
+
+
+def rule_of(name: str, bodies: Sequence[str], context: Context, *, lazy: bool = False) -> Rule:
+    """The rule of functions as `body_of` makes them, from their texts. GraphcError for texts that do
+    not fit."""
     functions = [f for text in bodies for f in parse_module(text, context, file=name).functions]
     context.sink.raise_if_errors()
     names = [[a.name or "" for a in f.arguments] for f in functions]
@@ -69,7 +80,7 @@ def rule_of(name: str, bodies: Sequence[str], context: Context) -> Rule:
         new, *new_states = inlined(b, body, arguments)
         return new, new_states
 
-    return Rule(name, "", states, tuple(names[0][2 + len(states) :]), update)
+    return Rule(name, "", states, tuple(names[0][2 + len(states) :]), update, lazy)
 
 
 def inlined(b: IRBuilder, function: Function, arguments: Sequence[Value]) -> list[Value]:
