@@ -24,11 +24,14 @@ _HOMES = {
     **dict.fromkeys(("GradientReport", "check_gradient"), "graphc.tensor.gradient_check"),
     **dict.fromkeys(("grad", "jvp", "value_and_grad", "vjp"), "graphc.tensor.transforms"),
     **dict.fromkeys(("hessian", "jacobian"), "graphc.tensor.jacobian"),
+    "NodeType": "graphc.tensor.node_type",
+    "named_learner": "graphc.learn.learner_types",
     "scan": "graphc.tensor.scan",
     "Tensor": "graphc.tensor.tensor",
     "compile": "graphc.api",
     "compile_training": "graphc.api",
     "evaluate": "graphc.api",
+    "gradients": "graphc.api",
     "load": "graphc.api",
     "loads": "graphc.api",
     "to_networkx": "graphc.api",
@@ -51,6 +54,7 @@ _HOMES = {
     "learner": "graphc.learn.traced_learner",
     "SGD": "graphc.learn.sgd",
     "SteppingHeuristic": "graphc.learn.stepping",
+    "check_node": "graphc.testing.node",
     "BackendUnavailable": "graphc.support.diagnostics",
     "GraphcError": "graphc.support.diagnostics",
     "GraphcWarning": "graphc.support.diagnostics",
@@ -61,6 +65,8 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     if name == "Network":
         return import_module("graphc.frontend").network_class()
+    if name == "simple_network":
+        return import_module("graphc.frontend").simple_networks().simple_network
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     if name == "__all__":
@@ -71,7 +77,7 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*_HOMES, *_functions(), "Network", "__version__"})
+    return sorted({*_HOMES, *_functions(), "Network", "simple_network", "__version__"})
 
 
 def _functions() -> Mapping[str, object]:

@@ -8,6 +8,7 @@ import numpy as np
 from graphc.api import compile as compile
 from graphc.api import compile_training as compile_training
 from graphc.api import evaluate as evaluate
+from graphc.api import gradients as gradients
 from graphc.api import load as load
 from graphc.api import loads as loads
 from graphc.api import to_networkx as to_networkx
@@ -27,6 +28,7 @@ from graphc.learn.clipping import ClipNorm as ClipNorm
 from graphc.learn.curves import Cosine as Cosine
 from graphc.learn.curves import StepDecay as StepDecay
 from graphc.learn.curves import Warmup as Warmup
+from graphc.learn.learner_types import named_learner as named_learner
 from graphc.learn.minibatch_search import AdaptiveMinibatch as AdaptiveMinibatch
 from graphc.learn.minimize import Minimum as Minimum
 from graphc.learn.minimize import minimize as minimize
@@ -52,6 +54,7 @@ from graphc.tensor.gradient_check import GradientReport as GradientReport
 from graphc.tensor.gradient_check import check_gradient as check_gradient
 from graphc.tensor.jacobian import hessian as hessian
 from graphc.tensor.jacobian import jacobian as jacobian
+from graphc.tensor.node_type import NodeType as NodeType
 from graphc.tensor.scan import scan as scan
 from graphc.tensor.shapes import Axes
 from graphc.tensor.tensor import Tensor as Tensor
@@ -59,7 +62,9 @@ from graphc.tensor.transforms import grad as grad
 from graphc.tensor.transforms import jvp as jvp
 from graphc.tensor.transforms import value_and_grad as value_and_grad
 from graphc.tensor.transforms import vjp as vjp
+from graphc.testing.node import check_node as check_node
 from graphc_frontends.network import Network as Network
+from graphc_frontends.network import simple_network as simple_network
 
 __version__: str
 

@@ -16,6 +16,7 @@ from graphc.learn.adaptation import Adaptation
 from graphc.learn.checkpoints import Checkpoints
 from graphc.learn.curves import Rate
 from graphc.learn.evaluate import DEFAULT_SIDE_BY_SIDE, evaluate_dataset
+from graphc.learn.gradients import Gradients, compile_gradients
 from graphc.learn.learner import Learner, require_learner
 from graphc.learn.loop import run_training
 from graphc.learn.plan import DEFAULT_DROPOUT, Control, TrainingPlan, read_controls
@@ -221,6 +222,46 @@ def compile_training(
     )
     return compile_training_step(
         _model_of(network), learner, options, criterion=criterion, dropout=dropout, seed=seed
+    )
+
+
+def gradients(
+    network: GraphBuilder | Model,
+    *,
+    batch: int = CompileOptions.batch,
+    time: int = CompileOptions.time,
+    sequences: int = CompileOptions.sequences,
+    criterion: str | None = None,
+    dropout: float = DEFAULT_DROPOUT,
+    seed: int = 0,
+    recompute: Recompute = CompileOptions.recompute,
+    contraction: ContractionMode = CompileOptions.contraction,
+    backend: str = CompileOptions.backend,
+    precision: str = CompileOptions.precision.value,
+    threads: int | None = CompileOptions.threads,
+) -> Gradients:
+    """Gradients of minibatches, for a training algorithm with a loop of its own.
+
+    `slopes = gc.gradients(net)`; `value, by_name = slopes(features=x, labels=t)` is the criterion's
+    sum over the minibatch and its gradient with respect to every parameter that a training would
+    move, computed as in training (Dropout, BatchNormalization). `slopes.point` is all of these
+    parameters as one vector, and `slopes.at(point, features=x, labels=t)` the value and gradient
+    there. Options as in `compile_training`; the network holds its parameters in this precision from
+    here on. Raises GraphcError for a bad network or option.
+    """
+    options = CompileOptions(
+        backend=backend,
+        precision=parse_precision(precision),
+        batch=batch,
+        time=time,
+        sequences=sequences,
+        recompute=recompute,
+        cache=default_cache(),
+        contraction=contraction,
+        threads=threads,
+    )
+    return compile_gradients(
+        _model_of(network), options, criterion=criterion, dropout=dropout, seed=seed
     )
 
 

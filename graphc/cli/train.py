@@ -33,12 +33,14 @@ from graphc.cli.options import (
     stack,
     threads_option,
 )
+from graphc.cli.plugged_learners import LearnerName, LearnerSetting, plugged_learner
 from graphc.cli.profiling import ProfileReports, profile_options
 from graphc.cli.report import TrainingReport
 from graphc.cli.schedules import ScheduleType
 from graphc.cli.terminal import Terminal, common_options
 from graphc.cli.timing import TimingReports, timing_options
 from graphc.driver.options import DEFAULT_BATCH, CompileOptions
+from graphc.learn.learner import Learner
 from graphc.learn.loop import run_training
 from graphc.learn.plan import DEFAULT_DROPOUT, TrainingPlan
 from graphc.learn.records import EpochRecord, EpochStart, Progress
@@ -80,6 +82,7 @@ class TrainingRequest:
     momentum_per_sample: Schedule | None
     l2: float
     learner: str
+    learner_setting: Sequence[tuple[str, object]]
     beta: float | None
     history: int | None
     dropout: Schedule
@@ -90,7 +93,7 @@ class TrainingRequest:
     def plan(self) -> TrainingPlan:
         """click.UsageError for options that do not go together."""
         return TrainingPlan(
-            self._stepping_heuristic() if self.learner != "sgd" else self._sgd(),
+            self._learner(),
             epochs=self.epochs,
             minibatch=self.minibatch,
             seed=self.seed,
@@ -98,6 +101,25 @@ class TrainingRequest:
             criterion=self.criterion,
             dropout=self.dropout,
         )
+
+    def _learner(self) -> Learner:
+        if self.learner not in LEARNERS:
+            return self._plugged()
+        if self.learner_setting:
+            raise click.UsageError("--learner-setting is for learners of other distributions")
+        return self._sgd() if self.learner == "sgd" else self._stepping_heuristic()
+
+    def _plugged(self) -> Learner:
+        if self.beta is not None or self.history is not None:
+            raise click.UsageError("--beta and --history are for --learner stepping-heuristic")
+        if self.momentum or self.momentum_per_sample:
+            raise click.UsageError("--momentum and --momentum-per-sample are for --learner sgd")
+        rates = {
+            "learning_rate": self.learning_rate,
+            "learning_rate_per_sample": self.learning_rate_per_sample,
+            "l2": self.l2,
+        }
+        return plugged_learner(self.learner, self.learner_setting, rates)
 
     def _sgd(self) -> SGD:
         if self.beta is not None or self.history is not None:
@@ -194,11 +216,19 @@ training_options = stack(
     click.option(
         "--learner",
         cls=TrainingOption,
-        type=click.Choice(LEARNERS),
+        type=LearnerName(LEARNERS),
         default=LEARNERS[0],
         show_default=True,
-        help="What updates the parameters: sgd, or stepping-heuristic, whose step size starts at "
-        "--learning-rate and follows the losses.",
+        help="What updates the parameters: sgd, stepping-heuristic, whose step size starts at "
+        "--learning-rate and follows the losses, or the learner of a plug-in.",
+    ),
+    click.option(
+        "--learner-setting",
+        cls=TrainingOption,
+        type=LearnerSetting(),
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A setting of a plug-in's learner; may be given again.",
     ),
     click.option(
         "--beta",
@@ -306,11 +336,11 @@ def command(
     require_writable(output)
     with options.phases.measure("read the network"):
         network = open_network(model, definitions, seed=plan.seed).model
-    arrays = read_data(network, terminal, data, options.precision)
+    arrays = read_data(network, terminal, data, options)
     validation = None
     if control.validation is not None:
         other = replace(data, data=control.validation)
-        validation = read_data(network, terminal, other, options.precision)
+        validation = read_data(network, terminal, other, options)
     extras = Extras(validation, control.checkpoints(), control.adaptation())
     samples = plan.epoch_size or len(next(iter(arrays.values())))
     nodes = training_outputs(network, plan.criterion)

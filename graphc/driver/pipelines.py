@@ -111,6 +111,21 @@ def training(
     return [*passes, *pipeline(SIMPLIFY), learner, *pipeline(CLEAN)]
 
 
+def training_gradients(
+    outputs: Sequence[str],
+    trained: Sequence[str],
+    dtype: DType,
+    bounds: Bounds,
+    *,
+    seed: int = 0,
+    recompute: Recompute = "auto",
+) -> list[Pass]:
+    """What a training step computes before its update: `outputs`, the first one's gradients."""
+    expand = bounds.expand(outputs, dtype, training=True, seed=seed, recompute=recompute)
+    gradients = SynthesizeGradient(outputs[0], tuple(trained), recompute)
+    return [InferShapes(), expand, gradients, *pipeline(OPTIMISE)]
+
+
 def kernels(machine: Machine | None = None) -> list[Pass]:
     """From tensor operations to fused, planned kernels, with schedules for a machine."""
     chosen = [ChooseSchedule(machine)] if machine is not None else []

@@ -320,6 +320,13 @@ def checked_dropout(rate: float) -> float:
     return rate
 
 
+def checked_seed(seed: int) -> int:
+    """The seed; GraphcError `bad-value` unless it is a whole number in [0, 2^64)."""
+    if not _is_whole(seed) or not 0 <= seed < SEED_LIMIT:
+        raise fail("bad-value", f"a seed requires a whole number from 0 to 2^64 - 1, got {seed!r}")
+    return seed
+
+
 def _is_whole(value: object) -> bool:
     """For callers without a type checker."""
     return isinstance(value, Integral)
@@ -333,8 +340,7 @@ def training_passes(
     seed: int = 0,
 ) -> tuple[list[str], list[pipelines.Pass]]:
     """The step's outputs, the trained criterion first, and the passes that make it."""
-    if not _is_whole(seed) or not 0 <= seed < SEED_LIMIT:
-        raise fail("bad-value", f"a seed requires a whole number from 0 to 2^64 - 1, got {seed!r}")
+    checked_seed(seed)
     outputs = training_outputs(model, criterion)
     trained = trainable_parameters(model, outputs[0])
     passes = pipelines.training(
@@ -417,6 +423,7 @@ __all__: Sequence[str] = (
     "STEP_LIMIT",
     "TrainingStep",
     "checked_dropout",
+    "checked_seed",
     "compile_training_step",
     "trainable_parameters",
     "training_outputs",

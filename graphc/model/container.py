@@ -87,7 +87,7 @@ def write_container(
 
     `metadata` needs `ir`; the entries `format`, `format_version`, `hashes` and `header_hash` are
     set here whatever it says. ValueError for what no reader would accept (dtype, names, missing
-    `ir`); GraphcError `limit` if the header gets too long, `file` if the file cannot be written.
+    `ir`); GraphcError `limit` if the header gets too long, `file` if it cannot be written.
     """
     write_atomically(path, container_writer(tensors, metadata, str(path)))
 

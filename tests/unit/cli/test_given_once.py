@@ -20,6 +20,7 @@ VALUES = {
     "float range": "0.5",
     "integer range": "1",
     "seed:n": "seed:1",
+    "learner": "sgd",
 }
 
 
