@@ -27,6 +27,7 @@ _HOMES = {
     "NodeType": "graphc.tensor.node_type",
     "scan": "graphc.tensor.scan",
     "Tensor": "graphc.tensor.tensor",
+    **dict.fromkeys(("edit", "edits"), "graphc.api"),
     "compile": "graphc.api",
     "compile_training": "graphc.api",
     "evaluate": "graphc.api",

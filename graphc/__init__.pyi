@@ -7,6 +7,8 @@ import numpy as np
 
 from graphc.api import compile as compile
 from graphc.api import compile_training as compile_training
+from graphc.api import edit as edit
+from graphc.api import edits as edits
 from graphc.api import evaluate as evaluate
 from graphc.api import load as load
 from graphc.api import loads as loads
