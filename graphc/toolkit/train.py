@@ -16,17 +16,19 @@ from graphc.learn.plan import TrainingPlan
 from graphc.learn.records import EpochStart
 from graphc.learn.step import training_outputs
 from graphc.learn.training import Extras
-from graphc.model.model import Model, load_model
+from graphc.model.model import Model
 from graphc.support.diagnostics import fail
 from graphc.toolkit.action import Action, Run, Session, Showing
 from graphc.toolkit.model_files import ModelFiles, epoch_path
 from graphc.toolkit.networks import (
     MODEL_PATH,
     NDL_BUILDER,
+    SIMPLE_BUILDER,
     build_network,
+    open_model,
     planned_model,
 )
-from graphc.toolkit.readers import check_columns, planned_reader
+from graphc.toolkit.readers import CV_READER, READER, planned_reader
 from graphc.toolkit.sgd import (
     ADAPT_TYPE,
     ADAPT_WEIGHT,
@@ -111,12 +113,11 @@ def _plan(scope: Scope, session: Session, network: Callable[[], Model]) -> _Plan
         raise sgd.require(GRADIENT_CHECK.name).fail(
             "`gradientcheck` is not there: see gc.check_gradient", "not-supported"
         )
-    reader = planned_reader(scope, "reader", session)
-    check_columns(model, names, reader, scope.require("reader"))
-    validation = None
-    if scope.find("cvReader") is not None:
-        validation = planned_reader(scope, "cvReader", session, in_order=True)
-        check_columns(model, names, validation, scope.require("cvReader"))
+    reader, validation = planned_reader(scope, READER, session), None
+    reader.check(model, names)
+    if scope.find(CV_READER.name) is not None:
+        validation = planned_reader(scope, CV_READER, session, in_order=True)
+        validation.check(model, names)
     for k in range(plan.epochs):
         session.will_write(epoch_path(file, k), model)
     session.will_write(file, model)
@@ -125,9 +126,9 @@ def _plan(scope: Scope, session: Session, network: Callable[[], Model]) -> _Plan
         model,
         plan,
         replace(files, epochs=plan.epochs),
-        reader,
-        validation,
-        Showing(plan.epochs, names, plan.epoch_size or reader.samples, every),
+        reader.reader,
+        None if validation is None else validation.reader,
+        Showing(plan.epochs, names, plan.epoch_size or None, every),
     )
 
 
@@ -143,7 +144,7 @@ def _run(plan: _Plan, session: Session) -> None:
     if last is not None:
         file = epoch_path(files.path, last)
         report.line(f"Starting from checkpoint. Load Network From File {file}.")
-        model = load_model(file)
+        model = open_model(file)
         if last and files.newest() is None:
             raise fail("file", f"there is no checkpoint beside {file}; makeMode=false starts anew")
 
@@ -164,12 +165,12 @@ TRAIN = Action(
     "train a network",
     (MAKE_MODE, MODEL_PATH),
     plan_training,
-    (NDL_BUILDER, SGD_BLOCK, AUTO_BLOCK),
+    (NDL_BUILDER, SIMPLE_BUILDER, SGD_BLOCK, AUTO_BLOCK, READER, CV_READER),
 )
 ADAPT = Action(
     ("adapt",),
     "train a model further, near to what it was",
     (MAKE_MODE, MODEL_PATH, ORIGINAL, REFERENCE),
     plan_adaptation,
-    (SGD_BLOCK, AUTO_BLOCK),
+    (SGD_BLOCK, AUTO_BLOCK, READER, CV_READER),
 )
