@@ -2,6 +2,8 @@
 
 An entry's key is a file suffix without its dot (its module has `load(builder, text, file=…,
 macros=…, defines=…)`) or `network`, the Python builder, whose module has the class `Network`.
+Readers of binary model files are entries of the group `graphc.model_formats`; which of them reads a
+file, the file's first bytes say, whatever it is called.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from graphc.builder import GraphBuilder
 
 GROUP = "graphc.frontends"
+FORMATS = "graphc.model_formats"
 NETWORK = "network"
 
 
@@ -41,6 +44,16 @@ class Writer(Protocol):
     def write(self, builder: GraphBuilder) -> str: ...
 
     def save(self, builder: GraphBuilder, path: Path, *, values: bool = False) -> None: ...
+
+
+class ModelFormat(Protocol):
+    """What a module that reads a binary model format offers: the first bytes of its files, and a
+    reader that builds the network with its values, or raises GraphcError."""
+
+    @property
+    def MAGIC(self) -> bytes: ...
+
+    def load_bytes(self, builder: GraphBuilder, data: bytes, *, file: str) -> None: ...
 
 
 class SimpleKey(Protocol):
@@ -86,6 +99,15 @@ def frontend_for(suffix: str, others: Sequence[str] = ()) -> Frontend:
         near = suggestion(suffix, suffixes)
         raise fail("file", f"a network requires one of the suffixes {known}, got {got}{near}")
     return cast(Frontend, module)
+
+
+def model_format_of(head: bytes) -> ModelFormat | None:
+    """The reader of binary model files that begin like this, if there is one."""
+    for entry in plugins(FORMATS):
+        module = cast(ModelFormat, load(entry))
+        if head.startswith(module.MAGIC):
+            return module
+    return None
 
 
 def writer_for(suffix: str) -> Writer:
