@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 from tests.support.commands import graphc
+from tests.support.model_bytes import classifier
+from tests.support.model_bytes import model_formats as model_formats
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -92,8 +94,10 @@ def test_the_help_of_every_command_in_the_table_has_an_example() -> None:
 
 @pytest.mark.llvm
 @pytest.mark.slow
+@pytest.mark.usefixtures("model_formats")
 def test_the_examples_of_every_help_run(digits: Path) -> None:
     shutil.copy("digits.ndl", "net.ndl")
+    Path("simple.dnn").write_bytes(classifier())
     Path("bad.gir").write_text(BAD_IR, encoding="utf-8")
     Path("still-fails.sh").write_text('#!/bin/sh\ngrep -q sigmoid "$1"\n', encoding="utf-8")
     Path("still-fails.sh").chmod(0o755)
