@@ -34,7 +34,8 @@ NDL_BUILDER = Block(
     (NETWORK_DESCRIPTION, RUN, LOAD, NDL_MACROS, RANDOM_SEED_OFFSET),
     "a network written in NDL",
 )
-SIMPLE_BUILDER = Block("SimpleNetworkBuilder", (), "a predefined network (docs/simple-networks.md)")
+SIMPLE_BUILDER = Block(
+    "SimpleNetworkBuilder", (RANDOM_SEED_OFFSET,), "a predefined network (docs/simple-networks.md)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,7 @@ def _simple_network(block: Scope) -> Model:
         value = block.require(name) if key.required else block.find(name)
         if value is not None and key.option is not None:
             options[key.option] = _READ[key.kind](value)
+    options["seed"] = RANDOM_SEED_OFFSET.of(block)
     with block.require("layerSizes").blamed():
         return predefined.simple_network(**options).model
 

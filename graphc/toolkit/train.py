@@ -19,6 +19,7 @@ from graphc.learn.training import Extras
 from graphc.model.model import Model
 from graphc.support.diagnostics import fail
 from graphc.toolkit.action import Action, Run, Session, Showing
+from graphc.toolkit.checks import check_gradients
 from graphc.toolkit.model_files import ModelFiles, epoch_path
 from graphc.toolkit.networks import (
     MODEL_PATH,
@@ -33,6 +34,7 @@ from graphc.toolkit.sgd import (
     ADAPT_TYPE,
     ADAPT_WEIGHT,
     AUTO_BLOCK,
+    DIGITS,
     EVALUATION,
     GRADIENT_CHECK,
     KEEP_CHECKPOINTS,
@@ -48,7 +50,11 @@ REFERENCE = optional(text("refNodeName", "the output that an adapted model is ke
 
 @dataclass(frozen=True)
 class _Plan:
-    """A training, checked. network: what is trained where nothing is there to go on from."""
+    """A training, checked.
+
+    network  what is trained where nothing is there to go on from
+    digits   to which gradients are compared with differences before, 0: they are not
+    """
 
     network: Model
     plan: TrainingPlan
@@ -57,6 +63,7 @@ class _Plan:
     validation: Reader | None
     showing: Showing
     adaptation: Adaptation | None = None
+    digits: int = 0
 
 
 def plan_training(scope: Scope, session: Session) -> Run:
@@ -109,10 +116,6 @@ def _plan(scope: Scope, session: Session, network: Callable[[], Model]) -> _Plan
     if evaluation is not None:
         with sgd.require(EVALUATION.name).blamed():
             node_names(model, [evaluation])
-    if GRADIENT_CHECK.of(sgd):
-        raise sgd.require(GRADIENT_CHECK.name).fail(
-            "`gradientcheck` is not there: see gc.check_gradient", "not-supported"
-        )
     reader, validation = planned_reader(scope, READER, session), None
     reader.check(model, names)
     if scope.find(CV_READER.name) is not None:
@@ -129,6 +132,7 @@ def _plan(scope: Scope, session: Session, network: Callable[[], Model]) -> _Plan
         reader.reader,
         None if validation is None else validation.reader,
         Showing(plan.epochs, names, plan.epoch_size or None, every),
+        digits=DIGITS.of(sgd) if GRADIENT_CHECK.of(sgd) else 0,
     )
 
 
@@ -147,6 +151,9 @@ def _run(plan: _Plan, session: Session) -> None:
         model = open_model(file)
         if last and files.newest() is None:
             raise fail("file", f"there is no checkpoint beside {file}; makeMode=false starts anew")
+    if plan.digits:
+        minibatch = plan.plan.size(0, 1)
+        check_gradients(model, plan.reader, minibatch, plan.plan.criterion, plan.digits, session)
 
     with report.training(plan.showing) as progress:
 

@@ -325,6 +325,17 @@ def test_a_predefined_network_is_trained(folder: Path) -> None:
     assert load_model(folder / "models" / "net.dnn").values["W1"].shape == (7, 7)
 
 
+def test_gradients_are_compared_with_differences(folder: Path) -> None:
+    done = cntk("command=Train", "Train=[SGD=[gradientcheck=true;sigFigs=4;maxEpochs=1]]")
+    assert done.code == 0, done.err
+    assert re.search(r"Gradient check passed: \d+ elements of 3 parameters", done.err)
+    done = cntk("command=Train", "Train=[SGD=[gradientcheck=true;sigFigs=30]]", "makeMode=false")
+    assert done.code == 3
+    assert "do not agree with differences to 30 digits" in done.err
+    done = cntk("command=Dev", "Dev=[action=devtest]")
+    assert "Gradient check passed" in done.err
+
+
 def _data(folder: Path) -> dict[str, np.ndarray]:
     rows = [line.split() for line in (folder / "data.txt").read_text("utf-8").splitlines()]
     features = np.array([[float(a), float(b)] for a, b, _ in rows], np.float32)
