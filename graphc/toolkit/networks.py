@@ -35,7 +35,8 @@ NDL_BUILDER = Block(
     "a network written in NDL",
 )
 SIMPLE_BUILDER = Block(
-    "SimpleNetworkBuilder", (RANDOM_SEED_OFFSET,), "a predefined network (docs/simple-networks.md)")
+    "SimpleNetworkBuilder", (RANDOM_SEED_OFFSET,), "a predefined network (docs/simple-networks.md)"
+)
 
 
 @dataclass(frozen=True, slots=True)
