@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -12,6 +13,7 @@ import click
 import numpy as np
 
 from graphc.cli.command import Command, RecordOption
+from graphc.cli.controls import ControlRequest, control_options
 from graphc.cli.interrupts import StopRequest, stop_requests
 from graphc.cli.network import open_network, read_data
 from graphc.cli.options import (
@@ -39,17 +41,14 @@ from graphc.cli.terminal import Terminal, common_options
 from graphc.cli.timing import TimingReports, timing_options
 from graphc.driver.options import DEFAULT_BATCH, CompileOptions
 from graphc.learn.learner import Learner
-from graphc.learn.loop import (
-    DEFAULT_DROPOUT,
-    EpochRecord,
-    Progress,
-    TrainingPlan,
-    run_training,
-)
+from graphc.learn.loop import run_training
+from graphc.learn.plan import DEFAULT_DROPOUT, TrainingPlan
+from graphc.learn.records import EpochRecord, EpochStart, Progress
 from graphc.learn.schedule import Schedule
 from graphc.learn.sgd import SGD
 from graphc.learn.step import training_outputs
 from graphc.learn.stepping import BETA, HISTORY, SteppingHeuristic
+from graphc.learn.training import Extras
 from graphc.model.model import Model
 from graphc.support.diagnostics import GraphcError
 from graphc.support.memory import peak_resident_bytes
@@ -65,7 +64,8 @@ Example:
 
 Rates and sizes are one value or a list over epochs: 0.5:0.2*20:0.1 is 0.5 in the first epoch,
 0.2 in the next twenty, then 0.1. Ctrl-C finishes the minibatch, saves and leaves with exit code
-130; a second Ctrl-C leaves at once.
+130; a second Ctrl-C leaves at once. With --checkpoint FILE the same command and --resume go on from
+there, also after a crash.
 """
 
 
@@ -288,6 +288,7 @@ def model_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
 @click.argument("model", type=EXISTING_FILE, metavar="MODEL")
 @data_options
 @training_options
+@control_options
 @click.option(
     "-o",
     "--output",
@@ -314,6 +315,7 @@ def command(
     model: Path,
     data: DataFile,
     training: TrainingRequest,
+    control: ControlRequest,
     output: Path,
     options: CompileOptions,
     definitions: Definitions,
@@ -326,22 +328,32 @@ def command(
     Mean and variance nodes are computed over the data first. Loss and error are printed for each
     epoch on stderr; with --json the record of all epochs goes to stdout.
     """
-    plan = training.plan()
+    plan = replace(training.plan(), epoch_size=control.epoch_size, control=control.controls())
     files = [model, *data.files, output, *definitions.macros]
-    check_reports([timing.time_json, *profiling.files], files)
+    check_reports([control.checkpoint], files)
+    check_reports([timing.time_json, *profiling.files], [*files, *control.files])
     options = replace(options, profile=profiling.profile())
     require_writable(output)
     with options.phases.measure("read the network"):
         network = open_network(model, definitions, seed=plan.seed).model
     arrays = read_data(network, terminal, data, options)
-    samples = len(next(iter(arrays.values())))
+    validation = None
+    if control.validation is not None:
+        other = replace(data, data=control.validation)
+        validation = read_data(network, terminal, other, options)
+    extras = Extras(validation, control.checkpoints(), control.adaptation())
+    samples = plan.epoch_size or len(next(iter(arrays.values())))
+    nodes = training_outputs(network, plan.criterion)
     report = TrainingReport(
-        terminal, plan.epochs, samples, training_outputs(network, plan.criterion)
+        terminal, plan.epochs, samples, nodes, has_validation=validation is not None
     )
     start = time.perf_counter()
     with stop_requests(terminal) as stop:
-        records = train_and_save(network, arrays, plan, options, report, stop, output)
+        job = TrainingJob(network, arrays, plan, options, extras, output)
+        records = job.train_and_save(report, stop)
         report.finish(records, time.perf_counter() - start, output)
+        if stop and control.checkpoint is not None:
+            terminal.remark(f"checkpoint in {control.checkpoint}: --resume goes on from there")
     if as_json:
         terminal.write(records_json(records, output, interrupted=bool(stop)))
     timing.make(terminal, options.phases)
@@ -349,43 +361,61 @@ def command(
     return stop.exit_code
 
 
-def train_and_save(
-    model: Model,
-    arrays: Mapping[str, np.ndarray],
-    plan: TrainingPlan,
-    options: CompileOptions,
-    report: TrainingReport,
-    stop: StopRequest,
-    output: Path,
-) -> list[EpochRecord]:
-    """Train and write the model file; also when the criterion is no number after some epochs.
+@dataclass(frozen=True, slots=True)
+class TrainingJob:
+    """A training and the file that its model goes to."""
 
-    The parameters are then those of the last good epoch, and the error is raised after saving.
-    """
-    finished = 0
+    model: Model
+    data: Mapping[str, np.ndarray]
+    plan: TrainingPlan
+    options: CompileOptions
+    extras: Extras
+    output: Path
 
-    def epoch(record: EpochRecord) -> None:
-        nonlocal finished
-        finished += 1
-        report.epoch(record)
+    def train_and_save(self, report: TrainingReport, stop: StopRequest) -> list[EpochRecord]:
+        """Train and write the model file; also when after some epochs the criterion is no number,
+        or a checkpoint cannot be written.
 
-    progress = Progress(minibatch=report.minibatch, epoch=epoch, should_stop=lambda: bool(stop))
-    try:
-        with report:
-            records = run_training(model, arrays, plan, options, progress)
-    except GraphcError as error:
-        if finished and error.diagnostics[0].slug == "not-a-number":
-            model.save(output)
-            report.terminal.message(f"saved the parameters of epoch {finished} to {output}")
-        raise
-    model.save(output)
-    return records
+        The parameters are then those of the last good epoch, and the error is raised after saving.
+        """
+        finished = 0
+
+        def start(begun: EpochStart) -> None:
+            nonlocal finished
+            finished = begun.epoch - 1
+            report.start(begun)
+
+        def epoch(record: EpochRecord) -> None:
+            nonlocal finished
+            finished = record.epoch
+            report.epoch(record)
+
+        progress = Progress(
+            minibatch=report.minibatch,
+            epoch=epoch,
+            should_stop=lambda: bool(stop),
+            start=start,
+            event=report.event,
+        )
+        try:
+            with report:
+                records = run_training(
+                    self.model, self.data, self.plan, self.options, progress, self.extras
+                )
+        except GraphcError as error:
+            if finished and error.diagnostics[0].slug in ("not-a-number", "file"):
+                self.model.save(self.output)
+                said = f"saved the parameters of epoch {finished} to {self.output}"
+                report.terminal.message(said)
+            raise
+        self.model.save(self.output)
+        return records
 
 
 def records_json(records: Sequence[EpochRecord], output: Path, *, interrupted: bool) -> str:
     """The training as JSON: one record for each epoch, with averages per sample; and the most
     memory that was resident so far, null where that is unknown."""
-    epochs = [asdict(record) | {"evaluations": dict(record.evaluations)} for record in records]
+    epochs = [_without_nan(asdict(record)) for record in records]
     record = {
         "schema": SCHEMA,
         "model": str(output),
@@ -394,3 +424,10 @@ def records_json(records: Sequence[EpochRecord], output: Path, *, interrupted: b
         "epochs": epochs,
     }
     return json.dumps(record, indent=1)
+
+
+def _without_nan(value: object) -> object:
+    """As JSON can say it: null where an epoch that was undone has no number."""
+    if isinstance(value, Mapping):
+        return {name: _without_nan(item) for name, item in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value

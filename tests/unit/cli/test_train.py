@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import graphc as gc
-from graphc.learn import loop
+from graphc.learn.step import TrainingStep
 from graphc.runtime.executable import Executable
 from tests.support.commands import COLUMNS, NETWORK, graphc, train, write_data, write_network
 
@@ -270,17 +270,17 @@ def test_a_criterion_that_is_no_number_keeps_the_last_good_epoch(tmp_path: Path)
 
 def interrupt_after(monkeypatch: pytest.MonkeyPatch, minibatches: int) -> None:
     """Send SIGINT to this process in the minibatch of that number."""
-    step = loop.TrainingStep.__call__
+    step = TrainingStep.__call__
     seen = 0
 
-    def call(self: loop.TrainingStep, **inputs: np.ndarray) -> object:
+    def call(self: TrainingStep, **inputs: np.ndarray) -> object:
         nonlocal seen
         seen += 1
         if seen == minibatches:
             os.kill(os.getpid(), signal.SIGINT)
         return step(self, **inputs)
 
-    monkeypatch.setattr(loop.TrainingStep, "__call__", call)
+    monkeypatch.setattr(TrainingStep, "__call__", call)
 
 
 def test_an_interrupt_finishes_the_minibatch_saves_and_exits_130(
@@ -320,14 +320,14 @@ def test_an_interrupt_in_native_code_is_heard_after_its_call(
 def test_a_second_interrupt_leaves_at_once_without_saving(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    step = loop.TrainingStep.__call__
+    step = TrainingStep.__call__
 
-    def call(self: loop.TrainingStep, **inputs: np.ndarray) -> object:
+    def call(self: TrainingStep, **inputs: np.ndarray) -> object:
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
         return step(self, **inputs)
 
-    monkeypatch.setattr(loop.TrainingStep, "__call__", call)
+    monkeypatch.setattr(TrainingStep, "__call__", call)
     done = train(tmp_path)
     assert done.code == 130
     assert "interrupted" in done.err
