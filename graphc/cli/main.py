@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "bench": ("graphc.cli.bench", "Time a network on random data, as a whole and by kernels."),
     "cache": ("graphc.cli.cache", "Look after the compiled code that is kept in files."),
     "opt": ("graphc.cli.opt", "Run passes over IR text: text in, text out."),
+    "selftest": ("graphc.cli.selftest", "Check gradients on this machine's backends."),
 }
 
 MEMORY_BEFORE_THREADS, MEMORY_OF_A_THREAD = 512 << 20, 64 << 20
