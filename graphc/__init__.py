@@ -36,8 +36,16 @@ _HOMES = {
     "loads": "graphc.api",
     "to_networkx": "graphc.api",
     "train": "graphc.api",
-    "EpochRecord": "graphc.learn.loop",
-    "Progress": "graphc.learn.loop",
+    "Adaptation": "graphc.learn.adaptation",
+    **dict.fromkeys(("Checkpoint", "read_checkpoint"), "graphc.learn.checkpoint"),
+    **dict.fromkeys(("CheckpointFiles", "Checkpoints"), "graphc.learn.checkpoints"),
+    "AdaptiveMinibatch": "graphc.learn.minibatch_search",
+    "AdjustAfterEpoch": "graphc.learn.rate_control",
+    "SearchBeforeEpoch": "graphc.learn.rate_search",
+    **dict.fromkeys(
+        ("EpochRecord", "EpochStart", "Event", "Progress", "Validation"), "graphc.learn.records"
+    ),
+    **dict.fromkeys(("EarlyStopping", "KeepBest"), "graphc.learn.stopping"),
     "Minimum": "graphc.learn.minimize",
     "minimize": "graphc.learn.minimize",
     **dict.fromkeys(("AdaGrad", "Adam", "AdamW", "RmsProp"), "graphc.learn.adaptive"),
@@ -58,6 +66,8 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     if name == "Network":
         return import_module("graphc.frontend").network_class()
+    if name == "simple_network":
+        return import_module("graphc.frontend").simple_networks().simple_network
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     if name == "__all__":
@@ -68,7 +78,7 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*_HOMES, *_functions(), "Network", "__version__"})
+    return sorted({*_HOMES, *_functions(), "Network", "simple_network", "__version__"})
 
 
 def _functions() -> Mapping[str, object]:

@@ -12,22 +12,21 @@ from graphc.driver.compile import bind, evaluation_passes
 from graphc.driver.options import CompileOptions, parse_precision
 from graphc.frontend import frontend_for, network_class
 from graphc.ir.core import ContractionMode, Function
+from graphc.learn.adaptation import Adaptation
+from graphc.learn.checkpoints import Checkpoints
 from graphc.learn.curves import Rate
-from graphc.learn.dataset import check_data
 from graphc.learn.evaluate import DEFAULT_SIDE_BY_SIDE, evaluate_dataset
 from graphc.learn.gradients import Gradients, compile_gradients
 from graphc.learn.learner import Learner, require_learner
-from graphc.learn.loop import (
-    DEFAULT_DROPOUT,
-    EpochRecord,
-    Progress,
-    TrainingPlan,
-    run_training,
-)
+from graphc.learn.loop import run_training
+from graphc.learn.plan import DEFAULT_DROPOUT, Control, TrainingPlan, read_controls
+from graphc.learn.records import EpochRecord, Progress
 from graphc.learn.schedule import Rates, Schedule
 from graphc.learn.sgd import SGD, learner_or_sgd
+from graphc.learn.source import Data, check_source
 from graphc.learn.stages import STAGES, Stage, module_at
 from graphc.learn.step import TrainingStep, compile_training_step
+from graphc.learn.training import Extras
 from graphc.model.digraph import function_graph
 from graphc.model.model import Model, load_model
 from graphc.passes.loop_gradient import Recompute
@@ -268,9 +267,10 @@ def gradients(
 
 def train(
     network: GraphBuilder | Model,
-    data: Mapping[str, object],
+    data: Data,
     *,
     epochs: int = TrainingPlan.epochs,
+    epoch_size: int = TrainingPlan.epoch_size,
     minibatch: Rates | None = None,
     learning_rate: Rate | None = None,
     learning_rate_per_sample: Rate | None = None,
@@ -289,9 +289,15 @@ def train(
     backend: str = CompileOptions.backend,
     precision: str = CompileOptions.precision.value,
     threads: int | None = CompileOptions.threads,
+    validation: Data | None = None,
+    control: Control | Sequence[Control] = (),
+    minimum_rate: float | None = None,
+    adaptation: Adaptation | None = None,
+    checkpoints: Checkpoints | None = None,
     progress: Progress | None = None,
 ) -> list[EpochRecord]:
-    """Train `network` on `data`, one array (samples, rows) per input; the record of each epoch.
+    """Train `network` on `data`, one array (samples, rows) per input, or what a reader gives; the
+    record of each epoch.
 
     A sparse input also takes a CSR matrix, or a tuple (indices, offsets) or (indices, offsets,
     values): the entries of sample n are those from offsets[n] to offsets[n + 1].
@@ -310,9 +316,26 @@ def train(
     which, and the order of the samples. `threads` as in `compile`. Statistics without a value
     are computed over all data first. Raises GraphcError for a bad network, data or option, and
     when the criterion is not a number any more (the parameters of the last epoch are put back).
+
+    epoch_size    samples of an epoch (of sequences their number), which begins where the one before
+                  ended in the data, repeated endlessly; 0: all of them
+    validation    data, or a reader, that the network is measured on after each epoch
+    control       what chooses rates and sizes and ends the training: at most one record of each of
+                  `AdjustAfterEpoch`, `SearchBeforeEpoch`, `AdaptiveMinibatch`, `EarlyStopping`,
+                  `KeepBest`
+    minimum_rate  per sample: training ends before an epoch with less; by default 1e-9 where a
+                  record of `control` chooses rates
+    adaptation    keeps the network near another one, or near what it is now
+    checkpoints   where they are written, and gone on from, bit for bit
     """
     model = _model_of(network)
-    check_data("train", data)
+    check_source("train", data)
+    if validation is not None:
+        check_source("validation", validation)
+    if checkpoints is not None:
+        arguments.instance(checkpoints, Checkpoints, "checkpoints", "a gc.Checkpoints")
+    if adaptation is not None:
+        arguments.instance(adaptation, Adaptation, "adaptation", "a gc.Adaptation")
     plan = TrainingPlan(
         learner_or_sgd(
             learner,
@@ -331,6 +354,9 @@ def train(
         shuffle=shuffle,
         seed=seed,
         truncate=truncate,
+        epoch_size=epoch_size,
+        control=read_controls(control),
+        minimum_rate=minimum_rate,
     )
     options = CompileOptions(
         backend=backend,
@@ -344,12 +370,13 @@ def train(
     if progress is None:
         progress = Progress()
     arguments.instance(progress, Progress, "progress", "a gc.Progress")
-    return run_training(model, data, plan, options, progress)
+    extras = Extras(validation, checkpoints, adaptation)
+    return run_training(model, data, plan, options, progress, extras)
 
 
 def evaluate(
     network: GraphBuilder | Model,
-    data: Mapping[str, object],
+    data: Data,
     names: str | Sequence[str] = (),
     *,
     backend: str = CompileOptions.backend,
@@ -361,14 +388,15 @@ def evaluate(
     contraction: ContractionMode = CompileOptions.contraction,
     threads: int | None = CompileOptions.threads,
 ) -> Mapping[str, float]:
-    """Averages per sample over `data` of criteria and evaluation nodes, by default all of them.
+    """Averages per sample over `data`, or over all that a reader gives, of criteria and evaluation
+    nodes, by default all of them.
 
     Each has to be a sum over the samples (1x1). Sequences are given as to `train`, and measured
     `sequences` at a time; `truncate=K` computes K steps in a call, for sequences of any length in
     the memory for K. `contraction` and `threads` as in `compile`. Raises GraphcError as `compile`,
     and for bad data.
     """
-    check_data("evaluate", data)
+    check_source("evaluate", data)
     options = CompileOptions(
         backend=backend,
         precision=parse_precision(precision),

@@ -7,18 +7,27 @@ raises for a bad network: mistakes go to `sink`, so that all of them can be repo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from graphc.driver.cache_key import default_cache
+from graphc.driver.editor import Editor as Editor
+from graphc.driver.editor import transaction
 from graphc.driver.options import CompileOptions
-from graphc.driver.prepare import prepare
+from graphc.driver.prepare import infer, prepare
 from graphc.driver.statistics import precompute
 from graphc.ir.core import OpDef, Operation
 from graphc.ir.params import ParamsError, make_params
 from graphc.ir.types import MatrixType, TypeRuleError
+from graphc.model.editing import PROPERTIES as PROPERTIES
+from graphc.model.editing import is_abbreviation as is_abbreviation
+from graphc.model.editing import property_named as property_named
+from graphc.model.editing import remove_nodes, set_tag
+from graphc.model.factorise import Factorised as Factorised
 from graphc.model.model import Model, Parameters
+from graphc.model.patterns import by_name
 from graphc.ops import op_table
 from graphc.ops.nodes import NODE_FUNCTIONS as NODE_FUNCTIONS
 from graphc.ops.nodes.interface import NodeFunction as NodeFunction
@@ -37,6 +46,7 @@ from graphc.ops.nodes.plugged import plugged_names as plugged_names
 from graphc.ops.nodes.plugged import plugged_spellings as plugged_spellings
 from graphc.support import arguments
 from graphc.support.diagnostics import DiagnosticSink, Note, suggestion
+from graphc.support.files import staged
 from graphc.support.source import UNKNOWN, Location
 
 
@@ -70,6 +80,22 @@ class Node:
         )
 
 
+@dataclass(frozen=True)
+class Workshop:
+    """What a front end that edits networks works with.
+
+    new         makes an empty network
+    open        reads one from a file
+    models      networks that are there from the start, by name
+    only_check  look at the text alone: read and change nothing
+    """
+
+    new: Callable[[], GraphBuilder]
+    open: Callable[[Path], GraphBuilder]
+    models: Mapping[str, GraphBuilder]
+    only_check: bool = False
+
+
 class GraphBuilder:
     """Builds a network node by node; see the module docstring."""
 
@@ -79,9 +105,10 @@ class GraphBuilder:
         self.model = model or Model()
         self.sink = DiagnosticSink()
         self._ops = op_table()
-        self._by_name = {(op.result.name or "").lower(): op for op in self.model.graph.block}
+        self._by_name = by_name(self.model.graph.block)
         self._handles: dict[Operation, Node] = {}
         self._unnamed = 0
+        self._is_edited = False
 
     # --- for front ends ----------------------------------------------------------------------
 
@@ -115,12 +142,15 @@ class GraphBuilder:
         # A node that waits for an operand reads itself until it is bound.
         sources = [n.operation if n is not None else operation for n in operands]
         operation.set_operands(s.result for s in sources)
+        waiting = ((operation, index) for index, n in enumerate(operands) if n is None)
+        self.model.unset.update(waiting)
         self._infer(operation)
         return self._handle(operation)
 
     def set_operand(self, node: Node, index: int, operand: Node) -> None:
         """Bind operand `index` of a node."""
         node.operation.set_operand(index, operand.operation.result)
+        self.model.unset.discard((node.operation, index))
         self._infer(node.operation)
 
     def rename(self, node: Node, name: str, location: Location = UNKNOWN) -> None:
@@ -129,35 +159,20 @@ class GraphBuilder:
         self._by_name.pop(old.lower(), None)
         node.operation.result.name = self._free_name(name, location)
         self._by_name[node.name.lower()] = node.operation
-        self.model.rename_value(old, node.name)
+        self.model.rename_values({old: node.name})
 
-    def remove(self, node: Node) -> None:
-        """Take out a node that nobody reads."""
-        self._by_name.pop(node.name.lower(), None)
-        self._handles.pop(node.operation, None)
-        self.model.drop_value(node.name)
-        node.operation.drop_references()
-        node.operation.erase()
+    def remove(self, *nodes: Node) -> None:
+        """Take out nodes that no other node reads."""
+        for node in nodes:
+            self._by_name.pop(node.name.lower(), None)
+            self._handles.pop(node.operation, None)
+        remove_nodes(self.model, [node.operation for node in nodes])
 
     def add_tag(self, node: Node, tag: str, location: Location = UNKNOWN) -> None:
         """Add a tag, in any of its spellings; a node keeps each once."""
-        params = node_params(node.operation)
         known = self._known_tag(tag, location)
-        if known is not None and known not in params.tags:
-            self._keep_order(node.operation, known)
-            tags = tuple(t for t in TAGS if t in (*params.tags, known))
-            # Every subclass of NodeParams is a dataclass; the base is none, so that `tags` is last.
-            node.operation.params = replace(params, tags=tags)  # type: ignore[type-var]
-
-    def _keep_order(self, operation: Operation, tag: str) -> None:
-        """Let nodes with a tag stand in the order in which they got it: the first criterion is
-        the one that is trained. A graph has no other order, so a node may move to its end."""
-        after = operation.next
-        while after is not None:
-            if tag in node_params(after).tags:
-                self.model.graph.block.append(self.model.graph.block.unlink(operation))
-                return
-            after = after.next
+        if known is not None:
+            set_tag(self.model, node.operation, known, True)
 
     def operand_name(self, op: str, index: int) -> str:
         """What messages call an operand of a kind of node."""
@@ -167,6 +182,34 @@ class GraphBuilder:
         """The node of that name, in any case."""
         operation = self._by_name.get(arguments.text(name, "find").lower())
         return self._handle(operation) if operation is not None else None
+
+    @contextmanager
+    def edited(self, *, complete: bool = True, where: Location = UNKNOWN) -> Generator[Editor]:
+        """Edits that happen together or not at all: after any error nothing has changed.
+
+        In here the network may have inputs without a node. The outermost of several says whether it
+        may have them at its end too (`complete`), which whoever computes or saves it refuses.
+        """
+        is_outermost, self._is_edited = not self._is_edited, True
+        try:
+            with transaction(self.model, complete=complete and is_outermost, where=where):
+                yield Editor(self.model, where)
+                self._find_names()
+        finally:
+            self._is_edited = not is_outermost
+            self._find_names()
+
+    def _find_names(self) -> None:
+        """Know the nodes by the names that they have now."""
+        self._by_name = by_name(self.model.graph.block)
+        if not self._is_edited:
+            gone = [op for op in self._handles if op.block is None]
+            for op in gone:
+                del self._handles[op]
+
+    def check(self) -> None:
+        """Raise GraphcError for a network that could not be saved; draws nothing."""
+        infer(self.model)
 
     # --- for users ---------------------------------------------------------------------------
 
@@ -192,9 +235,16 @@ class GraphBuilder:
 
     def save(self, path: str | Path) -> None:
         """Write a model file; `graphc.load` reads it back."""
-        path = arguments.path(path, "save")
+        with self.staged_save(arguments.path(path, "save")) as put_into_place:
+            put_into_place()
+
+    @contextmanager
+    def staged_save(self, path: Path) -> Generator[Callable[[], None]]:
+        """As `save`, up to the moment where the new file replaces the old one: when what this gives
+        is called."""
         prepare(self.model)
-        self.model.save(path)
+        with staged(path, self.model.writer(path)) as put_into_place:
+            yield put_into_place
 
     def __str__(self) -> str:
         return str(self.model.module)

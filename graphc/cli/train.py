@@ -333,7 +333,7 @@ def command(
     require_writable(output)
     with options.phases.measure("read the network"):
         network = open_network(model, definitions, seed=plan.seed).model
-    arrays = read_data(network, terminal, data, options.precision)
+    arrays = read_data(network, terminal, data, options)
     samples = len(next(iter(arrays.values())))
     report = TrainingReport(
         terminal, plan.epochs, samples, training_outputs(network, plan.criterion)

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphc.data.bad_lines import quoted
+from graphc.data.plain_rows import NativeRows
 from graphc.data.table_lines import read_table_lines
 from graphc.data.uci import Columns, FeatureBlock, read_uci_stream
 from graphc.support.diagnostics import GraphcError, fail
@@ -47,8 +48,12 @@ HEADER_FIELDS = (
 )
 
 
-def read_array(source: str | Path, *, stdin: BinaryIO) -> npt.NDArray[np.floating]:
+def read_array(
+    source: str | Path, *, stdin: BinaryIO, native: NativeRows | None = None
+) -> npt.NDArray[np.floating]:
     """The array [samples, width] in the file `source`, or in `stdin` if `source` is "-".
+
+    `native` makes reading long texts faster, as in `read_uci`.
 
     From `.npy`: the first dimension counts samples, further ones are joined in C order; a single
     dimension is one sample. float32 and float64 stay what they are, float16 becomes float32,
@@ -62,7 +67,7 @@ def read_array(source: str | Path, *, stdin: BinaryIO) -> npt.NDArray[np.floatin
         stream.seek(0)
         if start == MAGIC:
             return _as_rows(read_npy(stream, size, name))
-        return _read_text(stream, size, name)
+        return _read_text(stream, size, name, native)
 
 
 def write_array(target: str | Path, array: np.ndarray, *, stdout: BinaryIO) -> None:
@@ -121,7 +126,9 @@ def _whole(stream: BinaryIO, name: str) -> io.BytesIO:
     return content
 
 
-def _read_text(stream: BinaryIO, size: int, name: str) -> npt.NDArray[np.floating]:
+def _read_text(
+    stream: BinaryIO, size: int, name: str, native: NativeRows | None
+) -> npt.NDArray[np.floating]:
     """All columns of the text; the first line that is not empty says how many there are."""
     width = 1
     for lines in read_table_lines(stream, name):
@@ -130,7 +137,8 @@ def _read_text(stream: BinaryIO, size: int, name: str) -> npt.NDArray[np.floatin
             break
     stream.seek(0)
     block = FeatureBlock("input", Columns(0, width))
-    return read_uci_stream(stream, size, name, [block], dtype=np.float64)["input"]
+    tables = read_uci_stream(stream, size, name, [block], dtype=np.float64, native=native)
+    return tables["input"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,7 +230,7 @@ def bind(model: Model, passes_for: PassesFor, options: CompileOptions) -> Execut
     return Executable(
         function,
         signature,
-        embedded if options.freeze else model.values_in(options.precision),
+        embedded if options.freeze else frozen.values_in(options.precision),
         recompile=compiled,
         carrying=carrying,
         threads=thread_count(options.threads),

@@ -18,8 +18,8 @@ has the loss before it steps can observe first and be exactly Algorithm 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 
 from graphc.learn.learner import is_number
@@ -118,6 +118,19 @@ class SteppingHeuristic:
     @property
     def terms(self) -> Terms:
         return Terms(l2=bool(self.l2))
+
+    @property
+    def memory(self) -> Mapping[str, object]:
+        """`stepping` as a table of numbers and lists, for checkpoints; it can be set again."""
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in self._fields()}
+
+    @memory.setter
+    def memory(self, memory: Mapping[str, object]) -> None:
+        found = {n: tuple(v) if isinstance(v, list) else v for n, v in memory.items()}
+        self.stepping = replace(self.stepping, **found)  # type: ignore[arg-type]  # as they were
+
+    def _fields(self) -> Iterator[tuple[str, object]]:
+        return ((f.name, getattr(self.stepping, f.name)) for f in fields(self.stepping))
 
     @property
     def step_size(self) -> float:

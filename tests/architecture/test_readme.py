@@ -97,6 +97,8 @@ def test_the_examples_of_every_help_run(digits: Path) -> None:
     Path("bad.gir").write_text(BAD_IR, encoding="utf-8")
     Path("still-fails.sh").write_text('#!/bin/sh\ngrep -q sigmoid "$1"\n', encoding="utf-8")
     Path("still-fails.sh").chmod(0o755)
+    for file in ("simple.config", "a.config", "b.config"):
+        Path(file).write_text("epochs=3\nSGD=[maxEpochs=$epochs$]\n", encoding="utf-8")
     samples = np.loadtxt("test.txt")[:, :64]
     for file in ("samples.npy", "x.npy"):
         np.save(file, samples)

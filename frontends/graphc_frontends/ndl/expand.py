@@ -65,6 +65,19 @@ def expand(
     `defines` are to the script what named arguments are to a macro's body: they are variables from
     the start, and assignments to them do not count. Their keys are in lower case.
     """
+    expansion = expansion_of(builder, statements, table, defines)
+    for statement in statements:
+        expansion.run(expansion.script, statement)
+    expansion.assembly.finish()
+
+
+def expansion_of(
+    builder: GraphBuilder,
+    statements: Sequence[Statement],
+    table: MacroTable,
+    defines: Mapping[str, Value],
+) -> Expansion:
+    """The expansion of a script, before its first statement; see `expand`."""
     script = Scope(
         prefix="",
         assigned=assigned_names(statements),
@@ -72,11 +85,7 @@ def expand(
         overridden=frozenset(defines),
         symbols={key: Symbol(key, value, None) for key, value in defines.items()},
     )
-    assembly = Assembly(builder)
-    expansion = _Expansion(assembly, table, script)
-    for statement in statements:
-        expansion.run(script, statement)
-    assembly.finish()
+    return Expansion(Assembly(builder), table, script)
 
 
 @dataclass(slots=True)
@@ -90,7 +99,9 @@ class _Arguments:
     """An operand is broken, or an error was reported for an argument."""
 
 
-class _Expansion:
+class Expansion:
+    """Statements being run, those of a script and of the macros that it calls."""
+
     def __init__(self, assembly: Assembly, table: MacroTable, script: Scope) -> None:
         self.assembly = assembly
         self.table = table
@@ -106,7 +117,9 @@ class _Expansion:
         if target is not None and target.key in scope.symbols:
             self._report_second_definition(scope, target)
             return BROKEN
-        tag = reading.array_tag(target.text) if target is not None else None
+        tag = None
+        if target is not None and not target.is_quoted:
+            tag = reading.array_tag(target.text)
         results: list[Value] = []
         for call in statement.calls:
             # The outermost call comes last; what it gives is the statement's value.
@@ -295,7 +308,10 @@ class _Expansion:
         except GraphcError as error:
             self.assembly.report(error)
             matched = []
-        for place, argument in matched:
+        for place, written in matched:
+            argument = written
+            if place.kind == "node" and isinstance(written, Word):
+                argument = written.as_name
             value = self._evaluate(scope, argument, results)
             if isinstance(value.content, Broken):
                 read.is_broken = True
