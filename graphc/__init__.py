@@ -55,6 +55,7 @@ _HOMES = {
     "SGD": "graphc.learn.sgd",
     "SteppingHeuristic": "graphc.learn.stepping",
     "check_node": "graphc.testing.node",
+    "self_test": "graphc.testing.selftest",
     "BackendUnavailable": "graphc.support.diagnostics",
     "GraphcError": "graphc.support.diagnostics",
     "GraphcWarning": "graphc.support.diagnostics",

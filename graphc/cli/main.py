@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "config": ("graphc.cli.config", "Print a configuration of the toolkit, assembled."),
     "cache": ("graphc.cli.cache", "Look after the compiled code that is kept in files."),
     "opt": ("graphc.cli.opt", "Run passes over IR text: text in, text out."),
+    "selftest": ("graphc.cli.selftest", "Check gradients on this machine's backends."),
 }
 
 MEMORY_BEFORE_THREADS, MEMORY_OF_A_THREAD = 512 << 20, 64 << 20
