@@ -26,6 +26,7 @@ _HOMES = {
     **dict.fromkeys(("hessian", "jacobian"), "graphc.tensor.jacobian"),
     "scan": "graphc.tensor.scan",
     "Tensor": "graphc.tensor.tensor",
+    "check_training_gradient": "graphc.api",
     "compile": "graphc.api",
     "compile_training": "graphc.api",
     "evaluate": "graphc.api",

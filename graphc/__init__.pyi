@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from graphc.api import check_training_gradient as check_training_gradient
 from graphc.api import compile as compile
 from graphc.api import compile_training as compile_training
 from graphc.api import evaluate as evaluate
