@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -210,10 +211,8 @@ def _said(
 
 
 def _text_of(learner: object) -> str:
-    """What a learner says of itself; its kind alone where that would be a place in memory."""
-    kind = type(learner)
-    plain = f"{kind.__module__}.{kind.__qualname__}"
-    return plain if kind.__repr__ is object.__repr__ else repr(learner)
+    """What a learner says of itself, without places in memory, which differ between processes."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(learner))
 
 
 def _take_statistics(model: Model, found: Checkpoint) -> None:

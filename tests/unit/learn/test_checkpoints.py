@@ -9,6 +9,7 @@ import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,6 +108,18 @@ def words() -> dict[str, object]:
     return {"words": rows, "labels": np.eye(3)[rng.integers(0, 3, SAMPLES)]}
 
 
+def heavy_ball() -> object:
+    """A learner whose function is another object each time, as in another process."""
+
+    def step(
+        gradient: Any, parameter: Any, state: Any, settings: Any
+    ) -> tuple[Any, dict[str, Any]]:
+        velocity = settings["friction"] * state["velocity"] - settings["learning_rate"] * gradient
+        return parameter + velocity, {"velocity": velocity}
+
+    return gc.learner(step, states=("velocity",), settings={"friction": 0.9}, learning_rate=0.1)
+
+
 def sgd(**more: object) -> Callable[[], dict[str, object]]:
     return lambda: {"learning_rate": 0.5, "momentum": 0.9, **more}
 
@@ -133,6 +146,7 @@ CASES: dict[str, Case] = {
         }
     ),
     "stepping": Case(lambda: {"learner": gc.SteppingHeuristic(0.1)}),
+    "of one's own": Case(lambda: {"learner": heavy_ball()}),
     "windows": Case(sgd(epoch_size=24, epochs=5)),
     "threads": Case(sgd(threads=3), backends=("llvm",)),
     "dropout": Case(sgd(dropout="0.5:0.3"), loaded(DROPOUT)),
