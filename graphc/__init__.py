@@ -28,6 +28,7 @@ _HOMES = {
     "named_learner": "graphc.learn.learner_types",
     "scan": "graphc.tensor.scan",
     "Tensor": "graphc.tensor.tensor",
+    **dict.fromkeys(("edit", "edits"), "graphc.api"),
     "compile": "graphc.api",
     "compile_training": "graphc.api",
     "evaluate": "graphc.api",
@@ -55,16 +56,21 @@ _HOMES = {
     "SGD": "graphc.learn.sgd",
     "SteppingHeuristic": "graphc.learn.stepping",
     "check_node": "graphc.testing.node",
+    "self_test": "graphc.testing.selftest",
     "BackendUnavailable": "graphc.support.diagnostics",
     "GraphcError": "graphc.support.diagnostics",
     "GraphcWarning": "graphc.support.diagnostics",
     "InternalError": "graphc.support.diagnostics",
 }
 
+_MODULES = ("readers", "writers")
+
 
 def __getattr__(name: str) -> object:
     if name == "Network":
         return import_module("graphc.frontend").network_class()
+    if name in _MODULES:
+        return import_module(f"graphc.{name}")
     if name == "simple_network":
         return import_module("graphc.frontend").simple_networks().simple_network
     if name in _HOMES:
@@ -77,7 +83,8 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*_HOMES, *_functions(), "Network", "simple_network", "__version__"})
+    names = {*_HOMES, *_MODULES, *_functions(), "Network", "simple_network", "__version__"}
+    return sorted(names)
 
 
 def _functions() -> Mapping[str, object]:
