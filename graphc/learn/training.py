@@ -114,8 +114,9 @@ def prepared(
     if extras.validation is not None:
         measuring = replace(options, batch=DEFAULT_BATCH, sequences=DEFAULT_SIDE_BY_SIDE)
         evaluator = compile_evaluator(model, extras.validation, measuring, names, plan.truncate)
-    # Rates are for a whole minibatch, so the default is one.
-    size = size if source.units is None else min(size, source.units)
+    # Rates are for a whole minibatch, so the default is one; what a reader knows of its samples may
+    # depend on what it was read for before.
+    size = min(size, source.units) if isinstance(source, MemorySource) else size
     return Training(
         model,
         plan,

@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -101,6 +101,15 @@ def sequences() -> dict[str, list[Array]]:
     }
 
 
+COLUMNS = {"features": gc.readers.Column(6), "labels": gc.readers.Column(3)}
+
+
+def sample_rows() -> Iterator[dict[str, Array]]:
+    data = classes(SAMPLES)
+    for start in range(0, SAMPLES, 7):
+        yield {name: array[start : start + 7] for name, array in data.items()}
+
+
 def words() -> dict[str, object]:
     rng = np.random.default_rng(3)
     offsets = np.arange(SAMPLES + 1) * 3
@@ -193,6 +202,12 @@ CASES: dict[str, Case] = {
     "adapted": Case(lambda: {"adaptation": gc.Adaptation("p", 0.4)}, loaded(SOFT)),
     "reader": Case(sgd(), data=lambda: Blocks(classes(SAMPLES))),
     "reader of unknown size": Case(sgd(), data=lambda: Blocks(classes(SAMPLES), knows=False)),
+    "library reader": Case(
+        sgd(epoch_size=24, epochs=4), data=lambda: gc.readers.from_arrays(classes(SAMPLES))
+    ),
+    "reader with statistics": Case(
+        sgd(), loaded(NORMALISED), lambda: gc.readers.from_iterable(COLUMNS, sample_rows)
+    ),
     "reader windows": Case(sgd(epoch_size=24, epochs=4), data=lambda: Blocks(classes(SAMPLES))),
 }
 

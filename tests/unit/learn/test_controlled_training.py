@@ -326,6 +326,17 @@ def test_a_reader_trains_as_its_samples_in_memory_do(
     assert values(one) == values(other)
 
 
+@pytest.mark.parametrize("epoch_size", [0, 24])
+def test_a_reader_of_the_library_shuffles_as_data_in_memory_are(epoch_size: int) -> None:
+    data = {name: array.astype(np.float32) for name, array in classes(SAMPLES).items()}
+    one, other = classifier(), classifier()
+    expected = train(one, data, epoch_size=epoch_size)
+    order = gc.readers.Order(seed=3)
+    records = train(other, gc.readers.from_arrays(data, order=order), epoch_size=epoch_size)
+    assert untimed(records) == untimed(expected)
+    assert values(one) == values(other)
+
+
 def test_a_reader_validates_and_gives_statistics() -> None:
     text = """
         features = Input(6)
