@@ -19,7 +19,7 @@ from graphc.learn.checkpoints import CheckpointSeries
 from graphc.model.container import read_container, write_container
 from graphc.support.files import SYSTEM_CALLS, FileCalls
 from tests.support.networks import classes, classifier
-from tests.support.training import Blocks, untimed, values
+from tests.support.training import Blocks, SequenceBlocks, untimed, values
 
 Array = np.ndarray
 Options = Mapping[str, object]
@@ -207,6 +207,11 @@ CASES: dict[str, Case] = {
     ),
     "reader with statistics": Case(
         sgd(), loaded(NORMALISED), lambda: gc.readers.from_iterable(COLUMNS, sample_rows)
+    ),
+    "reader of sequences": Case(
+        sgd(minibatch=3, truncate=2, epoch_size=5, epochs=4),
+        loaded(RECURRENT),
+        lambda: SequenceBlocks(sequences()),
     ),
     "reader windows": Case(sgd(epoch_size=24, epochs=4), data=lambda: Blocks(classes(SAMPLES))),
 }
@@ -565,6 +570,75 @@ def test_a_fault_at_any_call_leaves_a_checkpoint_to_go_on_from(number: int, tmp_
     else:
         raise AssertionError("more calls than expected")
     assert fail_at >= 7  # open, chmod, write, fsync, rename twice, the folder
+
+
+@dataclass
+class PowerCut:
+    """What the disk holds if power is cut after each call: names and what is in them.
+
+    A file's content counts once it is flushed, and so does a rename; until then either side of it
+    may be on the disk.
+    """
+
+    folder: Path
+    flushed: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    states: list[list[dict[str, bytes]]] = field(default_factory=list[list[dict[str, bytes]]])
+    names: list[dict[str, bytes]] = field(default_factory=list[dict[str, bytes]])
+
+    def calls(self) -> FileCalls:
+        def fsync(descriptor: int) -> None:
+            os.fsync(descriptor)
+            if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+                self.names = self.names[-1:]
+            else:
+                size = os.fstat(descriptor).st_size
+                path = Path(f"/proc/self/fd/{descriptor}").readlink()
+                self.flushed[path.name] = path.read_bytes()[:size]
+            self.states.append(list(self.names))
+
+        def rename(source: str, destination: str) -> None:
+            Path(source).replace(destination)
+            now = dict(self.names[-1])
+            moved = now.pop(Path(source).name, self.flushed.get(Path(source).name, b"cut short"))
+            now[Path(destination).name] = moved
+            self.names.append(now)
+            self.states.append(list(self.names))
+
+        return replace(SYSTEM_CALLS, fsync=fsync, replace=rename)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+@pytest.mark.parametrize("forgets_to_flush", [False, True])
+def test_a_power_cut_at_any_call_leaves_a_checkpoint(
+    forgets_to_flush: bool, tmp_path: Path
+) -> None:
+    """The model finds a writer that forgets to flush the file, and none with this one."""
+    kept = Kept()
+    CASES["momentum"].train("numpy", checkpoints=gc.Checkpoints(kept))
+    first, second, third = kept.found
+    series = CheckpointSeries(tmp_path / "run")
+    series.write(first)
+    series.write(second)
+    names = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    cut = PowerCut(tmp_path, names=[names])
+    calls = cut.calls()
+    if forgets_to_flush:
+        flush = calls.fsync
+        calls = replace(
+            calls,
+            fsync=lambda d: flush(d) if stat.S_ISDIR(os.fstat(d).st_mode) else None,
+        )
+    replace(series, calls=calls).write(third)
+    whole = {*names.values(), (tmp_path / "run").read_bytes()}
+    damaged = [
+        state
+        for states in cut.states
+        for state in states
+        if not (found := [state[n] for n in ("run", "run.1") if n in state])
+        or found[0] not in whole
+    ]
+    assert bool(damaged) == forgets_to_flush
+    assert cut.states[-1] == [{p.name: p.read_bytes() for p in tmp_path.iterdir()}] or damaged
 
 
 def test_a_checkpoint_keeps_the_mode_of_the_one_before(tmp_path: Path) -> None:

@@ -420,6 +420,26 @@ def test_adaptation_to_another_network_takes_its_outputs() -> None:
     assert records[-1].criterion == pytest.approx(expected[-1].criterion, rel=1e-12)
 
 
+def test_labels_of_sequences_are_mixed() -> None:
+    text = """
+        x = Input(2)
+        y = Input(2, tag=label)
+        z = Plus(Times(Parameter(2, 2), x), Times(Parameter(2, 2), PastValue(2, 1, z)))
+        p = Softmax(z)
+        ce = CrossEntropyWithSoftmax(y, z, tag=criteria)
+    """
+    rng = np.random.default_rng(1)
+    x = [rng.standard_normal((n, 2)) for n in (4, 2, 5)]
+    y = [np.eye(2)[rng.integers(0, 2, len(item))] for item in x]
+    one, two = gc.loads(text, seed=4), gc.loads(text, seed=4)
+    p = gc.compile(one, "p", precision="f64", backend="numpy")(x=x)["p"]
+    mixed = [0.25 * a + 0.75 * b for a, b in zip(y, p, strict=True)]
+    expected = train(one, {"x": x, "y": mixed}, precision="f64", minibatch=2)
+    options = {"precision": "f64", "minibatch": 2, "adaptation": gc.Adaptation("p", 0.75)}
+    records = train(two, {"x": x, "y": y}, **options)
+    assert records[-1].criterion == pytest.approx(expected[-1].criterion, rel=1e-12)
+
+
 def test_wrong_adaptations_are_refused() -> None:
     data = classes(8)
     for wrong in (
