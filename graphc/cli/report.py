@@ -1,17 +1,22 @@
-"""What `graphc train` shows: a bar inside an epoch, a line after each, a table at the end."""
+"""What `graphc train` shows: a bar inside an epoch, a line after each, a table at the end.
+
+rich, which draws the bar and the table, is imported when the first of them is due: by then the
+training runs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from typing import TYPE_CHECKING
 
 from graphc.cli.terminal import Terminal
 from graphc.learn.loop import EpochRecord
 from graphc.support.memory import peak_resident_bytes
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 NUMBER_WIDTH = 14  # the longest `number_text`, and a blank
 
@@ -21,25 +26,15 @@ class TrainingReport:
 
     def __init__(self, terminal: Terminal, epochs: int, samples: int, nodes: Sequence[str]) -> None:
         self.terminal = terminal
-        self._console = terminal.console()
         self._epochs = epochs
+        self._samples = samples
         self._nodes = list(nodes)
-        self._bar = Progress(
-            TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            console=self._console,
-            transient=True,
-            disable=not self._console.is_terminal,
-        )
-        self._task = self._bar.add_task("", total=samples, epoch=1, epochs=epochs)
+        self._bar: Progress | None = None
         self._width = [max(NUMBER_WIDTH, len(name) + 1) for name in nodes]
         self._done = 0
         self._has_head = False
 
     def __enter__(self) -> TrainingReport:
-        self._bar.start()
         return self
 
     def __exit__(
@@ -48,7 +43,8 @@ class TrainingReport:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._bar.stop()
+        if self._bar is not None:
+            self._bar.stop()
 
     def minibatch(self, done: int, total: int) -> None:
         """`done` of the epoch's `total` samples are through. The first call prints the head."""
@@ -56,7 +52,28 @@ class TrainingReport:
             self._has_head = True
             head = "".join(f"{n:>{w}}" for n, w in zip(self._nodes, self._width, strict=True))
             self._say(f"{'epoch':>{self._epoch_width}}{head}{'rate':>12}{'time':>10}")
-        self._bar.update(self._task, completed=done, total=total, epoch=self._done + 1)
+            if self.terminal.color == "always" or self.terminal.stderr.isatty():
+                self._bar = self._started_bar()
+        if self._bar is not None:
+            (task,) = self._bar.task_ids
+            self._bar.update(task, completed=done, total=total, epoch=self._done + 1)
+
+    def _started_bar(self) -> Progress:
+        from rich import progress
+
+        console = self.terminal.console()
+        bar = progress.Progress(
+            progress.TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn(),
+            progress.TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        bar.add_task("", total=self._samples, epoch=1, epochs=self._epochs)
+        bar.start()
+        return bar
 
     def epoch(self, record: EpochRecord) -> None:
         """An epoch is over: averages per sample, learning rate per sample, time."""
@@ -69,6 +86,8 @@ class TrainingReport:
 
     def finish(self, records: Sequence[EpochRecord], seconds: float, output: Path) -> None:
         """The table at the end: first, best and last epoch, and what it took."""
+        from rich.table import Table
+
         best = min(records, key=lambda r: r.criterion)
         table = Table()
         for heading in ("", "epoch", *self._nodes):
@@ -76,7 +95,7 @@ class TrainingReport:
         for label, r in (("first", records[0]), ("lowest", best), ("last", records[-1])):
             values = [r.criterion, *(r.evaluations[n] for n in self._nodes[1:])]
             table.add_row(label, str(r.epoch), *map(number_text, values))
-        self._console.print(table)
+        self.terminal.console().print(table)
         samples = sum(r.samples for r in records)
         computing = sum(r.seconds for r in records)
         speed = f"{samples / computing:,.0f}" if computing > 0 else "?"
@@ -91,7 +110,10 @@ class TrainingReport:
         return max(5, 2 * len(str(self._epochs)) + 1)
 
     def _say(self, text: str) -> None:
-        self._console.print(text, markup=False, soft_wrap=True)
+        if self._bar is None:
+            self.terminal.remark(text)
+        else:  # above the bar
+            self._bar.console.print(text, markup=False, soft_wrap=True)
 
 
 def number_text(value: float) -> str:
