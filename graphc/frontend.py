@@ -2,11 +2,14 @@
 
 An entry's key is a file suffix without its dot (its module has `load(builder, text, file=…,
 macros=…, defines=…)`) or `network`, the Python builder, whose module has the class `Network`.
+Languages that edit networks are those of the group `graphc.editors`, by suffix too; their modules
+have `edit(text, file=…, workshop=…, macros=…, defines=…)`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -14,9 +17,10 @@ from graphc.support.diagnostics import fail, suggestion
 from graphc.support.plugins import load, plugins
 
 if TYPE_CHECKING:
-    from graphc.builder import GraphBuilder
+    from graphc.builder import Edited, GraphBuilder, Workshop
 
 GROUP = "graphc.frontends"
+EDITORS = "graphc.editors"
 NETWORK = "network"
 
 
@@ -34,8 +38,51 @@ class Frontend(Protocol):
     ) -> None: ...
 
 
-def _entry(key: str) -> ModuleType | None:
-    for entry in plugins(GROUP):
+class Writer(Protocol):
+    """What a front end offers besides whose language networks can be written in."""
+
+    def write(self, builder: GraphBuilder) -> str: ...
+
+    def save(self, builder: GraphBuilder, path: Path, *, values: bool = False) -> None: ...
+
+
+class SimpleKey(Protocol):
+    """A key of the toolkit: the option of `simple_network` that it sets, if any, and what its value
+    is: integers, words, word, number, integer, flag."""
+
+    @property
+    def option(self) -> str | None: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def required(self) -> bool: ...
+
+
+class SimpleNetworks(Protocol):
+    """What the Python builder offers of predefined networks."""
+
+    @property
+    def SIMPLE_KEYS(self) -> Mapping[str, SimpleKey]: ...
+
+    def simple_network(self, **options: object) -> GraphBuilder: ...
+
+
+class EditingFrontend(Protocol):
+    """What a module that edits networks offers."""
+
+    def edit(
+        self,
+        text: str,
+        *,
+        file: str,
+        workshop: Workshop,
+        macros: Sequence[tuple[str, str]] = (),
+        defines: Mapping[str, object] | None = None,
+    ) -> Edited: ...
+
+
+def _entry(key: str, group: str = GROUP) -> ModuleType | None:
+    for entry in plugins(group):
         if entry.name == key:
             return cast(ModuleType, load(entry))
     return None
@@ -58,9 +105,38 @@ def frontend_for(suffix: str, others: Sequence[str] = ()) -> Frontend:
     return cast(Frontend, module)
 
 
+def writer_for(suffix: str) -> Writer:
+    """The front end that writes files ending in `.suffix`."""
+    module = _entry(suffix)
+    if module is None or not hasattr(module, "write"):
+        raise fail("backend", f"graphc is not installed whole: nothing here writes .{suffix}")
+    return cast(Writer, module)
+
+
+def simple_networks() -> SimpleNetworks:
+    """The toolkit's predefined networks, and its keys for them."""
+    return cast("SimpleNetworks", _python_builder())
+
+
+def editing_frontend(language: str) -> EditingFrontend:
+    """The front end that edits networks by texts of this language, which files have as suffix."""
+    module = _entry(language.lower(), EDITORS)
+    if module is None:
+        known = sorted({e.name for e in plugins(EDITORS)})
+        names = ", ".join(f".{name}" for name in known) or "none"
+        got = f"`.{language}`" if language else "none"
+        message = f"edits require one of the suffixes {names}, got {got}"
+        raise fail("file", message + suggestion(language, known))
+    return cast(EditingFrontend, module)
+
+
 def network_class() -> type[GraphBuilder]:
     """The Python builder's `Network`."""
+    return cast("type[GraphBuilder]", _python_builder().Network)
+
+
+def _python_builder() -> ModuleType:
     module = _entry(NETWORK)
     if module is None:
         raise fail("backend", "graphc is not installed whole: the Python builder is missing")
-    return cast("type[GraphBuilder]", module.Network)
+    return module

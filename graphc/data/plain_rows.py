@@ -80,7 +80,8 @@ class PlainRows:
         self._native = native if _can_be_plain(plans) else None
         self._read: ReadRows | None = None
         self._plans = {plan.name: plan for plan in plans}
-        hashed = {plan.name: _hash_table(plan.labels) for plan in plans if plan.labels}
+        to_ones = [plan for plan in plans if plan.labels and plan.one_hot]
+        hashed = {plan.name: _hash_table(plan.labels) for plan in to_ones if plan.labels}
         self._hashed = {name: table for name, table in hashed.items() if table is not None}
         self._size = size or 0
         self._bytes_read = 0
@@ -138,7 +139,10 @@ class PlainRows:
                 rows[name][:room] = 0
             return None
         for name, numbers in classes.items():
-            rows[name][np.arange(count), numbers] = 1
+            if self._plans[name].one_hot:
+                rows[name][np.arange(count), numbers] = 1
+            else:
+                rows[name][:count, 0] = numbers
         return count
 
     def _placed(

@@ -10,7 +10,7 @@ from graphc.data.labels import LabelNumbers
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The columns first to last of each line: numbers, or one column of texts with `labels`, which
-    become one-hot rows.
+    become one-hot rows, or the numbers of their classes.
 
     width     numbers of a row of the table made of them
     accepted  what a label has to be, for messages
@@ -22,3 +22,4 @@ class Plan:
     width: int
     labels: LabelNumbers | None
     accepted: str = ""
+    one_hot: bool = True

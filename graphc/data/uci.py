@@ -17,8 +17,8 @@ that has none; here that line counts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Literal
 
@@ -31,7 +31,7 @@ from graphc.data.labels import UNKNOWN, look_up, number_labels
 from graphc.data.number_text import LONGEST_NUMBER, OVERFLOW, read_number
 from graphc.data.plain_rows import NativeRows, PlainRows
 from graphc.data.plans import Plan
-from graphc.data.table_lines import read_table_pieces
+from graphc.data.table_lines import TablePiece, read_table_pieces
 from graphc.data.text_lines import PIECE_BYTES, TextLines, count_lines
 from graphc.support.diagnostics import DiagnosticSink, GraphcError, Note, fail
 from graphc.support.pipes import open_file_or_pipe
@@ -62,15 +62,16 @@ class FeatureBlock:
 @dataclass(frozen=True, slots=True)
 class LabelBlock:
     """Labels. Of kind "category": one column, its text looked up in `mapping` (the texts of class
-    0, 1, …); without a mapping the labels are the integers 0 to classes - 1. Of kind
-    "regression": numbers; `classes` and `mapping` do not matter.
+    0, 1, …), which becomes a one-hot row; without a mapping the labels are the integers 0 to
+    classes - 1. Of kind "number": the same, but the class number itself is the only column. Of
+    kind "regression": numbers; `classes` and `mapping` do not matter.
     """
 
     name: str
     columns: Columns
     classes: int
     mapping: tuple[str, ...] | None = None
-    kind: Literal["category", "regression"] = "category"
+    kind: Literal["category", "number", "regression"] = "category"
 
 
 Block = FeatureBlock | LabelBlock
@@ -137,19 +138,53 @@ def read_uci_stream(
     One of `size` bytes has to be able to seek: its lines are counted first. Of one of unknown size
     (None) the tables grow while it is read.
     """
-    element = np.dtype(dtype)
-    if element not in OVERFLOW:
-        raise fail("bad-value", f"float32 or float64 is required for data, got {element}")
+    element = _checked_element(dtype)
     plans = _make_plans(blocks)
     needed = max(plan.last + 1 for plan in plans)
     room = FIRST_ROOM if size is None else _count_room(stream, size, needed)
     tables = {p.name: _allocate(room, p.width, element, p.name) for p in plans}
     bad = BadLines(file, max_errors)
-    used = _read_samples(stream, plans, tables, bad, PlainRows(native, plans, size), size is None)
+    reader = _RowReader(plans, PlainRows(native, plans, size), bad)
+    used = _read_samples(stream, tables, reader, may_grow=size is None)
     bad.report(sink, used)
     if size is not None and stream.tell() != size:
         raise _changed(file)
     return {name: table[:used] for name, table in tables.items()}
+
+
+def read_uci_pieces(
+    stream: BinaryIO,
+    size: int | None,
+    file: str,
+    blocks: Sequence[Block],
+    *,
+    dtype: npt.DTypeLike = np.float32,
+    sink: DiagnosticSink | None = None,
+    native: NativeRows | None = None,
+) -> Iterator[dict[str, npt.NDArray[np.floating]]]:
+    """As `read_uci_stream`, but piece by piece: the tables of some hundred kilobytes of lines at a
+    time, so that memory does not grow with the file. The first bad lines end it."""
+    element = _checked_element(dtype)
+    plans = _make_plans(blocks)
+    bad = BadLines(file, 0)
+    reader = _RowReader(plans, PlainRows(native, plans, size), bad)
+    used = 0
+    for piece in read_table_pieces(stream, file, piece_bytes=PIECE_BYTES):
+        room = count_lines(piece.text)
+        tables = {p.name: _allocate(room, p.width, element, p.name) for p in plans}
+        filled = reader.fill(piece, tables, 0)
+        bad.raise_if_too_many()
+        if filled:
+            used += filled
+            yield {name: table[:filled] for name, table in tables.items()}
+    if used == 0:
+        raise _no_data(file)
+    bad.report(sink, used)
+
+
+def check_blocks(blocks: Sequence[Block]) -> None:
+    """GraphcError `bad-value` or `duplicate-name` for blocks that make no sense."""
+    _make_plans(blocks)
 
 
 def _make_plans(blocks: Sequence[Block]) -> list[Plan]:
@@ -162,8 +197,10 @@ def _make_plans(blocks: Sequence[Block]) -> list[Plan]:
             raise fail("duplicate-name", f"two blocks of columns have the name `{block.name}`")
         _check_columns(block.columns, f"block `{block.name}`")
         first, dim = block.columns.start, block.columns.dim
-        if isinstance(block, LabelBlock) and block.kind == "category":
-            plans.append(_category_plan(block))
+        if isinstance(block, LabelBlock) and block.kind != "regression":
+            plan = _category_plan(block)
+            as_number = block.kind == "number"
+            plans.append(replace(plan, width=1, one_hot=False) if as_number else plan)
         else:
             plans.append(Plan(block.name, first, first + dim - 1, dim, None))
     return plans
@@ -217,6 +254,18 @@ def _allocate(rows: int, width: int, element: np.dtype, name: str) -> npt.NDArra
         raise fail("limit", f"there is not enough memory: {message} are required") from error
 
 
+def _checked_element(dtype: npt.DTypeLike) -> np.dtype:
+    element = np.dtype(dtype)
+    if element not in OVERFLOW:
+        raise fail("bad-value", f"float32 or float64 is required for data, got {element}")
+    return element
+
+
+def _no_data(file: str) -> GraphcError:
+    message = f"at least one line with data is required, {file} has none"
+    return fail("bad-data", f"{message}; a header does not count")
+
+
 def _changed(file: str) -> GraphcError:
     return fail("file", f"{file} changed while it was read")
 
@@ -229,39 +278,55 @@ def _grow(tables: dict[str, npt.NDArray[np.floating]], rows: int) -> None:
         tables[name] = larger
 
 
+@dataclass
+class _RowReader:
+    """Puts pieces of one text into tables. width: columns of a line, 0 before the first."""
+
+    plans: Sequence[Plan]
+    plain: PlainRows
+    bad: BadLines
+    width: int = 0
+
+    def fill(
+        self,
+        piece: TablePiece,
+        tables: Mapping[str, npt.NDArray[np.floating]],
+        first_row: int,
+    ) -> int:
+        """The samples of a piece into the tables from `first_row` on; how many they are."""
+        filled = self.plain.fill(piece, self.width, tables, first_row, self.bad)
+        if filled is not None:
+            return filled
+        lines = piece.lines()
+        if self.width == 0:
+            if not len(lines.starts):
+                return 0
+            self.width = int(lines.cell_counts[lines.cell_counts > 0][0])
+            _check_width(lines, self.width, self.plans)
+        starts, ends = _regular_cells(lines, self.width, self.bad)
+        if first_row + len(starts) > min(map(len, tables.values())):
+            raise _changed(self.bad.file)
+        return _fill_rows(lines, starts, ends, self.plans, tables, first_row, self.bad)
+
+
 def _read_samples(
     stream: BinaryIO,
-    plans: Sequence[Plan],
     tables: dict[str, npt.NDArray[np.floating]],
-    bad: BadLines,
-    plain: PlainRows,
+    reader: _RowReader,
+    *,
     may_grow: bool,
 ) -> int:
     """Fill the tables from the top; returns how many rows were filled."""
-    width = used = 0
+    bad, used = reader.bad, 0
     for piece in read_table_pieces(stream, bad.file, piece_bytes=PIECE_BYTES):
         if may_grow and (rows := used + count_lines(piece.text)) > min(map(len, tables.values())):
             _grow(tables, rows)
-        filled = plain.fill(piece, width, tables, used, bad)
-        if filled is not None:
-            used += filled
-            continue
-        lines = piece.lines()
-        if width == 0:
-            if not len(lines.starts):
-                continue
-            width = int(lines.cell_counts[lines.cell_counts > 0][0])
-            _check_width(lines, width, plans)
-        starts, ends = _regular_cells(lines, width, bad)
-        if used + len(starts) > min(map(len, tables.values())):
-            raise _changed(bad.file)
-        used += _fill_rows(lines, starts, ends, plans, tables, used, bad)
+        used += reader.fill(piece, tables, used)
         if bad.is_full:
             break
     bad.raise_if_too_many()
     if used == 0:
-        message = f"at least one line with data is required, {bad.file} has none"
-        raise fail("bad-data", f"{message}; a header does not count")
+        raise _no_data(bad.file)
     return used
 
 
@@ -321,7 +386,10 @@ def _fill_rows(
         else:
             classes = look_up(plan.labels, lines.text, from_, to)
             _report_labels(lines, from_, to, plan, classes, usable, bad)
-            table[np.arange(len(table)), np.maximum(classes, 0)] = 1
+            if plan.one_hot:
+                table[np.arange(len(table)), np.maximum(classes, 0)] = 1
+            else:
+                table[:, 0] = classes
     if usable.all():
         return len(starts)
     bad.lines += int(np.count_nonzero(~usable))

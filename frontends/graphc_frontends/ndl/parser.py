@@ -4,8 +4,10 @@
     section    = NAME ["="] "[" { statement | macro } "]"
     macro      = NAME "(" [NAME { "," NAME }] ")" ( ["="] body | "=" expression )
     body       = "{" { statement } "}" | "[" { statement } "]"
-    statement  = NAME "=" ( expression | array ) | call            (a call alone: in bodies only)
-    array      = "(" [ (NAME | NUMBER) { "," (NAME | NUMBER) } ] ")"
+    statement  = target "=" ( expression | array ) | call          (a call alone: in bodies only)
+    target     = NAME | STRING
+    array      = "(" [ element { "," element } ] ")"
+    element    = NAME | STRING | NUMBER
     expression = NUMBER | STRING | NAME | call
     call       = NAME "(" [ argument { "," argument } ] ")"
     argument   = expression | NAME "=" (NUMBER | NAME | TEXT | STRING)
@@ -51,7 +53,7 @@ _SECTION_KEYS = frozenset(["load", "run"])
 
 def parse(tokens: Sequence[Token], plain: PlainText, sink: DiagnosticSink) -> Script:
     """Parse a whole file; what could not be read is reported and left out."""
-    return _Parser(tokens, plain, sink).script()
+    return Parser(tokens, plain, sink).script()
 
 
 @dataclass(slots=True)
@@ -76,7 +78,9 @@ class _Contents:
         return Block(tuple(self.statements), tuple(self.macros))
 
 
-class _Parser(Cursor):
+class Parser(Cursor):
+    """Reads statements, macros and sections; what cannot be read goes to `sink`."""
+
     def __init__(self, tokens: Sequence[Token], plain: PlainText, sink: DiagnosticSink) -> None:
         super().__init__(tokens, plain)
         self.sink = sink
@@ -86,7 +90,15 @@ class _Parser(Cursor):
     # ---- blocks ---------------------------------------------------------------------------
 
     def script(self) -> Script:
-        """The whole file; one bracket around all of it is peeled off."""
+        """The whole file."""
+        self._peel()
+        block = self._block(is_top=True)
+        return Script(
+            block, tuple(self.sections.values()), self.keys.get("load"), self.keys.get("run")
+        )
+
+    def _peel(self) -> None:
+        """Go to the first statement, into a bracket that is around the whole file."""
         self.skip_newlines()
         closing = self.matching.get(self.at) if self.is_at("[", "{") else None
         if closing is not None:
@@ -95,10 +107,6 @@ class _Parser(Cursor):
                 last = self.tokens[closing]
                 self.tokens[closing] = Token("end", "", last.start, last.start)
                 self.at += 1
-        block = self._block(is_top=True)
-        return Script(
-            block, tuple(self.sections.values()), self.keys.get("load"), self.keys.get("run")
-        )
 
     def _block(self, *, is_top: bool) -> Block:
         """Statements and macros up to the end of the text or section."""
@@ -278,7 +286,7 @@ class _Parser(Cursor):
     def _statement(self) -> Statement:
         if self.is_at(*CLOSERS):
             raise fail("parse", f"`{self.token.text}` closes nothing", self.span(self.token))
-        if not self.is_at("name"):
+        if not self.is_at("name") and not (self.is_at("string") and self.peek() == "="):
             raise self.expected("a statement `name = ...`")
         if self.peek() == "(":
             calls, value = self._expression()
@@ -287,9 +295,11 @@ class _Parser(Cursor):
         target = self.name()
         if not self.is_at("="):
             raise self.expected(f"`=` after `{target.text}`")
-        if "." in target.text:
+        if "." in target.text and not target.is_quoted:
             message = f"a name with dots cannot be defined, got `{target.text}`"
             raise fail("parse", message, target.span)
+        if not target.text:
+            raise fail("parse", "a name of at least one character is required", target.span)
         self.at += 1
         calls: tuple[Call, ...] = ()
         if self.is_at("("):
@@ -312,9 +322,9 @@ class _Parser(Cursor):
             if self.is_at("name") and self.peek() == "(":
                 message = f"a list holds names, got a call of `{self.token.text}`; name it first"
                 raise fail("argument-type", message, self.span(self.token))
-            if self.token.kind not in ("name", "number"):
+            if not self.is_at("name", "string", "number"):
                 raise self._unclosed(opener) or self.expected("a name")
-            elements.append(self.name() if self.is_at("name") else self._literal())
+            elements.append(self._literal() if self.is_at("number") else self.name())
             if not self.is_at(")"):
                 self._argument_separator(opener, is_optional=False)
         return Array(tuple(elements), self.span(opener, self.advance()))
@@ -445,4 +455,6 @@ class _Parser(Cursor):
         if index < 1 or self.tokens[index - 1].kind != "newline":
             return False
         kinds = [t.kind for t in self.tokens[index : index + 4]]
-        return kinds == ["name", "=", "name", "("] or kinds[:3] == ["name", "=", "("]
+        if kinds[:1] not in (["name"], ["string"]):
+            return False
+        return kinds[1:] == ["=", "name", "("] or kinds[1:3] == ["=", "("]
