@@ -42,9 +42,10 @@ MEMORY_BEFORE_THREADS, MEMORY_OF_A_THREAD = 512 << 20, 64 << 20
 """Address space that commands need for other things, and that OpenBLAS takes: measured 300 MiB, and
 40 MiB for a thread."""
 
-COLLECT_AFTER = 50_000
-"""New objects after which Python looks for garbage in cycles, of which graphc makes little. With
-Python's own 700 a tenth of the time to start goes into looking at what was imported and stays."""
+COLLECT_AFTER = 200_000
+"""New objects after which Python looks for garbage in cycles, of which graphc makes little. A start
+makes half as many, all of which stay: with Python's own 700 they are looked at 146 times, which is
+a tenth of the time."""
 
 EPILOG = """\b
 Examples:
