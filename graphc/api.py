@@ -1,4 +1,4 @@
-"""What users call: load, loads, compile, compile_training, train, evaluate, to_networkx."""
+"""What users call: load, edit, compile, compile_training, train, evaluate, to_networkx, …"""
 
 from __future__ import annotations
 
@@ -6,25 +6,34 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphc.builder import GraphBuilder
+from graphc.builder import Edited, GraphBuilder, Workshop
 from graphc.driver.cache_key import default_cache
 from graphc.driver.compile import bind, evaluation_passes
 from graphc.driver.options import CompileOptions, parse_precision
-from graphc.frontend import frontend_for, languages, model_format_of, network_class
-from graphc.ir.core import ContractionMode, Function
-from graphc.learn.dataset import check_data
-from graphc.learn.evaluate import DEFAULT_SIDE_BY_SIDE, evaluate_dataset
-from graphc.learn.learner import Learner, require_learner
-from graphc.learn.loop import (
-    DEFAULT_DROPOUT,
-    EpochRecord,
-    Progress,
-    TrainingPlan,
-    run_training,
+from graphc.frontend import (
+    EditingFrontend,
+    editing_frontend,
+    frontend_for,
+    languages,
+    model_format_of,
+    network_class,
 )
-from graphc.learn.schedule import Schedule
+from graphc.ir.core import ContractionMode, Function
+from graphc.learn.adaptation import Adaptation
+from graphc.learn.checkpoints import Checkpoints
+from graphc.learn.curves import Rate
+from graphc.learn.evaluate import DEFAULT_SIDE_BY_SIDE, evaluate_dataset
+from graphc.learn.gradients import Gradients, compile_gradients
+from graphc.learn.learner import Learner, require_learner
+from graphc.learn.loop import run_training
+from graphc.learn.plan import DEFAULT_DROPOUT, Control, TrainingPlan, read_controls
+from graphc.learn.records import EpochRecord, Progress
+from graphc.learn.schedule import Rates, Schedule
+from graphc.learn.sgd import SGD, learner_or_sgd
+from graphc.learn.source import Data, check_source
 from graphc.learn.stages import STAGES, Stage, module_at
 from graphc.learn.step import TrainingStep, compile_training_step
+from graphc.learn.training import Extras
 from graphc.model.container import MAX_FILE_BYTES, looks_like_container
 from graphc.model.digraph import function_graph
 from graphc.model.model import Model, load_model
@@ -39,8 +48,6 @@ if TYPE_CHECKING:
     import networkx as nx
 
 MODEL_SUFFIX = "safetensors"
-Rates = str | float | Sequence[float]
-"""A number, one per epoch, or text such as `0.5:0.2*20:0.1`; the last value holds for ever."""
 MAX_SOURCE_BYTES = 16 * 2**20
 HEAD_BYTES = 64
 """Of a file, to see what it is."""
@@ -79,9 +86,9 @@ def load(
 
 def _load_model_file(path: Path, suffix: str, seed: int) -> GraphBuilder | None:
     """The network in a model file of any kind and name, None for a file of another kind."""
-    with open_regular_file(path, MAX_FILE_BYTES) as (stream, size):
+    with open_regular_file(path, MAX_FILE_BYTES) as (stream, _):
         head = stream.read(HEAD_BYTES)
-    if suffix == MODEL_SUFFIX or looks_like_container(head, size):
+    if suffix == MODEL_SUFFIX or looks_like_container(head):
         return network_class()(load_model(path))
     if suffix in languages() and b"\0" not in head:
         return None  # no need to load readers of binary files
@@ -107,6 +114,91 @@ def loads(
     texts = arguments.texts(macros, "macros")
     sources = [(f"<macros {i}>", m) for i, m in enumerate(texts, start=1)]
     return _read(text, "<text>", sources, defines, language, Path(), seed)
+
+
+def edit(
+    path: str | Path,
+    *,
+    macros: str | Path | Sequence[str | Path] = (),
+    defines: Mapping[str, object] | None = None,
+    models: Mapping[str, GraphBuilder] | None = None,
+    check_only: bool = False,
+) -> dict[str, GraphBuilder]:
+    """Edit networks by the commands in a file, a language by its suffix (.mel, docs/mel.md).
+
+    macros      files of NDL, read before it for their macros
+    defines     values of variables: they replace `$name$`, also in the macros
+    models      networks that are there from the start, by the names that they have in the file; the
+                first is the default model. They are changed themselves
+    check_only  read the texts and report every mistake that shows without the model files; gives {}
+
+    Gives the networks that there are at the end, by name. Model files are read and written by the
+    file's own commands, paths from the current folder on. After any error (GraphcError) no file is
+    written and `models` are what they were.
+    """
+    return edit_file(
+        path, macros=macros, defines=defines, models=models, check_only=check_only
+    ).networks
+
+
+def edit_file(
+    path: str | Path,
+    *,
+    macros: str | Path | Sequence[str | Path] = (),
+    defines: Mapping[str, object] | None = None,
+    models: Mapping[str, GraphBuilder] | None = None,
+    check_only: bool = False,
+) -> Edited:
+    """As `edit`, with the files written too."""
+    path = arguments.path(path, "edit")
+    files = arguments.paths(macros, "macros")
+    frontend = editing_frontend(path.suffix.removeprefix("."))
+    sources = [(str(m), _read_text(m)) for m in files]
+    text = _read_text(path)
+    return _edit(frontend, text, str(path), sources, defines, models, check_only)
+
+
+def edits(
+    text: str,
+    *,
+    macros: str | Sequence[str] = (),
+    defines: Mapping[str, object] | None = None,
+    models: Mapping[str, GraphBuilder] | None = None,
+    check_only: bool = False,
+    language: str = "mel",
+) -> dict[str, GraphBuilder]:
+    """Edit networks by the commands in a text; `macros` are texts too. As `edit` otherwise."""
+    text, language = arguments.text(text, "edits"), arguments.text(language, "language")
+    texts = arguments.texts(macros, "macros")
+    sources = [(f"<macros {i}>", m) for i, m in enumerate(texts, start=1)]
+    frontend = editing_frontend(language)
+    return _edit(frontend, text, "<text>", sources, defines, models, check_only).networks
+
+
+def _edit(
+    frontend: EditingFrontend,
+    text: str,
+    file: str,
+    macros: Sequence[tuple[str, str]],
+    defines: Mapping[str, object] | None,
+    models: Mapping[str, GraphBuilder] | None,
+    check_only: bool,
+) -> Edited:
+    given = dict(arguments.table(models or {}, "models", "networks"))
+    workshop = Workshop(
+        new=network_class(),
+        open=load,
+        models={
+            name: arguments.instance(net, GraphBuilder, f"the model {name}", "a network")
+            for name, net in given.items()
+        },
+        only_check=arguments.truth(check_only, "check_only"),
+    )
+    if defines is not None:
+        defines = arguments.table(defines, "defines", "values")
+    found = frontend.edit(text, file=file, workshop=workshop, macros=macros, defines=defines)
+    warn(found.warnings)
+    return found
 
 
 def _read(
@@ -247,17 +339,58 @@ def compile_training(
     )
 
 
+def gradients(
+    network: GraphBuilder | Model,
+    *,
+    batch: int = CompileOptions.batch,
+    time: int = CompileOptions.time,
+    sequences: int = CompileOptions.sequences,
+    criterion: str | None = None,
+    dropout: float = DEFAULT_DROPOUT,
+    seed: int = 0,
+    recompute: Recompute = CompileOptions.recompute,
+    contraction: ContractionMode = CompileOptions.contraction,
+    backend: str = CompileOptions.backend,
+    precision: str = CompileOptions.precision.value,
+    threads: int | None = CompileOptions.threads,
+) -> Gradients:
+    """Gradients of minibatches, for a training algorithm with a loop of its own.
+
+    `slopes = gc.gradients(net)`; `value, by_name = slopes(features=x, labels=t)` is the criterion's
+    sum over the minibatch and its gradient with respect to every parameter that a training would
+    move, computed as in training (Dropout, BatchNormalization). `slopes.point` is all of these
+    parameters as one vector, and `slopes.at(point, features=x, labels=t)` the value and gradient
+    there. Options as in `compile_training`; the network holds its parameters in this precision from
+    here on. Raises GraphcError for a bad network or option.
+    """
+    options = CompileOptions(
+        backend=backend,
+        precision=parse_precision(precision),
+        batch=batch,
+        time=time,
+        sequences=sequences,
+        recompute=recompute,
+        cache=default_cache(),
+        contraction=contraction,
+        threads=threads,
+    )
+    return compile_gradients(
+        _model_of(network), options, criterion=criterion, dropout=dropout, seed=seed
+    )
+
+
 def train(
     network: GraphBuilder | Model,
-    data: Mapping[str, object],
+    data: Data,
     *,
     epochs: int = TrainingPlan.epochs,
+    epoch_size: int = TrainingPlan.epoch_size,
     minibatch: Rates | None = None,
-    learning_rate: Rates | None = None,
-    learning_rate_per_sample: Rates | None = None,
+    learning_rate: Rate | None = None,
+    learning_rate_per_sample: Rate | None = None,
     momentum: Rates | None = None,
     momentum_per_sample: Rates | None = None,
-    l2: float = TrainingPlan.l2,
+    l2: Rates = SGD.l2,
     learner: Learner | None = None,
     dropout: Rates = DEFAULT_DROPOUT,
     time: int = CompileOptions.time,
@@ -270,9 +403,15 @@ def train(
     backend: str = CompileOptions.backend,
     precision: str = CompileOptions.precision.value,
     threads: int | None = CompileOptions.threads,
+    validation: Data | None = None,
+    control: Control | Sequence[Control] = (),
+    minimum_rate: float | None = None,
+    adaptation: Adaptation | None = None,
+    checkpoints: Checkpoints | None = None,
     progress: Progress | None = None,
 ) -> list[EpochRecord]:
-    """Train `network` on `data`, one array (samples, rows) per input; the record of each epoch.
+    """Train `network` on `data`, one array (samples, rows) per input, or what a reader gives; the
+    record of each epoch.
 
     A sparse input also takes a CSR matrix, or a tuple (indices, offsets) or (indices, offsets,
     values): the entries of sample n are those from offsets[n] to offsets[n + 1].
@@ -291,27 +430,47 @@ def train(
     which, and the order of the samples. `threads` as in `compile`. Statistics without a value
     are computed over all data first. Raises GraphcError for a bad network, data or option, and
     when the criterion is not a number any more (the parameters of the last epoch are put back).
+
+    epoch_size    samples of an epoch (of sequences their number), which begins where the one before
+                  ended in the data, repeated endlessly; 0: all of them
+    validation    data, or a reader, that the network is measured on after each epoch
+    control       what chooses rates and sizes and ends the training: at most one record of each of
+                  `AdjustAfterEpoch`, `SearchBeforeEpoch`, `AdaptiveMinibatch`, `EarlyStopping`,
+                  `KeepBest`
+    minimum_rate  per sample: training ends before an epoch with less; by default 1e-9 where a
+                  record of `control` chooses rates
+    adaptation    keeps the network near another one, or near what it is now
+    checkpoints   where they are written, and gone on from, bit for bit
     """
     model = _model_of(network)
-    check_data("train", data)
-    if learner is not None:
-        require_learner(learner)
+    check_source("train", data)
+    if validation is not None:
+        check_source("validation", validation)
+    if checkpoints is not None:
+        arguments.instance(checkpoints, Checkpoints, "checkpoints", "a gc.Checkpoints")
+    if adaptation is not None:
+        arguments.instance(adaptation, Adaptation, "adaptation", "a gc.Adaptation")
     plan = TrainingPlan(
+        learner_or_sgd(
+            learner,
+            learning_rate=learning_rate,
+            learning_rate_per_sample=learning_rate_per_sample,
+            momentum=momentum,
+            momentum_per_sample=momentum_per_sample,
+            l2=l2,
+        ),
         epochs=epochs,
         minibatch=None
         if minibatch is None
         else Schedule.parse(minibatch, option="minibatch", minimum=1, whole=True),
-        learning_rate=_schedule(learning_rate, "learning_rate"),
-        learning_rate_per_sample=_schedule(learning_rate_per_sample, "learning_rate_per_sample"),
-        momentum=_schedule(momentum, "momentum"),
-        momentum_per_sample=_schedule(momentum_per_sample, "momentum_per_sample"),
-        l2=l2,
-        learner=learner,
         dropout=Schedule.parse(dropout, option="dropout", minimum=0),
         criterion=criterion,
         shuffle=shuffle,
         seed=seed,
         truncate=truncate,
+        epoch_size=epoch_size,
+        control=read_controls(control),
+        minimum_rate=minimum_rate,
     )
     options = CompileOptions(
         backend=backend,
@@ -325,12 +484,13 @@ def train(
     if progress is None:
         progress = Progress()
     arguments.instance(progress, Progress, "progress", "a gc.Progress")
-    return run_training(model, data, plan, options, progress)
+    extras = Extras(validation, checkpoints, adaptation)
+    return run_training(model, data, plan, options, progress, extras)
 
 
 def evaluate(
     network: GraphBuilder | Model,
-    data: Mapping[str, object],
+    data: Data,
     names: str | Sequence[str] = (),
     *,
     backend: str = CompileOptions.backend,
@@ -342,14 +502,15 @@ def evaluate(
     contraction: ContractionMode = CompileOptions.contraction,
     threads: int | None = CompileOptions.threads,
 ) -> Mapping[str, float]:
-    """Averages per sample over `data` of criteria and evaluation nodes, by default all of them.
+    """Averages per sample over `data`, or over all that a reader gives, of criteria and evaluation
+    nodes, by default all of them.
 
     Each has to be a sum over the samples (1x1). Sequences are given as to `train`, and measured
     `sequences` at a time; `truncate=K` computes K steps in a call, for sequences of any length in
     the memory for K. `contraction` and `threads` as in `compile`. Raises GraphcError as `compile`,
     and for bad data.
     """
-    check_data("evaluate", data)
+    check_source("evaluate", data)
     options = CompileOptions(
         backend=backend,
         precision=parse_precision(precision),
@@ -421,10 +582,6 @@ def to_networkx(
     names = arguments.texts(outputs, "outputs")
     module = module_at(model, stage, options, train=training, nodes=names)
     return function_graph(module.functions[0])
-
-
-def _schedule(given: Rates | None, option: str) -> Schedule | None:
-    return None if given is None else Schedule.parse(given, option=option)
 
 
 def _model_of(network: GraphBuilder | Model) -> Model:

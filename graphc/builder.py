@@ -7,19 +7,28 @@ raises for a bad network: mistakes go to `sink`, so that all of them can be repo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from graphc.driver.cache_key import default_cache
+from graphc.driver.editor import Editor as Editor
+from graphc.driver.editor import transaction
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import prepare
 from graphc.driver.statistics import precompute
 from graphc.ir.core import OpDef, Operation
 from graphc.ir.params import ParamsError, make_params
 from graphc.ir.types import MatrixType, TypeRuleError
+from graphc.model.editing import PROPERTIES as PROPERTIES
+from graphc.model.editing import is_abbreviation as is_abbreviation
+from graphc.model.editing import property_named as property_named
+from graphc.model.editing import remove_nodes, set_tag
+from graphc.model.factorise import Factorised as Factorised
 from graphc.model.model import Model, Parameters
-from graphc.ops import default_context
+from graphc.model.patterns import by_name
+from graphc.ops import op_table
 from graphc.ops.nodes import NODE_FUNCTIONS as NODE_FUNCTIONS
 from graphc.ops.nodes.interface import NodeFunction as NodeFunction
 from graphc.ops.nodes.interface import Number as Number
@@ -31,8 +40,13 @@ from graphc.ops.nodes.layout import (
     operand_types,
     tag_of,
 )
+from graphc.ops.nodes.plugged import plugged_function as plugged_function
+from graphc.ops.nodes.plugged import plugged_method as plugged_method
+from graphc.ops.nodes.plugged import plugged_names as plugged_names
+from graphc.ops.nodes.plugged import plugged_spellings as plugged_spellings
 from graphc.support import arguments
-from graphc.support.diagnostics import DiagnosticSink, Note, suggestion
+from graphc.support.diagnostics import Diagnostic, DiagnosticSink, Note, suggestion
+from graphc.support.files import staged
 from graphc.support.source import UNKNOWN, Location
 
 
@@ -66,6 +80,32 @@ class Node:
         )
 
 
+@dataclass(frozen=True)
+class Workshop:
+    """What a front end that edits networks works with.
+
+    new         makes an empty network
+    open        reads one from a file
+    models      networks that are there from the start, by name
+    only_check  look at the text alone: read and change nothing
+    """
+
+    new: Callable[[], GraphBuilder]
+    open: Callable[[Path], GraphBuilder]
+    models: Mapping[str, GraphBuilder]
+    only_check: bool = False
+
+
+@dataclass(frozen=True)
+class Edited:
+    """What a front end that edits networks gives back: the networks that there are at the end, the
+    files that it has written, and the warnings."""
+
+    networks: dict[str, GraphBuilder]
+    files: tuple[Path, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
+
+
 class GraphBuilder:
     """Builds a network node by node; see the module docstring."""
 
@@ -74,10 +114,11 @@ class GraphBuilder:
     def __init__(self, model: Model | None = None) -> None:
         self.model = model or Model()
         self.sink = DiagnosticSink()
-        self._context = default_context()
-        self._by_name = {(op.result.name or "").lower(): op for op in self.model.graph.block}
+        self._ops = op_table()
+        self._by_name = by_name(self.model.graph.block)
         self._handles: dict[Operation, Node] = {}
         self._unnamed = 0
+        self._is_edited = False
 
     # --- for front ends ----------------------------------------------------------------------
 
@@ -111,12 +152,15 @@ class GraphBuilder:
         # A node that waits for an operand reads itself until it is bound.
         sources = [n.operation if n is not None else operation for n in operands]
         operation.set_operands(s.result for s in sources)
+        waiting = ((operation, index) for index, n in enumerate(operands) if n is None)
+        self.model.unset.update(waiting)
         self._infer(operation)
         return self._handle(operation)
 
     def set_operand(self, node: Node, index: int, operand: Node) -> None:
         """Bind operand `index` of a node."""
         node.operation.set_operand(index, operand.operation.result)
+        self.model.unset.discard((node.operation, index))
         self._infer(node.operation)
 
     def rename(self, node: Node, name: str, location: Location = UNKNOWN) -> None:
@@ -125,44 +169,53 @@ class GraphBuilder:
         self._by_name.pop(old.lower(), None)
         node.operation.result.name = self._free_name(name, location)
         self._by_name[node.name.lower()] = node.operation
-        self.model.rename_value(old, node.name)
+        self.model.rename_values({old: node.name})
 
-    def remove(self, node: Node) -> None:
-        """Take out a node that nobody reads."""
-        self._by_name.pop(node.name.lower(), None)
-        self._handles.pop(node.operation, None)
-        self.model.drop_value(node.name)
-        node.operation.drop_references()
-        node.operation.erase()
+    def remove(self, *nodes: Node) -> None:
+        """Take out nodes that no other node reads."""
+        for node in nodes:
+            self._by_name.pop(node.name.lower(), None)
+            self._handles.pop(node.operation, None)
+        remove_nodes(self.model, [node.operation for node in nodes])
 
     def add_tag(self, node: Node, tag: str, location: Location = UNKNOWN) -> None:
         """Add a tag, in any of its spellings; a node keeps each once."""
-        params = node_params(node.operation)
         known = self._known_tag(tag, location)
-        if known is not None and known not in params.tags:
-            self._keep_order(node.operation, known)
-            tags = tuple(t for t in TAGS if t in (*params.tags, known))
-            # Every subclass of NodeParams is a dataclass; the base is none, so that `tags` is last.
-            node.operation.params = replace(params, tags=tags)  # type: ignore[type-var]
-
-    def _keep_order(self, operation: Operation, tag: str) -> None:
-        """Let nodes with a tag stand in the order in which they got it: the first criterion is
-        the one that is trained. A graph has no other order, so a node may move to its end."""
-        after = operation.next
-        while after is not None:
-            if tag in node_params(after).tags:
-                self.model.graph.block.append(self.model.graph.block.unlink(operation))
-                return
-            after = after.next
+        if known is not None:
+            set_tag(self.model, node.operation, known, True)
 
     def operand_name(self, op: str, index: int) -> str:
         """What messages call an operand of a kind of node."""
-        return self._context.ops[f"node.{op}"].operand_name(index)
+        return self._ops[f"node.{op}"].operand_name(index)
 
     def find(self, name: str) -> Node | None:
         """The node of that name, in any case."""
         operation = self._by_name.get(arguments.text(name, "find").lower())
         return self._handle(operation) if operation is not None else None
+
+    @contextmanager
+    def edited(self, *, complete: bool = True, where: Location = UNKNOWN) -> Generator[Editor]:
+        """Edits that happen together or not at all: after any error nothing has changed.
+
+        In here the network may have inputs without a node. The outermost of several says whether it
+        may have them at its end too (`complete`), which whoever computes or saves it refuses.
+        """
+        is_outermost, self._is_edited = not self._is_edited, True
+        try:
+            with transaction(self.model, complete=complete and is_outermost, where=where):
+                yield Editor(self.model, where)
+                self._find_names()
+        finally:
+            self._is_edited = not is_outermost
+            self._find_names()
+
+    def _find_names(self) -> None:
+        """Know the nodes by the names that they have now."""
+        self._by_name = by_name(self.model.graph.block)
+        if not self._is_edited:
+            gone = [op for op in self._handles if op.block is None]
+            for op in gone:
+                del self._handles[op]
 
     # --- for users ---------------------------------------------------------------------------
 
@@ -188,14 +241,25 @@ class GraphBuilder:
 
     def save(self, path: str | Path) -> None:
         """Write a model file; `graphc.load` reads it back."""
-        path = arguments.path(path, "save")
+        with self.staged_save(arguments.path(path, "save")) as put_into_place:
+            put_into_place()
+
+    @contextmanager
+    def staged_save(self, path: Path) -> Generator[Callable[[], None]]:
+        """As `save`, up to the moment where the new file replaces the old one: when what this gives
+        is called."""
         prepare(self.model)
-        self.model.save(path)
+        with staged(path, self.model.writer(path)) as put_into_place:
+            yield put_into_place
 
     def __str__(self) -> str:
         return str(self.model.module)
 
     # --- inside ------------------------------------------------------------------------------
+
+    def _know(self, opdef: OpDef) -> None:
+        """Let `apply` make nodes of this kind, without a distribution that has it."""
+        self._ops.add(opdef)
 
     def _handle(self, operation: Operation) -> Node:
         if operation not in self._handles:
@@ -203,12 +267,12 @@ class GraphBuilder:
         return self._handles[operation]
 
     def _find_op(self, op: str, location: Location) -> OpDef:
-        opdef = self._context.ops.get(f"node.{op}")
+        opdef = self._ops.get(f"node.{op}")
         if opdef is None:
-            known = [n.removeprefix("node.") for n in self._context.ops if n.startswith("node.")]
+            known = [n.removeprefix("node.") for n in self._ops if n.startswith("node.")]
             near = suggestion(op, known)
             self.sink.error("unknown-function", f"no node is called `{op}`{near}", location)
-            return self._context.ops["node.constant"]
+            return self._ops["node.constant"]
         return opdef
 
     def _make(

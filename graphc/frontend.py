@@ -4,6 +4,8 @@ An entry's key is a file suffix without its dot (its module has `load(builder, t
 macros=…, defines=…)`) or `network`, the Python builder, whose module has the class `Network`.
 Readers of binary model files are entries of the group `graphc.model_formats`; which of them reads a
 file, the file's first bytes say, whatever it is called.
+Languages that edit networks are those of the group `graphc.editors`, by suffix too; their modules
+have `edit(text, file=…, workshop=…, macros=…, defines=…)`.
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ from graphc.support.diagnostics import fail, suggestion
 from graphc.support.plugins import load, plugins
 
 if TYPE_CHECKING:
-    from graphc.builder import GraphBuilder
+    from graphc.builder import Edited, GraphBuilder, Workshop
 
 GROUP = "graphc.frontends"
 FORMATS = "graphc.model_formats"
+EDITORS = "graphc.editors"
 NETWORK = "network"
 
 
@@ -77,8 +80,22 @@ class SimpleNetworks(Protocol):
     def simple_network(self, **options: object) -> GraphBuilder: ...
 
 
-def _entry(key: str) -> ModuleType | None:
-    for entry in plugins(GROUP):
+class EditingFrontend(Protocol):
+    """What a module that edits networks offers."""
+
+    def edit(
+        self,
+        text: str,
+        *,
+        file: str,
+        workshop: Workshop,
+        macros: Sequence[tuple[str, str]] = (),
+        defines: Mapping[str, object] | None = None,
+    ) -> Edited: ...
+
+
+def _entry(key: str, group: str = GROUP) -> ModuleType | None:
+    for entry in plugins(group):
         if entry.name == key:
             return cast(ModuleType, load(entry))
     return None
@@ -121,6 +138,18 @@ def writer_for(suffix: str) -> Writer:
 def simple_networks() -> SimpleNetworks:
     """The toolkit's predefined networks, and its keys for them."""
     return cast("SimpleNetworks", _python_builder())
+
+
+def editing_frontend(language: str) -> EditingFrontend:
+    """The front end that edits networks by texts of this language, which files have as suffix."""
+    module = _entry(language.lower(), EDITORS)
+    if module is None:
+        known = sorted({e.name for e in plugins(EDITORS)})
+        names = ", ".join(f".{name}" for name in known) or "none"
+        got = f"`.{language}`" if language else "none"
+        message = f"edits require one of the suffixes {names}, got {got}"
+        raise fail("file", message + suggestion(language, known))
+    return cast(EditingFrontend, module)
 
 
 def network_class() -> type[GraphBuilder]:

@@ -71,7 +71,7 @@ def command(
     check_reports([timing.time_json], [model, *data.files, *definitions.macros])
     with options.phases.measure("read the network"):
         network = open_network(model, definitions)
-    arrays = read_data(network.model, terminal, data, options.precision)
+    arrays = read_data(network.model, terminal, data, options)
     start = time.perf_counter()
     found = evaluate_dataset(network.model, arrays, options, wanted.nodes)
     seconds = time.perf_counter() - start

@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from graphc.ir.core import OpDef
 
 SCHEMA = 1
 
@@ -20,19 +24,37 @@ def listing(kind: str, *, as_json: bool) -> str:
 
 
 def op_rows() -> list[Row]:
-    """Every operation: name, level, operands, settings, summary."""
+    """Every operation: name, level, operands, settings, summary; of plug-ins also their origin."""
     from graphc.ops import ALL_OPS
+    from graphc.ops.nodes.plugged import plugged_names
 
-    return [
-        {
-            "name": op.name,
-            "level": op.level.value,
-            "operands": list(op.operands),
-            "settings": [f.name for f in fields(op.params)],
-            "summary": op.summary,
-        }
-        for op in sorted(ALL_OPS, key=lambda op: op.name)
-    ]
+    own = [_op_row(op) for op in sorted(ALL_OPS, key=lambda op: op.name)]
+    return [*own, *map(_plugged_op_row, plugged_names())]
+
+
+def _op_row(op: OpDef) -> Row:
+    return {
+        "name": op.name,
+        "level": op.level.value,
+        "operands": list(op.operands),
+        "settings": [f.name for f in fields(op.params)],
+        "summary": op.summary,
+    }
+
+
+def _plugged_op_row(name: str) -> Row:
+    from graphc.ops import default_context
+    from graphc.ops.nodes.plugged import origin_of
+    from graphc.support.diagnostics import GraphcError
+
+    where = origin_of(name)
+    try:
+        op = default_context().ops[name]
+    except GraphcError as error:
+        summary = f"broken: {error.diagnostics[0].message}"
+        no_use: Row = {"level": "node", "operands": [], "settings": []}
+        return {"name": name, **no_use, "summary": summary, "origin": where}
+    return {**_op_row(op), "summary": f"{op.summary}, from {where}", "origin": where}
 
 
 def pass_rows() -> list[Row]:

@@ -27,11 +27,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("graphc.cli.run", "Compute a model's outputs for inputs from a file or stdin."),
     "compile": ("graphc.cli.compile", "Compile a model to a program, library, object or source."),
     "convert": ("graphc.cli.convert", "Convert a model file, of the toolkit among them."),
+    "edit": ("graphc.cli.edit", "Edit trained models by a file of commands (MEL)."),
     "dump": ("graphc.cli.dump", "Print a network at any stage of compilation."),
     "diff": ("graphc.cli.diff", "Show what is different between two networks at any stage."),
     "bench": ("graphc.cli.bench", "Time a network on random data, as a whole and by kernels."),
+    "cntk": ("graphc.cli.cntk", "Run a configuration of the CNTK toolkit."),
+    "config": ("graphc.cli.config", "Print a configuration of the toolkit, assembled."),
     "cache": ("graphc.cli.cache", "Look after the compiled code that is kept in files."),
     "opt": ("graphc.cli.opt", "Run passes over IR text: text in, text out."),
+    "selftest": ("graphc.cli.selftest", "Check gradients on this machine's backends."),
 }
 
 MEMORY_BEFORE_THREADS, MEMORY_OF_A_THREAD = 512 << 20, 64 << 20

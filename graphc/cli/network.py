@@ -17,7 +17,8 @@ from graphc.cli.terminal import Terminal
 from graphc.data.arrays import DASH
 from graphc.data.labels import read_label_mapping
 from graphc.data.uci import MAX_FILE_BYTES, Columns, FeatureBlock, LabelBlock, read_uci_stream
-from graphc.ir.types import DType
+from graphc.driver.native_rows import native_rows
+from graphc.driver.options import CompileOptions
 from graphc.model.model import Model
 from graphc.ops.nodes.delays import DELAYS
 from graphc.ops.nodes.layout import display_name
@@ -33,9 +34,10 @@ def open_network(path: Path, definitions: Definitions, *, seed: int = 0) -> Grap
 
 
 def read_data(
-    model: Model, terminal: Terminal, file: DataFile, precision: DType
+    model: Model, terminal: Terminal, file: DataFile, options: CompileOptions
 ) -> dict[str, np.ndarray]:
-    """The data set for the network's inputs: one array (samples, rows) each.
+    """The data set for the network's inputs: one array (samples, rows) each, in the precision of
+    the options, read by native code from their cache.
 
     GraphcError `not-supported` for a network that needs sequences, which the file does not tell.
     """
@@ -58,7 +60,15 @@ def read_data(
             blocks.append(LabelBlock(name, columns, columns.dim, kind="regression"))
     sink = DiagnosticSink()
     with _opened(file.data, terminal) as (stream, size, name):
-        arrays = read_uci_stream(stream, size, name, blocks, dtype=precision.numpy, sink=sink)
+        arrays = read_uci_stream(
+            stream,
+            size,
+            name,
+            blocks,
+            dtype=options.precision.numpy,
+            sink=sink,
+            native=native_rows(options.cache),
+        )
     terminal.diagnostics(sink.diagnostics)
     return dict(arrays)
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
+
+from graphc.support.arguments import whole
+from graphc.support.diagnostics import fail
 
 Block = Mapping[str, object]
 """Samples by column, as `gc.train` takes data: arrays (samples, width), sparse rows, or lists of
@@ -35,6 +38,8 @@ class EpochRequest:
     size       samples of the epoch; 0: all of the data once
     minibatch  samples of an update: every block but an epoch's last holds a multiple of it
     skip       samples of the epoch that were visited before a restart
+
+    GraphcError `bad-value` for a number below 0, or a minibatch of none.
     """
 
     epoch: int = 0
@@ -42,7 +47,14 @@ class EpochRequest:
     minibatch: int = 1
     skip: int = 0
 
+    def __post_init__(self) -> None:
+        for name in ("epoch", "size", "minibatch", "skip"):
+            whole(getattr(self, name), f"{name} of an epoch")
+        if self.minibatch < 1:
+            raise fail("bad-value", "minibatch of an epoch requires at least 1 sample, got 0")
 
+
+@runtime_checkable
 class Reader(Protocol):
     """Columns by name, and an epoch's samples. The order follows from the request and the reader's
     own settings alone, so that an epoch can be read again from its middle."""

@@ -23,6 +23,7 @@ from graphc.ir.context import Context
 from graphc.ir.core import Function, Module
 from graphc.ir.machine import Machine
 from graphc.ir.printer import print_module
+from graphc.ir.traversal import walk
 from graphc.model.model import Model
 from graphc.ops import default_context
 from graphc.ops.nodes.delays import DELAYS
@@ -35,7 +36,7 @@ from graphc.ops.nodes.sequence_columns import (
     SEQUENCES_DIM,
     TIME_DIM,
 )
-from graphc.passes.expand_nodes import MAIN, inputs_of
+from graphc.passes.expand_nodes import MAIN, ExpandNodes, inputs_of
 from graphc.passes.manager import Pass, PassManager, PassRecord
 from graphc.passes.transpose_parameters import TransposeParameters
 from graphc.runtime.executable import Executable
@@ -163,7 +164,8 @@ def compile_kept(
     if options.cache is not None and options.after is None and not options.verify:
         with phases.measure("cache"):
             versions = {**halves.versions("native"), "options": options.deciding()}
-            key = make_key(print_module(module), passes, backend.name, versions)
+            text = print_module(_decided(module, passes, options))
+            key = make_key(text, passes, backend.name, versions)
             entry = options.cache.lookup(key) if key is not None else None
     if entry is not None:
         loaded = halves.load(entry.code, entry.signature, phases)
@@ -176,6 +178,17 @@ def compile_kept(
             seconds = time.perf_counter() - start
             options.cache.store(Entry(key, signature, code, seconds))
     return _threaded(halves.load(code, signature, phases), options), signature
+
+
+def _decided(module: Module, passes: Sequence[Pass], options: CompileOptions) -> Module:
+    """`module`, or what nodes of other distributions expand to in it: nothing else says whether
+    their code has changed."""
+    expansion = [i for i, p in enumerate(passes) if isinstance(p, ExpandNodes)]
+    if not expansion or not any(op.opdef.origin for op in walk(module)):
+        return module
+    expanded = clone_module(module)
+    run_passes(expanded, passes[: expansion[0] + 1], default_context(), options)
+    return expanded
 
 
 def _threaded(compiled: CompiledFunction, options: CompileOptions) -> CompiledFunction:
@@ -217,7 +230,7 @@ def bind(model: Model, passes_for: PassesFor, options: CompileOptions) -> Execut
     return Executable(
         function,
         signature,
-        embedded if options.freeze else model.values_in(options.precision),
+        embedded if options.freeze else frozen.values_in(options.precision),
         recompile=compiled,
         carrying=carrying,
         threads=thread_count(options.threads),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Set
 
+from graphc.ir.core import Operation
+from graphc.model.editing import missing_input
 from graphc.model.initialise import check_size
 from graphc.model.model import Model
 from graphc.ops.nodes.delays import DELAYS
@@ -27,7 +29,9 @@ def infer(model: Model) -> None:
 
 
 def _require_bound(model: Model, sink: DiagnosticSink) -> None:
-    """Refuse delays of nothing: forward references that were left open read themselves."""
+    """Refuse inputs that wait for a node, and delays of nothing: forward references that were left
+    open read themselves."""
+    is_reported: set[Operation] = set()
     for op in model.graph.block:
         if op.opdef in DELAYS and op.operands == (op.result,):
             name = op.result.name
@@ -37,6 +41,10 @@ def _require_bound(model: Model, sink: DiagnosticSink) -> None:
                 f"it reads only itself; in Python bind it: `h = {name}.bind(expression)`",
                 op.location,
             )
+            is_reported.add(op)
+    for op, index in model.unset_inputs():
+        if op not in is_reported:
+            sink.error("missing-node", f"{missing_input(op, index)}: set it", op.location)
     sink.raise_if_errors()
 
 

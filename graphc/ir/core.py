@@ -106,6 +106,7 @@ class OpDef:
                  one of messages first; from it front ends make the function and a method. For an
                  element-wise tensor operation the node is made too (ops/nodes/pointwise.py)
     array        name of the function of arrays that it is, `gc.NAME`
+    origin       node ops of another distribution (ops/nodes/plugged.py): which one it is
     """
 
     name: str
@@ -135,6 +136,7 @@ class OpDef:
     source: str = ""
     ndl: tuple[str, ...] = ()
     array: str = ""
+    origin: str = ""
 
     @property
     def is_variadic(self) -> bool:

@@ -41,19 +41,24 @@ class Schedule:
 
     @staticmethod
     def parse(
-        given: str | float | Sequence[float],
+        given: Rates,
         *,
         option: str = "schedule",
         minimum: float | None = None,
         whole: bool = False,
     ) -> Schedule:
-        """A schedule from its text, from one number, or from one number per epoch.
+        """A schedule from its text, from one number, from one number per epoch, or as it is.
 
         `option` is what messages call the text; values below `minimum` are refused, and with
         `whole` also fractions. GraphcError `parse` or `bad-value`, at the place in the text.
         """
         if isinstance(given, str):
             return _Text(SourceFile(option, given), minimum, whole).schedule()
+        if isinstance(given, Schedule):
+            for number, _ in given.values:
+                if problem := _problem(number, minimum, whole):
+                    raise fail("bad-value", f"{option}: {problem}")
+            return given
         numbers = _numbers(given, option)
         if not numbers:
             raise fail("bad-value", f"{option}: at least one value is required, got none")
@@ -80,6 +85,10 @@ class Schedule:
     def __str__(self) -> str:
         """The text form; `Schedule.parse(str(s)) == s`."""
         return ":".join(_print(value, count) for value, count in self.values)
+
+
+Rates = str | float | Sequence[float] | Schedule
+"""A number, one per epoch, or text such as `0.5:0.2*20:0.1`; the last value holds for ever."""
 
 
 @dataclass(frozen=True, slots=True)

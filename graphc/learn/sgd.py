@@ -8,68 +8,81 @@ holds rate times gradient, with unit gain:  v ← (1 - μ) r g + μ v,  w ← w 
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar
 
-from graphc.learn.learner import is_number
+from graphc.learn.curves import Rate
+from graphc.learn.learner import Learner, require_learner
+from graphc.learn.numbers import RATE, SHARE, Number, Range, Update, first, is_used, read_number
+from graphc.learn.rated import RatedLearner
+from graphc.learn.schedule import Rates
+from graphc.ops import learners
+from graphc.ops.learners import Rule
 from graphc.support.diagnostics import fail
 
 
 @dataclass(frozen=True)
-class SGD:
-    """Give each of rate and momentum either per minibatch or per sample.
+class SGD(RatedLearner):
+    """Stochastic gradient descent. Give each of rate and momentum either per minibatch or per
+    sample; the other numbers are those of every learner (`RatedLearner`).
 
-    learning_rate             per minibatch of the nominal size
-    learning_rate_per_sample  per sample
     momentum                  per minibatch, in [0, 1); default 0
     momentum_per_sample       per sample, in [0, 1)
-    l2                        L2 regularisation per sample: l2·N·w is added to the gradient
     """
 
-    learning_rate: float | None = None
-    momentum: float | None = None
-    learning_rate_per_sample: float | None = None
-    momentum_per_sample: float | None = None
-    l2: float = 0.0
+    momentum: Rates | None = None
+    momentum_per_sample: Rates | None = field(default=None, kw_only=True)
 
-    follows_losses: ClassVar[bool] = False
+    ranges: ClassVar[Mapping[str, Range]] = {
+        "momentum": SHARE,
+        "momentum_per_sample": SHARE,
+    }
 
     def __post_init__(self) -> None:
-        if (self.learning_rate is None) == (self.learning_rate_per_sample is None):
-            raise fail(
-                "bad-value", "SGD requires one of learning_rate and learning_rate_per_sample"
-            )
+        super().__post_init__()
         if self.momentum is not None and self.momentum_per_sample is not None:
             raise fail("bad-value", "SGD takes one of momentum and momentum_per_sample")
-        for name in ("learning_rate", "learning_rate_per_sample", "l2"):
-            value = getattr(self, name)
-            if value is not None and not is_number(value, 0, math.inf):
-                raise fail(
-                    "bad-value", f"{name} requires a finite number of at least 0, got {value}"
-                )
-        for name in ("momentum", "momentum_per_sample"):
-            value = getattr(self, name)
-            if value is not None and not is_number(value, 0, 1):
-                raise fail("bad-value", f"{name} requires a number from 0 to below 1, got {value}")
 
     @property
-    def rule(self) -> str:
-        """The update rule's name in `ops/learners.py`."""
-        return "sgd"
+    def rule(self) -> Rule:
+        return learners.SGD
 
-    def hyperparameters(self, samples: int, nominal: int) -> dict[str, float]:
-        """What a call with `samples` samples is given, at a nominal minibatch of `nominal`."""
-        if self.learning_rate is not None:
-            rate = self.learning_rate / nominal
-        else:
-            assert self.learning_rate_per_sample is not None
-            rate = self.learning_rate_per_sample
+    def numbers(
+        self, rate: Number, samples: int, nominal: int, update: Update
+    ) -> dict[str, Number]:
         if self.momentum_per_sample is not None:
-            momentum = self.momentum_per_sample**samples
+            momentum = first(self.momentum_per_sample) ** samples
+        elif self.momentum is not None:
+            momentum = first(self.momentum) ** (samples / nominal)
         else:
-            momentum = (self.momentum or 0.0) ** (samples / nominal)
+            momentum = 0.0 if samples else 1.0
         return {"learning_rate": rate, "momentum": momentum}
 
-    def observe(self, loss: float) -> None:
-        """The losses change nothing."""
+
+def learner_or_sgd(
+    learner: Learner | None,
+    *,
+    learning_rate: Rate | None,
+    learning_rate_per_sample: Rate | None,
+    momentum: Rates | None,
+    momentum_per_sample: Rates | None,
+    l2: Rates,
+) -> Learner:
+    """The learner that is given, or else SGD with these numbers. GraphcError `bad-value` for
+    both."""
+    rates = (learning_rate, learning_rate_per_sample, momentum, momentum_per_sample)
+    if learner is None:
+        return SGD(
+            learning_rate,
+            momentum,
+            learning_rate_per_sample=learning_rate_per_sample,
+            momentum_per_sample=momentum_per_sample,
+            l2=l2,
+        )
+    require_learner(learner)
+    if is_used(read_number(l2, "l2", RATE)) or any(r is not None for r in rates):
+        raise fail(
+            "bad-value", "rates, momentum and l2 are those of the learner where one is given"
+        )
+    return learner

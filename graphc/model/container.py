@@ -32,7 +32,7 @@ import json
 import math
 import sys
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from io import BufferedIOBase
 from pathlib import Path
@@ -87,7 +87,17 @@ def write_container(
 
     `metadata` needs `ir`; the entries `format`, `format_version`, `hashes` and `header_hash` are
     set here whatever it says. ValueError for what no reader would accept (dtype, names, missing
-    `ir`); GraphcError `limit` if the header gets too long, `file` if the file cannot be written.
+    `ir`); GraphcError `limit` if the header gets too long, `file` if it cannot be written.
+    """
+    write_atomically(path, container_writer(tensors, metadata, str(path)))
+
+
+def container_writer(
+    tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str], what: str
+) -> Callable[[BinaryIO], None]:
+    """What writes a model file into a stream, for whoever opens it; errors as `write_container`.
+
+    The tensors are read when it is called. `what` is what messages call the file.
     """
     stored = {name: _storable(name, tensor) for name, tensor in tensors.items()}
     order = sorted(stored, key=lambda name: (-stored[name].itemsize, name))
@@ -95,7 +105,7 @@ def write_container(
     if len(header) > MAX_HEADER_BYTES or len(stored) > MAX_TENSORS:
         message = (
             f"a model may have {MAX_TENSORS} tensors and {MAX_HEADER_BYTES} bytes of header, "
-            f"{path} would have {len(stored)} and {len(header)}"
+            f"{what} would have {len(stored)} and {len(header)}"
         )
         raise fail("limit", message)
 
@@ -105,13 +115,13 @@ def write_container(
         for name in order:
             stream.write(_bytes_of(stored[name]))
 
-    write_atomically(path, write)
+    return write
 
 
-def looks_like_container(head: bytes, size: int) -> bool:
-    """Whether a file of so many bytes that begins like this can be a safetensors file: the length
-    of a header that fits into it, and the header's bracket."""
-    return head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= size - 8
+def looks_like_container(head: bytes) -> bool:
+    """Whether a file that begins like this is a model file, whatever it is called: the length of a
+    header, and the header's bracket."""
+    return head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= MAX_HEADER_BYTES
 
 
 def read_container(path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> Container:

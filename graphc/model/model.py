@@ -11,27 +11,36 @@ that a function in f64 has those digits whatever was compiled before: one text, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Set
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Set
 from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO, cast
 
 import numpy as np
 
 from graphc.ir.clone import clone_module
+from graphc.ir.context import Context
 from graphc.ir.core import Function, Module, Operation, RegionKind
 from graphc.ir.parser import parse_module
 from graphc.ir.printer import print_module
 from graphc.ir.types import DType, MatrixType
 from graphc.ir.verifier import verify_module
-from graphc.model.container import read_container, write_container
+from graphc.model.container import container_writer, read_container
 from graphc.model.initialise import initial_value, read_matrix
 from graphc.ops import default_context
 from graphc.ops.nodes.layout import find_node, node_params, node_type
 from graphc.ops.nodes.leaves import ParameterParams, parameter_shape
 from graphc.ops.nodes.statistics import StatisticParams
-from graphc.support.diagnostics import DiagnosticSink, GraphcError, fail, suggestion
+from graphc.support.diagnostics import DiagnosticSink, GraphcError, fail, printable, suggestion
+from graphc.support.files import write_atomically
 
 GRAPH = "network"
+PLUG_INS = "plug-ins"
+"""The entry of a model file's metadata that says which distribution a node is of."""
+_SHOWN = 100  # characters of a file's own text in a message
+TRAINING, TRAINING_ARRAY = "training", "@"
+"""The metadata of a checkpoint, and how the names of its arrays begin that are no parameters."""
 
 
 class Model:
@@ -40,6 +49,10 @@ class Model:
     module  one graph function, at node level
     folder  where relative paths of `init=fromFile` start
     seed    of the initial values
+    unset   (node, index) of inputs that wait for a node: until then the node reads itself there
+
+    What is compiled keeps the table `values` that there was. So an edit that gives values to other
+    names makes another table, of the same arrays, and what was compiled before goes on.
     """
 
     def __init__(
@@ -50,6 +63,7 @@ class Model:
         self.seed = seed
         self.values: dict[str, np.ndarray] = {}
         self._exact: dict[str, np.ndarray] = {}  # f64: what values were before they were rounded
+        self.unset: set[tuple[Operation, int]] = set()
 
     def snapshot(self) -> Model:
         """This network as it is now; its values stay the live ones of this model."""
@@ -184,16 +198,35 @@ class Model:
         for name in names:
             self._exact.pop(name, None)
 
-    def rename_value(self, old: str, new: str) -> None:
-        """The node of that name, which may have a value, has another name now."""
-        for store in (self.values, self._exact):
-            if old in store:
-                store[new] = store.pop(old)
+    def rename_values(self, names: Mapping[str, str]) -> None:
+        """The nodes of these names, which may have values, have others now."""
+        self.values = {names.get(name, name): v for name, v in self.values.items()}
+        self._exact = {names.get(name, name): v for name, v in self._exact.items()}
 
-    def drop_value(self, name: str) -> None:
-        """Forget the value of a node that is taken out."""
-        for store in (self.values, self._exact):
-            store.pop(name, None)
+    def drop_values(self, names: Collection[str]) -> None:
+        """Forget the values of nodes that are taken out."""
+        self.values = {name: v for name, v in self.values.items() if name not in names}
+        self._exact = {name: v for name, v in self._exact.items() if name not in names}
+
+    def replace_values(self, values: Mapping[str, np.ndarray]) -> None:
+        """Give nodes other values, which belong to the model from then on."""
+        self.drop_values(values.keys())
+        for name, value in values.items():
+            self.hold(name, value)
+
+    def tables(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """The values and their further digits, for `use_tables`."""
+        return self.values, self._exact
+
+    def use_tables(self, tables: tuple[dict[str, np.ndarray], dict[str, np.ndarray]]) -> None:
+        """Put back the values that there were."""
+        self.values, self._exact = tables
+
+    def unset_inputs(self) -> list[tuple[Operation, int]]:
+        """The inputs that wait for a node, in the order of the network."""
+        nodes = self.graph.block if self.unset else ()
+        pairs = ((op, index) for op in nodes for index in range(len(op.operands)))
+        return [pair for pair in pairs if pair in self.unset]
 
     def set_statistic(self, name: str, value: np.ndarray) -> None:
         """Give a Mean or InvStdDev node its value, (rows, 1), and mark it computed."""
@@ -222,9 +255,17 @@ class Model:
 
         Every parameter has its value by now.
         """
+        write_atomically(Path(path), self.writer(Path(path)))
+
+    def writer(self, path: Path) -> Callable[[BinaryIO], None]:
+        """What writes the model file into a stream; messages call it `path`."""
         metadata = {"ir": print_module(self.module, locations=True), "seed": str(self.seed)}
+        plugged = {op.opdef.name: op.opdef.origin for op in self.graph.block if op.opdef.origin}
+        if plugged:
+            metadata[PLUG_INS] = json.dumps(plugged, sort_keys=True)
         names = [op.result.name or "" for op in self.parameter_nodes()]
-        write_container(Path(path), {name: self.values[name] for name in names}, metadata)
+        tensors = {name: self.values[name] for name in names}
+        return container_writer(tensors, metadata, str(path))
 
 
 def load_model(path: Path | str) -> Model:
@@ -232,6 +273,7 @@ def load_model(path: Path | str) -> Model:
     path = Path(path)
     container = read_container(path)
     context = default_context()
+    _require_plug_ins(container.metadata, context, path)
     module = parse_module(container.metadata["ir"], context, file=f"{path} (network)")
     verify_module(module, context.sink)
     context.sink.raise_if_errors()
@@ -244,9 +286,28 @@ def load_model(path: Path | str) -> Model:
     if not (seed.isascii() and seed.isdigit() and len(seed) <= 19):
         raise fail("bad-model-file", f"{path}: the seed is an integer, got `{seed[:40]}`")
     model = Model(module, folder=path.parent, seed=int(seed))
-    _check_values(model, container.tensors, path)
-    model.values = dict(container.tensors)
+    values = container.tensors
+    if TRAINING in container.metadata:
+        values = {n: a for n, a in values.items() if not n.startswith(TRAINING_ARRAY)}
+    _check_values(model, values, path)
+    model.values = dict(values)
     return model
+
+
+def _require_plug_ins(metadata: Mapping[str, str], context: Context, path: Path) -> None:
+    """Refuse a network with nodes of other distributions that are not installed."""
+    try:
+        named: object = json.loads(metadata.get(PLUG_INS, "{}"))
+    except (ValueError, RecursionError):
+        named = None
+    if not isinstance(named, dict):
+        raise fail("bad-model-file", f"{path}: the metadata `{PLUG_INS}` is no table")
+    known = {*context.ops} if named else set[str]()
+    for name, origin in cast("dict[str, object]", named).items():
+        if name not in known:
+            node = printable(name[:_SHOWN])
+            message = f"has the node `{node}` of {printable(str(origin)[:_SHOWN])}"
+            raise fail("plug-in", f"{path} {message}, which is not installed here")
 
 
 def _check_values(model: Model, tensors: Mapping[str, np.ndarray], path: Path) -> None:

@@ -23,6 +23,7 @@ from graphc.ops import (
     selection,
     update_rows,
 )
+from graphc.ops.nodes.plugged import OpTable
 
 ALL_OPS = (
     *nodes.OPS,
@@ -47,5 +48,10 @@ ALL_OPS = (
 
 
 def default_context() -> Context:
-    """A context with every operation of this version and an empty sink."""
-    return Context.of(ALL_OPS)
+    """A context with every operation of this version, the nodes of plug-ins, and an empty sink."""
+    return Context(op_table())
+
+
+def op_table() -> OpTable:
+    """Every operation of this version, and the nodes of plug-ins."""
+    return OpTable(Context.of(ALL_OPS).ops)

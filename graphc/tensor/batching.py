@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from graphc.ir.clone import clone_region
 from graphc.ir.codegen import Loop
 from graphc.ir.core import Block, Function, IRBuilder, Operation, RegionKind, ResultInfo, Value
+from graphc.ir.types import Dim
 from graphc.ops.control import RETURN
 from graphc.ops.loop import LoopParts, loop, loop_parts
 from graphc.ops.movement import transpose
@@ -38,18 +39,31 @@ def batched(
             many.add(argument)
         values[argument] = copy.add_argument(argument.name or "", type, role)
     b = IRBuilder(copy.block)
-    _copy_all(b, function.block, values, many, size)
-    returned = [
-        values[v] if v in many else repeated(b, values[v], size)
-        for v in (function.returned[i] for i in results)
-    ]
-    b.emit(RETURN, returned)
+    wanted = [function.returned[i] for i in results]
+    b.emit(RETURN, emit_batched(b, function, wanted, values, many, size))
     copy.results = [ResultInfo(function.results[i].name) for i in results]
     return copy
 
 
+def emit_batched(
+    b: IRBuilder,
+    function: Function,
+    wanted: Sequence[Value],
+    values: dict[Value, Value],
+    many: set[Value],
+    size: Dim,
+) -> list[Value]:
+    """Emit what a function computes for `size` values of the arguments `many`; the `wanted` values
+    of it, with the leading axis.
+
+    values  what each argument is here; extended by what is computed, as `many` is
+    """
+    _copy_all(b, function.block, values, many, size)
+    return [values[v] if v in many else repeated(b, values[v], size) for v in wanted]
+
+
 def _copy_all(
-    b: IRBuilder, block: Block, values: dict[Value, Value], many: set[Value], size: int
+    b: IRBuilder, block: Block, values: dict[Value, Value], many: set[Value], size: Dim
 ) -> None:
     """Copy a block's operations but the last, which hands out what it computed."""
     for op in block:
@@ -59,7 +73,7 @@ def _copy_all(
 
 
 def _copy(
-    b: IRBuilder, op: Operation, values: dict[Value, Value], many: set[Value], size: int
+    b: IRBuilder, op: Operation, values: dict[Value, Value], many: set[Value], size: Dim
 ) -> None:
     operands = [values[v] for v in op.operands]
     has_axis = [v in many for v in op.operands]
@@ -75,8 +89,8 @@ def _copy(
     if rule is None:
         raise fail(
             "not-supported",
-            f"{op.opdef.name} cannot be computed for many directions at once; "
-            "use gc.jvp or gc.vjp, one direction at a time",
+            f"{op.opdef.name} cannot be computed for many values of its operands at once; "
+            "of derivatives use gc.jvp or gc.vjp, one direction at a time",
             op.location,
         )
     values[op.result] = rule(b, op, operands, has_axis, size)
@@ -84,7 +98,7 @@ def _copy(
 
 
 def _copy_loop(
-    b: IRBuilder, parts: LoopParts, values: dict[Value, Value], many: set[Value], size: int
+    b: IRBuilder, parts: LoopParts, values: dict[Value, Value], many: set[Value], size: Dim
 ) -> None:
     """A loop whose steps work along the new axis where they depend on it."""
     dependent = dependent_values(parts, dict.fromkeys(many))

@@ -64,27 +64,27 @@ def load(
     a name has that value whatever the script assigns; `load` and `run` choose sections as the keys
     of that name do. Mistakes go to `builder.sink`, none are raised.
     """
-    errors = _error_count(builder.sink)
+    errors = error_count(builder.sink)
     try:
-        given = _define_texts(defines or {})
-        scripts = [_read(name, source, given) for name, source in macros]
-        main = _read(file, text, given)
+        given = define_texts(defines or {})
+        scripts = [read_script(name, source, given) for name, source in macros]
+        main = read_script(file, text, given)
         names = [*_section_names("load", main.load, given), *_section_names("run", main.run, given)]
         for script in scripts:
             _report_mistakes(script, (), builder.sink)
         _report_mistakes(main, names or [section.name for section in main.sections], builder.sink)
-        if _error_count(builder.sink) == errors:
-            chosen = _chosen_blocks(main, names, builder.sink)
+        if error_count(builder.sink) == errors:
+            chosen = chosen_blocks(main, names, builder.sink)
             blocks = [*(script.block for script in scripts), *chosen]
             _build(builder, blocks, given)
-            if _error_count(builder.sink) == errors:
+            if error_count(builder.sink) == errors:
                 _warn_of_no_nodes(blocks, file, builder.sink)
-            _warn_of_unused_defines(given, [*(t for _, t in macros), text], builder.sink)
+            warn_of_unused_defines(given, [*(t for _, t in macros), text], builder.sink)
     except GraphcError as error:
         builder.sink.extend(error.diagnostics)
 
 
-def _read(name: str, text: str, given: Mapping[str, str]) -> Script:
+def read_script(name: str, text: str, given: Mapping[str, str]) -> Script:
     """Parse one file, a byte order mark before it left out; its mistakes stay with its parts."""
     source = SourceFile(name, text.removeprefix("\ufeff"))
     sink = Mistakes()
@@ -124,7 +124,7 @@ def _report_mistakes(script: Script, run: Sequence[Name], sink: DiagnosticSink) 
             sink.warning(first.slug, f"{message}: {first.message}{more}", first.span)
 
 
-def _chosen_blocks(main: Script, names: Sequence[Name], sink: DiagnosticSink) -> list[Block]:
+def chosen_blocks(main: Script, names: Sequence[Name], sink: DiagnosticSink) -> list[Block]:
     """The parts of a file that count: all of it, or the sections that are named."""
     if not main.sections and main.load is None and main.run is None:
         return [main.block]
@@ -162,7 +162,7 @@ def _build(builder: GraphBuilder, blocks: Sequence[Block], given: Mapping[str, s
     table = collect_macros([macro for block in blocks for macro in block.macros], builder.sink)
     statements = [statement for block in blocks for statement in block.statements]
     if within_limits(statements, table, Limits(), builder.sink):
-        expand(builder, statements, table, _variables(given))
+        expand(builder, statements, table, variables_of(given))
 
 
 def _warn_of_no_nodes(blocks: Sequence[Block], file: str, sink: DiagnosticSink) -> None:
@@ -181,7 +181,7 @@ def _warn_of_no_nodes(blocks: Sequence[Block], file: str, sink: DiagnosticSink) 
     sink.warning("missing-node", message, macros[0].span if macros else None)
 
 
-def _define_texts(defines: Mapping[str, object]) -> dict[str, str]:
+def define_texts(defines: Mapping[str, object]) -> dict[str, str]:
     """The text of every define, by name in lower case."""
     texts: dict[str, str] = {}
     for name, value in defines.items():
@@ -200,7 +200,7 @@ def _define_texts(defines: Mapping[str, object]) -> dict[str, str]:
     return texts
 
 
-def _variables(given: Mapping[str, str]) -> dict[str, Value]:
+def variables_of(given: Mapping[str, str]) -> dict[str, Value]:
     """The defines as variables of the script."""
     variables: dict[str, Value] = {}
     for name, text in given.items():
@@ -210,7 +210,7 @@ def _variables(given: Mapping[str, str]) -> dict[str, Value]:
     return variables
 
 
-def _warn_of_unused_defines(
+def warn_of_unused_defines(
     given: Mapping[str, str], texts: Sequence[str], sink: DiagnosticSink
 ) -> None:
     """A define that occurs in no text is likely to be misspelt."""
@@ -222,5 +222,5 @@ def _warn_of_unused_defines(
             sink.warning("bad-option", f"the define `{name}` is used nowhere{near}")
 
 
-def _error_count(sink: DiagnosticSink) -> int:
+def error_count(sink: DiagnosticSink) -> int:
     return sum(d.severity is Severity.ERROR for d in sink.diagnostics)

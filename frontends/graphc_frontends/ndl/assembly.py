@@ -8,7 +8,7 @@ were read until `finish` binds them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -115,12 +115,17 @@ class Assembly:
         be the body's own.
         """
         found = look_up(scope, name.text)
-        if found is not None:
+        if found is not None and not self._is_gone(settled(found)):
             return settled(found)
         first = name.key.split(".", 1)[0]
         if first in scope.assigned and first not in scope.symbols:
             return None
         return self._find_node(name)
+
+    def _is_gone(self, value: Value) -> bool:
+        """Whether a value is a node that has been taken out of the network."""
+        made = value.content
+        return isinstance(made, Made) and self.builder.find(made.node.name) is not made.node
 
     def near(self, name: str, known: Iterable[str]) -> str:
         """`; did you mean ...?`, for as many messages as are shown: the search is slow."""
@@ -205,9 +210,49 @@ class Assembly:
         if isinstance(value.content, Forward):
             self._used_as_text.add(value.content)
 
+    def bind_known(self, is_waiting: Callable[[Node, int], bool]) -> None:
+        """Pass 2 for the names that have a value by now; the others go on waiting.
+
+        is_waiting  whether an operand has not been given a node by somebody else
+        """
+        operands, self._open_operands = self._open_operands, []
+        requests, self._tag_requests = self._tag_requests, []
+        for node, index, operand in operands:
+            if is_waiting(node, index) and not self._is_known(operand.value):
+                self._open_operands.append((node, index, operand))
+            elif is_waiting(node, index):
+                self._bind([(node, index, operand)])
+        for request in requests:
+            if self._is_known(request.value):
+                self._add_tag(request)
+            else:
+                self._tag_requests.append(request)
+
+    def _is_known(self, value: Value) -> bool:
+        """Whether every name in a value stands for something by now."""
+        content = settled(value).content
+        if isinstance(content, Items):
+            return all(self._is_known(v) for v in content.values)
+        return not isinstance(content, Forward) or self._find_node(content.name) is not None
+
     def finish(self) -> None:
         """Pass 2: bind open operands, check aliases, hand out tags."""
-        for node, index, operand in self._open_operands:
+        operands, self._open_operands = self._open_operands, []
+        self._bind(operands)
+        for alias in self._aliases:
+            if alias not in self._used_as_text:
+                try:
+                    self._resolve(Value(alias))
+                except GraphcError as error:
+                    self.report(error)
+        self._aliases = []
+        requests, self._tag_requests = self._tag_requests, []
+        for request in requests:
+            self._add_tag(request)
+
+    def _bind(self, operands: Sequence[tuple[Node, int, Source]]) -> None:
+        """Give operands the nodes that their names stand for."""
+        for node, index, operand in operands:
             try:
                 value = self._resolve(operand.value)
                 if not isinstance(value.content, Broken):
@@ -216,18 +261,14 @@ class Assembly:
                     self.builder.set_operand(node, index, source)
             except GraphcError as error:
                 self.report(error)
-        for alias in self._aliases:
-            if alias not in self._used_as_text:
-                try:
-                    self._resolve(Value(alias))
-                except GraphcError as error:
-                    self.report(error)
-        for request in self._tag_requests:
-            self._add_tag(request)
 
     def _resolve(self, value: Value) -> Value:
         """The value with no name left open, or the error that the name is not defined."""
         value = settled(value)
+        if isinstance(value.content, Made) and self._is_gone(value):
+            gone = value.content.node
+            message = f"`{gone.name}` was taken out of the network"
+            raise fail("undefined-name", message, gone.location)
         if not isinstance(value.content, Forward):
             return value
         forward = value.content

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from graphc.builder import plugged_spellings
 from graphc.support.diagnostics import GraphcError, Note, fail
 from graphc_frontends.ndl import arguments as reading
 from graphc_frontends.ndl.assembly import Assembly, Source
@@ -32,7 +33,7 @@ from graphc_frontends.ndl.ast import (
     Word,
     names_in,
 )
-from graphc_frontends.ndl.functions import FUNCTION_BY_NAME, Function, Positional
+from graphc_frontends.ndl.functions import FUNCTION_BY_NAME, Function, Positional, find_function
 from graphc_frontends.ndl.functions import Option as OptionRow
 from graphc_frontends.ndl.macros import MacroTable
 from graphc_frontends.ndl.scopes import (
@@ -64,6 +65,19 @@ def expand(
     `defines` are to the script what named arguments are to a macro's body: they are variables from
     the start, and assignments to them do not count. Their keys are in lower case.
     """
+    expansion = expansion_of(builder, statements, table, defines)
+    for statement in statements:
+        expansion.run(expansion.script, statement)
+    expansion.assembly.finish()
+
+
+def expansion_of(
+    builder: GraphBuilder,
+    statements: Sequence[Statement],
+    table: MacroTable,
+    defines: Mapping[str, Value],
+) -> Expansion:
+    """The expansion of a script, before its first statement; see `expand`."""
     script = Scope(
         prefix="",
         assigned=assigned_names(statements),
@@ -71,11 +85,7 @@ def expand(
         overridden=frozenset(defines),
         symbols={key: Symbol(key, value, None) for key, value in defines.items()},
     )
-    assembly = Assembly(builder)
-    expansion = _Expansion(assembly, table, script)
-    for statement in statements:
-        expansion.run(script, statement)
-    assembly.finish()
+    return Expansion(Assembly(builder), table, script)
 
 
 @dataclass(slots=True)
@@ -89,7 +99,9 @@ class _Arguments:
     """An operand is broken, or an error was reported for an argument."""
 
 
-class _Expansion:
+class Expansion:
+    """Statements being run, those of a script and of the macros that it calls."""
+
     def __init__(self, assembly: Assembly, table: MacroTable, script: Scope) -> None:
         self.assembly = assembly
         self.table = table
@@ -184,11 +196,18 @@ class _Expansion:
         macro = self.table.called_by(call)
         if macro is not None:
             return self._expand(scope, call, macro, results, name)
-        function = FUNCTION_BY_NAME.get(call.function.key)
+        try:
+            function = find_function(call.function.key)
+        except GraphcError as broken:  # a plug-in
+            message = broken.diagnostics[0].message
+            where = scope.place(call.function.span)
+            self.assembly.report(fail(broken.diagnostics[0].slug, message, where))
+            return self.assembly.broken_node(scope.prefix + name)
         if function is not None:
             return self._apply(scope, call, function, results, name)
         known = [m.name.text for m in self.table.macros.values()]
         known += [spelling for f in FUNCTION_BY_NAME.values() for spelling in f.names]
+        known += plugged_spellings()
         near = self.assembly.near(call.function.text, known)
         message = f"`{call.function.text}` is no function and no macro{near}"
         where = scope.place(call.function.span)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from graphc.builder import NODE_FUNCTIONS, NodeFunction, Number
+from graphc.builder import NODE_FUNCTIONS, NodeFunction, Number, plugged_function
 
 Kind = Literal["node", "size", "count", "number", "flag", "initializer", "path", "layout"]
 """What an argument has to be.
@@ -298,3 +298,15 @@ FUNCTION_BY_NAME: Mapping[str, Function] = MappingProxyType(
     {name.lower(): function for function in FUNCTIONS for name in function.names}
 )
 """Every spelling in lower case."""
+
+
+def find_function(name: str) -> Function | None:
+    """The function that a call means: NDL's own, else the node of another distribution.
+
+    GraphcError `plug-in` if that is broken.
+    """
+    own = FUNCTION_BY_NAME.get(name.lower())
+    if own is not None:
+        return own
+    plugged = plugged_function(name)
+    return _as_it_stands(plugged) if plugged is not None else None

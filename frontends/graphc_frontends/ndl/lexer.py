@@ -27,7 +27,7 @@ MAX_WORD = 65_536
 
 # Right after an opening bracket, one of these separates the parts of that bracket: `[|a=1|b=2]`.
 # The toolkit's list also has $ _ - + and a full stop, and so loses the sign of `Constant(-1)`.
-_OWN_SEPARATORS = frozenset("`~!@%^&*|:;,?")
+OWN_SEPARATORS = frozenset("`~!@%^&*|:;,?")
 
 
 @functools.cache
@@ -75,14 +75,18 @@ def number_value(text: str) -> float | None:
     return None if math.isinf(value) else value
 
 
-def tokenize(plain: PlainText, sink: DiagnosticSink) -> list[Token]:
+def tokenize(
+    plain: PlainText, sink: DiagnosticSink, *, separators: frozenset[str] = OWN_SEPARATORS
+) -> list[Token]:
     """The tokens of a text, an `end` token last. Reports what is no token and goes on.
+
+    separators  what right after an opening bracket separates the parts of that bracket
 
     Raises GraphcError for more than `MAX_TOKENS`.
     """
     nul = plain.text.find("\0")
     if nul >= 0:
-        sink.error("lexical", "an NDL file is text, got a NUL byte", plain.span(nul, nul + 1))
+        sink.error("lexical", "text is required, got a NUL byte", plain.span(nul, nul + 1))
         return [Token("end", "", nul, nul)]
     tokens: list[Token] = []
     own_separators: list[str] = []  # of the open brackets, "" where there is none
@@ -93,7 +97,7 @@ def tokenize(plain: PlainText, sink: DiagnosticSink) -> list[Token]:
         assert match is not None, "the last alternative takes any character"
         position = match.end()
         if match["mark"]:
-            _update_separators(own_separators, plain.text, match)
+            _update_separators(own_separators, plain.text, match, separators)
         token = _token(plain, match.start(), position, match.lastgroup or "", separator, sink)
         if token is None:
             continue
@@ -105,11 +109,13 @@ def tokenize(plain: PlainText, sink: DiagnosticSink) -> list[Token]:
     return tokens
 
 
-def _update_separators(own_separators: list[str], text: str, match: re.Match[str]) -> None:
+def _update_separators(
+    own_separators: list[str], text: str, match: re.Match[str], separators: frozenset[str]
+) -> None:
     """Push for an opening bracket, pop for a closing one."""
     if match["mark"] in "([{":
         following = text[match.end() : match.end() + 1]
-        own_separators.append(following if following in _OWN_SEPARATORS else "")
+        own_separators.append(following if following in separators else "")
     elif match["mark"] in ")]}" and own_separators:
         own_separators.pop()
 

@@ -53,7 +53,7 @@ _SECTION_KEYS = frozenset(["load", "run"])
 
 def parse(tokens: Sequence[Token], plain: PlainText, sink: DiagnosticSink) -> Script:
     """Parse a whole file; what could not be read is reported and left out."""
-    return _Parser(tokens, plain, sink).script()
+    return Parser(tokens, plain, sink).script()
 
 
 @dataclass(slots=True)
@@ -78,7 +78,9 @@ class _Contents:
         return Block(tuple(self.statements), tuple(self.macros))
 
 
-class _Parser(Cursor):
+class Parser(Cursor):
+    """Reads statements, macros and sections; what cannot be read goes to `sink`."""
+
     def __init__(self, tokens: Sequence[Token], plain: PlainText, sink: DiagnosticSink) -> None:
         super().__init__(tokens, plain)
         self.sink = sink
@@ -88,7 +90,15 @@ class _Parser(Cursor):
     # ---- blocks ---------------------------------------------------------------------------
 
     def script(self) -> Script:
-        """The whole file; one bracket around all of it is peeled off."""
+        """The whole file."""
+        self._peel()
+        block = self._block(is_top=True)
+        return Script(
+            block, tuple(self.sections.values()), self.keys.get("load"), self.keys.get("run")
+        )
+
+    def _peel(self) -> None:
+        """Go to the first statement, into a bracket that is around the whole file."""
         self.skip_newlines()
         closing = self.matching.get(self.at) if self.is_at("[", "{") else None
         if closing is not None:
@@ -97,10 +107,6 @@ class _Parser(Cursor):
                 last = self.tokens[closing]
                 self.tokens[closing] = Token("end", "", last.start, last.start)
                 self.at += 1
-        block = self._block(is_top=True)
-        return Script(
-            block, tuple(self.sections.values()), self.keys.get("load"), self.keys.get("run")
-        )
 
     def _block(self, *, is_top: bool) -> Block:
         """Statements and macros up to the end of the text or section."""

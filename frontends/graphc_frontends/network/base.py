@@ -24,17 +24,6 @@ class NetworkBase(GraphBuilder):
 
     # --- edits: a front end hands over a location, and finds its mistakes in `sink` -------------
 
-    def rename(self, node: Node, name: str, location: Location = UNKNOWN) -> None:
-        """Give a node another name, which no other node may have."""
-        if location.is_known:
-            super().rename(node, name, location)
-            return
-        location = self._checked("rename", location, node)
-        _require_name("rename", name, location)
-        old = node.name
-        super().rename(node, name, location)
-        self._raise_mistakes(lambda: super(NetworkBase, self).rename(node, old, location))
-
     def add_tag(self, node: Node, tag: str, location: Location = UNKNOWN) -> None:
         """Add one of the tags; a node keeps each once."""
         if not location.is_known:
@@ -53,16 +42,6 @@ class NetworkBase(GraphBuilder):
             message = f"`{node.name}` has {count} operands, counted from 0, got index {index!r}"
             raise fail("bad-value", message, location)
         super().set_operand(node, index, operand)
-
-    def remove(self, node: Node) -> None:
-        """Take out a node that no other node reads."""
-        location = self._checked("remove", UNKNOWN, node)
-        readers = [op for op in node.operation.result.users() if op is not node.operation]
-        if readers:
-            names = ", ".join(f"`{op.result.name}`" for op in readers[:3])
-            message = f"remove requires a node that nobody reads, `{node.name}` is read by {names}"
-            raise fail("bad-value", message, location)
-        super().remove(node)
 
     # --- inside --------------------------------------------------------------------------------
 
@@ -96,7 +75,8 @@ class NetworkBase(GraphBuilder):
         try:
             operation.opdef.infer(unknown, operation.params)
         except TypeRuleError as problem:
-            self.sink.error("bad-value", f"{op} {problem.message}", location)
+            slug = "plug-in" if problem.slug == "plug-in" else "bad-value"
+            self.sink.error(slug, f"{op} {problem.message}", location)
 
     def _add(
         self,
@@ -110,7 +90,7 @@ class NetworkBase(GraphBuilder):
         location = caller_location()
         self._check_operands(op, operands or (), location)
         if name is not None or op in ("input", "sparse_input", "parameter"):
-            _require_name(op, name, location)
+            require_name(op, name, location)
         tags = _tags_of(op, tag, location)
         sources: list[Node | None] = [None]
         if operands is not None:
@@ -147,7 +127,7 @@ def _is_number(operand: object) -> bool:
     return not isinstance(operand, bool) and isinstance(operand, Real)
 
 
-def _require_name(what: str, name: object, location: Location) -> None:
+def require_name(what: str, name: object, location: Location) -> None:
     if not isinstance(name, str):
         message = f"{what} requires a name in text, got {repr(name)[:60]}"
         raise fail("argument-type", message, location)

@@ -8,14 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import Parameter, Signature
+from types import MethodType
 
-from graphc.builder import NODE_FUNCTIONS, NodeFunction
+from graphc.builder import NODE_FUNCTIONS, NodeFunction, plugged_method, plugged_names
 from graphc_frontends.network.base import NetworkBase
 from graphc_frontends.network.node import NetworkNode
 
 
 class Functions(NetworkBase):
-    """One method for each of `NODE_FUNCTIONS`."""
+    """One method for each of `NODE_FUNCTIONS`; nodes of other distributions when they are named."""
+
+    def __getattr__(self, name: str) -> Callable[..., NetworkNode]:
+        """The method that makes a node of another distribution."""
+        function = None if name.startswith("_") else plugged_method(name)
+        if function is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return MethodType(_method(function), self)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *(name.removeprefix("node.") for name in plugged_names())]
 
 
 def signature_of(function: NodeFunction) -> Signature:

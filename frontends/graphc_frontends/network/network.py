@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from graphc_frontends.network.criteria import Criteria
+from graphc_frontends.network.edits import Edits
 from graphc_frontends.network.functions import Functions
 from graphc_frontends.network.images import Images
 from graphc_frontends.network.leaves import Leaves
@@ -12,7 +13,7 @@ from graphc_frontends.network.statistics import Statistics
 from graphc_frontends.network.text import AsText
 
 
-class Network(Leaves, Functions, Shapes, Images, Criteria, Statistics, Recurrence, AsText):
+class Network(Edits, Leaves, Functions, Shapes, Images, Criteria, Statistics, Recurrence, AsText):
     """A network of nodes and the values of its parameters.
 
     A node is a matrix with one column per sample, a parameter a matrix rows x cols. Every method

@@ -7,6 +7,7 @@ in each front end. Front ends get the table through `graphc.builder`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -43,6 +44,11 @@ class NodeFunction:
 def node_functions(ops: Sequence[OpDef]) -> tuple[NodeFunction, ...]:
     """Those of these nodes that are functions as they stand, in their order."""
     return tuple(_function(op) for op in ops if op.ndl)
+
+
+def node_name(ndl: str) -> str:
+    """What a builder calls a function of NDL: `row_maximum` for RowMaximum."""
+    return re.sub("(?<=[a-z])(?=[A-Z])", "_", ndl).lower()
 
 
 def _function(op: OpDef) -> NodeFunction:

@@ -6,7 +6,6 @@ operand is repeated to the common size as in Plus, and truth values are the numb
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -15,6 +14,7 @@ from graphc.ir.core import Array, ExpandRule, IRBuilder, OpDef, Operation, Value
 from graphc.ir.params import NoParams, Params
 from graphc.ir.types import DType, MatrixDim, MatrixType, TensorType, Type, TypeRuleError
 from graphc.ops import elementwise, functions
+from graphc.ops.nodes.interface import node_name
 from graphc.ops.nodes.layout import (
     matrix,
     merged,
@@ -152,7 +152,7 @@ def _node(op: OpDef) -> OpDef:
         return np.asarray(op.reference(NoParams(), *shown)).astype(operands[-1].dtype)
 
     return node_def(
-        re.sub("(?<=[a-z])(?=[A-Z])", "_", op.ndl[0]).lower(),
+        node_name(op.ndl[0]),
         f"{op.summary}; element by element{', 1 or 0' * is_truth}",
         op.operands,
         infer=_infer,

@@ -13,6 +13,7 @@ from graphc.driver.options import CompileOptions
 from graphc.ir.types import DType
 from graphc.learn.loop import TrainingPlan
 from graphc.learn.schedule import Schedule
+from graphc.learn.sgd import SGD
 from graphc.support.diagnostics import GraphcError
 
 CALLS: tuple[Callable[..., object], ...] = (
@@ -36,7 +37,7 @@ def plain(value: object) -> object:
 def default_of(record: type[CompileOptions | TrainingPlan], name: str) -> object:
     for f in fields(record):
         if f.name == name:
-            return plain(f.default_factory() if f.default is MISSING else f.default)  # type: ignore[misc]
+            return plain(f.default if f.default_factory is MISSING else f.default_factory())
     return MISSING
 
 
@@ -62,9 +63,9 @@ def test_what_is_not_said_is_what_the_records_say() -> None:
 @pytest.mark.parametrize("epochs", [-1, 1.5, "2"])
 def test_a_plan_requires_a_number_of_epochs(epochs: object) -> None:
     with pytest.raises(GraphcError, match="epochs requires a whole number of at least 0"):
-        TrainingPlan(epochs=epochs)  # type: ignore[arg-type]
+        TrainingPlan(SGD(0.1), epochs=epochs)  # type: ignore[arg-type]
 
 
 def test_a_plan_requires_a_truth_value_for_shuffle() -> None:
     with pytest.raises(GraphcError, match="shuffle requires True or False, got str"):
-        TrainingPlan(shuffle="no")  # type: ignore[arg-type]
+        TrainingPlan(SGD(0.1), shuffle="no")  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from graphc.learn.schedule import Schedule
 from graphc.learn.sgd import SGD
 from graphc.support.diagnostics import GraphcError
 
@@ -60,8 +61,13 @@ def test_a_call_without_samples_leaves_the_momentum_at_one() -> None:
         {"learning_rate": 0.1, "momentum_per_sample": 1.5},
         {"learning_rate": 0.1, "l2": -1.0},
         {"learning_rate": 0.1, "l2": math.inf},
-        {"learning_rate": "0.1"},
-        {"learning_rate": 0.1, "momentum": "0.9"},
+        {"learning_rate": None, "momentum": None},
+        {"learning_rate": {}},
+        {"learning_rate": "0.1:-0.1"},
+        {"learning_rate": []},
+        {"learning_rate": 0.1, "momentum": "0.9:1"},
+        {"learning_rate": 0.1, "momentum": [0.5, 1.5]},
+        {"learning_rate": 0.1, "l2": None},
     ],
     ids=str,
 )
@@ -69,6 +75,39 @@ def test_what_makes_no_sense_is_refused(given: dict[str, float]) -> None:
     with pytest.raises(GraphcError) as raised:
         SGD(**given)
     assert [d.slug for d in raised.value.diagnostics] == ["bad-value"]
+
+
+def test_numbers_may_be_lists_over_epochs() -> None:
+    learner = SGD("0.5:0.2*20:0.1", [0.0, 0.9])
+    assert learner.changes() == [0, 1, 21]
+    assert [learner.at(e) for e in (0, 1, 20, 21, 99)] == [
+        SGD(0.5, 0.0),
+        SGD(0.2, 0.9),
+        SGD(0.2, 0.9),
+        SGD(0.1, 0.9),
+        SGD(0.1, 0.9),
+    ]
+    assert learner.hyperparameters(8, 8) == learner.at(0).hyperparameters(8, 8)
+
+
+def test_a_list_of_one_number_is_the_number() -> None:
+    assert SGD("0.5", [0.25]) == SGD(0.5, 0.25) == SGD(Schedule.parse("0.5"), 0.25)
+
+
+def test_a_bad_number_of_a_text_is_shown_in_its_place() -> None:
+    with pytest.raises(GraphcError) as raised:
+        SGD("0.5:half")
+    assert [d.slug for d in raised.value.diagnostics] == ["parse"]
+    assert "learning_rate:1:5" in str(raised.value)
+
+
+def test_the_rate_of_a_sample_can_be_read_and_replaced() -> None:
+    learner = SGD("0.8:0.4", 0.9)
+    assert learner.rate_per_sample(32) == 0.025
+    assert learner.at(1).rate_per_sample(32) == 0.0125
+    other = learner.with_rate_per_sample(0.003)
+    assert other == SGD(learning_rate_per_sample=0.003, momentum=0.9)
+    assert other.hyperparameters(7, 32)["learning_rate"] == other.rate_per_sample(32) == 0.003
 
 
 def test_the_ends_of_the_ranges_are_allowed() -> None:

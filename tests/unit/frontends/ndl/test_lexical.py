@@ -136,7 +136,7 @@ def test_paths_need_no_quotes() -> None:
 
 
 def test_a_nul_byte_is_reported_once() -> None:
-    assert problem("x=Input(3)\ny=\0\0\0") == "2:3-4 lexical: an NDL file is text, got a NUL byte"
+    assert problem("x=Input(3)\ny=\0\0\0") == "2:3-4 lexical: text is required, got a NUL byte"
 
 
 @pytest.mark.parametrize("code", [0x01, 0x0B, 0x7F, 0xA0, 0x200B, 0x2028, 0xD800])

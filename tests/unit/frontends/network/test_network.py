@@ -175,7 +175,7 @@ Call = Callable[[Network, NetworkNode, NetworkNode], object]
         (lambda n, a, s: n.sigmoid(a, tag=3), "argument-type", "a list of tags, got 3"),
         (lambda n, a, s: n.rename(s, "A"), "duplicate-name", "`A` is taken"),
         (lambda n, a, s: n.rename(s, ""), "bad-value", "at least one character"),
-        (lambda n, a, s: n.rename("s", "t"), "argument-type", "rename requires nodes"),
+        (lambda n, a, s: n.rename(3, "t"), "argument-type", "rename requires nodes"),
         (lambda n, a, s: n.add_tag(s, "ouput"), "unknown-tag", "did you mean `output`"),
         (lambda n, a, s: n.add_tag(s, 3), "argument-type", "a list of tags"),
         (lambda n, a, s: n.set_operand(s, 1, a), "bad-value", "has 1 operands"),

@@ -1,0 +1,1 @@
+"""What judges nodes of other distributions, and graphc itself on the machine where it is."""
