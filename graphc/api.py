@@ -92,9 +92,9 @@ def load(
 
 def _load_model_file(path: Path, suffix: str, seed: int) -> GraphBuilder | None:
     """The network in a model file of any kind and name, None for a file of another kind."""
-    with open_regular_file(path, MAX_FILE_BYTES) as (stream, size):
+    with open_regular_file(path, MAX_FILE_BYTES) as (stream, _):
         head = stream.read(HEAD_BYTES)
-    if suffix == MODEL_SUFFIX or looks_like_container(head, size):
+    if suffix == MODEL_SUFFIX or looks_like_container(head):
         return network_class()(load_model(path))
     if suffix in languages() and b"\0" not in head:
         return None  # no need to load readers of binary files
