@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING
 
 from graphc.support.diagnostics import DiagnosticSink
 from graphc_frontends.ndl.arguments import array_tag
-from graphc_frontends.ndl.functions import FUNCTIONS, INITIALIZERS, Function, Kind, Option
+from graphc_frontends.ndl.functions import (
+    FUNCTIONS,
+    INITIALIZERS,
+    Function,
+    Kind,
+    Option,
+    plugged_node,
+)
 from graphc_frontends.ndl.functions import Positional as Place
 
 if TYPE_CHECKING:
@@ -91,7 +98,7 @@ def _function_for(op: str, *, is_image: bool) -> Function | None:
         takes_image = any(p.setting == "width" for p in function.positionals)
         if function.op == op and takes_image == is_image:
             return function
-    return None
+    return plugged_node(op)
 
 
 def _settings(node: Node, files: Mapping[str, str]) -> dict[str, object]:

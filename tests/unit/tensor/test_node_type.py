@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import graphc as gc
-from graphc.builder import GraphBuilder
 from graphc.model.container import read_container, write_container
 from tests.support.commands import graphc
 from tests.support.compiling import load_backend
@@ -135,7 +134,7 @@ def backend_or_skip(backend: str) -> None:
         pytest.skip(problem)
 
 
-def network(text: str = NETWORK) -> GraphBuilder:
+def network(text: str = NETWORK) -> gc.Network:
     return gc.loads(f"net = [\n{text}\n]\nrun = net", seed=3)
 
 
@@ -143,7 +142,7 @@ def numbers(rng: np.random.Generator, *shape: int) -> Any:
     return rng.standard_normal(shape)
 
 
-def expected(net: GraphBuilder, x: np.ndarray, t: np.ndarray) -> dict[str, np.ndarray]:
+def expected(net: gc.Network, x: np.ndarray, t: np.ndarray) -> dict[str, np.ndarray]:
     """The network in plain numpy, a sample in each row; derivatives by hand."""
     w, m, b = (np.asarray(net.parameters[n], np.float64) for n in ("W", "M", "b"))
     a = x @ w.T
@@ -287,6 +286,13 @@ def test_a_model_file_names_the_distribution_that_it_needs(
     monkeypatch.setattr(sys, "path", [p for p in sys.path if p != str(site)])
     with pytest.raises(gc.GraphcError, match=r"node\.bilinear.*columnwise 1\.5.*not installed"):
         gc.load(file)
+
+
+def test_a_network_with_them_is_written_as_ndl_that_reads_back() -> None:
+    net = network()
+    again = gc.loads(net.to_ndl())
+    assert str(again) == str(net)
+    assert "Maxout(a, b, leak=0.5)" in net.to_ndl()
 
 
 @pytest.mark.parametrize("table", ["[1]", "{", "[" * 100_000])
