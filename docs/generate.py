@@ -309,8 +309,11 @@ def module_stub() -> str:
         f"from {home} import {name}{f' as {name}' if name in homes else ''}\n"
         for home, name in imports
     ]
+    modules = [f"from graphc import {name} as {name}\n" for name in vars(graphc)["_MODULES"]]
     functions = [stub(name, FUNCTIONS[name], "") for name in sorted(FUNCTIONS)]
-    return f"{MODULE_HEAD}{''.join(lines)}\n__version__: str\n{''.join(functions)}"
+    return (
+        f"{MODULE_HEAD}{''.join(modules)}{''.join(lines)}\n__version__: str\n{''.join(functions)}"
+    )
 
 
 def stub(name: str, function: object, indent: str) -> str:

@@ -62,10 +62,14 @@ _HOMES = {
     "InternalError": "graphc.support.diagnostics",
 }
 
+_MODULES = ("readers", "writers")
+
 
 def __getattr__(name: str) -> object:
     if name == "Network":
         return import_module("graphc.frontend").network_class()
+    if name in _MODULES:
+        return import_module(f"graphc.{name}")
     if name == "simple_network":
         return import_module("graphc.frontend").simple_networks().simple_network
     if name in _HOMES:
@@ -78,7 +82,8 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*_HOMES, *_functions(), "Network", "simple_network", "__version__"})
+    names = {*_HOMES, *_MODULES, *_functions(), "Network", "simple_network", "__version__"}
+    return sorted(names)
 
 
 def _functions() -> Mapping[str, object]:

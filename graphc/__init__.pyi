@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from graphc import readers as readers
+from graphc import writers as writers
 from graphc.api import compile as compile
 from graphc.api import compile_training as compile_training
 from graphc.api import evaluate as evaluate

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from graphc.learn.numbers import POSITIVE, SHARE, Range, first
-from graphc.learn.rated import RATE, RatedLearner
+from graphc.learn.numbers import POSITIVE, RATE, SHARE, Number, Range, Update, along, first
+from graphc.learn.rated import RatedLearner
 from graphc.learn.schedule import Rates
 from graphc.ops import learners
 from graphc.ops.learners import Rule
@@ -36,7 +36,9 @@ class AdaGrad(RatedLearner):
     def rule(self) -> Rule:
         return learners.NORMALISED_ADAGRAD if self.normalise else learners.ADAGRAD
 
-    def numbers(self, rate: float, samples: int, nominal: int, update: int) -> dict[str, float]:
+    def numbers(
+        self, rate: Number, samples: int, nominal: int, update: Update
+    ) -> dict[str, Number]:
         return {"learning_rate": rate}
 
 
@@ -74,7 +76,9 @@ class RmsProp(RatedLearner):
     def rule(self) -> Rule:
         return learners.NORMALISED_RMSPROP if self.normalise else learners.RMSPROP
 
-    def numbers(self, rate: float, samples: int, nominal: int, update: int) -> dict[str, float]:
+    def numbers(
+        self, rate: Number, samples: int, nominal: int, update: Update
+    ) -> dict[str, Number]:
         return {"learning_rate": rate, **{name: first(getattr(self, name)) for name in self.ranges}}
 
 
@@ -112,7 +116,9 @@ class Adam(RatedLearner):
         """The averages begin at 0, which is corrected by the number of updates."""
         return True
 
-    def numbers(self, rate: float, samples: int, nominal: int, update: int) -> dict[str, float]:
+    def numbers(
+        self, rate: Number, samples: int, nominal: int, update: Update
+    ) -> dict[str, Number]:
         beta1, beta2 = first(self.beta1), first(self.beta2)
         of = nominal if self.learning_rate is not None else samples
         return {
@@ -121,8 +127,8 @@ class Adam(RatedLearner):
             "beta2": beta2,
             "epsilon": first(self.epsilon),
             "share": 1 / max(samples, 1),
-            "correction1": 1 / (1 - beta1 ** (update + 1)),
-            "correction2": 1 / (1 - beta2 ** (update + 1)),
+            "correction1": along(lambda u: 1 / (1 - beta1 ** (u + 1)), update),
+            "correction2": along(lambda u: 1 / (1 - beta2 ** (u + 1)), update),
         }
 
 
@@ -139,5 +145,7 @@ class AdamW(Adam):
     def rule(self) -> Rule:
         return learners.LAZY_ADAMW if self.lazy else learners.ADAMW
 
-    def numbers(self, rate: float, samples: int, nominal: int, update: int) -> dict[str, float]:
+    def numbers(
+        self, rate: Number, samples: int, nominal: int, update: Update
+    ) -> dict[str, Number]:
         return super().numbers(rate, samples, nominal, update) | {"decay": first(self.decay)}

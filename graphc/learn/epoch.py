@@ -8,7 +8,7 @@ elsewhere a part is one call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,16 +68,12 @@ def _bad_order(units: int, got: str) -> GraphcError:
     return fail("input", f"order requires {wanted}, got {got}")
 
 
-def repeated_numbers(
-    whole: Mapping[str, float], last: Mapping[str, float], minibatches: int
+def number_tables(
+    whole: Mapping[str, float | Array], last: Mapping[str, float], minibatches: int
 ) -> dict[str, Array]:
-    """The hyperparameters of a call of many minibatches: those of the last may be others."""
+    """The hyperparameters of a call of many minibatches, of which `whole` has one number or all:
+    those of the last may be others."""
     tables = {name: np.full(minibatches, value) for name, value in whole.items()}
     for name, table in tables.items():
         table[-1] = last[name]
     return tables
-
-
-def number_tables(minibatches: Sequence[Mapping[str, float]]) -> dict[str, Array]:
-    """The same of hyperparameters that are others for each minibatch."""
-    return {name: np.array([m[name] for m in minibatches]) for name in minibatches[0]}

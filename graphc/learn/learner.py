@@ -72,6 +72,18 @@ def follows_updates(learner: Learner) -> bool:
     return bool(getattr(learner, "follows_updates", False))
 
 
+def number_tables_of(
+    learner: Learner, samples: int, nominal: int, updates: range
+) -> dict[str, float | np.ndarray]:
+    """The hyperparameters of several calls with as many samples each: of each one number, or an
+    array. A learner may have a quick way to them, `tables`."""
+    tables = getattr(learner, "tables", None)
+    if tables is not None:
+        return tables(samples, nominal, updates)
+    calls = [learner.hyperparameters(samples, nominal, u) for u in updates]
+    return {name: np.array([numbers[name] for numbers in calls]) for name in calls[0]}
+
+
 def follows_losses(learner: Learner) -> bool:
     """Whether it has to be told each loss before it says the hyperparameters of the next call."""
     return bool(getattr(learner, "follows_losses", True))

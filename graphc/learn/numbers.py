@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +35,17 @@ class Range:
 
 
 RATE, SHARE, POSITIVE = Range(), Range(below=1.0), Range(open=True)
+
+
+Number = float | np.ndarray
+"""A number of one call, or f64[calls] of several."""
+Update = int | range
+"""A call by how many came before it, or several calls."""
+
+
+def along(f: Callable[[int], float], update: Update) -> Number:
+    """f of one call, or of each of several: computed alike, so that the numbers are the same."""
+    return f(update) if isinstance(update, int) else np.array([f(u) for u in update])
 
 
 def read_number(given: Rates | None, name: str, allowed: Range) -> float | Schedule:

@@ -8,11 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import ClassVar, Self
 
 from graphc.learn.clipping import Clip
 from graphc.learn.curves import Curve, Rate, rate_at
-from graphc.learn.numbers import RATE, Range, first, is_used, read_number
+from graphc.learn.numbers import (
+    RATE,
+    Number,
+    Range,
+    Update,
+    along,
+    first,
+    is_used,
+    read_number,
+)
 from graphc.learn.schedule import Rates, Schedule
 from graphc.ops.learner_terms import (
     CLIP_THRESHOLD,
@@ -92,20 +102,25 @@ class RatedLearner:
     def hyperparameters(self, samples: int, nominal: int, update: int = 0) -> dict[str, float]:
         """What the call with `samples` samples is given that comes after `update` others, at a
         nominal minibatch of `nominal`."""
-        rate = self.rate_per_sample(nominal, update)
+        return {n: float(v) for n, v in self.tables(samples, nominal, update).items()}
+
+    def tables(self, samples: int, nominal: int, update: Update) -> dict[str, Number]:
+        """The same, also for several calls: then arrays of what changes among them."""
+        rate = self._rate(nominal, update)
         numbers = self.numbers(rate, samples, nominal, update)
         if self.clip is not None:
             numbers[CLIP_THRESHOLD] = self.clip.of(samples)
-        for name, number in (
-            (L2_WEIGHT, first(self.l2) * samples),
-            (NOISE_DEVIATION, first(self.noise)),
-            (L1_THRESHOLD, rate * first(self.l1) * samples),
-        ):
-            if number:
-                numbers[name] = number
+        if self.l2:
+            numbers[L2_WEIGHT] = first(self.l2) * samples
+        if self.noise:
+            numbers[NOISE_DEVIATION] = first(self.noise)
+        if self.l1:
+            numbers[L1_THRESHOLD] = rate * first(self.l1) * samples
         return numbers
 
-    def numbers(self, rate: float, samples: int, nominal: int, update: int) -> dict[str, float]:
+    def numbers(
+        self, rate: Number, samples: int, nominal: int, update: Update
+    ) -> dict[str, Number]:
         """Those of the rule; `rate` is that per sample."""
         raise NotImplementedError
 
@@ -124,10 +139,13 @@ class RatedLearner:
     def rate_per_sample(self, nominal: int, update: int = 0) -> float:
         """What the gradient of one sample is taken times in an update, counted from 0, at a nominal
         minibatch of `nominal`."""
+        return float(self._rate(nominal, update))
+
+    def _rate(self, nominal: int, update: Update) -> Number:
         if self.learning_rate is not None:
-            return _rate(self.learning_rate, update) / nominal
+            return number_along(self.learning_rate, update) / nominal
         assert self.learning_rate_per_sample is not None
-        return _rate(self.learning_rate_per_sample, update)
+        return number_along(self.learning_rate_per_sample, update)
 
     def with_rate_per_sample(self, rate: float) -> Self:
         """The learner with this rate in place of its own."""
@@ -141,5 +159,10 @@ class RatedLearner:
         return {name: value for name, value in found.items() if isinstance(value, Schedule)}
 
 
-def _rate(rate: Rate, update: int) -> float:
-    return rate_at(rate, update) if isinstance(rate, Curve) else first(rate)
+def number_along(rate: Rate, update: Update) -> Number:
+    """A number, that of a first epoch, or those of a curve."""
+    if isinstance(rate, float):  # most are, and to ask for a protocol takes long
+        return rate
+    if isinstance(rate, Curve):
+        return along(partial(rate_at, rate), update)
+    return first(rate)

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from graphc.learn.curves import Rate
 from graphc.learn.learner import Learner, require_learner
-from graphc.learn.numbers import RATE, SHARE, Range, first, is_used, read_number
+from graphc.learn.numbers import RATE, SHARE, Number, Range, Update, first, is_used, read_number
 from graphc.learn.rated import RatedLearner
 from graphc.learn.schedule import Rates
 from graphc.ops import learners
@@ -48,7 +48,9 @@ class SGD(RatedLearner):
     def rule(self) -> Rule:
         return learners.SGD
 
-    def numbers(self, rate: float, samples: int, nominal: int, update: int) -> dict[str, float]:
+    def numbers(
+        self, rate: Number, samples: int, nominal: int, update: Update
+    ) -> dict[str, Number]:
         if self.momentum_per_sample is not None:
             momentum = first(self.momentum_per_sample) ** samples
         elif self.momentum is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,15 +15,17 @@ from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import draw, infer
 from graphc.ir.types import DType
 from graphc.learn.dataset import Dataset, Samples, check_data, read_dataset
-from graphc.learn.epoch import Pace, Part, number_tables, read_order, repeated_numbers
+from graphc.learn.epoch import Pace, Part, number_tables, read_order
 from graphc.learn.evaluate import require_sums
 from graphc.learn.learner import (
     Learner,
     follows_losses,
     follows_updates,
     is_number,
+    number_tables_of,
     require_learner,
 )
+from graphc.learn.numbers import Number
 from graphc.learn.shuffle import minibatches
 from graphc.learn.update import update_pass
 from graphc.model.model import Model
@@ -38,6 +41,7 @@ from graphc.support.arguments import text
 from graphc.support.diagnostics import GraphcError, fail
 from graphc.support.graphs import reachable
 
+T = TypeVar("T")
 STEP_LIMIT = 2**32
 """Training calls whose random numbers differ."""
 
@@ -100,12 +104,21 @@ class TrainingStep:
         call = samples, self._nominal, self._dropout_rate
         known = self._known.get(call)
         if known is None:
-            numbers = NEUTRAL | self._learner.hyperparameters(samples, self._nominal, step)
-            numbers |= {DROPOUT_RATE: self._dropout_rate, STEP: 0}
-            known = {name: numbers[name] for name in self._hyperparameters_taken}
+            known = self._taken(self._learner.hyperparameters(samples, self._nominal, step))
             if self._keeps_numbers and len(self._known) < KNOWN_SETTINGS:
                 self._known[call] = known
         return {**known, STEP: step} if STEP in known else known
+
+    def _all_numbers(self, samples: int, calls: range) -> Mapping[str, Number]:
+        """Those of several calls with as many samples each."""
+        if self._follows_updates:
+            return self._taken(number_tables_of(self._learner, samples, self._nominal, calls))
+        return self._numbers(samples, calls[0])
+
+    def _taken(self, numbers: Mapping[str, T]) -> dict[str, T | float]:
+        """What the function takes of these numbers, the others being those that change nothing."""
+        known = {**NEUTRAL, **numbers, DROPOUT_RATE: self._dropout_rate, STEP: 0}
+        return {name: known[name] for name in self._hyperparameters_taken}
 
     def run_epoch(
         self,
@@ -196,12 +209,8 @@ class TrainingStep:
         count = -(-len(chosen) // size)
         last = len(chosen) - (count - 1) * size
         calls = range(self._steps, self._steps + count)
-        if self._follows_updates:
-            numbers = number_tables(
-                [self._numbers(size, s) for s in calls[:-1]] + [self._numbers(last, calls[-1])]
-            )
-        else:
-            numbers = repeated_numbers(self._numbers(size, 0), self._numbers(last, 0), count)
+        whole, end = self._all_numbers(size, calls), self._numbers(last, calls[-1])
+        numbers = number_tables(whole, end, count)
         if STEP in numbers:
             numbers[STEP] = np.array(calls)
         done = np.zeros(1, np.int64)

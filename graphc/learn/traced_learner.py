@@ -21,9 +21,9 @@ from typing import Any, Self
 from graphc.ir.core import Function, IRBuilder, Value
 from graphc.ir.types import TensorType, TypeRuleError
 from graphc.learn.clipping import Clip
-from graphc.learn.curves import Curve, Rate, rate_at
-from graphc.learn.numbers import Range, first, read_number
-from graphc.learn.rated import RatedLearner
+from graphc.learn.curves import Curve, Rate
+from graphc.learn.numbers import Number, Range, Update, along, read_number
+from graphc.learn.rated import RatedLearner, number_along
 from graphc.learn.schedule import Rates, Schedule
 from graphc.ops.learners import Rule
 from graphc.passes.rule_text import inlined
@@ -117,12 +117,12 @@ class TracedLearner(RatedLearner):
         """The function may ask for the number of the update."""
         return True
 
-    def numbers(self, rate: float, samples: int, nominal: int, update: int) -> dict[str, float]:
-        own = {
-            name: rate_at(given, update) if isinstance(given, Curve) else first(given)
-            for name, given in self.settings.items()
-        }
-        return {"learning_rate": rate, "samples": samples, "update": update + 1, **own}
+    def numbers(
+        self, rate: Number, samples: int, nominal: int, update: Update
+    ) -> dict[str, Number]:
+        own = {name: number_along(given, update) for name, given in self.settings.items()}
+        count = along(lambda u: u + 1.0, update)
+        return {"learning_rate": rate, "samples": samples, "update": count, **own}
 
     def at(self, epoch: int) -> Self:
         chosen = {

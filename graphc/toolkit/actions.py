@@ -5,12 +5,16 @@ from __future__ import annotations
 from graphc.config.lookup import Value
 from graphc.support.diagnostics import GraphcError, suggestion
 from graphc.toolkit.action import Action
-from graphc.toolkit.evaluate import EVALUATE
+from graphc.toolkit.evaluate import CROSS_VALIDATE, EVALUATE
+from graphc.toolkit.models import DUMP, SVD
 from graphc.toolkit.plot import PLOT
 from graphc.toolkit.train import ADAPT, TRAIN
 from graphc.toolkit.write import WRITE
 
-ACTIONS: tuple[Action, ...] = (TRAIN, ADAPT, EVALUATE, WRITE, PLOT)
+ACTIONS: tuple[Action, ...] = (
+    *(TRAIN, ADAPT, EVALUATE, CROSS_VALIDATE, WRITE),
+    *(DUMP, SVD, PLOT),
+)
 
 BY_NAME = {name.lower(): action for action in ACTIONS for name in action.names}
 

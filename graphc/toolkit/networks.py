@@ -117,11 +117,11 @@ def _variables(block: Scope, source: _Source) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class PlannedModel:
-    """A model file. `network`: as it is now, or as an earlier command will write it; what it is
-    computed with is read when the command runs."""
+    """A model file. `network`: as it is now or as an earlier command will write it, None where that
+    does not show. What is computed with it is read when the command runs."""
 
     path: Path
-    network: Model
+    network: Model | None
 
     def load(self) -> Model:
         return load_model(self.path)
@@ -130,10 +130,14 @@ class PlannedModel:
 def planned_model(scope: Scope, session: Session, key: Key[Path] = MODEL_PATH) -> PlannedModel:
     """The model file of a command. GraphcError `file` if there is none and no earlier command
     writes one."""
-    value = scope.require(key.name)
-    file = key.of(scope)
-    planned = session.models.get(file.absolute())
-    if planned is None:
-        with value.blamed():
-            planned = load_model(file)
-    return PlannedModel(file, planned)
+    path = key.of(scope)
+    return PlannedModel(path, planned_file(path, scope.require(key.name), session))
+
+
+def planned_file(path: Path, value: Value, session: Session) -> Model | None:
+    """The network of a model file, as far as it is known before anything runs."""
+    planned = session.models.get(path.absolute())
+    if planned is not None or (session.has_edits and not path.exists()):
+        return planned
+    with value.blamed():
+        return load_model(path)

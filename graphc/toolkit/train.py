@@ -67,7 +67,12 @@ def plan_adaptation(scope: Scope, session: Session) -> Run:
     """Check the block of `adapt`: a training that begins with a model and stays near it."""
     builder = scope.find_section(NDL_BUILDER.name)
     original = planned_model(scope if builder is None else builder, session, ORIGINAL)
-    plan = _plan(scope, session, lambda: original.network)
+    network = original.network
+    if network is None:
+        raise scope.require(ORIGINAL.name).fail(
+            "the model to adapt is required to be there", "file"
+        )
+    plan = _plan(scope, session, lambda: network)
     sgd = scope.section(SGD_BLOCK.name)
     weight = ADAPT_WEIGHT.of(sgd)
     if ADAPT_TYPE.of(sgd) == "kl" and weight:
