@@ -43,7 +43,7 @@ def unused(*_args, **_settings):
 
 MAXOUT = gc.NodeType("Maxout", maxout, unused, "the larger of two", equal_rows=True)
 HUBER = gc.NodeType("Huber", huber, unused, "a distance", criterion=True)
-BILINEAR = gc.NodeType("Bilinear", bilinear, unused, "a product", matrices=("w",))
+BILINEAR = gc.NodeType("Bilinear", bilinear, unused, "a product", matrices="w")
 PROJECTION = gc.NodeType("FixedProjection", lambda x: TABLE @ x, unused, "a product")
 ENDS = gc.NodeType("Ends", ends, unused, "both ends")
 ORDER = gc.NodeType("RunningSum", lambda x: gc.scan(lambda s, v: (s + v, s + v), 0.0, x)[1],
