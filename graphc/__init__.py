@@ -28,6 +28,7 @@ _HOMES = {
     "named_learner": "graphc.learn.learner_types",
     "scan": "graphc.tensor.scan",
     "Tensor": "graphc.tensor.tensor",
+    **dict.fromkeys(("edit", "edits"), "graphc.api"),
     "compile": "graphc.api",
     "compile_training": "graphc.api",
     "evaluate": "graphc.api",

@@ -9,6 +9,8 @@ from graphc import readers as readers
 from graphc import writers as writers
 from graphc.api import compile as compile
 from graphc.api import compile_training as compile_training
+from graphc.api import edit as edit
+from graphc.api import edits as edits
 from graphc.api import evaluate as evaluate
 from graphc.api import gradients as gradients
 from graphc.api import load as load

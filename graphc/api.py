@@ -1,4 +1,4 @@
-"""What users call: load, loads, compile, compile_training, train, evaluate, to_networkx."""
+"""What users call: load, edit, compile, compile_training, train, evaluate, to_networkx, …"""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphc.builder import GraphBuilder
+from graphc.builder import Edited, GraphBuilder, Workshop
 from graphc.driver.cache_key import default_cache
 from graphc.driver.compile import bind, evaluation_passes
 from graphc.driver.options import CompileOptions, parse_precision
-from graphc.frontend import frontend_for, network_class
+from graphc.frontend import EditingFrontend, editing_frontend, frontend_for, network_class
 from graphc.ir.core import ContractionMode, Function
 from graphc.learn.adaptation import Adaptation
 from graphc.learn.checkpoints import Checkpoints
@@ -27,6 +27,7 @@ from graphc.learn.source import Data, check_source
 from graphc.learn.stages import STAGES, Stage, module_at
 from graphc.learn.step import TrainingStep, compile_training_step
 from graphc.learn.training import Extras
+from graphc.model.container import is_container
 from graphc.model.digraph import function_graph
 from graphc.model.model import Model, load_model
 from graphc.passes.loop_gradient import Recompute
@@ -50,7 +51,8 @@ def load(
     defines: Mapping[str, object] | None = None,
     seed: int = 0,
 ) -> GraphBuilder:
-    """The network in a file: a model file (.safetensors), or a language by its suffix (.ndl).
+    """The network in a file: a model file, whatever it is called, or a language by its suffix
+    (.ndl).
 
     macros   files of macros, read before it
     defines  values of variables: they replace `$name$` and the variable `name` of the text
@@ -62,7 +64,7 @@ def load(
     path = arguments.path(path, "load")
     files = arguments.paths(macros, "macros")
     suffix = path.suffix.removeprefix(".").lower()
-    if suffix == MODEL_SUFFIX:
+    if suffix == MODEL_SUFFIX or (path.is_file() and is_container(path)):
         if files or defines:
             raise fail("bad-option", "a model file takes no macros and no defines")
         return network_class()(load_model(path))
@@ -85,6 +87,91 @@ def loads(
     texts = arguments.texts(macros, "macros")
     sources = [(f"<macros {i}>", m) for i, m in enumerate(texts, start=1)]
     return _read(text, "<text>", sources, defines, language, Path(), seed)
+
+
+def edit(
+    path: str | Path,
+    *,
+    macros: str | Path | Sequence[str | Path] = (),
+    defines: Mapping[str, object] | None = None,
+    models: Mapping[str, GraphBuilder] | None = None,
+    check_only: bool = False,
+) -> dict[str, GraphBuilder]:
+    """Edit networks by the commands in a file, a language by its suffix (.mel, docs/mel.md).
+
+    macros      files of NDL, read before it for their macros
+    defines     values of variables: they replace `$name$`, also in the macros
+    models      networks that are there from the start, by the names that they have in the file; the
+                first is the default model. They are changed themselves
+    check_only  read the texts and report every mistake that shows without the model files; gives {}
+
+    Gives the networks that there are at the end, by name. Model files are read and written by the
+    file's own commands, paths from the current folder on. After any error (GraphcError) no file is
+    written and `models` are what they were.
+    """
+    return edit_file(
+        path, macros=macros, defines=defines, models=models, check_only=check_only
+    ).networks
+
+
+def edit_file(
+    path: str | Path,
+    *,
+    macros: str | Path | Sequence[str | Path] = (),
+    defines: Mapping[str, object] | None = None,
+    models: Mapping[str, GraphBuilder] | None = None,
+    check_only: bool = False,
+) -> Edited:
+    """As `edit`, with the files written too."""
+    path = arguments.path(path, "edit")
+    files = arguments.paths(macros, "macros")
+    frontend = editing_frontend(path.suffix.removeprefix("."))
+    sources = [(str(m), _read_text(m)) for m in files]
+    text = _read_text(path)
+    return _edit(frontend, text, str(path), sources, defines, models, check_only)
+
+
+def edits(
+    text: str,
+    *,
+    macros: str | Sequence[str] = (),
+    defines: Mapping[str, object] | None = None,
+    models: Mapping[str, GraphBuilder] | None = None,
+    check_only: bool = False,
+    language: str = "mel",
+) -> dict[str, GraphBuilder]:
+    """Edit networks by the commands in a text; `macros` are texts too. As `edit` otherwise."""
+    text, language = arguments.text(text, "edits"), arguments.text(language, "language")
+    texts = arguments.texts(macros, "macros")
+    sources = [(f"<macros {i}>", m) for i, m in enumerate(texts, start=1)]
+    frontend = editing_frontend(language)
+    return _edit(frontend, text, "<text>", sources, defines, models, check_only).networks
+
+
+def _edit(
+    frontend: EditingFrontend,
+    text: str,
+    file: str,
+    macros: Sequence[tuple[str, str]],
+    defines: Mapping[str, object] | None,
+    models: Mapping[str, GraphBuilder] | None,
+    check_only: bool,
+) -> Edited:
+    given = dict(arguments.table(models or {}, "models", "networks"))
+    workshop = Workshop(
+        new=network_class(),
+        open=load,
+        models={
+            name: arguments.instance(net, GraphBuilder, f"the model {name}", "a network")
+            for name, net in given.items()
+        },
+        only_check=arguments.truth(check_only, "check_only"),
+    )
+    if defines is not None:
+        defines = arguments.table(defines, "defines", "values")
+    found = frontend.edit(text, file=file, workshop=workshop, macros=macros, defines=defines)
+    warn(found.warnings)
+    return found
 
 
 def _read(

@@ -17,10 +17,7 @@ from graphc.support.diagnostics import fail, suggestion
 from graphc.support.plugins import load, plugins
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from graphc.builder import GraphBuilder, Workshop
-    from graphc.support.diagnostics import Diagnostic
+    from graphc.builder import Edited, GraphBuilder, Workshop
 
 GROUP = "graphc.frontends"
 EDITORS = "graphc.editors"
@@ -81,7 +78,7 @@ class EditingFrontend(Protocol):
         workshop: Workshop,
         macros: Sequence[tuple[str, str]] = (),
         defines: Mapping[str, object] | None = None,
-    ) -> tuple[dict[str, GraphBuilder], list[Path], list[Diagnostic]]: ...
+    ) -> Edited: ...
 
 
 def _entry(key: str, group: str = GROUP) -> ModuleType | None:

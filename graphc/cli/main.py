@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "eval": ("graphc.cli.evaluate", "Measure a trained model on data."),
     "run": ("graphc.cli.run", "Compute a model's outputs for inputs from a file or stdin."),
     "compile": ("graphc.cli.compile", "Compile a model to a program, library, object or source."),
+    "edit": ("graphc.cli.edit", "Edit trained models by a file of commands (MEL)."),
     "dump": ("graphc.cli.dump", "Print a network at any stage of compilation."),
     "diff": ("graphc.cli.diff", "Show what is different between two networks at any stage."),
     "bench": ("graphc.cli.bench", "Time a network on random data, as a whole and by kernels."),

@@ -181,8 +181,8 @@ class ReaderSource:
         return request.size or self.reader.samples or 0
 
     def fingerprint(self) -> Mapping[str, str]:
-        """The columns; what more a reader says of itself by `fingerprint`. The number of samples may
-        show only while they are read, and so later than a training goes on."""
+        """The columns; what more a reader says of itself by `fingerprint`. The number of samples
+        may show only while they are read, and so later than a training goes on."""
         said = getattr(self.reader, "fingerprint", None)
         own = said() if callable(said) else said
         columns = {f"column {n}": str(c) for n, c in self.reader.schema.items()}

@@ -118,6 +118,20 @@ def container_writer(
     return write
 
 
+def is_container(path: Path) -> bool:
+    """Whether a file begins as a model file does, whatever it is called; False if it is none."""
+    try:
+        with path.open("rb") as stream:
+            start = stream.read(9)
+    except OSError:
+        return False
+    return (
+        len(start) == 9
+        and int.from_bytes(start[:8], "little") <= MAX_HEADER_BYTES
+        and (start[8:] == b"{")
+    )
+
+
 def read_container(path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> Container:
     """Read and check a model file. The path itself may be a symbolic link.
 

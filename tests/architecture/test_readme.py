@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import graphc as gc
 from tests.support.commands import graphc
 
 ROOT = Path(__file__).parents[2]
@@ -90,6 +91,16 @@ def test_the_help_of_every_command_in_the_table_has_an_example() -> None:
         assert any(f"graphc {name} " in line for line in examples_of_help(name)), name
 
 
+def write_edit_example() -> None:
+    """The files that `graphc edit --help` speaks of."""
+    macros = "Layer(x, rows, cols) { W = Parameter(rows, cols)  T = Times(W, x)  S = Tanh(T) }"
+    text = "x = Input(512)\nL1 = Layer(x, 512, 512)\nOut = Layer(L1, 3, 512)\nOutputNodes = (Out)\n"
+    gc.loads(text, macros=macros).save("one.dnn")
+    Path("layers.ndl").write_text(macros, encoding="utf-8")
+    script = graphc("edit", "--help").out.partition("trained one:")[2].partition("The commands")[0]
+    Path("add_layer.mel").write_text(script, encoding="utf-8")
+
+
 @pytest.mark.llvm
 @pytest.mark.slow
 def test_the_examples_of_every_help_run(digits: Path) -> None:
@@ -102,6 +113,7 @@ def test_the_examples_of_every_help_run(digits: Path) -> None:
     samples = np.loadtxt("test.txt")[:, :64]
     for file in ("samples.npy", "x.npy"):
         np.save(file, samples)
+    write_edit_example()
     dumped = graphc("dump", "net.ndl", "--stage", "schedule", "--nodes", "z")
     Path("edited.gir").write_text(dumped.out, encoding="utf-8")
     for line in (line for name in ("", *COMMANDS) for line in examples_of_help(name)):
