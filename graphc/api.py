@@ -16,6 +16,12 @@ from graphc.learn.adaptation import Adaptation
 from graphc.learn.checkpoints import Checkpoints
 from graphc.learn.curves import Rate
 from graphc.learn.evaluate import DEFAULT_SIDE_BY_SIDE, evaluate_dataset
+from graphc.learn.gradient_check import (
+    DIGITS,
+    ELEMENTS,
+    TrainingGradientReport,
+    check_gradients,
+)
 from graphc.learn.gradients import Gradients, compile_gradients
 from graphc.learn.learner import Learner, require_learner
 from graphc.learn.loop import run_training
@@ -498,6 +504,48 @@ def evaluate(
         _model_of(network), data, options, arguments.texts(names, "names"), truncate
     )
     return found.averages
+
+
+def check_training_gradient(
+    network: GraphBuilder | Model,
+    minibatch: Mapping[str, object],
+    *,
+    digits: int = DIGITS,
+    elements: int = ELEMENTS,
+    criterion: str | None = None,
+    dropout: float = DEFAULT_DROPOUT,
+    seed: int = 0,
+    backend: str = CompileOptions.backend,
+    time: int = CompileOptions.time,
+    recompute: Recompute = CompileOptions.recompute,
+) -> TrainingGradientReport:
+    """Compare the gradients that `network` is trained by with central differences, in f64.
+
+    minibatch  what a training step is called with: arrays (samples, rows) by input, of sequences
+               lists of them
+    digits     how many have to agree (the toolkit's sigFigs): computed and difference lie at most
+               10^-digits apart, and ten times as far for each power of ten that they are above 1
+    elements   of each parameter, chosen at random by `seed`
+    criterion, dropout, time, recompute  as in `compile_training`
+
+    The network stays as it is. GraphcError `not-differentiable` with the worst element where they
+    do not agree, as at a kink, which another minibatch may avoid.
+    """
+    arguments.table(minibatch, "minibatch", "arrays")
+    for name, given in (("digits", digits), ("elements", elements)):
+        if arguments.whole(given, name) < 1:
+            raise fail("bad-value", f"{name} requires a whole number of at least 1, got {given}")
+    options = CompileOptions(backend=backend, time=time, recompute=recompute, cache=default_cache())
+    return check_gradients(
+        _model_of(network),
+        minibatch,
+        options,
+        digits=digits,
+        elements=elements,
+        criterion=criterion,
+        dropout=dropout,
+        seed=seed,
+    )
 
 
 def to_networkx(

@@ -144,6 +144,11 @@ CALLS: dict[str, tuple[Callable[..., object], Callable[[], Arguments], tuple[str
         },
         (),
     ),
+    "check_training_gradient": (
+        gc.check_training_gradient,
+        lambda: {"network": network(), "minibatch": samples(), "backend": "numpy"},
+        (),
+    ),
     "evaluate": (
         gc.evaluate,
         lambda: {"network": network(), "data": samples(), "backend": "numpy"},
