@@ -10,7 +10,14 @@ from graphc.builder import Edited, GraphBuilder, Workshop
 from graphc.driver.cache_key import default_cache
 from graphc.driver.compile import bind, evaluation_passes
 from graphc.driver.options import CompileOptions, parse_precision
-from graphc.frontend import EditingFrontend, editing_frontend, frontend_for, network_class
+from graphc.frontend import (
+    EditingFrontend,
+    editing_frontend,
+    frontend_for,
+    languages,
+    model_format_of,
+    network_class,
+)
 from graphc.ir.core import ContractionMode, Function
 from graphc.learn.adaptation import Adaptation
 from graphc.learn.checkpoints import Checkpoints
@@ -33,14 +40,14 @@ from graphc.learn.source import Data, check_source
 from graphc.learn.stages import STAGES, Stage, module_at
 from graphc.learn.step import TrainingStep, compile_training_step
 from graphc.learn.training import Extras
-from graphc.model.container import is_container
+from graphc.model.container import MAX_FILE_BYTES, looks_like_container
 from graphc.model.digraph import function_graph
 from graphc.model.model import Model, load_model
 from graphc.passes.loop_gradient import Recompute
 from graphc.runtime.executable import Executable
 from graphc.support import arguments
 from graphc.support.diagnostics import fail, warn
-from graphc.support.files import read_regular_file
+from graphc.support.files import open_regular_file, read_regular_file
 from graphc.tensor.function import ArrayFunction
 
 if TYPE_CHECKING:
@@ -48,6 +55,8 @@ if TYPE_CHECKING:
 
 MODEL_SUFFIX = "safetensors"
 MAX_SOURCE_BYTES = 16 * 2**20
+HEAD_BYTES = 64
+"""Of a file, to see what it is."""
 
 
 def load(
@@ -57,8 +66,8 @@ def load(
     defines: Mapping[str, object] | None = None,
     seed: int = 0,
 ) -> GraphBuilder:
-    """The network in a file: a model file, whatever it is called, or a language by its suffix
-    (.ndl).
+    """The network in a file: a language by its suffix (.ndl), or a model file, by its content: of
+    graphc (.safetensors), of the toolkit (versions 1 and 2), or a DBN file.
 
     macros   files of macros, read before it
     defines  values of variables: they replace `$name$` and the variable `name` of the text
@@ -70,14 +79,32 @@ def load(
     path = arguments.path(path, "load")
     files = arguments.paths(macros, "macros")
     suffix = path.suffix.removeprefix(".").lower()
-    if suffix == MODEL_SUFFIX or (path.is_file() and is_container(path)):
+    model = _load_model_file(path, suffix, seed)
+    if model is not None:
         if files or defines:
             raise fail("bad-option", "a model file takes no macros and no defines")
-        return network_class()(load_model(path))
+        return model
     frontend_for(suffix, [MODEL_SUFFIX])
     sources = [(str(m), _read_text(m)) for m in files]
     text = _read_text(path)
     return _read(text, str(path), sources, defines, suffix, path.parent, seed)
+
+
+def _load_model_file(path: Path, suffix: str, seed: int) -> GraphBuilder | None:
+    """The network in a model file of any kind and name, None for a file of another kind."""
+    with open_regular_file(path, MAX_FILE_BYTES) as (stream, size):
+        head = stream.read(HEAD_BYTES)
+    if suffix == MODEL_SUFFIX or looks_like_container(head, size):
+        return network_class()(load_model(path))
+    if suffix in languages() and b"\0" not in head:
+        return None  # no need to load readers of binary files
+    model_format = model_format_of(head)
+    if model_format is None:
+        return None
+    builder = network_class()(Model(folder=path.parent, seed=seed))
+    data = read_regular_file(path, MAX_FILE_BYTES)
+    model_format.load_bytes(builder, data, file=str(path))
+    return builder
 
 
 def loads(

@@ -132,6 +132,12 @@ def is_container(path: Path) -> bool:
     )
 
 
+def looks_like_container(head: bytes, size: int) -> bool:
+    """Whether a file of so many bytes that begins like this can be a safetensors file: the length
+    of a header that fits into it, and the header's bracket."""
+    return head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= size - 8
+
+
 def read_container(path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> Container:
     """Read and check a model file. The path itself may be a symbolic link.
 

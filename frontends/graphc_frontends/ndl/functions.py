@@ -19,6 +19,7 @@ from graphc.builder import (
     Number,
     plugged_function,
     plugged_method,
+    plugged_spellings,
 )
 
 Kind = Literal["node", "size", "count", "number", "flag", "initializer", "path", "layout"]
@@ -316,6 +317,11 @@ def find_function(name: str) -> Function | None:
         return own
     plugged = plugged_function(name)
     return _as_it_stands(plugged) if plugged is not None else None
+
+
+def spellings() -> list[str]:
+    """The names of all functions, for suggestions; none of another distribution is loaded."""
+    return [*(n for function in FUNCTIONS for n in function.names), *plugged_spellings()]
 
 
 def plugged_node(op: str) -> Function | None:

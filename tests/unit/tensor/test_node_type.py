@@ -114,6 +114,8 @@ q = Bilinear(h, M, a, tag=output)
 c = huber(labels, h, width=0.3, tag=criterion)
 """
 
+EDITORS = {"graphc.editors": "mel = graphc_frontends.mel"}
+"""graphc's own, for an installation that is older than this entry point."""
 FLOATS = ("f32", "f64")
 BACKENDS = ("reference", "numpy", "llvm", "c")
 
@@ -122,7 +124,9 @@ BACKENDS = ("reference", "numpy", "llvm", "c")
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where a distribution of nodes is installed."""
     site = tmp_path / "site"
-    write_distribution(site, "columnwise", {"graphc.nodes": ENTRIES}, {"columnwise": MODULE})
+    write_distribution(
+        site, "columnwise", {"graphc.nodes": ENTRIES, **EDITORS}, {"columnwise": MODULE}
+    )
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.delitem(sys.modules, "columnwise", raising=False)
     return site
@@ -293,6 +297,22 @@ def test_a_network_with_them_is_written_as_ndl_that_reads_back() -> None:
     again = gc.loads(net.to_ndl())
     assert str(again) == str(net)
     assert "Maxout(a, b, leak=0.5)" in net.to_ndl()
+
+
+def test_they_are_nodes_in_mel() -> None:
+    models = {"m": network()}
+    gc.edits("g = Maxout(a, a, leak=1)\nSetProperty(g, output, true)", models=models)
+    got = gc.compile(models["m"], ["a", "g"])(features=np.ones((1, 4)))
+    np.testing.assert_allclose(got["g"], 2 * got["a"])
+    with pytest.raises(gc.GraphcError, match="did you mean `Maxout`") as caught:
+        gc.edits("g2 = Maxot(a, a)", models=models)
+    assert caught.value.diagnostics[0].slug == "unknown-function"
+    with pytest.raises(gc.GraphcError, match=r"`Plain` of columnwise 1\.5") as caught:
+        gc.edits("SetProperty(h, output, true)\ng2 = Plain(a)", models=models)
+    assert caught.value.diagnostics[0].slug == "plug-in"
+    h = models["m"].find("h")
+    assert h is not None
+    assert "output" not in h.tags
 
 
 @pytest.mark.parametrize("table", ["[1]", "{", "[" * 100_000])
