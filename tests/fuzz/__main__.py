@@ -23,6 +23,7 @@ KINDS = {
     "networks": "tests.fuzz.test_random_networks",
     "loops": "tests.fuzz.test_random_loops",
     "splits": "tests.fuzz.test_random_splits",
+    "mel": "tests.fuzz.test_random_mel",
 }
 EVERY = 15.0
 """Seconds between two lines about how far it is."""
