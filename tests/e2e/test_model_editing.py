@@ -190,3 +190,20 @@ def test_an_edited_network_computes_on_every_backend(backend: str, precision: st
         found = exe(features=x)["CE.F"]
         assert found.shape == (count, 3)
         assert np.allclose(found, forward(parameters, 3, x), atol=1e-5)
+
+
+@pytest.mark.parametrize("how", ["set_operand", "set_input"])
+def test_sizes_follow_another_operand_also_before_the_edit_ends(how: str) -> None:
+    """A size that a node had before must not decide what is computed."""
+    net = gc.Network()
+    x, y = net.input("x", 3), net.input("y", 5)
+    s = net.sigmoid(x, name="s")
+    net.tanh(s, name="t", tag="output")
+    assert gc.compile(net, backend="numpy")(x=np.zeros((1, 3)))["t"].shape == (1, 3)
+    with net.edit():
+        if how == "set_operand":
+            net.set_operand(s, 0, y)
+        else:
+            net.set_input("s", 0, y)
+        found = gc.compile(net, backend="numpy")(y=np.zeros((2, 5), np.float32))
+    assert found["t"].shape == (2, 5)
