@@ -302,14 +302,18 @@ def methods_stub() -> str:
 
 def module_stub() -> str:
     """Of `graphc`: where the names are from, then the functions of arrays."""
-    homes: dict[str, str] = {**vars(graphc)["_HOMES"], "Network": "graphc_frontends.network"}
+    of_networks = dict.fromkeys(("Network", "simple_network"), "graphc_frontends.network")
+    homes: dict[str, str] = {**vars(graphc)["_HOMES"], **of_networks}
     imports = sorted([("graphc.tensor.shapes", "Axes"), *((h, name) for name, h in homes.items())])
     lines = [
         f"from {home} import {name}{f' as {name}' if name in homes else ''}\n"
         for home, name in imports
     ]
+    modules = [f"from graphc import {name} as {name}\n" for name in vars(graphc)["_MODULES"]]
     functions = [stub(name, FUNCTIONS[name], "") for name in sorted(FUNCTIONS)]
-    return f"{MODULE_HEAD}{''.join(lines)}\n__version__: str\n{''.join(functions)}"
+    return (
+        f"{MODULE_HEAD}{''.join(modules)}{''.join(lines)}\n__version__: str\n{''.join(functions)}"
+    )
 
 
 def stub(name: str, function: object, indent: str) -> str:

@@ -25,33 +25,55 @@ _HOMES = {
     **dict.fromkeys(("grad", "jvp", "value_and_grad", "vjp"), "graphc.tensor.transforms"),
     **dict.fromkeys(("hessian", "jacobian"), "graphc.tensor.jacobian"),
     "NodeType": "graphc.tensor.node_type",
+    "named_learner": "graphc.learn.learner_types",
     "scan": "graphc.tensor.scan",
     "Tensor": "graphc.tensor.tensor",
     **dict.fromkeys(("edit", "edits"), "graphc.api"),
+    "check_training_gradient": "graphc.api",
     "compile": "graphc.api",
     "compile_training": "graphc.api",
     "evaluate": "graphc.api",
+    "gradients": "graphc.api",
     "load": "graphc.api",
     "loads": "graphc.api",
     "to_networkx": "graphc.api",
     "train": "graphc.api",
-    "EpochRecord": "graphc.learn.loop",
-    "Progress": "graphc.learn.loop",
+    "Adaptation": "graphc.learn.adaptation",
+    **dict.fromkeys(("Checkpoint", "read_checkpoint"), "graphc.learn.checkpoint"),
+    **dict.fromkeys(("CheckpointFiles", "Checkpoints"), "graphc.learn.checkpoints"),
+    "AdaptiveMinibatch": "graphc.learn.minibatch_search",
+    "AdjustAfterEpoch": "graphc.learn.rate_control",
+    "SearchBeforeEpoch": "graphc.learn.rate_search",
+    **dict.fromkeys(
+        ("EpochRecord", "EpochStart", "Event", "Progress", "Validation"), "graphc.learn.records"
+    ),
+    **dict.fromkeys(("EarlyStopping", "KeepBest"), "graphc.learn.stopping"),
     "Minimum": "graphc.learn.minimize",
     "minimize": "graphc.learn.minimize",
+    **dict.fromkeys(("AdaGrad", "Adam", "AdamW", "RmsProp"), "graphc.learn.adaptive"),
+    **dict.fromkeys(("ClipElements", "ClipGlobalNorm", "ClipNorm"), "graphc.learn.clipping"),
+    **dict.fromkeys(("Cosine", "StepDecay", "Warmup"), "graphc.learn.curves"),
+    "learner": "graphc.learn.traced_learner",
     "SGD": "graphc.learn.sgd",
     "SteppingHeuristic": "graphc.learn.stepping",
     "check_node": "graphc.testing.node",
+    "self_test": "graphc.testing.selftest",
     "BackendUnavailable": "graphc.support.diagnostics",
     "GraphcError": "graphc.support.diagnostics",
     "GraphcWarning": "graphc.support.diagnostics",
     "InternalError": "graphc.support.diagnostics",
 }
 
+_MODULES = ("readers", "writers")
+
 
 def __getattr__(name: str) -> object:
     if name == "Network":
         return import_module("graphc.frontend").network_class()
+    if name in _MODULES:
+        return import_module(f"graphc.{name}")
+    if name == "simple_network":
+        return import_module("graphc.frontend").simple_networks().simple_network
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     if name == "__all__":
@@ -62,7 +84,8 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*_HOMES, *_functions(), "Network", "__version__"})
+    names = {*_HOMES, *_MODULES, *_functions(), "Network", "simple_network", "__version__"}
+    return sorted(names)
 
 
 def _functions() -> Mapping[str, object]:

@@ -5,21 +5,50 @@ from typing import Any
 
 import numpy as np
 
+from graphc import readers as readers
+from graphc import writers as writers
+from graphc.api import check_training_gradient as check_training_gradient
 from graphc.api import compile as compile
 from graphc.api import compile_training as compile_training
 from graphc.api import edit as edit
 from graphc.api import edits as edits
 from graphc.api import evaluate as evaluate
+from graphc.api import gradients as gradients
 from graphc.api import load as load
 from graphc.api import loads as loads
 from graphc.api import to_networkx as to_networkx
 from graphc.api import train as train
-from graphc.learn.loop import EpochRecord as EpochRecord
-from graphc.learn.loop import Progress as Progress
+from graphc.learn.adaptation import Adaptation as Adaptation
+from graphc.learn.adaptive import AdaGrad as AdaGrad
+from graphc.learn.adaptive import Adam as Adam
+from graphc.learn.adaptive import AdamW as AdamW
+from graphc.learn.adaptive import RmsProp as RmsProp
+from graphc.learn.checkpoint import Checkpoint as Checkpoint
+from graphc.learn.checkpoint import read_checkpoint as read_checkpoint
+from graphc.learn.checkpoints import CheckpointFiles as CheckpointFiles
+from graphc.learn.checkpoints import Checkpoints as Checkpoints
+from graphc.learn.clipping import ClipElements as ClipElements
+from graphc.learn.clipping import ClipGlobalNorm as ClipGlobalNorm
+from graphc.learn.clipping import ClipNorm as ClipNorm
+from graphc.learn.curves import Cosine as Cosine
+from graphc.learn.curves import StepDecay as StepDecay
+from graphc.learn.curves import Warmup as Warmup
+from graphc.learn.learner_types import named_learner as named_learner
+from graphc.learn.minibatch_search import AdaptiveMinibatch as AdaptiveMinibatch
 from graphc.learn.minimize import Minimum as Minimum
 from graphc.learn.minimize import minimize as minimize
+from graphc.learn.rate_control import AdjustAfterEpoch as AdjustAfterEpoch
+from graphc.learn.rate_search import SearchBeforeEpoch as SearchBeforeEpoch
+from graphc.learn.records import EpochRecord as EpochRecord
+from graphc.learn.records import EpochStart as EpochStart
+from graphc.learn.records import Event as Event
+from graphc.learn.records import Progress as Progress
+from graphc.learn.records import Validation as Validation
 from graphc.learn.sgd import SGD as SGD
 from graphc.learn.stepping import SteppingHeuristic as SteppingHeuristic
+from graphc.learn.stopping import EarlyStopping as EarlyStopping
+from graphc.learn.stopping import KeepBest as KeepBest
+from graphc.learn.traced_learner import learner as learner
 from graphc.support.diagnostics import BackendUnavailable as BackendUnavailable
 from graphc.support.diagnostics import GraphcError as GraphcError
 from graphc.support.diagnostics import GraphcWarning as GraphcWarning
@@ -39,7 +68,9 @@ from graphc.tensor.transforms import jvp as jvp
 from graphc.tensor.transforms import value_and_grad as value_and_grad
 from graphc.tensor.transforms import vjp as vjp
 from graphc.testing.node import check_node as check_node
+from graphc.testing.selftest import self_test as self_test
 from graphc_frontends.network import Network as Network
+from graphc_frontends.network import simple_network as simple_network
 
 __version__: str
 

@@ -10,30 +10,44 @@ from graphc.builder import Edited, GraphBuilder, Workshop
 from graphc.driver.cache_key import default_cache
 from graphc.driver.compile import bind, evaluation_passes
 from graphc.driver.options import CompileOptions, parse_precision
-from graphc.frontend import EditingFrontend, editing_frontend, frontend_for, network_class
-from graphc.ir.core import ContractionMode, Function
-from graphc.learn.dataset import check_data
-from graphc.learn.evaluate import DEFAULT_SIDE_BY_SIDE, evaluate_dataset
-from graphc.learn.learner import Learner, require_learner
-from graphc.learn.loop import (
-    DEFAULT_DROPOUT,
-    EpochRecord,
-    Progress,
-    TrainingPlan,
-    run_training,
+from graphc.frontend import (
+    EditingFrontend,
+    editing_frontend,
+    frontend_for,
+    languages,
+    model_format_of,
+    network_class,
 )
+from graphc.ir.core import ContractionMode, Function
+from graphc.learn.adaptation import Adaptation
+from graphc.learn.checkpoints import Checkpoints
+from graphc.learn.curves import Rate
+from graphc.learn.evaluate import DEFAULT_SIDE_BY_SIDE, evaluate_dataset
+from graphc.learn.gradient_check import (
+    DIGITS,
+    ELEMENTS,
+    TrainingGradientReport,
+    check_gradients,
+)
+from graphc.learn.gradients import Gradients, compile_gradients
+from graphc.learn.learner import Learner, require_learner
+from graphc.learn.loop import run_training
+from graphc.learn.plan import DEFAULT_DROPOUT, Control, TrainingPlan, read_controls
+from graphc.learn.records import EpochRecord, Progress
 from graphc.learn.schedule import Rates, Schedule
 from graphc.learn.sgd import SGD, learner_or_sgd
+from graphc.learn.source import Data, check_source
 from graphc.learn.stages import STAGES, Stage, module_at
 from graphc.learn.step import TrainingStep, compile_training_step
-from graphc.model.container import is_container
+from graphc.learn.training import Extras
+from graphc.model.container import MAX_FILE_BYTES, looks_like_container
 from graphc.model.digraph import function_graph
 from graphc.model.model import Model, load_model
 from graphc.passes.loop_gradient import Recompute
 from graphc.runtime.executable import Executable
 from graphc.support import arguments
 from graphc.support.diagnostics import fail, warn
-from graphc.support.files import read_regular_file
+from graphc.support.files import open_regular_file, read_regular_file
 from graphc.tensor.function import ArrayFunction
 
 if TYPE_CHECKING:
@@ -41,6 +55,8 @@ if TYPE_CHECKING:
 
 MODEL_SUFFIX = "safetensors"
 MAX_SOURCE_BYTES = 16 * 2**20
+HEAD_BYTES = 64
+"""Of a file, to see what it is."""
 
 
 def load(
@@ -50,8 +66,8 @@ def load(
     defines: Mapping[str, object] | None = None,
     seed: int = 0,
 ) -> GraphBuilder:
-    """The network in a file: a model file, whatever it is called, or a language by its suffix
-    (.ndl).
+    """The network in a file: a language by its suffix (.ndl), or a model file, by its content: of
+    graphc (.safetensors), of the toolkit (versions 1 and 2), or a DBN file.
 
     macros   files of macros, read before it
     defines  values of variables: they replace `$name$` and the variable `name` of the text
@@ -63,14 +79,32 @@ def load(
     path = arguments.path(path, "load")
     files = arguments.paths(macros, "macros")
     suffix = path.suffix.removeprefix(".").lower()
-    if suffix == MODEL_SUFFIX or (path.is_file() and is_container(path)):
+    model = _load_model_file(path, suffix, seed)
+    if model is not None:
         if files or defines:
             raise fail("bad-option", "a model file takes no macros and no defines")
-        return network_class()(load_model(path))
+        return model
     frontend_for(suffix, [MODEL_SUFFIX])
     sources = [(str(m), _read_text(m)) for m in files]
     text = _read_text(path)
     return _read(text, str(path), sources, defines, suffix, path.parent, seed)
+
+
+def _load_model_file(path: Path, suffix: str, seed: int) -> GraphBuilder | None:
+    """The network in a model file of any kind and name, None for a file of another kind."""
+    with open_regular_file(path, MAX_FILE_BYTES) as (stream, size):
+        head = stream.read(HEAD_BYTES)
+    if suffix == MODEL_SUFFIX or looks_like_container(head, size):
+        return network_class()(load_model(path))
+    if suffix in languages() and b"\0" not in head:
+        return None  # no need to load readers of binary files
+    model_format = model_format_of(head)
+    if model_format is None:
+        return None
+    builder = network_class()(Model(folder=path.parent, seed=seed))
+    data = read_regular_file(path, MAX_FILE_BYTES)
+    model_format.load_bytes(builder, data, file=str(path))
+    return builder
 
 
 def loads(
@@ -311,17 +345,58 @@ def compile_training(
     )
 
 
+def gradients(
+    network: GraphBuilder | Model,
+    *,
+    batch: int = CompileOptions.batch,
+    time: int = CompileOptions.time,
+    sequences: int = CompileOptions.sequences,
+    criterion: str | None = None,
+    dropout: float = DEFAULT_DROPOUT,
+    seed: int = 0,
+    recompute: Recompute = CompileOptions.recompute,
+    contraction: ContractionMode = CompileOptions.contraction,
+    backend: str = CompileOptions.backend,
+    precision: str = CompileOptions.precision.value,
+    threads: int | None = CompileOptions.threads,
+) -> Gradients:
+    """Gradients of minibatches, for a training algorithm with a loop of its own.
+
+    `slopes = gc.gradients(net)`; `value, by_name = slopes(features=x, labels=t)` is the criterion's
+    sum over the minibatch and its gradient with respect to every parameter that a training would
+    move, computed as in training (Dropout, BatchNormalization). `slopes.point` is all of these
+    parameters as one vector, and `slopes.at(point, features=x, labels=t)` the value and gradient
+    there. Options as in `compile_training`; the network holds its parameters in this precision from
+    here on. Raises GraphcError for a bad network or option.
+    """
+    options = CompileOptions(
+        backend=backend,
+        precision=parse_precision(precision),
+        batch=batch,
+        time=time,
+        sequences=sequences,
+        recompute=recompute,
+        cache=default_cache(),
+        contraction=contraction,
+        threads=threads,
+    )
+    return compile_gradients(
+        _model_of(network), options, criterion=criterion, dropout=dropout, seed=seed
+    )
+
+
 def train(
     network: GraphBuilder | Model,
-    data: Mapping[str, object],
+    data: Data,
     *,
     epochs: int = TrainingPlan.epochs,
+    epoch_size: int = TrainingPlan.epoch_size,
     minibatch: Rates | None = None,
-    learning_rate: Rates | None = None,
-    learning_rate_per_sample: Rates | None = None,
+    learning_rate: Rate | None = None,
+    learning_rate_per_sample: Rate | None = None,
     momentum: Rates | None = None,
     momentum_per_sample: Rates | None = None,
-    l2: float = SGD.l2,
+    l2: Rates = SGD.l2,
     learner: Learner | None = None,
     dropout: Rates = DEFAULT_DROPOUT,
     time: int = CompileOptions.time,
@@ -334,9 +409,15 @@ def train(
     backend: str = CompileOptions.backend,
     precision: str = CompileOptions.precision.value,
     threads: int | None = CompileOptions.threads,
+    validation: Data | None = None,
+    control: Control | Sequence[Control] = (),
+    minimum_rate: float | None = None,
+    adaptation: Adaptation | None = None,
+    checkpoints: Checkpoints | None = None,
     progress: Progress | None = None,
 ) -> list[EpochRecord]:
-    """Train `network` on `data`, one array (samples, rows) per input; the record of each epoch.
+    """Train `network` on `data`, one array (samples, rows) per input, or what a reader gives; the
+    record of each epoch.
 
     A sparse input also takes a CSR matrix, or a tuple (indices, offsets) or (indices, offsets,
     values): the entries of sample n are those from offsets[n] to offsets[n + 1].
@@ -355,9 +436,26 @@ def train(
     which, and the order of the samples. `threads` as in `compile`. Statistics without a value
     are computed over all data first. Raises GraphcError for a bad network, data or option, and
     when the criterion is not a number any more (the parameters of the last epoch are put back).
+
+    epoch_size    samples of an epoch (of sequences their number), which begins where the one before
+                  ended in the data, repeated endlessly; 0: all of them
+    validation    data, or a reader, that the network is measured on after each epoch
+    control       what chooses rates and sizes and ends the training: at most one record of each of
+                  `AdjustAfterEpoch`, `SearchBeforeEpoch`, `AdaptiveMinibatch`, `EarlyStopping`,
+                  `KeepBest`
+    minimum_rate  per sample: training ends before an epoch with less; by default 1e-9 where a
+                  record of `control` chooses rates
+    adaptation    keeps the network near another one, or near what it is now
+    checkpoints   where they are written, and gone on from, bit for bit
     """
     model = _model_of(network)
-    check_data("train", data)
+    check_source("train", data)
+    if validation is not None:
+        check_source("validation", validation)
+    if checkpoints is not None:
+        arguments.instance(checkpoints, Checkpoints, "checkpoints", "a gc.Checkpoints")
+    if adaptation is not None:
+        arguments.instance(adaptation, Adaptation, "adaptation", "a gc.Adaptation")
     plan = TrainingPlan(
         learner_or_sgd(
             learner,
@@ -376,6 +474,9 @@ def train(
         shuffle=shuffle,
         seed=seed,
         truncate=truncate,
+        epoch_size=epoch_size,
+        control=read_controls(control),
+        minimum_rate=minimum_rate,
     )
     options = CompileOptions(
         backend=backend,
@@ -389,12 +490,13 @@ def train(
     if progress is None:
         progress = Progress()
     arguments.instance(progress, Progress, "progress", "a gc.Progress")
-    return run_training(model, data, plan, options, progress)
+    extras = Extras(validation, checkpoints, adaptation)
+    return run_training(model, data, plan, options, progress, extras)
 
 
 def evaluate(
     network: GraphBuilder | Model,
-    data: Mapping[str, object],
+    data: Data,
     names: str | Sequence[str] = (),
     *,
     backend: str = CompileOptions.backend,
@@ -406,14 +508,15 @@ def evaluate(
     contraction: ContractionMode = CompileOptions.contraction,
     threads: int | None = CompileOptions.threads,
 ) -> Mapping[str, float]:
-    """Averages per sample over `data` of criteria and evaluation nodes, by default all of them.
+    """Averages per sample over `data`, or over all that a reader gives, of criteria and evaluation
+    nodes, by default all of them.
 
     Each has to be a sum over the samples (1x1). Sequences are given as to `train`, and measured
     `sequences` at a time; `truncate=K` computes K steps in a call, for sequences of any length in
     the memory for K. `contraction` and `threads` as in `compile`. Raises GraphcError as `compile`,
     and for bad data.
     """
-    check_data("evaluate", data)
+    check_source("evaluate", data)
     options = CompileOptions(
         backend=backend,
         precision=parse_precision(precision),
@@ -428,6 +531,48 @@ def evaluate(
         _model_of(network), data, options, arguments.texts(names, "names"), truncate
     )
     return found.averages
+
+
+def check_training_gradient(
+    network: GraphBuilder | Model,
+    minibatch: Mapping[str, object],
+    *,
+    digits: int = DIGITS,
+    elements: int = ELEMENTS,
+    criterion: str | None = None,
+    dropout: float = DEFAULT_DROPOUT,
+    seed: int = 0,
+    backend: str = CompileOptions.backend,
+    time: int = CompileOptions.time,
+    recompute: Recompute = CompileOptions.recompute,
+) -> TrainingGradientReport:
+    """Compare the gradients that `network` is trained by with central differences, in f64.
+
+    minibatch  what a training step is called with: arrays (samples, rows) by input, of sequences
+               lists of them
+    digits     how many have to agree (the toolkit's sigFigs): computed and difference lie at most
+               10^-digits apart, and ten times as far for each power of ten that they are above 1
+    elements   of each parameter, chosen at random by `seed`
+    criterion, dropout, time, recompute  as in `compile_training`
+
+    The network stays as it is. GraphcError `not-differentiable` with the worst element where they
+    do not agree, as at a kink, which another minibatch may avoid.
+    """
+    arguments.table(minibatch, "minibatch", "arrays")
+    for name, given in (("digits", digits), ("elements", elements)):
+        if arguments.whole(given, name) < 1:
+            raise fail("bad-value", f"{name} requires a whole number of at least 1, got {given}")
+    options = CompileOptions(backend=backend, time=time, recompute=recompute, cache=default_cache())
+    return check_gradients(
+        _model_of(network),
+        minibatch,
+        options,
+        digits=digits,
+        elements=elements,
+        criterion=criterion,
+        dropout=dropout,
+        seed=seed,
+    )
 
 
 def to_networkx(

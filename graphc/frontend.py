@@ -4,11 +4,15 @@ An entry's key is a file suffix without its dot (its module has `load(builder, t
 macros=…, defines=…)`) or `network`, the Python builder, whose module has the class `Network`.
 Languages that edit networks are those of the group `graphc.editors`, by suffix too; their modules
 have `edit(text, file=…, workshop=…, macros=…, defines=…)`.
+
+Readers of binary model files are entries of the group `graphc.model_formats`; which of them reads a
+file, the file's first bytes say, whatever it is called.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
 
 GROUP = "graphc.frontends"
 EDITORS = "graphc.editors"
+FORMATS = "graphc.model_formats"
 NETWORK = "network"
 
 
@@ -35,6 +40,45 @@ class Frontend(Protocol):
         macros: Sequence[tuple[str, str]] = (),
         defines: Mapping[str, object] | None = None,
     ) -> None: ...
+
+
+class Writer(Protocol):
+    """What a front end offers besides whose language networks can be written in."""
+
+    def write(self, builder: GraphBuilder) -> str: ...
+
+    def save(self, builder: GraphBuilder, path: Path, *, values: bool = False) -> None: ...
+
+
+class ModelFormat(Protocol):
+    """What a module that reads a binary model format offers: the first bytes of its files, and a
+    reader that builds the network with its values, or raises GraphcError."""
+
+    @property
+    def MAGIC(self) -> bytes: ...
+
+    def load_bytes(self, builder: GraphBuilder, data: bytes, *, file: str) -> None: ...
+
+
+class SimpleKey(Protocol):
+    """A key of the toolkit: the option of `simple_network` that it sets, if any, and what its value
+    is: integers, words, word, number, integer, flag."""
+
+    @property
+    def option(self) -> str | None: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def required(self) -> bool: ...
+
+
+class SimpleNetworks(Protocol):
+    """What the Python builder offers of predefined networks."""
+
+    @property
+    def SIMPLE_KEYS(self) -> Mapping[str, SimpleKey]: ...
+
+    def simple_network(self, **options: object) -> GraphBuilder: ...
 
 
 class EditingFrontend(Protocol):
@@ -75,6 +119,28 @@ def frontend_for(suffix: str, others: Sequence[str] = ()) -> Frontend:
     return cast(Frontend, module)
 
 
+def model_format_of(head: bytes) -> ModelFormat | None:
+    """The reader of binary model files that begin like this, if there is one."""
+    for entry in plugins(FORMATS):
+        module = cast(ModelFormat, load(entry))
+        if head.startswith(module.MAGIC):
+            return module
+    return None
+
+
+def writer_for(suffix: str) -> Writer:
+    """The front end that writes files ending in `.suffix`."""
+    module = _entry(suffix)
+    if module is None or not hasattr(module, "write"):
+        raise fail("backend", f"graphc is not installed whole: nothing here writes .{suffix}")
+    return cast(Writer, module)
+
+
+def simple_networks() -> SimpleNetworks:
+    """The toolkit's predefined networks, and its keys for them."""
+    return cast("SimpleNetworks", _python_builder())
+
+
 def editing_frontend(language: str) -> EditingFrontend:
     """The front end that edits networks by texts of this language, which files have as suffix."""
     module = _entry(language.lower(), EDITORS)
@@ -89,7 +155,11 @@ def editing_frontend(language: str) -> EditingFrontend:
 
 def network_class() -> type[GraphBuilder]:
     """The Python builder's `Network`."""
+    return cast("type[GraphBuilder]", _python_builder().Network)
+
+
+def _python_builder() -> ModuleType:
     module = _entry(NETWORK)
     if module is None:
         raise fail("backend", "graphc is not installed whole: the Python builder is missing")
-    return cast("type[GraphBuilder]", module.Network)
+    return module

@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
+from graphc.data.plain_rows import ReadRows
 from graphc.ir.core import Function, Operation
 from graphc.ir.machine import Machine
 from graphc.runtime.compiled import CompiledFunction
@@ -99,6 +100,19 @@ class KeptCode:
     versions: Callable[[str], Mapping[str, str]]
 
 
+@dataclass(frozen=True)
+class TableRows:
+    """Native code that reads plain rows of text tables (`graphc/data/plain_rows.py`), for the
+    machine that asks.
+
+    make  () -> code
+    load  code -> callable
+    """
+
+    make: Callable[[], bytes]
+    load: Callable[[bytes], ReadRows]
+
+
 @dataclass(frozen=True, slots=True)
 class MachinePeak:
     """What one core of this machine does at most: f32 operations and bytes copied, a second."""
@@ -159,6 +173,7 @@ class Backend:
     has_threads  request.target -> whether what is emitted can compute with several threads
     code     the halves of `compile`, for a backend whose code is worth keeping
     profile  for a backend that can take the time of each operation
+    table_rows  for a backend that can read text tables
     """
 
     name: str
@@ -171,6 +186,7 @@ class Backend:
     has_threads: Callable[[str], bool] = lambda target: False
     code: KeptCode | None = None
     profile: Profiling | None = None
+    table_rows: TableRows | None = None
 
     @property
     def source(self) -> FileKind | None:

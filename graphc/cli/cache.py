@@ -197,6 +197,8 @@ def _what(listed: Listed) -> str:
     if listed.entry is None:
         return f"not usable: {listed.problem}"
     signature = listed.entry.signature
+    if not signature.arguments and not signature.results:
+        return signature.name
     results = [r.name for r in signature.results if r.updates is None]
     updates = sum(r.updates is not None for r in signature.results)
     text = f"{', '.join(results) or 'nothing'} of {', '.join(signature.input_names) or 'nothing'}"

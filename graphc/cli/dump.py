@@ -24,6 +24,7 @@ from graphc.cli.transform import timing_table
 from graphc.driver.compile import run_passes
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import infer
+from graphc.frontend import writer_for
 from graphc.ir.clone import clone_module
 from graphc.ir.core import Module
 from graphc.ir.printer import print_module
@@ -40,6 +41,7 @@ EPILOG = """\b
 Examples:
   graphc dump net.ndl                               the nodes with their sizes
   graphc dump net.ndl --format svg > net.svg        a drawing of them, of later stages too
+  graphc dump net.safetensors --format ndl          the network as NDL
   graphc dump net.ndl --stage tensor                what is computed, optimised
   graphc dump net.ndl --stage kernels --train       the kernels of a training step
   graphc dump net.ndl --stage schedule --machine x86-64-v3   how they are computed there
@@ -63,10 +65,11 @@ Examples:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "dot", "svg"]),
+    type=click.Choice(["text", "ndl", "dot", "svg"]),
     default="text",
     show_default=True,
-    help="Text of the IR, or a drawing: for Graphviz, or drawn (by it, if installed).",
+    help="Text of the IR, or of NDL (nodes only), or a drawing: for Graphviz, or drawn (by it, if "
+    "installed).",
 )
 @click.option("--after", metavar="PASS|all", help="The text after this pass, or after every pass.")
 @train_option("A training step instead of the outputs.")
@@ -92,15 +95,20 @@ def command(
     timing: bool,
     definitions: Definitions,
 ) -> None:
-    """Print MODEL (.ndl or .safetensors) as IR text or as a drawing on stdout."""
+    """Print MODEL (.ndl or .safetensors) as text or as a drawing on stdout."""
     if form != "text" and after == "all":
-        raise click.UsageError(f"--format {form} draws one module: --after requires one pass")
-    network = open_network(model, definitions).model
+        raise click.UsageError(f"--format {form} shows one module: --after requires one pass")
+    if form == "ndl" and stage != "nodes":
+        raise click.UsageError("--format ndl shows nodes: it goes with --stage nodes")
+    opened = open_network(model, definitions)
+    network = opened.model
     if stage == "nodes":
         if after or wanted.train or wanted.nodes:
             raise click.UsageError("--after, --train and --nodes need a stage behind nodes")
         infer(network)
-        if form == "text":
+        if form == "ndl":
+            terminal.stdout.write(writer_for("ndl").write(opened))
+        elif form == "text":
             terminal.stdout.write(print_module(network.module, locations=print_locations))
         else:
             terminal.stdout.write(drawn(network_drawing(network.graph), form))

@@ -1,7 +1,11 @@
-"""What `graphc train` shows: a bar inside an epoch, a line after each, a table at the end."""
+"""What `graphc train` shows: a bar inside an epoch, a line after each, a table at the end.
+
+Columns of validation data have the names of their nodes with `(validation)` behind.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -10,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from graphc.cli.terminal import Terminal
-from graphc.learn.loop import EpochRecord
+from graphc.learn.records import EpochRecord, EpochStart, Event
 from graphc.support.memory import peak_resident_bytes
 
 NUMBER_WIDTH = 14  # the longest `number_text`, and a blank
@@ -19,11 +23,21 @@ NUMBER_WIDTH = 14  # the longest `number_text`, and a blank
 class TrainingReport:
     """Talks on stderr while training. `nodes`: the criterion, then everything else measured."""
 
-    def __init__(self, terminal: Terminal, epochs: int, samples: int, nodes: Sequence[str]) -> None:
+    def __init__(
+        self,
+        terminal: Terminal,
+        epochs: int,
+        samples: int,
+        nodes: Sequence[str],
+        *,
+        has_validation: bool = False,
+    ) -> None:
         self.terminal = terminal
         self._console = terminal.console()
         self._epochs = epochs
         self._nodes = list(nodes)
+        self._has_validation = has_validation
+        self._columns = [*nodes, *(f"{n} (validation)" for n in nodes if has_validation)]
         self._bar = Progress(
             TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
             BarColumn(),
@@ -34,7 +48,7 @@ class TrainingReport:
             disable=not self._console.is_terminal,
         )
         self._task = self._bar.add_task("", total=samples, epoch=1, epochs=epochs)
-        self._width = [max(NUMBER_WIDTH, len(name) + 1) for name in nodes]
+        self._width = [max(NUMBER_WIDTH, len(name) + 1) for name in self._columns]
         self._done = 0
         self._has_head = False
 
@@ -51,32 +65,33 @@ class TrainingReport:
         self._bar.stop()
 
     def minibatch(self, done: int, total: int) -> None:
-        """`done` of the epoch's `total` samples are through. The first call prints the head."""
+        """`done` of the epoch's `total` samples are through, which is 0 if unknown. The first call
+        prints the head."""
         if not self._has_head:
             self._has_head = True
-            head = "".join(f"{n:>{w}}" for n, w in zip(self._nodes, self._width, strict=True))
+            columns = zip(self._columns, self._width, strict=True)
+            head = "".join(f"{name:>{width}}" for name, width in columns)
             self._say(f"{'epoch':>{self._epoch_width}}{head}{'rate':>12}{'time':>10}")
-        self._bar.update(self._task, completed=done, total=total, epoch=self._done + 1)
+        known = total or None
+        self._bar.update(self._task, completed=done, total=known, epoch=self._done + 1)
+
+    def start(self, begun: EpochStart) -> None:
+        """An epoch begins, or goes on."""
+        self._done = begun.epoch - 1
 
     def epoch(self, record: EpochRecord) -> None:
         """An epoch is over: averages per sample, learning rate per sample, time."""
         self._done = record.epoch
-        values = [record.criterion, *(record.evaluations[n] for n in self._nodes[1:])]
-        cells = "".join(f"{number_text(v):>{w}}" for v, w in zip(values, self._width, strict=True))
+        values = map(number_text, self._values(record))
+        cells = "".join(f"{v:>{w}}" for v, w in zip(values, self._width, strict=True))
         rate = f"{record.learning_rate_per_sample:>12.5g}"
         epoch = f"{record.epoch}/{self._epochs}"
         self._say(f"{epoch:>{self._epoch_width}}{cells}{rate}{record.seconds:>8.2f} s")
 
     def finish(self, records: Sequence[EpochRecord], seconds: float, output: Path) -> None:
         """The table at the end: first, best and last epoch, and what it took."""
-        best = min(records, key=lambda r: r.criterion)
-        table = Table()
-        for heading in ("", "epoch", *self._nodes):
-            table.add_column(heading, justify="left" if heading == "" else "right")
-        for label, r in (("first", records[0]), ("lowest", best), ("last", records[-1])):
-            values = [r.criterion, *(r.evaluations[n] for n in self._nodes[1:])]
-            table.add_row(label, str(r.epoch), *map(number_text, values))
-        self._console.print(table)
+        if records:
+            self._console.print(self._table(records))
         samples = sum(r.samples for r in records)
         computing = sum(r.seconds for r in records)
         speed = f"{samples / computing:,.0f}" if computing > 0 else "?"
@@ -85,6 +100,44 @@ class TrainingReport:
         took = f"{samples:,} samples in {computing:.2f} s ({speed} a second)"
         self._say(f"{took}, {seconds:.2f} s in all{memory}")
         self._say(f"saved to {output}")
+
+    def event(self, event: Event) -> None:
+        """A decision about rates and sizes; trials only with -v."""
+        text = {
+            "rate-trial": f"rate {event.value:.5g} per sample reaches {event.criterion:.5f}",
+            "rate-found": f"epoch {event.epoch}: rate {event.value:.5g} per sample found",
+            "minibatch-trial": f"minibatch {event.value:g} reaches {event.criterion:.5f}",
+            "minibatch-found": f"epoch {event.epoch}: minibatch {event.value:g} found",
+            "undone": f"epoch {event.epoch} is undone",
+            "rate-reduced": f"rate reduced to {event.value:.5g} per sample",
+            "rate-increased": f"rate increased to {event.value:.5g} per sample",
+            "finished": f"training ends: {event.purpose}",
+        }[event.kind]
+        if self.terminal.verbosity >= (1 if event.kind.endswith("trial") else 0):
+            self._say(text)
+
+    def _values(self, record: EpochRecord) -> list[float]:
+        """The numbers of the columns; nan where there are none, such as of an epoch stopped."""
+        sources = [record, record.validation] if self._has_validation else [record]
+        values: list[float] = []
+        for source in sources:
+            evaluations = {} if source is None else source.evaluations
+            values.append(math.nan if source is None else source.criterion)
+            values.extend(evaluations.get(name, math.nan) for name in self._nodes[1:])
+        return values
+
+    def _table(self, records: Sequence[EpochRecord]) -> Table:
+        def key(record: EpochRecord) -> float:
+            value = self._values(record)[len(self._nodes) if self._has_validation else 0]
+            return math.inf if math.isnan(value) else value
+
+        best = min(records, key=key)
+        table = Table()
+        for heading in ("", "epoch", *self._columns):
+            table.add_column(heading, justify="left" if heading == "" else "right")
+        for label, r in (("first", records[0]), ("lowest", best), ("last", records[-1])):
+            table.add_row(label, str(r.epoch), *map(number_text, self._values(r)))
+        return table
 
     @property
     def _epoch_width(self) -> int:

@@ -31,7 +31,9 @@ from graphc.cli.profiling import ProfileReports, profile_options
 from graphc.cli.terminal import Terminal, common_options
 from graphc.cli.timing import TimingReports, timing_options
 from graphc.data.arrays import DASH, read_array, write_array
+from graphc.data.plain_rows import NativeRows
 from graphc.driver.compile import bind, evaluation_passes
+from graphc.driver.native_rows import native_rows
 from graphc.driver.options import DEFAULT_BATCH, CompileOptions
 from graphc.learn.shuffle import minibatches
 from graphc.runtime.executable import Executable, check_inputs
@@ -110,7 +112,7 @@ def command(
     executable = bind(network.model, lambda m, o: evaluation_passes(m, names, (), o), options)
     targets = output_targets(list(executable_outputs(executable)), outputs)
     refuse_overwriting(model, (Path(target) for target in targets.values() if target != DASH))
-    arrays = read_inputs(executable, file, inputs, terminal)
+    arrays = read_inputs(executable, file, inputs, terminal, native_rows(options.cache))
     results = run_in_batches(executable, arrays)
     for name, target in targets.items():
         array = np.atleast_2d(results[name])
@@ -155,7 +157,11 @@ def output_targets(names: Sequence[str], outputs: Sequence[Named]) -> dict[str, 
 
 
 def read_inputs(
-    executable: Executable, file: str | None, inputs: Sequence[Named], terminal: Terminal
+    executable: Executable,
+    file: str | None,
+    inputs: Sequence[Named],
+    terminal: Terminal,
+    native: NativeRows,
 ) -> dict[str, np.ndarray]:
     """The arrays of all inputs: named ones from their files, the one left over from FILE."""
     expected = executable.signature.input_names
@@ -178,13 +184,14 @@ def read_inputs(
         raise click.UsageError(f"all inputs are named already; what is {file!r} for?")
     if list(sources.values()).count(DASH) > 1:
         raise click.UsageError("only one input can come from stdin")
-    return {name: read_source(sources[name], terminal) for name in expected}
+    return {name: read_source(sources[name], terminal, native) for name in expected}
 
 
-def read_source(source: str, terminal: Terminal) -> np.ndarray:
+def read_source(source: str, terminal: Terminal, native: NativeRows) -> np.ndarray:
     """The array in a file or from stdin."""
     stdin = terminal.binary_stdin() if source == DASH else None
-    return read_array(source, stdin=stdin)  # type: ignore[arg-type] # only used for `-`
+    # `stdin` is only used for `-`
+    return read_array(source, stdin=stdin, native=native)  # type: ignore[arg-type]
 
 
 def run_in_batches(

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphc.data.bad_lines import quoted
+from graphc.data.plain_rows import NativeRows
 from graphc.data.table_lines import read_table_lines
 from graphc.data.uci import Columns, FeatureBlock, read_uci_stream
 from graphc.support.diagnostics import GraphcError, fail
@@ -35,6 +36,7 @@ MAX_DIMENSIONS = 32
 ROWS_AT_ONCE = 1024
 
 MAGIC = b"\x93NUMPY"
+HEADER_ROOM = 128  # bytes of a header that is written, if they are enough
 # Bytes of the header's length after the magic and the two version bytes.
 LENGTH_BYTES = {(1, 0): 2, (2, 0): 4, (3, 0): 4}
 NUMBER_TYPE = re.compile(r"[<>|=]?([fiub][1248])")
@@ -46,8 +48,12 @@ HEADER_FIELDS = (
 )
 
 
-def read_array(source: str | Path, *, stdin: BinaryIO) -> npt.NDArray[np.floating]:
+def read_array(
+    source: str | Path, *, stdin: BinaryIO, native: NativeRows | None = None
+) -> npt.NDArray[np.floating]:
     """The array [samples, width] in the file `source`, or in `stdin` if `source` is "-".
+
+    `native` makes reading long texts faster, as in `read_uci`.
 
     From `.npy`: the first dimension counts samples, further ones are joined in C order; a single
     dimension is one sample. float32 and float64 stay what they are, float16 becomes float32,
@@ -60,8 +66,8 @@ def read_array(source: str | Path, *, stdin: BinaryIO) -> npt.NDArray[np.floatin
         start = stream.read(len(MAGIC))
         stream.seek(0)
         if start == MAGIC:
-            return _as_rows(_read_npy(stream, size, name))
-        return _read_text(stream, size, name)
+            return _as_rows(read_npy(stream, size, name))
+        return _read_text(stream, size, name, native)
 
 
 def write_array(target: str | Path, array: np.ndarray, *, stdout: BinaryIO) -> None:
@@ -120,7 +126,9 @@ def _whole(stream: BinaryIO, name: str) -> io.BytesIO:
     return content
 
 
-def _read_text(stream: BinaryIO, size: int, name: str) -> npt.NDArray[np.floating]:
+def _read_text(
+    stream: BinaryIO, size: int, name: str, native: NativeRows | None
+) -> npt.NDArray[np.floating]:
     """All columns of the text; the first line that is not empty says how many there are."""
     width = 1
     for lines in read_table_lines(stream, name):
@@ -129,18 +137,21 @@ def _read_text(stream: BinaryIO, size: int, name: str) -> npt.NDArray[np.floatin
             break
     stream.seek(0)
     block = FeatureBlock("input", Columns(0, width))
-    return read_uci_stream(stream, size, name, [block], dtype=np.float64)["input"]
+    tables = read_uci_stream(stream, size, name, [block], dtype=np.float64, native=native)
+    return tables["input"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Header:
+class NpyHeader:
+    """What a `.npy` file says about its elements."""
+
     dtype: np.dtype
     fortran_order: bool
     shape: tuple[int, ...]
 
 
-def _read_npy(stream: BinaryIO, size: int, name: str) -> np.ndarray:
-    """The array of a `.npy` file of `size` bytes, in C order and native byte order."""
+def read_npy_header(stream: BinaryIO, size: int, name: str) -> NpyHeader:
+    """The header of a `.npy` file, whose elements end at byte `size` of the stream."""
     header = _read_header(stream, name)
     if math.prod(max(d, 1) for d in header.shape) > MAX_ELEMENTS:
         message = f"at most {MAX_ELEMENTS} elements can be read, {name} has shape {header.shape}"
@@ -150,6 +161,13 @@ def _read_npy(stream: BinaryIO, size: int, name: str) -> np.ndarray:
     if promised != present:
         what = f"shape {header.shape} of {header.dtype} takes {promised} bytes"
         raise _damaged(name, f"its {what}, {present} follow the header")
+    return header
+
+
+def read_npy(stream: BinaryIO, size: int, name: str) -> np.ndarray:
+    """The array of a `.npy` file of `size` bytes, in C order and native byte order."""
+    header = read_npy_header(stream, size, name)
+    promised = math.prod(header.shape) * header.dtype.itemsize
     data = stream.read(promised)
     if len(data) != promised:
         raise fail("file", f"{name} changed while it was read")
@@ -159,7 +177,7 @@ def _read_npy(stream: BinaryIO, size: int, name: str) -> np.ndarray:
     return np.array(array, header.dtype.newbyteorder("="), order="C")
 
 
-def _read_header(stream: BinaryIO, name: str) -> _Header:
+def _read_header(stream: BinaryIO, name: str) -> NpyHeader:
     start = stream.read(len(MAGIC) + 2)
     if len(start) < len(MAGIC) + 2:
         raise _damaged(name, "it ends within its first 8 bytes")
@@ -177,7 +195,7 @@ def _read_header(stream: BinaryIO, name: str) -> _Header:
     return _parse_header(content.decode("latin-1"), name)
 
 
-def _parse_header(text: str, name: str) -> _Header:
+def _parse_header(text: str, name: str) -> NpyHeader:
     """The three fields of the header, in any order and with nothing else beside them."""
     found: list[re.Match[str]] = []
     rest = text
@@ -191,7 +209,7 @@ def _parse_header(text: str, name: str) -> _Header:
         raise _damaged(name, f"its header has more than three fields: {quoted(text.rstrip())}")
     descr, order, shape = found
     element = _number_type(descr[2] or descr[3], name)
-    return _Header(element, order[2] == "True", _sizes(shape[2], name))
+    return NpyHeader(element, order[2] == "True", _sizes(shape[2], name))
 
 
 def _sizes(text: str, name: str) -> tuple[int, ...]:
@@ -223,15 +241,24 @@ def _as_rows(array: np.ndarray) -> npt.NDArray[np.floating]:
     return array.reshape(rows, width).astype(element, copy=False)
 
 
-def _write_npy(stream: BinaryIO, array: np.ndarray) -> None:
-    little = array.dtype.newbyteorder("<")
-    fields = f"'descr': '{little.str}', 'fortran_order': False, 'shape': {array.shape}, "
-    header = "{" + fields + "}"
+def npy_header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
+    """What stands in a `.npy` file before the elements, in C order.
+
+    Headers of a matrix are of one length, whatever its sizes, so that its rows can be counted while
+    they are written.
+    """
+    header = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': {shape}, }}"
     start = len(MAGIC) + 4
     # The data start at a multiple of 64 bytes, so that the file can be mapped into memory.
-    padding = -(start + len(header) + 1) % 64
+    room = max(HEADER_ROOM, start + len(header) + 1)
+    padding = room + -room % 64 - start - len(header) - 1
     content = (header + " " * padding + "\n").encode("ascii")
-    stream.write(MAGIC + b"\x01\x00" + len(content).to_bytes(2, "little") + content)
+    return MAGIC + b"\x01\x00" + len(content).to_bytes(2, "little") + content
+
+
+def _write_npy(stream: BinaryIO, array: np.ndarray) -> None:
+    little = array.dtype.newbyteorder("<")
+    stream.write(npy_header(little, array.shape))
     stream.write(np.ascontiguousarray(array, little).tobytes())
 
 

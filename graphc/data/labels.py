@@ -99,19 +99,24 @@ def number_labels(labels: Sequence[str]) -> LabelNumbers:
     return LabelNumbers(words[order], np.array(short, np.intp)[order], long_labels)
 
 
-def look_up(mapping: LabelNumbers, lines: TextLines, starts: Indices, ends: Indices) -> Indices:
-    """The number of the label in each cell, `UNKNOWN` where it has none."""
+def look_up(mapping: LabelNumbers, text: bytes, starts: Indices, ends: Indices) -> Indices:
+    """The number of the label in each cell text[starts[i]:ends[i]], `UNKNOWN` where it has none.
+
+    The text goes on for `PADDING` bytes after the last cell.
+    """
     lengths = ends - starts
     numbers = np.full(len(starts), UNKNOWN, np.intp)
     if len(mapping.words):
         unused = np.maximum(8 * (EIGHT.size - lengths), 0).astype(np.uint64)
-        words = words_at(EIGHT, lines.buffer, starts) & (np.uint64(2**64 - 1) >> unused)
+        words = words_at(EIGHT, np.frombuffer(text, np.uint8), starts) & (
+            np.uint64(2**64 - 1) >> unused
+        )
         places = np.searchsorted(mapping.words, words)
         places[places == len(mapping.words)] = 0
         known = (mapping.words[places] == words) & (lengths <= EIGHT.size)
         numbers[known] = mapping.numbers[places[known]]
     if mapping.long_labels:
         for i in np.flatnonzero(lengths > EIGHT.size).tolist():
-            label = lines.text[starts[i] : ends[i]]
+            label = text[starts[i] : ends[i]]
             numbers[i] = mapping.long_labels.get(label, UNKNOWN)
     return numbers

@@ -18,20 +18,31 @@ class KindTable(Generic[Factory]):
     what   "reader" or "writer", for messages
     group  of the entry points
     later  names of the toolkit that graphc does not have
+    called_with  the arguments of a factory, for messages
     """
 
     def __init__(
-        self, what: str, group: str, own: Mapping[str, Factory], later: Sequence[str] = ()
+        self,
+        what: str,
+        group: str,
+        own: Mapping[str, Factory],
+        later: Sequence[str] = (),
+        called_with: str = "(settings, options)",
     ) -> None:
         self.what = what
         self.group = group
+        self.called_with = called_with
         self._own = {name.lower(): (name, factory) for name, factory in own.items()}
         self._later = {name.lower() for name in later}
 
     def names(self) -> list[str]:
         """graphc's own, then those of plug-ins."""
+        return [*(name for name, _ in self._own.values()), *self.plugged_names()]
+
+    def plugged_names(self) -> list[str]:
+        """Those of plug-ins; none is loaded."""
         plugged = [e.name for e in plugins(self.group) if e.name.lower() not in self._own]
-        return [*(name for name, _ in self._own.values()), *dict.fromkeys(plugged)]
+        return list(dict.fromkeys(plugged))
 
     def __getitem__(self, name: str) -> Callable[..., object]:
         """GraphcError `undefined-name` for an unknown kind, `not-supported` for one of the toolkit
@@ -54,7 +65,7 @@ class KindTable(Generic[Factory]):
         made = load(found[0])
         if not callable(made):
             message = f"the {self.what} `{name}` of {where} requires a function"
-            raise fail("plug-in", f"{message} (settings, options), got {type(made).__name__}")
+            raise fail("plug-in", f"{message} {self.called_with}, got {type(made).__name__}")
         return made
 
     def origin_of(self, name: str) -> str:

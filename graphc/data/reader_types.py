@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from graphc.data.file_settings import make_arrow, make_binary, make_npz
 from graphc.data.plugged import KindTable
 from graphc.data.reader import Reader
 from graphc.data.reader_options import ReaderOptions
@@ -25,7 +26,12 @@ ReaderFactory = Callable[[Settings, ReaderOptions], Reader]
 READERS: KindTable[ReaderFactory] = KindTable(
     "reader",
     "graphc.readers",
-    {"UCIFastReader": make_uci},
+    {
+        "UCIFastReader": make_uci,
+        "BinaryReader": make_binary,
+        "NpzReader": make_npz,
+        "ArrowReader": make_arrow,
+    },
     later=("HTKMLFReader", "LMSequenceReader", "SequenceReader", "LUSequenceReader"),
 )
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import BinaryIO
 
-from graphc.data.text_lines import PIECE_BYTES, TextLines, read_lines
+from graphc.data.text_lines import PIECE_BYTES, Piece, TextLines, cut, read_pieces
 
 SEPARATORS = b";,"
 
@@ -28,17 +28,44 @@ _NUMBER = re.compile(
 _QUOTED = re.compile(rb'"[^"]*"')
 
 
+@dataclass(frozen=True, slots=True)
+class TablePiece:
+    """A piece of a table; `is_first`: its first line with cells may be a header."""
+
+    piece: Piece
+    separator: int | None
+    is_first: bool
+
+    @property
+    def text(self) -> bytes:
+        """Whole lines, every one with its LF."""
+        return self.piece.text
+
+    def lines(self) -> TextLines:
+        """Its lines, without a header. GraphcError as of `cut`."""
+        lines = cut(self.piece, self.separator)
+        return without_header(lines) if self.is_first else lines
+
+
+def read_table_pieces(
+    stream: BinaryIO, file: str, *, piece_bytes: int = PIECE_BYTES
+) -> Iterator[TablePiece]:
+    """As `read_pieces`, with the separator that the first line shows."""
+    separator: int | None = None
+    awaited = True
+    for piece in read_pieces(stream, file, piece_bytes=piece_bytes):
+        line = piece.first_filled() if awaited else b""
+        if line:
+            separator, awaited = find_separator(line), False
+        yield TablePiece(piece, separator, bool(line))
+
+
 def read_table_lines(
     stream: BinaryIO, file: str, *, piece_bytes: int = PIECE_BYTES
 ) -> Iterator[TextLines]:
-    """As `read_lines`, with the separator that the first line shows, and without a header."""
-    is_first = True
-    for lines in read_lines(stream, file, piece_bytes=piece_bytes, separator_of=find_separator):
-        if is_first and len(lines.starts):
-            is_first = False
-            yield without_header(lines)
-        else:
-            yield lines
+    """The lines of `read_table_pieces`, without a header."""
+    for piece in read_table_pieces(stream, file, piece_bytes=piece_bytes):
+        yield piece.lines()
 
 
 def find_separator(line: bytes) -> int | None:

@@ -27,9 +27,12 @@ import numpy.typing as npt
 
 from graphc.data.bad_lines import BadLines, quoted
 from graphc.data.decimal_text import Indices, parse_decimals
-from graphc.data.labels import UNKNOWN, LabelNumbers, look_up, number_labels
-from graphc.data.table_lines import read_table_lines
-from graphc.data.text_lines import PIECE_BYTES, TextLines
+from graphc.data.labels import UNKNOWN, look_up, number_labels
+from graphc.data.number_text import LONGEST_NUMBER, OVERFLOW, read_number
+from graphc.data.plain_rows import NativeRows, PlainRows
+from graphc.data.plans import Plan
+from graphc.data.table_lines import TablePiece, read_table_pieces
+from graphc.data.text_lines import PIECE_BYTES, TextLines, count_lines
 from graphc.support.diagnostics import DiagnosticSink, GraphcError, Note, fail
 from graphc.support.pipes import open_file_or_pipe
 
@@ -38,13 +41,6 @@ MAX_TABLE_BYTES = 1 << 36
 MAX_CLASSES = 1 << 20
 MAX_COLUMNS = 1 << 23  # more cannot stand in a line
 FIRST_ROOM = 1 << 10  # samples of a pipe that memory is taken for at first
-LONGEST_NUMBER = 1100  # the exact decimal expansion of any float64 is shorter
-
-# A value of this size or more becomes infinity when it is rounded to the type.
-OVERFLOW = {
-    np.dtype(np.float32): 2.0**128 - 2.0**103,
-    np.dtype(np.float64): float("inf"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +96,14 @@ def read_uci(
     dtype: npt.DTypeLike = np.float32,
     max_errors: int = 0,
     sink: DiagnosticSink | None = None,
+    native: NativeRows | None = None,
 ) -> dict[str, npt.NDArray[np.floating]]:
     """The samples of the file or pipe: for each block name an array [samples, width] in C order.
 
     The width is the block's `dim`, or `classes` for labels of kind "category". `dtype` is float32
     or float64. Up to `max_errors` lines with mistakes are left out; `sink` then gets one warning
-    with their number.
+    with their number. `native` is asked for native code when there is much to read: with it reading
+    is some times as fast, and gives the same.
 
     GraphcError: `bad-value` or `duplicate-name` for blocks that make no sense, `file` if the file
     cannot be read, `limit` if it is too large, else up to 20 errors `bad-data` or `label`, each
@@ -113,7 +111,14 @@ def read_uci(
     """
     with open_file_or_pipe(path, MAX_FILE_BYTES) as (stream, size):
         return read_uci_stream(
-            stream, size, str(path), blocks, dtype=dtype, max_errors=max_errors, sink=sink
+            stream,
+            size,
+            str(path),
+            blocks,
+            dtype=dtype,
+            max_errors=max_errors,
+            sink=sink,
+            native=native,
         )
 
 
@@ -126,6 +131,7 @@ def read_uci_stream(
     dtype: npt.DTypeLike = np.float32,
     max_errors: int = 0,
     sink: DiagnosticSink | None = None,
+    native: NativeRows | None = None,
 ) -> dict[str, npt.NDArray[np.floating]]:
     """As `read_uci`, from a stream; `file` names it in messages.
 
@@ -137,7 +143,10 @@ def read_uci_stream(
     needed = max(plan.last + 1 for plan in plans)
     room = FIRST_ROOM if size is None else _count_room(stream, size, needed)
     tables = {p.name: _allocate(room, p.width, element, p.name) for p in plans}
-    used = _read_samples(stream, file, plans, tables, max_errors, sink, may_grow=size is None)
+    bad = BadLines(file, max_errors)
+    reader = _RowReader(plans, PlainRows(native, plans, size), bad)
+    used = _read_samples(stream, tables, reader, may_grow=size is None)
+    bad.report(sink, used)
     if size is not None and stream.tell() != size:
         raise _changed(file)
     return {name: table[:used] for name, table in tables.items()}
@@ -145,29 +154,29 @@ def read_uci_stream(
 
 def read_uci_pieces(
     stream: BinaryIO,
+    size: int | None,
     file: str,
     blocks: Sequence[Block],
     *,
     dtype: npt.DTypeLike = np.float32,
     sink: DiagnosticSink | None = None,
+    native: NativeRows | None = None,
 ) -> Iterator[dict[str, npt.NDArray[np.floating]]]:
     """As `read_uci_stream`, but piece by piece: the tables of some hundred kilobytes of lines at a
     time, so that memory does not grow with the file. The first bad lines end it."""
     element = _checked_element(dtype)
     plans = _make_plans(blocks)
     bad = BadLines(file, 0)
-    width = used = 0
-    for lines in read_table_lines(stream, file, piece_bytes=PIECE_BYTES):
-        if width == 0:
-            if not len(lines.starts):
-                continue
-            width = int(lines.cell_counts[lines.cell_counts > 0][0])
-            _check_width(lines, width, plans)
-        starts, ends = _regular_cells(lines, width, bad)
-        tables = {p.name: _allocate(len(starts), p.width, element, p.name) for p in plans}
-        used += _fill_rows(lines, starts, ends, plans, tables, 0, bad)
+    reader = _RowReader(plans, PlainRows(native, plans, size), bad)
+    used = 0
+    for piece in read_table_pieces(stream, file, piece_bytes=PIECE_BYTES):
+        room = count_lines(piece.text)
+        tables = {p.name: _allocate(room, p.width, element, p.name) for p in plans}
+        filled = reader.fill(piece, tables, 0)
         bad.raise_if_too_many()
-        yield tables
+        if filled:
+            used += filled
+            yield {name: table[:filled] for name, table in tables.items()}
     if used == 0:
         raise _no_data(file)
     bad.report(sink, used)
@@ -178,25 +187,11 @@ def check_blocks(blocks: Sequence[Block]) -> None:
     _make_plans(blocks)
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """What to do with the columns first to last of each line; `labels` for classes, as one-hot rows
-    or (where `width` is 1) as numbers."""
-
-    name: str
-    first: int
-    last: int
-    width: int
-    labels: LabelNumbers | None
-    accepted: str = ""
-    one_hot: bool = True
-
-
-def _make_plans(blocks: Sequence[Block]) -> list[_Plan]:
+def _make_plans(blocks: Sequence[Block]) -> list[Plan]:
     """Check the blocks and prepare their label mappings."""
     if not blocks:
         raise fail("bad-value", "at least one block of columns is required, got none")
-    plans: list[_Plan] = []
+    plans: list[Plan] = []
     for block in blocks:
         if any(plan.name == block.name for plan in plans):
             raise fail("duplicate-name", f"two blocks of columns have the name `{block.name}`")
@@ -207,11 +202,11 @@ def _make_plans(blocks: Sequence[Block]) -> list[_Plan]:
             as_number = block.kind == "number"
             plans.append(replace(plan, width=1, one_hot=False) if as_number else plan)
         else:
-            plans.append(_Plan(block.name, first, first + dim - 1, dim, None))
+            plans.append(Plan(block.name, first, first + dim - 1, dim, None))
     return plans
 
 
-def _category_plan(block: LabelBlock) -> _Plan:
+def _category_plan(block: LabelBlock) -> Plan:
     column = block.columns.start
     if block.columns.dim != 1:
         message = f"labels that are texts take one column, `{block.name}` has {block.columns.dim}"
@@ -222,13 +217,13 @@ def _category_plan(block: LabelBlock) -> _Plan:
     if block.mapping is None:
         numbers = number_labels([str(i) for i in range(block.classes)])
         accepted = f"an integer from 0 to {block.classes - 1} is required as label"
-        return _Plan(block.name, column, column, block.classes, numbers, accepted)
+        return Plan(block.name, column, column, block.classes, numbers, accepted)
     if len(block.mapping) > block.classes:
         message = f"the mapping has {len(block.mapping)} labels for {block.classes} classes"
         raise fail("bad-value", f"{message} of `{block.name}`: at most one each is required")
     accepted = f"one of the {len(block.mapping)} labels of the mapping is required"
     numbers = number_labels(block.mapping)
-    return _Plan(block.name, column, column, block.classes, numbers, accepted)
+    return Plan(block.name, column, column, block.classes, numbers, accepted)
 
 
 def _check_columns(columns: Columns, what: str) -> None:
@@ -241,8 +236,8 @@ def _check_columns(columns: Columns, what: str) -> None:
 def _count_room(stream: BinaryIO, size: int, needed: int) -> int:
     """No fewer samples than the file can have, from its lines and from its size."""
     lines = 1
-    while block := stream.read(1 << 20):
-        lines += int(np.count_nonzero(np.frombuffer(block, np.uint8) == ord("\n")))
+    while block := stream.read(PIECE_BYTES):
+        lines += count_lines(block)
     stream.seek(0)
     # A sample takes at least one separator for each column, which may be empty.
     return min(lines, (size + 1) // needed)
@@ -283,41 +278,59 @@ def _grow(tables: dict[str, npt.NDArray[np.floating]], rows: int) -> None:
         tables[name] = larger
 
 
+@dataclass
+class _RowReader:
+    """Puts pieces of one text into tables. width: columns of a line, 0 before the first."""
+
+    plans: Sequence[Plan]
+    plain: PlainRows
+    bad: BadLines
+    width: int = 0
+
+    def fill(
+        self,
+        piece: TablePiece,
+        tables: Mapping[str, npt.NDArray[np.floating]],
+        first_row: int,
+    ) -> int:
+        """The samples of a piece into the tables from `first_row` on; how many they are."""
+        filled = self.plain.fill(piece, self.width, tables, first_row, self.bad)
+        if filled is not None:
+            return filled
+        lines = piece.lines()
+        if self.width == 0:
+            if not len(lines.starts):
+                return 0
+            self.width = int(lines.cell_counts[lines.cell_counts > 0][0])
+            _check_width(lines, self.width, self.plans)
+        starts, ends = _regular_cells(lines, self.width, self.bad)
+        if first_row + len(starts) > min(map(len, tables.values())):
+            raise _changed(self.bad.file)
+        return _fill_rows(lines, starts, ends, self.plans, tables, first_row, self.bad)
+
+
 def _read_samples(
     stream: BinaryIO,
-    file: str,
-    plans: Sequence[_Plan],
     tables: dict[str, npt.NDArray[np.floating]],
-    max_errors: int,
-    sink: DiagnosticSink | None,
+    reader: _RowReader,
     *,
     may_grow: bool,
 ) -> int:
     """Fill the tables from the top; returns how many rows were filled."""
-    bad = BadLines(file, max_errors)
-    width = used = 0
-    for lines in read_table_lines(stream, file, piece_bytes=PIECE_BYTES):
-        if width == 0:
-            if not len(lines.starts):
-                continue
-            width = int(lines.cell_counts[lines.cell_counts > 0][0])
-            _check_width(lines, width, plans)
-        starts, ends = _regular_cells(lines, width, bad)
-        if used + len(starts) > min(map(len, tables.values())):
-            if not may_grow:
-                raise _changed(file)
-            _grow(tables, used + len(starts))
-        used += _fill_rows(lines, starts, ends, plans, tables, used, bad)
+    bad, used = reader.bad, 0
+    for piece in read_table_pieces(stream, bad.file, piece_bytes=PIECE_BYTES):
+        if may_grow and (rows := used + count_lines(piece.text)) > min(map(len, tables.values())):
+            _grow(tables, rows)
+        used += reader.fill(piece, tables, used)
         if bad.is_full:
             break
     bad.raise_if_too_many()
     if used == 0:
-        raise _no_data(file)
-    bad.report(sink, used)
+        raise _no_data(bad.file)
     return used
 
 
-def _check_width(lines: TextLines, width: int, plans: Sequence[_Plan]) -> None:
+def _check_width(lines: TextLines, width: int, plans: Sequence[Plan]) -> None:
     """Fail if a block names columns that the first line with data does not have."""
     span = lines.span(int(lines.starts[0]), int(lines.ends[0]))
     for plan in plans:
@@ -355,7 +368,7 @@ def _fill_rows(
     lines: TextLines,
     starts: Indices,
     ends: Indices,
-    plans: Sequence[_Plan],
+    plans: Sequence[Plan],
     tables: Mapping[str, npt.NDArray[np.floating]],
     first_row: int,
     bad: BadLines,
@@ -371,7 +384,7 @@ def _fill_rows(
             values = _numbers(lines, from_, to, plan, table.dtype, usable, bad)
             table[:] = values.reshape(table.shape)
         else:
-            classes = look_up(plan.labels, lines, from_, to)
+            classes = look_up(plan.labels, lines.text, from_, to)
             _report_labels(lines, from_, to, plan, classes, usable, bad)
             if plan.one_hot:
                 table[np.arange(len(table)), np.maximum(classes, 0)] = 1
@@ -391,7 +404,7 @@ def _numbers(
     lines: TextLines,
     starts: Indices,
     ends: Indices,
-    plan: _Plan,
+    plan: Plan,
     element: np.dtype,
     usable: npt.NDArray[np.bool_],
     bad: BadLines,
@@ -424,7 +437,7 @@ def _read_slowly(
     ends: Indices,
     left_over: Indices,
     values: npt.NDArray[np.float64],
-    plan: _Plan,
+    plan: Plan,
     overflow: float,
     usable: npt.NDArray[np.bool_],
     bad: BadLines,
@@ -432,7 +445,7 @@ def _read_slowly(
     """The values of the cells left over, one by one; 0 and an error for one that is no number."""
     for i in left_over.tolist():
         start, end = int(starts[i]), int(ends[i])
-        value, fault = _slow_number(lines.text[start:end], overflow)
+        value, fault = read_number(lines.text[start:end], overflow)
         values[i] = 0.0 if fault else value
         if fault:
             row, column = divmod(i, plan.width)
@@ -462,27 +475,11 @@ def _shown(lines: TextLines, start: int, end: int) -> str:
     return quoted(lines.cell(start, end)) if end > start else "an empty cell"
 
 
-def _slow_number(text: bytes, overflow: float) -> tuple[float, str]:
-    """The value of one cell and what is wrong with it, "" if nothing."""
-    if len(text) > LONGEST_NUMBER:
-        return 0.0, f"a number of at most {LONGEST_NUMBER} characters is required"
-    try:
-        # `float` also takes underscores between digits.
-        value = float("_" if b"_" in text else text)
-    except ValueError:
-        if b"," in text:
-            return 0.0, "a number with a decimal point, not a comma, is required"
-        return 0.0, "a number is required"
-    if abs(value) >= overflow and b"n" not in text.lower():
-        return 0.0, "a number within the range of the element type is required"
-    return value, ""
-
-
 def _report_labels(
     lines: TextLines,
     starts: Indices,
     ends: Indices,
-    plan: _Plan,
+    plan: Plan,
     classes: Indices,
     usable: npt.NDArray[np.bool_],
     bad: BadLines,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy.typing as npt
 
 from graphc.data.labels import read_label_mapping
 from graphc.data.order import Order, check_order
+from graphc.data.plain_rows import NativeRows
 from graphc.data.reader import Column
 from graphc.data.table_reader import BLOCK_BYTES, TableReader
 from graphc.data.tables import Arrays, Source, Spool, Stream
@@ -35,6 +37,7 @@ def uci(
     keep: bool = True,
     folder: str | Path | None = None,
     block_bytes: int = BLOCK_BYTES,
+    native: NativeRows | None = None,
 ) -> TableReader:
     """A reader of text files: one column for each block, by its name.
 
@@ -43,6 +46,7 @@ def uci(
     dtype     of the numbers: float32 or float64
     keep      whether samples are kept in a temporary file, as numbers, once they have been read
     folder    where that is, by default the system's place for such files
+    native    native code that reads text, as in `read_uci`
 
     GraphcError for blocks that make no sense; what the files hold is looked at while they are
     read, with the errors of `read_uci`.
@@ -53,7 +57,7 @@ def uci(
     chosen = Order() if order is None else check_order(order)
     check_blocks(blocks)
     kept = [_kept(block) for block in blocks]
-    source = _source(named, kept, dict(mappings or {}), np.dtype(dtype))
+    source = _source(named, kept, dict(mappings or {}), np.dtype(dtype), native)
     where = None if folder is None else Path(folder)
     return TableReader(
         Spool(source, where) if truth(keep, "keep") else Stream(source),
@@ -62,18 +66,31 @@ def uci(
         {b.name: b.classes for b in blocks if isinstance(b, LabelBlock) and b.kind == "category"},
         np.dtype(dtype),
         instance(block_bytes, int, "block_bytes", "a whole number"),
+        origin=partial(_sizes, named),
     )
 
 
+def _sizes(files: Sequence[Path]) -> str:
+    """The sizes of the files, as far as they have any."""
+    sizes = (str(path.stat().st_size) if path.is_file() else "?" for path in files)
+    return f"text of {' + '.join(sizes)} bytes"
+
+
 def _source(
-    files: Sequence[Path], given: Sequence[Block], mappings: Mapping[str, Path], dtype: np.dtype
+    files: Sequence[Path],
+    given: Sequence[Block],
+    mappings: Mapping[str, Path],
+    dtype: np.dtype,
+    native: NativeRows | None,
 ) -> Source:
     def pieces() -> Iterator[Arrays]:
         blocks = [_with_mapping(block, mappings.get(block.name)) for block in given]
         for path in files:
             sink = DiagnosticSink()
-            with open_file_or_pipe(path, MAX_FILE_BYTES) as (stream, _):
-                yield from read_uci_pieces(stream, str(path), blocks, dtype=dtype, sink=sink)
+            with open_file_or_pipe(path, MAX_FILE_BYTES) as (stream, size):
+                yield from read_uci_pieces(
+                    stream, size, str(path), blocks, dtype=dtype, sink=sink, native=native
+                )
             warn(sink.diagnostics)
 
     return pieces

@@ -51,7 +51,8 @@ def make_uci(settings: Settings, options: ReaderOptions) -> Reader:
         order=found.order,
         mappings=found.mappings,
         dtype=options.dtype,
-        keep=options.keep,
+        keep=options.keep or found.order.randomize == "auto",
+        native=options.native,
     )
 
 

@@ -95,20 +95,35 @@ def training(
     dtype: DType,
     bounds: Bounds,
     *,
-    learner: str,
-    l2: float,
+    learner: ApplyLearner,
     seed: int = 0,
     recompute: Recompute = "auto",
 ) -> list[Pass]:
     """A training step: `outputs` (the criterion first), and the update of `trained`.
 
-    seed  of what is random in the network while it is trained
+    learner  the pass that makes the update
+    seed     of what is random in the network while it is trained
     """
     expand = bounds.expand(outputs, dtype, training=True, seed=seed, recompute=recompute)
     gradients = SynthesizeGradient(outputs[0], tuple(trained), recompute)
     passes: list[Pass] = [InferShapes(), expand, gradients]
     # By then it shows which gradients are sums of lookups.
-    return [*passes, *pipeline(SIMPLIFY), ApplyLearner(learner, l2), *pipeline(CLEAN)]
+    return [*passes, *pipeline(SIMPLIFY), learner, *pipeline(CLEAN)]
+
+
+def training_gradients(
+    outputs: Sequence[str],
+    trained: Sequence[str],
+    dtype: DType,
+    bounds: Bounds,
+    *,
+    seed: int = 0,
+    recompute: Recompute = "auto",
+) -> list[Pass]:
+    """What a training step computes before its update: `outputs`, the first one's gradients."""
+    expand = bounds.expand(outputs, dtype, training=True, seed=seed, recompute=recompute)
+    gradients = SynthesizeGradient(outputs[0], tuple(trained), recompute)
+    return [InferShapes(), expand, gradients, *pipeline(OPTIMISE)]
 
 
 def kernels(machine: Machine | None = None) -> list[Pass]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -33,17 +33,22 @@ from graphc.support.graphs import topological_order
 
 BATCH, SIDE_BY_SIDE = 1024, 16
 
+Inputs = Mapping[str, object]
+Blocks = Callable[[], Iterable[Inputs]]
+"""Gives the data set in blocks of samples, from its beginning at every call."""
+
 
 def precompute(
     model: Model,
-    inputs: Mapping[str, object],
+    inputs: Inputs | Blocks,
     options: CompileOptions | None = None,
 ) -> list[str]:
     """Give every Mean and InvStdDev node without a value its value; the names of those.
 
-    `inputs` hold the whole data set, (samples, rows) each, or lists of sequences (steps, rows);
-    those that no statistic needs may be missing. The variance is the population's, at least 1e-10
-    (the toolkit's floor). Of the options, precision, bounds and what looks on do not count.
+    `inputs` hold the whole data set, (samples, rows) each, or lists of sequences (steps, rows), or
+    are a function that gives it in blocks; those that no statistic needs may be missing. The
+    variance is the population's, at least 1e-10 (the toolkit's floor). Of the options, precision,
+    bounds and what looks on do not count.
     """
     options = replace(
         options or CompileOptions(),
@@ -54,6 +59,7 @@ def precompute(
         after=None,
         profile=None,
     )
+    blocks = inputs if callable(inputs) else lambda: [inputs]
     infer(model)
     pending = [op for op in model.graph.block if _is_pending(op)]
     order = topological_order(model.graph.block, lambda op: [v.op for v in op.operands if v.op])
@@ -64,10 +70,10 @@ def precompute(
         feature = op.operands[0].definition
         name = feature.result.name or ""
         if name not in means:
-            means[name] = _average(model, name, inputs, None, options)
+            means[name] = _average(model, name, blocks, None, options)
         value = means[name]
         if op.opdef is INV_STD_DEV:
-            variance = _average(model, name, inputs, value, options)
+            variance = _average(model, name, blocks, value, options)
             value = 1.0 / np.sqrt(np.maximum(variance, VARIANCE_FLOOR))
         model.set_statistic(op.result.name or "", value.reshape(-1, 1))
     return [op.result.name or "" for op in pending]
@@ -81,7 +87,7 @@ def _is_pending(op: Operation) -> bool:
 def _average(
     model: Model,
     name: str,
-    inputs: Mapping[str, object],
+    blocks: Blocks,
     centre: np.ndarray | None,
     options: CompileOptions,
 ) -> np.ndarray:
@@ -96,21 +102,27 @@ def _average(
 
     function, signature = compiled({})
     draw(model, signature.model_names)
-    needed = needed_inputs(signature, inputs)
-    calls: list[dict[str, object]]
-    if signature.sequences is not None:
-        lists, lengths = check_sequences(signature, needed)
-        samples = int(lengths.sum())
-        parts = [slice(i, i + SIDE_BY_SIDE) for i in range(0, len(lengths), SIDE_BY_SIDE)]
-        calls = [{n: items[part] for n, items in lists.items()} for part in parts]
-    else:
-        arrays, samples = check_inputs(signature, {n: as_columns(v) for n, v in needed.items()})
-        calls = [{n: a[i : i + BATCH] for n, a in arrays.items()} for i in range(0, samples, BATCH)]
-    if samples == 0:
-        raise fail("input", f"the statistics of `{name}` require at least one sample, got none")
     values = model.values_in(options.precision)
     fixed = values if centre is None else {**values, CENTRE: centre}
     total = Executable(function, signature, fixed, recompile=compiled)
-    for call in calls:
-        total(**call)
+    samples = 0
+    for inputs in blocks():
+        calls, count = _calls(signature, needed_inputs(signature, inputs))
+        samples += count
+        for call in calls:
+            total(**call)
+    if samples == 0:
+        raise fail("input", f"the statistics of `{name}` require at least one sample, got none")
     return total.learner_state[TOTAL] / samples
+
+
+def _calls(signature: Signature, needed: Inputs) -> tuple[list[dict[str, object]], int]:
+    """What goes through a block, and its samples."""
+    if signature.sequences is not None:
+        lists, lengths = check_sequences(signature, needed)
+        parts = [slice(i, i + SIDE_BY_SIDE) for i in range(0, len(lengths), SIDE_BY_SIDE)]
+        calls = [{n: items[part] for n, items in lists.items()} for part in parts]
+        return [dict[str, object](call) for call in calls], int(lengths.sum())
+    arrays, samples = check_inputs(signature, {n: as_columns(v) for n, v in needed.items()})
+    starts = range(0, samples, BATCH)
+    return [{n: a[i : i + BATCH] for n, a in arrays.items()} for i in starts], samples

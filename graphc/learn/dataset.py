@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from numbers import Integral
 from typing import Protocol
 
@@ -116,9 +117,40 @@ class Sequences:
             steps = int(np.clip(self.lengths[chosen] - start, 0, stretch).sum())
             yield Call(inputs, steps, bool(self.truncate), start == 0)
 
+    def call_count(self, chosen: Array) -> int:
+        """How many calls compute the sequences of these numbers."""
+        longest = int(self.lengths[chosen].max(initial=0))
+        return -(-longest // (self.truncate or max(longest, 1)))
+
     def in_order(self) -> Array:
         """Those of equal length together, so that few columns are gaps."""
         return np.argsort(self.lengths, kind="stable")
+
+
+@dataclass(frozen=True)
+class Minibatch:
+    """One minibatch of sequences as a unit: its calls, without the first `skip`."""
+
+    sequences: Sequences
+    chosen: Array
+    skip: int = 0
+
+    @property
+    def units(self) -> int:
+        return 1
+
+    @property
+    def samples(self) -> int:
+        return int(self.sequences.lengths[self.chosen].sum())
+
+    def nominal(self, size: int) -> int:
+        return self.sequences.nominal(size * len(self.chosen))
+
+    def calls(self, chosen: Array) -> Iterator[Call]:
+        return islice(self.sequences.calls(self.chosen), self.skip, None)
+
+    def in_order(self) -> Array:
+        return np.arange(1)
 
 
 def check_data(what: str, data: object) -> None:
@@ -207,6 +239,7 @@ __all__: Sequence[str] = (
     "Call",
     "Dataset",
     "Extent",
+    "Minibatch",
     "Samples",
     "Sequences",
     "check_truncate",

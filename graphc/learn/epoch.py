@@ -69,9 +69,10 @@ def _bad_order(units: int, got: str) -> GraphcError:
 
 
 def number_tables(
-    whole: Mapping[str, float], last: Mapping[str, float], minibatches: int
+    whole: Mapping[str, float | Array], last: Mapping[str, float], minibatches: int
 ) -> dict[str, Array]:
-    """The hyperparameters of a call of many minibatches: those of the last may be others."""
+    """The hyperparameters of a call of many minibatches, of which `whole` has one number or all:
+    those of the last may be others."""
     tables = {name: np.full(minibatches, value) for name, value in whole.items()}
     for name, table in tables.items():
         table[-1] = last[name]

@@ -10,6 +10,7 @@ from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import infer
 from graphc.learn.dataset import Dataset, check_truncate, extent_of, read_dataset
 from graphc.learn.shuffle import minibatches
+from graphc.learn.source import Data, blocks_of
 from graphc.model.model import Model
 from graphc.ops.nodes.layout import SCALAR, node_type
 from graphc.runtime.executable import Executable
@@ -27,9 +28,45 @@ class Evaluation:
     averages: Mapping[str, float]
 
 
+@dataclass(frozen=True, eq=False)
+class Evaluator:
+    """A network's criteria and evaluation nodes, compiled once to measure data sets with.
+
+    It reads the parameters at every call, as they are then. size: units of a call.
+    """
+
+    executable: Executable
+    names: Sequence[str]
+    size: int
+    truncate: int = 0
+
+    def measure(self, data: Data) -> Evaluation:
+        """Averages over data, or over what a reader gives once. GraphcError `input` for data that
+        do not fit, or no sample."""
+        totals, samples = dict.fromkeys(self.names, 0.0), 0
+        for block in blocks_of(data, self.size):
+            dataset = read_dataset(self.executable.signature, block, self.truncate)
+            samples += dataset.samples
+            self._add(dataset, totals)
+        if samples == 0:
+            raise fail("input", "measuring requires at least one sample, got none")
+        return Evaluation(samples, {name: total / samples for name, total in totals.items()})
+
+    def _add(self, dataset: Dataset, totals: dict[str, float]) -> None:
+        """Add the sums over all samples, of `size` units in a minibatch."""
+        order = dataset.in_order()
+        for part in minibatches(len(order), self.size):
+            for call in dataset.calls(order[part]):
+                if call.first:
+                    self.executable.state = None
+                results = self.executable(**call.given)
+                for name in self.names:
+                    totals[name] += float(results[name])
+
+
 def evaluate_dataset(
     model: Model,
-    data: Mapping[str, object],
+    data: Data,
     options: CompileOptions,
     names: Sequence[str] = (),
     truncate: int = 0,
@@ -47,6 +84,17 @@ def evaluate_dataset(
     GraphcError: `missing-node` if there are none, `input` for data that do not fit or no sample,
     `shape-mismatch` for a node of another size.
     """
+    return compile_evaluator(model, data, options, names, truncate).measure(data)
+
+
+def compile_evaluator(
+    model: Model,
+    data: Data,
+    options: CompileOptions,
+    names: Sequence[str] = (),
+    truncate: int = 0,
+) -> Evaluator:
+    """What measures such data, with bounds that fit these; arguments as for `evaluate_dataset`."""
     wanted = node_names(model, names) or measured_nodes(model)
 
     check_truncate(truncate)
@@ -59,32 +107,14 @@ def evaluate_dataset(
     if bounds.time:
         options, size = _fitted(options, data, truncate), options.sequences
     executable = bind(model, lambda m, o: evaluation_passes(m, wanted, (), o), options)
-    dataset = read_dataset(executable.signature, data, truncate)
-    if dataset.samples == 0:
-        raise fail("input", "measuring requires at least one sample, got none")
-    totals = _totals(executable, dataset, wanted, size)
-    samples = dataset.samples
-    return Evaluation(samples, {name: total / samples for name, total in totals.items()})
+    return Evaluator(executable, wanted, size, truncate)
 
 
-def _totals(
-    executable: Executable, dataset: Dataset, names: Sequence[str], size: int
-) -> dict[str, float]:
-    """The sums over all samples, of `size` units in a minibatch."""
-    totals = dict.fromkeys(names, 0.0)
-    order = dataset.in_order()
-    for part in minibatches(len(order), size):
-        for call in dataset.calls(order[part]):
-            if call.first:
-                executable.state = None
-            results = executable(**call.given)
-            for name in names:
-                totals[name] += float(results[name])
-    return totals
-
-
-def _fitted(options: CompileOptions, data: Mapping[str, object], truncate: int) -> CompileOptions:
-    """The options with bounds that the longest of the sequences keeps to, not more than needed."""
+def _fitted(options: CompileOptions, data: Data, truncate: int) -> CompileOptions:
+    """The options with bounds that the longest of the sequences keeps to, not more than needed; of
+    a reader they grow when its blocks come."""
+    if not isinstance(data, Mapping):
+        return replace(options, time=truncate or options.time, carry=truncate > 0)
     extent = extent_of(data)
     return replace(
         options,

@@ -10,33 +10,36 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from graphc.ops.learner_terms import Terms
+from graphc.ops.learners import Rule
 from graphc.support.diagnostics import fail
 
 
 @runtime_checkable
 class Learner(Protocol):
-    """`SGD`, `SteppingHeuristic`.
+    """`SGD`, `Adam` and the others, what `gc.learner` makes, or a class of one's own.
 
-    One whose hyperparameters follow from `samples` and `nominal` alone, whatever it observes, says
-    so by an attribute `follows_losses = False`: many minibatches are then trained in one native
-    call, and it is not told their losses.
+    One whose hyperparameters follow from the arguments of `hyperparameters` alone, whatever it
+    observes, says so by an attribute `follows_losses = False`: many minibatches are then trained in
+    one native call, and it is not told their losses. If they depend on `update` too, it has an
+    attribute `follows_updates = True`.
     """
 
     @property
-    def rule(self) -> str:
-        """The update rule's name in `ops/learners.py`; compiled in."""
+    def rule(self) -> Rule:
+        """The update rule; compiled in."""
         ...
 
     @property
-    def l2(self) -> float:
-        """L2 regularisation per sample: l2·N·w is added to the gradient; compiled in."""
+    def terms(self) -> Terms:
+        """Clipping, regularisation and noise: which of them there are is compiled in."""
         ...
 
-    def hyperparameters(self, samples: int, nominal: int) -> dict[str, float]:
-        """The rule's hyperparameters for `samples` samples; `nominal` is a whole minibatch.
+    def hyperparameters(self, samples: int, nominal: int, update: int = 0) -> dict[str, float]:
+        """The numbers of the rule and of the terms for `samples` samples; `nominal` is a whole
+        minibatch. `update` calls came before.
 
-        One of them is `learning_rate`, what the gradient of the sum over the samples is taken
-        times.
+        A term without a number changes nothing in this call.
         """
         ...
 
@@ -53,14 +56,32 @@ class Learner(Protocol):
         few."""
         ...
 
-    def rate_per_sample(self, nominal: int) -> float:
-        """What the gradient of one sample is taken times in a whole minibatch of `nominal`."""
+    def rate_per_sample(self, nominal: int, update: int = 0) -> float:
+        """What the gradient of one sample is taken times in a whole minibatch of `nominal`, after
+        so many updates."""
         ...
 
     def with_rate_per_sample(self, rate: float) -> Learner:
         """The learner with this rate per sample in place of its own, as one that controls rates
         asks for. GraphcError `bad-option` for one that chooses its rate by itself."""
         ...
+
+
+def follows_updates(learner: Learner) -> bool:
+    """Whether the hyperparameters of a call depend on how many there were before."""
+    return bool(getattr(learner, "follows_updates", False))
+
+
+def number_tables_of(
+    learner: Learner, samples: int, nominal: int, updates: range
+) -> dict[str, float | np.ndarray]:
+    """The hyperparameters of several calls with as many samples each: of each one number, or an
+    array. A learner may have a quick way to them, `tables`."""
+    tables = getattr(learner, "tables", None)
+    if tables is not None:
+        return tables(samples, nominal, updates)
+    calls = [learner.hyperparameters(samples, nominal, u) for u in updates]
+    return {name: np.array([numbers[name] for numbers in calls]) for name in calls[0]}
 
 
 def follows_losses(learner: Learner) -> bool:
@@ -70,7 +91,7 @@ def follows_losses(learner: Learner) -> bool:
 
 _MEMBERS = (
     "rule",
-    "l2",
+    "terms",
     "hyperparameters",
     "observe",
     "at",
@@ -80,15 +101,16 @@ _MEMBERS = (
 )
 
 
-def require_learner(learner: object) -> None:
-    """GraphcError `argument-type` for anything else, such as a class of learners."""
+def require_learner(learner: object) -> Learner:
+    """The learner; GraphcError `argument-type` for anything else, such as a class of learners."""
     if isinstance(learner, type):
         name = learner.__name__
         raise fail("argument-type", f"a learner is required, got the class {name}: write {name}(…)")
-    if not isinstance(learner, Learner):
-        missing = [m for m in _MEMBERS if not hasattr(learner, m)]
-        what = f" without `{'`, `'.join(missing)}`" if len(missing) < len(_MEMBERS) else ""
-        raise fail("argument-type", f"a learner is required, got {type(learner).__name__}{what}")
+    if isinstance(learner, Learner):
+        return learner
+    missing = [m for m in _MEMBERS if not hasattr(learner, m)]
+    what = f" without `{'`, `'.join(missing)}`" if len(missing) < len(_MEMBERS) else ""
+    raise fail("argument-type", f"a learner is required, got {type(learner).__name__}{what}")
 
 
 def is_number(value: object, least: float, below: float) -> bool:

@@ -1,125 +1,47 @@
-"""The training loop: epochs of shuffled minibatches through the compiled step."""
+"""The training loop: epochs of minibatches through the compiled step, and what goes on between.
+
+`training.py` makes everything ready. Here a `Run` goes from epoch to epoch: it has rate and size
+chosen (`trials.py`), trains, measures, lets the rules of the plan decide (`rate_control.py`,
+`stopping.py`), and writes checkpoints. All that it has to know between two minibatches is its
+`Standing` and arrays.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
-import numpy as np
-
-from graphc.driver.compile import bounds_for
-from graphc.driver.options import DEFAULT_BATCH, CompileOptions
-from graphc.driver.prepare import draw, infer
-from graphc.driver.statistics import precompute
-from graphc.learn.dataset import (
-    Dataset,
-    check_truncate,
-    extent_of,
-    place_of_non_finite,
-    read_dataset,
-)
-from graphc.learn.epoch import Part
-from graphc.learn.evaluate import DEFAULT_SIDE_BY_SIDE
+from graphc.data.reader import EpochRequest
+from graphc.driver.options import CompileOptions
+from graphc.ir.printer import print_module
+from graphc.learn.checkpoint import Checkpoint, require_arrays
+from graphc.learn.dataset import Dataset
+from graphc.learn.finite import NotANumber, not_a_number, require_finite
 from graphc.learn.learner import Learner
-from graphc.learn.schedule import Schedule
-from graphc.learn.shuffle import permutation
-from graphc.learn.step import (
-    TrainingStep,
-    checked_dropout,
-    compile_training_step,
-    training_outputs,
-)
+from graphc.learn.plan import DEFAULT_DROPOUT, TrainingPlan
+from graphc.learn.rate_control import adjusts_after, after_epoch
+from graphc.learn.records import EpochRecord, EpochStart, Event, Kind, Progress, watched
+from graphc.learn.source import Data, MemorySource
+from graphc.learn.standing import Snapshot, Standing, memory_of, remember
+from graphc.learn.stretch import Trained, train_stretch
+from graphc.learn.training import Extras, Training, prepared
+from graphc.learn.trials import choose
 from graphc.learn.watch import is_growing, warn_of_growth, warn_of_scaled_rates
 from graphc.model.model import Model
-from graphc.runtime.sparse import sample_count
-from graphc.support.arguments import function, truth
 from graphc.support.diagnostics import GraphcError, fail
 
-DEFAULT_DROPOUT = 0.0
-
-
-@dataclass(frozen=True)
-class TrainingPlan:
-    """What `graphc train` is asked for; sizes, and the learner's numbers, are per-epoch lists, the
-    last value holds.
-
-    learner    everything that concerns an update: rule, rates, regularisation
-    minibatch  samples per update, the nominal size that per-minibatch rates refer to; of sequences
-               their number side by side, and rates refer to the samples of an average update. By
-               default 256 samples or 16 sequences, or all of the data if there are fewer
-    dropout    share of elements that Dropout nodes set to zero
-    truncate   steps of sequences per update, which the next one goes on from (the gradient does not
-               reach back); 0: an update sees whole sequences
-    seed       of the shuffling and of Dropout; `shuffle=False` keeps the order of the data
-    """
-
-    learner: Learner
-    epochs: int = 1
-    minibatch: Schedule | None = None
-    dropout: Schedule = field(default_factory=lambda: Schedule.parse(DEFAULT_DROPOUT))
-    seed: int = 0
-    shuffle: bool = True
-    criterion: str | None = None
-    truncate: int = 0
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.epochs, int) or self.epochs < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
-            message = f"epochs requires a whole number of at least 0, got {self.epochs!r}"
-            raise fail("bad-value", message)
-        truth(self.shuffle, "shuffle")
-        for rate, _ in self.dropout.values:
-            checked_dropout(rate)
-        check_truncate(self.truncate)
-
-    def changes(self) -> list[int]:
-        """The epochs that another rate or size begins in: however many epochs there are, few."""
-        schedules = [s for s in (self.minibatch, self.dropout) if s is not None]
-        starts = {*self.learner.changes(), *(e for s in schedules for e in s.changes())}
-        return sorted(e for e in starts if e < self.epochs)
-
-    def size(self, epoch: int, default: int) -> int:
-        """The units of a minibatch: samples or sequences."""
-        return int(self.minibatch.at(epoch)) if self.minibatch is not None else default
-
-
-@dataclass(frozen=True)
-class EpochRecord:
-    """One epoch: averages per sample of the criterion and of every evaluation node."""
-
-    epoch: int  # from 1
-    samples: int
-    criterion: float
-    evaluations: Mapping[str, float]
-    learning_rate_per_sample: float
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Called while training. `minibatch(done, total)` samples of the epoch; `epoch(record)` at its
-    end; `should_stop()` is asked after every minibatch and every epoch.
-
-    Where native code trains many minibatches in a call (`TrainingStep.run_epoch` says where), a
-    tenth of a second of them counts as one.
-    """
-
-    minibatch: Callable[[int, int], None] = lambda done, total: None
-    epoch: Callable[[EpochRecord], None] = lambda record: None
-    should_stop: Callable[[], bool] = lambda: False
-
-    def __post_init__(self) -> None:
-        for each in fields(self):
-            function(getattr(self, each.name), f"{each.name} of a Progress")
+NO_EXTRAS = Extras()
 
 
 def run_training(
     model: Model,
-    data: Mapping[str, object],
+    data: Data,
     plan: TrainingPlan,
     options: CompileOptions,
     progress: Progress,
+    extras: Extras = NO_EXTRAS,
 ) -> list[EpochRecord]:
     """Train by a plan. Statistics without a value are computed over all data first.
 
@@ -127,157 +49,347 @@ def run_training(
     or a parameter is not a finite number any more, the parameters of the last whole epoch are put
     back and GraphcError `not-a-number` is raised.
     """
-    training = _prepared(model, data, plan, options)
-    records, criteria = list[EpochRecord](), list[float]()
-    has_grown = False
-    for epoch in range(plan.epochs):
-        record, stopped = _trained(training, epoch, progress)
-        records.append(record)
-        progress.epoch(record)
-        criteria.append(record.criterion)
-        if not has_grown and is_growing(criteria):
-            has_grown = True  # once said, the epochs show it
-            warn_of_growth(training.step.criterion, criteria)
-        if stopped or progress.should_stop():
-            break
-    return records
+    run = Run(prepared(model, data, plan, options, extras), progress)
+    run.go_on()
+    while not run.is_over:
+        run.epoch()
+    return run.finish()
 
 
-@dataclass(frozen=True)
-class _Training:
-    """A training ready for its first epoch. size: the units of a minibatch by default."""
+@dataclass
+class Run:
+    """A training that goes on from where it stands.
 
-    model: Model
-    plan: TrainingPlan
-    step: TrainingStep
-    dataset: Dataset
-    size: int
+    records  of the epochs so far; of one that was stopped, too
+    start    how the running epoch began
+    best     the parameters of the best epoch, where that is kept
+    learner  with the numbers of the running epoch, before anything chose others
+    criteria of the epochs that were not undone
+    written  when the last checkpoint was
+    """
 
+    training: Training
+    progress: Progress
+    standing: Standing = field(default_factory=Standing)
+    records: list[EpochRecord] = field(default_factory=list[EpochRecord])
+    start: Snapshot | None = None
+    best: Snapshot | None = None
+    learner: Learner | None = None
+    criteria: list[float] = field(default_factory=list[float])
+    is_stopped: bool = False
+    has_grown: bool = False
+    written: float = field(default_factory=time.monotonic)
+    _text: str = ""
 
-def _prepared(
-    model: Model, data: Mapping[str, object], plan: TrainingPlan, options: CompileOptions
-) -> _Training:
-    infer(model)
-    training_outputs(model, plan.criterion)  # a missing one shows before any value is drawn
-    draw(model)
-    model.convert(options.precision)  # before the statistics, which keep what digits there are
-    precompute(model, data, options)
-    options, size = _fitted(model, data, plan, options)
-    step = compile_training_step(
-        model, plan.learner, options, criterion=plan.criterion, seed=plan.seed
-    )
-    dataset = read_dataset(step.signature, data, plan.truncate)
-    if dataset.samples == 0:
-        raise fail("input", "training requires at least one sample, got none")
-    # Rates are for a whole minibatch, so the default is one.
-    return _Training(model, plan, step, dataset, min(size, dataset.units))
+    @property
+    def is_over(self) -> bool:
+        finished = self.standing.finished or self.standing.epoch >= self.training.plan.epochs
+        return bool(self.is_stopped or finished)
 
+    # --- one epoch -------------------------------------------------------------------------------
 
-def _trained(training: _Training, epoch: int, progress: Progress) -> tuple[EpochRecord, bool]:
-    """The record of an epoch, and whether a stop was asked for. After a GraphcError the parameters
-    are those before the epoch."""
-    model, plan = training.model, training.plan
-    step, dataset = training.step, training.dataset
-    learner, units = plan.learner.at(epoch), plan.size(epoch, training.size)
-    if epoch == 0 or units != plan.size(epoch - 1, training.size):
-        warn_of_scaled_rates(learner, dataset, units)
-    step.learner, step.nominal = learner, dataset.nominal(units)
-    step.dropout_rate = plan.dropout.at(epoch)
-    good = {name: value.copy() for name, value in model.values.items()}
-    count = dataset.units
-    order = permutation(plan.seed, epoch, count) if plan.shuffle else np.arange(count)
-    try:
-        parts = step.parts(dataset, order, units)
-        record, stopped = _run_epoch(step, parts, dataset, epoch, progress)
-        _require_finite(step, model, dataset, epoch)
-    except GraphcError:
-        for name, value in good.items():
-            model.values[name][...] = value
-        raise
-    return record, stopped
-
-
-def _fitted(
-    model: Model, data: Mapping[str, object], plan: TrainingPlan, options: CompileOptions
-) -> tuple[CompileOptions, int]:
-    """Options with bounds for all epochs, no larger than the data; the default minibatch."""
-    if not bounds_for(model, training_outputs(model, plan.criterion), options).time:
-        if plan.truncate:
-            raise fail(
-                "bad-option", "truncate is for sequences, the network does not look along time"
+    def epoch(self) -> None:
+        """Train the epoch, or what is left of it; then let the rules decide."""
+        training, plan, step = self.training, self.training.plan, self.training.step
+        epoch = self.standing.epoch
+        listed = plan.size(epoch, training.size)
+        learner, nominal = self._learner_of(epoch), training.source.nominal(listed)
+        if isinstance(training.source, MemorySource) and (
+            epoch == 0 or listed != plan.size(epoch - 1, training.size)
+        ):
+            warn_of_scaled_rates(learner, training.source.dataset, listed)
+        if step.learner is not learner:
+            step.learner = learner
+        step.nominal, step.dropout_rate = nominal, plan.dropout.at(epoch)
+        if not self.standing.is_inside:
+            last = self.records[-1] if self.records else None
+            self.standing = choose(
+                training, self.standing, learner, listed, last, self.progress.event
             )
-        samples = max(map(sample_count, data.values()), default=1)
-        return replace(options, batch=_largest(plan, DEFAULT_BATCH, samples)), DEFAULT_BATCH
-    extent = extent_of(data)
-    time = extent.time(options.time, plan.truncate)
-    sequences = _largest(plan, DEFAULT_SIDE_BY_SIDE, extent.sequences)
-    carry = plan.truncate > 0
-    return replace(options, time=time, sequences=sequences, carry=carry), DEFAULT_SIDE_BY_SIDE
+            if self.standing.finished:
+                return
+        rate, minibatch = self.standing.rate.rate, self.standing.minibatch
+        if plan.control.chooses_rates and epoch >= plan.listed_rates:
+            step.learner = learner.with_rate_per_sample(rate)
+        numbers = step.learner.hyperparameters(nominal, nominal, step.steps)
+        self.progress.start(EpochStart(epoch + 1, minibatch, rate, numbers))
+        if self.start is None:
+            self.start = Snapshot.of(training.model, step, with_learner=self._needs_learner)
+        record = self._trained(self._request())
+        if record is not None:
+            self._decide(record)
+
+    def _learner_of(self, epoch: int) -> Learner:
+        """The plan's learner of an epoch, the same object while its numbers are the same."""
+        if self.learner is None or epoch in self.training.changes:
+            self.learner = self.training.plan.learner.at(epoch)
+        return self.learner
+
+    @property
+    def _needs_learner(self) -> bool:
+        """Whether the learner's arrays have to be put back ever."""
+        adjust = self.training.plan.control.adjust
+        undoes = adjust is not None and adjust.load_best
+        return undoes or self.training.checkpoints is not None
+
+    def _request(self) -> EpochRequest:
+        standing = self.standing
+        size = self.training.plan.epoch_size
+        return EpochRequest(standing.epoch, size, standing.minibatch, standing.units)
+
+    def _trained(self, request: EpochRequest) -> EpochRecord | None:
+        """The record of the epoch; None if it was stopped inside, and is noted as that.
+
+        An epoch whose numbers are none is undone if a rule wants that, otherwise it is an error.
+        """
+        try:
+            self._pass(request)
+            if not self.is_stopped or self._is_through(request):
+                require_finite(self.training, self.standing.epoch)
+        except NotANumber as problem:
+            self._put_back()
+            if not self._undoes():
+                raise problem.error from None
+            unknown = dict.fromkeys(self.standing.totals, math.nan)
+            self.standing = replace(self.standing, totals=unknown)
+        except GraphcError:
+            self._put_back()
+            raise
+        record = self._record()
+        if not self.is_stopped or self._is_through(request):
+            return record
+        self.records.append(record)
+        self.progress.epoch(record)
+        return None
+
+    def _is_through(self, request: EpochRequest) -> bool:
+        """Whether all samples were trained, of data in memory."""
+        return self.standing.samples == self.training.source.samples(request) > 0
+
+    def _put_back(self) -> None:
+        assert self.start is not None
+        self.start.put_back(self.training.model, self.training.step)
+
+    def _undoes(self) -> bool:
+        rule, epoch = self.training.plan.control.adjust, self.standing.epoch
+        listed = self.training.plan.listed_rates
+        return rule is not None and rule.load_best and adjusts_after(rule, epoch, listed)
+
+    def _pass(self, request: EpochRequest) -> None:
+        """Train the samples of the request; the standing follows. GraphcError `not-a-number`."""
+        step, progress = self.training.step, self.progress
+        total = self.training.source.samples(request)
+        began = time.perf_counter() - self.standing.seconds
+        for trained, dataset in self._parts(request):
+            unlearnt = self.standing.epoch == 0 and self.standing.samples == 0
+            self._note(trained, time.perf_counter() - began)
+            if not math.isfinite(self.standing.totals[step.criterion]):
+                first = float(trained.part.values[step.criterion][0])
+                learnt = not unlearnt or math.isfinite(first)
+                what = f"the criterion `{step.criterion}`"
+                raise NotANumber(not_a_number(what, dataset, request.epoch, learnt=learnt))
+            progress.part(trained.part)
+            progress.minibatch(self.standing.samples, total)
+            if progress.should_stop():
+                self.is_stopped = True
+                return
+            if self._is_due() and self.standing.samples != total:
+                self.write()
+        if self.standing.samples == 0:
+            raise fail("input", "training requires at least one sample, got none")
+
+    def _parts(self, request: EpochRequest) -> Iterator[tuple[Trained, Dataset]]:
+        calls = self.standing.calls
+        for stretch in self.training.source.stretches(request):
+            for trained in train_stretch(self.training.step, stretch, request.minibatch, calls):
+                yield trained, stretch.dataset
+            calls = 0
+
+    def _note(self, trained: Trained, seconds: float) -> None:
+        """Add what has been trained to the standing."""
+        standing, totals = self.standing, dict(self.standing.totals)
+        for name, values in trained.part.values.items():
+            total = totals.get(name, 0.0)
+            for value in values.tolist():  # in order: the same however minibatches lie in calls
+                total += value
+            totals[name] = total
+        self.standing = replace(
+            standing,
+            units=standing.units + trained.units,
+            calls=trained.calls,
+            samples=standing.samples + trained.part.samples,
+            totals=totals,
+            seconds=seconds,
+        )
+
+    def _record(self) -> EpochRecord:
+        standing, step = self.standing, self.training.step
+        averages = {n: total / standing.samples for n, total in standing.totals.items()}
+        return EpochRecord(
+            epoch=standing.epoch + 1,
+            samples=standing.samples,
+            criterion=averages.pop(step.criterion, math.nan),
+            evaluations=averages,
+            learning_rate_per_sample=step.learner.rate_per_sample(step.nominal, step.steps),
+            seconds=standing.seconds,
+            minibatch=standing.minibatch,
+        )
+
+    # --- between epochs --------------------------------------------------------------------------
+
+    def _decide(self, record: EpochRecord) -> None:
+        """What the rules make of an epoch that is through; then the next one is to be trained."""
+        if self.training.evaluator is not None:
+            record = replace(record, validation=self.training.validate())
+        record, finished = self._adjusted(record)
+        self.records.append(record)
+        self._note_best(record)
+        finished = finished or self._patience_is_over(record)
+        self.progress.epoch(record)
+        if finished:
+            self.progress.event(Event("finished", record.epoch, purpose=finished))
+        self._warn_of_growth()
+        self.start = None
+        self.standing = replace(
+            self.standing,
+            epoch=record.epoch,
+            units=0,
+            calls=0,
+            samples=0,
+            seconds=0.0,
+            totals={},
+            finished=finished,
+        )
+        self.is_stopped = self.is_stopped or self.progress.should_stop()
+        checkpoints = self.training.checkpoints
+        if (
+            checkpoints is not None
+            and not self.is_over
+            and (checkpoints.every_epoch or self._is_due())
+        ):
+            self.write()
+
+    def _adjusted(self, record: EpochRecord) -> tuple[EpochRecord, str]:
+        """The record, and why training ends or '', after the rule that adjusts rates."""
+        rule, plan = self.training.plan.control.adjust, self.training.plan
+        if rule is None:
+            return record, ""
+        criterion = self._watched(record, rule.node, use_validation=rule.use_validation)
+        epoch = record.epoch - 1
+        outcome = after_epoch(rule, self.standing.rate, epoch, criterion, plan.listed_rates)
+        self.standing = replace(self.standing, rate=outcome.state)
+        if outcome.undo:
+            self._put_back()
+            record = replace(record, undone=True)
+            self.progress.event(Event("undone", record.epoch))
+        if outcome.change:
+            kind: Kind = "rate-reduced" if outcome.change == "reduced" else "rate-increased"
+            self.progress.event(Event(kind, record.epoch, outcome.state.rate))
+        return record, "no improvement although the rate was reduced" if outcome.finished else ""
+
+    def _note_best(self, record: EpochRecord) -> None:
+        rule = self.training.plan.control.best
+        if rule is None or record.undone:
+            return
+        value = self._watched(record, rule.node, use_validation=rule.use_validation)
+        lowest = self.standing.lowest.after(value)
+        self.standing = replace(self.standing, lowest=lowest)
+        if lowest.epochs == 0:
+            training = self.training
+            self.best = Snapshot.of(training.model, training.step, with_learner=False)
+
+    def _patience_is_over(self, record: EpochRecord) -> str:
+        """Why training ends, or ''."""
+        rule = self.training.plan.control.stopping
+        if rule is None:
+            return ""
+        value = self._watched(record, rule.node, use_validation=rule.use_validation)
+        patience = self.standing.patience.after(value, rule.min_improvement)
+        self.standing = replace(self.standing, patience=patience)
+        if patience.epochs < rule.patience:
+            return ""
+        return f"no improvement in {patience.epochs} epochs"
+
+    def _watched(self, record: EpochRecord, node: str | None, *, use_validation: bool) -> float:
+        return watched(record, self.training.step.criterion, node, use_validation=use_validation)
+
+    def _warn_of_growth(self) -> None:
+        if not self.records[-1].undone:
+            self.criteria.append(self.records[-1].criterion)
+        if not self.has_grown and is_growing(self.criteria):
+            self.has_grown = True  # once said, the epochs show it
+            warn_of_growth(self.training.step.criterion, self.criteria)
+
+    # --- checkpoints -----------------------------------------------------------------------------
+
+    def _is_due(self) -> bool:
+        """Whether it is time for a checkpoint."""
+        checkpoints = self.training.checkpoints
+        if checkpoints is None or checkpoints.minutes is None:
+            return False
+        return time.monotonic() - self.written >= 60 * checkpoints.minutes
+
+    def write(self) -> None:
+        """Write a checkpoint of where the training stands, if there are to be any."""
+        checkpoints = self.training.checkpoints
+        if checkpoints is not None:
+            checkpoints.series().write(self._checkpoint())
+            self.written = time.monotonic()
+
+    def _checkpoint(self) -> Checkpoint:
+        training, step, model = self.training, self.training.step, self.training.model
+        names = [op.result.name or "" for op in model.parameter_nodes()]
+        self._text = self._text or print_module(model.module, locations=True)
+        exact = {n: model.exactly(n) for n in names}
+        inside = self.standing.is_inside
+        return Checkpoint(
+            ir=self._text,
+            seed=model.seed,
+            standing=self.standing,
+            values={n: model.values[n] for n in names},
+            learner=dict(step.learner_state),
+            memory=memory_of(step.learner),
+            steps=step.steps,
+            configuration=training.configuration,
+            records=self.records[: self.standing.epoch],
+            exact={n: a for n, a in exact.items() if a is not model.values[n]},
+            carried=dict(step.state or {}) if self.standing.calls else {},
+            start=self.start if inside else None,
+            best=self.best.values if self.best is not None else {},
+        )
+
+    def go_on(self) -> None:
+        """From the checkpoint that was found, if there is one."""
+        found = self.training.found
+        if found is None:
+            return
+        training, step = self.training, self.training.step
+        require_arrays(found, training.model.values, step.learner_state)
+        Snapshot(found.values, found.learner, {}, found.steps).put_back(training.model, step)
+        if found.memory:
+            remember(training.plan.learner, found.memory)
+        if found.carried:
+            step.state = found.carried
+        self.standing, self.records, self.start = found.standing, list(found.records), found.start
+        self.criteria = [record.criterion for record in found.records if not record.undone]
+        if found.best:
+            self.best = Snapshot(found.best, {}, {}, found.steps)
+
+    def finish(self) -> list[EpochRecord]:
+        """The last checkpoint; then the best parameters, if they are wanted. The records of all
+        epochs."""
+        self.write()
+        if self.best is not None:
+            self.best.put_back(self.training.model, self.training.step)
+        return self.records
 
 
-def _largest(plan: TrainingPlan, default: int, units: int) -> int:
-    """The units of the largest minibatch of any epoch."""
-    return max([1, *(min(plan.size(e, default), units) for e in plan.changes())])
-
-
-def _require_finite(step: TrainingStep, model: Model, dataset: Dataset, epoch: int) -> None:
-    """The last update of an epoch is seen by no criterion any more, so look at its outcome."""
-    updated = {r.updates for r in step.signature.results}
-    for name, value in model.values.items():
-        if name in updated and not np.isfinite(value).all():
-            raise _not_a_number(f"the parameter `{name}`", dataset, epoch)
-
-
-def _not_a_number(what: str, dataset: Dataset, epoch: int, *, learnt: bool = True) -> GraphcError:
-    """The error, with its likely cause: the data, or where something was `learnt` the rate."""
-    when, advice = "for the first minibatch", "look for huge numbers in the data"
-    if learnt:
-        when = f"in epoch {epoch + 1}; the parameters are those after epoch {epoch}"
-        advice = "a smaller learning rate may help"
-    if place := place_of_non_finite(dataset):
-        advice = f"in the data {place}"
-    return fail("not-a-number", f"{what} is not a finite number {when}; {advice}")
-
-
-def _run_epoch(
-    step: TrainingStep,
-    parts: Iterable[Part],
-    dataset: Dataset,
-    epoch: int,
-    progress: Progress,
-) -> tuple[EpochRecord, bool]:
-    """The epoch's record, and whether a stop was asked for. GraphcError `not-a-number`."""
-    start = time.perf_counter()
-    totals: dict[str, float] = {}
-    done, stopped = 0, False
-    for part in parts:
-        is_first, done = done == 0, done + part.samples
-        for name, values in part.values.items():
-            totals[name] = _total(values, totals.get(name, 0.0))
-        if not math.isfinite(totals[step.criterion]):
-            what = f"the criterion `{step.criterion}`"
-            unlearnt = float(part.values[step.criterion][0])
-            learnt = epoch > 0 or not is_first or math.isfinite(unlearnt)
-            raise _not_a_number(what, dataset, epoch, learnt=learnt)
-        progress.minibatch(done, dataset.samples)
-        if progress.should_stop():
-            stopped = True
-            break
-    averages = {name: total / done for name, total in totals.items()}
-    rate = step.learner.rate_per_sample(step.nominal)
-    record = EpochRecord(
-        epoch=epoch + 1,
-        samples=done,
-        criterion=averages.pop(step.criterion),
-        evaluations=averages,
-        learning_rate_per_sample=rate,
-        seconds=time.perf_counter() - start,
-    )
-    return record, stopped
-
-
-def _total(values: np.ndarray, start: float) -> float:
-    """The sum, added up in order in double precision: the same however minibatches lie in calls."""
-    for value in values.tolist():
-        start += value
-    return start
+__all__ = (
+    "DEFAULT_DROPOUT",
+    "EpochRecord",
+    "Extras",
+    "Progress",
+    "Run",
+    "TrainingPlan",
+    "run_training",
+)

@@ -8,7 +8,7 @@ the stepping heuristic is exactly its Algorithm 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, repeat
 from numbers import Integral
@@ -20,9 +20,8 @@ from graphc.ir.core import IRBuilder, Value
 from graphc.ir.types import DType
 from graphc.learn.learner import Learner, require_learner
 from graphc.ops.constant import full_like
-from graphc.ops.elementwise import add, mul
-from graphc.ops.learners import LEARNERS
-from graphc.ops.learners import Learner as Rule
+from graphc.ops.learner_terms import NEUTRAL, Terms, clip_norms, updated
+from graphc.ops.learners import Rule
 from graphc.ops.movement import reshape
 from graphc.support.arguments import function, kind_error
 from graphc.support.diagnostics import fail
@@ -68,7 +67,7 @@ def minimize(
     """Go from `x0` downhill on `f(x, *arguments)`, a function of arrays whose value is one number.
 
     x0         an array or float, or tuples, lists and dicts of them; left as it is
-    learner    `SGD` or `SteppingHeuristic`; its rates are per call
+    learner    any; its rates are per call, and a call is one sample
     steps      how many are taken
     tolerance  no more steps are taken once none has moved an element by more than this; 0: all are
     batches    further arguments of `f`, other ones for each step: `f(x, *arguments, *batch)`; the
@@ -121,13 +120,14 @@ class _Point:
     x: list[Any]
     masks: Sequence[Array]
     states: list[Any]
+    steps: int = 0
 
     @staticmethod
     def of(base: ArrayFunction, learner: Learner, x0: object, mask: object) -> _Point:
         leaves, structure = flatten(x0)
         x = [leaf.copy() if isinstance(leaf, np.ndarray) else leaf for leaf in leaves]
         masks = _masks(mask, leaves, structure)
-        update = _step_function(base, LEARNERS[learner.rule], learner.l2, len(x))
+        update = _step_function(base, learner.rule, learner.terms, len(x))
         return _Point(learner, update, structure, x, masks, [])
 
     @property
@@ -137,12 +137,13 @@ class _Point:
 
     def move(self, gradient: object) -> None:
         """One step of the learner."""
-        rule = LEARNERS[self.learner.rule]
+        rule = self.learner.rule
         slopes, _ = flatten(gradient)
         if not self.states:
             self.states = [np.zeros_like(g)[()] for _ in rule.states for g in slopes]
-        numbers = self.learner.hyperparameters(1, 1)
-        hyperparameters = [float(numbers[name]) for name in rule.hyperparameters]
+        numbers = NEUTRAL | self.learner.hyperparameters(1, 1, self.steps)
+        self.steps += 1
+        hyperparameters = [float(numbers[n]) for n in _names(rule, self.learner.terms)]
         moved = self.update(*self.x, *slopes, *self.states, *hyperparameters, *self.masks)
         count = len(self.x)
         self.x, self.states = list(moved[:count]), list(moved[count:])
@@ -150,7 +151,8 @@ class _Point:
 
 def _check(learner: object, steps: object, tolerance: object) -> None:
     """For callers without a type checker too."""
-    require_learner(learner)
+    if require_learner(learner).terms.noise:
+        raise fail("bad-option", "noise is for the parameters of networks: minimize takes none")
     if not isinstance(steps, Integral) or steps < 0:
         raise fail("bad-value", f"steps requires a whole number of at least 0, got {steps!r}")
     if not isinstance(tolerance, int | float) or not 0 <= tolerance < math.inf:
@@ -202,9 +204,13 @@ def _largest_move(old: Sequence[Any], new: Sequence[Any]) -> float:
 # --- the compiled update -------------------------------------------------------------------------
 
 
-def _step_function(base: ArrayFunction, rule: Rule, l2: float, count: int) -> ArrayFunction:
-    """(arrays, gradients, states, hyperparameters[, masks]) to (arrays, states), in the options of
-    `base`.
+def _names(rule: Rule, terms: Terms) -> tuple[str, ...]:
+    """The numbers of a step."""
+    return (*rule.numbers, *terms.numbers)
+
+
+def _step_function(base: ArrayFunction, rule: Rule, terms: Terms, count: int) -> ArrayFunction:
+    """(arrays, gradients, states, numbers[, masks]) to (arrays, states), in the options of `base`.
 
     All are laid out one after the other, states kind by kind: calls with arrays alone are quick.
     """
@@ -213,20 +219,42 @@ def _step_function(base: ArrayFunction, rule: Rule, l2: float, count: int) -> Ar
         rest = iter(given)
         x, slopes = _taken(rest, count), _taken(rest, count)
         states = [_taken(rest, count) for _ in rule.states]
-        hyperparameters = dict(
-            zip(rule.hyperparameters, _taken(rest, len(rule.hyperparameters)), strict=True)
-        )
+        names = _names(rule, terms)
+        numbers = dict(zip(names, _taken(rest, len(names)), strict=True))
         masks = list(rest) or [None] * count
+        trace, b = x[0].trace, x[0].trace.builder
+        gradients = [_masked(b, g.value, m) for g, m in zip(slopes, masks, strict=True)]
+        if terms.clip in ("norm", "global-norm"):
+            gradients = _clipped(b, terms, gradients, numbers)
         new: list[list[Tensor]] = []
-        for i in range(count):
-            own = [kind[i] for kind in states]
-            new.append(_updated(rule, l2, x[i], slopes[i], own, hyperparameters, masks[i]))
+        for i, gradient in enumerate(gradients):
+            tables = [x[i].value, *(kind[i].value for kind in states)]
+            made = _updated(b, rule, terms, gradient, tables, numbers)
+            if (mask := masks[i]) is not None:
+                made[0] = choose(b, mask.value, made[0], x[i].value)
+            new.append([Tensor(trace, value) for value in made])
         return tuple(parts[k] for k in range(1 + len(rule.states)) for parts in new)
 
     def make(_base: ArrayFunction) -> Callable[..., object]:
         return step
 
-    return base.derive(("minimize", rule.name, l2, count), make)
+    return base.derive(("minimize", rule, terms, count), make)
+
+
+def _masked(b: IRBuilder, gradient: Value, mask: Tensor | None) -> Value:
+    """Not a product: what does not move may have a gradient that is no number."""
+    if mask is None:
+        return gradient
+    return choose(b, mask.value, gradient, full_like(b, 0.0, gradient))
+
+
+def _clipped(
+    b: IRBuilder, terms: Terms, gradients: Sequence[Value], numbers: Mapping[str, Tensor]
+) -> list[Value]:
+    """With their norms held to the threshold. Arrays of any rank meet as columns."""
+    columns = [reshape(b, g, (g.tensor.bound_elements, 1)) for g in gradients]
+    made = clip_norms(b, terms, columns, _as_elements(b, numbers, columns[0]))
+    return [reshape(b, c, g.tensor.dims) for c, g in zip(made, gradients, strict=True)]
 
 
 def _taken(given: Iterator[Tensor], count: int) -> list[Tensor]:
@@ -234,28 +262,20 @@ def _taken(given: Iterator[Tensor], count: int) -> list[Tensor]:
 
 
 def _updated(
+    b: IRBuilder,
     rule: Rule,
-    l2: float,
-    x: Tensor,
-    slope: Tensor,
-    states: Sequence[Tensor],
-    hyperparameters: dict[str, Tensor],
-    mask: Tensor | None,
-) -> list[Tensor]:
+    terms: Terms,
+    gradient: Value,
+    tables: Sequence[Value],
+    numbers: Mapping[str, Tensor],
+) -> list[Value]:
     """The new array, then its new states."""
-    trace, b = x.trace, x.trace.builder
-    type = x.value.tensor
-    numbers = {
-        name: _one_element(b, number.value, type.rank, type.dtype)
-        for name, number in hyperparameters.items()
-    }
-    gradient = slope.value
-    if l2:
-        gradient = add(b, gradient, mul(b, full_like(b, l2, gradient), x.value))
-    if mask is not None:  # not a product: what does not move may have a gradient that is no number
-        gradient = choose(b, mask.value, gradient, full_like(b, 0.0, gradient))
-    new, new_states = rule.update(b, x.value, gradient, [s.value for s in states], numbers)
-    return [Tensor(trace, value) for value in (new, *new_states)]
+    return updated(b, rule, terms, gradient, tables, _as_elements(b, numbers, gradient))
+
+
+def _as_elements(b: IRBuilder, numbers: Mapping[str, Tensor], like: Value) -> dict[str, Value]:
+    type = like.tensor
+    return {n: _one_element(b, v.value, type.rank, type.dtype) for n, v in numbers.items()}
 
 
 def _one_element(b: IRBuilder, number: Value, rank: int, dtype: DType) -> Value:

@@ -1,88 +1,151 @@
-"""What learners with a rate have in common: numbers that may change from epoch to epoch.
+"""What learners with a rate have in common: numbers that may change from epoch to epoch, rates that
+may change from update to update, and the terms that go with any rule.
 
-A number of a learner is a float, or a `Schedule` over epochs: whoever trains asks for the learner
-`at` an epoch. The update rule never sees a schedule.
+Whoever trains asks for the learner `at` an epoch. The update rule never sees a schedule.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import ClassVar, Self
 
-import numpy as np
-
-from graphc.learn.learner import is_number
+from graphc.learn.clipping import Clip
+from graphc.learn.curves import Curve, Rate, rate_at
+from graphc.learn.numbers import (
+    RATE,
+    Number,
+    Range,
+    Update,
+    along,
+    first,
+    is_used,
+    read_number,
+)
 from graphc.learn.schedule import Rates, Schedule
+from graphc.ops.learner_terms import (
+    CLIP_THRESHOLD,
+    L1_THRESHOLD,
+    L2_WEIGHT,
+    NOISE_DEVIATION,
+    Terms,
+)
+from graphc.ops.learners import Rule
+from graphc.support.arguments import kind_of
 from graphc.support.diagnostics import fail
 
-
-@dataclass(frozen=True)
-class Range:
-    """Which numbers are allowed: `least` <= number < `below`."""
-
-    least: float = 0.0
-    below: float = math.inf
-
-    def __str__(self) -> str:
-        if self.below == math.inf:
-            return f"a finite number of at least {self.least:g}"
-        return f"a number from {self.least:g} to below {self.below:g}"
-
-
-RATE, SHARE = Range(), Range(below=1.0)
+RATES = ("learning_rate", "learning_rate_per_sample")
+COMMON: Mapping[str, Range] = dict.fromkeys((*RATES, "l2", "l1", "noise"), RATE)
 
 
 @dataclass(frozen=True)
 class RatedLearner:
-    """A learner with one of two forms of a rate.
+    """A learner with one of two forms of a rate, and the terms that go with any rule.
 
     learning_rate             per minibatch of the nominal size
     learning_rate_per_sample  per sample
-    l2                        L2 regularisation per sample: l2·N·w is added to the gradient
+    clip    `ClipElements`, `ClipNorm` or `ClipGlobalNorm`: done to the gradient first
+    l2      per sample: l2·N·w is added to the gradient of N samples
+    noise   standard deviation of normal noise, added to the parameter after its step
+    l1      per sample: after that the parameter goes towards 0 by rate·l1·N, no further than 0
 
-    Numbers may be lists over epochs (`Rates`); GraphcError `bad-value` for what is out of range.
+    Numbers may be lists over epochs (`Rates`), rates also curves over updates (`Curve`).
+    GraphcError `bad-value` for what is out of range.
     """
 
-    learning_rate: Rates | None = None
-    learning_rate_per_sample: Rates | None = field(default=None, kw_only=True)
-    l2: float = field(default=0.0, kw_only=True)
+    learning_rate: Rate | None = None
+    learning_rate_per_sample: Rate | None = field(default=None, kw_only=True)
+    clip: Clip | None = field(default=None, kw_only=True)
+    l2: Rates = field(default=0.0, kw_only=True)
+    noise: Rates = field(default=0.0, kw_only=True)
+    l1: Rates = field(default=0.0, kw_only=True)
 
     follows_losses: ClassVar[bool] = False
-    ranges: ClassVar[Mapping[str, Range]] = {
-        "learning_rate": RATE,
-        "learning_rate_per_sample": RATE,
-    }
-    """The numbers that may be lists over epochs, and what is allowed."""
+    ranges: ClassVar[Mapping[str, Range]] = {}
+    """The further numbers of a learner, and what is allowed."""
 
     def __post_init__(self) -> None:
-        name = type(self).__name__
         if (self.learning_rate is None) == (self.learning_rate_per_sample is None):
-            message = f"{name} requires one of learning_rate and learning_rate_per_sample"
+            message = f"{type(self).__name__} requires one of {' and '.join(RATES)}"
             raise fail("bad-value", message)
-        for number, allowed in self.ranges.items():
-            given = getattr(self, number)
-            if given is not None:
-                object.__setattr__(self, number, read_number(given, number, allowed))
-        if not is_number(self.l2, 0, math.inf):
-            message = f"l2 requires a finite number of at least 0, got {self.l2}"
-            raise fail("bad-value", message)
+        if not isinstance(self.clip, Clip | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            got = kind_of(self.clip)
+            message = f"clip requires ClipElements, ClipNorm or ClipGlobalNorm, got {got}"
+            raise fail("argument-type", message)
+        optional = {f.name for f in fields(self) if f.default is None}
+        for name, allowed in {**COMMON, **self.ranges}.items():
+            given = getattr(self, name)
+            if given is None and name in optional:
+                continue
+            if not (name in RATES and isinstance(given, Curve)):
+                object.__setattr__(self, name, read_number(given, name, allowed))
+
+    @property
+    def rule(self) -> Rule:
+        """The update rule; compiled in."""
+        raise NotImplementedError
+
+    @property
+    def terms(self) -> Terms:
+        """Which terms there are in any epoch; compiled in."""
+        clip = self.clip.kind if self.clip is not None else "none"
+        return Terms(clip, is_used(self.l2), is_used(self.noise), is_used(self.l1))
+
+    @property
+    def follows_updates(self) -> bool:
+        """Whether the numbers of a call depend on how many there were before."""
+        return isinstance(self.learning_rate, Curve) or isinstance(
+            self.learning_rate_per_sample, Curve
+        )
+
+    def hyperparameters(self, samples: int, nominal: int, update: int = 0) -> dict[str, float]:
+        """What the call with `samples` samples is given that comes after `update` others, at a
+        nominal minibatch of `nominal`."""
+        return {n: float(v) for n, v in self.tables(samples, nominal, update).items()}
+
+    def tables(self, samples: int, nominal: int, update: Update) -> dict[str, Number]:
+        """The same, also for several calls: then arrays of what changes among them."""
+        rate = self._rate(nominal, update)
+        numbers = self.numbers(rate, samples, nominal, update)
+        if self.clip is not None:
+            numbers[CLIP_THRESHOLD] = self.clip.of(samples)
+        if self.l2:
+            numbers[L2_WEIGHT] = first(self.l2) * samples
+        if self.noise:
+            numbers[NOISE_DEVIATION] = first(self.noise)
+        if self.l1:
+            numbers[L1_THRESHOLD] = rate * first(self.l1) * samples
+        return numbers
+
+    def numbers(
+        self, rate: Number, samples: int, nominal: int, update: Update
+    ) -> dict[str, Number]:
+        """Those of the rule; `rate` is that per sample."""
+        raise NotImplementedError
 
     def at(self, epoch: int) -> Self:
         """The learner of an epoch, counted from 0: numbers in place of lists over epochs."""
-        return replace(self, **{n: s.at(epoch) for n, s in self._schedules().items()})
+        found: dict[str, object] = {n: s.at(epoch) for n, s in self._schedules().items()}
+        if self.clip is not None:
+            found["clip"] = self.clip.at(epoch)
+        return replace(self, **found) if found else self
 
     def changes(self) -> list[int]:
         """The epochs that another number begins in."""
-        return sorted({0, *(e for s in self._schedules().values() for e in s.changes())})
+        starts = {0, *(e for s in self._schedules().values() for e in s.changes())}
+        return sorted(starts | set(self.clip.changes() if self.clip is not None else ()))
 
-    def rate_per_sample(self, nominal: int) -> float:
-        """What the gradient of one sample is taken times, at a nominal minibatch of `nominal`."""
+    def rate_per_sample(self, nominal: int, update: int = 0) -> float:
+        """What the gradient of one sample is taken times in an update, counted from 0, at a nominal
+        minibatch of `nominal`."""
+        return float(self._rate(nominal, update))
+
+    def _rate(self, nominal: int, update: Update) -> Number:
         if self.learning_rate is not None:
-            return first(self.learning_rate) / nominal
+            return number_along(self.learning_rate, update) / nominal
         assert self.learning_rate_per_sample is not None
-        return first(self.learning_rate_per_sample)
+        return number_along(self.learning_rate_per_sample, update)
 
     def with_rate_per_sample(self, rate: float) -> Self:
         """The learner with this rate in place of its own."""
@@ -96,26 +159,10 @@ class RatedLearner:
         return {name: value for name, value in found.items() if isinstance(value, Schedule)}
 
 
-def read_number(given: Rates, name: str, allowed: Range) -> float | Schedule:
-    """A number, or the schedule of what is no single number; GraphcError unless all are allowed."""
-    if isinstance(given, str | list | tuple | Schedule):
-        schedule = Schedule.parse(given, option=name)
-        for value, _ in schedule.values:
-            _checked(value, name, allowed)
-        return schedule if len(schedule.values) > 1 else schedule.at(0)
-    return _checked(given, name, allowed)
-
-
-def _checked(value: object, name: str, allowed: Range) -> float:
-    if not is_number(value, allowed.least, allowed.below):
-        raise fail("bad-value", f"{name} requires {allowed}, got {value}")
-    assert isinstance(value, int | float | np.number)
-    return float(value)
-
-
-def first(number: Rates) -> float:
-    """The number, of a schedule that of its first epoch: until an epoch is asked for, it counts."""
-    if isinstance(number, Schedule):
-        return number.at(0)
-    assert isinstance(number, float), "`read_number` has been here"
-    return number
+def number_along(rate: Rate, update: Update) -> Number:
+    """A number, that of a first epoch, or those of a curve."""
+    if isinstance(rate, float):  # most are, and to ask for a protocol takes long
+        return rate
+    if isinstance(rate, Curve):
+        return along(partial(rate_at, rate), update)
+    return first(rate)

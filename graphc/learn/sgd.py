@@ -12,30 +12,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from graphc.learn.curves import Rate
 from graphc.learn.learner import Learner, require_learner
-from graphc.learn.rated import RATE, SHARE, Range, RatedLearner, first
+from graphc.learn.numbers import RATE, SHARE, Number, Range, Update, first, is_used, read_number
+from graphc.learn.rated import RatedLearner
 from graphc.learn.schedule import Rates
+from graphc.ops import learners
+from graphc.ops.learners import Rule
 from graphc.support.diagnostics import fail
 
 
 @dataclass(frozen=True)
 class SGD(RatedLearner):
-    """Give each of rate and momentum either per minibatch or per sample; any number may be a list
-    over epochs, such as `"0.5:0.2*20:0.1"`.
+    """Stochastic gradient descent. Give each of rate and momentum either per minibatch or per
+    sample; the other numbers are those of every learner (`RatedLearner`).
 
-    learning_rate             per minibatch of the nominal size
-    learning_rate_per_sample  per sample
     momentum                  per minibatch, in [0, 1); default 0
     momentum_per_sample       per sample, in [0, 1)
-    l2                        L2 regularisation per sample: l2·N·w is added to the gradient
     """
 
     momentum: Rates | None = None
     momentum_per_sample: Rates | None = field(default=None, kw_only=True)
 
     ranges: ClassVar[Mapping[str, Range]] = {
-        "learning_rate": RATE,
-        "learning_rate_per_sample": RATE,
         "momentum": SHARE,
         "momentum_per_sample": SHARE,
     }
@@ -46,29 +45,29 @@ class SGD(RatedLearner):
             raise fail("bad-value", "SGD takes one of momentum and momentum_per_sample")
 
     @property
-    def rule(self) -> str:
-        """The update rule's name in `ops/learners.py`."""
-        return "sgd"
+    def rule(self) -> Rule:
+        return learners.SGD
 
-    def hyperparameters(self, samples: int, nominal: int) -> dict[str, float]:
-        """What a call with `samples` samples is given, at a nominal minibatch of `nominal`."""
+    def numbers(
+        self, rate: Number, samples: int, nominal: int, update: Update
+    ) -> dict[str, Number]:
         if self.momentum_per_sample is not None:
             momentum = first(self.momentum_per_sample) ** samples
+        elif self.momentum is not None:
+            momentum = first(self.momentum) ** (samples / nominal)
         else:
-            momentum = (0.0 if self.momentum is None else first(self.momentum)) ** (
-                samples / nominal
-            )
-        return {"learning_rate": self.rate_per_sample(nominal), "momentum": momentum}
+            momentum = 0.0 if samples else 1.0
+        return {"learning_rate": rate, "momentum": momentum}
 
 
 def learner_or_sgd(
     learner: Learner | None,
     *,
-    learning_rate: Rates | None,
-    learning_rate_per_sample: Rates | None,
+    learning_rate: Rate | None,
+    learning_rate_per_sample: Rate | None,
     momentum: Rates | None,
     momentum_per_sample: Rates | None,
-    l2: float,
+    l2: Rates,
 ) -> Learner:
     """The learner that is given, or else SGD with these numbers. GraphcError `bad-value` for
     both."""
@@ -82,7 +81,7 @@ def learner_or_sgd(
             l2=l2,
         )
     require_learner(learner)
-    if l2 or any(r is not None for r in rates):
+    if is_used(read_number(l2, "l2", RATE)) or any(r is not None for r in rates):
         raise fail(
             "bad-value", "rates, momentum and l2 are those of the learner where one is given"
         )

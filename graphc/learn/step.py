@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,9 +17,19 @@ from graphc.ir.types import DType
 from graphc.learn.dataset import Dataset, Samples, check_data, read_dataset
 from graphc.learn.epoch import Pace, Part, number_tables, read_order
 from graphc.learn.evaluate import require_sums
-from graphc.learn.learner import Learner, follows_losses, is_number, require_learner
+from graphc.learn.learner import (
+    Learner,
+    follows_losses,
+    follows_updates,
+    is_number,
+    number_tables_of,
+    require_learner,
+)
+from graphc.learn.numbers import Number
 from graphc.learn.shuffle import minibatches
+from graphc.learn.update import update_pass
 from graphc.model.model import Model
+from graphc.ops.learner_terms import NEUTRAL
 from graphc.ops.nodes.layout import find_node
 from graphc.ops.nodes.leaves import ParameterParams
 from graphc.ops.nodes.normalisation import running_parameters
@@ -30,6 +41,7 @@ from graphc.support.arguments import text
 from graphc.support.diagnostics import GraphcError, fail
 from graphc.support.graphs import reachable
 
+T = TypeVar("T")
 STEP_LIMIT = 2**32
 """Training calls whose random numbers differ."""
 
@@ -60,14 +72,14 @@ class TrainingStep:
         dropout_rate: float = 0.0,
     ) -> None:
         self._executable = executable
-        self._learner = learner
-        self._follows_losses = follows_losses(learner)
+        self._set_learner(learner)
         self._hyperparameters_taken = {
             a.name for a in executable.signature.with_role("hyperparameter")
         }
         self._samples = 0
         self._pace = Pace(0)
-        self._known: dict[tuple[int, int, float], dict[str, float]] = {}
+        self._known: dict[tuple[int, int, float], Mapping[str, float]] = {}
+        self._compiled_for = learner
         self.nominal = nominal
         self.criterion = criterion
         self.dropout_rate = dropout_rate
@@ -81,23 +93,32 @@ class TrainingStep:
             self._learner.observe(float(results[self.criterion]) / self._samples)
         return results
 
-    def _hyperparameters(self, samples: int) -> dict[str, float]:
+    def _hyperparameters(self, samples: int) -> Mapping[str, float]:
         """What the function takes of the numbers of this call."""
         if samples == 0:
             raise no_samples()
         self._samples = samples
         return self._numbers(samples, self._steps)
 
-    def _numbers(self, samples: int, step: int) -> dict[str, float]:
+    def _numbers(self, samples: int, step: int) -> Mapping[str, float]:
         call = samples, self._nominal, self._dropout_rate
         known = self._known.get(call)
         if known is None:
-            numbers = self._learner.hyperparameters(samples, self._nominal)
-            numbers |= {DROPOUT_RATE: self._dropout_rate, STEP: 0}
-            known = {name: numbers[name] for name in self._hyperparameters_taken}
-            if not self._follows_losses and len(self._known) < KNOWN_SETTINGS:
+            known = self._taken(self._learner.hyperparameters(samples, self._nominal, step))
+            if self._keeps_numbers and len(self._known) < KNOWN_SETTINGS:
                 self._known[call] = known
         return {**known, STEP: step} if STEP in known else known
+
+    def _all_numbers(self, samples: int, calls: range) -> Mapping[str, Number]:
+        """Those of several calls with as many samples each."""
+        if self._follows_updates:
+            return self._taken(number_tables_of(self._learner, samples, self._nominal, calls))
+        return self._numbers(samples, calls[0])
+
+    def _taken(self, numbers: Mapping[str, T]) -> dict[str, T | float]:
+        """What the function takes of these numbers, the others being those that change nothing."""
+        known = {**NEUTRAL, **numbers, DROPOUT_RATE: self._dropout_rate, STEP: 0}
+        return {name: known[name] for name in self._hyperparameters_taken}
 
     def run_epoch(
         self,
@@ -187,9 +208,11 @@ class TrainingStep:
         """One native call; however it is left, `steps` counts the minibatches that are through."""
         count = -(-len(chosen) // size)
         last = len(chosen) - (count - 1) * size
-        numbers = number_tables(self._numbers(size, 0), self._numbers(last, 0), count)
+        calls = range(self._steps, self._steps + count)
+        whole, end = self._all_numbers(size, calls), self._numbers(last, calls[-1])
+        numbers = number_tables(whole, end, count)
         if STEP in numbers:
-            numbers[STEP] = np.arange(self._steps, self._steps + count)
+            numbers[STEP] = np.array(calls)
         done = np.zeros(1, np.int64)
         try:
             return self._executable.run_minibatches(arrays, chosen, size, numbers, done)
@@ -228,29 +251,34 @@ class TrainingStep:
 
     @property
     def learner(self) -> Learner:
-        """May be replaced between calls by one with other rates; its rule and `l2` are compiled
-        in."""
+        """May be replaced between calls by one with other numbers; its rule and which of the terms
+        (clipping, l2, noise, l1) there are is compiled in."""
         return self._learner
 
     @learner.setter
     def learner(self, learner: Learner) -> None:
         require_learner(learner)
-        compiled = self._learner
+        compiled = self._compiled_for
         if learner.rule != compiled.rule:
             raise fail(
                 "bad-value",
-                f"the step was compiled for {compiled.rule}, got {learner.rule}: "
+                f"the step was compiled for {compiled.rule.name}, got {learner.rule.name}: "
                 "compile another one",
             )
-        if learner.l2 != compiled.l2:
+        if not learner.terms.fits(compiled.terms):
             raise fail(
                 "bad-value",
-                f"the step was compiled for l2 = {compiled.l2:g}, got {learner.l2:g}: "
+                f"the step was compiled for {compiled.terms}, got {learner.terms}: "
                 "compile another one",
             )
+        self._set_learner(learner)
+        self._known.clear()
+
+    def _set_learner(self, learner: Learner) -> None:
         self._learner = learner
         self._follows_losses = follows_losses(learner)
-        self._known.clear()
+        self._follows_updates = follows_updates(learner)
+        self._keeps_numbers = not (self._follows_losses or self._follows_updates)
 
     @property
     def signature(self) -> Signature:
@@ -292,6 +320,13 @@ def checked_dropout(rate: float) -> float:
     return rate
 
 
+def checked_seed(seed: int) -> int:
+    """The seed; GraphcError `bad-value` unless it is a whole number in [0, 2^64)."""
+    if not _is_whole(seed) or not 0 <= seed < SEED_LIMIT:
+        raise fail("bad-value", f"a seed requires a whole number from 0 to 2^64 - 1, got {seed!r}")
+    return seed
+
+
 def _is_whole(value: object) -> bool:
     """For callers without a type checker."""
     return isinstance(value, Integral)
@@ -305,8 +340,7 @@ def training_passes(
     seed: int = 0,
 ) -> tuple[list[str], list[pipelines.Pass]]:
     """The step's outputs, the trained criterion first, and the passes that make it."""
-    if not _is_whole(seed) or not 0 <= seed < SEED_LIMIT:
-        raise fail("bad-value", f"a seed requires a whole number from 0 to 2^64 - 1, got {seed!r}")
+    checked_seed(seed)
     outputs = training_outputs(model, criterion)
     trained = trainable_parameters(model, outputs[0])
     passes = pipelines.training(
@@ -314,8 +348,7 @@ def training_passes(
         trained,
         options.precision,
         bounds_for(model, outputs, options),
-        learner=learner.rule,
-        l2=learner.l2,
+        learner=update_pass(model, learner, trained, options.precision, int(seed)),
         seed=int(seed),
         recompute=options.recompute,
     )
@@ -390,6 +423,7 @@ __all__: Sequence[str] = (
     "STEP_LIMIT",
     "TrainingStep",
     "checked_dropout",
+    "checked_seed",
     "compile_training_step",
     "trainable_parameters",
     "training_outputs",

@@ -18,11 +18,13 @@ has the loss before it steps can observe first and be exactly Algorithm 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 
 from graphc.learn.learner import is_number
+from graphc.ops.learner_terms import L2_WEIGHT, Terms
+from graphc.ops.learners import STEPPING_HEURISTIC, Rule
 from graphc.support.diagnostics import fail
 
 BETA = 0.5
@@ -107,25 +109,38 @@ class SteppingHeuristic:
         self.beta = beta
         self.history = int(history)
         self.stepping = Stepping(step_size)
-        self._l2 = l2
+        self.l2 = l2
 
     @property
-    def rule(self) -> str:
-        """The update rule's name in `ops/learners.py`."""
-        return "stepping-heuristic"
+    def rule(self) -> Rule:
+        return STEPPING_HEURISTIC
 
     @property
-    def l2(self) -> float:
-        return self._l2
+    def terms(self) -> Terms:
+        return Terms(l2=bool(self.l2))
+
+    @property
+    def memory(self) -> Mapping[str, object]:
+        """`stepping` as a table of numbers and lists, for checkpoints; it can be set again."""
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in self._fields()}
+
+    @memory.setter
+    def memory(self, memory: Mapping[str, object]) -> None:
+        found = {n: tuple(v) if isinstance(v, list) else v for n, v in memory.items()}
+        self.stepping = replace(self.stepping, **found)  # type: ignore[arg-type]  # as they were
+
+    def _fields(self) -> Iterator[tuple[str, object]]:
+        return ((f.name, getattr(self.stepping, f.name)) for f in fields(self.stepping))
 
     @property
     def step_size(self) -> float:
         """What the next step takes, per minibatch of the nominal size."""
         return self.stepping.size
 
-    def hyperparameters(self, samples: int, nominal: int) -> dict[str, float]:
+    def hyperparameters(self, samples: int, nominal: int, update: int = 0) -> dict[str, float]:
         """What a call is given, at a nominal minibatch of `nominal`."""
-        return {"learning_rate": self.rate_per_sample(nominal), "beta": self.beta}
+        numbers = {"learning_rate": self.rate_per_sample(nominal), "beta": self.beta}
+        return numbers | ({L2_WEIGHT: self.l2 * samples} if self.l2 else {})
 
     def observe(self, loss: float) -> None:
         """Choose the size of the next step."""
@@ -138,7 +153,7 @@ class SteppingHeuristic:
     def changes(self) -> list[int]:
         return [0]
 
-    def rate_per_sample(self, nominal: int) -> float:
+    def rate_per_sample(self, nominal: int, update: int = 0) -> float:
         """What the next step takes, at a nominal minibatch of `nominal`."""
         return self.stepping.size / nominal
 

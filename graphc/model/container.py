@@ -83,19 +83,21 @@ class Container:
 def write_container(
     path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]
 ) -> None:
-    """Write a model file, atomically; as `container_writer`, and `file` if it cannot be written."""
-    write_atomically(path, container_writer(path, tensors, metadata))
-
-
-def container_writer(
-    path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]
-) -> Callable[[BinaryIO], None]:
-    """What writes a model file into a stream, called `path` in messages. Equal content gives equal
-    bytes.
+    """Write a model file, atomically. Equal content gives equal bytes.
 
     `metadata` needs `ir`; the entries `format`, `format_version`, `hashes` and `header_hash` are
     set here whatever it says. ValueError for what no reader would accept (dtype, names, missing
-    `ir`); GraphcError `limit` if the header gets too long.
+    `ir`); GraphcError `limit` if the header gets too long, `file` if it cannot be written.
+    """
+    write_atomically(path, container_writer(tensors, metadata, str(path)))
+
+
+def container_writer(
+    tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str], what: str
+) -> Callable[[BinaryIO], None]:
+    """What writes a model file into a stream, for whoever opens it; errors as `write_container`.
+
+    The tensors are read when it is called. `what` is what messages call the file.
     """
     stored = {name: _storable(name, tensor) for name, tensor in tensors.items()}
     order = sorted(stored, key=lambda name: (-stored[name].itemsize, name))
@@ -103,7 +105,7 @@ def container_writer(
     if len(header) > MAX_HEADER_BYTES or len(stored) > MAX_TENSORS:
         message = (
             f"a model may have {MAX_TENSORS} tensors and {MAX_HEADER_BYTES} bytes of header, "
-            f"{path} would have {len(stored)} and {len(header)}"
+            f"{what} would have {len(stored)} and {len(header)}"
         )
         raise fail("limit", message)
 
@@ -128,6 +130,12 @@ def is_container(path: Path) -> bool:
         and int.from_bytes(start[:8], "little") <= MAX_HEADER_BYTES
         and (start[8:] == b"{")
     )
+
+
+def looks_like_container(head: bytes, size: int) -> bool:
+    """Whether a file of so many bytes that begins like this can be a safetensors file: the length
+    of a header that fits into it, and the header's bracket."""
+    return head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= size - 8
 
 
 def read_container(path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> Container:

@@ -39,6 +39,8 @@ GRAPH = "network"
 PLUG_INS = "plug-ins"
 """The entry of a model file's metadata that says which distribution a node is of."""
 _SHOWN = 100  # characters of a file's own text in a message
+TRAINING, TRAINING_ARRAY = "training", "@"
+"""The metadata of a checkpoint, and how the names of its arrays begin that are no parameters."""
 
 
 class Model:
@@ -236,6 +238,18 @@ class Model:
         op.params = replace(op.params, computed=True)
         self.hold(op.result.name or "", value)
 
+    def adopt(self, values: Mapping[str, np.ndarray]) -> None:
+        """Take the values of a file, (rows, cols) each, in the element type that they have there.
+
+        Mean and InvStdDev nodes among them are computed from then on.
+        """
+        for name, value in values.items():
+            op = self.find(name)
+            assert op is not None, name
+            if isinstance(op.params, StatisticParams):
+                op.params = replace(op.params, computed=True)
+            self.values[op.result.name or ""] = np.require(value, None, ["C", "W"])
+
     # --- files -----------------------------------------------------------------------------
 
     def save(self, path: Path | str) -> None:
@@ -252,7 +266,8 @@ class Model:
         if plugged:
             metadata[PLUG_INS] = json.dumps(plugged, sort_keys=True)
         names = [op.result.name or "" for op in self.parameter_nodes()]
-        return container_writer(path, {name: self.values[name] for name in names}, metadata)
+        tensors = {name: self.values[name] for name in names}
+        return container_writer(tensors, metadata, str(path))
 
 
 def load_model(path: Path | str) -> Model:
@@ -273,8 +288,11 @@ def load_model(path: Path | str) -> Model:
     if not (seed.isascii() and seed.isdigit() and len(seed) <= 19):
         raise fail("bad-model-file", f"{path}: the seed is an integer, got `{seed[:40]}`")
     model = Model(module, folder=path.parent, seed=int(seed))
-    _check_values(model, container.tensors, path)
-    model.values = dict(container.tensors)
+    values = container.tensors
+    if TRAINING in container.metadata:
+        values = {n: a for n, a in values.items() if not n.startswith(TRAINING_ARRAY)}
+    _check_values(model, values, path)
+    model.values = dict(values)
     return model
 
 

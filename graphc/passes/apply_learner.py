@@ -14,9 +14,9 @@ and the learner's rule is lazy, only the rows that are looked up change:
     %g = transposed_sparse_product %x, %y, %index
  => %W.new, %velocity.new = update_rows %W, %velocity, …
 
-L2 regularisation, `l2`, adds l2·N·w to the gradient first, N the number of samples of the call (the
-toolkit's order: L2, then the update); of a minibatch of sequences the number of steps, without the
-gaps.
+A rule that is in no table comes as text, `bodies`: a function of gradient, parameter, states and
+numbers for each type of parameter. What goes with any rule (clipping, regularisation, noise) is in
+`ops/learner_terms.py`; a term that touches every element makes every row of a table take a step.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from graphc.ir.core import (
     ResultInfo,
     Value,
 )
-from graphc.ir.types import Symbol, TensorType
-from graphc.ops.constant import extent, full_like
-from graphc.ops.elementwise import ADD, add, mul
+from graphc.ir.types import DType, TensorType
+from graphc.ops.elementwise import ADD
 from graphc.ops.indexed import TRANSPOSED_SPARSE_PRODUCT, OuterParams
-from graphc.ops.learners import LEARNERS, Learner
-from graphc.ops.nodes.sequence_columns import END, count_columns
-from graphc.ops.reduction import broadcast
+from graphc.ops.learner_terms import NO_TERMS, Clipping, Noise, Terms, clip_norms, updated
+from graphc.ops.learners import LEARNERS, Rule
+from graphc.ops.nodes.training import STEP
 from graphc.ops.update_rows import Lookup, update_rows
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
+from graphc.passes.rule_text import rule_of
 from graphc.passes.synthesize_gradient import PREFIX
 from graphc.support.diagnostics import suggestion
 
@@ -53,43 +53,95 @@ MAX_LOOKUPS = 64
 """Lookups of a parameter whose gradients are added row by row; of more, as whole tables."""
 
 
-def apply_learner(function: Function, learner: Learner, l2: float, samples: Symbol | None) -> int:
-    """Replace gradients by updates; the number of parameters that are now trained."""
-    terminator = function.block.end
-    builder = IRBuilder.before(terminator)
-    hyperparameters: dict[str, Value] = {}
-    kept: list[tuple[ResultInfo, Value]] = []
+def apply_learner(function: Function, rule: Rule, terms: Terms = NO_TERMS, seed: int = 0) -> int:
+    """Replace gradients by updates; the number of parameters that are now trained.
+
+    seed  of the noise
+    """
+    builder = IRBuilder.before(function.block.end)
+    found = list(zip(function.results, function.returned, strict=True))
+    trained = [(p, g) for info, g in found if (p := _trained(function, info)) is not None]
+    if not trained:
+        return 0
+    step = _Step.of(function, builder, rule, terms, seed, trained[0][0])
+    kept = [(info, v) for info, v in found if _trained(function, info) is None]
     updates: list[tuple[ResultInfo, Value]] = []
-    for info, gradient in zip(function.results, function.returned, strict=True):
-        parameter = _trained(function, info)
-        if parameter is None:
-            kept.append((info, gradient))
-            continue
-        if not hyperparameters:
-            scalar = TensorType((1,) * parameter.tensor.rank, parameter.tensor.dtype)
-            hyperparameters = {
-                s: function.add_argument(s, scalar, "hyperparameter")
-                for s in learner.hyperparameters
-            }
-        states = [_state(function, s, parameter) for s in learner.states]
-        lookups = lookups_of(gradient) if learner.lazy and not l2 else None
+    gradients = step.clipped([g for _, g in trained])
+    for (parameter, _), gradient in zip(trained, gradients, strict=True):
+        states = [_state(function, s, parameter) for s in rule.states]
         with builder.at(builder.location.within(f"{parameter.name}.new")):
-            if lookups is not None:
-                made = _update_rows(builder, learner, parameter, states, hyperparameters, lookups)
-                new, *new_states = made
-            else:
-                if l2:
-                    gradient = _regularised(function, builder, gradient, parameter, l2, samples)
-                new, new_states = learner.update(
-                    builder, parameter, gradient, states, hyperparameters
-                )
-        for argument, value in ((parameter, new), *zip(states, new_states, strict=True)):
+            new = step.updated(parameter, gradient, states)
+        for argument, value in zip((parameter, *states), new, strict=True):
             name = argument.name or ""
             value.label = f"{name}.new"
             updates.append((ResultInfo(name, name), value))
     function.results = [info for info, _ in (*kept, *updates)]
-    terminator.set_operands([value for _, value in (*kept, *updates)])
-    return len(updates) // (1 + len(learner.states))
+    function.block.end.set_operands([value for _, value in (*kept, *updates)])
+    return len(trained)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """What the updates of all parameters share.
+
+    numbers  of the rule and of the terms
+    step     the number of calls before this one, for noise
+    """
+
+    b: IRBuilder
+    rule: Rule
+    terms: Terms
+    seed: int
+    numbers: Mapping[str, Value]
+    step: Value | None
+
+    @staticmethod
+    def of(
+        function: Function, b: IRBuilder, rule: Rule, terms: Terms, seed: int, parameter: Value
+    ) -> _Step:
+        one = TensorType((1,) * parameter.tensor.rank, parameter.tensor.dtype)
+        numbers = {
+            name: function.add_argument(name, one, "hyperparameter")
+            for name in (*rule.numbers, *terms.numbers)
+        }
+        step = _call_number(function, one) if terms.noise else None
+        return _Step(b, rule, terms, seed, numbers, step)
+
+    def clipped(self, gradients: Sequence[Value]) -> list[Value]:
+        with self.b.at(self.b.location.within("clipped")):
+            return clip_norms(self.b, self.terms, gradients, self.numbers)
+
+    def updated(self, parameter: Value, gradient: Value, states: Sequence[Value]) -> list[Value]:
+        """The new parameter and states."""
+        is_lazy = self.rule.lazy and not self.terms.moves_all
+        lookups = lookups_of(gradient) if is_lazy else None
+        if lookups is not None:
+            return self._update_rows(parameter, states, lookups)
+        noise = None
+        if self.step is not None:
+            noise = Noise(self.seed, parameter.name or "", self.step)
+        tables = [parameter, *states]
+        return updated(self.b, self.rule, self.terms, gradient, tables, self.numbers, noise)
+
+    def _update_rows(
+        self, parameter: Value, states: Sequence[Value], lookups: Sequence[Operation]
+    ) -> list[Value]:
+        """The new parameter and states, by the rule on the rows that are looked up."""
+
+        def rule(
+            inner: IRBuilder, rows: Sequence[Value], gradient: Value, given: Sequence[Value]
+        ) -> list[Value]:
+            numbers = dict(zip(self.numbers, given, strict=True))
+            return updated(inner, self.rule, self.terms, gradient, rows, numbers)
+
+        return update_rows(
+            self.b,
+            [parameter, *states],
+            list(self.numbers.values()),
+            [Lookup(*op.operands) for op in lookups],
+            rule,
+            columns=lookups[0].params_as(OuterParams).columns,
+        )
 
 
 def lookups_of(gradient: Value) -> list[Operation] | None:
@@ -107,33 +159,6 @@ def lookups_of(gradient: Value) -> list[Operation] | None:
             found.append(op)
     is_one_axis = len({op.params_as(OuterParams).columns for op in found}) == 1
     return found if is_one_axis else None
-
-
-def _update_rows(
-    b: IRBuilder,
-    learner: Learner,
-    parameter: Value,
-    states: Sequence[Value],
-    hyperparameters: Mapping[str, Value],
-    lookups: Sequence[Operation],
-) -> list[Value]:
-    """The new parameter and states, by the rule on the rows that are looked up."""
-
-    def rule(
-        inner: IRBuilder, rows: Sequence[Value], gradient: Value, numbers: Sequence[Value]
-    ) -> list[Value]:
-        named = dict(zip(hyperparameters, numbers, strict=True))
-        new, new_states = learner.update(inner, rows[0], gradient, rows[1:], named)
-        return [new, *new_states]
-
-    return update_rows(
-        b,
-        [parameter, *states],
-        list(hyperparameters.values()),
-        [Lookup(*op.operands) for op in lookups],
-        rule,
-        columns=lookups[0].params_as(OuterParams).columns,
-    )
 
 
 def _repeated_names(function: Function) -> list[str]:
@@ -154,48 +179,47 @@ def _trained(function: Function, info: ResultInfo) -> Value | None:
     return argument
 
 
+def _call_number(function: Function, one: TensorType) -> Value:
+    """The number of calls before this one, as the network's nodes are given it."""
+    found = function.argument(STEP)
+    if found is not None and function.roles[found.index] == "hyperparameter":
+        return found
+    return function.add_argument(STEP, one.with_dtype(DType.I64), "hyperparameter")
+
+
 def _state(function: Function, kind: str, parameter: Value) -> Value:
     return function.add_argument(f"{kind}.{parameter.name}", parameter.type, "state")
 
 
-def _regularised(
-    function: Function,
-    b: IRBuilder,
-    gradient: Value,
-    parameter: Value,
-    l2: float,
-    samples: Symbol | None,
-) -> Value:
-    one = TensorType((1,) * parameter.tensor.rank, parameter.tensor.dtype)
-    end = function.argument(END)
-    if end is not None:
-        count = count_columns(b, end, one)
-    else:
-        count = extent(b, samples if samples is not None else 1, one)
-    weight = mul(b, count, full_like(b, l2, count))
-    return add(b, gradient, mul(b, broadcast(b, weight, parameter.tensor.dims), parameter))
-
-
 @dataclass(frozen=True)
 class ApplyLearner(Pass):
-    """`learner`: a name of `ops/learners.py`; `l2`: weight of L2 regularisation per sample."""
+    """`learner`: a name of `ops/learners.py`, or that of the rule in `bodies`, which is `lazy` or
+    not; `clip`, `l2`, `noise`, `l1`: the terms that there are, `seed` that of the noise."""
 
     name: ClassVar[str] = "apply-learner"
     summary: ClassVar[str] = "turn gradients into parameter updates"
     requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.SSA})
 
     learner: str = "sgd"
-    l2: float = 0.0
+    clip: Clipping = "none"
+    l2: bool = False
+    noise: bool = False
+    l1: bool = False
+    seed: int = 0
+    bodies: tuple[str, ...] = ()
+    lazy: bool = False
 
     def run(self, module: Module, context: Context) -> PassOutcome:
-        learner = LEARNERS.get(self.learner)
-        if learner is None:
+        rule = LEARNERS.get(self.learner)
+        if self.bodies:
+            rule = rule_of(self.learner, self.bodies, context, lazy=self.lazy)
+        if rule is None:
             near = suggestion(self.learner, LEARNERS)
             context.sink.error("bad-option", f"no learner is called `{self.learner}`{near}")
             return PassOutcome(False)
-        samples = next((d for d in module.dims if d.name == "N"), None)
+        terms = Terms(self.clip, self.l2, self.noise, self.l1)
         functions = [f for f in module.functions if f.kind is RegionKind.SSA]
-        trained = sum(apply_learner(f, learner, self.l2, samples) for f in functions)
+        trained = sum(apply_learner(f, rule, terms, self.seed) for f in functions)
         for name in dict.fromkeys(n for f in functions for n in _repeated_names(f)):
             message = (
                 f"`{name}` names both a node that is computed or given and a value of training"

@@ -17,8 +17,8 @@ def rule(
     b: IRBuilder, rows: Sequence[Value], gradient: Value, numbers: Sequence[Value]
 ) -> list[Value]:
     """That of SGD, with momentum."""
-    settings = dict(zip(SGD.hyperparameters, numbers, strict=True))
-    new, states = SGD.update(b, rows[0], gradient, rows[1:], settings)
+    settings = dict(zip(SGD.numbers, numbers, strict=True))
+    new, states = SGD.update(b, gradient, rows[0], rows[1:], settings)
     return [new, *states]
 
 
@@ -38,7 +38,7 @@ def step(
     table = TensorType((width, size) if columns else (size, width), dtype)
     one = TensorType((1, 1), dtype)
     tables = [function.add_argument(n, table, r) for n, r in (("w", "parameter"), ("v", "state"))]
-    numbers = [function.add_argument(name, one, "hyperparameter") for name in SGD.hyperparameters]
+    numbers = [function.add_argument(name, one, "hyperparameter") for name in SGD.numbers]
     parts: list[Lookup] = []
     for i in range(lookups):
         types = {

@@ -1,6 +1,7 @@
 """NDL, the network description language of the Computational Network Toolkit, as a front end.
 
-`load` reads a text and builds its network through `graphc.builder`. The way of a text:
+`load` reads a text and builds its network through `graphc.builder`; `write` and `save` go the
+other way. The way of a text:
 
     preprocess   comments out, $name$ in         lexer     words, numbers, brackets
     parser       statements, macros, sections    macros    one table; recursion and limits
@@ -36,6 +37,8 @@ from graphc_frontends.ndl.mistakes import Mistakes
 from graphc_frontends.ndl.parser import parse
 from graphc_frontends.ndl.preprocess import preprocess
 from graphc_frontends.ndl.scopes import Number, Text, Value
+from graphc_frontends.ndl.values import save as save
+from graphc_frontends.ndl.writer import write as write
 
 if TYPE_CHECKING:
     from graphc.builder import GraphBuilder

@@ -16,10 +16,12 @@ from graphc.support.source import Span
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name, perhaps dotted: `W0`, `CE.F`."""
+    """A name, perhaps dotted: `W0`, `CE.F`. One that was quoted may have any other sign in it, and
+    is never a special list."""
 
     text: str
     span: Span
+    is_quoted: bool = False
 
     @property
     def key(self) -> str:
@@ -38,10 +40,17 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """Text that is neither name nor number, or was quoted; only options take it."""
+    """Text that is neither name nor number, or was quoted: the value of an option.
+
+    In the place of a node, where the parser takes quoted text alone, it is that node's name.
+    """
 
     text: str
     span: Span
+
+    @property
+    def as_name(self) -> Name:
+        return Name(self.text, self.span, is_quoted=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ class Cursor:
     def name(self) -> Name:
         """Take the current token as a name."""
         token = self.advance()
-        return Name(token.text, self.span(token))
+        return Name(token.text, self.span(token), token.kind == "string")
 
     def skip_newlines(self) -> None:
         while self.is_at("newline"):

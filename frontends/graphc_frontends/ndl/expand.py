@@ -117,7 +117,9 @@ class Expansion:
         if target is not None and target.key in scope.symbols:
             self._report_second_definition(scope, target)
             return BROKEN
-        tag = reading.array_tag(target.text) if target is not None else None
+        tag = None
+        if target is not None and not target.is_quoted:
+            tag = reading.array_tag(target.text)
         results: list[Value] = []
         for call in statement.calls:
             # The outermost call comes last; what it gives is the statement's value.
@@ -306,7 +308,10 @@ class Expansion:
         except GraphcError as error:
             self.assembly.report(error)
             matched = []
-        for place, argument in matched:
+        for place, written in matched:
+            argument = written
+            if place.kind == "node" and isinstance(written, Word):
+                argument = written.as_name
             value = self._evaluate(scope, argument, results)
             if isinstance(value.content, Broken):
                 read.is_broken = True

@@ -4,8 +4,10 @@
     section    = NAME ["="] "[" { statement | macro } "]"
     macro      = NAME "(" [NAME { "," NAME }] ")" ( ["="] body | "=" expression )
     body       = "{" { statement } "}" | "[" { statement } "]"
-    statement  = NAME "=" ( expression | array ) | call            (a call alone: in bodies only)
-    array      = "(" [ (NAME | NUMBER) { "," (NAME | NUMBER) } ] ")"
+    statement  = target "=" ( expression | array ) | call          (a call alone: in bodies only)
+    target     = NAME | STRING
+    array      = "(" [ element { "," element } ] ")"
+    element    = NAME | STRING | NUMBER
     expression = NUMBER | STRING | NAME | call
     call       = NAME "(" [ argument { "," argument } ] ")"
     argument   = expression | NAME "=" (NUMBER | NAME | TEXT | STRING)
@@ -284,7 +286,7 @@ class Parser(Cursor):
     def _statement(self) -> Statement:
         if self.is_at(*CLOSERS):
             raise fail("parse", f"`{self.token.text}` closes nothing", self.span(self.token))
-        if not self.is_at("name"):
+        if not self.is_at("name") and not (self.is_at("string") and self.peek() == "="):
             raise self.expected("a statement `name = ...`")
         if self.peek() == "(":
             calls, value = self._expression()
@@ -293,9 +295,11 @@ class Parser(Cursor):
         target = self.name()
         if not self.is_at("="):
             raise self.expected(f"`=` after `{target.text}`")
-        if "." in target.text:
+        if "." in target.text and not target.is_quoted:
             message = f"a name with dots cannot be defined, got `{target.text}`"
             raise fail("parse", message, target.span)
+        if not target.text:
+            raise fail("parse", "a name of at least one character is required", target.span)
         self.at += 1
         calls: tuple[Call, ...] = ()
         if self.is_at("("):
@@ -318,9 +322,9 @@ class Parser(Cursor):
             if self.is_at("name") and self.peek() == "(":
                 message = f"a list holds names, got a call of `{self.token.text}`; name it first"
                 raise fail("argument-type", message, self.span(self.token))
-            if self.token.kind not in ("name", "number"):
+            if not self.is_at("name", "string", "number"):
                 raise self._unclosed(opener) or self.expected("a name")
-            elements.append(self.name() if self.is_at("name") else self._literal())
+            elements.append(self._literal() if self.is_at("number") else self.name())
             if not self.is_at(")"):
                 self._argument_separator(opener, is_optional=False)
         return Array(tuple(elements), self.span(opener, self.advance()))
@@ -451,4 +455,6 @@ class Parser(Cursor):
         if index < 1 or self.tokens[index - 1].kind != "newline":
             return False
         kinds = [t.kind for t in self.tokens[index : index + 4]]
-        return kinds == ["name", "=", "name", "("] or kinds[:3] == ["name", "=", "("]
+        if kinds[:1] not in (["name"], ["string"]):
+            return False
+        return kinds[1:] == ["=", "name", "("] or kinds[1:3] == ["=", "("]

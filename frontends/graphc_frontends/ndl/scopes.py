@@ -161,7 +161,7 @@ def final_names(
                 call_of[statement.target.key] = statement.target.key
     for statement in counted:
         target, value = statement.target, statement.value
-        if target is None or target.key in _ARRAY_KEYS:
+        if target is None or (target.key in _ARRAY_KEYS and not target.is_quoted):
             continue
         if isinstance(value, Name) and value.key in call_of:
             call_of[target.key] = call_of[value.key]

@@ -10,5 +10,7 @@ also what `graphc.load` returns, whatever the model was written in.
 
 from graphc_frontends.network.network import Network
 from graphc_frontends.network.node import NetworkNode
+from graphc_frontends.network.simple import simple_network
+from graphc_frontends.simple.keys import KEYS as SIMPLE_KEYS
 
-__all__ = ["Network", "NetworkNode"]
+__all__ = ["SIMPLE_KEYS", "Network", "NetworkNode", "simple_network"]

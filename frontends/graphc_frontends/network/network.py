@@ -10,9 +10,10 @@ from graphc_frontends.network.leaves import Leaves
 from graphc_frontends.network.recurrence import Recurrence
 from graphc_frontends.network.shapes import Shapes
 from graphc_frontends.network.statistics import Statistics
+from graphc_frontends.network.text import AsText
 
 
-class Network(Edits, Leaves, Functions, Shapes, Images, Criteria, Statistics, Recurrence):
+class Network(Edits, Leaves, Functions, Shapes, Images, Criteria, Statistics, Recurrence, AsText):
     """A network of nodes and the values of its parameters.
 
     A node is a matrix with one column per sample, a parameter a matrix rows x cols. Every method

@@ -17,10 +17,12 @@ from graphc.backends.base import (
     MachinePeak,
     Profiling,
     Recorder,
+    TableRows,
 )
 from graphc.backends.llvm.artifact import emit_artifact
 from graphc.backends.llvm.target import Target, host_target, target_named
 from graphc.backends.llvm.thread_pool import has_pool
+from graphc.data.plain_rows import ReadRows
 from graphc.ir.core import Function
 from graphc.ir.machine import Machine
 from graphc.runtime.signature import Signature
@@ -70,6 +72,19 @@ def _peak() -> MachinePeak:
     from graphc.backends.llvm.machine_peak import measure_machine_peak
 
     return measure_machine_peak()
+
+
+def _make_table_rows() -> bytes:
+    from graphc.backends.llvm import engine
+    from graphc.backends.llvm.table_rows import table_rows_text
+
+    return engine.object_code(table_rows_text(host_target()), host_target())
+
+
+def _load_table_rows(code: bytes) -> ReadRows:
+    from graphc.backends.llvm.table_rows import load_table_rows
+
+    return load_table_rows(code, host_target())
 
 
 def _text(function: Function, signature: Signature, request: EmitRequest) -> tuple[str, Target]:
@@ -123,4 +138,5 @@ BACKEND = Backend(
     has_threads=_has_threads,
     code=KeptCode(_make, _load, _versions),
     profile=Profiling(_profiled, _peak),
+    table_rows=TableRows(_make_table_rows, _load_table_rows),
 )

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import graphc as gc
-from graphc.learn import loop
+from graphc.learn.step import TrainingStep
 from graphc.runtime.executable import Executable
 from tests.support.commands import COLUMNS, NETWORK, graphc, train, write_data, write_network
 
@@ -85,10 +85,22 @@ def test_the_stepping_heuristic_chooses_its_own_rates(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--learner", "adagrad"), "is not one of"),
-        (("--beta", "0.5"), "are for --learner stepping-heuristic"),
-        (("--history", "5"), "are for --learner stepping-heuristic"),
-        (("--learner", "stepping-heuristic", "--momentum", "0.9"), "and no other rates"),
+        (("--learner", "adamax"), "is not one of"),
+        (("--beta", "0.5"), "is for --learner stepping-heuristic, got --learner sgd"),
+        (("--history", "5"), "is for --learner stepping-heuristic"),
+        (("--beta1", "0.5"), "is for --learner adam and adamw"),
+        (("--learner", "adam", "--momentum", "0.5"), "--momentum is for --learner sgd"),
+        (("--learner", "adam", "--decay", "0.5"), "--decay is for --learner adamw"),
+        (("--learner", "adagrad", "--no-lazy"), "--lazy is for --learner adam and adamw"),
+        (("--learner", "stepping-heuristic", "--momentum", "0.9"), "is for --learner sgd"),
+        (("--learner", "stepping-heuristic", "--warmup", "9"), "and no other rates"),
+        (("--learner", "stepping-heuristic", "--l1", "0.1"), "takes no clipping, L1 and noise"),
+        (("--learner", "stepping-heuristic", "--clip-norm", "1"), "takes no clipping"),
+        (("--clip-norm", "1", "--clip-elements", "1"), "exclude each other"),
+        (("--cosine", "10", "--step-decay", "10"), "exclude each other"),
+        (("--warmup", "10", "--learning-rate", "1:0.5"), "require one rate"),
+        (("--cosine", "10:x"), "--cosine"),
+        (("--step-decay", "10:2"), "--step-decay"),
         (("--learner", "stepping-heuristic", "--learning-rate", "2:1"), "its first step size"),
         (("--learner", "stepping-heuristic", "--beta", "0"), "--beta"),
         (("--dropout", "1"), "a value below 1 is required, got 1"),
@@ -270,17 +282,17 @@ def test_a_criterion_that_is_no_number_keeps_the_last_good_epoch(tmp_path: Path)
 
 def interrupt_after(monkeypatch: pytest.MonkeyPatch, minibatches: int) -> None:
     """Send SIGINT to this process in the minibatch of that number."""
-    step = loop.TrainingStep.__call__
+    step = TrainingStep.__call__
     seen = 0
 
-    def call(self: loop.TrainingStep, **inputs: np.ndarray) -> object:
+    def call(self: TrainingStep, **inputs: np.ndarray) -> object:
         nonlocal seen
         seen += 1
         if seen == minibatches:
             os.kill(os.getpid(), signal.SIGINT)
         return step(self, **inputs)
 
-    monkeypatch.setattr(loop.TrainingStep, "__call__", call)
+    monkeypatch.setattr(TrainingStep, "__call__", call)
 
 
 def test_an_interrupt_finishes_the_minibatch_saves_and_exits_130(
@@ -320,14 +332,14 @@ def test_an_interrupt_in_native_code_is_heard_after_its_call(
 def test_a_second_interrupt_leaves_at_once_without_saving(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    step = loop.TrainingStep.__call__
+    step = TrainingStep.__call__
 
-    def call(self: loop.TrainingStep, **inputs: np.ndarray) -> object:
+    def call(self: TrainingStep, **inputs: np.ndarray) -> object:
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
         return step(self, **inputs)
 
-    monkeypatch.setattr(loop.TrainingStep, "__call__", call)
+    monkeypatch.setattr(TrainingStep, "__call__", call)
     done = train(tmp_path)
     assert done.code == 130
     assert "interrupted" in done.err

@@ -67,7 +67,7 @@ def test_a_call_without_samples_leaves_the_momentum_at_one() -> None:
         {"learning_rate": []},
         {"learning_rate": 0.1, "momentum": "0.9:1"},
         {"learning_rate": 0.1, "momentum": [0.5, 1.5]},
-        {"learning_rate": 0.1, "l2": "much"},
+        {"learning_rate": 0.1, "l2": None},
     ],
     ids=str,
 )

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import graphc as gc
+from graphc.ops.learner_terms import Terms
+from graphc.ops.learners import SGD
 from tests.support.networks import PlainClassifier, classes, classifier
 
 Array = np.ndarray
@@ -177,14 +179,16 @@ def test_a_network_that_cannot_be_trained_says_why(text: str, slug: str, message
 class Unlike:
     """Has some of what a learner has."""
 
-    rule, l2 = "sgd", 0.0
+    rule, terms = SGD, Terms()
 
 
 def test_a_learner_has_to_be_one() -> None:
     with pytest.raises(gc.GraphcError, match="a learner is required, got float"):
         gc.compile_training(classifier(), learner=0.1)  # type: ignore[arg-type]
     step = gc.compile_training(classifier(), learner=gc.SGD(learning_rate=1), backend="numpy")
-    with pytest.raises(gc.GraphcError, match="got Unlike without `hyperparameters`, `observe`"):
+    with pytest.raises(
+        gc.GraphcError, match="got Unlike without `hyperparameters`, `observe`, `at`"
+    ):
         step.learner = Unlike()  # type: ignore[assignment]
     with pytest.raises(gc.GraphcError, match="got the class SGD"):
         step.learner = gc.SGD  # type: ignore[assignment]  # that is the mistake

@@ -267,7 +267,7 @@ def test_a_seed_out_of_range_is_refused() -> None:
 def test_a_network_without_dropout_takes_no_such_settings() -> None:
     step = gc.compile_training(classifier(), learner=LEARNER, backend="numpy", dropout=0.5)
     hyperparameters = {a.name for a in step.signature.with_role("hyperparameter")}
-    assert hyperparameters == {"learning_rate", "momentum"}
+    assert hyperparameters == {"learning_rate", "momentum", "l2_weight"}
 
 
 def test_a_node_called_like_a_setting_is_an_error() -> None:

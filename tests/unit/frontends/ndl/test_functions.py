@@ -309,7 +309,15 @@ def test_a_number_variable_with_a_near_name_is_suggested() -> None:
 
 
 def test_text_is_no_node() -> None:
-    assert problem(f'{X}y=Tanh("x")') == "2:8-11 argument-type: a node is required, got `x`"
+    assert problem(f'{X}t="x"\ny=Tanh(t)') == "3:8-9 argument-type: a node is required, got `x`"
+
+
+def test_quoted_text_in_the_place_of_a_node_is_its_name() -> None:
+    assert network(f'{X}"a b"=Tanh("x")\ny=Log("A B")').splitlines()[1:] == [
+        "a b = tanh(x)",
+        "y = log(a b)",
+    ]
+    assert problem(f'{X}y=Tanh("z")') == "2:8-11 undefined-name: `z` is not defined"
 
 
 # --- delays -----------------------------------------------------------------------------------

@@ -1,0 +1,53 @@
+"""The pass that makes a training step of gradients, for a learner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphc.driver.compile import run_passes
+from graphc.driver.options import CompileOptions
+from graphc.driver.pipelines import OPTIMISE
+from graphc.ir.printer import print_module
+from graphc.ir.types import DType, TensorType
+from graphc.learn.learner import Learner
+from graphc.model.model import Model
+from graphc.ops import default_context
+from graphc.ops.learners import LEARNERS, Rule
+from graphc.ops.nodes.layout import node_type, tensor_type
+from graphc.passes import pipeline
+from graphc.passes.apply_learner import ApplyLearner
+from graphc.passes.rule_text import body_of, require_rows
+
+
+def update_pass(
+    model: Model, learner: Learner, trained: Sequence[str], dtype: DType, seed: int
+) -> ApplyLearner:
+    """The pass that makes a step of gradients; a rule that is in no table goes with it as text."""
+    rule, terms = learner.rule, learner.terms
+    bodies: list[str] = []
+    if LEARNERS.get(rule.name) is not rule:
+        nodes = [op for name in trained if (op := model.find(name)) is not None]
+        types = [tensor_type(node_type(op), 0, dtype) for op in nodes]
+        if rule.lazy:  # rows, and columns, of a table are updated by themselves
+            types += [t.with_dims((1, d)) for t in types for d in t.dims]
+        bodies = [_body(rule, type) for type in dict.fromkeys(types)]
+    return ApplyLearner(
+        rule.name,
+        terms.clip,
+        terms.l2,
+        terms.noise,
+        terms.l1,
+        seed if terms.noise else 0,
+        tuple(bodies),
+        rule.lazy and bool(bodies),
+    )
+
+
+def _body(rule: Rule, type: TensorType) -> str:
+    """The rule for parameters of this type as text. What a trace leaves behind, such as constants
+    that are brought into a shape, is simplified: after the update nothing is."""
+    body = body_of(rule, type)
+    run_passes(body, pipeline(OPTIMISE), default_context(), CompileOptions())
+    if rule.lazy:
+        require_rows(body)
+    return print_module(body)

@@ -1,0 +1,83 @@
+"""Keys of the top level: what runs, how it computes, where the log goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from graphc.config.keys import Key, ignored, integer, one_of, optional, path, text, texts, truth
+from graphc.config.lookup import Scope, Value
+from graphc.driver.options import CompileOptions
+from graphc.ir.types import DType
+from graphc.runtime.threads import MAX_THREADS
+from graphc.support.diagnostics import fail
+
+PRECISIONS: Mapping[str, DType] = {"float": DType.F32, "double": DType.F64}
+
+COMMAND = texts("command", "the command blocks to run, in their order", ("train",))
+ACTION = texts("action", "what a command block does: one action or several")
+PRECISION = one_of("precision", "of all numbers", dict(PRECISIONS), DType.F32)
+TYPE = one_of("type", "the older name of `precision`", dict(PRECISIONS), DType.F32)
+DEVICE = text("deviceId", "what computes: `auto`, `cpu` and -1 are the processor", "auto")
+STDERR = optional(path("stderr", "the log goes to this path and `_COMMAND….log`"))
+THREADS = integer("numCPUThreads", "threads that compute; 0 is one for each core", 0)
+DONE_FILE = optional(path("DoneFile", "a file that is written when all commands are done"))
+TRACE_LEVEL = integer("traceLevel", "above 0: a line of the log for stretches of minibatches", 0)
+PARALLEL = truth("parallelTrain", "training on several machines", False)
+MAKE_MODE = truth("makeMode", "leave alone what is trained already, go on with what is not", True)
+
+_NO_LOCK = "no graphics card is shared here"
+_NO_BLOCKS = "memory of convolutions is planned when they are compiled"
+_NO_ENGINE = "networks are compiled"
+LOCK_GPU = ignored(truth("LockGPU", "keep other processes from the graphics card", True), _NO_LOCK)
+CONVOLUTION_MEMORY = ignored(
+    text("maxTempMemSizeInSamplesForCNN", "memory of convolutions", "0"), _NO_BLOCKS
+)
+ENGINE = ignored(text("executionEngine", "how a network is computed", "synchronous"), _NO_ENGINE)
+
+TOP_KEYS: tuple[Key[object], ...] = (
+    COMMAND,
+    PRECISION,
+    TYPE,
+    DEVICE,
+    STDERR,
+    THREADS,
+    DONE_FILE,
+    TRACE_LEVEL,
+    PARALLEL,
+    MAKE_MODE,
+    LOCK_GPU,
+    CONVOLUTION_MEMORY,
+    ENGINE,
+)
+
+
+def computing_options(top: Scope, given: CompileOptions) -> CompileOptions:
+    """The options that the keys of the top level change. GraphcError for a device that is none."""
+    key = PRECISION if top.find(PRECISION.name) is not None else TYPE
+    device = top.find(DEVICE.name)
+    if device is not None:
+        _check_device(device)
+    parallel = top.find(PARALLEL.name)
+    if parallel is not None and parallel.truth():
+        raise parallel.fail("training on several machines is not there yet", "not-supported")
+    threads = THREADS.of(top)
+    if threads > MAX_THREADS:
+        raise top.require(THREADS.name).fail(f"at most {MAX_THREADS} threads, got {threads}")
+    return CompileOptions(
+        backend=given.backend,
+        precision=key.of(top),
+        threads=threads or given.threads,
+        cache=given.cache,
+        contraction=given.contraction,
+    )
+
+
+def _check_device(device: Value) -> None:
+    """GraphcError unless it is the processor."""
+    word = device.text().lower()
+    if word in ("auto", "cpu", "-1"):
+        return
+    if word.isdecimal() or word == "*":
+        message = f"`deviceId={word}` requires a graphics card and a backend for it"
+        raise fail("backend", f"{message}, there is none: write deviceId=cpu", device.span)
+    raise device.fail(f"`deviceId` requires auto, cpu or a number, got `{word}`")
