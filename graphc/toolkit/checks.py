@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from graphc import api
 from graphc.config.lookup import Scope
 from graphc.data.reader import EpochRequest, Reader
+from graphc.driver.statistics import BATCH, precompute
+from graphc.learn.source import blocks_of
 from graphc.model.model import Model
 from graphc.support.diagnostics import fail
 from graphc.testing.selftest import self_test
@@ -19,8 +23,9 @@ def check_gradients(
     digits: int,
     session: Session,
 ) -> None:
-    """Compare gradients on the first minibatch of a reader. GraphcError `not-differentiable` unless
-    all agree to so many digits."""
+    """Compare gradients on the first minibatch of a reader, after computing the statistics over all
+    of its data. GraphcError `not-differentiable` unless all agree to so many digits."""
+    precompute(model, partial(blocks_of, reader, BATCH), session.options)
     block = next(iter(reader.blocks(EpochRequest(size=minibatch, minibatch=minibatch))))
     backend = session.options.backend
     report = api.check_training_gradient(
