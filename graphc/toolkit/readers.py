@@ -13,9 +13,11 @@ from graphc.config.lookup import Scope, Value
 from graphc.data.reader import Reader
 from graphc.data.reader_options import ReaderOptions
 from graphc.data.reader_types import make
+from graphc.ir.core import Operation
 from graphc.model.model import Model
 from graphc.ops.nodes.layout import node_type
 from graphc.ops.nodes.leaves import InputParams
+from graphc.ops.nodes.statistics import StatisticParams
 from graphc.passes.expand_nodes import inputs_of
 from graphc.support.diagnostics import suggestion
 from graphc.support.graphs import reachable
@@ -37,15 +39,18 @@ class PlannedReader:
     value: Value
     is_there: bool
 
-    def check(self, model: Model, names: Sequence[str]) -> None:
-        """GraphcError `input` unless it gives what these nodes need, in the sizes they need."""
+    def check(self, model: Model, names: Sequence[str], *, computed: bool = True) -> None:
+        """GraphcError `input` unless it gives what these nodes need, in the sizes they need.
+
+        computed  statistics over the data have their values by then
+        """
         if not self.is_there and not all(file.is_file() for file in self.files()):
             return
         with self.value.blamed():
             schema = self.reader.schema
         roots = [op for name in names if (op := model.find(name)) is not None]
         columns = {name.lower(): column for name, column in schema.items()}
-        for op in reachable(roots, inputs_of):
+        for op in reachable(roots, _trained_inputs if computed else inputs_of):
             if not isinstance(op.params, InputParams):
                 continue
             name, rows = op.result.name or "", node_type(op).rows
@@ -92,3 +97,8 @@ def named_files(section: Scope) -> Iterator[tuple[Value, Path]]:
             for name in value.texts() if value is not None else ():
                 if value is not None:
                     yield value, Path(name.replace("\\", "/"))
+
+
+def _trained_inputs(op: Operation) -> list[Operation]:
+    """The nodes that a node of a trained network reads."""
+    return [] if isinstance(op.params, StatisticParams) else inputs_of(op)

@@ -117,7 +117,7 @@ def _plan(scope: Scope, session: Session, network: Callable[[], Model]) -> _Plan
         with sgd.require(EVALUATION.name).blamed():
             node_names(model, [evaluation])
     reader, validation = planned_reader(scope, READER, session), None
-    reader.check(model, names)
+    reader.check(model, names, computed=False)
     if scope.find(CV_READER.name) is not None:
         validation = planned_reader(scope, CV_READER, session, in_order=True)
         validation.check(model, names)
