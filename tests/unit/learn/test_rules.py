@@ -253,6 +253,28 @@ def compare_updates(name: str, backend: str, precision: str) -> None:
             np.testing.assert_allclose(value, wanted[n], rtol=close, atol=close, err_msg=n)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_samples_of_sequences_are_their_steps_without_gaps(backend: str) -> None:
+    learner = gc.Adam(
+        learning_rate_per_sample=0.02, l2=0.3, l1=0.2, clip=gc.ClipElements(0.4), epsilon=0.1
+    )
+    rule, around = PlainAdam(0.02, epsilon=0.1, per_sample=True), Around(0.4, l2=0.3, l1=0.2)
+    net = gc.loads(SUMS)
+    step = gc.compile_training(
+        net, learner=learner, time=5, sequences=3, backend=backend, precision="f64"
+    )
+    wanted = {n: np.array(v, np.float64) for n, v in net.parameters.items()}
+    for place, lengths in enumerate([(5, 1, 3), (2, 2), (4, 5, 1)]):
+        rng = np.random.default_rng(place)
+        data = {n: [rng.standard_normal((t, r)) for t in lengths] for n, r in (("x", 6), ("y", 1))}
+        step(**data)
+        whole = {n: np.concatenate(arrays) for n, arrays in data.items()}
+        gradients = {"W": whole["x"].sum(axis=0)[None], "V": whole["y"].sum(axis=0)[None]}
+        numpy_step(rule, around, wanted, gradients, place, sum(lengths))
+        for n, value in net.parameters.items():
+            np.testing.assert_allclose(value, wanted[n], rtol=1e-11, atol=1e-11)
+
+
 def test_the_thresholds_of_the_cases_are_met_and_missed() -> None:
     """Otherwise the cases above would say nothing about clipping."""
     norms = [np.linalg.norm(d["x"].sum(axis=0)) / len(d["x"]) for d in minibatches()]
