@@ -14,6 +14,7 @@ import pytest
 
 import graphc as gc
 from graphc.artifacts.link import find_compiler
+from graphc.learn.clipping import Clip
 from graphc.learn.rated import RatedLearner
 from graphc.learn.step import TrainingStep
 
@@ -611,3 +612,29 @@ def test_minimize_leaves_masked_elements_whatever_the_rule_does_to_them() -> Non
 def test_minimize_takes_no_noise() -> None:
     with pytest.raises(gc.GraphcError, match="noise is for the parameters of networks"):
         gc.minimize(lambda x: gc.sum(x * x), np.ones(3), learner=gc.SGD(0.1, noise=0.1))
+
+
+# --- what is no number ---
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("clip", [gc.ClipElements(1), gc.ClipNorm(1), gc.ClipGlobalNorm(1)])
+def test_clipping_hides_no_gradient_that_is_no_number(clip: Clip, backend: str) -> None:
+    net = gc.loads(SUMS)
+    step = gc.compile_training(
+        net, learner=gc.Adam(0.1, clip=clip, l1=0.1), batch=NOMINAL, backend=backend
+    )
+    x = np.zeros((1, 6))
+    x[0, 2] = np.nan
+    step(x=x, y=np.ones((1, 1)))
+    assert np.isnan(net.parameters["W"][0, 2])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_infinite_gradient_is_cut_off_by_elements(backend: str) -> None:
+    net = gc.loads(SUMS)
+    before = net.parameters["W"].copy()
+    learner = gc.SGD(learning_rate_per_sample=0.5, clip=gc.ClipElements(2))
+    step = gc.compile_training(net, learner=learner, batch=NOMINAL, backend=backend)
+    step(x=np.full((1, 6), -np.inf), y=np.ones((1, 1)))
+    np.testing.assert_allclose(net.parameters["W"], before + 1.0, rtol=1e-6)
