@@ -1,4 +1,4 @@
-"""What users call: load, loads, compile, compile_training, train, evaluate, to_networkx."""
+"""What users call: load, edit, compile, compile_training, train, evaluate, to_networkx, …"""
 
 from __future__ import annotations
 
@@ -6,16 +6,29 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphc.builder import GraphBuilder
+from graphc.builder import Edited, GraphBuilder, Workshop
 from graphc.driver.cache_key import default_cache
 from graphc.driver.compile import bind, evaluation_passes
 from graphc.driver.options import CompileOptions, parse_precision
-from graphc.frontend import frontend_for, network_class
+from graphc.frontend import (
+    EditingFrontend,
+    editing_frontend,
+    frontend_for,
+    languages,
+    model_format_of,
+    network_class,
+)
 from graphc.ir.core import ContractionMode, Function
 from graphc.learn.adaptation import Adaptation
 from graphc.learn.checkpoints import Checkpoints
 from graphc.learn.curves import Rate
 from graphc.learn.evaluate import DEFAULT_SIDE_BY_SIDE, evaluate_dataset
+from graphc.learn.gradient_check import (
+    DIGITS,
+    ELEMENTS,
+    TrainingGradientReport,
+    check_gradients,
+)
 from graphc.learn.gradients import Gradients, compile_gradients
 from graphc.learn.learner import Learner, require_learner
 from graphc.learn.loop import run_training
@@ -24,23 +37,26 @@ from graphc.learn.records import EpochRecord, Progress
 from graphc.learn.schedule import Rates, Schedule
 from graphc.learn.sgd import SGD, learner_or_sgd
 from graphc.learn.source import Data, check_source
-from graphc.learn.stages import STAGES, Stage, module_at
 from graphc.learn.step import TrainingStep, compile_training_step
 from graphc.learn.training import Extras
-from graphc.model.digraph import function_graph
+from graphc.model.container import MAX_FILE_BYTES, looks_like_container
 from graphc.model.model import Model, load_model
 from graphc.passes.loop_gradient import Recompute
 from graphc.runtime.executable import Executable
 from graphc.support import arguments
 from graphc.support.diagnostics import fail, warn
-from graphc.support.files import read_regular_file
-from graphc.tensor.function import ArrayFunction
+from graphc.support.files import open_regular_file, read_regular_file
 
 if TYPE_CHECKING:
     import networkx as nx
 
+    from graphc.learn.stages import Stage
+    from graphc.tensor.function import ArrayFunction
+
 MODEL_SUFFIX = "safetensors"
 MAX_SOURCE_BYTES = 16 * 2**20
+HEAD_BYTES = 64
+"""Of a file, to see what it is."""
 
 
 def load(
@@ -50,7 +66,8 @@ def load(
     defines: Mapping[str, object] | None = None,
     seed: int = 0,
 ) -> GraphBuilder:
-    """The network in a file: a model file (.safetensors), or a language by its suffix (.ndl).
+    """The network in a file: a language by its suffix (.ndl), or a model file, by its content: of
+    graphc (.safetensors), of the toolkit (versions 1 and 2), or a DBN file.
 
     macros   files of macros, read before it
     defines  values of variables: they replace `$name$` and the variable `name` of the text
@@ -62,14 +79,32 @@ def load(
     path = arguments.path(path, "load")
     files = arguments.paths(macros, "macros")
     suffix = path.suffix.removeprefix(".").lower()
-    if suffix == MODEL_SUFFIX:
+    model = _load_model_file(path, suffix, seed)
+    if model is not None:
         if files or defines:
             raise fail("bad-option", "a model file takes no macros and no defines")
-        return network_class()(load_model(path))
+        return model
     frontend_for(suffix, [MODEL_SUFFIX])
     sources = [(str(m), _read_text(m)) for m in files]
     text = _read_text(path)
     return _read(text, str(path), sources, defines, suffix, path.parent, seed)
+
+
+def _load_model_file(path: Path, suffix: str, seed: int) -> GraphBuilder | None:
+    """The network in a model file of any kind and name, None for a file of another kind."""
+    with open_regular_file(path, MAX_FILE_BYTES) as (stream, _):
+        head = stream.read(HEAD_BYTES)
+    if suffix == MODEL_SUFFIX or looks_like_container(head):
+        return network_class()(load_model(path))
+    if suffix in languages() and b"\0" not in head:
+        return None  # no need to load readers of binary files
+    model_format = model_format_of(head)
+    if model_format is None:
+        return None
+    builder = network_class()(Model(folder=path.parent, seed=seed))
+    data = read_regular_file(path, MAX_FILE_BYTES)
+    model_format.load_bytes(builder, data, file=str(path))
+    return builder
 
 
 def loads(
@@ -85,6 +120,91 @@ def loads(
     texts = arguments.texts(macros, "macros")
     sources = [(f"<macros {i}>", m) for i, m in enumerate(texts, start=1)]
     return _read(text, "<text>", sources, defines, language, Path(), seed)
+
+
+def edit(
+    path: str | Path,
+    *,
+    macros: str | Path | Sequence[str | Path] = (),
+    defines: Mapping[str, object] | None = None,
+    models: Mapping[str, GraphBuilder] | None = None,
+    check_only: bool = False,
+) -> dict[str, GraphBuilder]:
+    """Edit networks by the commands in a file, a language by its suffix (.mel, docs/mel.md).
+
+    macros      files of NDL, read before it for their macros
+    defines     values of variables: they replace `$name$`, also in the macros
+    models      networks that are there from the start, by the names that they have in the file; the
+                first is the default model. They are changed themselves
+    check_only  read the texts and report every mistake that shows without the model files; gives {}
+
+    Gives the networks that there are at the end, by name. Model files are read and written by the
+    file's own commands, paths from the current folder on. After any error (GraphcError) no file is
+    written and `models` are what they were.
+    """
+    return edit_file(
+        path, macros=macros, defines=defines, models=models, check_only=check_only
+    ).networks
+
+
+def edit_file(
+    path: str | Path,
+    *,
+    macros: str | Path | Sequence[str | Path] = (),
+    defines: Mapping[str, object] | None = None,
+    models: Mapping[str, GraphBuilder] | None = None,
+    check_only: bool = False,
+) -> Edited:
+    """As `edit`, with the files written too."""
+    path = arguments.path(path, "edit")
+    files = arguments.paths(macros, "macros")
+    frontend = editing_frontend(path.suffix.removeprefix("."))
+    sources = [(str(m), _read_text(m)) for m in files]
+    text = _read_text(path)
+    return _edit(frontend, text, str(path), sources, defines, models, check_only)
+
+
+def edits(
+    text: str,
+    *,
+    macros: str | Sequence[str] = (),
+    defines: Mapping[str, object] | None = None,
+    models: Mapping[str, GraphBuilder] | None = None,
+    check_only: bool = False,
+    language: str = "mel",
+) -> dict[str, GraphBuilder]:
+    """Edit networks by the commands in a text; `macros` are texts too. As `edit` otherwise."""
+    text, language = arguments.text(text, "edits"), arguments.text(language, "language")
+    texts = arguments.texts(macros, "macros")
+    sources = [(f"<macros {i}>", m) for i, m in enumerate(texts, start=1)]
+    frontend = editing_frontend(language)
+    return _edit(frontend, text, "<text>", sources, defines, models, check_only).networks
+
+
+def _edit(
+    frontend: EditingFrontend,
+    text: str,
+    file: str,
+    macros: Sequence[tuple[str, str]],
+    defines: Mapping[str, object] | None,
+    models: Mapping[str, GraphBuilder] | None,
+    check_only: bool,
+) -> Edited:
+    given = dict(arguments.table(models or {}, "models", "networks"))
+    workshop = Workshop(
+        new=network_class(),
+        open=load,
+        models={
+            name: arguments.instance(net, GraphBuilder, f"the model {name}", "a network")
+            for name, net in given.items()
+        },
+        only_check=arguments.truth(check_only, "check_only"),
+    )
+    if defines is not None:
+        defines = arguments.table(defines, "defines", "values")
+    found = frontend.edit(text, file=file, workshop=workshop, macros=macros, defines=defines)
+    warn(found.warnings)
+    return found
 
 
 def _read(
@@ -413,6 +533,48 @@ def evaluate(
     return found.averages
 
 
+def check_training_gradient(
+    network: GraphBuilder | Model,
+    minibatch: Mapping[str, object],
+    *,
+    digits: int = DIGITS,
+    elements: int = ELEMENTS,
+    criterion: str | None = None,
+    dropout: float = DEFAULT_DROPOUT,
+    seed: int = 0,
+    backend: str = CompileOptions.backend,
+    time: int = CompileOptions.time,
+    recompute: Recompute = CompileOptions.recompute,
+) -> TrainingGradientReport:
+    """Compare the gradients that `network` is trained by with central differences, in f64.
+
+    minibatch  what a training step is called with: arrays (samples, rows) by input, of sequences
+               lists of them
+    digits     how many have to agree (the toolkit's sigFigs): computed and difference lie at most
+               10^-digits apart, and ten times as far for each power of ten that they are above 1
+    elements   of each parameter, chosen at random by `seed`
+    criterion, dropout, time, recompute  as in `compile_training`
+
+    The network stays as it is. GraphcError `not-differentiable` with the worst element where they
+    do not agree, as at a kink, which another minibatch may avoid.
+    """
+    arguments.table(minibatch, "minibatch", "arrays")
+    for name, given in (("digits", digits), ("elements", elements)):
+        if arguments.whole(given, name) < 1:
+            raise fail("bad-value", f"{name} requires a whole number of at least 1, got {given}")
+    options = CompileOptions(backend=backend, time=time, recompute=recompute, cache=default_cache())
+    return check_gradients(
+        _model_of(network),
+        minibatch,
+        options,
+        digits=digits,
+        elements=elements,
+        criterion=criterion,
+        dropout=dropout,
+        seed=seed,
+    )
+
+
 def to_networkx(
     network: GraphBuilder | Model | ArrayFunction | Function,
     *given: object,
@@ -437,6 +599,10 @@ def to_networkx(
 
     Nothing of the network changes. Raises GraphcError for a bad network or option.
     """
+    from graphc.learn.stages import STAGES, module_at
+    from graphc.model.digraph import function_graph
+    from graphc.tensor.function import ArrayFunction
+
     if stage is not None and stage not in STAGES:
         raise fail("bad-option", f"stage requires one of {', '.join(STAGES)}, got {stage!r}")
     if isinstance(network, Function):

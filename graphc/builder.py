@@ -16,7 +16,7 @@ from graphc.driver.cache_key import default_cache
 from graphc.driver.editor import Editor as Editor
 from graphc.driver.editor import transaction
 from graphc.driver.options import CompileOptions
-from graphc.driver.prepare import infer, prepare
+from graphc.driver.prepare import prepare
 from graphc.driver.statistics import precompute
 from graphc.ir.core import OpDef, Operation
 from graphc.ir.params import ParamsError, make_params
@@ -45,7 +45,7 @@ from graphc.ops.nodes.plugged import plugged_method as plugged_method
 from graphc.ops.nodes.plugged import plugged_names as plugged_names
 from graphc.ops.nodes.plugged import plugged_spellings as plugged_spellings
 from graphc.support import arguments
-from graphc.support.diagnostics import DiagnosticSink, Note, suggestion
+from graphc.support.diagnostics import Diagnostic, DiagnosticSink, Note, suggestion
 from graphc.support.files import staged
 from graphc.support.source import UNKNOWN, Location
 
@@ -94,6 +94,16 @@ class Workshop:
     open: Callable[[Path], GraphBuilder]
     models: Mapping[str, GraphBuilder]
     only_check: bool = False
+
+
+@dataclass(frozen=True)
+class Edited:
+    """What a front end that edits networks gives back: the networks that there are at the end, the
+    files that it has written, and the warnings."""
+
+    networks: dict[str, GraphBuilder]
+    files: tuple[Path, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
 
 
 class GraphBuilder:
@@ -206,10 +216,6 @@ class GraphBuilder:
             gone = [op for op in self._handles if op.block is None]
             for op in gone:
                 del self._handles[op]
-
-    def check(self) -> None:
-        """Raise GraphcError for a network that could not be saved; draws nothing."""
-        infer(self.model)
 
     # --- for users ---------------------------------------------------------------------------
 

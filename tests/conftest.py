@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.distributions import add_new_entry_points
 from tests.support.golden import GoldenFile, collect_golden
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -16,6 +17,8 @@ GOLDEN = Path(__file__).parent / "golden"
 os.environ["GRAPHC_CACHE"] = "off"
 # C that runs once; how far it is optimised changes no bit of what it computes.
 os.environ["GRAPHC_CFLAGS"] = "-O1"
+
+add_new_entry_points()
 
 # No test may fail because the machine is busy.
 settings.register_profile("graphc", deadline=None, suppress_health_check=[HealthCheck.too_slow])

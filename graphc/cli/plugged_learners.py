@@ -56,10 +56,9 @@ class LearnerSetting(click.ParamType):
 def plugged_learner(
     name: str, settings: Sequence[tuple[str, object]], common: Mapping[str, object]
 ) -> Learner:
-    """The learner of a plug-in with its own settings, and of the common ones those that were given:
-    the others are not None or 0."""
-    given = {key: value for key, value in common.items() if value}
+    """The learner of a plug-in with its own settings, and those of the common ones that are
+    given."""
     for key, _ in settings:
-        if key in given or [k for k, _ in settings].count(key) > 1:
+        if key in common or [k for k, _ in settings].count(key) > 1:
             raise click.UsageError(f"{key} is given twice")
-    return named_learner(name, **given, **dict(settings))
+    return named_learner(name, **common, **dict(settings))

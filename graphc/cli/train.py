@@ -14,12 +14,12 @@ import click
 from graphc.cli.command import Command, RecordOption
 from graphc.cli.controls import ControlRequest, control_options
 from graphc.cli.interrupts import StopRequest, stop_requests
+from graphc.cli.learners import LearnerRequest, learner_options
 from graphc.cli.network import open_network, read_data, sample_total
 from graphc.cli.options import (
     EXISTING_FILE,
     DataFile,
     Definitions,
-    FiniteRange,
     backend_option,
     check_reports,
     contraction_option,
@@ -32,7 +32,6 @@ from graphc.cli.options import (
     stack,
     threads_option,
 )
-from graphc.cli.plugged_learners import LearnerName, LearnerSetting, plugged_learner
 from graphc.cli.profiling import ProfileReports, profile_options
 from graphc.cli.report import TrainingReport
 from graphc.cli.schedules import ScheduleType
@@ -45,10 +44,8 @@ from graphc.learn.loop import run_training
 from graphc.learn.plan import DEFAULT_DROPOUT, TrainingPlan
 from graphc.learn.records import EpochRecord, EpochStart, Progress
 from graphc.learn.schedule import Schedule
-from graphc.learn.sgd import SGD
 from graphc.learn.source import Data
 from graphc.learn.step import training_outputs
-from graphc.learn.stepping import BETA, HISTORY, SteppingHeuristic
 from graphc.learn.training import Extras
 from graphc.model.model import Model
 from graphc.support.diagnostics import GraphcError
@@ -56,7 +53,6 @@ from graphc.support.memory import peak_resident_bytes
 
 SCHEMA = 1
 MODEL_SUFFIX = ".safetensors"
-LEARNERS = ("sgd", "stepping-heuristic")
 
 EPILOG = """\b
 Example:
@@ -64,96 +60,33 @@ Example:
       --epochs 30 --minibatch 32 --learning-rate 1.0 --momentum 0.9 -o net.safetensors
 
 Rates and sizes are one value or a list over epochs: 0.5:0.2*20:0.1 is 0.5 in the first epoch,
-0.2 in the next twenty, then 0.1. Ctrl-C finishes the minibatch, saves and leaves with exit code
-130; a second Ctrl-C leaves at once. With --checkpoint FILE the same command and --resume go on from
-there, also after a crash.
+0.2 in the next twenty, then 0.1. Most numbers of learners may be such lists too; docs/learners.md
+says what the learners do. Ctrl-C finishes the minibatch, saves and leaves with exit code 130; a
+second Ctrl-C leaves at once. With --checkpoint FILE the same command and --resume go
+on from there, also after a crash.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingRequest:
-    """What is asked of a training; `plan` is what becomes of it. `beta` and `history` are of the
-    stepping heuristic."""
+    """What is asked of a training; `plan` is what becomes of it, with a learner."""
 
     epochs: int
     minibatch: Schedule | None
-    learning_rate: Schedule | None
-    learning_rate_per_sample: Schedule | None
-    momentum: Schedule | None
-    momentum_per_sample: Schedule | None
-    l2: float
-    learner: str
-    learner_setting: Sequence[tuple[str, object]]
-    beta: float | None
-    history: int | None
     dropout: Schedule
     criterion: str | None
     seed: int
     shuffle: bool
 
-    def plan(self) -> TrainingPlan:
-        """click.UsageError for options that do not go together."""
+    def plan(self, learner: Learner) -> TrainingPlan:
         return TrainingPlan(
-            self._learner(),
+            learner,
             epochs=self.epochs,
             minibatch=self.minibatch,
             seed=self.seed,
             shuffle=self.shuffle,
             criterion=self.criterion,
             dropout=self.dropout,
-        )
-
-    def _learner(self) -> Learner:
-        if self.learner not in LEARNERS:
-            return self._plugged()
-        if self.learner_setting:
-            raise click.UsageError("--learner-setting is for learners of other distributions")
-        return self._sgd() if self.learner == "sgd" else self._stepping_heuristic()
-
-    def _plugged(self) -> Learner:
-        if self.beta is not None or self.history is not None:
-            raise click.UsageError("--beta and --history are for --learner stepping-heuristic")
-        if self.momentum or self.momentum_per_sample:
-            raise click.UsageError("--momentum and --momentum-per-sample are for --learner sgd")
-        rates = {
-            "learning_rate": self.learning_rate,
-            "learning_rate_per_sample": self.learning_rate_per_sample,
-            "l2": self.l2,
-        }
-        return plugged_learner(self.learner, self.learner_setting, rates)
-
-    def _sgd(self) -> SGD:
-        if self.beta is not None or self.history is not None:
-            raise click.UsageError("--beta and --history are for --learner stepping-heuristic")
-        if (self.learning_rate is None) == (self.learning_rate_per_sample is None):
-            raise click.UsageError(
-                "one of --learning-rate and --learning-rate-per-sample is required"
-            )
-        if self.momentum is not None and self.momentum_per_sample is not None:
-            raise click.UsageError("--momentum and --momentum-per-sample exclude each other")
-        return SGD(
-            self.learning_rate,
-            self.momentum,
-            learning_rate_per_sample=self.learning_rate_per_sample,
-            momentum_per_sample=self.momentum_per_sample,
-            l2=self.l2,
-        )
-
-    def _stepping_heuristic(self) -> SteppingHeuristic:
-        if self.learning_rate_per_sample or self.momentum or self.momentum_per_sample:
-            raise click.UsageError(
-                "--learner stepping-heuristic takes --learning-rate, its first step size, --beta "
-                "and --history, and no other rates"
-            )
-        if self.learning_rate is None or len(self.learning_rate.values) != 1:
-            raise click.UsageError(
-                "--learner stepping-heuristic requires one --learning-rate: its first step size"
-            )
-        return SteppingHeuristic(
-            self.learning_rate.at(0),
-            beta=BETA if self.beta is None else self.beta,
-            history=HISTORY if self.history is None else self.history,
-            l2=self.l2,
         )
 
 
@@ -176,74 +109,6 @@ training_options = stack(
         type=ScheduleType(minimum=1, whole=True),
         metavar="B",
         help=f"Samples in one update.  [default: {DEFAULT_BATCH}, or all if there are fewer]",
-    ),
-    click.option(
-        "--learning-rate",
-        cls=TrainingOption,
-        type=ScheduleType(minimum=0),
-        metavar="R",
-        help="Rate for a whole minibatch.",
-    ),
-    click.option(
-        "--learning-rate-per-sample",
-        cls=TrainingOption,
-        type=ScheduleType(minimum=0),
-        metavar="R",
-        help="Rate for each sample, in place of --learning-rate.",
-    ),
-    click.option(
-        "--momentum",
-        cls=TrainingOption,
-        type=ScheduleType(minimum=0, below=1),
-        metavar="M",
-        help="Momentum from one minibatch to the next, from 0 to below 1.",
-    ),
-    click.option(
-        "--momentum-per-sample",
-        cls=TrainingOption,
-        type=ScheduleType(minimum=0, below=1),
-        metavar="M",
-        help="Momentum from one sample to the next, in place of --momentum.",
-    ),
-    click.option(
-        "--l2",
-        cls=TrainingOption,
-        type=FiniteRange(min=0),
-        default=SGD.l2,
-        show_default=True,
-        metavar="W",
-        help="Weight of L2 regularisation, for each sample.",
-    ),
-    click.option(
-        "--learner",
-        cls=TrainingOption,
-        type=LearnerName(LEARNERS),
-        default=LEARNERS[0],
-        show_default=True,
-        help="What updates the parameters: sgd, stepping-heuristic, whose step size starts at "
-        "--learning-rate and follows the losses, or the learner of a plug-in.",
-    ),
-    click.option(
-        "--learner-setting",
-        cls=TrainingOption,
-        type=LearnerSetting(),
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="A setting of a plug-in's learner; may be given again.",
-    ),
-    click.option(
-        "--beta",
-        cls=TrainingOption,
-        type=FiniteRange(min=0, min_open=True, max=1),
-        metavar="W",
-        help=f"stepping-heuristic: weight of a new gradient in its direction.  [default: {BETA}]",
-    ),
-    click.option(
-        "--history",
-        cls=TrainingOption,
-        type=click.IntRange(min=1),
-        metavar="M",
-        help=f"stepping-heuristic: minibatches whose losses it averages.  [default: {HISTORY}]",
     ),
     click.option(
         "--dropout",
@@ -289,6 +154,7 @@ def model_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
 @click.argument("model", type=EXISTING_FILE, metavar="MODEL")
 @data_options
 @training_options
+@learner_options
 @control_options
 @click.option(
     "-o",
@@ -316,6 +182,7 @@ def command(
     model: Path,
     data: DataFile,
     training: TrainingRequest,
+    learner: LearnerRequest,
     control: ControlRequest,
     output: Path,
     options: CompileOptions,
@@ -329,7 +196,8 @@ def command(
     Mean and variance nodes are computed over the data first. Loss and error are printed for each
     epoch on stderr; with --json the record of all epochs goes to stdout.
     """
-    plan = replace(training.plan(), epoch_size=control.epoch_size, control=control.controls())
+    plan = training.plan(learner.made())
+    plan = replace(plan, epoch_size=control.epoch_size, control=control.controls())
     files = [model, *data.files, output, *definitions.macros]
     check_reports([control.checkpoint], files)
     check_reports([timing.time_json, *profiling.files], [*files, *control.files])

@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from graphc.driver.prepare import draw
+from graphc.driver.prepare import draw, infer
 from graphc.ir.core import Operation
 from graphc.ir.verifier import verify_module
 from graphc.model import editing
@@ -220,6 +220,10 @@ class Editor:
             message = f"no parameter of the network is called as `{pattern.pattern}` says"
             raise fail("missing-node", message, self.where)
         return found
+
+    def require_complete(self) -> None:
+        """GraphcError for a network that could not be saved as it is; draws nothing."""
+        infer(self.model)
 
     def listing(self, *patterns: str, include_values: bool = False) -> Iterator[str]:
         """The lines of DumpModel's text, by default of all nodes."""

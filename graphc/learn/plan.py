@@ -72,7 +72,7 @@ class TrainingPlan:
     learner    everything that concerns an update: rule, rates, regularisation
     minibatch  samples per update, the nominal size that per-minibatch rates refer to; of sequences
                their number side by side, and rates refer to the samples of an average update. By
-               default 256 samples or 16 sequences, or all of the data if there are fewer
+               default 256 samples or 16 sequences, or all of the data in memory if there are fewer
     dropout    share of elements that Dropout nodes set to zero
     truncate   steps of sequences per update, which the next one goes on from (the gradient does not
                reach back); 0: an update sees whole sequences

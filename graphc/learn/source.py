@@ -181,12 +181,12 @@ class ReaderSource:
         return request.size or self.reader.samples or 0
 
     def fingerprint(self) -> Mapping[str, str]:
-        """The columns, and what more a reader says of itself by `fingerprint`. Not the number of
-        samples: whether it is known depends on what was read before."""
-        said = getattr(self.reader, "fingerprint", None)
-        own = said() if callable(said) else said
-        columns = {f"column {n}": str(c) for n, c in self.reader.schema.items()}
-        return {**columns, "reader": str(own or "")}
+        """The columns, and what a reader says of itself by `order` and `fingerprint`, where it has
+        them. The number of samples may show only while they are read, and so later than a training
+        goes on."""
+        found = {f"column {n}": str(c) for n, c in self.reader.schema.items()}
+        said = {name: getattr(self.reader, name, None) for name in ("order", "fingerprint")}
+        return found | {name: str(value) for name, value in said.items() if value is not None}
 
 
 def _digest(items: Iterable[Columns]) -> str:

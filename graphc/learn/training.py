@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -113,8 +114,9 @@ def prepared(
     if extras.validation is not None:
         measuring = replace(options, batch=DEFAULT_BATCH, sequences=DEFAULT_SIDE_BY_SIDE)
         evaluator = compile_evaluator(model, extras.validation, measuring, names, plan.truncate)
-    # Rates are for a whole minibatch, so the default is one.
-    size = size if source.units is None else min(size, source.units)
+    # Rates are for a whole minibatch, so the default is one; what a reader knows of its samples may
+    # depend on what it was read for before.
+    size = min(size, source.units) if isinstance(source, MemorySource) else size
     return Training(
         model,
         plan,
@@ -210,10 +212,8 @@ def _said(
 
 
 def _text_of(learner: object) -> str:
-    """What a learner says of itself; its kind alone where that would be a place in memory."""
-    kind = type(learner)
-    plain = f"{kind.__module__}.{kind.__qualname__}"
-    return plain if kind.__repr__ is object.__repr__ else repr(learner)
+    """What a learner says of itself, without places in memory, which differ between processes."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(learner))
 
 
 def _take_statistics(model: Model, found: Checkpoint) -> None:

@@ -118,6 +118,12 @@ def container_writer(
     return write
 
 
+def looks_like_container(head: bytes) -> bool:
+    """Whether a file that begins like this is a model file, whatever it is called: the length of a
+    header, and the header's bracket."""
+    return head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= MAX_HEADER_BYTES
+
+
 def read_container(path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> Container:
     """Read and check a model file. The path itself may be a symbolic link.
 

@@ -32,7 +32,7 @@ from graphc.support.diagnostics import GraphcError, fail, suggestion
 from graphc.support.graphs import reachable
 from graphc.support.source import UNKNOWN, Location
 
-MAX_NODES = 1_000_000
+MAX_NODES = 100_000
 """Of a network that is edited: copies of copies would fill any memory."""
 
 Outside = Literal["keep", "unset"]

@@ -236,6 +236,18 @@ class Model:
         op.params = replace(op.params, computed=True)
         self.hold(op.result.name or "", value)
 
+    def adopt(self, values: Mapping[str, np.ndarray]) -> None:
+        """Take the values of a file, (rows, cols) each, in the element type that they have there.
+
+        Mean and InvStdDev nodes among them are computed from then on.
+        """
+        for name, value in values.items():
+            op = self.find(name)
+            assert op is not None, name
+            if isinstance(op.params, StatisticParams):
+                op.params = replace(op.params, computed=True)
+            self.values[op.result.name or ""] = np.require(value, None, ["C", "W"])
+
     # --- files -----------------------------------------------------------------------------
 
     def save(self, path: Path | str) -> None:

@@ -54,7 +54,7 @@ def require_rows(body: Module) -> None:
 
 
 def rule_of(name: str, bodies: Sequence[str], context: Context, *, lazy: bool = False) -> Rule:
-    """The rule of functions as `body_of` makes them, from their texts. GraphcError for texts that do
+    """The rule of functions as `body_of` makes them, from texts. GraphcError for texts that do
     not fit."""
     functions = [f for text in bodies for f in parse_module(text, context, file=name).functions]
     context.sink.raise_if_errors()

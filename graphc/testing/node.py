@@ -15,14 +15,15 @@ from typing import Any
 import numpy as np
 
 from graphc import api
-from graphc.backends import BACKENDS
 from graphc.builder import GraphBuilder, Node
 from graphc.ir.core import Array, OpDef
 from graphc.ir.params import ParamsError, make_params
 from graphc.ops.nodes.layout import display_name, node_type
 from graphc.ops.nodes.plugged import with_origin
-from graphc.support.diagnostics import BackendUnavailable, fail
+from graphc.support.diagnostics import fail
 from graphc.tensor.node_type import NodeType
+from graphc.testing.backends import usable
+from graphc.testing.report import Check, Report
 
 Size = tuple[int, int | None]
 Draw = Callable[[np.random.Generator, int, int], Array]
@@ -39,44 +40,6 @@ SLOPE_ERROR = 1e-5
 """Of the size of the largest slope, what a difference may be off."""
 
 
-@dataclass(frozen=True)
-class NodeCheck:
-    """One comparison: of what, where, and its largest error over what is allowed."""
-
-    what: str
-    backend: str
-    precision: str
-    excess: float
-
-    @property
-    def passed(self) -> bool:
-        return self.excess <= 1
-
-    def __str__(self) -> str:
-        outcome = "passed" if self.passed else "FAILED"
-        return (
-            f"{self.what:<28} {self.backend:<10} {self.precision}  {outcome}, "
-            f"{self.excess:.2g} of what is allowed"
-        )
-
-
-@dataclass(frozen=True)
-class NodeReport:
-    """All comparisons, and the backends that cannot be used here. `str` of it is a table."""
-
-    node: str
-    checks: tuple[NodeCheck, ...]
-    left_out: tuple[str, ...]
-
-    @property
-    def passed(self) -> bool:
-        return all(check.passed for check in self.checks)
-
-    def __str__(self) -> str:
-        missing = [f"{name}: not available here" for name in self.left_out]
-        return "\n".join([self.node, *map(str, self.checks), *missing])
-
-
 def check_node(
     node: NodeType | OpDef,
     *sizes: Size,
@@ -85,7 +48,7 @@ def check_node(
     gradient: bool = True,
     backends: Sequence[str] = (),
     seed: int = 0,
-) -> NodeReport:
+) -> Report:
     """Compare a node with its reference; GraphcError `plug-in` with the table where they differ.
 
         gc.check_node(MAXOUT, (3, None), (3, 1), settings={"leak": 0.5})
@@ -108,12 +71,12 @@ def check_node(
         raise fail("argument-count", f"{message}, got {len(sizes)}")
     draws = [draw or _normal] * len(sizes) if not isinstance(draw, Sequence) else [*draw]
     case = _Case(opdef, sizes, _settings(opdef, settings or {}), draws, seed)
-    usable, left_out = _usable(backends or [*BACKENDS])
-    checks = [c for backend in usable for c in _checks(case, backend, gradient)]
-    report = NodeReport(display_name(opdef), tuple(checks), tuple(left_out))
+    found, left_out = usable(backends)
+    checks = [c for backend in found for c in _checks(case, backend, gradient)]
+    report = Report(display_name(opdef), tuple(checks), tuple(left_out))
     if not report.passed:
         failed = "; ".join(" ".join(str(c).split()) for c in checks if not c.passed)
-        raise fail("plug-in", f"{report.node} is not what its reference says: {failed}")
+        raise fail("plug-in", f"{report.title} is not what its reference says: {failed}")
     return report
 
 
@@ -128,23 +91,6 @@ def _settings(opdef: OpDef, given: Mapping[str, object]) -> Mapping[str, object]
 
 def _normal(rng: np.random.Generator, rows: int, columns: int) -> Array:
     return rng.standard_normal((rows, columns))
-
-
-def _usable(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The backends that can be used here, and the others."""
-    usable: list[str] = []
-    left_out: list[str] = []
-    for name in names:
-        if name not in BACKENDS:
-            known = ", ".join(BACKENDS)
-            raise fail("bad-option", f"one of {known} is required, got `{name}`")
-        try:
-            BACKENDS[name]()
-        except BackendUnavailable:
-            left_out.append(name)
-        else:
-            usable.append(name)
-    return usable, left_out
 
 
 @dataclass(frozen=True)
@@ -232,29 +178,29 @@ class _Case:
 _DTYPES: Mapping[str, Any] = {"f32": np.float32, "f64": np.float64}
 
 
-def _checks(case: _Case, backend: str, gradient: bool) -> list[NodeCheck]:
+def _checks(case: _Case, backend: str, gradient: bool) -> list[Check]:
     net = case.network()
     y = net.find("y")
     assert y is not None
     per_sample = [i for i, (_, columns) in enumerate(case.sizes) if columns is None]
-    found: list[NodeCheck] = []
+    found: list[Check] = []
     for precision in _DTYPES:
         excess = _of_samples(case, net, backend, precision)
-        found.append(NodeCheck("value", backend, precision, excess))
+        found.append(Check("value", backend, precision, excess))
     if not all(check.passed for check in found):
         return found  # what follows from the value would fail too
     if gradient:
         for name in case.names:
             excess = _of_slopes(case, net, name, backend)
-            found.append(NodeCheck(f"gradient of {name}", backend, "f64", excess))
+            found.append(Check(f"gradient of {name}", backend, "f64", excess))
     if per_sample and not node_type(y.operation).has_samples:
         excess = _of_gaps(case, net, backend)
-        found.append(NodeCheck("sum over sequences", backend, "f64", excess))
+        found.append(Check("sum over sequences", backend, "f64", excess))
     elif 0 in per_sample:
-        found.append(NodeCheck("in a cycle", backend, "f64", _of_cycle(case, backend)))
+        found.append(Check("in a cycle", backend, "f64", _of_cycle(case, backend)))
     if gradient and 0 in per_sample:
         excess = _of_slopes_in_gaps(case, net, backend)
-        found.append(NodeCheck("gradient over sequences", backend, "f64", excess))
+        found.append(Check("gradient over sequences", backend, "f64", excess))
     return found
 
 

@@ -56,6 +56,7 @@ class Session:
     options    precision, backend and threads of all computations
     models     model files that earlier commands will have written, with the networks in them
     files      other files that earlier commands will have written
+    has_edits  earlier commands write files whose names do not show before they run
     """
 
     top: Scope
@@ -65,6 +66,7 @@ class Session:
     should_stop: Callable[[], bool] = lambda: False
     models: dict[Path, Model] = field(default_factory=dict[Path, Model])
     files: set[Path] = field(default_factory=set[Path])
+    has_edits: bool = False
 
     def will_write(self, path: Path, model: Model | None = None) -> None:
         """Note that this command writes a file, a model file if `model` is given."""

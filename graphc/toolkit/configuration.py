@@ -63,6 +63,7 @@ def plan_commands(top: Scope, commands: Sequence[str], session: Session) -> list
             planned += _planned(top, name, session)
         except GraphcError as error:
             sink.extend(error.diagnostics)
+            session.has_edits = True  # what it would have written is not missed again
     sink.raise_if_errors()
     return planned
 

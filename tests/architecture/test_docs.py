@@ -102,6 +102,11 @@ def test_networks_load(text: str) -> None:
     graphc.loads(text)
 
 
+@each("mel")
+def test_edits_are_understood(text: str) -> None:
+    graphc.edits(text, check_only=True)
+
+
 @each("python")
 def test_python_examples_run(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -113,7 +118,7 @@ def test_python_examples_run(text: str, tmp_path: Path, monkeypatch: pytest.Monk
 def test_every_language_of_examples_is_run_or_known_to_be_text() -> None:
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     languages = set(re.findall(r"^```(\w*)\n.*?^```", text, re.MULTILINE | re.DOTALL))
-    assert languages - set(NOT_RUN) <= {"gir", "ndl", "python"}
+    assert languages - set(NOT_RUN) <= {"gir", "mel", "ndl", "python"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))

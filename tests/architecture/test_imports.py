@@ -49,7 +49,9 @@ def test_help_and_version_load_nothing_heavy(argv: tuple[str, ...]) -> None:
     assert loaded_packages(*argv) & heavy == set()
 
 
-@pytest.mark.parametrize("command", ["train", "eval", "run", "compile", "dump", "diff", "opt"])
+@pytest.mark.parametrize(
+    "command", ["train", "eval", "run", "compile", "edit", "dump", "diff", "opt"]
+)
 def test_help_of_a_command_loads_neither_llvm_nor_networkx(command: str) -> None:
     assert loaded_packages(command, "--help") & {"llvmlite", "networkx", "cupy"} == set()
 

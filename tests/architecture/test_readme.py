@@ -12,7 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import graphc as gc
 from tests.support.commands import graphc
+from tests.support.model_bytes import classifier
+from tests.support.model_bytes import model_formats as model_formats
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -90,10 +93,22 @@ def test_the_help_of_every_command_in_the_table_has_an_example() -> None:
         assert any(f"graphc {name} " in line for line in examples_of_help(name)), name
 
 
+def write_edit_example() -> None:
+    """The files that `graphc edit --help` speaks of."""
+    macros = "Layer(x, rows, cols) { W = Parameter(rows, cols)  T = Times(W, x)  S = Tanh(T) }"
+    text = "x = Input(512)\nL1 = Layer(x, 512, 512)\nOut = Layer(L1, 3, 512)\nOutputNodes = (Out)\n"
+    gc.loads(text, macros=macros).save("one.dnn")
+    Path("layers.ndl").write_text(macros, encoding="utf-8")
+    script = graphc("edit", "--help").out.partition("trained one:")[2].partition("The commands")[0]
+    Path("add_layer.mel").write_text(script, encoding="utf-8")
+
+
 @pytest.mark.llvm
 @pytest.mark.slow
+@pytest.mark.usefixtures("model_formats")
 def test_the_examples_of_every_help_run(digits: Path) -> None:
     shutil.copy("digits.ndl", "net.ndl")
+    Path("simple.dnn").write_bytes(classifier())
     Path("bad.gir").write_text(BAD_IR, encoding="utf-8")
     Path("still-fails.sh").write_text('#!/bin/sh\ngrep -q sigmoid "$1"\n', encoding="utf-8")
     Path("still-fails.sh").chmod(0o755)
@@ -102,6 +117,7 @@ def test_the_examples_of_every_help_run(digits: Path) -> None:
     samples = np.loadtxt("test.txt")[:, :64]
     for file in ("samples.npy", "x.npy"):
         np.save(file, samples)
+    write_edit_example()
     dumped = graphc("dump", "net.ndl", "--stage", "schedule", "--nodes", "z")
     Path("edited.gir").write_text(dumped.out, encoding="utf-8")
     for line in (line for name in ("", *COMMANDS) for line in examples_of_help(name)):

@@ -116,12 +116,33 @@ CALLS: dict[str, tuple[Callable[..., object], Callable[[], Arguments], tuple[str
         },
         (),
     ),
+    "check_training_gradient": (
+        gc.check_training_gradient,
+        lambda: {"network": network(), "minibatch": samples(), "backend": "numpy"},
+        (),
+    ),
     "evaluate": (
         gc.evaluate,
         lambda: {"network": network(), "data": samples(), "backend": "numpy"},
         (),
     ),
     "SGD": (gc.SGD, lambda: {"learning_rate": 0.1}, ()),
+    **{
+        kind.__name__: (kind, lambda: {"learning_rate": 0.1}, ())
+        for kind in (gc.AdaGrad, gc.RmsProp, gc.Adam, gc.AdamW)
+    },
+    **{
+        kind.__name__: (kind, lambda: {"threshold": 0.1}, ())
+        for kind in (gc.ClipElements, gc.ClipNorm, gc.ClipGlobalNorm)
+    },
+    "Warmup": (gc.Warmup, lambda: {"updates": 3, "then": 0.1}, ()),
+    "Cosine": (gc.Cosine, lambda: {"start": 0.1, "updates": 3}, ()),
+    "StepDecay": (gc.StepDecay, lambda: {"start": 0.1, "every": 3}, ()),
+    "learner": (
+        gc.learner,
+        lambda: {"function": lambda g, w, s, n: (w, s), "learning_rate": 0.1},
+        (),
+    ),
     "SteppingHeuristic": (gc.SteppingHeuristic, dict, ()),
     "minimize": (
         gc.minimize,

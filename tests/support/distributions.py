@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import sys
+import tempfile
+import tomllib
 from collections.abc import Mapping
+from importlib.metadata import entry_points
 from pathlib import Path
+
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 
 def write_distribution(
@@ -18,3 +26,21 @@ def write_distribution(
     (info / "entry_points.txt").write_text("\n".join(groups), encoding="utf-8")
     for module, text in (modules or {}).items():
         (site / f"{module}.py").write_text(text, encoding="utf-8")
+
+
+def add_new_entry_points() -> None:
+    """Put entry points of this project on the path that the installed graphc does not have yet.
+
+    pip writes them when it installs; a test run must not need that after every change.
+    """
+    groups = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["entry-points"]
+    missing = {
+        group: "\n".join(f"{name} = {value}" for name, value in entries.items())
+        for group, entries in groups.items()
+        if not entry_points(group=group)
+    }
+    if missing:
+        site = Path(tempfile.mkdtemp(prefix="graphc-entry-points-"))
+        atexit.register(shutil.rmtree, site, ignore_errors=True)
+        write_distribution(site, "graphc_new_entry_points", missing)
+        sys.path.append(str(site))

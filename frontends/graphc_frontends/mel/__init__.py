@@ -12,10 +12,10 @@ What the commands do to a network is `graphc.builder.Editor`. `docs/mel.md` desc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphc.support.diagnostics import Diagnostic, DiagnosticSink
+from graphc.builder import Edited
+from graphc.support.diagnostics import DiagnosticSink
 from graphc.support.source import SourceFile
 from graphc_frontends.mel.parser import parse
 from graphc_frontends.mel.plan import Plan, make_plan
@@ -25,7 +25,7 @@ from graphc_frontends.ndl.mistakes import Mistakes
 from graphc_frontends.ndl.preprocess import preprocess
 
 if TYPE_CHECKING:
-    from graphc.builder import GraphBuilder, Workshop
+    from graphc.builder import Workshop
 
 SUFFIXES = (".mel",)
 """What files of this language end in."""
@@ -38,8 +38,8 @@ def edit(
     workshop: Workshop,
     macros: Sequence[tuple[str, str]] = (),
     defines: Mapping[str, object] | None = None,
-) -> tuple[dict[str, GraphBuilder], list[Path], list[Diagnostic]]:
-    """Carry out a text of MEL: the models at its end by name, the files written, the warnings.
+) -> Edited:
+    """Carry out a text of MEL.
 
     `macros` are texts of NDL as (name for messages, text). `defines` replace `$name$`, and a
     variable of in-line NDL with such a name has that value. GraphcError with all mistakes found;
@@ -49,12 +49,12 @@ def edit(
     sink = Mistakes()
     plan = _plan(text, file, workshop, macros, given, sink)
     sink.raise_if_errors()
-    warnings = [*sink.diagnostics]
     if workshop.only_check:
-        return {}, [], warnings
+        return Edited({}, (), tuple(sink.diagnostics))
     session = Session(plan, workshop, variables_of(given))
     networks = session.run()
-    return networks, session.written, warnings + session.warnings
+    warnings = (*sink.diagnostics, *session.warnings)
+    return Edited(networks, tuple(session.written), warnings)
 
 
 def _plan(

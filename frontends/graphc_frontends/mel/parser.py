@@ -3,7 +3,7 @@
     script   = { item | section | "load" "=" names | "edit" "=" names }
     item     = call | model | statement of NDL
     call     = [NAME "="] NAME "(" [ argument { "," argument } ] ")"
-    argument = WORD | NAME "=" WORD                        (`L1.*`, a path and quoted text are words)
+    argument = WORD | NAME "=" WORD                 (`L1.*`, paths and quoted text are words)
     model    = NAME ["="] "[" { statement or macro of NDL } "]"
 
 With the key `edit` only the sections count that it names, in that order, and those that `load`

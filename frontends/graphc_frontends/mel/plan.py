@@ -160,7 +160,8 @@ class _Planner:
         blocks = [i.block for i in script.items if isinstance(i, NewModel)]
         blocks += self.snippets.values()
         known = [*macros, *script.macros, *(m for block in blocks for m in block.macros)]
-        table = collect_macros(known, self.sink)
+        by_place = {macro.name.span: macro for macro in known}  # a file may be read several times
+        table = collect_macros(by_place.values(), self.sink)
         self._check_calls(table, blocks)
         names = {self.spelling[key]: number for key, number in self.names.items()}
         return Plan(tuple(self.steps), names, table, self.inline, frozenset(self.loaded))
@@ -419,7 +420,8 @@ def _places(command: Command, call: Call) -> list[Argument]:
     if not command.least <= count <= len(rows):
         few = "" if command.least == len(rows) else f"{command.least} or "
         many = " or more" if command.repeats else ""
-        message = f"`{command.usage}` takes {few}{len(rows)}{many} arguments, got {count}"
+        plural = "" if len(rows) == 1 and not (few or many) else "s"
+        message = f"`{command.usage}` takes {few}{len(rows)}{many} argument{plural}, got {count}"
         hint = "; a path with a colon needs quotes" if count > len(rows) and _has_file(rows) else ""
         raise fail("argument-count", message + hint, call.span)
     left_out = len(rows) - count

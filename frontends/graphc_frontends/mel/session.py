@@ -194,9 +194,8 @@ def _dump(session: Session, step: CommandStep) -> None:
     assert isinstance(number, int)
     assert isinstance(path, str)
     session.finish(number)
-    network = session.networks[number]
-    network.check()
     with session.editor(number, step.span) as editor:
+        editor.require_complete()
         patterns = [session.name(nodes)] if isinstance(nodes, Reference) else []
         include = step.options.get("includeData") is True
         session.outbox.write(Path(path), editor.listing(*patterns, include_values=include))

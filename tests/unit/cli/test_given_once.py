@@ -21,6 +21,7 @@ VALUES = {
     "integer range": "1",
     "seed:n": "seed:1",
     "learner": "sgd",
+    "steps": "10:0.5",
 }
 
 
@@ -50,7 +51,14 @@ def value_of(option: click.Option, tmp_path: Path) -> list[str]:
     """What stands after the option's name."""
     if option.is_flag:
         return []
-    if option.opts[0] in ("--momentum", "--momentum-per-sample", "--dropout"):
+    if option.opts[0] in (
+        "--momentum",
+        "--momentum-per-sample",
+        "--dropout",
+        "--beta1",
+        "--beta2",
+        "--gamma",
+    ):
         return ["0.5"]
     if option.opts[0] == "--machine":
         return ["x86-64-v3"]

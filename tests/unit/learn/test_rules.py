@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import graphc as gc
+from graphc.artifacts.link import find_compiler
 from graphc.learn.rated import RatedLearner
 from graphc.learn.step import TrainingStep
 
@@ -226,6 +227,16 @@ CASES: Mapping[str, tuple[RatedLearner, Callable[[], Plain], Around]] = {
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", CASES)
 def test_several_updates_are_those_of_the_formulas(name: str, backend: str, precision: str) -> None:
+    compare_updates(name, backend, precision)
+
+
+@pytest.mark.skipif(find_compiler() is None, reason="no C compiler")
+@pytest.mark.parametrize("name", CASES)
+def test_and_in_c(name: str) -> None:
+    compare_updates(name, "c", "f32")
+
+
+def compare_updates(name: str, backend: str, precision: str) -> None:
     learner, make_rule, around = CASES[name]
     net = gc.loads(SUMS)
     step = gc.compile_training(

@@ -1,0 +1,29 @@
+"""Which backends a judge can ask here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphc.backends import BACKENDS
+from graphc.support.diagnostics import BackendUnavailable, fail, suggestion
+
+
+def usable(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Those of these backends (of none: of all) that can be used here, and the others.
+
+    GraphcError `bad-option` for a name that no backend has.
+    """
+    found: list[str] = []
+    left_out: list[str] = []
+    for name in names or BACKENDS:
+        if name not in BACKENDS:
+            known = ", ".join(BACKENDS)
+            near = suggestion(name, BACKENDS)
+            raise fail("bad-option", f"one of {known} is required, got `{name}`{near}")
+        try:
+            BACKENDS[name]()
+        except BackendUnavailable:
+            left_out.append(name)
+        else:
+            found.append(name)
+    return found, left_out
