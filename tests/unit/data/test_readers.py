@@ -185,6 +185,22 @@ def test_every_sample_is_visited_once_in_each_pass() -> None:
     assert first == [int(i) for i in permutation(7, 0, 1000)]
 
 
+def test_short_epochs_of_one_pass_exchange_its_samples_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn: list[int] = []
+
+    def within(order: Order, number: int, low: int, high: int) -> range:
+        drawn.append(number)
+        return range(low, high)
+
+    monkeypatch.setattr(Order, "within", within)
+    reader = from_arrays({"x": np.arange(100.0)})
+    for epoch in range(12):
+        read(reader, EpochRequest(epoch, 10))
+    assert drawn == [0, 1]
+
+
 def test_an_epoch_can_be_gone_on_with_from_its_middle() -> None:
     array = np.arange(100, dtype=np.float32)[:, None]
     reader = from_arrays({"x": array}, order=Order(30, seed=1))
