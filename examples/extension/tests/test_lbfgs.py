@@ -44,7 +44,7 @@ def test_a_convex_problem_ends_where_scipys_does() -> None:
         lambda w: objective(w, given), np.zeros(15), jac=True, method="BFGS", tol=1e-10
     )
     assert found.converged
-    assert len(found.values) < 60
+    assert len(found.values) < 100
     assert found.values[-1] == pytest.approx(judge.fun, rel=1e-12)
     np.testing.assert_allclose(found.point, judge.x, atol=1e-6)
     np.testing.assert_array_equal(slopes.point, found.point)
