@@ -37,21 +37,21 @@ from graphc.learn.records import EpochRecord, Progress
 from graphc.learn.schedule import Rates, Schedule
 from graphc.learn.sgd import SGD, learner_or_sgd
 from graphc.learn.source import Data, check_source
-from graphc.learn.stages import STAGES, Stage, module_at
 from graphc.learn.step import TrainingStep, compile_training_step
 from graphc.learn.training import Extras
 from graphc.model.container import MAX_FILE_BYTES, looks_like_container
-from graphc.model.digraph import function_graph
 from graphc.model.model import Model, load_model
 from graphc.passes.loop_gradient import Recompute
 from graphc.runtime.executable import Executable
 from graphc.support import arguments
 from graphc.support.diagnostics import fail, warn
 from graphc.support.files import open_regular_file, read_regular_file
-from graphc.tensor.function import ArrayFunction
 
 if TYPE_CHECKING:
     import networkx as nx
+
+    from graphc.learn.stages import Stage
+    from graphc.tensor.function import ArrayFunction
 
 MODEL_SUFFIX = "safetensors"
 MAX_SOURCE_BYTES = 16 * 2**20
@@ -92,9 +92,9 @@ def load(
 
 def _load_model_file(path: Path, suffix: str, seed: int) -> GraphBuilder | None:
     """The network in a model file of any kind and name, None for a file of another kind."""
-    with open_regular_file(path, MAX_FILE_BYTES) as (stream, size):
+    with open_regular_file(path, MAX_FILE_BYTES) as (stream, _):
         head = stream.read(HEAD_BYTES)
-    if suffix == MODEL_SUFFIX or looks_like_container(head, size):
+    if suffix == MODEL_SUFFIX or looks_like_container(head):
         return network_class()(load_model(path))
     if suffix in languages() and b"\0" not in head:
         return None  # no need to load readers of binary files
@@ -599,6 +599,10 @@ def to_networkx(
 
     Nothing of the network changes. Raises GraphcError for a bad network or option.
     """
+    from graphc.learn.stages import STAGES, module_at
+    from graphc.model.digraph import function_graph
+    from graphc.tensor.function import ArrayFunction
+
     if stage is not None and stage not in STAGES:
         raise fail("bad-option", f"stage requires one of {', '.join(STAGES)}, got {stage!r}")
     if isinstance(network, Function):

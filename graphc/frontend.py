@@ -61,8 +61,8 @@ class ModelFormat(Protocol):
 
 
 class SimpleKey(Protocol):
-    """A key of the toolkit: the option of `simple_network` that it sets, if any, and what its value
-    is: integers, words, word, number, integer, flag."""
+    """A key of the toolkit: the option of `simple_network` or `load_dbn` that it sets, if any, and
+    what its value is: integers, words, word, number, integer, flag."""
 
     @property
     def option(self) -> str | None: ...
@@ -78,7 +78,12 @@ class SimpleNetworks(Protocol):
     @property
     def SIMPLE_KEYS(self) -> Mapping[str, SimpleKey]: ...
 
+    @property
+    def DBN_KEYS(self) -> Mapping[str, SimpleKey]: ...
+
     def simple_network(self, **options: object) -> GraphBuilder: ...
+
+    def load_dbn(self, path: Path, **options: object) -> GraphBuilder: ...
 
 
 class EditingFrontend(Protocol):

@@ -5,7 +5,7 @@ Labels are kept as class numbers and become one-hot rows in the blocks alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,6 +28,7 @@ class TableReader:
     classes      of columns that hold class numbers: the width of their one-hot rows
     dtype        of these rows
     block_bytes  about what a block takes; more where a minibatch does
+    origin       what the samples are of, for `fingerprint`
 
     GraphcError `not-supported` for samples that are exchanged over the whole data where they only
     pass by.
@@ -39,6 +40,7 @@ class TableReader:
     classes: Mapping[str, int] = field(default_factory=dict[str, int])
     dtype: np.dtype = field(default_factory=lambda: np.dtype(np.float32))
     block_bytes: int = BLOCK_BYTES
+    origin: Callable[[], str] = str
 
     def __post_init__(self) -> None:
         if self.order.randomize == "auto" and isinstance(self.table, Stream):
@@ -48,6 +50,11 @@ class TableReader:
     @property
     def samples(self) -> int | None:
         return self.table.samples
+
+    def fingerprint(self) -> str:
+        """What differs between readers of other samples, or in another order. A training that goes
+        on from a checkpoint has to find what it had."""
+        return f"{self.order} {self.origin()}".strip()
 
     def blocks(self, request: EpochRequest) -> Iterator[Block]:
         size = self._block_rows(request.minibatch)

@@ -431,7 +431,8 @@ def _places(command: Command, call: Call) -> list[Argument]:
         many = " or more" if command.repeats else ""
         plural = "" if len(rows) == 1 and not (few or many) else "s"
         message = f"`{command.usage}` takes {few}{len(rows)}{many} argument{plural}, got {count}"
-        hint = "; a path with a colon needs quotes" if count > len(rows) and _has_file(rows) else ""
+        is_path = count > len(rows) and ":" in (call.span.line_text() or "")
+        hint = "; a path with a colon needs quotes" if is_path and _has_file(rows) else ""
         raise fail("argument-count", message + hint, call.span)
     left_out = len(rows) - count
     places: list[Argument] = []

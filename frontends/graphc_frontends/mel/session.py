@@ -42,16 +42,17 @@ class Session:
         self.workshop = workshop
         self.variables = variables
         self.networks: dict[int, GraphBuilder] = dict(enumerate(workshop.models.values()))
+        self._stack = ExitStack()
         self.warnings: list[Diagnostic] = []
         self.written: list[Path] = []
         self._inline: dict[int, InlineScript] = {}
 
     def run(self) -> dict[str, GraphBuilder]:
         """Carry all steps out; the models at the end, by name."""
-        with ExitStack() as stack:
+        with self._stack:
             for network in dict.fromkeys(self.workshop.models.values()):
-                stack.enter_context(network.edited())
-            self.outbox = Outbox(stack)
+                self._stack.enter_context(network.edited())
+            self.outbox = Outbox(self._stack)
             for step in self.plan.steps:
                 with _placed(step.span):
                     self._step(step)
@@ -67,8 +68,13 @@ class Session:
             case InlineStep():
                 self._run_inline(step)
             case ModelStep():
-                network = self.networks[step.makes] = self.workshop.new()
-                self.build(network, step.block)
+                self.build(self.add(step.makes, self.workshop.new()), step.block)
+
+    def add(self, number: int, network: GraphBuilder) -> GraphBuilder:
+        """A model of the script. All edits of it are one, so that sizes are inferred at the end."""
+        self._stack.enter_context(network.edited(complete=False))
+        self.networks[number] = network
+        return network
 
     # ---- NDL ------------------------------------------------------------------------------
 
@@ -109,7 +115,7 @@ class Session:
         if number in self._inline:
             self._inline[number].bind_known()
             self._raise_mistakes(network)
-        with network.edited(complete=False, where=Location(span)) as editor:
+        with network.edited(where=Location(span)) as editor:
             yield editor
 
     def name(self, reference: Reference) -> str:
@@ -147,13 +153,13 @@ def _placed(span: Span) -> Generator[None]:
 
 def _make(session: Session, step: CommandStep) -> None:
     assert step.makes is not None
-    session.networks[step.makes] = session.workshop.new()
+    session.add(step.makes, session.workshop.new())
 
 
 def _load(session: Session, step: CommandStep) -> None:
     (path,) = (value for value in step.arguments if isinstance(value, str))
     assert step.makes is not None
-    session.networks[step.makes] = session.open(path)
+    session.add(step.makes, session.open(path))
 
 
 def _load_snippet(session: Session, step: CommandStep) -> None:
@@ -161,7 +167,7 @@ def _load_snippet(session: Session, step: CommandStep) -> None:
     assert isinstance(number, int)
     assert step.block is not None
     if number == step.makes:
-        session.networks[number] = session.workshop.new()
+        session.add(number, session.workshop.new())
     session.build(session.networks[number], step.block)
 
 
@@ -172,6 +178,8 @@ def _save(session: Session, step: CommandStep) -> None:
     path = step.arguments[-1]
     assert isinstance(path, str)
     session.finish(number)
+    with session.editor(number, step.span) as editor:
+        editor.require_complete()
     is_read_later = path in session.plan.loaded
     session.outbox.save(session.networks[number], Path(path), is_read_later=is_read_later)
 

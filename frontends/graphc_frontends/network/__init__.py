@@ -8,9 +8,11 @@ Macros are Python functions. The network is the same as NDL would build, node fo
 also what `graphc.load` returns, whatever the model was written in.
 """
 
+from graphc_frontends.network.dbn import load_dbn
 from graphc_frontends.network.network import Network
 from graphc_frontends.network.node import NetworkNode
 from graphc_frontends.network.simple import simple_network
+from graphc_frontends.simple.keys import DBN_KEYS
 from graphc_frontends.simple.keys import KEYS as SIMPLE_KEYS
 
-__all__ = ["SIMPLE_KEYS", "Network", "NetworkNode", "simple_network"]
+__all__ = ["DBN_KEYS", "SIMPLE_KEYS", "Network", "NetworkNode", "load_dbn", "simple_network"]

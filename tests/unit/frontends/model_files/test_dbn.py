@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -78,6 +79,37 @@ def test_a_pretrained_stack_gets_an_output_layer_that_is_drawn(tmp_path: Path) -
     x = np.zeros((2, 6))
     t = np.eye(5)[:2]
     gc.train(network, {"features": x, "labels": t}, epochs=1, learning_rate=0.1)
+
+
+def test_what_a_file_does_not_say_can_be_chosen(tmp_path: Path) -> None:
+    (tmp_path / "stack").write_bytes(dbn_file(MEAN, DEVIATION, [HIDDEN, LINEAR]))
+    network = gc.load_dbn(
+        tmp_path / "stack",
+        layer_types="Tanh",
+        training_criterion="SquareError",
+        eval_criterion="SquareError",
+        need_prior=True,
+        add_dropout_nodes=True,
+        output_layer_size=2,
+    )
+    assert network.parameters["W2"].shape == (2, 5)
+    tags = {n.name: n.tags for n in network.nodes if n.tags}
+    assert tags["SquareError"] == ("criterion", "evaluation")
+    assert tags["ScaledLogLikelihood"] == ("output",)
+    hidden, dropped = network.find("H1"), network.find("DropH1")
+    assert hidden is not None
+    assert hidden.op == "tanh"
+    assert dropped is not None
+    x, t = np.zeros((4, 6)), np.eye(2)[[0, 0, 0, 1]]
+    gc.train(network, {"features": x, "labels": t}, epochs=1, learning_rate=0.1)
+    assert network.parameters["Prior"].tolist() == [[0.75], [0.25]]
+
+
+@pytest.mark.parametrize("options", [{"output_layer_size": 0}, {"layer_types": "Sin"}])
+def test_a_wrong_choice_is_an_error(tmp_path: Path, options: dict[str, Any]) -> None:
+    (tmp_path / "stack").write_bytes(dbn_file(MEAN, DEVIATION, [HIDDEN, LINEAR]))
+    with pytest.raises(gc.GraphcError, match="bad-option"):
+        gc.load_dbn(tmp_path / "stack", **options)
 
 
 @pytest.mark.parametrize(
