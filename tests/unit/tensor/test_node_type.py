@@ -60,6 +60,8 @@ NOTHING = gc.NodeType("Nothing", lambda *, rate=1.0: rate, unused, "broken")
 NO_FUNCTION = gc.NodeType("NoFunction", 3, unused, "broken")
 NO_REFERENCE = gc.NodeType("NoReference", lambda x: x, None, "broken")
 ABSENT_MATRIX = gc.NodeType("AbsentMatrix", lambda x: x, unused, "broken", matrices=("w",))
+LARGE = np.arange(2.0**17).reshape(2**16, 2)
+HOLDS = gc.NodeType("Holds", lambda x: LARGE @ x, unused, "broken")
 NUMBER = 3
 
 def narrow(b, op, operands, dtype):
@@ -93,6 +95,7 @@ Nothing = columnwise:NOTHING
 NoFunction = columnwise:NO_FUNCTION
 NoReference = columnwise:NO_REFERENCE
 AbsentMatrix = columnwise:ABSENT_MATRIX
+Holds = columnwise:HOLDS
 WrongShape = columnwise:SHAPE
 BadRule = columnwise:TYPES
 BadExpansion = columnwise:FAILS
@@ -366,6 +369,7 @@ BROKEN = [
     ("NoFunction", "requires a function to compute it: 3 is not a callable object"),
     ("NoReference", "requires a function as its reference, got None"),
     ("AbsentMatrix", "requires an operand `w`, as `matrices` says, got (x)"),
+    ("Holds", "closes over arrays of at most 65536 numbers, got 131072 numbers"),
     ("WrongShape", "its expansion of matrix<2x*> gives tensor<Nx1x2xf32>"),
     ("BadRule", "its type rule raises IndexError: list index out of range"),
     ("BadExpansion", "its expansion raises IndexError: list index out of range"),
