@@ -15,7 +15,7 @@ from typing import Protocol, TypeGuard
 
 import numpy as np
 
-from graphc.data.reader import EpochRequest, Reader
+from graphc.data.reader import EpochRequest, Reader, fingerprint_of
 from graphc.learn.dataset import Columns, Dataset, Samples, Sequences, read_dataset
 from graphc.learn.shuffle import permutation
 from graphc.runtime.signature import Signature
@@ -185,8 +185,8 @@ class ReaderSource:
         them. The number of samples may show only while they are read, and so later than a training
         goes on."""
         found = {f"column {n}": str(c) for n, c in self.reader.schema.items()}
-        said = {name: getattr(self.reader, name, None) for name in ("order", "fingerprint")}
-        return found | {name: str(value) for name, value in said.items() if value is not None}
+        said = {"order": getattr(self.reader, "order", ""), "reader": fingerprint_of(self.reader)}
+        return found | {name: str(value) for name, value in said.items() if value}
 
 
 def _digest(items: Iterable[Columns]) -> str:
