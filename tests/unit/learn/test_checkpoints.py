@@ -452,6 +452,23 @@ def test_other_data_and_other_networks_do_not_go_on(tmp_path: Path) -> None:
         replace(case, network=lambda: classifier(hidden=4)).train("numpy", checkpoints=going_on)
 
 
+def test_a_reader_says_which_data_it_has(tmp_path: Path) -> None:
+    @dataclass
+    class Named(Blocks):
+        name: str = "one"
+
+        def fingerprint(self) -> str:
+            return self.name
+
+    case, path = CASES["reader"], tmp_path / "run"
+    data = classes(SAMPLES)
+    replace(case, data=lambda: Named(data)).train("numpy", checkpoints=gc.Checkpoints(path))
+    going_on = gc.Checkpoints(path, resume=True)
+    replace(case, data=lambda: Named(data)).train("numpy", checkpoints=going_on)
+    with pytest.raises(gc.GraphcError, match="data reader"):
+        replace(case, data=lambda: Named(data, name="two")).train("numpy", checkpoints=going_on)
+
+
 def test_a_model_is_no_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "net.safetensors"
     _, net = CASES["momentum"].train("numpy")
