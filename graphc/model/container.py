@@ -118,20 +118,6 @@ def container_writer(
     return write
 
 
-def is_container(path: Path) -> bool:
-    """Whether a file begins as a model file does, whatever it is called; False if it is none."""
-    try:
-        with path.open("rb") as stream:
-            start = stream.read(9)
-    except OSError:
-        return False
-    return (
-        len(start) == 9
-        and int.from_bytes(start[:8], "little") <= MAX_HEADER_BYTES
-        and (start[8:] == b"{")
-    )
-
-
 def looks_like_container(head: bytes, size: int) -> bool:
     """Whether a file of so many bytes that begins like this can be a safetensors file: the length
     of a header that fits into it, and the header's bracket."""
