@@ -29,6 +29,7 @@ _HOMES = {
     "scan": "graphc.tensor.scan",
     "Tensor": "graphc.tensor.tensor",
     **dict.fromkeys(("edit", "edits"), "graphc.api"),
+    "check_training_gradient": "graphc.api",
     "compile": "graphc.api",
     "compile_training": "graphc.api",
     "evaluate": "graphc.api",

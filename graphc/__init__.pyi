@@ -7,6 +7,7 @@ import numpy as np
 
 from graphc import readers as readers
 from graphc import writers as writers
+from graphc.api import check_training_gradient as check_training_gradient
 from graphc.api import compile as compile
 from graphc.api import compile_training as compile_training
 from graphc.api import edit as edit

@@ -23,6 +23,12 @@ from graphc.learn.adaptation import Adaptation
 from graphc.learn.checkpoints import Checkpoints
 from graphc.learn.curves import Rate
 from graphc.learn.evaluate import DEFAULT_SIDE_BY_SIDE, evaluate_dataset
+from graphc.learn.gradient_check import (
+    DIGITS,
+    ELEMENTS,
+    TrainingGradientReport,
+    check_gradients,
+)
 from graphc.learn.gradients import Gradients, compile_gradients
 from graphc.learn.learner import Learner, require_learner
 from graphc.learn.loop import run_training
@@ -31,21 +37,21 @@ from graphc.learn.records import EpochRecord, Progress
 from graphc.learn.schedule import Rates, Schedule
 from graphc.learn.sgd import SGD, learner_or_sgd
 from graphc.learn.source import Data, check_source
-from graphc.learn.stages import STAGES, Stage, module_at
 from graphc.learn.step import TrainingStep, compile_training_step
 from graphc.learn.training import Extras
 from graphc.model.container import MAX_FILE_BYTES, looks_like_container
-from graphc.model.digraph import function_graph
 from graphc.model.model import Model, load_model
 from graphc.passes.loop_gradient import Recompute
 from graphc.runtime.executable import Executable
 from graphc.support import arguments
 from graphc.support.diagnostics import fail, warn
 from graphc.support.files import open_regular_file, read_regular_file
-from graphc.tensor.function import ArrayFunction
 
 if TYPE_CHECKING:
     import networkx as nx
+
+    from graphc.learn.stages import Stage
+    from graphc.tensor.function import ArrayFunction
 
 MODEL_SUFFIX = "safetensors"
 MAX_SOURCE_BYTES = 16 * 2**20
@@ -527,6 +533,48 @@ def evaluate(
     return found.averages
 
 
+def check_training_gradient(
+    network: GraphBuilder | Model,
+    minibatch: Mapping[str, object],
+    *,
+    digits: int = DIGITS,
+    elements: int = ELEMENTS,
+    criterion: str | None = None,
+    dropout: float = DEFAULT_DROPOUT,
+    seed: int = 0,
+    backend: str = CompileOptions.backend,
+    time: int = CompileOptions.time,
+    recompute: Recompute = CompileOptions.recompute,
+) -> TrainingGradientReport:
+    """Compare the gradients that `network` is trained by with central differences, in f64.
+
+    minibatch  what a training step is called with: arrays (samples, rows) by input, of sequences
+               lists of them
+    digits     how many have to agree (the toolkit's sigFigs): computed and difference lie at most
+               10^-digits apart, and ten times as far for each power of ten that they are above 1
+    elements   of each parameter, chosen at random by `seed`
+    criterion, dropout, time, recompute  as in `compile_training`
+
+    The network stays as it is. GraphcError `not-differentiable` with the worst element where they
+    do not agree, as at a kink, which another minibatch may avoid.
+    """
+    arguments.table(minibatch, "minibatch", "arrays")
+    for name, given in (("digits", digits), ("elements", elements)):
+        if arguments.whole(given, name) < 1:
+            raise fail("bad-value", f"{name} requires a whole number of at least 1, got {given}")
+    options = CompileOptions(backend=backend, time=time, recompute=recompute, cache=default_cache())
+    return check_gradients(
+        _model_of(network),
+        minibatch,
+        options,
+        digits=digits,
+        elements=elements,
+        criterion=criterion,
+        dropout=dropout,
+        seed=seed,
+    )
+
+
 def to_networkx(
     network: GraphBuilder | Model | ArrayFunction | Function,
     *given: object,
@@ -551,6 +599,10 @@ def to_networkx(
 
     Nothing of the network changes. Raises GraphcError for a bad network or option.
     """
+    from graphc.learn.stages import STAGES, module_at
+    from graphc.model.digraph import function_graph
+    from graphc.tensor.function import ArrayFunction
+
     if stage is not None and stage not in STAGES:
         raise fail("bad-option", f"stage requires one of {', '.join(STAGES)}, got {stage!r}")
     if isinstance(network, Function):

@@ -2,10 +2,11 @@
 
 An entry's key is a file suffix without its dot (its module has `load(builder, text, file=…,
 macros=…, defines=…)`) or `network`, the Python builder, whose module has the class `Network`.
-Readers of binary model files are entries of the group `graphc.model_formats`; which of them reads a
-file, the file's first bytes say, whatever it is called.
 Languages that edit networks are those of the group `graphc.editors`, by suffix too; their modules
 have `edit(text, file=…, workshop=…, macros=…, defines=…)`.
+
+Readers of binary model files are entries of the group `graphc.model_formats`; which of them reads a
+file, the file's first bytes say, whatever it is called.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from graphc.builder import Edited, GraphBuilder, Workshop
 
 GROUP = "graphc.frontends"
-FORMATS = "graphc.model_formats"
 EDITORS = "graphc.editors"
+FORMATS = "graphc.model_formats"
 NETWORK = "network"
 
 

@@ -113,6 +113,18 @@ class TableRows:
     load: Callable[[bytes], ReadRows]
 
 
+@dataclass(frozen=True)
+class PoolCode:
+    """Native code of the threads that compiled functions of a process share.
+
+    make       () -> code
+    take_from  says where code comes from when threads are first needed; without it, from `make`
+    """
+
+    make: Callable[[], bytes]
+    take_from: Callable[[Callable[[], bytes]], None]
+
+
 @dataclass(frozen=True, slots=True)
 class MachinePeak:
     """What one core of this machine does at most: f32 operations and bytes copied, a second."""
@@ -174,6 +186,7 @@ class Backend:
     code     the halves of `compile`, for a backend whose code is worth keeping
     profile  for a backend that can take the time of each operation
     table_rows  for a backend that can read text tables
+    pool     for a backend whose functions share threads
     """
 
     name: str
@@ -187,6 +200,7 @@ class Backend:
     code: KeptCode | None = None
     profile: Profiling | None = None
     table_rows: TableRows | None = None
+    pool: PoolCode | None = None
 
     @property
     def source(self) -> FileKind | None:

@@ -1,6 +1,7 @@
 """What `graphc train` shows: a bar inside an epoch, a line after each, a table at the end.
 
-Columns of validation data have the names of their nodes with `(validation)` behind.
+Columns of validation data have the names of their nodes with `(validation)` behind. rich, which
+draws the bar and the table, is imported when the first of them is due: by then the training runs.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from typing import TYPE_CHECKING
 
 from graphc.cli.terminal import Terminal
 from graphc.learn.records import EpochRecord, EpochStart, Event
 from graphc.support.memory import peak_resident_bytes
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+    from rich.table import Table
 
 NUMBER_WIDTH = 14  # the longest `number_text`, and a blank
 
@@ -33,27 +36,17 @@ class TrainingReport:
         has_validation: bool = False,
     ) -> None:
         self.terminal = terminal
-        self._console = terminal.console()
         self._epochs = epochs
+        self._samples = samples
         self._nodes = list(nodes)
         self._has_validation = has_validation
         self._columns = [*nodes, *(f"{n} (validation)" for n in nodes if has_validation)]
-        self._bar = Progress(
-            TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            console=self._console,
-            transient=True,
-            disable=not self._console.is_terminal,
-        )
-        self._task = self._bar.add_task("", total=samples, epoch=1, epochs=epochs)
+        self._bar: Progress | None = None
         self._width = [max(NUMBER_WIDTH, len(name) + 1) for name in self._columns]
         self._done = 0
         self._has_head = False
 
     def __enter__(self) -> TrainingReport:
-        self._bar.start()
         return self
 
     def __exit__(
@@ -62,7 +55,8 @@ class TrainingReport:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._bar.stop()
+        if self._bar is not None:
+            self._bar.stop()
 
     def minibatch(self, done: int, total: int) -> None:
         """`done` of the epoch's `total` samples are through, which is 0 if unknown. The first call
@@ -72,8 +66,28 @@ class TrainingReport:
             columns = zip(self._columns, self._width, strict=True)
             head = "".join(f"{name:>{width}}" for name, width in columns)
             self._say(f"{'epoch':>{self._epoch_width}}{head}{'rate':>12}{'time':>10}")
-        known = total or None
-        self._bar.update(self._task, completed=done, total=known, epoch=self._done + 1)
+            if self.terminal.color == "always" or self.terminal.stderr.isatty():
+                self._bar = self._started_bar()
+        if self._bar is not None:
+            (task,) = self._bar.task_ids
+            self._bar.update(task, completed=done, total=total or None, epoch=self._done + 1)
+
+    def _started_bar(self) -> Progress:
+        from rich import progress
+
+        console = self.terminal.console()
+        bar = progress.Progress(
+            progress.TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn(),
+            progress.TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        bar.add_task("", total=self._samples, epoch=1, epochs=self._epochs)
+        bar.start()
+        return bar
 
     def start(self, begun: EpochStart) -> None:
         """An epoch begins, or goes on."""
@@ -91,7 +105,7 @@ class TrainingReport:
     def finish(self, records: Sequence[EpochRecord], seconds: float, output: Path) -> None:
         """The table at the end: first, best and last epoch, and what it took."""
         if records:
-            self._console.print(self._table(records))
+            self.terminal.console().print(self._table(records))
         samples = sum(r.samples for r in records)
         computing = sum(r.seconds for r in records)
         speed = f"{samples / computing:,.0f}" if computing > 0 else "?"
@@ -127,6 +141,8 @@ class TrainingReport:
         return values
 
     def _table(self, records: Sequence[EpochRecord]) -> Table:
+        from rich.table import Table
+
         def key(record: EpochRecord) -> float:
             value = self._values(record)[len(self._nodes) if self._has_validation else 0]
             return math.inf if math.isnan(value) else value
@@ -144,7 +160,10 @@ class TrainingReport:
         return max(5, 2 * len(str(self._epochs)) + 1)
 
     def _say(self, text: str) -> None:
-        self._console.print(text, markup=False, soft_wrap=True)
+        if self._bar is None:
+            self.terminal.remark(text)
+        else:  # above the bar
+            self._bar.console.print(text, markup=False, soft_wrap=True)
 
 
 def number_text(value: float) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -65,7 +66,14 @@ def uci(
         {b.name: b.classes for b in blocks if isinstance(b, LabelBlock) and b.kind == "category"},
         np.dtype(dtype),
         instance(block_bytes, int, "block_bytes", "a whole number"),
+        origin=partial(_sizes, named),
     )
+
+
+def _sizes(files: Sequence[Path]) -> str:
+    """The sizes of the files, as far as they have any."""
+    sizes = (str(path.stat().st_size) if path.is_file() else "?" for path in files)
+    return f"text of {' + '.join(sizes)} bytes"
 
 
 def _source(

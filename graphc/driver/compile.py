@@ -13,11 +13,13 @@ from graphc.backends import BACKENDS
 from graphc.backends.base import CompiledFunction
 from graphc.backends.signature import make_signature
 from graphc.driver import pipelines
-from graphc.driver.cache import Entry
+from graphc.driver.cache import Cache, Entry
 from graphc.driver.cache_key import make_key, sources_are_unchanged
 from graphc.driver.options import DEFAULT_TIME, CompileOptions
 from graphc.driver.prepare import draw, infer
 from graphc.driver.profile import Source
+from graphc.driver.shared_code import BACKEND as SHARING
+from graphc.driver.shared_code import shared_code
 from graphc.ir.clone import clone_module
 from graphc.ir.context import Context
 from graphc.ir.core import Function, Module
@@ -167,6 +169,8 @@ def compile_kept(
             text = print_module(_decided(module, passes, options))
             key = make_key(text, passes, backend.name, versions)
             entry = options.cache.lookup(key) if key is not None else None
+    if options.cache is not None:
+        _offer_pool(options.cache)
     if entry is not None:
         loaded = halves.load(entry.code, entry.signature, phases)
         return _threaded(loaded, options), entry.signature
@@ -194,6 +198,13 @@ def _decided(module: Module, passes: Sequence[Pass], options: CompileOptions) ->
 def _threaded(compiled: CompiledFunction, options: CompileOptions) -> CompiledFunction:
     compiled.use_threads(thread_count(options.threads))
     return compiled
+
+
+def _offer_pool(cache: Cache) -> None:
+    """What is split among threads finds their code in the cache."""
+    pool = BACKENDS[SHARING]().pool
+    if pool is not None:
+        pool.take_from(partial(shared_code, "runs a pool of threads", pool.make, cache))
 
 
 PassesFor = Callable[[Model, CompileOptions], list[Pass]]

@@ -9,15 +9,12 @@ from __future__ import annotations
 from functools import lru_cache, partial
 
 from graphc.backends import BACKENDS
-from graphc.backends.base import TableRows
 from graphc.data.plain_rows import NativeRows, ReadRows
 from graphc.driver.cache import Cache
-from graphc.driver.cache_key import kept, make_key
-from graphc.runtime.signature import Signature
+from graphc.driver.shared_code import BACKEND, shared_code
 from graphc.support.diagnostics import GraphcError
-from graphc.support.phases import Phases
 
-BACKEND = "llvm"
+WHAT = "reads rows of text tables"
 
 WORTH_LOADING = 1 << 20
 WORTH_COMPILING = 1 << 24
@@ -34,15 +31,6 @@ def native_rows(cache: Cache | None) -> NativeRows:
 def _load(cache: Cache | None) -> ReadRows | None:
     try:
         found = BACKENDS[BACKEND]().table_rows
-        return None if found is None else found.load(_code(found, cache))
+        return None if found is None else found.load(shared_code(WHAT, found.make, cache))
     except GraphcError:  # also BackendUnavailable: slower is better than not at all
         return None
-
-
-def _code(found: TableRows, cache: Cache | None) -> bytes:
-    halves = BACKENDS[BACKEND]().code
-    if cache is None or halves is None:
-        return found.make()
-    key = make_key("plain rows of text tables", (), BACKEND, halves.versions("native"))
-    signature = Signature("reads rows of text tables", (), (), (), 0)
-    return kept(cache, key, signature, found.make, Phases())

@@ -20,7 +20,6 @@ from graphc.ir.context import Context
 from graphc.ir.core import Function, Module
 from graphc.ir.machine import MACHINES, Machine
 from graphc.ir.traversal import straight_blocks
-from graphc.passes.analysis.schedules import complete_schedule
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.support.diagnostics import suggestion
@@ -28,6 +27,9 @@ from graphc.support.diagnostics import suggestion
 
 def choose_schedules(function: Function, machine: Machine) -> int:
     """Complete the schedules of a kernel-level function; how many were not complete."""
+    # Where code is found in the cache no schedule is made: these take 20 ms to be imported.
+    from graphc.passes.analysis.schedules import complete_schedule
+
     count = 0
     for op in (op for block in straight_blocks(function) for op in block):
         schedule = complete_schedule(op, machine)

@@ -14,7 +14,6 @@ A message says what is required and what came, with names and types, no internal
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -176,6 +175,8 @@ def fail(
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """'; did you mean `x`?' for the nearest known name (any case), or ''."""
+    import difflib  # only for mistakes: its import takes 4 ms
+
     if len(name) > MAX_SUGGESTED_LENGTH:
         return ""
     short = (k for k in known if len(k) <= MAX_SUGGESTED_LENGTH)

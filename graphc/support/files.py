@@ -15,7 +15,6 @@ import re
 import secrets
 import shutil
 import stat
-import tempfile
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
@@ -139,6 +138,8 @@ def temporary_folder(path: Path) -> Generator[Path]:
     Beside, because only from there a rename to `path` is one step. GraphcError `file` if no folder
     can be made, and for what cannot be written in it.
     """
+    import tempfile  # takes 4 ms, and is rarely needed
+
     parent = path.absolute().parent
     remove_left_over(parent)
     prefix, suffix = _temporary_name(path)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from graphc.artifacts.link import find_compiler
+from graphc.driver.cache import Cache
 
 pytestmark = pytest.mark.llvm
 
@@ -66,3 +67,58 @@ def test_processes_at_the_same_time_share_a_folder_that_stays_whole(tmp_path: Pa
         assert 0 <= made <= 6
     assert compiled(start(folder, 6)) == 0
     assert sorted(p.suffix for p in folder.iterdir()) == [".entry"] * 6 + [".json"]
+
+
+TRAINING = """
+import sys
+import numpy as np
+import graphc as gc
+from graphc.driver import cache_key
+cache_key.SOURCES = "0123456789abcdef"
+cache_key.source_stamp = lambda: "0123456789abcdef"
+net = gc.loads('''
+    x = Input(64, tag=feature)
+    t = Input(3, tag=label)
+    h = Tanh(Times(Parameter(512, 64), PerDimMeanVarNormalization(x, Mean(x), InvStdDev(x))))
+    z = Times(Parameter(3, 512), h)
+    e = CrossEntropyWithSoftmax(t, z, tag=criteria)
+''')
+data = {"x": np.eye(600, 64), "t": np.eye(3)[np.arange(600) % 3]}
+gc.train(net, data, epochs=1, minibatch=600, learning_rate=0.1, threads=2)
+print(*sys.modules)
+"""
+
+ONLY_TO_COMPILE = {
+    "graphc.backends.loops.entry",
+    "graphc.backends.llvm.emit",
+    "graphc.passes.analysis.schedules",
+    "graphc.tensor.function",
+    "importlib.metadata",
+    "networkx",
+    "difflib",
+    "rich",
+}
+
+
+def modules_of_a_training(folder: Path) -> set[str]:
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "frontends")])
+    environment = os.environ | {
+        "GRAPHC_CACHE": "on",
+        "GRAPHC_CACHE_DIR": str(folder),
+        "PYTHONPATH": paths,
+    }
+    words = [sys.executable, "-c", TRAINING]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_a_training_whose_code_is_found_imports_nothing_that_writes_code(tmp_path: Path) -> None:
+    first, second = (modules_of_a_training(tmp_path / "cache") for _ in range(2))
+    assert {"graphc.backends.llvm.emit", "graphc.passes.analysis.schedules"} <= first
+    assert second & ONLY_TO_COMPILE == set()
+
+
+def test_the_code_of_threads_is_kept(tmp_path: Path) -> None:
+    modules_of_a_training(tmp_path / "cache")
+    names = [e.entry.signature.name for e in Cache(tmp_path / "cache").entries() if e.entry]
+    assert names.count("runs a pool of threads") == 1

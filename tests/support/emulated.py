@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from graphc.backends.llvm import engine
-from graphc.backends.llvm.emit import ENTRY, emit_function
+from graphc.backends.llvm.emit import emit_function
+from graphc.backends.llvm.entries import ENTRY
 from graphc.backends.llvm.target import AARCH64
 from graphc.ir.core import Function
 from graphc.runtime.signature import NUMPY_DTYPES, Signature, concrete_shape

@@ -10,7 +10,8 @@ import numpy as np
 
 from graphc.backends.base import ALIGNMENT
 from graphc.backends.llvm import engine
-from graphc.backends.llvm.emit import ENTRY, emit_function
+from graphc.backends.llvm.emit import emit_function
+from graphc.backends.llvm.entries import ENTRY
 from graphc.backends.llvm.target import Target
 from graphc.ir.core import Function
 from graphc.ir.evaluate import evaluate

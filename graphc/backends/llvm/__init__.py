@@ -6,7 +6,7 @@ is what they would make. `docs/numerics.md` has the accuracy of the mathematical
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from graphc.backends.base import (
     Backend,
@@ -15,11 +15,11 @@ from graphc.backends.base import (
     FileKind,
     KeptCode,
     MachinePeak,
+    PoolCode,
     Profiling,
     Recorder,
     TableRows,
 )
-from graphc.backends.llvm.artifact import emit_artifact
 from graphc.backends.llvm.target import Target, host_target, target_named
 from graphc.backends.llvm.thread_pool import has_pool
 from graphc.data.plain_rows import ReadRows
@@ -74,6 +74,18 @@ def _peak() -> MachinePeak:
     return measure_machine_peak()
 
 
+def _make_pool() -> bytes:
+    from graphc.backends.llvm.thread_pools import make_pool_code
+
+    return make_pool_code()
+
+
+def _take_pool_from(code: Callable[[], bytes]) -> None:
+    from graphc.backends.llvm.thread_pools import take_pool_code_from
+
+    take_pool_code_from(code)
+
+
 def _make_table_rows() -> bytes:
     from graphc.backends.llvm import engine
     from graphc.backends.llvm.table_rows import table_rows_text
@@ -88,6 +100,8 @@ def _load_table_rows(code: bytes) -> ReadRows:
 
 
 def _text(function: Function, signature: Signature, request: EmitRequest) -> tuple[str, Target]:
+    from graphc.backends.llvm.artifact import emit_artifact
+
     with request.phases.measure("emit"):
         target = target_named(request.target)
         return emit_artifact(function, signature, target, request), target
@@ -139,4 +153,5 @@ BACKEND = Backend(
     code=KeptCode(_make, _load, _versions),
     profile=Profiling(_profiled, _peak),
     table_rows=TableRows(_make_table_rows, _load_table_rows),
+    pool=PoolCode(_make_pool, _take_pool_from),
 )

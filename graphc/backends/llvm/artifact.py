@@ -15,7 +15,8 @@ import numpy as np
 
 from graphc.backends.abi import ARENA_ALIGNMENT, STATUS, UNKNOWN_STATUS, check_signature
 from graphc.backends.base import EmitRequest
-from graphc.backends.llvm.emit import ENTRY, add_entry
+from graphc.backends.llvm.emit import add_entry
+from graphc.backends.llvm.entries import ENTRY
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import Code, Module
 from graphc.backends.llvm.thread_pool import pool_text

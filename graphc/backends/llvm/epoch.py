@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from graphc.backends.llvm.entries import EPOCH
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import CALLER, Code, Module
 from graphc.backends.loops.control import add, loop, mul, offset, sub, when
@@ -26,39 +27,10 @@ from graphc.backends.loops.values import I1, I64, PTR, LaneType, Val, constant, 
 from graphc.backends.native import row_bytes
 from graphc.runtime.signature import NUMPY_DTYPES, Argument, Result, Signature
 
-EPOCH = "graphc.epoch"
-
 UNROLLED = 8
 """Vectors of a row that are copied by straight-line code."""
 
 _I32 = lane_type("i32")
-
-
-def runs_epochs(signature: Signature) -> bool:
-    """Whether `graphc.epoch` is written: for training steps on dense samples.
-
-    Sequences and sparse inputs need a new layout for every call, which Python makes.
-    """
-    if (
-        signature.sequences is not None
-        or signature.sparse
-        or not signature.with_role("hyperparameter")
-    ):
-        return False
-    dims = signature.dims
-    if len(dims) != 1 or dims[0].factors:
-        return False
-    inputs, hyperparameters = signature.with_role("input"), signature.with_role("hyperparameter")
-    return (
-        bool(inputs)
-        and all(len(i.shape) == 2 and i.shape[0] == dims[0].name for i in inputs)
-        and all(isinstance(i.shape[1], int) for i in inputs)
-        and all(_is_number(p) for p in (*hyperparameters, *signature.fresh_results))
-    )
-
-
-def _is_number(spec: Argument | Result) -> bool:
-    return spec.shape == (1, 1)
 
 
 def add_epoch(module: Module, signature: Signature, target: Target, entry: str) -> None:

@@ -10,8 +10,9 @@ import numpy as np
 
 from graphc.backends.llvm import engine
 from graphc.backends.llvm.emit import emit_profiled
+from graphc.backends.llvm.entries import entries
 from graphc.backends.llvm.profile import CLOCK, EVENTS, SYMBOLS, TABLE
-from graphc.backends.llvm.runtime import entries, loaded_function
+from graphc.backends.llvm.runtime import loaded_function
 from graphc.backends.llvm.target import host_target
 from graphc.backends.native import NativeFunction
 from graphc.ir.core import Function, Operation

@@ -6,8 +6,7 @@ import ctypes
 from collections.abc import Callable
 
 from graphc.backends.llvm import engine
-from graphc.backends.llvm.emit import ENTRY, emit_function
-from graphc.backends.llvm.epoch import EPOCH, runs_epochs
+from graphc.backends.llvm.entries import ENTRY, EPOCH, entries, runs_epochs
 from graphc.backends.llvm.target import Target, host_target
 from graphc.backends.llvm.thread_pools import pool_address
 from graphc.backends.native import ENTRY_TYPES, EPOCH_TYPES, NativeFunction
@@ -23,6 +22,8 @@ def make_code(
     phases: Phases | None = None,
 ) -> bytes:
     """The object of a planned function, for this machine unless said otherwise."""
+    from graphc.backends.llvm.emit import emit_function
+
     phases = phases or Phases()
     with phases.measure("emit"):
         target = target or host_target()
@@ -41,11 +42,6 @@ def compile_function(
 def load_function(code: bytes, signature: Signature, target: Target) -> NativeFunction:
     """Loads an object into this process and gives its function."""
     return loaded_function(code, signature, engine.load(code, entries(signature), target))
-
-
-def entries(signature: Signature) -> tuple[str, ...]:
-    """The names of its entries."""
-    return (ENTRY, EPOCH) if runs_epochs(signature) else (ENTRY,)
 
 
 def loaded_function(code: bytes, signature: Signature, loaded: engine.Loaded) -> NativeFunction:

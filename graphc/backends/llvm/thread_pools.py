@@ -19,6 +19,13 @@ from graphc.backends.llvm.thread_pool import has_pool, pool_text
 _CREATE, _DESTROY = "graphc.pool_create", "graphc.pool_destroy"
 
 
+def make_pool_code() -> bytes:
+    """The object of what makes pools, for this machine."""
+    target = host_target()
+    text = Module(target.triple).text() + pool_text(target, _CREATE, _DESTROY)
+    return engine.object_code(text, target)
+
+
 class _Pools:
     """The addresses of the pools by their number of threads."""
 
@@ -26,6 +33,7 @@ class _Pools:
         self.forget()
         self._create: Callable[[int], int | None] | None = None
         self._watches_forks = False
+        self.code: Callable[[], bytes] = make_pool_code
 
     def forget(self) -> None:
         """Before the first use, and in the child of a fork."""
@@ -49,11 +57,16 @@ class _Pools:
             if not self._watches_forks and hasattr(os, "register_at_fork"):
                 os.register_at_fork(after_in_child=self.forget)
                 self._watches_forks = True
-            self._create = _maker()
+            self._create = _maker(self.code)
         return self._create(threads) or 0
 
 
 _POOLS = _Pools()
+
+
+def take_pool_code_from(code: Callable[[], bytes]) -> None:
+    """Where the object comes from when the first pool is made; compiled anew otherwise."""
+    _POOLS.code = code
 
 
 def pool_address(threads: int) -> int:
@@ -64,12 +77,11 @@ def pool_address(threads: int) -> int:
     return _POOLS.address(threads)
 
 
-def _maker() -> Callable[[int], int | None]:
+def _maker(code: Callable[[], bytes]) -> Callable[[int], int | None]:
     """The function that makes a pool."""
-    target = host_target()
-    if not has_pool(target):
+    if not has_pool(host_target()):
         return lambda _threads: 0
-    loaded = load_pool_functions()
+    loaded = load_pool_functions(code())
     create: Callable[[int], int | None] = engine.function(
         loaded, _CREATE, ctypes.c_void_p, ctypes.c_int32
     )
@@ -78,9 +90,6 @@ def _maker() -> Callable[[int], int | None]:
     return create
 
 
-def load_pool_functions() -> engine.Loaded:
-    """The functions of `pool.py` in this process, as `graphc.pool_create` and `…_destroy`."""
-    target = host_target()
-    module = Module(target.triple)
-    code = engine.object_code(module.text() + pool_text(target, _CREATE, _DESTROY), target)
-    return engine.load(code, [_CREATE, _DESTROY], target, from_process=True)
+def load_pool_functions(code: bytes) -> engine.Loaded:
+    """The functions of `thread_pool.py` in this process: `graphc.pool_create`, `…_destroy`."""
+    return engine.load(code, [_CREATE, _DESTROY], host_target(), from_process=True)

@@ -15,7 +15,6 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from importlib.metadata import EntryPoint
 from typing import Any
 
 from graphc.ir.core import ExpandRule, Level, OpDef, Operation, Value
@@ -24,7 +23,7 @@ from graphc.ir.types import MatrixType, Type, TypeRuleError
 from graphc.ops.nodes.interface import NodeFunction, node_functions, node_name
 from graphc.ops.nodes.layout import display_name, node_type
 from graphc.support.diagnostics import GraphcError, fail
-from graphc.support.plugins import load, origin, plugins
+from graphc.support.plugins import EntryPoint, load, origin, plugins
 
 GROUP = "graphc.nodes"
 PREFIX = "node."

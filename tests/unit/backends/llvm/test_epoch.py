@@ -11,7 +11,7 @@ import pytest
 from graphc.backends import native
 from graphc.backends.llvm import engine
 from graphc.backends.llvm.emit import emit_function
-from graphc.backends.llvm.epoch import EPOCH, runs_epochs
+from graphc.backends.llvm.entries import EPOCH, runs_epochs
 from graphc.backends.llvm.runtime import compile_function
 from graphc.backends.llvm.target import TARGETS
 from graphc.backends.native import NativeFunction, row_bytes

@@ -18,7 +18,7 @@ from graphc.backends.llvm import engine
 from graphc.backends.llvm.target import TARGETS, Target, host_target
 from graphc.backends.llvm.text import Module
 from graphc.backends.llvm.thread_pool import has_pool, pool_text
-from graphc.backends.llvm.thread_pools import load_pool_functions, pool_address
+from graphc.backends.llvm.thread_pools import load_pool_functions, make_pool_code, pool_address
 
 pytestmark = pytest.mark.skipif(not has_pool(host_target()), reason="no pool on this machine")
 
@@ -89,7 +89,7 @@ def test_every_part_is_computed_once(threads: int, count: int, many: Callable[..
 
 
 def _new_pool(threads: int) -> int:
-    loaded = load_pool_functions()
+    loaded = load_pool_functions(make_pool_code())
     create = engine.function(loaded, "graphc.pool_create", ctypes.c_void_p, ctypes.c_int32)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(loaded))
     return create(threads)
@@ -130,13 +130,13 @@ def destroy_function(loaded: engine.Loaded) -> Callable[[int | None], None]:
 
 
 def test_a_wrong_number_of_threads_gives_no_pool() -> None:
-    loaded = load_pool_functions()
+    loaded = load_pool_functions(make_pool_code())
     create = engine.function(loaded, "graphc.pool_create", ctypes.c_void_p, ctypes.c_int32)
     assert [create(n) for n in (-1, 1025)] == [None] * 2
 
 
 def test_0_threads_are_one_for_each_processor() -> None:
-    loaded = load_pool_functions()
+    loaded = load_pool_functions(make_pool_code())
     create = engine.function(loaded, "graphc.pool_create", ctypes.c_void_p, ctypes.c_int32)
     before = len(_tasks())
     pool = create(0)
@@ -145,7 +145,7 @@ def test_0_threads_are_one_for_each_processor() -> None:
 
 
 def test_a_pool_ends_when_it_is_destroyed(many: Callable[..., None]) -> None:
-    loaded = load_pool_functions()
+    loaded = load_pool_functions(make_pool_code())
     create = engine.function(loaded, "graphc.pool_create", ctypes.c_void_p, ctypes.c_int32)
     destroy = destroy_function(loaded)
     before = len(_tasks())
