@@ -302,7 +302,9 @@ def methods_stub() -> str:
 
 def module_stub() -> str:
     """Of `graphc`: where the names are from, then the functions of arrays."""
-    of_networks = dict.fromkeys(("Network", "simple_network"), "graphc_frontends.network")
+    of_networks = dict.fromkeys(
+        ("Network", "load_dbn", "simple_network"), "graphc_frontends.network"
+    )
     homes: dict[str, str] = {**vars(graphc)["_HOMES"], **of_networks}
     imports = sorted([("graphc.tensor.shapes", "Axes"), *((h, name) for name, h in homes.items())])
     lines = [

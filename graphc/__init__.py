@@ -29,6 +29,7 @@ _HOMES = {
     "scan": "graphc.tensor.scan",
     "Tensor": "graphc.tensor.tensor",
     **dict.fromkeys(("edit", "edits"), "graphc.api"),
+    "check_training_gradient": "graphc.api",
     "compile": "graphc.api",
     "compile_training": "graphc.api",
     "evaluate": "graphc.api",
@@ -65,14 +66,17 @@ _HOMES = {
 
 _MODULES = ("readers", "writers")
 
+_PREDEFINED = ("load_dbn", "simple_network")
+"""Of the Python builder."""
+
 
 def __getattr__(name: str) -> object:
     if name == "Network":
         return import_module("graphc.frontend").network_class()
     if name in _MODULES:
         return import_module(f"graphc.{name}")
-    if name == "simple_network":
-        return import_module("graphc.frontend").simple_networks().simple_network
+    if name in _PREDEFINED:
+        return getattr(import_module("graphc.frontend").simple_networks(), name)
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     if name == "__all__":
@@ -83,7 +87,7 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    names = {*_HOMES, *_MODULES, *_functions(), "Network", "simple_network", "__version__"}
+    names = {*_HOMES, *_MODULES, *_functions(), "Network", *_PREDEFINED, "__version__"}
     return sorted(names)
 
 

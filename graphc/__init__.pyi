@@ -7,6 +7,7 @@ import numpy as np
 
 from graphc import readers as readers
 from graphc import writers as writers
+from graphc.api import check_training_gradient as check_training_gradient
 from graphc.api import compile as compile
 from graphc.api import compile_training as compile_training
 from graphc.api import edit as edit
@@ -69,6 +70,7 @@ from graphc.tensor.transforms import vjp as vjp
 from graphc.testing.node import check_node as check_node
 from graphc.testing.selftest import self_test as self_test
 from graphc_frontends.network import Network as Network
+from graphc_frontends.network import load_dbn as load_dbn
 from graphc_frontends.network import simple_network as simple_network
 
 __version__: str

@@ -10,12 +10,25 @@ from graphc.builder import Edited, GraphBuilder, Workshop
 from graphc.driver.cache_key import default_cache
 from graphc.driver.compile import bind, evaluation_passes
 from graphc.driver.options import CompileOptions, parse_precision
-from graphc.frontend import EditingFrontend, editing_frontend, frontend_for, network_class
+from graphc.frontend import (
+    EditingFrontend,
+    editing_frontend,
+    frontend_for,
+    languages,
+    model_format_of,
+    network_class,
+)
 from graphc.ir.core import ContractionMode, Function
 from graphc.learn.adaptation import Adaptation
 from graphc.learn.checkpoints import Checkpoints
 from graphc.learn.curves import Rate
 from graphc.learn.evaluate import DEFAULT_SIDE_BY_SIDE, evaluate_dataset
+from graphc.learn.gradient_check import (
+    DIGITS,
+    ELEMENTS,
+    TrainingGradientReport,
+    check_gradients,
+)
 from graphc.learn.gradients import Gradients, compile_gradients
 from graphc.learn.learner import Learner, require_learner
 from graphc.learn.loop import run_training
@@ -26,13 +39,13 @@ from graphc.learn.sgd import SGD, learner_or_sgd
 from graphc.learn.source import Data, check_source
 from graphc.learn.step import TrainingStep, compile_training_step
 from graphc.learn.training import Extras
-from graphc.model.container import is_container
+from graphc.model.container import MAX_FILE_BYTES, looks_like_container
 from graphc.model.model import Model, load_model
 from graphc.passes.loop_gradient import Recompute
 from graphc.runtime.executable import Executable
 from graphc.support import arguments
 from graphc.support.diagnostics import fail, warn
-from graphc.support.files import read_regular_file
+from graphc.support.files import open_regular_file, read_regular_file
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -42,6 +55,8 @@ if TYPE_CHECKING:
 
 MODEL_SUFFIX = "safetensors"
 MAX_SOURCE_BYTES = 16 * 2**20
+HEAD_BYTES = 64
+"""Of a file, to see what it is."""
 
 
 def load(
@@ -51,8 +66,8 @@ def load(
     defines: Mapping[str, object] | None = None,
     seed: int = 0,
 ) -> GraphBuilder:
-    """The network in a file: a model file, whatever it is called, or a language by its suffix
-    (.ndl).
+    """The network in a file: a language by its suffix (.ndl), or a model file, by its content: of
+    graphc (.safetensors), of the toolkit (versions 1 and 2), or a DBN file.
 
     macros   files of macros, read before it
     defines  values of variables: they replace `$name$` and the variable `name` of the text
@@ -64,14 +79,32 @@ def load(
     path = arguments.path(path, "load")
     files = arguments.paths(macros, "macros")
     suffix = path.suffix.removeprefix(".").lower()
-    if suffix == MODEL_SUFFIX or (path.is_file() and is_container(path)):
+    model = _load_model_file(path, suffix, seed)
+    if model is not None:
         if files or defines:
             raise fail("bad-option", "a model file takes no macros and no defines")
-        return network_class()(load_model(path))
+        return model
     frontend_for(suffix, [MODEL_SUFFIX])
     sources = [(str(m), _read_text(m)) for m in files]
     text = _read_text(path)
     return _read(text, str(path), sources, defines, suffix, path.parent, seed)
+
+
+def _load_model_file(path: Path, suffix: str, seed: int) -> GraphBuilder | None:
+    """The network in a model file of any kind and name, None for a file of another kind."""
+    with open_regular_file(path, MAX_FILE_BYTES) as (stream, _):
+        head = stream.read(HEAD_BYTES)
+    if suffix == MODEL_SUFFIX or looks_like_container(head):
+        return network_class()(load_model(path))
+    if suffix in languages() and b"\0" not in head:
+        return None  # no need to load readers of binary files
+    model_format = model_format_of(head)
+    if model_format is None:
+        return None
+    builder = network_class()(Model(folder=path.parent, seed=seed))
+    data = read_regular_file(path, MAX_FILE_BYTES)
+    model_format.load_bytes(builder, data, file=str(path))
+    return builder
 
 
 def loads(
@@ -498,6 +531,48 @@ def evaluate(
         _model_of(network), data, options, arguments.texts(names, "names"), truncate
     )
     return found.averages
+
+
+def check_training_gradient(
+    network: GraphBuilder | Model,
+    minibatch: Mapping[str, object],
+    *,
+    digits: int = DIGITS,
+    elements: int = ELEMENTS,
+    criterion: str | None = None,
+    dropout: float = DEFAULT_DROPOUT,
+    seed: int = 0,
+    backend: str = CompileOptions.backend,
+    time: int = CompileOptions.time,
+    recompute: Recompute = CompileOptions.recompute,
+) -> TrainingGradientReport:
+    """Compare the gradients that `network` is trained by with central differences, in f64.
+
+    minibatch  what a training step is called with: arrays (samples, rows) by input, of sequences
+               lists of them
+    digits     how many have to agree (the toolkit's sigFigs): computed and difference lie at most
+               10^-digits apart, and ten times as far for each power of ten that they are above 1
+    elements   of each parameter, chosen at random by `seed`
+    criterion, dropout, time, recompute  as in `compile_training`
+
+    The network stays as it is. GraphcError `not-differentiable` with the worst element where they
+    do not agree, as at a kink, which another minibatch may avoid.
+    """
+    arguments.table(minibatch, "minibatch", "arrays")
+    for name, given in (("digits", digits), ("elements", elements)):
+        if arguments.whole(given, name) < 1:
+            raise fail("bad-value", f"{name} requires a whole number of at least 1, got {given}")
+    options = CompileOptions(backend=backend, time=time, recompute=recompute, cache=default_cache())
+    return check_gradients(
+        _model_of(network),
+        minibatch,
+        options,
+        digits=digits,
+        elements=elements,
+        criterion=criterion,
+        dropout=dropout,
+        seed=seed,
+    )
 
 
 def to_networkx(

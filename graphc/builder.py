@@ -14,7 +14,7 @@ from pathlib import Path
 
 from graphc.driver.cache_key import default_cache
 from graphc.driver.editor import Editor as Editor
-from graphc.driver.editor import transaction
+from graphc.driver.editor import atomic, transaction
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import prepare
 from graphc.driver.statistics import precompute
@@ -161,6 +161,7 @@ class GraphBuilder:
         """Bind operand `index` of a node."""
         node.operation.set_operand(index, operand.operation.result)
         self.model.unset.discard((node.operation, index))
+        self.model.has_old_sizes = True
         self._infer(node.operation)
 
     def rename(self, node: Node, name: str, location: Location = UNKNOWN) -> None:
@@ -202,11 +203,21 @@ class GraphBuilder:
         """
         is_outermost, self._is_edited = not self._is_edited, True
         try:
-            with transaction(self.model, complete=complete and is_outermost, where=where):
+            edits = transaction(self.model, complete=complete, where=where)
+            with edits if is_outermost else atomic(self.model):
                 yield Editor(self.model, where)
                 self._find_names()
         finally:
             self._is_edited = not is_outermost
+            self._find_names()
+
+    @contextmanager
+    def kept_on_error(self) -> Generator[None]:
+        """After an error in here the network is what it was; nothing else is checked."""
+        try:
+            with atomic(self.model):
+                yield
+        finally:
             self._find_names()
 
     def _find_names(self) -> None:

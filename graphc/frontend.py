@@ -4,6 +4,9 @@ An entry's key is a file suffix without its dot (its module has `load(builder, t
 macros=…, defines=…)`) or `network`, the Python builder, whose module has the class `Network`.
 Languages that edit networks are those of the group `graphc.editors`, by suffix too; their modules
 have `edit(text, file=…, workshop=…, macros=…, defines=…)`.
+
+Readers of binary model files are entries of the group `graphc.model_formats`; which of them reads a
+file, the file's first bytes say, whatever it is called.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 GROUP = "graphc.frontends"
 EDITORS = "graphc.editors"
+FORMATS = "graphc.model_formats"
 NETWORK = "network"
 
 
@@ -46,9 +50,19 @@ class Writer(Protocol):
     def save(self, builder: GraphBuilder, path: Path, *, values: bool = False) -> None: ...
 
 
+class ModelFormat(Protocol):
+    """What a module that reads a binary model format offers: the first bytes of its files, and a
+    reader that builds the network with its values, or raises GraphcError."""
+
+    @property
+    def MAGIC(self) -> bytes: ...
+
+    def load_bytes(self, builder: GraphBuilder, data: bytes, *, file: str) -> None: ...
+
+
 class SimpleKey(Protocol):
-    """A key of the toolkit: the option of `simple_network` that it sets, if any, and what its value
-    is: integers, words, word, number, integer, flag."""
+    """A key of the toolkit: the option of `simple_network` or `load_dbn` that it sets, if any, and
+    what its value is: integers, words, word, number, integer, flag."""
 
     @property
     def option(self) -> str | None: ...
@@ -64,7 +78,12 @@ class SimpleNetworks(Protocol):
     @property
     def SIMPLE_KEYS(self) -> Mapping[str, SimpleKey]: ...
 
+    @property
+    def DBN_KEYS(self) -> Mapping[str, SimpleKey]: ...
+
     def simple_network(self, **options: object) -> GraphBuilder: ...
+
+    def load_dbn(self, path: Path, **options: object) -> GraphBuilder: ...
 
 
 class EditingFrontend(Protocol):
@@ -103,6 +122,15 @@ def frontend_for(suffix: str, others: Sequence[str] = ()) -> Frontend:
         near = suggestion(suffix, suffixes)
         raise fail("file", f"a network requires one of the suffixes {known}, got {got}{near}")
     return cast(Frontend, module)
+
+
+def model_format_of(head: bytes) -> ModelFormat | None:
+    """The reader of binary model files that begin like this, if there is one."""
+    for entry in plugins(FORMATS):
+        module = cast(ModelFormat, load(entry))
+        if head.startswith(module.MAGIC):
+            return module
+    return None
 
 
 def writer_for(suffix: str) -> Writer:

@@ -71,9 +71,9 @@ def command(
     check_reports([timing.time_json], [model, *data.files, *definitions.macros])
     with options.phases.measure("read the network"):
         network = open_network(model, definitions)
-    arrays = read_data(network.model, terminal, data, options)
+    samples = read_data(network.model, terminal, data, options, keep=False)
     start = time.perf_counter()
-    found = evaluate_dataset(network.model, arrays, options, wanted.nodes)
+    found = evaluate_dataset(network.model, samples, options, wanted.nodes)
     seconds = time.perf_counter() - start
     terminal.write(as_text(found) if not as_json else as_json_text(found, model))
     timing.make(terminal, options.phases)

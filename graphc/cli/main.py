@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("graphc.cli.run", "Compute a model's outputs for inputs from a file or stdin."),
     "compile": ("graphc.cli.compile", "Compile a model to a program, library, object or source."),
     "edit": ("graphc.cli.edit", "Edit trained models by a file of commands (MEL)."),
+    "convert": ("graphc.cli.convert", "Convert a model file, of the toolkit among them."),
     "dump": ("graphc.cli.dump", "Print a network at any stage of compilation."),
     "diff": ("graphc.cli.diff", "Show what is different between two networks at any stage."),
     "bench": ("graphc.cli.bench", "Time a network on random data, as a whole and by kernels."),
@@ -109,8 +110,8 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
 def cli(ctx: click.Context) -> None:
     """graphc compiles neural networks, written as text, into small native programs.
 
-    A network comes as NDL text (.ndl) or as a trained model (.safetensors). What is made of it
-    needs nothing but the C library to run.
+    A network comes as NDL text (.ndl) or as a trained model (.safetensors, or a model file of the
+    toolkit). What is made of it needs nothing but the C library to run.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -13,18 +13,27 @@ import numpy as np
 from graphc import api
 from graphc.builder import GraphBuilder
 from graphc.cli.options import Block, DataFile, Definitions
+from graphc.cli.stored_data import ARRAY, NAMED, read_array_columns, read_named_columns
 from graphc.cli.terminal import Terminal
 from graphc.data.arrays import DASH
 from graphc.data.labels import read_label_mapping
+from graphc.data.order import IN_ORDER, Order
+from graphc.data.prefetch import Prefetch
 from graphc.data.uci import MAX_FILE_BYTES, Columns, FeatureBlock, LabelBlock, read_uci_stream
+from graphc.data.uci_reader import uci
 from graphc.driver.native_rows import native_rows
 from graphc.driver.options import CompileOptions
+from graphc.learn.source import Data, is_reader
 from graphc.model.model import Model
 from graphc.ops.nodes.delays import DELAYS
 from graphc.ops.nodes.layout import display_name
 from graphc.ops.nodes.leaves import InputParams, input_type
+from graphc.runtime.sparse import sample_count
 from graphc.support.diagnostics import DiagnosticSink, fail
 from graphc.support.pipes import open_file_or_pipe
+
+IN_MEMORY_BYTES = 1 << 30
+"""Of a text; a larger one is read in blocks, and its numbers are kept in a temporary file."""
 
 
 def open_network(path: Path, definitions: Definitions, *, seed: int = 0) -> GraphBuilder:
@@ -34,14 +43,52 @@ def open_network(path: Path, definitions: Definitions, *, seed: int = 0) -> Grap
 
 
 def read_data(
-    model: Model, terminal: Terminal, file: DataFile, options: CompileOptions
-) -> dict[str, np.ndarray]:
-    """The data set for the network's inputs: one array (samples, rows) each, in the precision of
-    the options, read by native code from their cache.
+    model: Model,
+    terminal: Terminal,
+    file: DataFile,
+    options: CompileOptions,
+    order: Order = IN_ORDER,
+    *,
+    keep: bool = True,
+) -> Data:
+    """The data set for the network's inputs, in the precision of the options.
+
+    One array (samples, rows) each of a text, read by native code from the options' cache. Of a text
+    larger than `IN_MEMORY_BYTES` and of other kinds of files a reader, which visits samples in
+    this order; with `keep` it will be asked for more than one pass.
 
     GraphcError `not-supported` for a network that needs sequences, which the file does not tell.
     """
     _refuse_delays(model)
+    suffix, dtype = file.data.suffix.lower(), np.dtype(options.precision.numpy)
+    if suffix in NAMED:
+        return read_named_columns(model, file, order, dtype, keep=keep)
+    blocks = _blocks(model, file)
+    if suffix == ARRAY:
+        return read_array_columns(file.data, blocks, order, dtype)
+    native = native_rows(options.cache)
+    if file.data.is_file() and file.data.stat().st_size > IN_MEMORY_BYTES:
+        reader = uci(file.data, blocks, order=order, dtype=dtype, keep=keep, native=native)
+        return Prefetch(reader)
+    sink = DiagnosticSink()
+    with _opened(file.data, terminal) as (stream, size, name):
+        arrays = read_uci_stream(stream, size, name, blocks, dtype=dtype, sink=sink, native=native)
+    terminal.diagnostics(sink.diagnostics)
+    return dict(arrays)
+
+
+def sample_total(data: Data) -> int:
+    """The samples of a data set once; 0 where only reading them tells."""
+    if is_reader(data):
+        return data.samples or 0
+    assert isinstance(data, Mapping)
+    return max(map(sample_count, data.values()), default=0)
+
+
+def _blocks(model: Model, file: DataFile) -> list[FeatureBlock | LabelBlock]:
+    """The columns that options name."""
+    if not file.features:
+        raise click.UsageError("Missing option '--features'.")
     mapping = read_label_mapping(file.label_mapping) if file.label_mapping is not None else None
     classes, classes_from = file.classes, f"--classes {file.classes}"
     if mapping is not None and classes is None:
@@ -58,19 +105,7 @@ def read_data(
         else:
             columns = _columns(model, name, block, "--labels")
             blocks.append(LabelBlock(name, columns, columns.dim, kind="regression"))
-    sink = DiagnosticSink()
-    with _opened(file.data, terminal) as (stream, size, name):
-        arrays = read_uci_stream(
-            stream,
-            size,
-            name,
-            blocks,
-            dtype=options.precision.numpy,
-            sink=sink,
-            native=native_rows(options.cache),
-        )
-    terminal.diagnostics(sink.diagnostics)
-    return dict(arrays)
+    return blocks
 
 
 @contextmanager

@@ -449,16 +449,17 @@ data_options = stack(
         required=True,
         metavar="FILE",
         help="Text with one sample a line: columns separated by blanks or tabs, or CSV with commas "
-        "or semicolons. A file, a pipe, or `-` for stdin.",
+        "or semicolons. A file, a pipe, or `-` for stdin. Or an array (.npy), or columns with the "
+        "names of the inputs (.npz, .parquet).",
     ),
     click.option(
         "--features",
         cls=DataOption,
         type=BlockType(),
         multiple=True,
-        required=True,
         metavar="[NAME=]START:DIM",
-        help="Columns of the features, from 0. NAME is needed if there are several inputs.",
+        help="Columns of the features, from 0; required for text and .npy. NAME is needed if there "
+        "are several inputs.",
     ),
     click.option(
         "--labels",

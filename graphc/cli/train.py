@@ -10,13 +10,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import click
-import numpy as np
 
 from graphc.cli.command import Command, RecordOption
 from graphc.cli.controls import ControlRequest, control_options
 from graphc.cli.interrupts import StopRequest, stop_requests
 from graphc.cli.learners import LearnerRequest, learner_options
-from graphc.cli.network import open_network, read_data
+from graphc.cli.network import open_network, read_data, sample_total
 from graphc.cli.options import (
     EXISTING_FILE,
     DataFile,
@@ -38,12 +37,14 @@ from graphc.cli.report import TrainingReport
 from graphc.cli.schedules import ScheduleType
 from graphc.cli.terminal import Terminal, common_options
 from graphc.cli.timing import TimingReports, timing_options
+from graphc.data.order import Order
 from graphc.driver.options import DEFAULT_BATCH, CompileOptions
 from graphc.learn.learner import Learner
 from graphc.learn.loop import run_training
 from graphc.learn.plan import DEFAULT_DROPOUT, TrainingPlan
 from graphc.learn.records import EpochRecord, EpochStart, Progress
 from graphc.learn.schedule import Schedule
+from graphc.learn.source import Data
 from graphc.learn.step import training_outputs
 from graphc.learn.training import Extras
 from graphc.model.model import Model
@@ -204,20 +205,21 @@ def command(
     require_writable(output)
     with options.phases.measure("read the network"):
         network = open_network(model, definitions, seed=plan.seed).model
-    arrays = read_data(network, terminal, data, options)
+    order = Order("auto" if plan.shuffle else None, plan.seed)
+    samples = read_data(network, terminal, data, options, order)
     validation = None
     if control.validation is not None:
         other = replace(data, data=control.validation)
         validation = read_data(network, terminal, other, options)
     extras = Extras(validation, control.checkpoints(), control.adaptation())
-    samples = plan.epoch_size or len(next(iter(arrays.values())))
+    epoch_samples = plan.epoch_size or sample_total(samples)
     nodes = training_outputs(network, plan.criterion)
     report = TrainingReport(
-        terminal, plan.epochs, samples, nodes, has_validation=validation is not None
+        terminal, plan.epochs, epoch_samples, nodes, has_validation=validation is not None
     )
     start = time.perf_counter()
     with stop_requests(terminal) as stop:
-        job = TrainingJob(network, arrays, plan, options, extras, output)
+        job = TrainingJob(network, samples, plan, options, extras, output)
         records = job.train_and_save(report, stop)
         report.finish(records, time.perf_counter() - start, output)
         if stop and control.checkpoint is not None:
@@ -234,7 +236,7 @@ class TrainingJob:
     """A training and the file that its model goes to."""
 
     model: Model
-    data: Mapping[str, np.ndarray]
+    data: Data
     plan: TrainingPlan
     options: CompileOptions
     extras: Extras

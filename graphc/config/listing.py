@@ -32,7 +32,8 @@ def lines(scope: Scope, *, resolve: bool, depth: int = 0) -> Iterator[Line]:
         inner = _inner(scope, entry)
         if inner is None:
             value = entry.value
-            shown = scope.resolve(value) if resolve and not entry.is_set else value
+            user = (scope.path, entry.key.chars.lower())
+            shown = scope.resolve(value, (user,)) if resolve and not entry.is_set else value
             yield Line(depth, entry.key.chars, shown.chars, entry.key.span())
             continue
         yield Line(depth, entry.key.chars, None, entry.key.span(), opens=True)

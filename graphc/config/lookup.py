@@ -40,6 +40,8 @@ ABSENT = "default"
 
 _MARK = re.compile(rf"{VARIABLE.pattern}|\$")
 
+Users = tuple[tuple[str, str], ...]
+
 T = TypeVar("T")
 
 
@@ -169,8 +171,11 @@ class Scope:
             if key in self.entries:
                 yield from scope.unused()
 
-    def resolve(self, text: Text, users: tuple[str, ...] = ()) -> Text:
-        """`text` with each `$name$` replaced by the value of the key `name`, found from here."""
+    def resolve(self, text: Text, users: Users = ()) -> Text:
+        """`text` with each `$name$` replaced by the value of the key `name`, found from here.
+
+        users  the keys, with their sets, whose values are being put together
+        """
         chars = text.chars
         if "$" not in chars:
             return text
@@ -190,9 +195,16 @@ class Scope:
                 raise fail("limit", message, place.span())
         return joined([*parts, text.part(done, len(chars))])
 
-    def _variable(self, name: str, place: Text, users: tuple[str, ...]) -> str:
-        value = self.find(name)
-        if value is None or not without_quotes(value.entry.value).chars:
+    def _variable(self, name: str, place: Text, users: Users) -> str:
+        """The value of a variable. A key whose value names itself means the one further out."""
+        self.ask(name)
+        key = name.lower()
+        scopes = [scope for scope in self.chain() if scope.own(name) is not None]
+        scope = next((scope for scope in scopes if (scope.path, key) not in users), None)
+        if scope is None and scopes:
+            way = " → ".join(f"`{used}`" for _, used in (*users, ("", key)))
+            raise fail("recursion", f"`${name}$` stands for itself: {way}", place.span())
+        if scope is None or not without_quotes(scope.entries[key].value).chars:
             known = [e.key.chars for scope in self.chain() for e in scope.entries.values()]
             searched = ", ".join(scope.path for scope in self.chain())
             raise fail(
@@ -201,13 +213,10 @@ class Scope:
                 place.span(),
                 notes=(Note(f"searched in {searched}"),),
             )
-        if name.lower() in users:
-            way = " → ".join(f"`{n}`" for n in (*users, name.lower()))
-            raise fail("recursion", f"`${name}$` stands for itself: {way}", place.span())
         if len(users) >= MAX_VARIABLES:
             message = f"`${name}$` leads through more than {MAX_VARIABLES} variables"
             raise fail("limit", message, place.span())
-        found = without_quotes(value.scope.resolve(value.entry.value, (*users, name.lower())))
+        found = without_quotes(scope.resolve(scope.entries[key].value, (*users, (scope.path, key))))
         if "\n" in found.chars or "\r" in found.chars:
             raise fail("bad-value", f"`${name}$` requires a value of one line", place.span())
         return found.chars
@@ -242,7 +251,8 @@ class Value:
 
     def resolved(self) -> Text:
         """The value with its variables put in."""
-        return self.scope.resolve(self.entry.value)
+        user = (self.scope.path, self.key.lower())
+        return self.scope.resolve(self.entry.value, (user,))
 
     def text(self) -> str:
         """The text, without quotes around it."""

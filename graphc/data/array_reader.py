@@ -45,7 +45,15 @@ def from_arrays(
     numbers = _checked_classes(classes or {}, given)
     schema = {n: Column(numbers.get(n) or array.shape[1]) for n, array in given.items()}
     chosen = Order() if order is None else check_order(order)
-    return TableReader(ArrayTable(given), schema, chosen, numbers, np.dtype(dtype), block_bytes)
+    return TableReader(
+        ArrayTable(given),
+        schema,
+        chosen,
+        numbers,
+        np.dtype(dtype),
+        block_bytes,
+        lambda: f"{next(iter(counts.values()))} samples",
+    )
 
 
 def npz(

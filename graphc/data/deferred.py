@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
-from graphc.data.reader import Block, Column, EpochRequest, Reader
+from graphc.data.reader import Block, Column, EpochRequest, Reader, fingerprint_of
 
 
 class Deferred:
@@ -26,6 +26,11 @@ class Deferred:
     @property
     def samples(self) -> int | None:
         return self.reader.samples
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the reader, if it has one."""
+        return fingerprint_of(self.reader)
 
     def blocks(self, request: EpochRequest) -> Iterator[Block]:
         return self.reader.blocks(request)

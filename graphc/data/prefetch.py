@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from graphc.data.reader import Block, Column, EpochRequest, Reader
+from graphc.data.reader import Block, Column, EpochRequest, Reader, fingerprint_of
 from graphc.support.arguments import whole
 from graphc.support.diagnostics import fail
 
@@ -36,6 +36,11 @@ class Prefetch:
     @property
     def samples(self) -> int | None:
         return self.reader.samples
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the reader, if it has one."""
+        return fingerprint_of(self.reader)
 
     def blocks(self, request: EpochRequest) -> Iterator[Block]:
         """The blocks of the epoch; the thread starts with the first that is asked for."""

@@ -57,7 +57,10 @@ class EpochRequest:
 @runtime_checkable
 class Reader(Protocol):
     """Columns by name, and an epoch's samples. The order follows from the request and the reader's
-    own settings alone, so that an epoch can be read again from its middle."""
+    own settings alone, so that an epoch can be read again from its middle.
+
+    It may also have a text `fingerprint` (`fingerprint_of`).
+    """
 
     @property
     def schema(self) -> Mapping[str, Column]: ...
@@ -68,3 +71,9 @@ class Reader(Protocol):
         ...
 
     def blocks(self, request: EpochRequest) -> Iterator[Block]: ...
+
+
+def fingerprint_of(reader: Reader) -> str:
+    """What a reader says of its samples and their order by an attribute `fingerprint`, which it may
+    have; else nothing. Trainings that go on from a checkpoint compare it."""
+    return str(getattr(reader, "fingerprint", ""))

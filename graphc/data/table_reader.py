@@ -5,12 +5,12 @@ Labels are kept as class numbers and become one-hot rows in the blocks alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from graphc.data.order import Order, visits
+from graphc.data.order import LastWindow, Order, visits
 from graphc.data.reader import Block, Column, EpochRequest
 from graphc.data.tables import Stream, Table
 from graphc.support.diagnostics import fail
@@ -28,6 +28,7 @@ class TableReader:
     classes      of columns that hold class numbers: the width of their one-hot rows
     dtype        of these rows
     block_bytes  about what a block takes; more where a minibatch does
+    origin       what the samples are of, for `fingerprint`
 
     GraphcError `not-supported` for samples that are exchanged over the whole data where they only
     pass by.
@@ -39,6 +40,8 @@ class TableReader:
     classes: Mapping[str, int] = field(default_factory=dict[str, int])
     dtype: np.dtype = field(default_factory=lambda: np.dtype(np.float32))
     block_bytes: int = BLOCK_BYTES
+    origin: Callable[[], str] = str
+    _last: LastWindow = field(default_factory=LastWindow, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.order.randomize == "auto" and isinstance(self.table, Stream):
@@ -49,10 +52,16 @@ class TableReader:
     def samples(self) -> int | None:
         return self.table.samples
 
+    @property
+    def fingerprint(self) -> str:
+        """What differs between readers of other samples, or in another order. A training that goes
+        on from a checkpoint has to find what it had."""
+        return f"{self.order} {self.origin()}".strip()
+
     def blocks(self, request: EpochRequest) -> Iterator[Block]:
         size = self._block_rows(request.minibatch)
         parts, filled = list[Arrays](), 0
-        for visited in visits(self.order, request, self.table, size):
+        for visited in visits(self.order, request, self.table, size, self._last):
             rows = visited
             while len(rows):
                 taken, rows = rows[: size - filled], rows[size - filled :]

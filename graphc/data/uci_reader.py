@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +21,13 @@ from graphc.data.plain_rows import NativeRows
 from graphc.data.reader import Column
 from graphc.data.table_reader import BLOCK_BYTES, TableReader
 from graphc.data.tables import Arrays, Source, Spool, Stream
-from graphc.data.uci import MAX_FILE_BYTES, Block, LabelBlock, check_blocks, read_uci_pieces
+from graphc.data.uci import Block, LabelBlock, check_blocks, read_uci_pieces
 from graphc.support.arguments import instance, paths, truth
 from graphc.support.diagnostics import DiagnosticSink, fail, warn
 from graphc.support.pipes import open_file_or_pipe
+
+MAX_FILE_BYTES = 1 << 46
+"""Of a text, which is never held as a whole."""
 
 
 def uci(
@@ -65,7 +69,14 @@ def uci(
         {b.name: b.classes for b in blocks if isinstance(b, LabelBlock) and b.kind == "category"},
         np.dtype(dtype),
         instance(block_bytes, int, "block_bytes", "a whole number"),
+        origin=partial(_sizes, named),
     )
+
+
+def _sizes(files: Sequence[Path]) -> str:
+    """The sizes of the files, as far as they have any."""
+    sizes = (str(path.stat().st_size) if path.is_file() else "?" for path in files)
+    return f"text of {' + '.join(sizes)} bytes"
 
 
 def _source(

@@ -31,15 +31,26 @@ from graphc.support.source import UNKNOWN, Location
 
 
 @contextmanager
-def transaction(model: Model, *, complete: bool, where: Location = UNKNOWN) -> Generator[None]:
-    """Edits that happen together; what is raised inside comes through, with nothing changed.
-
-    complete  refuse at the end what leaves an input without a node that had one, and sizes that
-              do not fit where they did before
-    """
+def atomic(model: Model) -> Generator[SavedModel]:
+    """What is raised inside comes through, with nothing changed. O(nodes)."""
     saved = save_state(model)
-    did_fit = complete and not _mistakes(model).has_errors
+    model.has_old_sizes = True
     try:
+        yield saved
+    except BaseException:
+        restore_state(model, saved)
+        raise
+
+
+@contextmanager
+def transaction(model: Model, *, complete: bool, where: Location = UNKNOWN) -> Generator[None]:
+    """Edits that happen together, as `atomic`; sizes are inferred again at the end.
+
+    complete  refuse then what leaves an input without a node that had one, sizes that do not fit
+              where they did before, and a cycle without a delay where there was none
+    """
+    with atomic(model) as saved:
+        did_fit = complete and not _mistakes(model).has_errors
         yield
         editing.forget_sizes(model)
         found = _mistakes(model)
@@ -49,9 +60,6 @@ def transaction(model: Model, *, complete: bool, where: Location = UNKNOWN) -> G
                 found.raise_if_errors()
             verify_module(model.module, checked := DiagnosticSink())
             checked.raise_if_errors()
-    except BaseException:
-        restore_state(model, saved)
-        raise
 
 
 def _mistakes(model: Model) -> DiagnosticSink:
@@ -71,7 +79,7 @@ def _require_links(model: Model, saved: SavedModel, where: Location) -> None:
             sink.error(
                 "missing-node",
                 f"{editing.missing_input(op, index)} after this edit; set it in the same one",
-                where,
+                where if where.is_known else op.location,
             )
     sink.raise_if_errors()
 
@@ -83,8 +91,14 @@ def draw_known(model: Model) -> None:
     sink = DiagnosticSink()
     model.load_matrices(sink)
     sink.raise_if_errors()
-    infer_shapes(model.graph, DiagnosticSink())
+    _infer_again(model)
     draw(model)
+
+
+def _infer_again(model: Model) -> None:
+    """Find the sizes after edits, as far as they can be found."""
+    editing.forget_sizes(model)
+    infer_shapes(model.graph, DiagnosticSink())
 
 
 @dataclass(frozen=True)
@@ -227,7 +241,7 @@ class Editor:
 
     def listing(self, *patterns: str, include_values: bool = False) -> Iterator[str]:
         """The lines of DumpModel's text, by default of all nodes."""
-        infer_shapes(self.model.graph, DiagnosticSink())
+        _infer_again(self.model)
         if include_values:
             draw_known(self.model)
         nodes = self.nodes(*patterns) if patterns else [*self.model.graph.block]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 
 from graphc.ir.core import Operation
-from graphc.model.editing import missing_input
+from graphc.model.editing import forget_sizes, missing_input
 from graphc.model.initialise import check_size
 from graphc.model.model import Model
 from graphc.ops.nodes.delays import DELAYS
@@ -23,6 +23,8 @@ def infer(model: Model) -> None:
     sink = DiagnosticSink()
     _require_bound(model, sink)
     model.load_matrices(sink)
+    if model.has_old_sizes:
+        forget_sizes(model)
     infer_shapes(model.graph, sink)
     sink.raise_if_errors()
     warn(sink.diagnostics)

@@ -9,10 +9,10 @@ and a table of the epochs' records; and the metadata `training`, numbers as JSON
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, BinaryIO, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -20,7 +20,8 @@ from graphc.learn.records import EpochRecord, Validation
 from graphc.learn.standing import Snapshot, Standing
 from graphc.model.container import container_writer, read_container
 from graphc.model.model import TRAINING, TRAINING_ARRAY
-from graphc.support.diagnostics import GraphcError, fail
+from graphc.support.diagnostics import fail
+from graphc.support.files import write_atomically
 
 Array = np.ndarray
 Arrays = Mapping[str, Array]
@@ -58,9 +59,13 @@ class Checkpoint:
     start: Snapshot | None = None
     best: Arrays = field(default_factory=dict[str, Array])
 
-    def writer(self) -> Any:
+    def writer(self) -> Callable[[BinaryIO], None]:
         """A function that writes the file into a stream. GraphcError `limit` for too large ones."""
         return container_writer(self._tensors(), self._metadata(), "a checkpoint")
+
+    def save(self, path: Path) -> None:
+        """Write the file, atomically. GraphcError `file` if that cannot be done."""
+        write_atomically(path, self.writer())
 
     def _tensors(self) -> dict[str, Array]:
         names, table = records_table(self.records)
@@ -138,6 +143,22 @@ def _read(tensors: Arrays, metadata: Mapping[str, str], numbers: dict[str, Any])
         start=start,
         best=group("best"),
     )
+
+
+def require_arrays(found: Checkpoint, values: Arrays, learner: Arrays) -> None:
+    """GraphcError `bad-model-file` for arrays of other names, types or sizes than those of the
+    network and of the learner here."""
+    groups = [(found.values, values), (found.learner, learner), (found.best, values)]
+    if found.start is not None:
+        groups += [(found.start.values, values), (found.start.learner, learner)]
+    for given, here in groups:
+        for name, array in given.items():
+            own = here.get(name)
+            if own is None or own.dtype != array.dtype or own.shape != array.shape:
+                got = f"{array.dtype}{list(array.shape)}"
+                wanted = "none" if own is None else f"{own.dtype}{list(own.shape)}"
+                message = f"the checkpoint has `{name}` as {got}, this training has {wanted}"
+                raise fail("bad-model-file", message)
 
 
 def _table(given: object) -> dict[str, object]:
@@ -225,8 +246,8 @@ def _after(row: Mapping[str, float], prefix: str) -> dict[str, float]:
 
 __all__ = (
     "Checkpoint",
-    "GraphcError",
     "read_checkpoint",
     "read_records",
     "records_table",
+    "require_arrays",
 )

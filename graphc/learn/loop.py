@@ -1,9 +1,9 @@
 """The training loop: epochs of minibatches through the compiled step, and what goes on between.
 
-`training.py` makes everything ready. Here a `Run` goes from epoch to epoch: it chooses the rate and
-the size, trains, measures, lets the rules of the plan decide (`rate_control.py`, `stopping.py`),
-and writes checkpoints. All that it has to know between two minibatches is its `Standing` and
-arrays.
+`training.py` makes everything ready. Here a `Run` goes from epoch to epoch: it has rate and size
+chosen (`trials.py`), trains, measures, lets the rules of the plan decide (`rate_control.py`,
+`stopping.py`), and writes checkpoints. All that it has to know between two minibatches is its
+`Standing` and arrays.
 """
 
 from __future__ import annotations
@@ -13,23 +13,22 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from graphc.data.reader import EpochRequest
 from graphc.driver.options import CompileOptions
 from graphc.ir.printer import print_module
-from graphc.learn.checkpoint import Checkpoint
-from graphc.learn.dataset import Dataset, place_of_non_finite
+from graphc.learn.checkpoint import Checkpoint, require_arrays
+from graphc.learn.dataset import Dataset
+from graphc.learn.epoch import Part
+from graphc.learn.finite import NotANumber, not_a_number, require_finite
 from graphc.learn.learner import Learner
-from graphc.learn.minibatch_search import SizeTrial, search_minibatch
 from graphc.learn.plan import DEFAULT_DROPOUT, TrainingPlan
 from graphc.learn.rate_control import adjusts_after, after_epoch
-from graphc.learn.rate_search import RateTrial, search_rate, trial_minibatches
 from graphc.learn.records import EpochRecord, EpochStart, Event, Kind, Progress, watched
-from graphc.learn.source import Data, MemorySource, Stretch
-from graphc.learn.standing import Snapshot, Standing, memory_of, remember
+from graphc.learn.source import Data, MemorySource
+from graphc.learn.standing import Snapshot, Standing, Tally, memory_of, remember
 from graphc.learn.stretch import Trained, train_stretch
 from graphc.learn.training import Extras, Training, prepared
+from graphc.learn.trials import choose
 from graphc.learn.watch import is_growing, warn_of_growth, warn_of_scaled_rates
 from graphc.model.model import Model
 from graphc.support.diagnostics import GraphcError, fail
@@ -103,8 +102,13 @@ class Run:
         if step.learner is not learner:
             step.learner = learner
         step.nominal, step.dropout_rate = nominal, plan.dropout.at(epoch)
-        if not self.standing.is_inside and not self._chosen(learner, listed):
-            return
+        if not self.standing.is_inside:
+            last = self.records[-1] if self.records else None
+            self.standing = choose(
+                training, self.standing, learner, listed, last, self.progress.event
+            )
+            if self.standing.finished:
+                return
         rate, minibatch = self.standing.rate.rate, self.standing.minibatch
         if plan.control.chooses_rates and epoch >= plan.listed_rates:
             step.learner = learner.with_rate_per_sample(rate)
@@ -142,8 +146,8 @@ class Run:
         try:
             self._pass(request)
             if not self.is_stopped or self._is_through(request):
-                _require_finite(self.training, self.standing.epoch)
-        except _NotANumber as problem:
+                require_finite(self.training, self.standing.epoch)
+        except NotANumber as problem:
             self._put_back()
             if not self._undoes():
                 raise problem.error from None
@@ -174,26 +178,35 @@ class Run:
 
     def _pass(self, request: EpochRequest) -> None:
         """Train the samples of the request; the standing follows. GraphcError `not-a-number`."""
-        step, progress = self.training.step, self.progress
         total = self.training.source.samples(request)
         began = time.perf_counter() - self.standing.seconds
-        for trained, dataset in self._parts(request):
-            unlearnt = self.standing.epoch == 0 and self.standing.samples == 0
-            self._note(trained, time.perf_counter() - began)
-            if not math.isfinite(self.standing.totals[step.criterion]):
-                first = float(trained.part.values[step.criterion][0])
-                learnt = not unlearnt or math.isfinite(first)
-                what = f"the criterion `{step.criterion}`"
-                raise _NotANumber(_not_a_number(what, dataset, request.epoch, learnt=learnt))
-            progress.part(trained.part)
-            progress.minibatch(self.standing.samples, total)
-            if progress.should_stop():
-                self.is_stopped = True
-                return
-            if self._is_due() and self.standing.samples != total:
-                self.write()
-        if self.standing.samples == 0:
+        tally = Tally.of(self.standing)
+        try:
+            for trained, dataset in self._parts(request):
+                tally.add(trained.part, trained.units, trained.calls)
+                self._require_number(trained.part, dataset, tally)
+                self.progress.part(trained.part)
+                self.progress.minibatch(tally.samples, total)
+                if self.progress.should_stop():
+                    self.is_stopped = True
+                    return
+                if self._is_due() and tally.samples != total:
+                    self.standing = tally.added_to(self.standing, time.perf_counter() - began)
+                    self.write()
+        finally:
+            self.standing = tally.added_to(self.standing, time.perf_counter() - began)
+        if tally.samples == 0:
             raise fail("input", "training requires at least one sample, got none")
+
+    def _require_number(self, part: Part, dataset: Dataset, tally: Tally) -> None:
+        """Refuse a part from which on the criterion is no number; it is in the tally already."""
+        criterion, epoch = self.training.step.criterion, self.standing.epoch
+        if math.isfinite(tally.totals[criterion]):
+            return
+        is_first = epoch == 0 and tally.samples == part.samples
+        learnt = not is_first or math.isfinite(float(part.values[criterion][0]))
+        what = f"the criterion `{criterion}`"
+        raise NotANumber(not_a_number(what, dataset, epoch, learnt=learnt))
 
     def _parts(self, request: EpochRequest) -> Iterator[tuple[Trained, Dataset]]:
         calls = self.standing.calls
@@ -201,23 +214,6 @@ class Run:
             for trained in train_stretch(self.training.step, stretch, request.minibatch, calls):
                 yield trained, stretch.dataset
             calls = 0
-
-    def _note(self, trained: Trained, seconds: float) -> None:
-        """Add what has been trained to the standing."""
-        standing, totals = self.standing, dict(self.standing.totals)
-        for name, values in trained.part.values.items():
-            total = totals.get(name, 0.0)
-            for value in values.tolist():  # in order: the same however minibatches lie in calls
-                total += value
-            totals[name] = total
-        self.standing = replace(
-            standing,
-            units=standing.units + trained.units,
-            calls=trained.calls,
-            samples=standing.samples + trained.part.samples,
-            totals=totals,
-            seconds=seconds,
-        )
 
     def _record(self) -> EpochRecord:
         standing, step = self.standing, self.training.step
@@ -244,7 +240,7 @@ class Run:
         finished = finished or self._patience_is_over(record)
         self.progress.epoch(record)
         if finished:
-            self._tell("finished", record.epoch, purpose=finished)
+            self.progress.event(Event("finished", record.epoch, purpose=finished))
         self._warn_of_growth()
         self.start = None
         self.standing = replace(
@@ -278,10 +274,10 @@ class Run:
         if outcome.undo:
             self._put_back()
             record = replace(record, undone=True)
-            self._tell("undone", record.epoch)
+            self.progress.event(Event("undone", record.epoch))
         if outcome.change:
             kind: Kind = "rate-reduced" if outcome.change == "reduced" else "rate-increased"
-            self._tell(kind, record.epoch, outcome.state.rate)
+            self.progress.event(Event(kind, record.epoch, outcome.state.rate))
         return record, "no improvement although the rate was reduced" if outcome.finished else ""
 
     def _note_best(self, record: EpochRecord) -> None:
@@ -316,110 +312,6 @@ class Run:
         if not self.has_grown and is_growing(self.criteria):
             self.has_grown = True  # once said, the epochs show it
             warn_of_growth(self.training.step.criterion, self.criteria)
-
-    def _tell(
-        self, kind: Kind, epoch: int, value: float = 0.0, criterion: float = 0.0, purpose: str = ""
-    ) -> None:
-        self.progress.event(Event(kind, epoch, value, criterion, purpose))
-
-    # --- before an epoch -------------------------------------------------------------------------
-
-    def _chosen(self, learner: Learner, listed: int) -> bool:
-        """Choose rate and minibatch of the epoch; False if none is to be trained any more."""
-        plan, epoch = self.training.plan, self.standing.epoch
-        step = self.training.step
-        rate = learner.rate_per_sample(step.nominal, step.steps)
-        if plan.control.chooses_rates and epoch >= plan.listed_rates:
-            known = self.standing.rate.rate
-            rate = rate if math.isnan(known) else known
-            if plan.control.search is not None:
-                rate = self._searched_rate(rate, listed)
-        if rate != self.standing.rate.rate:
-            self.standing = replace(self.standing, rate=replace(self.standing.rate, rate=rate))
-        if rate < plan.least_rate:
-            why = f"the rate {rate:.8g} per sample is below {plan.least_rate:.8g}"
-            self.standing = replace(self.standing, finished=why)
-            self._tell("finished", epoch + 1, rate, purpose=why)
-            return False
-        minibatch = listed
-        if plan.control.minibatch is not None and epoch >= plan.listed_sizes:
-            minibatch = self._searched_minibatch(learner, listed)
-        if minibatch != self.standing.minibatch:
-            self.standing = replace(self.standing, minibatch=minibatch)
-        return True
-
-    def _searched_rate(self, rate: float, listed: int) -> float:
-        """The rate that trials find; `rate` is that of the epoch before."""
-        plan, epoch, step = self.training.plan, self.standing.epoch, self.training.step
-        rule = plan.control.search
-        assert rule is not None
-        previous = math.inf
-        if self.records:
-            last = self.records[-1]
-            previous = self._watched(last, rule.node, use_validation=rule.use_validation)
-        samples = self._trial_size(trial_minibatches(rule.minibatches, epoch) * listed)
-        base = step.learner
-
-        def trial(asked: RateTrial) -> float:
-            step.learner = base.with_rate_per_sample(asked.rate)
-            criterion = self._trial(samples, listed)
-            self._tell("rate-trial", epoch + 1, asked.rate, criterion, asked.purpose)
-            return criterion
-
-        share = samples / plan.epoch_size if plan.epoch_size else None
-        state = self.standing.search
-        found, base_criterion = search_rate(
-            rule, state, epoch, previous, share, step.nominal, trial
-        )
-        step.learner = base
-        state = state.after(found, rate, rule)
-        self.standing = replace(self.standing, search=state)
-        self._tell("rate-found", epoch + 1, found, base_criterion)
-        return found
-
-    def _searched_minibatch(self, learner: Learner, listed: int) -> int:
-        plan, epoch, step = self.training.plan, self.standing.epoch, self.training.step
-        rule = plan.control.minibatch
-        assert rule is not None
-        samples = self._trial_size(trial_minibatches(rule.minibatches, epoch) * listed)
-        rate = self.standing.rate.rate
-        if plan.control.chooses_rates and epoch >= plan.listed_rates:
-            step.learner = learner.with_rate_per_sample(rate)
-
-        def trial(asked: SizeTrial) -> float:
-            criterion = self._trial(samples, asked.size)
-            self._tell("minibatch-trial", epoch + 1, asked.size, criterion)
-            return criterion
-
-        source = self.training.source
-        first = plan.learner.at(0).rate_per_sample(source.nominal(plan.size(0, self.training.size)))
-        now = learner.rate_per_sample(step.nominal, step.steps)
-        change = (now / first if first else 1.0) * self.standing.search.factor
-        found = search_minibatch(rule, epoch, self.standing.minibatch, listed, change, trial)
-        self._tell("minibatch-found", epoch + 1, found)
-        return found
-
-    def _trial_size(self, units: int) -> int:
-        """The units that a trial trains: at most those of an epoch."""
-        most = self.training.plan.epoch_size or self.training.source.units
-        return units if most is None else min(units, most)
-
-    def _trial(self, units: int, minibatch: int) -> float:
-        """The criterion per sample of training so many units of the coming epoch, after which
-        everything is as it was; nan if it is no number."""
-        training, step = self.training, self.training.step
-        before = Snapshot.of(training.model, step)
-        total, samples = 0.0, 0
-        request = replace(self._request(), minibatch=minibatch, skip=0)
-        try:
-            for stretch in _first_units(training.source.stretches(request), units):
-                for trained in train_stretch(step, stretch, minibatch):
-                    total += math.fsum(trained.part.values[step.criterion].tolist())
-                    samples += trained.part.samples
-        finally:
-            before.put_back(training.model, step)
-        criterion = total / samples if samples else math.nan
-        return criterion if math.isfinite(criterion) else math.nan
 
     # --- checkpoints -----------------------------------------------------------------------------
 
@@ -465,7 +357,7 @@ class Run:
         if found is None:
             return
         training, step = self.training, self.training.step
-        _require_arrays(found, training)
+        require_arrays(found, training.model.values, step.learner_state)
         Snapshot(found.values, found.learner, {}, found.steps).put_back(training.model, step)
         if found.memory:
             remember(training.plan.learner, found.memory)
@@ -483,67 +375,6 @@ class Run:
         if self.best is not None:
             self.best.put_back(self.training.model, self.training.step)
         return self.records
-
-
-def _first_units(stretches: Iterator[Stretch], units: int) -> Iterator[Stretch]:
-    """Stretches up to so many units in all."""
-    for stretch in stretches:
-        order = stretch.order[:units]
-        units -= len(order)
-        yield Stretch(stretch.dataset, order)
-        if units == 0:
-            return
-
-
-def _require_arrays(found: Checkpoint, training: Training) -> None:
-    """GraphcError `bad-model-file` for arrays of other names, types or sizes than those here."""
-    model, state = training.model, training.step.learner_state
-    groups = [(found.values, model.values), (found.learner, state), (found.best, model.values)]
-    if found.start is not None:
-        groups += [(found.start.values, model.values), (found.start.learner, state)]
-    for given, here in groups:
-        for name, array in given.items():
-            own = here.get(name)
-            if own is None or own.dtype != array.dtype or own.shape != array.shape:
-                got = f"{array.dtype}{list(array.shape)}"
-                wanted = "none" if own is None else f"{own.dtype}{list(own.shape)}"
-                message = f"the checkpoint has `{name}` as {got}, this training has {wanted}"
-                raise fail("bad-model-file", message)
-
-
-# --- what is no number ---------------------------------------------------------------------------
-
-
-class _NotANumber(Exception):
-    """An epoch that came to numbers that are none; `error` is what users see."""
-
-    def __init__(self, error: GraphcError) -> None:
-        super().__init__()
-        self.error = error
-
-
-def _require_finite(training: Training, epoch: int) -> None:
-    """The last update of an epoch is seen by no criterion any more, so look at its outcome."""
-
-    updated = {r.updates for r in training.step.signature.results}
-    for name, value in training.model.values.items():
-        if name in updated and not np.isfinite(value).all():
-            source = training.source
-            dataset = source.dataset if isinstance(source, MemorySource) else None
-            raise _NotANumber(_not_a_number(f"the parameter `{name}`", dataset, epoch))
-
-
-def _not_a_number(
-    what: str, dataset: Dataset | None, epoch: int, *, learnt: bool = True
-) -> GraphcError:
-    """The error, with its likely cause: the data, or where something was `learnt` the rate."""
-    when, advice = "for the first minibatch", "look for huge numbers in the data"
-    if learnt:
-        when = f"in epoch {epoch + 1}; the parameters are those after epoch {epoch}"
-        advice = "a smaller learning rate may help"
-    if dataset is not None and (place := place_of_non_finite(dataset)):
-        advice = f"in the data {place}"
-    return fail("not-a-number", f"{what} is not a finite number {when}; {advice}")
 
 
 __all__ = (

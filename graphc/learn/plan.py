@@ -39,6 +39,12 @@ class Controls:
             raise fail("bad-option", message)
 
     @property
+    def nodes(self) -> list[str]:
+        """The nodes that rules look at by name."""
+        rules = (self.adjust, self.search, self.stopping, self.best)
+        return [rule.node for rule in rules if rule is not None and rule.node is not None]
+
+    @property
     def chooses_rates(self) -> bool:
         return self.adjust is not None or self.search is not None
 
@@ -72,7 +78,7 @@ class TrainingPlan:
     learner    everything that concerns an update: rule, rates, regularisation
     minibatch  samples per update, the nominal size that per-minibatch rates refer to; of sequences
                their number side by side, and rates refer to the samples of an average update. By
-               default 256 samples or 16 sequences, or all of the data if there are fewer
+               default 256 samples or 16 sequences, or all of the data in memory if there are fewer
     dropout    share of elements that Dropout nodes set to zero
     truncate   steps of sequences per update, which the next one goes on from (the gradient does not
                reach back); 0: an update sees whole sequences

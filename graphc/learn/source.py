@@ -15,7 +15,7 @@ from typing import Protocol, TypeGuard
 
 import numpy as np
 
-from graphc.data.reader import EpochRequest, Reader
+from graphc.data.reader import EpochRequest, Reader, fingerprint_of
 from graphc.learn.dataset import Columns, Dataset, Samples, Sequences, read_dataset
 from graphc.learn.shuffle import permutation
 from graphc.runtime.signature import Signature
@@ -181,12 +181,12 @@ class ReaderSource:
         return request.size or self.reader.samples or 0
 
     def fingerprint(self) -> Mapping[str, str]:
-        """The columns; what more a reader says of itself by `fingerprint`. The number of samples
-        may show only while they are read, and so later than a training goes on."""
-        said = getattr(self.reader, "fingerprint", None)
-        own = said() if callable(said) else said
-        columns = {f"column {n}": str(c) for n, c in self.reader.schema.items()}
-        return {**columns, "reader": str(own or "")}
+        """The columns, and what a reader says of itself by `order` and `fingerprint()`, where it
+        has them. The number of samples may show only while they are read, and so later than a
+        training goes on."""
+        found = {f"column {n}": str(c) for n, c in self.reader.schema.items()}
+        said = {"order": getattr(self.reader, "order", ""), "reader": fingerprint_of(self.reader)}
+        return found | {name: str(value) for name, value in said.items() if value}
 
 
 def _digest(items: Iterable[Columns]) -> str:

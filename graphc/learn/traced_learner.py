@@ -39,6 +39,8 @@ RuleFunction = Callable[[Any, Any, dict[str, Any], dict[str, Any]], tuple[Any, d
 
 GIVEN = ("learning_rate", "samples", "update")
 """Settings that every function has."""
+PREFIX = "setting."
+"""In the names of the step's arguments, which nodes and terms have their part in."""
 ANY = Range(least=-math.inf, open=True)
 
 
@@ -110,7 +112,8 @@ class TracedLearner(RatedLearner):
     def rule(self) -> Rule:
         name = getattr(self.function, "__name__", "rule")
         update = TracedUpdate(self.function, self.states)
-        return Rule(name, "", self.states, (*GIVEN, *self.settings), update, self.lazy)
+        numbers = tuple(map(_argument, (*GIVEN, *self.settings)))
+        return Rule(name, "", self.states, numbers, update, self.lazy)
 
     @property
     def follows_updates(self) -> bool:
@@ -122,7 +125,8 @@ class TracedLearner(RatedLearner):
     ) -> dict[str, Number]:
         own = {name: number_along(given, update) for name, given in self.settings.items()}
         count = along(lambda u: u + 1.0, update)
-        return {"learning_rate": rate, "samples": samples, "update": count, **own}
+        numbers = {"learning_rate": rate, "samples": samples, "update": count, **own}
+        return {_argument(name): number for name, number in numbers.items()}
 
     def at(self, epoch: int) -> Self:
         chosen = {
@@ -168,7 +172,7 @@ class TracedUpdate:
                 given("gradient", type),
                 given("parameter", type),
                 {name: given(name, type) for name in self.states},
-                {name: given(name, one) for name in numbers},
+                {name.removeprefix(PREFIX): given(name, one) for name in numbers},
             )
             return trace.finish(self._checked(trace, type, made))
         finally:
@@ -194,6 +198,11 @@ class TracedUpdate:
             message = "a rule requires arrays of at most 64 elements beside its arguments"
             raise fail("argument-type", message, location)
         return values
+
+
+def _argument(setting: str) -> str:
+    """What the step's argument for a setting is called."""
+    return setting if setting == "learning_rate" else PREFIX + setting
 
 
 def _value(trace: Trace, given: object, what: str) -> Value:

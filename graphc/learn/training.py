@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +19,7 @@ from graphc.learn.checkpoints import Checkpoints, require_same
 from graphc.learn.dataset import extent_of, read_dataset
 from graphc.learn.evaluate import DEFAULT_SIDE_BY_SIDE, Evaluator, compile_evaluator
 from graphc.learn.plan import TrainingPlan
-from graphc.learn.records import Validation
+from graphc.learn.records import Validation, require_measured
 from graphc.learn.source import Data, MemorySource, ReaderSource, Source, blocks_of, is_reader
 from graphc.learn.stages import pretend_statistics
 from graphc.learn.standing import require_memory
@@ -86,6 +87,8 @@ def prepared(
         require_memory(plan.learner)
     infer(model)
     names = training_outputs(model, plan.criterion)  # a missing one shows before a value is drawn
+    for node in plan.control.nodes:
+        require_measured(node, names)
     said = _said(model, plan, options, extras)
     found = extras.checkpoints.found() if extras.checkpoints is not None else None
     if found is not None:
@@ -113,8 +116,9 @@ def prepared(
     if extras.validation is not None:
         measuring = replace(options, batch=DEFAULT_BATCH, sequences=DEFAULT_SIDE_BY_SIDE)
         evaluator = compile_evaluator(model, extras.validation, measuring, names, plan.truncate)
-    # Rates are for a whole minibatch, so the default is one.
-    size = size if source.units is None else min(size, source.units)
+    # Rates are for a whole minibatch, so the default is one; what a reader knows of its samples may
+    # depend on what it was read for before.
+    size = min(size, source.units) if isinstance(source, MemorySource) else size
     return Training(
         model,
         plan,
@@ -210,10 +214,8 @@ def _said(
 
 
 def _text_of(learner: object) -> str:
-    """What a learner says of itself; its kind alone where that would be a place in memory."""
-    kind = type(learner)
-    plain = f"{kind.__module__}.{kind.__qualname__}"
-    return plain if kind.__repr__ is object.__repr__ else repr(learner)
+    """What a learner says of itself, without places in memory, which differ between processes."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(learner))
 
 
 def _take_statistics(model: Model, found: Checkpoint) -> None:

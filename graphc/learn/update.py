@@ -14,9 +14,11 @@ from graphc.model.model import Model
 from graphc.ops import default_context
 from graphc.ops.learners import LEARNERS, Rule
 from graphc.ops.nodes.layout import node_type, tensor_type
+from graphc.ops.nodes.plugged import described
 from graphc.passes import pipeline
 from graphc.passes.apply_learner import ApplyLearner
 from graphc.passes.rule_text import body_of, require_rows
+from graphc.support.diagnostics import GraphcError, fail
 
 
 def update_pass(
@@ -46,7 +48,13 @@ def update_pass(
 def _body(rule: Rule, type: TensorType) -> str:
     """The rule for parameters of this type as text. What a trace leaves behind, such as constants
     that are brought into a shape, is simplified: after the update nothing is."""
-    body = body_of(rule, type)
+    try:
+        body = body_of(rule, type)
+    except GraphcError:
+        raise
+    except Exception as error:  # of a function of somebody else's
+        message = f"the update rule `{rule.name}` raises {described(error)}"
+        raise fail("argument-type", message) from error
     run_passes(body, pipeline(OPTIMISE), default_context(), CompileOptions())
     if rule.lazy:
         require_rows(body)

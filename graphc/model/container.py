@@ -118,18 +118,10 @@ def container_writer(
     return write
 
 
-def is_container(path: Path) -> bool:
-    """Whether a file begins as a model file does, whatever it is called; False if it is none."""
-    try:
-        with path.open("rb") as stream:
-            start = stream.read(9)
-    except OSError:
-        return False
-    return (
-        len(start) == 9
-        and int.from_bytes(start[:8], "little") <= MAX_HEADER_BYTES
-        and (start[8:] == b"{")
-    )
+def looks_like_container(head: bytes) -> bool:
+    """Whether a file that begins like this is a model file, whatever it is called: the length of a
+    header, and the header's bracket."""
+    return head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= MAX_HEADER_BYTES
 
 
 def read_container(path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> Container:

@@ -421,6 +421,7 @@ def _keep_order(model: Model, operation: Operation, tag: str) -> None:
 
 def forget_sizes(model: Model) -> None:
     """Let every size that follows from other nodes be inferred again."""
+    model.has_old_sizes = False
     for op in model.graph.block:
         if op.operands:
             op.result.type = MatrixType(None, None)

@@ -50,6 +50,7 @@ class Model:
     folder  where relative paths of `init=fromFile` start
     seed    of the initial values
     unset   (node, index) of inputs that wait for a node: until then the node reads itself there
+    has_old_sizes  sizes of nodes may be those of inputs that they had before an edit
 
     What is compiled keeps the table `values` that there was. So an edit that gives values to other
     names makes another table, of the same arrays, and what was compiled before goes on.
@@ -64,6 +65,7 @@ class Model:
         self.values: dict[str, np.ndarray] = {}
         self._exact: dict[str, np.ndarray] = {}  # f64: what values were before they were rounded
         self.unset: set[tuple[Operation, int]] = set()
+        self.has_old_sizes = False
 
     def snapshot(self) -> Model:
         """This network as it is now; its values stay the live ones of this model."""
@@ -235,6 +237,18 @@ class Model:
             raise fail("missing-node", f"`{name}` is no Mean or InvStdDev node")
         op.params = replace(op.params, computed=True)
         self.hold(op.result.name or "", value)
+
+    def adopt(self, values: Mapping[str, np.ndarray]) -> None:
+        """Take the values of a file, (rows, cols) each, in the element type that they have there.
+
+        Mean and InvStdDev nodes among them are computed from then on.
+        """
+        for name, value in values.items():
+            op = self.find(name)
+            assert op is not None, name
+            if isinstance(op.params, StatisticParams):
+                op.params = replace(op.params, computed=True)
+            self.values[op.result.name or ""] = np.require(value, None, ["C", "W"])
 
     # --- files -----------------------------------------------------------------------------
 

@@ -104,8 +104,9 @@ def _visit(op: Operation) -> list[Operation]:
     """Apply the node's rules; the nodes whose type changed."""
     if not op.opdef.accepts_count(len(op.operands)):
         return []
+    types = operand_types(op)  # a node may read itself: what its rule says comes after them
     try:
-        (inferred,) = op.opdef.infer(operand_types(op), op.params)
+        (inferred,) = op.opdef.infer(types, op.params)
     except TypeRuleError:
         return []  # reported at the end, when all sizes are known that can be
     assert isinstance(inferred, MatrixType)
@@ -114,14 +115,15 @@ def _visit(op: Operation) -> list[Operation]:
     if found != op.result.type:
         op.result.type = found
         touched.append(op)
-    return touched + _refine_parameters(op)
+    return touched + _refine_parameters(op, types)
 
 
-def _refine_parameters(op: Operation) -> list[Operation]:
-    """Give parameters of unknown size what this node says about them."""
-    if op.opdef.refine is None or all(t.is_known for t in operand_types(op)):
+def _refine_parameters(op: Operation, types: Sequence[MatrixType]) -> list[Operation]:
+    """Give parameters of unknown size what this node says about them, of operands of these types,
+    which its rule accepts."""
+    if op.opdef.refine is None or all(t.is_known for t in types):
         return []
-    refined: Sequence[MatrixType] = op.opdef.refine(operand_types(op), op.params)
+    refined: Sequence[MatrixType] = op.opdef.refine(types, op.params)
     touched: list[Operation] = []
     for value, type in zip(op.operands, refined, strict=True):
         source = value.op

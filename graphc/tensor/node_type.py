@@ -42,6 +42,7 @@ from graphc.ops.nodes.layout import (
 )
 from graphc.ops.nodes.plugged import described, op_name
 from graphc.ops.reduction import reduce_sum
+from graphc.support import arguments
 from graphc.support.diagnostics import GraphcError, fail
 from graphc.tensor.batching import emit_batched
 from graphc.tensor.function import Arguments, ArrayFunction, TracedFunction
@@ -84,11 +85,13 @@ class NodeType:
     reference: Callable[..., Array]
     summary: str
     criterion: bool = False
-    matrices: Sequence[str] = ()
+    matrices: str | Sequence[str] = ()
     equal_rows: bool = False
     equation: str = ""
     source: str = ""
-    _traces: dict[object, TracedFunction] = field(default_factory=dict[object, TracedFunction])
+    _traces: dict[object, TracedFunction] = field(
+        default_factory=dict[object, TracedFunction], init=False, repr=False
+    )
 
     @cached_property
     def opdef(self) -> OpDef:
@@ -103,7 +106,7 @@ class NodeType:
             refine=partial(_refine, self, operands) if self.equal_rows else None,
             expand=partial(_expand, self, operands),
             reference=partial(_reference, self),
-            zero_in_gaps=tuple(i for i, o in enumerate(operands) if o not in self.matrices),
+            zero_in_gaps=tuple(i for i, o in enumerate(operands) if not self.takes_whole(o)),
             equation=self.equation,
             source=self.source,
             ndl=(self.name,),
@@ -111,11 +114,15 @@ class NodeType:
 
     def takes_whole(self, operand: str) -> bool:
         """Whether `compute` gets all of an operand, and not a column."""
-        return operand in self.matrices
+        return operand in arguments.texts(self.matrices, "matrices")
 
 
 def _signature(record: NodeType) -> tuple[tuple[str, ...], Mapping[str, bool | int | float]]:
     """The operands and the settings of a record that is in order."""
+    for name in ("name", "summary", "equation", "source"):
+        arguments.text(getattr(record, name), name)
+    for name in ("criterion", "equal_rows"):
+        arguments.truth(getattr(record, name), name)
     if not re.fullmatch("[A-Za-z][A-Za-z0-9]*", record.name):
         raise fail("plug-in", f"requires a name of letters and digits, got {record.name!r}")
     if not callable(record.reference):
@@ -141,7 +148,7 @@ def _signature(record: NodeType) -> tuple[tuple[str, ...], Mapping[str, bool | i
                 f"number as default, got `{p}`"
             )
             raise fail("plug-in", message)
-    unknown = [name for name in record.matrices if name not in operands]
+    unknown = [n for n in arguments.texts(record.matrices, "matrices") if n not in operands]
     if not operands or unknown:
         what = f"an operand `{unknown[0]}`, as `matrices` says" if unknown else "an operand"
         raise fail("plug-in", f"requires {what}, got {inspect.signature(record.compute)}")
@@ -278,6 +285,11 @@ def _trace(
         raise TypeRuleError(f"{message} {described(error)}", slug="plug-in") from error
     if len(made.places) != 1:
         raise TypeRuleError("requires one array of its function, got several", slug="plug-in")
+    for held in made.held:
+        if not isinstance(held, np.ndarray) or held.size > MAX_HELD:
+            got = f"{held.size} numbers" if isinstance(held, np.ndarray) else "a traced value"
+            message = f"requires a function that closes over arrays of at most {MAX_HELD} numbers"
+            raise TypeRuleError(f"{message}, got {got}", slug="plug-in")
     return made
 
 
@@ -326,9 +338,7 @@ def _held(b: IRBuilder, made: TracedFunction, own: int) -> list[Value]:
     """The arrays that the function closes over, as constants."""
     values: list[Value] = []
     for array, argument in zip(made.held, made.function.arguments[own:], strict=True):
-        if not isinstance(array, np.ndarray) or array.size > MAX_HELD:
-            message = f"may close over arrays of at most {MAX_HELD} numbers"
-            raise TypeRuleError(f"{message}, got {argument.type}")
+        assert isinstance(array, np.ndarray)
         params = ConstantParams(argument.tensor, tuple(array.ravel().tolist()))
         values.append(b.emit_one(CONSTANT, params=params))
     return values

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphc.backends import BACKENDS
+from graphc.support import arguments
 from graphc.support.diagnostics import BackendUnavailable, fail, suggestion
 
 
@@ -15,7 +16,7 @@ def usable(names: Sequence[str]) -> tuple[list[str], list[str]]:
     """
     found: list[str] = []
     left_out: list[str] = []
-    for name in names or BACKENDS:
+    for name in arguments.texts(names, "backends") or BACKENDS:
         if name not in BACKENDS:
             known = ", ".join(BACKENDS)
             near = suggestion(name, BACKENDS)

@@ -8,25 +8,20 @@ them, and in a cycle.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from graphc import api
-from graphc.builder import GraphBuilder, Node
+from graphc.builder import GraphBuilder
 from graphc.ir.core import Array, OpDef
-from graphc.ir.params import ParamsError, make_params
 from graphc.ops.nodes.layout import display_name, node_type
-from graphc.ops.nodes.plugged import with_origin
+from graphc.support import arguments
 from graphc.support.diagnostics import fail
 from graphc.tensor.node_type import NodeType
 from graphc.testing.backends import usable
+from graphc.testing.node_case import DTYPES, Draw, NodeCase, Size, node_case
 from graphc.testing.report import Check, Report
-
-Size = tuple[int, int | None]
-Draw = Callable[[np.random.Generator, int, int], Array]
 
 BOUND = 4
 COUNTS = (0, 1, 3, BOUND, BOUND + 5)
@@ -61,130 +56,24 @@ def check_node(
     gradient  False for a node without one
     backends  by default all that can be used here
     """
-    opdef = node if isinstance(node, OpDef) else node.opdef
-    if opdef.expand is None or opdef.reference is None:
-        what = "check_node requires a node that is an expansion"
-        raise fail("argument-type", f"{what}, got {display_name(opdef)}")
-    opdef = opdef if opdef.origin else with_origin(opdef, "check_node")
-    if not opdef.accepts_count(len(sizes)):
-        message = f"check_node requires a size for each of {', '.join(opdef.operands)}"
-        raise fail("argument-count", f"{message}, got {len(sizes)}")
-    draws = [draw or _normal] * len(sizes) if not isinstance(draw, Sequence) else [*draw]
-    case = _Case(opdef, sizes, _settings(opdef, settings or {}), draws, seed)
+    case = node_case(node, sizes, settings, draw, seed)
+    has_gradient = arguments.truth(gradient, "gradient")
     found, left_out = usable(backends)
-    checks = [c for backend in found for c in _checks(case, backend, gradient)]
-    report = Report(display_name(opdef), tuple(checks), tuple(left_out))
+    checks = [c for backend in found for c in _checks(case, backend, has_gradient)]
+    report = Report(display_name(case.opdef), tuple(checks), tuple(left_out))
     if not report.passed:
         failed = "; ".join(" ".join(str(c).split()) for c in checks if not c.passed)
         raise fail("plug-in", f"{report.title} is not what its reference says: {failed}")
     return report
 
 
-def _settings(opdef: OpDef, given: Mapping[str, object]) -> Mapping[str, object]:
-    """The settings, which the node has."""
-    try:
-        make_params(opdef.params, given)
-    except ParamsError as problem:
-        raise fail("bad-value", f"{display_name(opdef)}: {problem}") from None
-    return given
-
-
-def _normal(rng: np.random.Generator, rows: int, columns: int) -> Array:
-    return rng.standard_normal((rows, columns))
-
-
-@dataclass(frozen=True)
-class _Case:
-    """The node in one use."""
-
-    opdef: OpDef
-    sizes: Sequence[Size]
-    settings: Mapping[str, object]
-    draws: Sequence[Draw]
-    seed: int
-
-    @property
-    def names(self) -> list[str]:
-        return [f"x{i}" for i in range(len(self.sizes))]
-
-    def operands(self, samples: int, precision: str) -> list[Array]:
-        """Matrices, rows x columns, in f64, that the precision has exactly."""
-        rng = np.random.default_rng((self.seed, samples))
-        found: list[Array] = []
-        for draw, (rows, columns) in zip(self.draws, self.sizes, strict=True):
-            made = np.asarray(draw(rng, rows, samples if columns is None else columns))
-            found.append(made.astype(_DTYPES[precision]).astype(np.float64))
-        return found
-
-    def reference(self, operands: Sequence[Array]) -> Array:
-        assert self.opdef.reference is not None
-        params = make_params(self.opdef.params, self.settings)
-        return np.asarray(self.opdef.reference(params, *operands), np.float64)
-
-    def leaf(self, net: GraphBuilder, index: int) -> Node:
-        """The operand as an input, or a parameter where its columns are no samples."""
-        rows, columns = self.sizes[index]
-        name = self.names[index]
-        if columns is None:
-            return net.apply("input", settings={"rows": rows}, name=name)
-        return net.apply("parameter", settings={"rows": rows, "cols": columns}, name=name)
-
-    def network(self) -> GraphBuilder:
-        """The node `y` of its operands, and `s`, the sum of its elements times those of `c`.
-
-        A first operand of samples has the column `bias` added, by default 0.
-        """
-        net = self._empty()
-        operands = [self.leaf(net, i) for i in range(len(self.sizes))]
-        rows, columns = self.sizes[0] if self.sizes else (0, 0)
-        if columns is None:
-            zero = {"rows": rows, "cols": 1, "init": "fixed_value", "value": 0.0}
-            bias = net.apply("parameter", settings=zero, name="bias")
-            operands[0] = net.apply("plus", [operands[0], bias])
-        y = self.node(net, operands)
-        type = node_type(y.operation)
-        settings = {"rows": type.rows or 0}
-        if type.has_samples:
-            c = net.apply("input", settings=settings, name="c")
-        else:
-            c = net.apply("parameter", settings={**settings, "cols": type.cols}, name="c")
-        net.apply("sum_elements", [net.apply("element_times", [c, y])], name="s")
-        return net
-
-    def cycle(self) -> GraphBuilder:
-        """The node `y` in a cycle: its first operand is moved by P times what it was before."""
-        net = self._empty()
-        leaves = [self.leaf(net, i) for i in range(len(self.sizes))]
-        rows, _ = self.sizes[0]
-        before = net.apply("past_value", [None], {"default_hidden_activity": 0.0}, name="before")
-        p = net.apply("parameter", settings={"rows": rows, "cols": 0}, name="p")
-        moved = net.apply("plus", [leaves[0], net.apply("times", [p, before])])
-        y = self.node(net, [moved, *leaves[1:]])
-        net.set_operand(before, 0, y)
-        return net
-
-    def _empty(self) -> GraphBuilder:
-        net = GraphBuilder()
-        net._know(self.opdef)
-        return net
-
-    def node(self, net: GraphBuilder, operands: Sequence[Node]) -> Node:
-        op = self.opdef.name.removeprefix("node.")
-        made = net.apply(op, operands, self.settings, name="y")
-        net.sink.raise_if_errors()
-        return made
-
-
-_DTYPES: Mapping[str, Any] = {"f32": np.float32, "f64": np.float64}
-
-
-def _checks(case: _Case, backend: str, gradient: bool) -> list[Check]:
+def _checks(case: NodeCase, backend: str, gradient: bool) -> list[Check]:
     net = case.network()
     y = net.find("y")
     assert y is not None
     per_sample = [i for i, (_, columns) in enumerate(case.sizes) if columns is None]
     found: list[Check] = []
-    for precision in _DTYPES:
+    for precision in DTYPES:
         excess = _of_samples(case, net, backend, precision)
         found.append(Check("value", backend, precision, excess))
     if not all(check.passed for check in found):
@@ -216,7 +105,7 @@ def _excess(got: Array, wanted: Array, allowed: float) -> float:
 # --- samples -------------------------------------------------------------------------------------
 
 
-def _set(case: _Case, net: GraphBuilder, operands: Sequence[Array]) -> dict[str, Array]:
+def _set(case: NodeCase, net: GraphBuilder, operands: Sequence[Array]) -> dict[str, Array]:
     """Give the parameters their values; the inputs, a sample in each row."""
     inputs: dict[str, Array] = {}
     for name, value, (_, columns) in zip(case.names, operands, case.sizes, strict=True):
@@ -227,7 +116,7 @@ def _set(case: _Case, net: GraphBuilder, operands: Sequence[Array]) -> dict[str,
     return inputs
 
 
-def _of_samples(case: _Case, net: GraphBuilder, backend: str, precision: str) -> float:
+def _of_samples(case: NodeCase, net: GraphBuilder, backend: str, precision: str) -> float:
     """The worst of calls with several numbers of samples."""
     has_samples = _has_samples(net)
     exe = api.compile(net, "y", backend=backend, precision=precision, batch=BOUND)
@@ -237,7 +126,7 @@ def _of_samples(case: _Case, net: GraphBuilder, backend: str, precision: str) ->
         inputs = _set(case, net, operands)
         got = np.asarray(exe(**inputs)["y"], np.float64)
         got = got.T if has_samples else np.atleast_2d(got)
-        allowed = ROUNDINGS * float(np.finfo(_DTYPES[precision]).eps)
+        allowed = ROUNDINGS * float(np.finfo(DTYPES[precision]).eps)
         worst = max(worst, _excess(got, case.reference(operands), allowed))
     return worst
 
@@ -249,7 +138,7 @@ def _has_samples(net: GraphBuilder) -> bool:
 
 
 def _weighted(
-    case: _Case, net: GraphBuilder, operands: Sequence[Array]
+    case: NodeCase, net: GraphBuilder, operands: Sequence[Array]
 ) -> tuple[Array, dict[str, Array]]:
     """Random weights of the sum `s`, and the inputs."""
     inputs = _set(case, net, operands)
@@ -261,7 +150,7 @@ def _weighted(
     return weights, inputs
 
 
-def _of_slopes(case: _Case, net: GraphBuilder, name: str, backend: str) -> float:
+def _of_slopes(case: NodeCase, net: GraphBuilder, name: str, backend: str) -> float:
     """The gradient of the weighted sum with respect to an operand, by differences."""
     exe = api.compile(net, "s", gradients=name, backend=backend, precision="f64", batch=BOUND)
     operands = case.operands(3, "f64")
@@ -276,7 +165,7 @@ def _of_slopes(case: _Case, net: GraphBuilder, name: str, backend: str) -> float
 
 
 def _difference(
-    case: _Case,
+    case: NodeCase,
     operands: Sequence[Array],
     index: int,
     place: tuple[int | slice, ...],
@@ -300,7 +189,7 @@ def _in_sequences(columns: Array) -> list[Array]:
     return np.split(columns.T, ends[:-1])
 
 
-def _of_gaps(case: _Case, net: GraphBuilder, backend: str) -> float:
+def _of_gaps(case: NodeCase, net: GraphBuilder, backend: str) -> float:
     """A node that folds the columns, over sequences side by side: the gaps count nothing."""
     exe = api.compile(
         net, "y", backend=backend, precision="f64", time=max(LENGTHS), sequences=len(LENGTHS)
@@ -312,7 +201,7 @@ def _of_gaps(case: _Case, net: GraphBuilder, backend: str) -> float:
     return _excess(np.atleast_2d(np.asarray(got)), case.reference(operands), allowed)
 
 
-def _of_slopes_in_gaps(case: _Case, net: GraphBuilder, backend: str) -> float:
+def _of_slopes_in_gaps(case: NodeCase, net: GraphBuilder, backend: str) -> float:
     """The gradient with respect to the bias over sequences: what is in the gaps adds nothing."""
     exe = api.compile(
         *(net, "s"),
@@ -330,7 +219,7 @@ def _of_slopes_in_gaps(case: _Case, net: GraphBuilder, backend: str) -> float:
     return _excess(np.asarray(got), np.reshape(slopes, (-1, 1)), SLOPE_ERROR)
 
 
-def _of_cycle(case: _Case, backend: str) -> float:
+def _of_cycle(case: NodeCase, backend: str) -> float:
     """The node in a cycle, against the reference step by step."""
     net = case.cycle()
     exe = api.compile(

@@ -16,6 +16,7 @@ from graphc import api
 from graphc.builder import GraphBuilder
 from graphc.learn.gradients import Gradients, PointGradient
 from graphc.ops.nodes.layout import node_type
+from graphc.support import arguments
 from graphc.testing.backends import usable
 from graphc.testing.report import Check, Report
 
@@ -120,8 +121,15 @@ def self_test(backends: Sequence[str] = (), cases: Sequence[Case] = CASES) -> Re
     GraphcError `bad-option` for a name that no backend has.
     """
     found, left_out = usable(backends)
-    checks = [check for case in cases for check in _checks(case, found)]
+    checks = [check for case in _cases(cases) for check in _checks(case, found)]
     return Report("graphc self test", tuple(checks), tuple(left_out))
+
+
+def _cases(given: object) -> Sequence[Case]:
+    """For callers without a type checker."""
+    if not isinstance(given, tuple | list):
+        raise arguments.kind_error("cases", "a list of Case", given)
+    return [arguments.instance(case, Case, "each of cases", "a Case") for case in given]
 
 
 def _checks(case: Case, backends: Sequence[str]) -> list[Check]:

@@ -5,15 +5,19 @@ from __future__ import annotations
 from graphc.config.lookup import Value
 from graphc.support.diagnostics import GraphcError, suggestion
 from graphc.toolkit.action import Action
+from graphc.toolkit.checks import SELF_TEST
+from graphc.toolkit.edit import EDIT
 from graphc.toolkit.evaluate import CROSS_VALIDATE, EVALUATE
-from graphc.toolkit.models import DUMP, SVD
+from graphc.toolkit.models import CONVERT, DUMP, SVD
 from graphc.toolkit.plot import PLOT
+from graphc.toolkit.texts import LABEL_MAP, WORD_CLASSES
 from graphc.toolkit.train import ADAPT, TRAIN
 from graphc.toolkit.write import WRITE
 
 ACTIONS: tuple[Action, ...] = (
     *(TRAIN, ADAPT, EVALUATE, CROSS_VALIDATE, WRITE),
-    *(DUMP, SVD, PLOT),
+    *(EDIT, SVD, DUMP, CONVERT, PLOT),
+    *(LABEL_MAP, WORD_CLASSES, SELF_TEST),
 )
 
 BY_NAME = {name.lower(): action for action in ACTIONS for name in action.names}

@@ -9,16 +9,16 @@ from pathlib import Path
 
 from graphc.config.keys import Key, integer, number, texts
 from graphc.config.lookup import Scope, Value
-from graphc.data.reader import EpochRequest, Reader
+from graphc.data.reader import EpochRequest
 from graphc.driver.compile import node_names
 from graphc.learn.evaluate import measured_nodes, require_sums
-from graphc.model.model import Model, load_model
+from graphc.model.model import Model
 from graphc.support.diagnostics import fail
 from graphc.toolkit.action import Action, Run, Session
 from graphc.toolkit.measuring import Measured, computed, measured, measured_text
 from graphc.toolkit.model_files import epoch_path
-from graphc.toolkit.networks import MODEL_PATH, planned_file, planned_model
-from graphc.toolkit.readers import check_columns, planned_reader
+from graphc.toolkit.networks import MODEL_PATH, open_model, planned_file, planned_model
+from graphc.toolkit.readers import READER, PlannedReader, planned_reader
 from graphc.toolkit.top import TRACE_LEVEL
 
 MINIBATCH_SIZE = integer("minibatchSize", "samples that are computed at once", 40960, least=1)
@@ -35,8 +35,7 @@ class _Measuring:
     """What is measured, checked as far as it is known."""
 
     wanted: Value | None
-    reader: Reader
-    reader_value: Value
+    reader: PlannedReader
     request: EpochRequest
     every: int
 
@@ -49,7 +48,7 @@ class _Measuring:
             with self.wanted.blamed():
                 names = node_names(model, self.wanted.texts())
                 require_sums(model, names)
-        check_columns(model, names, self.reader, self.reader_value)
+        self.reader.check(model, names)
         return names
 
     def run(self, model: Model, session: Session) -> Measured:
@@ -59,7 +58,7 @@ class _Measuring:
         def show(found: Measured) -> None:
             session.report.line(measured_text(found, model))
 
-        minibatches = computed(model, names, self.reader, self.request, session.options)
+        minibatches = computed(model, names, self.reader.reader, self.request, session.options)
         found = measured(minibatches, names, self.every, show)
         session.report.line(measured_text(found, model, is_final=True))
         return found
@@ -68,8 +67,7 @@ class _Measuring:
 def _measuring(scope: Scope, session: Session, *, keep: bool) -> _Measuring:
     return _Measuring(
         scope.find(EVAL_NODES.name),
-        planned_reader(scope, "reader", session, in_order=True, keep=keep),
-        scope.require("reader"),
+        planned_reader(scope, READER, session, in_order=True, keep=keep),
         EpochRequest(size=EPOCH_SIZE.of(scope), minibatch=MINIBATCH_SIZE.of(scope)),
         SHOW_EVERY.of(scope) if TRACE_LEVEL.of(scope) > 0 else 0,
     )
@@ -124,7 +122,7 @@ def plan_cross_validation(scope: Scope, session: Session) -> Run:
             if found and sleep > 0:
                 time.sleep(sleep)
             session.report.line(f"model {file}")
-            found[file] = measuring.run(load_model(file), session)
+            found[file] = measuring.run(open_model(file), session)
         if not found:
             raise fail("file", f"there is none of the models {candidates[0]} to {path}")
         for text in best_lines(found):
@@ -161,10 +159,11 @@ def best_lines(found: dict[Path, Measured]) -> list[str]:
 
 _KEYS = (MODEL_PATH, MINIBATCH_SIZE, EPOCH_SIZE, EVAL_NODES, SHOW_EVERY)
 
-EVALUATE = Action(("test", "eval"), "measure a model on data", _KEYS, plan_evaluation)
+EVALUATE = Action(("test", "eval"), "measure a model on data", _KEYS, plan_evaluation, (READER,))
 CROSS_VALIDATE = Action(
     ("cv",),
     "measure the models of several epochs",
     (*_KEYS, INTERVAL, SLEEP),
     plan_cross_validation,
+    (READER,),
 )

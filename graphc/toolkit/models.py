@@ -1,4 +1,4 @@
-"""The actions on models alone: `dumpnode`, `SVD`."""
+"""The actions on models alone: `dumpnode`, `SVD`, `convertdbn`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphc.ops.nodes.leaves import PARAMETER
 from graphc.support.diagnostics import fail
 from graphc.support.files import read_text, write_atomically
 from graphc.toolkit.action import Action, Run, Session
-from graphc.toolkit.networks import MODEL_PATH, planned_model
+from graphc.toolkit.networks import MODEL_PATH, open_model, planned_model
 
 ALL_NODES = "__AllNodes__"
 MAX_PATTERN = 1000  # characters
@@ -30,6 +30,7 @@ PRINT_VALUES = truth("printValues", "with the values of parameters", True)
 OUTPUT_MODEL = path("outputmodelPath", "the model to write")
 KEEP_RATIO = number("KeepRatio", "share of the sum of singular values to keep", 0.4)
 NODE_REGEX = optional(text("NodeNameRegex", "which parameters, by a regular expression"))
+DBN_PATH = path("dbnModelPath", "the DBN file to read")
 SVD_CONFIG = optional(path("SVDConfig", "a file of lines: a regular expression and a KeepRatio"))
 
 
@@ -85,6 +86,20 @@ def plan_svd(scope: Scope, session: Session) -> Run:
                 )
         output.parent.mkdir(parents=True, exist_ok=True)
         loaded.save(output)
+        session.report.line(f"written to {output}")
+
+    return run
+
+
+def plan_conversion(scope: Scope, session: Session) -> Run:
+    """Check the block of `convertdbn`."""
+    source, output = DBN_PATH.of(scope), MODEL_PATH.of(scope)
+    with scope.require(DBN_PATH.name).blamed():
+        session.will_write(output, open_model(source))
+
+    def run() -> None:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        open_model(source).save(output)
         session.report.line(f"written to {output}")
 
     return run
@@ -146,4 +161,7 @@ SVD = Action(
     "put products of smaller matrices in place of large ones",
     (MODEL_PATH, OUTPUT_MODEL, KEEP_RATIO, NODE_REGEX, SVD_CONFIG),
     plan_svd,
+)
+CONVERT = Action(
+    ("convertdbn",), "make a model of a DBN file", (DBN_PATH, MODEL_PATH), plan_conversion
 )

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
+from graphc import api
 from graphc.config.keys import Key, integer, optional, path, texts
 from graphc.config.lookup import Scope, Value
 from graphc.config.records import VARIABLE
 from graphc.config.text import joined
 from graphc.driver.prepare import infer
-from graphc.frontend import frontend_for, network_class
-from graphc.model.model import Model, load_model
-from graphc.support.diagnostics import warn
+from graphc.frontend import frontend_for, network_class, simple_networks
+from graphc.model.model import Model
+from graphc.support.diagnostics import fail, warn
 from graphc.support.files import read_text
 from graphc.toolkit.action import Block, Session
 from graphc.toolkit.values import path_list
@@ -31,6 +34,9 @@ NDL_BUILDER = Block(
     (NETWORK_DESCRIPTION, RUN, LOAD, NDL_MACROS, RANDOM_SEED_OFFSET),
     "a network written in NDL",
 )
+SIMPLE_BUILDER = Block(
+    "SimpleNetworkBuilder", (RANDOM_SEED_OFFSET,), "a predefined network (docs/simple-networks.md)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +52,38 @@ def build_network(scope: Scope) -> Model:
     ndl = scope.find_section(NDL_BUILDER.name)
     if ndl is not None:
         model = _ndl_network(ndl)
-    elif scope.find("SimpleNetworkBuilder") is not None:
-        value = scope.require("SimpleNetworkBuilder")
-        raise value.fail(
-            "SimpleNetworkBuilder is not there yet: describe it in NDL", "not-supported"
-        )
     else:
-        raise scope.missing(NDL_BUILDER.name)
+        simple = scope.find_section(SIMPLE_BUILDER.name)
+        if simple is None:
+            raise scope.missing(NDL_BUILDER.name)
+        model = _simple_network(simple)
     infer(model)
     return model
+
+
+def _simple_network(block: Scope) -> Model:
+    """One of the predefined networks; the front end that has them says what their keys are."""
+    predefined = simple_networks()
+    options: dict[str, object] = {}
+    for name, key in predefined.SIMPLE_KEYS.items():
+        value = block.require(name) if key.required else block.find(name)
+        if value is not None and key.option is not None:
+            options[key.option] = _READ[key.kind](value)
+    options["seed"] = RANDOM_SEED_OFFSET.of(block)
+    with block.require("layerSizes").blamed():
+        return predefined.simple_network(**options).model
+
+
+_READ: Mapping[str, Callable[[Value], object]] = MappingProxyType(
+    {
+        "integers": Value.integers,
+        "words": Value.texts,
+        "word": Value.text,
+        "number": Value.number,
+        "integer": Value.integer,
+        "flag": Value.truth,
+    }
+)
 
 
 def _ndl_network(block: Scope) -> Model:
@@ -124,7 +153,14 @@ class PlannedModel:
     network: Model | None
 
     def load(self) -> Model:
-        return load_model(self.path)
+        return open_model(self.path)
+
+
+def open_model(path: Path) -> Model:
+    """The network in a model file, whatever it is called. GraphcError `file` if there is none."""
+    if not path.is_file():
+        raise fail("file", f"there is no model file {path}")
+    return api.load(path).model
 
 
 def planned_model(scope: Scope, session: Session, key: Key[Path] = MODEL_PATH) -> PlannedModel:
@@ -140,4 +176,4 @@ def planned_file(path: Path, value: Value, session: Session) -> Model | None:
     if planned is not None or (session.has_edits and not path.exists()):
         return planned
     with value.blamed():
-        return load_model(path)
+        return open_model(path)

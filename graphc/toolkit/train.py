@@ -16,21 +16,25 @@ from graphc.learn.plan import TrainingPlan
 from graphc.learn.records import EpochStart
 from graphc.learn.step import training_outputs
 from graphc.learn.training import Extras
-from graphc.model.model import Model, load_model
+from graphc.model.model import Model
 from graphc.support.diagnostics import fail
 from graphc.toolkit.action import Action, Run, Session, Showing
+from graphc.toolkit.checks import check_gradients
 from graphc.toolkit.model_files import ModelFiles, epoch_path
 from graphc.toolkit.networks import (
     MODEL_PATH,
     NDL_BUILDER,
+    SIMPLE_BUILDER,
     build_network,
+    open_model,
     planned_model,
 )
-from graphc.toolkit.readers import check_columns, planned_reader
+from graphc.toolkit.readers import CV_READER, READER, planned_reader
 from graphc.toolkit.sgd import (
     ADAPT_TYPE,
     ADAPT_WEIGHT,
     AUTO_BLOCK,
+    DIGITS,
     EVALUATION,
     GRADIENT_CHECK,
     KEEP_CHECKPOINTS,
@@ -46,7 +50,11 @@ REFERENCE = optional(text("refNodeName", "the output that an adapted model is ke
 
 @dataclass(frozen=True)
 class _Plan:
-    """A training, checked. network: what is trained where nothing is there to go on from."""
+    """A training, checked.
+
+    network  what is trained where nothing is there to go on from
+    digits   to which gradients are compared with differences before, 0: they are not
+    """
 
     network: Model
     plan: TrainingPlan
@@ -55,6 +63,7 @@ class _Plan:
     validation: Reader | None
     showing: Showing
     adaptation: Adaptation | None = None
+    digits: int = 0
 
 
 def plan_training(scope: Scope, session: Session) -> Run:
@@ -107,16 +116,11 @@ def _plan(scope: Scope, session: Session, network: Callable[[], Model]) -> _Plan
     if evaluation is not None:
         with sgd.require(EVALUATION.name).blamed():
             node_names(model, [evaluation])
-    if GRADIENT_CHECK.of(sgd):
-        raise sgd.require(GRADIENT_CHECK.name).fail(
-            "`gradientcheck` is not there: see gc.check_gradient", "not-supported"
-        )
-    reader = planned_reader(scope, "reader", session)
-    check_columns(model, names, reader, scope.require("reader"))
-    validation = None
-    if scope.find("cvReader") is not None:
-        validation = planned_reader(scope, "cvReader", session, in_order=True)
-        check_columns(model, names, validation, scope.require("cvReader"))
+    reader, validation = planned_reader(scope, READER, session), None
+    reader.check(model, names, computed=False)
+    if scope.find(CV_READER.name) is not None:
+        validation = planned_reader(scope, CV_READER, session, in_order=True)
+        validation.check(model, names)
     for k in range(plan.epochs):
         session.will_write(epoch_path(file, k), model)
     session.will_write(file, model)
@@ -125,9 +129,10 @@ def _plan(scope: Scope, session: Session, network: Callable[[], Model]) -> _Plan
         model,
         plan,
         replace(files, epochs=plan.epochs),
-        reader,
-        validation,
-        Showing(plan.epochs, names, plan.epoch_size or reader.samples, every),
+        reader.reader,
+        None if validation is None else validation.reader,
+        Showing(plan.epochs, names, plan.epoch_size or None, every),
+        digits=DIGITS.of(sgd) if GRADIENT_CHECK.of(sgd) else 0,
     )
 
 
@@ -143,9 +148,12 @@ def _run(plan: _Plan, session: Session) -> None:
     if last is not None:
         file = epoch_path(files.path, last)
         report.line(f"Starting from checkpoint. Load Network From File {file}.")
-        model = load_model(file)
+        model = open_model(file)
         if last and files.newest() is None:
             raise fail("file", f"there is no checkpoint beside {file}; makeMode=false starts anew")
+    if plan.digits:
+        minibatch = plan.plan.size(0, 1)
+        check_gradients(model, plan.reader, minibatch, plan.plan.criterion, plan.digits, session)
 
     with report.training(plan.showing) as progress:
 
@@ -164,12 +172,12 @@ TRAIN = Action(
     "train a network",
     (MAKE_MODE, MODEL_PATH),
     plan_training,
-    (NDL_BUILDER, SGD_BLOCK, AUTO_BLOCK),
+    (NDL_BUILDER, SIMPLE_BUILDER, SGD_BLOCK, AUTO_BLOCK, READER, CV_READER),
 )
 ADAPT = Action(
     ("adapt",),
     "train a model further, near to what it was",
     (MAKE_MODE, MODEL_PATH, ORIGINAL, REFERENCE),
     plan_adaptation,
-    (SGD_BLOCK, AUTO_BLOCK),
+    (SGD_BLOCK, AUTO_BLOCK, READER, CV_READER),
 )

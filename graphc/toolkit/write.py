@@ -22,7 +22,7 @@ from graphc.ops.nodes.layout import node_type
 from graphc.toolkit.action import Action, Block, Run, Session
 from graphc.toolkit.measuring import computed
 from graphc.toolkit.networks import MODEL_PATH, planned_model
-from graphc.toolkit.readers import check_columns, planned_reader
+from graphc.toolkit.readers import READER, planned_reader
 
 MINIBATCH_SIZE = integer("minibatchSize", "samples that are computed at once", 2048, least=1)
 EPOCH_SIZE = integer("epochSize", "samples to write, 0 for all of the data", 0)
@@ -38,13 +38,12 @@ def plan_write(scope: Scope, session: Session) -> Run:
     wanted = scope.find(OUTPUT_NODES.name)
     output = OUTPUT_PATH.of(scope)
     writer, name = _writer(scope, output, session)
-    reader = planned_reader(scope, "reader", session, in_order=True, keep=False)
-    value = scope.require("reader")
+    reader = planned_reader(scope, READER, session, in_order=True, keep=False)
     request = EpochRequest(size=EPOCH_SIZE.of(scope), minibatch=MINIBATCH_SIZE.of(scope))
 
     def nodes(network: Model) -> list[str]:
         names = _nodes(network, wanted)
-        check_columns(network, names, reader, value)
+        reader.check(network, names)
         return names
 
     if model.network is not None:
@@ -58,7 +57,7 @@ def plan_write(scope: Scope, session: Session) -> Run:
         if output is not None:
             output.parent.mkdir(parents=True, exist_ok=True)
         with writer.open({node: _width(loaded, node) for node in names}) as sink:
-            for size, results in computed(loaded, names, reader, request, session.options):
+            for size, results in computed(loaded, names, reader.reader, request, session.options):
                 rows += size
                 sink.write({node: np.asarray(results[node]).reshape(size, -1) for node in names})
         session.report.line(f"{rows} samples of {', '.join(names)} written to {name}")
@@ -99,5 +98,5 @@ WRITE = Action(
     "write a model's outputs for each sample",
     (MODEL_PATH, MINIBATCH_SIZE, EPOCH_SIZE, OUTPUT_NODES, OUTPUT_PATH),
     plan_write,
-    (WRITER,),
+    (READER, WRITER),
 )

@@ -49,7 +49,14 @@ def test_the_console_script_exists() -> None:
     assert callable(getattr(importlib.import_module(module), name))
 
 
-@pytest.mark.parametrize("module", PROJECT["project"]["entry-points"]["graphc.frontends"].values())
+@pytest.mark.parametrize(
+    "module",
+    [
+        module
+        for group in ("graphc.frontends", "graphc.model_formats")
+        for module in PROJECT["project"]["entry-points"][group].values()
+    ],
+)
 def test_front_ends_named_as_entry_points_can_be_imported(module: str) -> None:
     assert importlib.import_module(module).__doc__
 

@@ -14,6 +14,8 @@ import pytest
 
 import graphc as gc
 from tests.support.commands import graphc
+from tests.support.model_bytes import classifier
+from tests.support.model_bytes import model_formats as model_formats
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -103,8 +105,10 @@ def write_edit_example() -> None:
 
 @pytest.mark.llvm
 @pytest.mark.slow
+@pytest.mark.usefixtures("model_formats")
 def test_the_examples_of_every_help_run(digits: Path) -> None:
     shutil.copy("digits.ndl", "net.ndl")
+    Path("simple.dnn").write_bytes(classifier())
     Path("bad.gir").write_text(BAD_IR, encoding="utf-8")
     Path("still-fails.sh").write_text('#!/bin/sh\ngrep -q sigmoid "$1"\n', encoding="utf-8")
     Path("still-fails.sh").chmod(0o755)

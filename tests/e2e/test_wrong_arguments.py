@@ -91,6 +91,20 @@ def run_epoch(data: object, **more: object) -> object:
     return step.run_epoch(data, **more)  # type: ignore[arg-type]
 
 
+def point_of(**values: object) -> object:
+    slopes = gc.gradients(network(), backend="numpy")
+    return slopes.at(values["point"], **samples())
+
+
+def node_type(**values: object) -> object:
+    return gc.NodeType(**values).opdef  # type: ignore[arg-type]
+
+
+def check_own_node(sizes: object, **values: object) -> object:
+    own = gc.NodeType("Own", gc.tanh, lambda x: np.tanh(x), "own")
+    return gc.check_node(own, sizes, **values)  # type: ignore[arg-type]
+
+
 def squares(v: object) -> object:
     return gc.sum(gc.square(v))
 
@@ -106,6 +120,20 @@ CALLS: dict[str, tuple[Callable[..., object], Callable[[], Arguments], tuple[str
         lambda: {"network": network(), "learner": learner(), "backend": "numpy"},
         (),
     ),
+    "gradients": (gc.gradients, lambda: {"network": network(), "backend": "numpy"}, ()),
+    "at": (point_of, lambda: {"point": np.zeros(2)}, ()),
+    "NodeType": (
+        node_type,
+        lambda: {"name": "Own", "compute": gc.tanh, "reference": np.tanh, "summary": "own"},
+        ("criterion", "matrices", "equal_rows", "equation", "source"),
+    ),
+    "check_node": (
+        check_own_node,
+        lambda: {"sizes": (2, None), "backends": ["numpy"], "gradient": False},
+        ("settings", "draw", "seed"),
+    ),
+    "self_test": (gc.self_test, lambda: {"backends": ["numpy"], "cases": ()}, ()),
+    "named_learner": (gc.named_learner, lambda: {"name": "sgd", "learning_rate": 0.1}, ()),
     "train": (
         gc.train,
         lambda: {
@@ -114,6 +142,11 @@ CALLS: dict[str, tuple[Callable[..., object], Callable[[], Arguments], tuple[str
             "learning_rate": 0.1,
             "backend": "numpy",
         },
+        (),
+    ),
+    "check_training_gradient": (
+        gc.check_training_gradient,
+        lambda: {"network": network(), "minibatch": samples(), "backend": "numpy"},
         (),
     ),
     "evaluate": (

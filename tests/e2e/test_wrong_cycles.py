@@ -200,3 +200,9 @@ def test_a_long_cycle_is_named_without_deep_recursion() -> None:
     lines += [f"n{i} = Sigmoid(n{i - 1})" for i in range(1, 3000)]
     found = report("\n".join([*lines, "c = Tanh(n2999)"]))
     assert len(notes(found)) == 3001
+
+
+def test_a_product_that_reads_itself_is_an_error_too() -> None:
+    net = gc.loads("x = Input(3)\nc = Times(c, x)\ny = Tanh(c, tag=output)")
+    with pytest.raises(gc.GraphcError, match="Times requires a left operand"):
+        gc.compile(net)

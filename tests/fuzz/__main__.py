@@ -1,4 +1,5 @@
-"""Random programs on the LLVM backend, in guarded memory, against the evaluator; for long runs.
+"""Random programs on the LLVM backend, in guarded memory, against the evaluator, and mutated model
+files; for long runs.
 
     python -m tests.fuzz [--count 10000] [--seed 0] [--kinds functions,splits] [--jobs 2]
 
@@ -23,6 +24,8 @@ KINDS = {
     "networks": "tests.fuzz.test_random_networks",
     "loops": "tests.fuzz.test_random_loops",
     "splits": "tests.fuzz.test_random_splits",
+    "mel": "tests.fuzz.test_random_mel",
+    "model-files": "tests.fuzz.test_model_files",
 }
 EVERY = 15.0
 """Seconds between two lines about how far it is."""

@@ -1,6 +1,7 @@
-"""Golden tests: `.gir` and `.ndl` files under `tests/golden/` that say how to run themselves.
+"""Golden tests: files under `tests/golden/` that say how to run themselves.
 
-A file names its commands in comments (`//` in `.gir`, `#` in `.ndl`) and says what must come out:
+A `.gir`, `.ndl` or `.mel` file names its commands in comments (`//` in `.gir`, `#` in the others)
+and says what must come out:
 
     // RUN: graphc-opt %s -p cse
     // CHECK:     %[[SUM:.+]] = add
@@ -41,7 +42,7 @@ from filecheck.matcher import Matcher
 from filecheck.options import DumpInputKind, Options
 from filecheck.parser import Parser, pattern_for_opts
 
-COMMENTS = {".gir": "//", ".ndl": "#"}
+COMMENTS = {".gir": "//", ".ndl": "#", ".mel": "#"}
 
 Program = Callable[[Sequence[str], TextIO, TextIO, TextIO], int]
 

@@ -270,7 +270,7 @@ class _Growth:
         """Keep the node if its value is tame."""
         if len({e.image for e in operands if e.image is not None}) > 1:
             raise _Unsuitable
-        opdef = self.builder._context.ops[f"node.{op}"]
+        opdef = self.builder._ops[f"node.{op}"]
         types = [e.type for e in operands]
         params = opdef.params(**settings)
         values = [e.value for e in operands]

@@ -49,3 +49,29 @@ class Blocks:
         step = self.per_block * request.minibatch
         for start in range(0, len(numbers), step):
             yield {n: a[numbers[start : start + step]] for n, a in self.data.items()}
+
+
+@dataclass
+class SequenceBlocks:
+    """A reader of sequences in memory, in blocks of so many minibatches, in the data's order."""
+
+    data: Mapping[str, list[Array]]
+    per_block: int = 1
+
+    @property
+    def schema(self) -> Mapping[str, Column]:
+        return {name: Column(items[0].shape[1]) for name, items in self.data.items()}
+
+    @property
+    def samples(self) -> int | None:
+        return None
+
+    def blocks(self, request: EpochRequest) -> Iterator[Block]:
+        total = len(next(iter(self.data.values())))
+        size = request.size or total
+        numbers = [n % total for n in range(request.epoch * size, (request.epoch + 1) * size)]
+        numbers = numbers[request.skip :]
+        step = self.per_block * request.minibatch
+        for start in range(0, len(numbers), step):
+            chosen = numbers[start : start + step]
+            yield {name: [items[n] for n in chosen] for name, items in self.data.items()}

@@ -7,8 +7,8 @@
         labels=[dim=2]
     ]
 
-A block with `dim` is a column; `randomize` is that of graphc's own readers. Here is only how the
-text is read: epochs, blocks and the order of samples are those of `from_iterable`.
+A block with `dim` is a column. With `randomize=true` all samples are exchanged in every epoch. Here
+is only how the text is read: epochs, blocks and the order of samples are those of `from_iterable`.
 """
 
 import json
@@ -17,11 +17,14 @@ from pathlib import Path
 
 import numpy as np
 
-from graphc.data.iterable_reader import from_iterable
-from graphc.data.reader import Column, Reader
-from graphc.data.reader_options import ReaderOptions
-from graphc.data.settings import Settings, file_path, integer, required
-from graphc.data.uci_settings import read_order
+from graphc.readers import (
+    Column,
+    Order,
+    Reader,
+    ReaderOptions,
+    Settings,
+    from_iterable,
+)
 from graphc.support.diagnostics import fail
 
 LINES_AT_ONCE = 1000
@@ -29,18 +32,32 @@ LINES_AT_ONCE = 1000
 
 def make_reader(settings: Settings, options: ReaderOptions) -> Reader:
     """The reader that the settings say; the file is not looked at before samples are asked for."""
-    path = file_path(required(settings, "file"))
-    blocks = {name: settings.section(name) for name in settings.own_sections()}
-    widths = {n: integer(b, "dim", least=1) for n, b in blocks.items() if b.own("dim") is not None}
-    if not widths:
-        raise fail("bad-value", f"{settings.path} requires a block with `dim` for each column")
-    order = read_order(settings, options)
+    file, randomize = settings.find("file"), settings.find("randomize")
+    if file is None:
+        raise settings.missing("file")
+    path, widths = Path(file.text()), _widths(settings)
+    exchanged = randomize is not None and randomize.truth() and not options.in_order
     return from_iterable(
         {name: Column(width) for name, width in widths.items()},
         lambda: _pieces(path, widths, options.dtype),
-        order=order,
-        keep=options.keep or order.randomize == "auto",
+        order=Order("auto" if exchanged else None, options.seed),
+        keep=options.keep or exchanged,
     )
+
+
+def _widths(settings: Settings) -> dict[str, int]:
+    """The numbers of each column: the blocks that have a `dim` of their own."""
+    widths: dict[str, int] = {}
+    for name in settings.own_sections():
+        dim = settings.section(name).own("dim")
+        if dim is None:
+            continue
+        widths[name] = dim.integer()
+        if widths[name] < 1:
+            raise dim.fail(f"at least 1 is required, got {widths[name]}")
+    if not widths:
+        raise fail("bad-value", f"{settings.path} requires a block with `dim` for each column")
+    return widths
 
 
 def _pieces(

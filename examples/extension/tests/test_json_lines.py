@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import graphc as gc
-from graphc.data.reader import EpochRequest
-from graphc.data.reader_types import make
+from graphc.readers import EpochRequest, make
 
 COLUMNS = {"features": {"dim": 2}, "labels": {"dim": 1}}
 COUNT = 2500
@@ -34,18 +33,33 @@ def visited(settings: dict[str, Any], **request: int) -> Iterator[np.ndarray]:
 
 
 def test_all_samples_in_the_order_of_the_file(file: Path) -> None:
-    settings = {"file": file, "randomize": "none", **COLUMNS}
+    settings = {"file": file, "randomize": False, **COLUMNS}
     found = np.concatenate([*visited(settings, minibatch=32)])
     np.testing.assert_array_equal(found, np.arange(COUNT))
 
 
 def test_epochs_are_windows_and_orders_are_graphcs_own(file: Path) -> None:
-    settings = {"file": file, "randomize": "auto", **COLUMNS}
+    settings = {"file": file, "randomize": True, **COLUMNS}
     first = np.concatenate([*visited(settings, size=1000, epoch=0)])
     rest = np.concatenate([*visited(settings, size=1500, epoch=1)])
     assert not np.array_equal(first, np.arange(1000))
     assert len({*first.tolist()}) == 1000
     assert len(rest) == 1500
+
+
+def test_a_network_is_trained_on_it(file: Path) -> None:
+    """labels = 2 n for features (n, -n): one weight each of 1 and -1, or any that do the same."""
+    lines = [json.dumps({"features": [n, -n], "labels": [2 * n]}) for n in (-1.0, 0.5, 1.0)]
+    file.write_text("\n".join(lines * 20), encoding="utf-8")
+    net = gc.loads(
+        "net = [\nfeatures = Input(2, tag=feature)\nlabels = Input(1, tag=label)\n"
+        "W = Parameter(1, 2)\nc = SquareError(labels, Times(W, features), tag=criterion)\n]\n"
+        "run = net"
+    )
+    reader = make("JsonLinesReader", {"file": file, "randomize": True, **COLUMNS})
+    gc.train(net, reader, epochs=20, minibatch=6, learning_rate=0.1)
+    w = net.parameters["W"]
+    assert w[0, 0] - w[0, 1] == pytest.approx(2, abs=1e-3)
 
 
 @pytest.mark.parametrize(

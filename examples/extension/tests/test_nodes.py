@@ -65,6 +65,13 @@ def test_the_same_network_in_python_gives_the_same_numbers() -> None:
     assert values[0] == values[1] > 0
 
 
+def test_a_network_with_them_is_written_as_ndl_that_reads_back() -> None:
+    net = gc.loads(NETWORK)
+    text = net.to_ndl()
+    assert "Gated(" in text
+    assert str(gc.loads(text)) == str(net)
+
+
 def test_a_model_file_with_them_loads(tmp_path: Path) -> None:
     net = gc.loads(NETWORK)
     net.save(tmp_path / "model.safetensors")

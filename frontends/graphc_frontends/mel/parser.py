@@ -210,13 +210,14 @@ class _Parser(Parser):
             if self.is_at("name") and self.peek() == "=":
                 name = self.name()
                 self.at += 1
-                value = self._word(opener)
-                options.append(Option(name, value))
+                word = self._word(opener)
+                options.append(Option(name, word))
             else:
-                arguments.append(self._word(opener))
+                word = self._word(opener)
+                arguments.append(word)
             if self.is_at("("):
-                message = f"a command takes names and texts, got a call of `{arguments[-1].text}`"
-                raise fail("argument-type", message, arguments[-1].span)
+                message = f"a command takes names and texts, got a call of `{word.text}`"
+                raise fail("argument-type", message, word.span)
             if not self.is_at(")"):
                 self._argument_separator(opener, is_optional=False)
         closing = self.advance()

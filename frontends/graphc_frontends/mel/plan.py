@@ -29,7 +29,7 @@ from graphc_frontends.mel.commands import (
 )
 from graphc_frontends.ndl import chosen_blocks, read_script
 from graphc_frontends.ndl.ast import Block, Literal, Macro, Name, Option, Statement, Word
-from graphc_frontends.ndl.functions import FUNCTION_BY_NAME
+from graphc_frontends.ndl.functions import FUNCTION_BY_NAME, find_function, spellings
 from graphc_frontends.ndl.macros import Limits, MacroTable, collect_macros, within_limits
 
 UNNAMED = "default"
@@ -379,15 +379,24 @@ class _Planner:
         for statement in statements:
             for call in statement.calls:
                 name = call.function
-                if name.key not in table.macros and name.key not in FUNCTION_BY_NAME:
+                if name.key not in table.macros and not self._is_function(name):
                     known = [m.name.text for m in table.macros.values()]
-                    known += [n for f in FUNCTION_BY_NAME.values() for n in f.names]
+                    known += spellings()
                     known += [n for c in COMMANDS if c.makes_model for n in c.names]
                     near = suggestion(name.text, known)
                     message = f"`{name.text}` is no function, no macro and no command that makes a "
                     self.sink.error("unknown-function", f"{message}model{near}", name.span)
         statements += [s for block in blocks for s in block.statements]
         within_limits(statements, table, Limits(), self.sink)
+
+    def _is_function(self, name: Name) -> bool:
+        """Whether NDL has the function; one of a broken plug-in is reported."""
+        try:
+            return find_function(name.key) is not None
+        except GraphcError as broken:
+            (problem,) = broken.diagnostics
+            self.sink.error(problem.slug, problem.message, name.span)
+            return True
 
 
 def _command_of(call: Call) -> Command:
@@ -422,7 +431,8 @@ def _places(command: Command, call: Call) -> list[Argument]:
         many = " or more" if command.repeats else ""
         plural = "" if len(rows) == 1 and not (few or many) else "s"
         message = f"`{command.usage}` takes {few}{len(rows)}{many} argument{plural}, got {count}"
-        hint = "; a path with a colon needs quotes" if count > len(rows) and _has_file(rows) else ""
+        is_path = count > len(rows) and ":" in (call.span.line_text() or "")
+        hint = "; a path with a colon needs quotes" if is_path and _has_file(rows) else ""
         raise fail("argument-count", message + hint, call.span)
     left_out = len(rows) - count
     places: list[Argument] = []

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from graphc.builder import plugged_spellings
 from graphc.support.diagnostics import GraphcError, Note, fail
 from graphc_frontends.ndl import arguments as reading
 from graphc_frontends.ndl.assembly import Assembly, Source
@@ -33,7 +32,7 @@ from graphc_frontends.ndl.ast import (
     Word,
     names_in,
 )
-from graphc_frontends.ndl.functions import FUNCTION_BY_NAME, Function, Positional, find_function
+from graphc_frontends.ndl.functions import Function, Positional, find_function, spellings
 from graphc_frontends.ndl.functions import Option as OptionRow
 from graphc_frontends.ndl.macros import MacroTable
 from graphc_frontends.ndl.scopes import (
@@ -206,8 +205,7 @@ class Expansion:
         if function is not None:
             return self._apply(scope, call, function, results, name)
         known = [m.name.text for m in self.table.macros.values()]
-        known += [spelling for f in FUNCTION_BY_NAME.values() for spelling in f.names]
-        known += plugged_spellings()
+        known += spellings()
         near = self.assembly.near(call.function.text, known)
         message = f"`{call.function.text}` is no function and no macro{near}"
         where = scope.place(call.function.span)

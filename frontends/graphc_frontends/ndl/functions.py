@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from graphc.builder import NODE_FUNCTIONS, NodeFunction, Number, plugged_function
+from graphc.builder import (
+    NODE_FUNCTIONS,
+    NodeFunction,
+    Number,
+    plugged_function,
+    plugged_method,
+    plugged_spellings,
+)
 
 Kind = Literal["node", "size", "count", "number", "flag", "initializer", "path", "layout"]
 """What an argument has to be.
@@ -309,4 +316,15 @@ def find_function(name: str) -> Function | None:
     if own is not None:
         return own
     plugged = plugged_function(name)
+    return _as_it_stands(plugged) if plugged is not None else None
+
+
+def spellings() -> list[str]:
+    """The names of all functions, for suggestions; none of another distribution is loaded."""
+    return [*(n for function in FUNCTIONS for n in function.names), *plugged_spellings()]
+
+
+def plugged_node(op: str) -> Function | None:
+    """The function of another distribution that makes such a node; None if there is none."""
+    plugged = plugged_method(op)
     return _as_it_stands(plugged) if plugged is not None else None

@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING
 
 from graphc.support.diagnostics import DiagnosticSink
 from graphc_frontends.ndl.arguments import array_tag
-from graphc_frontends.ndl.functions import FUNCTIONS, INITIALIZERS, Function, Kind, Option
+from graphc_frontends.ndl.functions import (
+    FUNCTIONS,
+    INITIALIZERS,
+    Function,
+    Kind,
+    Option,
+    plugged_node,
+)
 from graphc_frontends.ndl.functions import Positional as Place
 
 if TYPE_CHECKING:
@@ -71,7 +78,7 @@ def _call(
     node: Node, operands: Sequence[str], files: Mapping[str, str], sink: DiagnosticSink
 ) -> str:
     settings = _settings(node, files)
-    function = _function_for(node.op, is_image="width" in settings)
+    function = _function_for(node, is_image="width" in settings)
     said = {p.setting for p in (*function.positionals, *function.options)} if function else ()
     if function is None or not settings.keys() <= {*said}:
         message = f"NDL has no function for `{node.name}`, a node {node.op} with its settings"
@@ -85,13 +92,14 @@ def _call(
     return f"{function.names[0]}({', '.join(arguments)})"
 
 
-def _function_for(op: str, *, is_image: bool) -> Function | None:
-    """The function that makes such a node; of an image there is one apart."""
+def _function_for(node: Node, *, is_image: bool) -> Function | None:
+    """The function that makes such a node, maybe of another distribution; of an image there is one
+    apart."""
     for function in FUNCTIONS:
         takes_image = any(p.setting == "width" for p in function.positionals)
-        if function.op == op and takes_image == is_image:
+        if function.op == node.op and takes_image == is_image:
             return function
-    return None
+    return plugged_node(node.op)
 
 
 def _settings(node: Node, files: Mapping[str, str]) -> dict[str, object]:

@@ -23,7 +23,7 @@ class Key:
     required: bool = False
 
 
-KEYS: Mapping[str, Key] = MappingProxyType(
+SIMPLE_KEYS: Mapping[str, Key] = MappingProxyType(
     {
         "layerSizes": Key("layer_sizes", "integers", required=True),
         "layerTypes": Key("layer_types", "words"),
@@ -56,3 +56,23 @@ KEYS: Mapping[str, Key] = MappingProxyType(
         "nce_noises": Key(None, "integer"),
     }
 )
+
+DBN_KEYS: Mapping[str, Key] = MappingProxyType(
+    {
+        "outputLayerSize": Key("output_layer_size", "integer"),
+        **{
+            name: SIMPLE_KEYS[name]
+            for name in (
+                "layerTypes",
+                "initValueScale",
+                "uniformInit",
+                "needPrior",
+                "addDropoutNodes",
+            )
+        },
+        # A network made from a file has criteria whatever the block says.
+        "trainingCriterion": Key("training_criterion", "word"),
+        "evalCriterion": Key("eval_criterion", "word"),
+    }
+)
+"""Those of the block that count where a network is made of a DBN file."""

@@ -137,7 +137,7 @@ def test_keys_that_nobody_asked_for_are_warnings() -> None:
         ("a=$b$", "undefined-name", "`$b$` has no value"),
         ("a=$nam$;name=x", "undefined-name", "did you mean `name`?"),
         ("a=$a$", "recursion", "stands for itself"),
-        ("a=$b$;b=$c$;c=$b$", "recursion", "`b` → `c` → `b`"),
+        ("a=$b$;b=$c$;c=$b$", "recursion", "`a` → `b` → `c` → `b`"),
         ("a=x$", "parse", "a `$` alone"),
         ("a=$b c$", "parse", "a `$` alone"),
         ("a=$s$;s=[\nx=1\n]", "bad-value", "requires a value of one line"),
@@ -151,6 +151,11 @@ def test_variables_that_stand_for_nothing(text: str, slug: str, message: str) ->
     assert message in found.message
     assert found.span is not None
     assert found.span.file == "f.config"
+
+
+def test_a_key_that_names_itself_means_the_one_further_out() -> None:
+    scope = top("dim=3;s=[dim=$dim$;t=[dim=$Dim$0]]").section("s").section("t")
+    assert scope.require("dim").integer() == 30
 
 
 def test_a_bomb_of_variables_is_an_error() -> None:

@@ -6,9 +6,10 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from graphc.learn.checkpoints import CheckpointSeries
 from graphc.model.container import read_container, write_container
 from graphc.support.files import SYSTEM_CALLS, FileCalls
 from tests.support.networks import classes, classifier
-from tests.support.training import Blocks, untimed, values
+from tests.support.training import Blocks, SequenceBlocks, untimed, values
 
 Array = np.ndarray
 Options = Mapping[str, object]
@@ -100,11 +101,32 @@ def sequences() -> dict[str, list[Array]]:
     }
 
 
+COLUMNS = {"features": gc.readers.Column(6), "labels": gc.readers.Column(3)}
+
+
+def sample_rows() -> Iterator[dict[str, Array]]:
+    data = classes(SAMPLES)
+    for start in range(0, SAMPLES, 7):
+        yield {name: array[start : start + 7] for name, array in data.items()}
+
+
 def words() -> dict[str, object]:
     rng = np.random.default_rng(3)
     offsets = np.arange(SAMPLES + 1) * 3
     rows = (rng.integers(0, 20, 3 * SAMPLES), offsets)
     return {"words": rows, "labels": np.eye(3)[rng.integers(0, 3, SAMPLES)]}
+
+
+def heavy_ball() -> object:
+    """A learner whose function is another object each time, as in another process."""
+
+    def step(
+        gradient: Any, parameter: Any, state: Any, settings: Any
+    ) -> tuple[Any, dict[str, Any]]:
+        velocity = settings["friction"] * state["velocity"] - settings["learning_rate"] * gradient
+        return parameter + velocity, {"velocity": velocity}
+
+    return gc.learner(step, states=("velocity",), settings={"friction": 0.9}, learning_rate=0.1)
 
 
 def sgd(**more: object) -> Callable[[], dict[str, object]]:
@@ -133,6 +155,7 @@ CASES: dict[str, Case] = {
         }
     ),
     "stepping": Case(lambda: {"learner": gc.SteppingHeuristic(0.1)}),
+    "of one's own": Case(lambda: {"learner": heavy_ball()}),
     "windows": Case(sgd(epoch_size=24, epochs=5)),
     "threads": Case(sgd(threads=3), backends=("llvm",)),
     "dropout": Case(sgd(dropout="0.5:0.3"), loaded(DROPOUT)),
@@ -179,6 +202,17 @@ CASES: dict[str, Case] = {
     "adapted": Case(lambda: {"adaptation": gc.Adaptation("p", 0.4)}, loaded(SOFT)),
     "reader": Case(sgd(), data=lambda: Blocks(classes(SAMPLES))),
     "reader of unknown size": Case(sgd(), data=lambda: Blocks(classes(SAMPLES), knows=False)),
+    "library reader": Case(
+        sgd(epoch_size=24, epochs=4), data=lambda: gc.readers.from_arrays(classes(SAMPLES))
+    ),
+    "reader with statistics": Case(
+        sgd(), loaded(NORMALISED), lambda: gc.readers.from_iterable(COLUMNS, sample_rows)
+    ),
+    "reader of sequences": Case(
+        sgd(minibatch=3, truncate=2, epoch_size=5, epochs=4),
+        loaded(RECURRENT),
+        lambda: SequenceBlocks(sequences()),
+    ),
     "reader windows": Case(sgd(epoch_size=24, epochs=4), data=lambda: Blocks(classes(SAMPLES))),
 }
 
@@ -190,6 +224,26 @@ RUNS = [
     for name, case in CASES.items()
     for backend in case.backends
 ]
+
+
+@dataclass
+class Kept:
+    """Files of one's own: every checkpoint in a list."""
+
+    found: list[gc.Checkpoint] = field(default_factory=list[gc.Checkpoint])
+
+    def newest(self) -> gc.Checkpoint | None:
+        return self.found[-1] if self.found else None
+
+    def write(self, checkpoint: gc.Checkpoint) -> None:
+        self.found.append(checkpoint)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same few networks are compiled again and again here."""
+    monkeypatch.setenv("GRAPHC_CACHE", "on")
+    monkeypatch.setenv("GRAPHC_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "compiled"))
 
 
 def stopping(after: int) -> gc.Progress:
@@ -222,16 +276,16 @@ def test_a_training_that_goes_on_is_one_that_was_not_interrupted(
 
 
 @pytest.mark.parametrize("name", ["momentum", "dropout", "truncated", "adjusted", "stepping"])
-def test_every_place_to_stop_is_one_to_go_on_from(name: str, tmp_path: Path) -> None:
+def test_every_place_to_stop_is_one_to_go_on_from(name: str) -> None:
     case = CASES[name]
     parts: list[int] = []
     expected, reference = case.train(
         "numpy", progress=gc.Progress(minibatch=lambda done, _: parts.append(done))
     )
     for after in range(1, len(parts) + 1):
-        path = tmp_path / f"run{after}"
-        case.train("numpy", checkpoints=gc.Checkpoints(path), progress=stopping(after))
-        records, net = case.train("numpy", checkpoints=gc.Checkpoints(path, resume=True))
+        files = Kept()
+        case.train("numpy", checkpoints=gc.Checkpoints(files), progress=stopping(after))
+        records, net = case.train("numpy", checkpoints=gc.Checkpoints(files, resume=True))
         assert untimed(records) == untimed(expected), after
         assert values(net) == values(reference), after
 
@@ -282,19 +336,6 @@ def test_statistics_are_not_computed_again(tmp_path: Path) -> None:
 
 
 # --- when they are written -----------------------------------------------------------------------
-
-
-@dataclass
-class Kept:
-    """Files of one's own: every checkpoint in a list."""
-
-    found: list[gc.Checkpoint] = field(default_factory=list[gc.Checkpoint])
-
-    def newest(self) -> gc.Checkpoint | None:
-        return self.found[-1] if self.found else None
-
-    def write(self, checkpoint: gc.Checkpoint) -> None:
-        self.found.append(checkpoint)
 
 
 @pytest.mark.parametrize(
@@ -409,6 +450,23 @@ def test_other_data_and_other_networks_do_not_go_on(tmp_path: Path) -> None:
         replace(case, data=lambda: classes(SAMPLES + 1)).train("numpy", checkpoints=going_on)
     with pytest.raises(gc.GraphcError, match="other is: network"):
         replace(case, network=lambda: classifier(hidden=4)).train("numpy", checkpoints=going_on)
+
+
+def test_a_reader_says_which_data_it_has(tmp_path: Path) -> None:
+    @dataclass
+    class Named(Blocks):
+        name: str = "one"
+
+        def fingerprint(self) -> str:
+            return self.name
+
+    case, path = CASES["reader"], tmp_path / "run"
+    data = classes(SAMPLES)
+    replace(case, data=lambda: Named(data)).train("numpy", checkpoints=gc.Checkpoints(path))
+    going_on = gc.Checkpoints(path, resume=True)
+    replace(case, data=lambda: Named(data)).train("numpy", checkpoints=going_on)
+    with pytest.raises(gc.GraphcError, match="data reader"):
+        replace(case, data=lambda: Named(data, name="two")).train("numpy", checkpoints=going_on)
 
 
 def test_a_model_is_no_checkpoint(tmp_path: Path) -> None:
@@ -536,6 +594,75 @@ def test_a_fault_at_any_call_leaves_a_checkpoint_to_go_on_from(number: int, tmp_
     else:
         raise AssertionError("more calls than expected")
     assert fail_at >= 7  # open, chmod, write, fsync, rename twice, the folder
+
+
+@dataclass
+class PowerCut:
+    """What the disk holds if power is cut after each call: names and what is in them.
+
+    A file's content counts once it is flushed, and so does a rename; until then either side of it
+    may be on the disk.
+    """
+
+    folder: Path
+    flushed: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    states: list[list[dict[str, bytes]]] = field(default_factory=list[list[dict[str, bytes]]])
+    names: list[dict[str, bytes]] = field(default_factory=list[dict[str, bytes]])
+
+    def calls(self) -> FileCalls:
+        def fsync(descriptor: int) -> None:
+            os.fsync(descriptor)
+            if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+                self.names = self.names[-1:]
+            else:
+                size = os.fstat(descriptor).st_size
+                path = Path(f"/proc/self/fd/{descriptor}").readlink()
+                self.flushed[path.name] = path.read_bytes()[:size]
+            self.states.append(list(self.names))
+
+        def rename(source: str, destination: str) -> None:
+            Path(source).replace(destination)
+            now = dict(self.names[-1])
+            moved = now.pop(Path(source).name, self.flushed.get(Path(source).name, b"cut short"))
+            now[Path(destination).name] = moved
+            self.names.append(now)
+            self.states.append(list(self.names))
+
+        return replace(SYSTEM_CALLS, fsync=fsync, replace=rename)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+@pytest.mark.parametrize("forgets_to_flush", [False, True])
+def test_a_power_cut_at_any_call_leaves_a_checkpoint(
+    forgets_to_flush: bool, tmp_path: Path
+) -> None:
+    """The model finds a writer that forgets to flush the file, and none with this one."""
+    kept = Kept()
+    CASES["momentum"].train("numpy", checkpoints=gc.Checkpoints(kept))
+    first, second, third = kept.found
+    series = CheckpointSeries(tmp_path / "run")
+    series.write(first)
+    series.write(second)
+    names = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    cut = PowerCut(tmp_path, names=[names])
+    calls = cut.calls()
+    if forgets_to_flush:
+        flush = calls.fsync
+        calls = replace(
+            calls,
+            fsync=lambda d: flush(d) if stat.S_ISDIR(os.fstat(d).st_mode) else None,
+        )
+    replace(series, calls=calls).write(third)
+    whole = {*names.values(), (tmp_path / "run").read_bytes()}
+    damaged = [
+        state
+        for states in cut.states
+        for state in states
+        if not (found := [state[n] for n in ("run", "run.1") if n in state])
+        or found[0] not in whole
+    ]
+    assert bool(damaged) == forgets_to_flush
+    assert cut.states[-1] == [{p.name: p.read_bytes() for p in tmp_path.iterdir()}] or damaged
 
 
 def test_a_checkpoint_keeps_the_mode_of_the_one_before(tmp_path: Path) -> None:

@@ -163,9 +163,12 @@ def test_the_parameters_of_the_best_epoch_are_kept(node: str | None) -> None:
     assert values(net) == seen[best]
 
 
-def test_an_unknown_node_is_named_with_a_near_one() -> None:
+def test_an_unknown_node_is_named_with_a_near_one_before_anything_is_trained() -> None:
+    started: list[object] = []
+    progress = gc.Progress(start=started.append)
     with pytest.raises(gc.GraphcError, match=r"`er` is no criterion.*`err`"):
-        train(classifier(), control=gc.KeepBest(node="er"))
+        train(classifier(), control=gc.KeepBest(node="er"), progress=progress)
+    assert started == []
 
 
 # --- rates and sizes -----------------------------------------------------------------------------
@@ -326,6 +329,17 @@ def test_a_reader_trains_as_its_samples_in_memory_do(
     assert values(one) == values(other)
 
 
+@pytest.mark.parametrize("epoch_size", [0, 24])
+def test_a_reader_of_the_library_shuffles_as_data_in_memory_are(epoch_size: int) -> None:
+    data = {name: array.astype(np.float32) for name, array in classes(SAMPLES).items()}
+    one, other = classifier(), classifier()
+    expected = train(one, data, epoch_size=epoch_size)
+    order = gc.readers.Order(seed=3)
+    records = train(other, gc.readers.from_arrays(data, order=order), epoch_size=epoch_size)
+    assert untimed(records) == untimed(expected)
+    assert values(one) == values(other)
+
+
 def test_a_reader_validates_and_gives_statistics() -> None:
     text = """
         features = Input(6)
@@ -406,6 +420,26 @@ def test_adaptation_to_another_network_takes_its_outputs() -> None:
     expected = train(one, given, precision="f64")
     adaptation = gc.Adaptation("p", 0.5, label="labels", reference=other)
     records = train(two, data, precision="f64", adaptation=adaptation)
+    assert records[-1].criterion == pytest.approx(expected[-1].criterion, rel=1e-12)
+
+
+def test_labels_of_sequences_are_mixed() -> None:
+    text = """
+        x = Input(2)
+        y = Input(2, tag=label)
+        z = Plus(Times(Parameter(2, 2), x), Times(Parameter(2, 2), PastValue(2, 1, z)))
+        p = Softmax(z)
+        ce = CrossEntropyWithSoftmax(y, z, tag=criteria)
+    """
+    rng = np.random.default_rng(1)
+    x = [rng.standard_normal((n, 2)) for n in (4, 2, 5)]
+    y = [np.eye(2)[rng.integers(0, 2, len(item))] for item in x]
+    one, two = gc.loads(text, seed=4), gc.loads(text, seed=4)
+    p = gc.compile(one, "p", precision="f64", backend="numpy")(x=x)["p"]
+    mixed = [0.25 * a + 0.75 * b for a, b in zip(y, p, strict=True)]
+    expected = train(one, {"x": x, "y": mixed}, precision="f64", minibatch=2)
+    options = {"precision": "f64", "minibatch": 2, "adaptation": gc.Adaptation("p", 0.75)}
+    records = train(two, {"x": x, "y": y}, **options)
     assert records[-1].criterion == pytest.approx(expected[-1].criterion, rel=1e-12)
 
 

@@ -28,6 +28,12 @@ def exact(learning_rate=None, *, learning_rate_per_sample=None, factor=1.0):
 def raises(**_settings):
     raise KeyError("oops")
 
+def _misspelt(gradient, parameter, state, settings):
+    return parameter - settings["lerning_rate"] * gradient, {}
+
+def misspelt(learning_rate=None):
+    return gc.learner(_misspelt, learning_rate=learning_rate)
+
 def no_learner(**_settings):
     return 3
 
@@ -38,6 +44,7 @@ ENTRIES = """
 scaled = downhill:scaled
 exact = downhill:exact
 raises = downhill:raises
+misspelt = downhill:misspelt
 no-learner = downhill:no_learner
 number = downhill:NUMBER
 absent = downhill:absent
@@ -143,9 +150,10 @@ def test_a_command_trains_with_it(tmp_path: Path) -> None:
         (("--learner", "exact", "--learner-setting", "factr=2"), 2, "did you mean `factor`"),
         (("--learner", "scaled", "--learner-setting", "factor"), 2, "NAME=VALUE is required"),
         (("--learner", "scaled", "--learner-setting", "factor=high"), 3, "got `high`"),
-        (("--learner", "scaled", "--momentum", "0.9"), 2, "are for --learner sgd"),
-        (("--learner", "scaled", "--beta", "0.5"), 2, "are for --learner stepping-heuristic"),
+        (("--learner", "scaled", "--momentum", "0.9"), 2, "is for --learner sgd"),
+        (("--learner", "scaled", "--beta", "0.5"), 2, "is for --learner stepping-heuristic"),
         (("--learner-setting", "factor=2"), 2, "for learners of other distributions"),
+        (("--learner", "misspelt"), 3, "`_misspelt` raises KeyError: 'lerning_rate', at "),
         (("--learner", "raises"), 3, "`raises` of downhill 1.5"),
     ],
 )

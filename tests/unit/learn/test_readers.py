@@ -91,3 +91,39 @@ def test_native_code_reads_class_numbers_as_numpy_does(text: Path) -> None:
         for block, wanted in zip(fast.blocks(request), slow.blocks(request), strict=True):
             for name in ("x", "t"):
                 np.testing.assert_array_equal(np.asarray(block[name]), np.asarray(wanted[name]))
+
+
+MEAN = TEXT.replace("Times(W, x)", "Times(W, Minus(x, m))") + "m = Mean(x)\n"
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_a_training_of_a_reader_goes_on_from_its_checkpoint(
+    text: Path, tmp_path: Path, kind: str
+) -> None:
+    def run(epochs: int, checkpoints: gc.Checkpoints | None) -> np.ndarray:
+        net, reader = gc.loads(MEAN, seed=2), READERS[kind](text)
+        gc.train(
+            net, reader, epochs=epochs, minibatch=32, learning_rate=0.5, checkpoints=checkpoints
+        )
+        return net.model.values["W"].copy()
+
+    run(1, gc.Checkpoints(tmp_path / "checkpoint"))
+    found = run(3, gc.Checkpoints(tmp_path / "checkpoint", resume=True))
+    np.testing.assert_array_equal(found, run(3, None))
+
+
+def test_a_training_does_not_go_on_with_other_samples_or_in_another_order(
+    text: Path, tmp_path: Path
+) -> None:
+    def run(reader: Reader, *, resume: bool) -> None:
+        net, at = gc.loads(TEXT, seed=2), tmp_path / "checkpoint"
+        checkpoints = gc.Checkpoints(at, resume=resume)
+        gc.train(net, reader, minibatch=32, learning_rate=0.5, checkpoints=checkpoints)
+
+    run(READERS["text"](text), resume=False)
+    other = gc.readers.uci(text, BLOCKS, order=Order(100, seed=SEED))
+    with pytest.raises(gc.GraphcError, match="randomize=100"):
+        run(other, resume=True)
+    text.write_text(text.read_text(encoding="utf-8") + "c0 1 1\n", encoding="utf-8")
+    with pytest.raises(gc.GraphcError, match="bytes"):
+        run(READERS["prefetch"](text), resume=True)

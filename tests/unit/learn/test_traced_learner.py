@@ -101,15 +101,28 @@ def test_settings_may_be_lists_over_epochs_and_curves() -> None:
     )
     assert learner.changes() == [0, 1, 3]
     numbers = learner.at(1).hyperparameters(8, 8, 5)
-    assert numbers["momentum"] == 0.25
-    assert numbers["other"] == pytest.approx(0.5)
+    assert numbers["setting.momentum"] == 0.25
+    assert numbers["setting.other"] == pytest.approx(0.5)
     assert learner.at(3).hyperparameters(4, 8) == {
         "learning_rate": 0.025,
-        "samples": 4,
-        "update": 1,
-        "momentum": 0.25,
-        "other": 1.0,
+        "setting.samples": 4,
+        "setting.update": 1,
+        "setting.momentum": 0.25,
+        "setting.other": 1.0,
     }
+
+
+@pytest.mark.parametrize("name", ["step", "dropout_rate", "l2_weight", "features", "W0", "ce"])
+def test_settings_may_be_called_as_anything_else_is(name: str) -> None:
+    def move(g: Any, w: Any, state: State, settings: State) -> tuple[Any, State]:
+        return w + settings[name], {}
+
+    net = classifier()
+    learner = gc.learner(move, settings={name: 0.5}, learning_rate=0.1)
+    step = gc.compile_training(net, learner=learner, backend="numpy", precision="f64")
+    before = net.parameters["W0"].copy()
+    step(**classes(4))
+    np.testing.assert_array_equal(net.parameters["W0"], before + 0.5)
 
 
 def test_a_step_takes_the_same_function_with_other_numbers() -> None:
@@ -176,6 +189,31 @@ def test_a_rule_that_leaves_the_parameter_alone_is_one() -> None:
             np.testing.assert_array_equal(step.learner_state[f"before.{name}"], first[name])
             assert not step.learner_state[f"zero.{name}"].any()
             assert first[name].any()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_values_may_be_returned_twice_and_states_exchanged(backend: str) -> None:
+    def turn(g: Any, w: Any, state: State, settings: State) -> tuple[Any, State]:
+        new = w - settings["learning_rate"] * g
+        return new, {"a": state["b"], "b": state["a"], "one": new, "two": new, "old": w}
+
+    net = classifier()
+    states = ["a", "b", "one", "two", "old"]
+    learner = gc.learner(turn, states=states, learning_rate=0.1)
+    step = gc.compile_training(net, learner=learner, batch=8, backend=backend)
+    kept = step.learner_state
+    for name in net.parameters:
+        kept[f"a.{name}"][...] = 1.0
+    for call in range(3):
+        before = {n: v.copy() for n, v in net.parameters.items()}
+        step(**classes(8))
+        for name, value in net.parameters.items():
+            assert not np.array_equal(value, before[name])
+            np.testing.assert_array_equal(kept[f"one.{name}"], value)
+            np.testing.assert_array_equal(kept[f"two.{name}"], value)
+            np.testing.assert_array_equal(kept[f"old.{name}"], before[name])
+            assert (kept[f"a.{name}"] == call % 2).all()
+            assert (kept[f"b.{name}"] == 1 - call % 2).all()
 
 
 def _gradients(step: Any) -> dict[str, Array]:

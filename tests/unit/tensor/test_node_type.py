@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import graphc as gc
-from graphc.builder import GraphBuilder
 from graphc.model.container import read_container, write_container
 from tests.support.commands import graphc
 from tests.support.compiling import load_backend
@@ -21,6 +20,7 @@ from tests.support.distributions import write_distribution
 MODULE = """
 import numpy as np
 import graphc as gc
+from graphc.ir.types import MatrixType
 from graphc.ops.nodes.layout import node_def, unary
 
 def maxout(x, y, *, leak=0.25):
@@ -44,7 +44,7 @@ def unused(*_args, **_settings):
 
 MAXOUT = gc.NodeType("Maxout", maxout, unused, "the larger of two", equal_rows=True)
 HUBER = gc.NodeType("Huber", huber, unused, "a distance", criterion=True)
-BILINEAR = gc.NodeType("Bilinear", bilinear, unused, "a product", matrices=("w",))
+BILINEAR = gc.NodeType("Bilinear", bilinear, unused, "a product", matrices="w")
 PROJECTION = gc.NodeType("FixedProjection", lambda x: TABLE @ x, unused, "a product")
 ENDS = gc.NodeType("Ends", ends, unused, "both ends")
 ORDER = gc.NodeType("RunningSum", lambda x: gc.scan(lambda s, v: (s + v, s + v), 0.0, x)[1],
@@ -61,7 +61,18 @@ NOTHING = gc.NodeType("Nothing", lambda *, rate=1.0: rate, unused, "broken")
 NO_FUNCTION = gc.NodeType("NoFunction", 3, unused, "broken")
 NO_REFERENCE = gc.NodeType("NoReference", lambda x: x, None, "broken")
 ABSENT_MATRIX = gc.NodeType("AbsentMatrix", lambda x: x, unused, "broken", matrices=("w",))
+LARGE = np.arange(2.0**17).reshape(2**16, 2)
+HOLDS = gc.NodeType("Holds", lambda x: LARGE @ x, unused, "broken")
 NUMBER = 3
+
+def total(b, op, operands, dtype):
+    from graphc.ops.movement import transpose
+    from graphc.ops.reduction import reduce_sum
+    return transpose(b, reduce_sum(b, operands[0], (0,)), (1, 0))
+
+TOTAL = node_def("row_total", "the sum of each row over all samples", ("x",),
+                 infer=lambda types, p: [MatrixType(types[0].rows, 1)], expand=total,
+                 reference=lambda p, x: x.sum(axis=1, keepdims=True), ndl=("RowTotal",))
 
 def narrow(b, op, operands, dtype):
     from graphc.ops.movement import reshape
@@ -83,6 +94,7 @@ Bilinear = columnwise:BILINEAR
 FixedProjection = columnwise:PROJECTION
 Ends = columnwise:ENDS
 RunningSum = columnwise:ORDER
+RowTotal = columnwise:TOTAL
 Raises = columnwise:RAISES
 Several = columnwise:SEVERAL
 Square = columnwise:SQUARE
@@ -94,6 +106,7 @@ Nothing = columnwise:NOTHING
 NoFunction = columnwise:NO_FUNCTION
 NoReference = columnwise:NO_REFERENCE
 AbsentMatrix = columnwise:ABSENT_MATRIX
+Holds = columnwise:HOLDS
 WrongShape = columnwise:SHAPE
 BadRule = columnwise:TYPES
 BadExpansion = columnwise:FAILS
@@ -115,6 +128,8 @@ q = Bilinear(h, M, a, tag=output)
 c = huber(labels, h, width=0.3, tag=criterion)
 """
 
+EDITORS = {"graphc.editors": "mel = graphc_frontends.mel"}
+"""graphc's own, for an installation that is older than this entry point."""
 FLOATS = ("f32", "f64")
 BACKENDS = ("reference", "numpy", "llvm", "c")
 
@@ -123,7 +138,9 @@ BACKENDS = ("reference", "numpy", "llvm", "c")
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where a distribution of nodes is installed."""
     site = tmp_path / "site"
-    write_distribution(site, "columnwise", {"graphc.nodes": ENTRIES}, {"columnwise": MODULE})
+    write_distribution(
+        site, "columnwise", {"graphc.nodes": ENTRIES, **EDITORS}, {"columnwise": MODULE}
+    )
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.delitem(sys.modules, "columnwise", raising=False)
     return site
@@ -135,7 +152,7 @@ def backend_or_skip(backend: str) -> None:
         pytest.skip(problem)
 
 
-def network(text: str = NETWORK) -> GraphBuilder:
+def network(text: str = NETWORK) -> gc.Network:
     return gc.loads(f"net = [\n{text}\n]\nrun = net", seed=3)
 
 
@@ -143,7 +160,7 @@ def numbers(rng: np.random.Generator, *shape: int) -> Any:
     return rng.standard_normal(shape)
 
 
-def expected(net: GraphBuilder, x: np.ndarray, t: np.ndarray) -> dict[str, np.ndarray]:
+def expected(net: gc.Network, x: np.ndarray, t: np.ndarray) -> dict[str, np.ndarray]:
     """The network in plain numpy, a sample in each row; derivatives by hand."""
     w, m, b = (np.asarray(net.parameters[n], np.float64) for n in ("W", "M", "b"))
     a = x @ w.T
@@ -226,6 +243,21 @@ def test_sizes_and_values_follow_from_the_function(call: str, value: Any, column
     np.testing.assert_allclose(got, value(x), rtol=1e-12)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_operation_with_rules_of_its_own_over_all_columns(backend: str) -> None:
+    """What no function of one column can say; over sequences it leaves out the gaps by itself."""
+    backend_or_skip(backend)
+    net = network("x = Input(3, tag=feature)\ny = RowTotal(Tanh(x))\nOutputNodes = (y)")
+    x = numbers(np.random.default_rng(3), 5, 3)
+    exe = gc.compile(net, "y", gradients="x", backend=backend, precision="f64")
+    got = exe(x=x)
+    np.testing.assert_allclose(got["y"], np.tanh(x).sum(axis=0).reshape(3, 1), rtol=1e-12)
+    np.testing.assert_allclose(got["gradient.x"], 1 - np.tanh(x) ** 2, rtol=1e-12)
+    exe = gc.compile(net, "y", backend=backend, precision="f64", time=3, sequences=2)
+    parts = [x[:3], x[3:]]
+    np.testing.assert_allclose(exe(x=parts)["y"], got["y"], rtol=1e-12)
+
+
 RECURRENT = """
 features = Input(2, tag=feature)
 labels = Input(3, tag=label)
@@ -289,6 +321,29 @@ def test_a_model_file_names_the_distribution_that_it_needs(
         gc.load(file)
 
 
+def test_a_network_with_them_is_written_as_ndl_that_reads_back() -> None:
+    net = network()
+    again = gc.loads(net.to_ndl())
+    assert str(again) == str(net)
+    assert "Maxout(a, b, leak=0.5)" in net.to_ndl()
+
+
+def test_they_are_nodes_in_mel() -> None:
+    models = {"m": network()}
+    gc.edits("g = Maxout(a, a, leak=1)\nSetProperty(g, output, true)", models=models)
+    got = gc.compile(models["m"], ["a", "g"])(features=np.ones((1, 4)))
+    np.testing.assert_allclose(got["g"], 2 * got["a"])
+    with pytest.raises(gc.GraphcError, match="did you mean `Maxout`") as caught:
+        gc.edits("g2 = Maxot(a, a)", models=models)
+    assert caught.value.diagnostics[0].slug == "unknown-function"
+    with pytest.raises(gc.GraphcError, match=r"`Plain` of columnwise 1\.5") as caught:
+        gc.edits("SetProperty(h, output, true)\ng2 = Plain(a)", models=models)
+    assert caught.value.diagnostics[0].slug == "plug-in"
+    h = models["m"].find("h")
+    assert h is not None
+    assert "output" not in h.tags
+
+
 @pytest.mark.parametrize("table", ["[1]", "{", "[" * 100_000])
 def test_a_damaged_table_of_plug_ins_is_refused(tmp_path: Path, table: str) -> None:
     file = tmp_path / "model.safetensors"
@@ -340,6 +395,7 @@ BROKEN = [
     ("NoFunction", "requires a function to compute it: 3 is not a callable object"),
     ("NoReference", "requires a function as its reference, got None"),
     ("AbsentMatrix", "requires an operand `w`, as `matrices` says, got (x)"),
+    ("Holds", "closes over arrays of at most 65536 numbers, got 131072 numbers"),
     ("WrongShape", "its expansion of matrix<2x*> gives tensor<Nx1x2xf32>"),
     ("BadRule", "its type rule raises IndexError: list index out of range"),
     ("BadExpansion", "its expansion raises IndexError: list index out of range"),
@@ -374,7 +430,7 @@ def test_every_entry_point_of_these_tests_is_tried() -> None:
     names = {line.split(" = ")[0] for line in ENTRIES.strip().splitlines()}
     tried = {name for name, _ in BROKEN}
     used = {name for name in names if f"{name}(" in NETWORK + RECURRENT or name == "Huber"}
-    assert names - tried - used == {"FixedProjection", "Ends", "RunningSum"}
+    assert names - tried - used == {"FixedProjection", "Ends", "RunningSum", "RowTotal"}
 
 
 def test_two_distributions_with_one_name_are_an_error_that_names_both(site: Path) -> None:

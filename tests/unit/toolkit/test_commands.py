@@ -268,6 +268,76 @@ def test_a_mistake_in_a_network_in_the_configuration_has_its_place(folder: Path)
     assert "inline.config:3:7" in done.err
 
 
+def test_labels_are_collected_before_they_are_needed(folder: Path) -> None:
+    (folder / "map.txt").unlink()
+    done = cntk("command=Map:Train", "Map=[action=createLabelMap;section=Train]")
+    assert done.code == 0, done.err
+    assert sorted((folder / "map.txt").read_text("utf-8").split()) == ["no", "yes"]
+
+
+def test_words_are_counted_and_given_classes(folder: Path) -> None:
+    (folder / "text.txt").write_text("a b a\na c b a\n", encoding="utf-8")
+    words = (
+        "Words=[action=writeWordAndClass;inputFile=text.txt;outputVocabFile=v.txt;"
+        "outputWord2Cls=w.txt;outputCls2Index=c.txt;vocabSize=3;nbrClass=2;cutoff=0]"
+    )
+    done = cntk("command=Words", words)
+    assert done.code == 0, done.err
+    rows = [line.split() for line in (folder / "v.txt").read_text("utf-8").splitlines()]
+    assert rows[0][:3] == ["0", "4", "a"]
+    assert len((folder / "c.txt").read_text("utf-8").split()) == 2
+
+
+def test_a_model_is_edited_and_trained_further(folder: Path) -> None:
+    (folder / "add.mel").write_text(
+        "m = LoadModel($Old$)\nW2 = Parameter($Hidden$, $Hidden$)\nt2 = Times(W2, h)\n"
+        "h2 = Tanh(t2)\nSetInput(z, 1, h2)\nSaveModel(m, $New$)\n",
+        encoding="utf-8",
+    )
+    edit = "Edit=[action=edit;editPath=add.mel;Old=models/net.dnn;New=models/deep.dnn.0]"
+    deep = "Deep=[modelPath=models/deep.dnn;action=train;NDLNetworkBuilder=$Net$;SGD=$Rule$]"
+    extra = [
+        "Net=[networkDescription=net.ndl]",
+        "Rule=[minibatchSize=20;learningRatesPerMB=0.1;maxEpochs=1]",
+    ]
+    done = cntk("command=Train:Edit:Deep", edit, deep, *extra)
+    assert done.code == 0, done.err
+    assert "Load Network From File models/deep.dnn.0." in done.err
+    assert load_model(folder / "models" / "deep.dnn").values["W2"].shape == (5, 5)
+
+
+def test_a_mistake_in_an_editing_file_is_found_first(folder: Path) -> None:
+    (folder / "bad.mel").write_text("m = LoadModel(x)\nSetInpu(z, 1, h2)\n", encoding="utf-8")
+    done = cntk("command=Train:Edit", "Edit=[action=edit;editPath=bad.mel]")
+    assert done.code == 3
+    assert "bad.mel:2" in done.err
+    assert not (folder / "models").exists()
+
+
+def test_a_predefined_network_is_trained(folder: Path) -> None:
+    simple = (
+        "Train=[NDLNetworkBuilder=default;SimpleNetworkBuilder=[layerSizes=2:7*2:2;"
+        "trainingCriterion=CrossEntropyWithSoftmax;evalCriterion=ErrorPrediction;"
+        "applyMeanVarNorm=true;needPrior=true]]"
+    )
+    done = cntk(simple)
+    assert done.code == 0, done.err
+    assert load_model(folder / "models" / "net.dnn").values["W1"].shape == (7, 7)
+
+
+def test_gradients_are_compared_with_differences(folder: Path) -> None:
+    done = cntk("command=Train", "Train=[SGD=[gradientcheck=true;sigFigs=4;maxEpochs=1]]")
+    assert done.code == 0, done.err
+    assert re.search(r"Gradient check passed: \d+ derivatives of `\w+` compared", done.err)
+    done = cntk("command=Train", "Train=[SGD=[gradientcheck=true;sigFigs=30]]", "makeMode=false")
+    assert done.code == 3
+    assert "the gradient is not what differences give" in done.err
+    assert "to 30 digits" in done.err
+    done = cntk("command=Dev", "Dev=[action=devtest]")
+    assert done.code == 0
+    assert "recurrent, both ways" in done.err
+
+
 def _data(folder: Path) -> dict[str, np.ndarray]:
     rows = [line.split() for line in (folder / "data.txt").read_text("utf-8").splitlines()]
     features = np.array([[float(a), float(b)] for a, b, _ in rows], np.float32)

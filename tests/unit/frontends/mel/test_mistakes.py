@@ -45,6 +45,7 @@ MISTAKES: dict[str, list[str]] = {
     "SetProperty(L1.S, Output, maybe)": ["1:27 bad-value: true or false is required, got `maybe`"],
     "SetPropertyForSubTree(L1.S, Output, true)": ["1:29 bad-option: a property is one of Compute"],
     "Copy(Plus(a, b), c)": ["1:6 argument-type: a command takes names and texts, got a call of"],
+    "Copy(a, b, copy=all(c))": ["1:17 argument-type: a command takes names and texts, got a call"],
     "Rename(L1.*, L2.*, [a])": ["1:20 parse: a name, pattern, number or text is required, got `[`"],
     "Rename(L1.*,, L2.*)": ["1:13 parse: an argument is missing here"],
     # models

@@ -9,6 +9,7 @@ import pytest
 
 import graphc as gc
 from graphc.frontend import simple_networks
+from graphc_frontends.dbn.network import DbnOptions
 from graphc_frontends.simple.options import SimpleOptions
 
 CLASS = "ClassCrossEntropyWithSoftmax"
@@ -65,3 +66,8 @@ def test_keys_lead_to_a_network() -> None:
     options = {keys[name].option or "": value for name, value in block.items()}
     network = simple_networks().simple_network(**options)
     assert network.find("HLast") is not None
+
+
+def test_keys_for_dbn_files_are_options_of_load_dbn() -> None:
+    keys = {key.option for key in simple_networks().DBN_KEYS.values()}
+    assert keys == {f.name for f in fields(DbnOptions)}

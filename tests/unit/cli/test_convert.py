@@ -1,0 +1,81 @@
+"""`graphc convert`: what is written, what is refused, and that nothing is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphc as gc
+from tests.support.commands import graphc
+from tests.support.model_bytes import classifier, dbn_file
+from tests.support.model_bytes import model_formats as model_formats
+
+pytestmark = pytest.mark.usefixtures("model_formats")
+
+
+def test_a_model_of_the_toolkit_becomes_one_of_graphc_and_ndl(tmp_path: Path) -> None:
+    (tmp_path / "simple.dnn.3").write_bytes(classifier())
+    model, text = tmp_path / "simple.safetensors", tmp_path / "simple.ndl"
+    done = graphc("convert", tmp_path / "simple.dnn.3", "-o", model)
+    assert (done.code, done.out) == (0, "")
+    done = graphc("convert", model, "-o", text, "--values")
+    assert (done.code, done.out) == (0, "")
+    x = np.random.default_rng(0).standard_normal((4, 3))
+    first, second = gc.load(tmp_path / "simple.dnn.3"), gc.load(model)
+    a, b = (gc.compile(net, "z", precision="f64")(features=x)["z"] for net in (first, second))
+    assert np.array_equal(a, b)
+    again = gc.load(text)
+    for name in ("b", "L1.W"):
+        assert np.array_equal(again.parameters[name], first.parameters[name])
+
+
+def test_a_stack_of_layers_and_ndl_are_read_too(tmp_path: Path) -> None:
+    layer = ("rbm", np.ones((2, 3)), np.ones((2, 1)))
+    (tmp_path / "stack").write_bytes(dbn_file(np.ones((3, 1)), np.ones((3, 1)), [layer]))
+    assert graphc("convert", tmp_path / "stack", "-o", tmp_path / "a.safetensors").code == 0
+    (tmp_path / "net.ndl").write_text("x = Input(N)\nw = Parameter(2, N)\ny = Times(w, x)\n")
+    made = tmp_path / "b.ndl"
+    done = graphc("convert", tmp_path / "net.ndl", "-o", made, "-D", "N=3", "--seed", "4")
+    assert done.code == 0
+    assert made.read_text().splitlines()[0] == "x = InputValue(3)"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["-o", "out.onnx"], "requires a name that ends in .safetensors or .ndl"),
+        (["-o", "out.safetensors", "--values"], "--values goes with .ndl"),
+        (["-o", "in.ndl"], "another file than the one that is read"),
+        ([], "Missing option '-o'"),
+    ],
+)
+def test_wrong_uses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], part: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("in.ndl").write_text("x = Input(2)\ny = Tanh(x)\n")
+    done = graphc("convert", "in.ndl", *arguments)
+    assert done.code == 2
+    assert part in done.err
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["in.ndl"]
+
+
+def test_a_damaged_model_leaves_the_output_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "bad.dnn").write_bytes(classifier()[:-9])
+    (tmp_path / "out.safetensors").write_bytes(b"before")
+    done = graphc("convert", tmp_path / "bad.dnn", "-o", tmp_path / "out.safetensors")
+    assert done.code == 3
+    assert "error[bad-model-file]" in done.err
+    assert (tmp_path / "out.safetensors").read_bytes() == b"before"
+
+
+def test_a_network_is_dumped_as_ndl(tmp_path: Path) -> None:
+    (tmp_path / "m").write_bytes(classifier())
+    done = graphc("dump", tmp_path / "m", "--format", "ndl")
+    assert done.code == 0
+    assert '"L1.t" = Times("L1.W", n)' in done.out.splitlines()
+    done = graphc("dump", tmp_path / "m", "--format", "ndl", "--stage", "kernels")
+    assert done.code == 2
+    assert "goes with --stage nodes" in done.err
