@@ -2,17 +2,19 @@
 
 `docs/errors.md` comes from the list of diagnostics, `docs/ops.md` from the operations' records, and
 the stubs (.pyi) for type checkers from functions that are made of records too. In `README.md`,
-`docs/ndl.md` and `docs/network.md` the lists of functions between two comments are made; in
+`docs/ndl.md` and `docs/network.md` the lists of functions between two comments are made, in
+`docs/toolkit.md` the tables of keys; in
 `docs/tour.md`, `docs/schedules.md` and `docs/glossary.md` the excerpts between markers, and
 pictures (tests/support/excerpts.py). A test compares the files with what this would write.
 """
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from inspect import Parameter, Signature
 from pathlib import Path
@@ -20,12 +22,17 @@ from shutil import copy
 from tempfile import TemporaryDirectory
 
 import graphc
+from graphc.config.keys import Key, Required
 from graphc.ir.core import Level, NotDifferentiable, OpDef
 from graphc.ir.params import Params, describe_annotation, field_types, print_value
 from graphc.ops import ALL_OPS
 from graphc.ops.nodes.layout import display_name
 from graphc.support.slugs import SLUGS
 from graphc.tensor.functions import FUNCTIONS
+from graphc.toolkit.action import Block
+from graphc.toolkit.actions import ACTIONS
+from graphc.toolkit.sgd import AUTO_BLOCK, SGD_BLOCK
+from graphc.toolkit.top import TOP_KEYS
 from graphc_frontends.ndl.functions import FUNCTION_BY_NAME, Function
 from graphc_frontends.ndl.functions import FUNCTIONS as NDL_FUNCTIONS
 from graphc_frontends.network.functions import Functions
@@ -156,6 +163,7 @@ def files() -> dict[str, str]:
         "docs/ndl.md": with_list("docs/ndl.md", _ndl_table()),
         "docs/tensor.md": with_list("docs/tensor.md", _arrays_table()),
         "docs/network.md": with_list("docs/network.md", _methods_table()),
+        "docs/toolkit.md": with_list("docs/toolkit.md", _toolkit_tables()),
         **pages_with_excerpts(),
     }
 
@@ -351,6 +359,89 @@ def _parameters_of(signature: Signature) -> Iterable[str]:
         kind = "" if p.annotation is Parameter.empty else f": {p.annotation}"
         default = "" if p.default is Parameter.empty else f" = {p.default!r}"
         yield f"{p.name}{kind}{default}"
+
+
+# --- the toolkit's keys ---------------------------------------------------------------------------
+
+TOOLKIT_TESTS = ("tests/unit/toolkit/test_commands.py", "tests/unit/toolkit/test_checked_first.py")
+SGD_TESTS = "tests/unit/toolkit/test_sgd_block.py"
+SGD_TEST = "test_a_key_makes_its_part_of_the_plan"
+BASE_TEST = "test_a_network_is_trained_and_measured"
+
+
+def _toolkit_tables() -> str:
+    """The actions with their keys, then the keys of blocks and of the top level; with each key the
+    test that has it."""
+    of_sgd, tests = _tests_of_keys()
+    parts = [f"### The top level\n\n{_keys_table(TOP_KEYS, tests)}\n"]
+    blocks: dict[str, Block] = {}
+    for action in ACTIONS:
+        parts.append(f"### {', '.join(f'`{name}`' for name in action.names)}\n\n")
+        names = [f"`{block.name}`" for block in action.blocks]
+        sets = f" Sets: {', '.join(names)}." if names else ""
+        parts.append(f"{_sentence(action.doc)}{sets}\n\n")
+        if action.keys:
+            parts.append(f"{_keys_table(action.keys, tests)}\n")
+        blocks |= {block.name: block for block in action.blocks}
+    for block in blocks.values():
+        parts.append(f"### The set `{block.name}`\n\n{_sentence(block.doc)}\n\n")
+        own = tests | of_sgd if block in (SGD_BLOCK, AUTO_BLOCK) else tests
+        parts.append(f"{_keys_table(block.keys, own)}\n")
+    return "".join(parts)
+
+
+def _keys_table(keys: Iterable[Key[object]], tests: Mapping[str, str]) -> str:
+    rows = []
+    for key in keys:
+        doc = f"{key.doc} (no effect: {key.ignored})" if key.ignored else key.doc
+        test = tests[key.name.lower()]
+        cells = (f"`{key.name}`", key.kind, _key_default(key), doc, f"`{test}`")
+        rows.append([cell.replace("|", "\\|") for cell in cells])
+    return _table(("key", "value", "default", "what it says", "test"), rows)
+
+
+def _key_default(key: Key[object]) -> str:
+    """A default as a configuration writes it; nothing where there is none to write."""
+    if key.written:
+        return key.written
+    match key.default:
+        case Required():
+            return "required"
+        case None:
+            return ""
+        case bool():
+            return str(key.default).lower()
+        case tuple():
+            return ":".join(map(str, key.default))
+        case float() if key.default == float("inf"):
+            return "1#INF"
+        case _:
+            return str(key.default)
+
+
+def _tests_of_keys() -> tuple[dict[str, str], dict[str, str]]:
+    """For each key, in lower case, the first test that has it: those of SGD, and all commands'."""
+    found: dict[str, str] = {}
+    text = (ROOT / SGD_TESTS).read_text("utf-8")
+    for match in re.finditer(r'^    "(\w+)": \(', text, re.MULTILINE):
+        found[match[1].lower()] = SGD_TEST
+    of_sgd, found = found, {}
+    text = (ROOT / TOOLKIT_TESTS[0]).with_name("conftest.py").read_text("utf-8")
+    for match in re.finditer(r"(\w+)=", text):
+        found.setdefault(match[1].lower(), BASE_TEST)
+    for page in TOOLKIT_TESTS:
+        text = (ROOT / page).read_text("utf-8")
+        for function in ast.parse(text).body:
+            if isinstance(function, ast.FunctionDef) and function.name.startswith("test_"):
+                lines = text.splitlines()[_first_line(function) - 1 : function.end_lineno]
+                for match in re.finditer(r"(\w+)=", "\n".join(lines)):
+                    found.setdefault(match[1].lower(), function.name)
+    return of_sgd, found
+
+
+def _first_line(function: ast.FunctionDef) -> int:
+    """Of a function, or of the decorators above it."""
+    return min([function.lineno, *(d.lineno for d in function.decorator_list)])
 
 
 def main() -> None:

@@ -31,8 +31,12 @@ REQUIRED = Required.REQUIRED
 
 @dataclass(frozen=True, slots=True)
 class Key(Generic[T_co]):
-    """What one key of a block is. kind: of its value, for tables; ignored: it is read and checked
-    and nothing follows from it, and this says why."""
+    """What one key of a block is.
+
+    kind     of its value, for tables
+    ignored  it is read and checked and nothing follows from it: why
+    written  the default as one would write it, where that does not show
+    """
 
     name: str
     kind: str
@@ -40,6 +44,7 @@ class Key(Generic[T_co]):
     read: Callable[[Value], T_co]
     default: T_co | Required = REQUIRED
     ignored: str = ""
+    written: str = ""
 
     def of(self, scope: Scope) -> T_co:
         """The value in a set or around it."""
@@ -93,7 +98,8 @@ def one_of(name: str, doc: str, choices: dict[str, T], default: T | Required = R
             raise value.fail(f"`{name}` requires one of {known}, got `{word}`")
         return choices[word.lower()]
 
-    return Key(name, "one of " + ", ".join(choices), doc, read, default)
+    written = next((word for word, value in choices.items() if value == default), "")
+    return Key(name, "one of " + ", ".join(choices), doc, read, default, written=written)
 
 
 def optional(key: Key[T]) -> Key[T | None]:

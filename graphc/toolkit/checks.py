@@ -7,6 +7,7 @@ from functools import partial
 from graphc import api
 from graphc.config.lookup import Scope
 from graphc.data.reader import EpochRequest, Reader
+from graphc.driver.prepare import draw, infer
 from graphc.driver.statistics import BATCH, precompute
 from graphc.learn.source import blocks_of
 from graphc.model.model import Model
@@ -25,6 +26,9 @@ def check_gradients(
 ) -> None:
     """Compare gradients on the first minibatch of a reader, after computing the statistics over all
     of its data. GraphcError `not-differentiable` unless all agree to so many digits."""
+    model = model.frozen()
+    infer(model)
+    draw(model)
     precompute(model, partial(blocks_of, reader, BATCH), session.options)
     block = next(iter(reader.blocks(EpochRequest(size=minibatch, minibatch=minibatch))))
     backend = session.options.backend

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from graphc.config.keys import number, optional, path, text, truth
 from graphc.config.lookup import Scope, Value
-from graphc.driver.prepare import infer
+from graphc.driver.prepare import draw
 from graphc.ir.core import Operation
 from graphc.model.factorise import factorise
 from graphc.model.listing import listing
@@ -46,7 +46,6 @@ def plan_dump(scope: Scope, session: Session) -> Run:
 
     def run() -> None:
         loaded = model.load()
-        infer(loaded)
         lines = listing(loaded, _nodes(loaded, name, wanted), include_values=with_values)
         stream = io.StringIO()
         stream.writelines(lines)
@@ -78,7 +77,6 @@ def plan_svd(scope: Scope, session: Session) -> Run:
 
     def run() -> None:
         loaded = model.load()
-        infer(loaded)
         for ratio, nodes in _chosen(loaded, rules):
             for done in factorise(loaded, nodes, ratio):
                 session.report.line(
@@ -99,7 +97,9 @@ def plan_conversion(scope: Scope, session: Session) -> Run:
 
     def run() -> None:
         output.parent.mkdir(parents=True, exist_ok=True)
-        open_model(source).save(output)
+        model = open_model(source)
+        draw(model)  # a pretrained stack has an output layer that nobody has trained
+        model.save(output)
         session.report.line(f"written to {output}")
 
     return run

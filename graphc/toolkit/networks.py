@@ -160,7 +160,9 @@ def open_model(path: Path) -> Model:
     """The network in a model file, whatever it is called. GraphcError `file` if there is none."""
     if not path.is_file():
         raise fail("file", f"there is no model file {path}")
-    return api.load(path).model
+    model = api.load(path).model
+    infer(model)
+    return model
 
 
 def planned_model(scope: Scope, session: Session, key: Key[Path] = MODEL_PATH) -> PlannedModel:

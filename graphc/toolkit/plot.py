@@ -16,7 +16,6 @@ from pathlib import Path
 
 from graphc.config.keys import optional, path, text
 from graphc.config.lookup import Scope
-from graphc.driver.prepare import infer
 from graphc.model.drawing import Drawing, dot_text
 from graphc.model.picture import network_drawing
 from graphc.model.svg import svg
@@ -42,7 +41,6 @@ def plan_plot(scope: Scope, session: Session) -> Run:
 
     def run() -> None:
         loaded = model.load()
-        infer(loaded)
         drawing = network_drawing(loaded.graph)
         if dot_file is not None:
             dot_file.parent.mkdir(parents=True, exist_ok=True)

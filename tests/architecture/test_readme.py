@@ -24,6 +24,18 @@ COMMANDS: list[str] = re.findall(r"^\| `graphc (\w+)` \|", README, re.MULTILINE)
 BAD_IR = "func @f() {\n  frobnicate // error: unknown-op: no operation\n  return\n}\n"
 
 
+READER = """[readerType=UCIFastReader;file=train.txt;features=[dim=64];
+labels=[start=64;labelDim=10;labelMappingFile=labels.txt]]"""
+CONFIGS = {
+    "simple.config": f"""modelPath=simple.dnn
+        train=[action=train;NDLNetworkBuilder=[networkDescription=digits.ndl];reader={READER};
+        SGD=[maxEpochs=1;learningRatesPerMB=0.1]]""",
+    "a.config": f"modelPath=simple.dnn\ntest=[action=test;reader={READER}]",
+    "b.config": f"""train=[action=train;NDLNetworkBuilder=[networkDescription=digits.ndl];
+        reader={READER};SGD=[maxEpochs=$Epochs$;learningRatesPerMB=0.1]]\nEpochs=1""",
+}
+
+
 def blocks(language: str, text: str = README) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
@@ -113,7 +125,7 @@ def test_the_examples_of_every_help_run(digits: Path) -> None:
     Path("still-fails.sh").write_text('#!/bin/sh\ngrep -q sigmoid "$1"\n', encoding="utf-8")
     Path("still-fails.sh").chmod(0o755)
     for file in ("simple.config", "a.config", "b.config"):
-        Path(file).write_text("epochs=3\nSGD=[maxEpochs=$epochs$]\n", encoding="utf-8")
+        Path(file).write_text(CONFIGS[file], encoding="utf-8")
     samples = np.loadtxt("test.txt")[:, :64]
     for file in ("samples.npy", "x.npy"):
         np.save(file, samples)

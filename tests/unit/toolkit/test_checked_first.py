@@ -42,6 +42,9 @@ def cntk(*words: str) -> Done:
         (["Train=[SGD=[gradUpdateType=adam]]"], "requires one of none, normal, simple, adagrad"),
         (["Train=[SGD=[trainCriterionNodeName=C]]"], "`C`"),
         (["Train=[SGD=[learningRatesPerMB=0.1:x]]"], "requires a number, got `x`"),
+        (["Train=[SGD=[evalCriterionNodeName=E]]"], "no node `E`"),
+        (["type=half"], "`type` requires one of float, double"),
+        (["numCPUThreads=many"], "`numCPUThreads` requires a whole number"),
         (["precision=half"], "`precision` requires one of float, double, got `half`"),
         (["Train=[NDLNetworkBuilder=[networkDescription=no.ndl]]"], "no.ndl"),
         (["parallelTrain=true"], "several machines"),
@@ -97,7 +100,7 @@ def test_a_whole_configuration_has_no_warnings(folder: Path) -> None:
 def test_keys_that_nothing_follows_from_are_noted(folder: Path) -> None:
     done = cntk("command=Test:Test", "executionEngine=synchronous", "LockGPU=false", "--check")
     assert done.code == 3  # there is no model to test
-    done = cntk("executionEngine=synchronous", "LockGPU=false")
+    done = cntk("executionEngine=synchronous", "LockGPU=false", "maxTempMemSizeInSamplesForCNN=9")
     assert done.code == 0, done.err
     assert "note: nothing follows from `executionEngine`" in done.err
     assert "note: nothing follows from `LockGPU`" in done.err

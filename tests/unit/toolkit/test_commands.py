@@ -11,6 +11,7 @@ import pytest
 import graphc as gc
 from graphc.model.model import load_model
 from tests.support.commands import Done, graphc
+from tests.support.model_bytes import dbn_file
 
 CV_READER = (
     "cvReader=[readerType=UCIFastReader;file=data.txt;features=[dim=2;start=0];"
@@ -188,6 +189,33 @@ def test_a_matrix_becomes_a_product_of_two(folder: Path) -> None:
     assert float(after) == pytest.approx(float(before), rel=1e-3)
 
 
+def test_matrices_are_cut_by_the_lines_of_a_file(folder: Path) -> None:
+    (folder / "svd.txt").write_text("W0 0.99\nW1 0.9\n", encoding="utf-8")
+    svd = "Svd=[action=SVD;outputmodelPath=models/small.dnn;SVDConfig=svd.txt]"
+    done = cntk("command=Train:Svd", svd)
+    assert done.code == 0, done.err
+    assert {"W0-U", "W1-U"} <= set(load_model(folder / "models" / "small.dnn").values)
+
+
+def test_macros_come_from_files_of_their_own(folder: Path) -> None:
+    (folder / "one.ndl").write_text("Affine(x, r, c) { W = Parameter(r, c)\n y = Times(W, x) }\n")
+    (folder / "two.ndl").write_text("Score(x, r, c) { s = Affine(x, r, c) }\n")
+    text = (folder / "net.ndl").read_text("utf-8")
+    text = text.replace("z = Times(W1, h, tag=output)", "z = Score(h, 2, $Hidden$, tag=output)")
+    (folder / "net.ndl").write_text(text, encoding="utf-8")
+    done = cntk("command=Train", "Train=[NDLNetworkBuilder=[ndlMacros=one.ndl+two.ndl]]")
+    assert done.code == 0, done.err
+
+
+def test_initial_values_follow_a_seed(folder: Path) -> None:
+    found: list[bytes] = []
+    for seed in (0, 1, 1):
+        words = f"Train=[SGD=[maxEpochs=1];NDLNetworkBuilder=[randomSeedOffset={seed}]]"
+        assert cntk("command=Train", "makeMode=false", words).code == 0
+        found.append(load_model(folder / "models" / "net.dnn.0").values["W0"].tobytes())
+    assert found[0] != found[1] == found[2]
+
+
 def test_a_network_is_drawn(folder: Path) -> None:
     plot = "Plot=[action=plot;outputDotFile=out/net.dot;outputFile=out/net.svg]"
     done = cntk("command=Train:Plot", plot)
@@ -328,14 +356,60 @@ def test_a_predefined_network_is_trained(folder: Path) -> None:
 def test_gradients_are_compared_with_differences(folder: Path) -> None:
     done = cntk("command=Train", "Train=[SGD=[gradientcheck=true;sigFigs=4;maxEpochs=1]]")
     assert done.code == 0, done.err
-    assert re.search(r"Gradient check passed: \d+ derivatives of `\w+` compared", done.err)
-    done = cntk("command=Train", "Train=[SGD=[gradientcheck=true;sigFigs=30]]", "makeMode=false")
+    assert "Gradient check passed: " in done.err
+    done = cntk("command=Train", "Train=[SGD=[gradientcheck=true;sigFigs=12]]", "makeMode=false")
     assert done.code == 3
-    assert "the gradient is not what differences give" in done.err
-    assert "to 30 digits" in done.err
+    assert "error[not-differentiable]" in done.err
     done = cntk("command=Dev", "Dev=[action=devtest]")
-    assert done.code == 0
-    assert "recurrent, both ways" in done.err
+    assert done.code == 0, done.err
+
+
+def test_checkpoints_of_all_epochs_are_kept_if_asked_for(folder: Path) -> None:
+    assert cntk("command=Train", "Train=[SGD=[keepCheckPointFiles=true]]").code == 0
+    kept = sorted(p.name for p in (folder / "models").glob("*.ckp"))
+    assert kept == ["net.dnn.1.ckp", "net.dnn.2.ckp", "net.dnn.ckp"]
+
+
+def test_a_rate_that_made_it_worse_is_reduced(folder: Path) -> None:
+    auto = "AutoAdjust=[autoAdjustLR=AdjustAfterEpoch;UseEvalCriterionControlLR=true]"
+    done = cntk(
+        "command=Train",
+        f"Train=[SGD=[maxEpochs=6;learningRatesPerMB=20;evalCriterionNodeName=Err;{auto}]]",
+    )
+    assert done.code == 0, done.err
+    assert re.search(r"^learningRatePerSample reduced to \S+$", done.err, re.MULTILINE)
+    assert "Loaded the previous model which has better training criterion." in done.err
+
+
+def test_rates_are_searched(folder: Path) -> None:
+    done = cntk(
+        "command=Train",
+        "Train=[SGD=[maxEpochs=2;learningRatesPerMB=default;autoAdjustLR=SearchBeforeEpoch;"
+        "numMiniBatch4LRSearch=5]]",
+    )
+    assert done.code == 0, done.err
+    assert re.search(r"^BaseAdaptiveLearnRateSearch: ", done.err, re.MULTILINE)
+    assert len(re.findall(r"^Best Learn Rate Per Sample for Epoch\[", done.err, re.MULTILINE)) == 2
+
+
+def test_data_are_written_by_a_writer_and_read_again(folder: Path) -> None:
+    write = "Write=[action=write;outputNodeNames=z;writer=[writerType=BinaryWriter;wfile=z.bin]]"
+    done = cntk("command=Train:Write", write)
+    assert done.code == 0, done.err
+    assert (folder / "z.bin").is_file()
+
+
+def test_a_dbn_file_becomes_a_model(folder: Path) -> None:
+    weights, bias = np.arange(6.0).reshape(3, 2), np.ones((3, 1))
+    one = np.ones((2, 1))
+    (folder / "a.dbn").write_bytes(dbn_file(0 * one, one, [("rbmgaussbernoulli", weights, bias)]))
+    done = cntk("command=Convert", "Convert=[action=convertdbn;dbnModelPath=a.dbn]")
+    assert done.code == 0, done.err
+    values = load_model(folder / "models" / "net.dnn").values
+    assert any(np.array_equal(value, weights) for value in values.values())
+    done = cntk("command=Convert", "Convert=[action=convertdbn;dbnModelPath=none.dbn]")
+    assert done.code == 3
+    assert "there is no model file none.dbn" in done.err
 
 
 def _data(folder: Path) -> dict[str, np.ndarray]:
