@@ -211,6 +211,15 @@ class GraphBuilder:
             self._is_edited = not is_outermost
             self._find_names()
 
+    @contextmanager
+    def kept_on_error(self) -> Generator[None]:
+        """After an error in here the network is what it was; nothing else is checked."""
+        try:
+            with atomic(self.model):
+                yield
+        finally:
+            self._find_names()
+
     def _find_names(self) -> None:
         """Know the nodes by the names that they have now."""
         self._by_name = by_name(self.model.graph.block)

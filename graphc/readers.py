@@ -21,7 +21,7 @@ from graphc.data.order import Order
 from graphc.data.prefetch import Prefetch
 from graphc.data.reader import Block, Column, EpochRequest, Reader
 from graphc.data.reader_options import ReaderOptions
-from graphc.data.reader_types import make
+from graphc.data.reader_types import make as _make
 from graphc.data.settings import PythonSettings, Setting, Settings
 from graphc.data.table_reader import BLOCK_BYTES, TableReader
 from graphc.data.uci import Columns, FeatureBlock, LabelBlock
@@ -92,3 +92,18 @@ def uci(
         block_bytes=block_bytes,
         native=native_rows(default_cache()),
     )
+
+
+def make(
+    kind: str, settings: Settings | Mapping[str, object], options: ReaderOptions | None = None
+) -> Reader:
+    """The reader of a kind by its settings: a dictionary, or a block of a configuration.
+
+    kind     as `readerType` in a configuration, in any case: "UCIFastReader", …
+    options  precision and use; by default float32, and text is read by native code
+
+    GraphcError `undefined-name` for an unknown kind, `not-supported` for one that is not there yet,
+    `plug-in` for one of another distribution that is broken, `bad-value` for settings.
+    """
+    fast = ReaderOptions(native=native_rows(default_cache()))
+    return _make(kind, settings, fast if options is None else options)

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from graphc.api import MODEL_SUFFIX
+from graphc.builder import GraphBuilder
 from graphc.cli.command import Command
 from graphc.cli.network import open_network
 from graphc.cli.options import EXISTING_FILE, Definitions, definition_options
@@ -82,4 +83,13 @@ def command(
         writer_for(NDL).save(network, output, values=values)
     else:
         network.save(output)
-    terminal.message(f"{output}: {len(network.nodes)} nodes")
+    terminal.message(f"{output}: {len(network.nodes)} nodes{_left_out(network, suffix, values)}")
+
+
+def _left_out(network: GraphBuilder, suffix: str, values: bool) -> str:
+    """What the file does not hold of the network's values."""
+    if suffix != NDL:
+        return ""
+    computed = any(node.op in ("mean", "inv_std_dev") for node in network.nodes)
+    again = "; statistics are to be computed from data again" if computed else ""
+    return again if values else f"; no values, parameters are to be drawn again{again}"

@@ -18,6 +18,7 @@ from graphc.cli.terminal import Terminal
 from graphc.data.arrays import DASH
 from graphc.data.labels import read_label_mapping
 from graphc.data.order import IN_ORDER, Order
+from graphc.data.prefetch import Prefetch
 from graphc.data.uci import MAX_FILE_BYTES, Columns, FeatureBlock, LabelBlock, read_uci_stream
 from graphc.data.uci_reader import uci
 from graphc.driver.native_rows import native_rows
@@ -67,7 +68,8 @@ def read_data(
         return read_array_columns(file.data, blocks, order, dtype)
     native = native_rows(options.cache)
     if file.data.is_file() and file.data.stat().st_size > IN_MEMORY_BYTES:
-        return uci(file.data, blocks, order=order, dtype=dtype, keep=keep, native=native)
+        reader = uci(file.data, blocks, order=order, dtype=dtype, keep=keep, native=native)
+        return Prefetch(reader)
     sink = DiagnosticSink()
     with _opened(file.data, terminal) as (stream, size, name):
         arrays = read_uci_stream(stream, size, name, blocks, dtype=dtype, sink=sink, native=native)

@@ -27,6 +27,7 @@ class Deferred:
     def samples(self) -> int | None:
         return self.reader.samples
 
+    @property
     def fingerprint(self) -> str:
         """That of the reader, if it has one."""
         return fingerprint_of(self.reader)

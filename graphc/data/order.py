@@ -73,6 +73,21 @@ class Order:
 IN_ORDER = Order(None)
 
 
+class LastWindow:
+    """The samples of the stretch visited last, as they were exchanged: many short epochs may lie in
+    one, and exchanging all samples anew for each would take longer than reading them."""
+
+    def __init__(self) -> None:
+        self._held: tuple[tuple[int, int, int], Rows] | None = None
+
+    def rows(self, order: Order, number: int, low: int, high: int) -> Rows:
+        """As `order.within`; of one order."""
+        held, key = self._held, (number, low, high)
+        if held is None or held[0] != key:
+            held = self._held = key, order.within(number, low, high)
+        return held[1]
+
+
 class Extent(Protocol):
     """Data whose number of samples shows while they are read."""
 
@@ -84,9 +99,13 @@ class Extent(Protocol):
         ...
 
 
-def visits(order: Order, request: EpochRequest, data: Extent, stretch: int) -> Iterator[Rows]:
+def visits(
+    order: Order, request: EpochRequest, data: Extent, stretch: int, last: LastWindow
+) -> Iterator[Rows]:
     """The samples of an epoch as they come, without regard to minibatches. No more of the data is
     made available than these take; where samples keep their order, `stretch` of them at a time.
+
+    last  kept between the epochs of these data in this order
 
     GraphcError `bad-data` where there are none.
     """
@@ -103,7 +122,8 @@ def visits(order: Order, request: EpochRequest, data: Extent, stretch: int) -> I
             continue
         # In a later pass all of the data is known, and so is the number of windows of each.
         windows = -(-data.reach(EVERYTHING, keep=low) // span) if at_pass else 0
-        rows = order.within(at_pass * windows + window, low, high)[offset - low :][:left]
+        window_rows = last.rows(order, at_pass * windows + window, low, high)
+        rows = window_rows[offset - low :][:left]
         left = None if left is None else left - len(rows)
         yield rows
         offset = high

@@ -59,7 +59,7 @@ class Reader(Protocol):
     """Columns by name, and an epoch's samples. The order follows from the request and the reader's
     own settings alone, so that an epoch can be read again from its middle.
 
-    It may also have a method `fingerprint() -> str` (`fingerprint_of`).
+    It may also have a text `fingerprint` (`fingerprint_of`).
     """
 
     @property
@@ -74,7 +74,6 @@ class Reader(Protocol):
 
 
 def fingerprint_of(reader: Reader) -> str:
-    """What a reader says of its samples and their order by a method `fingerprint`, which it may
+    """What a reader says of its samples and their order by an attribute `fingerprint`, which it may
     have; else nothing. Trainings that go on from a checkpoint compare it."""
-    said: object = getattr(reader, "fingerprint", "")
-    return str(said() if callable(said) else said)
+    return str(getattr(reader, "fingerprint", ""))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from graphc.data.order import Order, visits
+from graphc.data.order import LastWindow, Order, visits
 from graphc.data.reader import Block, Column, EpochRequest
 from graphc.data.tables import Stream, Table
 from graphc.support.diagnostics import fail
@@ -41,6 +41,7 @@ class TableReader:
     dtype: np.dtype = field(default_factory=lambda: np.dtype(np.float32))
     block_bytes: int = BLOCK_BYTES
     origin: Callable[[], str] = str
+    _last: LastWindow = field(default_factory=LastWindow, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.order.randomize == "auto" and isinstance(self.table, Stream):
@@ -51,6 +52,7 @@ class TableReader:
     def samples(self) -> int | None:
         return self.table.samples
 
+    @property
     def fingerprint(self) -> str:
         """What differs between readers of other samples, or in another order. A training that goes
         on from a checkpoint has to find what it had."""
@@ -59,7 +61,7 @@ class TableReader:
     def blocks(self, request: EpochRequest) -> Iterator[Block]:
         size = self._block_rows(request.minibatch)
         parts, filled = list[Arrays](), 0
-        for visited in visits(self.order, request, self.table, size):
+        for visited in visits(self.order, request, self.table, size, self._last):
             rows = visited
             while len(rows):
                 taken, rows = rows[: size - filled], rows[size - filled :]

@@ -166,6 +166,7 @@ class Stream:
     def take(self, rows: Rows) -> dict[str, np.ndarray]:
         is_range = isinstance(rows, range)
         low, high = (rows.start, rows.stop) if is_range else (rows.min(), rows.max() + 1)
+        self._keep = min(self._keep, int(low))  # others may read from this stream, further on
         if low < self._first:
             self._restart()
         while self._end < high and self._read():

@@ -21,10 +21,13 @@ from graphc.data.plain_rows import NativeRows
 from graphc.data.reader import Column
 from graphc.data.table_reader import BLOCK_BYTES, TableReader
 from graphc.data.tables import Arrays, Source, Spool, Stream
-from graphc.data.uci import MAX_FILE_BYTES, Block, LabelBlock, check_blocks, read_uci_pieces
+from graphc.data.uci import Block, LabelBlock, check_blocks, read_uci_pieces
 from graphc.support.arguments import instance, paths, truth
 from graphc.support.diagnostics import DiagnosticSink, fail, warn
 from graphc.support.pipes import open_file_or_pipe
+
+MAX_FILE_BYTES = 1 << 46
+"""Of a text, which is never held as a whole."""
 
 
 def uci(

@@ -18,13 +18,14 @@ from graphc.driver.options import CompileOptions
 from graphc.ir.printer import print_module
 from graphc.learn.checkpoint import Checkpoint, require_arrays
 from graphc.learn.dataset import Dataset
+from graphc.learn.epoch import Part
 from graphc.learn.finite import NotANumber, not_a_number, require_finite
 from graphc.learn.learner import Learner
 from graphc.learn.plan import DEFAULT_DROPOUT, TrainingPlan
 from graphc.learn.rate_control import adjusts_after, after_epoch
 from graphc.learn.records import EpochRecord, EpochStart, Event, Kind, Progress, watched
 from graphc.learn.source import Data, MemorySource
-from graphc.learn.standing import Snapshot, Standing, memory_of, remember
+from graphc.learn.standing import Snapshot, Standing, Tally, memory_of, remember
 from graphc.learn.stretch import Trained, train_stretch
 from graphc.learn.training import Extras, Training, prepared
 from graphc.learn.trials import choose
@@ -177,26 +178,35 @@ class Run:
 
     def _pass(self, request: EpochRequest) -> None:
         """Train the samples of the request; the standing follows. GraphcError `not-a-number`."""
-        step, progress = self.training.step, self.progress
         total = self.training.source.samples(request)
         began = time.perf_counter() - self.standing.seconds
-        for trained, dataset in self._parts(request):
-            unlearnt = self.standing.epoch == 0 and self.standing.samples == 0
-            self._note(trained, time.perf_counter() - began)
-            if not math.isfinite(self.standing.totals[step.criterion]):
-                first = float(trained.part.values[step.criterion][0])
-                learnt = not unlearnt or math.isfinite(first)
-                what = f"the criterion `{step.criterion}`"
-                raise NotANumber(not_a_number(what, dataset, request.epoch, learnt=learnt))
-            progress.part(trained.part)
-            progress.minibatch(self.standing.samples, total)
-            if progress.should_stop():
-                self.is_stopped = True
-                return
-            if self._is_due() and self.standing.samples != total:
-                self.write()
-        if self.standing.samples == 0:
+        tally = Tally.of(self.standing)
+        try:
+            for trained, dataset in self._parts(request):
+                tally.add(trained.part, trained.units, trained.calls)
+                self._require_number(trained.part, dataset, tally)
+                self.progress.part(trained.part)
+                self.progress.minibatch(tally.samples, total)
+                if self.progress.should_stop():
+                    self.is_stopped = True
+                    return
+                if self._is_due() and tally.samples != total:
+                    self.standing = tally.added_to(self.standing, time.perf_counter() - began)
+                    self.write()
+        finally:
+            self.standing = tally.added_to(self.standing, time.perf_counter() - began)
+        if tally.samples == 0:
             raise fail("input", "training requires at least one sample, got none")
+
+    def _require_number(self, part: Part, dataset: Dataset, tally: Tally) -> None:
+        """Refuse a part from which on the criterion is no number; it is in the tally already."""
+        criterion, epoch = self.training.step.criterion, self.standing.epoch
+        if math.isfinite(tally.totals[criterion]):
+            return
+        is_first = epoch == 0 and tally.samples == part.samples
+        learnt = not is_first or math.isfinite(float(part.values[criterion][0]))
+        what = f"the criterion `{criterion}`"
+        raise NotANumber(not_a_number(what, dataset, epoch, learnt=learnt))
 
     def _parts(self, request: EpochRequest) -> Iterator[tuple[Trained, Dataset]]:
         calls = self.standing.calls
@@ -204,23 +214,6 @@ class Run:
             for trained in train_stretch(self.training.step, stretch, request.minibatch, calls):
                 yield trained, stretch.dataset
             calls = 0
-
-    def _note(self, trained: Trained, seconds: float) -> None:
-        """Add what has been trained to the standing."""
-        standing, totals = self.standing, dict(self.standing.totals)
-        for name, values in trained.part.values.items():
-            total = totals.get(name, 0.0)
-            for value in values.tolist():  # in order: the same however minibatches lie in calls
-                total += value
-            totals[name] = total
-        self.standing = replace(
-            standing,
-            units=standing.units + trained.units,
-            calls=trained.calls,
-            samples=standing.samples + trained.part.samples,
-            totals=totals,
-            seconds=seconds,
-        )
 
     def _record(self) -> EpochRecord:
         standing, step = self.standing, self.training.step

@@ -39,6 +39,12 @@ class Controls:
             raise fail("bad-option", message)
 
     @property
+    def nodes(self) -> list[str]:
+        """The nodes that rules look at by name."""
+        rules = (self.adjust, self.search, self.stopping, self.best)
+        return [rule.node for rule in rules if rule is not None and rule.node is not None]
+
+    @property
     def chooses_rates(self) -> bool:
         return self.adjust is not None or self.search is not None
 

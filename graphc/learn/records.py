@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Literal
 
@@ -44,18 +45,20 @@ class EpochRecord:
 def watched(
     record: EpochRecord, criterion: str, node: str | None, *, use_validation: bool
 ) -> float:
-    """The value of a record that a rule looks at: of `node`, by default the criterion.
-
-    criterion  the name of the trained one. GraphcError `missing-node` for one that is not measured
-    """
+    """The value of a record that a rule looks at: of `node`, by default the criterion, which is the
+    name of the trained one. It is among the nodes measured (`require_measured`)."""
     source = record.validation if use_validation and record.validation is not None else record
     if node is None or node.lower() == criterion.lower():
         return source.criterion
-    for name, value in source.evaluations.items():
-        if name.lower() == node.lower():
-            return value
-    near = suggestion(node, [criterion, *source.evaluations])
-    raise fail("missing-node", f"`{node}` is no criterion and no evaluation node{near}")
+    found = (v for name, v in source.evaluations.items() if name.lower() == node.lower())
+    return next(found, math.nan)  # of an epoch that came to nothing, nothing is known
+
+
+def require_measured(node: str | None, names: Sequence[str]) -> None:
+    """GraphcError `missing-node` unless a rule's node is one of those measured."""
+    if node is not None and node.lower() not in [name.lower() for name in names]:
+        near = suggestion(node, names)
+        raise fail("missing-node", f"`{node}` is no criterion and no evaluation node{near}")
 
 
 @dataclass(frozen=True)

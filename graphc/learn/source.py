@@ -181,9 +181,9 @@ class ReaderSource:
         return request.size or self.reader.samples or 0
 
     def fingerprint(self) -> Mapping[str, str]:
-        """The columns, and what a reader says of itself by `order` and `fingerprint`, where it has
-        them. The number of samples may show only while they are read, and so later than a training
-        goes on."""
+        """The columns, and what a reader says of itself by `order` and `fingerprint()`, where it
+        has them. The number of samples may show only while they are read, and so later than a
+        training goes on."""
         found = {f"column {n}": str(c) for n, c in self.reader.schema.items()}
         said = {"order": getattr(self.reader, "order", ""), "reader": fingerprint_of(self.reader)}
         return found | {name: str(value) for name, value in said.items() if value}

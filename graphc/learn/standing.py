@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from graphc.learn.epoch import Part
 from graphc.learn.learner import Learner, follows_losses
 from graphc.learn.rate_control import RateState
 from graphc.learn.rate_search import SearchState
@@ -54,6 +55,43 @@ class Standing:
     def is_inside(self) -> bool:
         """Whether the epoch has begun."""
         return self.samples > 0
+
+
+@dataclass(slots=True)
+class Tally:
+    """What of a `Standing` changes with every minibatch, added up in place."""
+
+    units: int
+    calls: int
+    samples: int
+    totals: dict[str, float]
+
+    @staticmethod
+    def of(standing: Standing) -> Tally:
+        return Tally(standing.units, standing.calls, standing.samples, dict(standing.totals))
+
+    def add(self, part: Part, units: int, calls: int) -> None:
+        """A part that has been trained, the units that it finished and the calls behind them."""
+        self.units += units
+        self.calls = calls
+        self.samples += part.samples
+        totals = self.totals
+        for name, values in part.values.items():
+            total = totals.get(name, 0.0)
+            for value in values.tolist():  # in order: the same however minibatches lie in calls
+                total += value
+            totals[name] = total
+
+    def added_to(self, standing: Standing, seconds: float) -> Standing:
+        """The standing with these numbers, after so long."""
+        return replace(
+            standing,
+            units=self.units,
+            calls=self.calls,
+            samples=self.samples,
+            totals=dict(self.totals),
+            seconds=seconds,
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from graphc.learn.checkpoints import Checkpoints, require_same
 from graphc.learn.dataset import extent_of, read_dataset
 from graphc.learn.evaluate import DEFAULT_SIDE_BY_SIDE, Evaluator, compile_evaluator
 from graphc.learn.plan import TrainingPlan
-from graphc.learn.records import Validation
+from graphc.learn.records import Validation, require_measured
 from graphc.learn.source import Data, MemorySource, ReaderSource, Source, blocks_of, is_reader
 from graphc.learn.stages import pretend_statistics
 from graphc.learn.standing import require_memory
@@ -87,6 +87,8 @@ def prepared(
         require_memory(plan.learner)
     infer(model)
     names = training_outputs(model, plan.criterion)  # a missing one shows before a value is drawn
+    for node in plan.control.nodes:
+        require_measured(node, names)
     said = _said(model, plan, options, extras)
     found = extras.checkpoints.found() if extras.checkpoints is not None else None
     if found is not None:

@@ -134,7 +134,7 @@ def updated(
 
 
 def _within(g: Formula, threshold: Formula) -> Formula:
-    """Each element between -threshold and threshold; what is no number stays so, and shows."""
+    """Each element between -threshold and threshold; what is no number stays so."""
     return where(g > threshold, threshold, where(g < -threshold, -threshold, g))
 
 
@@ -146,9 +146,9 @@ def _within_norm(gradients: Sequence[Formula], threshold: Formula) -> list[Formu
 
 
 def _shrunk(w: Formula, threshold: Formula) -> Formula:
-    """Towards 0 by the threshold: what is not above it in size becomes 0."""
-    below = where(w < -threshold, w + threshold, 0.0)
-    return where(w > threshold, w - threshold, below)
+    """Towards 0 by the threshold: what is not above it in size becomes 0, what is no number stays
+    so."""
+    return w - _within(w, threshold)
 
 
 def _normal(like: Formula, noise: Noise) -> Formula:

@@ -89,7 +89,9 @@ class NodeType:
     equal_rows: bool = False
     equation: str = ""
     source: str = ""
-    _traces: dict[object, TracedFunction] = field(default_factory=dict[object, TracedFunction])
+    _traces: dict[object, TracedFunction] = field(
+        default_factory=dict[object, TracedFunction], init=False, repr=False
+    )
 
     @cached_property
     def opdef(self) -> OpDef:
@@ -283,6 +285,11 @@ def _trace(
         raise TypeRuleError(f"{message} {described(error)}", slug="plug-in") from error
     if len(made.places) != 1:
         raise TypeRuleError("requires one array of its function, got several", slug="plug-in")
+    for held in made.held:
+        if not isinstance(held, np.ndarray) or held.size > MAX_HELD:
+            got = f"{held.size} numbers" if isinstance(held, np.ndarray) else "a traced value"
+            message = f"requires a function that closes over arrays of at most {MAX_HELD} numbers"
+            raise TypeRuleError(f"{message}, got {got}", slug="plug-in")
     return made
 
 
@@ -331,9 +338,7 @@ def _held(b: IRBuilder, made: TracedFunction, own: int) -> list[Value]:
     """The arrays that the function closes over, as constants."""
     values: list[Value] = []
     for array, argument in zip(made.held, made.function.arguments[own:], strict=True):
-        if not isinstance(array, np.ndarray) or array.size > MAX_HELD:
-            message = f"may close over arrays of at most {MAX_HELD} numbers"
-            raise TypeRuleError(f"{message}, got {argument.type}")
+        assert isinstance(array, np.ndarray)
         params = ConstantParams(argument.tensor, tuple(array.ravel().tolist()))
         values.append(b.emit_one(CONSTANT, params=params))
     return values

@@ -24,8 +24,8 @@ def check_gradients(
     digits: int,
     session: Session,
 ) -> None:
-    """Compare gradients on the first minibatch of a reader. GraphcError `not-differentiable` unless
-    all agree to so many digits."""
+    """Compare gradients on the first minibatch of a reader, after computing the statistics over all
+    of its data. GraphcError `not-differentiable` unless all agree to so many digits."""
     model = model.frozen()
     infer(model)
     draw(model)

@@ -15,7 +15,15 @@ from graphc.driver.prepare import infer
 from graphc.support.diagnostics import GraphcError
 from graphc_frontends import cntk_model, dbn
 from graphc_frontends.network import Network
-from tests.support.model_bytes import classifier, count, dbn_file, flag, node, toolkit_model
+from tests.support.model_bytes import (
+    classifier,
+    count,
+    dbn_file,
+    flag,
+    lstm_file,
+    node,
+    toolkit_model,
+)
 
 SEEDS = 4000
 
@@ -44,7 +52,7 @@ def _settings() -> bytes:
     return toolkit_model(nodes, {"p": ["i"], "r": ["i"], "s": ["i"], "c": ["i", "i"]}, {})
 
 
-WHOLE = (classifier(), classifier("f8"), _settings(), _stack())
+WHOLE = (classifier(), classifier("f8"), _settings(), lstm_file(2), _stack())
 
 
 def mutated(data: bytes, rng: np.random.Generator) -> bytes:
@@ -96,7 +104,8 @@ def judge(seed: int, backends: Sequence[str] = ()) -> str:
 def test_whole_files_are_read() -> None:
     assert read(WHOLE[0], is_stack=False)
     assert read(WHOLE[1], is_stack=False)
-    assert read(WHOLE[3], is_stack=True)
+    assert read(WHOLE[3], is_stack=False)
+    assert read(WHOLE[4], is_stack=True)
 
 
 def test_mutated_files_are_read_or_refused() -> None:

@@ -127,6 +127,26 @@ def classifier(dtype: str = "f4", **options: object) -> bytes:
     return toolkit_model(nodes, inputs, roots, **options)  # type: ignore[arg-type]
 
 
+def lstm_file(version: int, peepholes: int = 1) -> bytes:
+    """x → LSTM of 2 cells with the matrices of `lstm_matrices`."""
+    sizes = count(3) + count(2) if version == 2 else b""
+    matrices = {name: value[:, : value.shape[1]] for name, value in lstm_matrices().items()}
+    matrices["wi"] = matrices["wi"][:, : 6 + peepholes]
+    nodes = {
+        "lstm": node("LSTM", "lstm", sizes + number(0.25)),
+        **{name: parameter(name, value) for name, value in matrices.items()},
+        "x": data_input("x", 3),
+    }
+    inputs = {"lstm": ["x", "wi", "wf", "wo", "wc"]}
+    return toolkit_model(nodes, inputs, {"OutputNodes": ["lstm"]}, version=version)
+
+
+def lstm_matrices() -> dict[str, Array]:
+    """Columns: bias, 3 inputs, 2 outputs, a peephole but for the cell."""
+    rng = np.random.default_rng(11)
+    return {name: rng.standard_normal((2, 7 - (name == "wc"))) for name in ("wc", "wf", "wi", "wo")}
+
+
 def dbn_matrix(name: str, value: Array) -> bytes:
     """As it is stored: a matrix of more than one column transposed."""
     stored = value.T if value.shape[1] > 1 else value

@@ -1,6 +1,6 @@
 """L-BFGS: a training algorithm with a loop of its own, over `gc.gradients`.
 
-    end = minimise(gc.gradients(net, batch=1000, precision="f64"), features=x, labels=t)
+    end = minimise(gc.gradients(net, precision="f64"), {"features": x, "labels": t})
 
 The direction is the two-loop recursion over the last moves and changes of the gradient (Nocedal and
 Wright, Numerical Optimization, algorithms 7.4 and 7.5); along it steps are halved until the value
@@ -9,7 +9,7 @@ with Dropout, has no line to search along.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,12 +52,12 @@ class _Move:
 
 def minimise(
     slopes: Gradients,
+    data: Mapping[str, object],
     *,
     steps: int = 100,
     memory: int = 10,
     tolerance: float = 1e-6,
     l2: float = 0.0,
-    **data: object,
 ) -> Minimum:
     """Move the network's parameters to a minimum of its criterion's sum over `data`.
 

@@ -19,6 +19,10 @@ Kind = Literal["size", "integer", "flag", "number", "matrix"]
 matrix."""
 
 
+LSTM = "lstm"
+"""In place of a node's name: such a record becomes several nodes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """One field; `setting` is the node's name for it, None if nothing is made of it."""
@@ -70,7 +74,7 @@ _CONVOLUTION = (
 _LSTM = (
     Field("inputDim", "size", since=2),
     Field("outputDim", "size", since=2),
-    Field("default state", "number"),
+    Field("default state", "number", "state"),
 )
 
 _BY_HAND: Mapping[str, Layout] = {
@@ -93,7 +97,7 @@ _BY_HAND: Mapping[str, Layout] = {
     "Mean": Layout("mean", _STATISTIC),
     "InvStdDev": Layout("inv_std_dev", _STATISTIC),
     "CosDistanceWithNegativeSamples": Layout("cos_distance_with_negative_samples"),
-    "LSTM": Layout(None, _LSTM),
+    "LSTM": Layout(LSTM, _LSTM),
     "StrideTimes": Layout(None),
     "DummyCriterion": Layout(None),
     "Parallel": Layout(None),

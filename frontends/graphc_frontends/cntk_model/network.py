@@ -12,7 +12,9 @@ import numpy as np
 
 from graphc.support.diagnostics import GraphcError, fail
 from graphc.support.graphs import strongly_connected_components
+from graphc_frontends.cntk_model.layouts import LSTM
 from graphc_frontends.cntk_model.reading import ModelRecord, NodeRecord
+from graphc_frontends.simple.composite_lstm import composite_lstm
 
 if TYPE_CHECKING:
     from graphc.builder import GraphBuilder
@@ -31,12 +33,16 @@ def build(builder: GraphBuilder, model: ModelRecord, file: str) -> None:
             raise _bad(file, f"`{name}` reads `{source}`, one of which is no node")
     for record in _ordered(records, inputs):
         sources = inputs.get(record.name.lower(), ())
+        if record.layout.op == LSTM:
+            _add_lstm(builder, record, sources, records, file)
+            continue
         settings = _settings(record, sources, records, file)
         count = 2 if record.layout.op == _NEGATIVES else len(sources)
         builder.apply(record.layout.op or "", [None] * count, settings, name=record.name)
     builder.sink.raise_if_errors()
     for record in model.nodes:
-        _connect(builder, record, inputs.get(record.name.lower(), ()))
+        if record.layout.op != LSTM:
+            _connect(builder, record, inputs.get(record.name.lower(), ()))
     for tag, name in model.roots:
         node = builder.find(name)
         if node is None:
@@ -44,6 +50,34 @@ def build(builder: GraphBuilder, model: ModelRecord, file: str) -> None:
         builder.add_tag(node, tag)
     builder.model.adopt(_values(model, file))
     builder.sink.raise_if_errors()
+
+
+def _add_lstm(
+    builder: GraphBuilder,
+    record: NodeRecord,
+    sources: tuple[str, ...],
+    records: dict[str, NodeRecord],
+    file: str,
+) -> None:
+    """The toolkit's LSTM node: x, then the matrices of the gates and of the cell."""
+    if len(sources) != 5:
+        raise _bad(file, f"`{record.name}` requires 5 inputs, got {len(sources)}")
+    x, *matrices = (builder.find(source) for source in sources)
+    values = [records[source.lower()].value for source in sources[1:]]
+    if x is None or any(value is None for value in values):
+        message = "an LSTM can be read whose input is in no cycle with it and whose matrices are"
+        raise fail("not-supported", f"{file}: {message} parameters, `{record.name}` is another")
+    shapes = [value.shape for value in values if value is not None]
+    rows = shapes[0][0]
+    inputs = shapes[0][1] - rows - 2
+    wanted = [(rows, inputs + rows + 2)] * 3 + [(rows, inputs + rows + 1)]
+    if inputs < 1 or shapes != wanted:
+        message = f"`{record.name}` requires matrices of sizes {wanted}, got {shapes}"
+        raise _bad(file, message)
+    state = record.settings["state"]
+    assert isinstance(state, float)
+    found = [matrix for matrix in matrices if matrix is not None]
+    composite_lstm(builder, record.name, x, found, (inputs, rows), state)
 
 
 def _ordered(

@@ -42,22 +42,30 @@ class Session:
         self.workshop = workshop
         self.variables = variables
         self.networks: dict[int, GraphBuilder] = dict(enumerate(workshop.models.values()))
-        self._stack = ExitStack()
+        self._edits = ExitStack()
         self.warnings: list[Diagnostic] = []
         self.written: list[Path] = []
         self._inline: dict[int, InlineScript] = {}
 
     def run(self) -> dict[str, GraphBuilder]:
-        """Carry all steps out; the models at the end, by name."""
-        with self._stack:
-            for network in dict.fromkeys(self.workshop.models.values()):
-                self._stack.enter_context(network.edited())
-            self.outbox = Outbox(self._stack)
-            for step in self.plan.steps:
-                with _placed(step.span):
-                    self._step(step)
-            for number in self._inline:
-                self.finish(number)
+        """Carry all steps out; the models at the end, by name.
+
+        Files are put into their places when nothing can be wrong any more with the networks; if
+        that fails, networks that were given are put back.
+        """
+        given = [*dict.fromkeys(self.workshop.models.values())]
+        with ExitStack() as kept:
+            for network in given:
+                kept.enter_context(network.kept_on_error())
+            self.outbox = Outbox(kept)
+            with self._edits:
+                for network in given:
+                    self._edits.enter_context(network.edited())
+                for step in self.plan.steps:
+                    with _placed(step.span):
+                        self._step(step)
+                for number in self._inline:
+                    self.finish(number)
             self.written = self.outbox.send()
         return {name: self.networks[number] for name, number in self.plan.names.items()}
 
@@ -72,7 +80,7 @@ class Session:
 
     def add(self, number: int, network: GraphBuilder) -> GraphBuilder:
         """A model of the script. All edits of it are one, so that sizes are inferred at the end."""
-        self._stack.enter_context(network.edited(complete=False))
+        self._edits.enter_context(network.edited(complete=False))
         self.networks[number] = network
         return network
 
@@ -108,14 +116,23 @@ class Session:
 
     # ---- what commands need ---------------------------------------------------------------
 
-    @contextmanager
-    def editor(self, number: int, span: Span) -> Generator[Editor]:
-        """Edits of a model, with what its NDL says bound as far as it is known."""
+    def network(self, number: int) -> GraphBuilder:
+        """A model, with what its NDL says bound as far as it is known."""
         network = self.networks[number]
         if number in self._inline:
             self._inline[number].bind_known()
             self._raise_mistakes(network)
-        with network.edited(where=Location(span)) as editor:
+        return network
+
+    def unload(self, number: int) -> None:
+        """Forget a model, which may be incomplete."""
+        del self.networks[number]
+        self._inline.pop(number, None)
+
+    @contextmanager
+    def editor(self, number: int, span: Span) -> Generator[Editor]:
+        """Edits of a model."""
+        with self.network(number).edited(where=Location(span)) as editor:
             yield editor
 
     def name(self, reference: Reference) -> str:
@@ -187,9 +204,7 @@ def _save(session: Session, step: CommandStep) -> None:
 def _unload(session: Session, step: CommandStep) -> None:
     for number in step.arguments:
         if isinstance(number, int):
-            session.finish(number)
-            del session.networks[number]
-            session._inline.pop(number, None)
+            session.unload(number)
 
 
 def _nothing(_session: Session, _step: CommandStep) -> None:
@@ -222,17 +237,9 @@ def _copy(session: Session, step: CommandStep) -> None:
     if ALL in text and new.text == ALL and old.model != new.model:
         new = replace(new, text=text)
     values_only = step.options.get("copy") == "value"
-    source = _source(session, old)
+    source = session.network(old.model)
     with session.editor(new.model, step.span) as editor:
         editor.copy(text, session.name(new), source=source.model, values_only=values_only)
-
-
-def _source(session: Session, reference: Reference) -> GraphBuilder:
-    """The network that nodes are copied from, with what its NDL says bound."""
-    if reference.model in session._inline:
-        session._inline[reference.model].bind_known()
-        session._raise_mistakes(session.networks[reference.model])
-    return session.networks[reference.model]
 
 
 def _copy_subtree(session: Session, step: CommandStep) -> None:
@@ -257,7 +264,7 @@ def _copy_subtree(session: Session, step: CommandStep) -> None:
         )
         raise fail("bad-value", message, target.span)
     values_only = step.options.get("copy") == "value"
-    source = _source(session, root)
+    source = session.network(root.model)
     with session.editor(target.model, step.span) as editor:
         editor.copy_subtree(text, prefix, source=source.model, values_only=values_only)
 

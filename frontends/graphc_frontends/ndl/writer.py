@@ -25,7 +25,7 @@ from graphc_frontends.ndl.functions import (
     Function,
     Kind,
     Option,
-    find_function,
+    plugged_node,
 )
 from graphc_frontends.ndl.functions import Positional as Place
 
@@ -99,8 +99,7 @@ def _function_for(node: Node, *, is_image: bool) -> Function | None:
         takes_image = any(p.setting == "width" for p in function.positionals)
         if function.op == node.op and takes_image == is_image:
             return function
-    names = node.operation.opdef.ndl
-    return find_function(names[0]) if names else None
+    return plugged_node(node.op)
 
 
 def _settings(node: Node, files: Mapping[str, str]) -> dict[str, object]:

@@ -1,12 +1,13 @@
-"""Methods that write a network as NDL."""
+"""Methods that write a network as NDL.
+
+The language is imported where it is used: most programs never write it, and it takes time to load.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from graphc.support import arguments
-from graphc_frontends.ndl.values import save
-from graphc_frontends.ndl.writer import write
 from graphc_frontends.network.base import NetworkBase
 
 
@@ -19,6 +20,8 @@ class AsText(NetworkBase):
         Parameters are drawn again then: their values are in no NDL. GraphcError `not-supported`
         with every node that NDL has no words for.
         """
+        from graphc_frontends.ndl.writer import write
+
         return write(self)
 
     def save_ndl(self, path: str | Path, *, values: bool = False) -> None:
@@ -27,4 +30,6 @@ class AsText(NetworkBase):
         values  the parameters' values too, in text files in a folder beside it (`net-values` for
                 `net.ndl`), from which the NDL then reads them
         """
+        from graphc_frontends.ndl.values import save
+
         save(self, arguments.path(path, "save_ndl"), values=values)

@@ -23,7 +23,7 @@ class Key:
     required: bool = False
 
 
-KEYS: Mapping[str, Key] = MappingProxyType(
+SIMPLE_KEYS: Mapping[str, Key] = MappingProxyType(
     {
         "layerSizes": Key("layer_sizes", "integers", required=True),
         "layerTypes": Key("layer_types", "words"),
@@ -61,7 +61,7 @@ DBN_KEYS: Mapping[str, Key] = MappingProxyType(
     {
         "outputLayerSize": Key("output_layer_size", "integer"),
         **{
-            name: KEYS[name]
+            name: SIMPLE_KEYS[name]
             for name in (
                 "layerTypes",
                 "initValueScale",

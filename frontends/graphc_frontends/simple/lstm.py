@@ -1,16 +1,14 @@
 """LSTM and CLASSLSTM: layers of long short-term memory with peepholes (book 2.6.2.1, 3.2.1).
 
-The toolkit has an LSTM layer as one node with four matrices, each of bias, weights of the input,
-weights of the layer's last output and, for gates, a peephole from the cell in its columns. Here the
-matrices are the same and elementary nodes, called `LSTM0.…`, read their columns. In CLASSLSTM the
-parts are parameters of their own.
+In LSTM a layer is the toolkit's LSTM node (`composite_lstm.py`), in CLASSLSTM its parts are
+parameters of their own.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from graphc_frontends.simple.composite_lstm import composite_lstm
 from graphc_frontends.simple.parts import Parts
 
 if TYPE_CHECKING:
@@ -29,9 +27,9 @@ def lstm(parts: Parts) -> None:
     for layer in range(has_table, last):
         size = sizes[layer + 1]
         if layer == has_table or layer + 1 in options.recurrent_layer:
-            made = _matrix_layer(parts, layer if layer > has_table else 0, x, rows, size)
-            biases |= made.biases
-            h = made.output
+            number = layer if layer > has_table else 0
+            h, starts = _matrix_layer(parts, number, x, (rows, size))
+            biases |= starts
         else:
             u = parts.weights(f"U{layer}", size, rows)
             b = parts.bias(f"B{layer}", size)
@@ -89,57 +87,10 @@ def _direct_connections(parts: Parts, outputs: list[Node], to: Node) -> Node:
     return to
 
 
-# --- a layer of four matrices -------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _MatrixLayer:
-    """A layer's output, and what the first columns of its matrices start with."""
-
-    output: Node
-    biases: dict[str, float]
-
-
-@dataclass(frozen=True)
-class _Columns:
-    """The parts of a matrix [bias | input | last output | peephole], as nodes."""
-
-    parts: Parts
-    prefix: str
-    transposed: Node
-    inputs: int
-    size: int
-
-    def bias(self) -> Node:
-        return self._column(0, "b")
-
-    def peephole(self) -> Node:
-        return self._column(1 + self.inputs + self.size, "peephole")
-
-    def applied(self, x: Node, past: Node) -> Node:
-        """Wx·x + Wh·past + b."""
-        wx = self._rows(1, self.inputs, "Wx")
-        wh = self._rows(1 + self.inputs, self.size, "Wh")
-        node = self.parts.node
-        of_x = node("transpose_times", wx, x, name=f"{self.prefix}.Wx*x")
-        of_past = node("transpose_times", wh, past, name=f"{self.prefix}.Wh*h")
-        both = node("plus", of_x, of_past, name=f"{self.prefix}.Wx*x+Wh*h")
-        return node("plus", both, self.bias(), name=f"{self.prefix}.sum")
-
-    def _rows(self, start: int, count: int, name: str) -> Node:
-        return self.parts.node(
-            "row_slice", self.transposed, name=f"{self.prefix}.{name}", start_row=start,
-            num_rows=count,
-        )  # fmt: skip
-
-    def _column(self, index: int, name: str) -> Node:
-        row = self._rows(index, 1, f"{name}'")
-        return self.parts.node("transpose", row, name=f"{self.prefix}.{name}")
-
-
-def _matrix_layer(parts: Parts, number: int, x: Node, inputs: int, size: int) -> _MatrixLayer:
-    """The toolkit's LSTM node. Its cell is `default_hidden_activity` before the first step, its
-    output 0; the peephole of the output gate reads the cell as it is after the step."""
+def _matrix_layer(
+    parts: Parts, number: int, x: Node, sizes: tuple[int, int]
+) -> tuple[Node, dict[str, float]]:
+    """A layer as the toolkit's LSTM node, and what the first columns of its matrices start with."""
     options = parts.options
     starts = {
         f"WINPUTGATE{number}": options.input_gate_init_val,
@@ -147,32 +98,12 @@ def _matrix_layer(parts: Parts, number: int, x: Node, inputs: int, size: int) ->
         f"WOUTPUTGATE{number}": options.output_gate_init_val,
         f"WMEMORYCELLWEIGHT{number}": 0.0,
     }
-    prefix = f"LSTM{number}"
+    inputs, size = sizes
     widths = [inputs + size + 2] * 3 + [inputs + size + 1]
     matrices = [parts.weights(name, size, w) for name, w in zip(starts, widths, strict=True)]
-    columns: list[_Columns] = []
-    for matrix, role in zip(matrices, ("input", "forget", "output", "cell"), strict=True):
-        name = f"{prefix}.{role}"
-        turned = parts.node("transpose", matrix, name=f"{name}.W'")
-        columns.append(_Columns(parts, name, turned, inputs, size))
-    in_gate, forget_gate, out_gate, cell_input = columns
-    past_h = parts.past(size, default=0.0, name=f"{prefix}.pastH")
-    past_c = parts.past(size, name=f"{prefix}.pastC")
-
-    def gate(columns: _Columns, state: Node) -> Node:
-        seen = parts.node("diag_times", columns.peephole(), state, name=f"{columns.prefix}.seen")
-        total = parts.plus(columns.applied(x, past_h), seen, f"{columns.prefix}.all")
-        return parts.node("sigmoid", total, name=columns.prefix)
-
-    candidate = parts.node("tanh", cell_input.applied(x, past_h), name=cell_input.prefix)
-    let_in = parts.node("element_times", gate(in_gate, past_c), candidate, name=f"{prefix}.new")
-    kept = parts.node("element_times", gate(forget_gate, past_c), past_c, name=f"{prefix}.kept")
-    cell = parts.plus(kept, let_in, f"{prefix}.c")
-    squashed = parts.node("tanh", cell, name=f"{prefix}.tanhC")
-    output = parts.node("element_times", gate(out_gate, cell), squashed, name=prefix)
-    parts.bind([past_h], output)
-    parts.bind([past_c], cell)
-    return _MatrixLayer(output, starts)
+    state = options.default_hidden_activity
+    output = composite_lstm(parts.builder, f"LSTM{number}", x, matrices, sizes, state)
+    return output, starts
 
 
 def _set_biases(parts: Parts, biases: dict[str, float]) -> None:

@@ -22,6 +22,7 @@ def test_a_model_of_the_toolkit_becomes_one_of_graphc_and_ndl(tmp_path: Path) ->
     assert (done.code, done.out) == (0, "")
     done = graphc("convert", model, "-o", text, "--values")
     assert (done.code, done.out) == (0, "")
+    assert "11 nodes; statistics are to be computed from data again" in done.err
     x = np.random.default_rng(0).standard_normal((4, 3))
     first, second = gc.load(tmp_path / "simple.dnn.3"), gc.load(model)
     a, b = (gc.compile(net, "z", precision="f64")(features=x)["z"] for net in (first, second))
@@ -39,6 +40,7 @@ def test_a_stack_of_layers_and_ndl_are_read_too(tmp_path: Path) -> None:
     made = tmp_path / "b.ndl"
     done = graphc("convert", tmp_path / "net.ndl", "-o", made, "-D", "N=3", "--seed", "4")
     assert done.code == 0
+    assert "3 nodes; no values, parameters are to be drawn again\n" in done.err
     assert made.read_text().splitlines()[0] == "x = InputValue(3)"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -184,6 +185,22 @@ def test_every_sample_is_visited_once_in_each_pass() -> None:
     assert first == [int(i) for i in permutation(7, 0, 1000)]
 
 
+def test_short_epochs_of_one_pass_exchange_its_samples_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn: list[int] = []
+
+    def within(order: Order, number: int, low: int, high: int) -> range:
+        drawn.append(number)
+        return range(low, high)
+
+    monkeypatch.setattr(Order, "within", within)
+    reader = from_arrays({"x": np.arange(100.0)})
+    for epoch in range(12):
+        read(reader, EpochRequest(epoch, 10))
+    assert drawn == [0, 1]
+
+
 def test_an_epoch_can_be_gone_on_with_from_its_middle() -> None:
     array = np.arange(100, dtype=np.float32)[:, None]
     reader = from_arrays({"x": array}, order=Order(30, seed=1))
@@ -241,6 +258,23 @@ def test_data_that_become_fewer_are_an_error() -> None:
     assert len(read(reader, EpochRequest())) == 5
     with pytest.raises(GraphcError, match="the data had 5 samples, now they have 3"):
         read(reader, EpochRequest(1))
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("randomize", [None, 6])
+def test_two_may_read_at_once(keep: bool, randomize: int | None) -> None:
+    order = Order(randomize, seed=2)
+    pieces = partial(pieces_of, 40, [3, 10, 25])
+    reader = from_iterable({"x": Column(1)}, pieces, order=order, keep=keep, block_bytes=16)
+    ahead = reader.blocks(EpochRequest())
+    for _ in range(4):
+        next(ahead)
+    behind = reader.blocks(EpochRequest())
+    pairs = [(next(ahead)["x"], next(behind)["x"]) for _ in range(6)]
+    firsts, seconds = (np.concatenate([np.asarray(p[i]) for p in pairs])[:, 0] for i in (0, 1))
+    wanted = expected(order, EpochRequest(), 40)
+    assert [int(i) for i in firsts] == wanted[16:]
+    assert [int(i) for i in seconds] == wanted[:24]
 
 
 def test_samples_that_pass_by_are_not_exchanged_over_all_data() -> None:

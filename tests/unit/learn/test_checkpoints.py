@@ -226,6 +226,26 @@ RUNS = [
 ]
 
 
+@dataclass
+class Kept:
+    """Files of one's own: every checkpoint in a list."""
+
+    found: list[gc.Checkpoint] = field(default_factory=list[gc.Checkpoint])
+
+    def newest(self) -> gc.Checkpoint | None:
+        return self.found[-1] if self.found else None
+
+    def write(self, checkpoint: gc.Checkpoint) -> None:
+        self.found.append(checkpoint)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same few networks are compiled again and again here."""
+    monkeypatch.setenv("GRAPHC_CACHE", "on")
+    monkeypatch.setenv("GRAPHC_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "compiled"))
+
+
 def stopping(after: int) -> gc.Progress:
     """Asks for a stop after so many minibatches."""
     seen: list[int] = []
@@ -256,16 +276,16 @@ def test_a_training_that_goes_on_is_one_that_was_not_interrupted(
 
 
 @pytest.mark.parametrize("name", ["momentum", "dropout", "truncated", "adjusted", "stepping"])
-def test_every_place_to_stop_is_one_to_go_on_from(name: str, tmp_path: Path) -> None:
+def test_every_place_to_stop_is_one_to_go_on_from(name: str) -> None:
     case = CASES[name]
     parts: list[int] = []
     expected, reference = case.train(
         "numpy", progress=gc.Progress(minibatch=lambda done, _: parts.append(done))
     )
     for after in range(1, len(parts) + 1):
-        path = tmp_path / f"run{after}"
-        case.train("numpy", checkpoints=gc.Checkpoints(path), progress=stopping(after))
-        records, net = case.train("numpy", checkpoints=gc.Checkpoints(path, resume=True))
+        files = Kept()
+        case.train("numpy", checkpoints=gc.Checkpoints(files), progress=stopping(after))
+        records, net = case.train("numpy", checkpoints=gc.Checkpoints(files, resume=True))
         assert untimed(records) == untimed(expected), after
         assert values(net) == values(reference), after
 
@@ -316,19 +336,6 @@ def test_statistics_are_not_computed_again(tmp_path: Path) -> None:
 
 
 # --- when they are written -----------------------------------------------------------------------
-
-
-@dataclass
-class Kept:
-    """Files of one's own: every checkpoint in a list."""
-
-    found: list[gc.Checkpoint] = field(default_factory=list[gc.Checkpoint])
-
-    def newest(self) -> gc.Checkpoint | None:
-        return self.found[-1] if self.found else None
-
-    def write(self, checkpoint: gc.Checkpoint) -> None:
-        self.found.append(checkpoint)
 
 
 @pytest.mark.parametrize(
@@ -443,6 +450,23 @@ def test_other_data_and_other_networks_do_not_go_on(tmp_path: Path) -> None:
         replace(case, data=lambda: classes(SAMPLES + 1)).train("numpy", checkpoints=going_on)
     with pytest.raises(gc.GraphcError, match="other is: network"):
         replace(case, network=lambda: classifier(hidden=4)).train("numpy", checkpoints=going_on)
+
+
+def test_a_reader_says_which_data_it_has(tmp_path: Path) -> None:
+    @dataclass
+    class Named(Blocks):
+        name: str = "one"
+
+        def fingerprint(self) -> str:
+            return self.name
+
+    case, path = CASES["reader"], tmp_path / "run"
+    data = classes(SAMPLES)
+    replace(case, data=lambda: Named(data)).train("numpy", checkpoints=gc.Checkpoints(path))
+    going_on = gc.Checkpoints(path, resume=True)
+    replace(case, data=lambda: Named(data)).train("numpy", checkpoints=going_on)
+    with pytest.raises(gc.GraphcError, match="data reader"):
+        replace(case, data=lambda: Named(data, name="two")).train("numpy", checkpoints=going_on)
 
 
 def test_a_model_is_no_checkpoint(tmp_path: Path) -> None:

@@ -163,9 +163,12 @@ def test_the_parameters_of_the_best_epoch_are_kept(node: str | None) -> None:
     assert values(net) == seen[best]
 
 
-def test_an_unknown_node_is_named_with_a_near_one() -> None:
+def test_an_unknown_node_is_named_with_a_near_one_before_anything_is_trained() -> None:
+    started: list[object] = []
+    progress = gc.Progress(start=started.append)
     with pytest.raises(gc.GraphcError, match=r"`er` is no criterion.*`err`"):
-        train(classifier(), control=gc.KeepBest(node="er"))
+        train(classifier(), control=gc.KeepBest(node="er"), progress=progress)
+    assert started == []
 
 
 # --- rates and sizes -----------------------------------------------------------------------------

@@ -14,6 +14,7 @@ import pytest
 
 import graphc as gc
 from graphc.artifacts.link import find_compiler
+from graphc.learn.clipping import Clip
 from graphc.learn.rated import RatedLearner
 from graphc.learn.step import TrainingStep
 
@@ -251,6 +252,28 @@ def compare_updates(name: str, backend: str, precision: str) -> None:
         numpy_step(rule, around, wanted, gradients, place, len(data["x"]))
         for n, value in net.parameters.items():
             np.testing.assert_allclose(value, wanted[n], rtol=close, atol=close, err_msg=n)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_samples_of_sequences_are_their_steps_without_gaps(backend: str) -> None:
+    learner = gc.Adam(
+        learning_rate_per_sample=0.02, l2=0.3, l1=0.2, clip=gc.ClipElements(0.4), epsilon=0.1
+    )
+    rule, around = PlainAdam(0.02, epsilon=0.1, per_sample=True), Around(0.4, l2=0.3, l1=0.2)
+    net = gc.loads(SUMS)
+    step = gc.compile_training(
+        net, learner=learner, time=5, sequences=3, backend=backend, precision="f64"
+    )
+    wanted = {n: np.array(v, np.float64) for n, v in net.parameters.items()}
+    for place, lengths in enumerate([(5, 1, 3), (2, 2), (4, 5, 1)]):
+        rng = np.random.default_rng(place)
+        data = {n: [rng.standard_normal((t, r)) for t in lengths] for n, r in (("x", 6), ("y", 1))}
+        step(**data)
+        whole = {n: np.concatenate(arrays) for n, arrays in data.items()}
+        gradients = {"W": whole["x"].sum(axis=0)[None], "V": whole["y"].sum(axis=0)[None]}
+        numpy_step(rule, around, wanted, gradients, place, sum(lengths))
+        for n, value in net.parameters.items():
+            np.testing.assert_allclose(value, wanted[n], rtol=1e-11, atol=1e-11)
 
 
 def test_the_thresholds_of_the_cases_are_met_and_missed() -> None:
@@ -589,3 +612,29 @@ def test_minimize_leaves_masked_elements_whatever_the_rule_does_to_them() -> Non
 def test_minimize_takes_no_noise() -> None:
     with pytest.raises(gc.GraphcError, match="noise is for the parameters of networks"):
         gc.minimize(lambda x: gc.sum(x * x), np.ones(3), learner=gc.SGD(0.1, noise=0.1))
+
+
+# --- what is no number ---
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("clip", [gc.ClipElements(1), gc.ClipNorm(1), gc.ClipGlobalNorm(1)])
+def test_clipping_hides_no_gradient_that_is_no_number(clip: Clip, backend: str) -> None:
+    net = gc.loads(SUMS)
+    step = gc.compile_training(
+        net, learner=gc.Adam(0.1, clip=clip, l1=0.1), batch=NOMINAL, backend=backend
+    )
+    x = np.zeros((1, 6))
+    x[0, 2] = np.nan
+    step(x=x, y=np.ones((1, 1)))
+    assert np.isnan(net.parameters["W"][0, 2])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_infinite_gradient_is_cut_off_by_elements(backend: str) -> None:
+    net = gc.loads(SUMS)
+    before = net.parameters["W"].copy()
+    learner = gc.SGD(learning_rate_per_sample=0.5, clip=gc.ClipElements(2))
+    step = gc.compile_training(net, learner=learner, batch=NOMINAL, backend=backend)
+    step(x=np.full((1, 6), -np.inf), y=np.ones((1, 1)))
+    np.testing.assert_allclose(net.parameters["W"], before + 1.0, rtol=1e-6)

@@ -191,6 +191,31 @@ def test_a_rule_that_leaves_the_parameter_alone_is_one() -> None:
             assert first[name].any()
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_values_may_be_returned_twice_and_states_exchanged(backend: str) -> None:
+    def turn(g: Any, w: Any, state: State, settings: State) -> tuple[Any, State]:
+        new = w - settings["learning_rate"] * g
+        return new, {"a": state["b"], "b": state["a"], "one": new, "two": new, "old": w}
+
+    net = classifier()
+    states = ["a", "b", "one", "two", "old"]
+    learner = gc.learner(turn, states=states, learning_rate=0.1)
+    step = gc.compile_training(net, learner=learner, batch=8, backend=backend)
+    kept = step.learner_state
+    for name in net.parameters:
+        kept[f"a.{name}"][...] = 1.0
+    for call in range(3):
+        before = {n: v.copy() for n, v in net.parameters.items()}
+        step(**classes(8))
+        for name, value in net.parameters.items():
+            assert not np.array_equal(value, before[name])
+            np.testing.assert_array_equal(kept[f"one.{name}"], value)
+            np.testing.assert_array_equal(kept[f"two.{name}"], value)
+            np.testing.assert_array_equal(kept[f"old.{name}"], before[name])
+            assert (kept[f"a.{name}"] == call % 2).all()
+            assert (kept[f"b.{name}"] == 1 - call % 2).all()
+
+
 def _gradients(step: Any) -> dict[str, Array]:
     step(**classes(8))
     found = step.learner_state

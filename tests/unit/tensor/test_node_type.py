@@ -20,6 +20,7 @@ from tests.support.distributions import write_distribution
 MODULE = """
 import numpy as np
 import graphc as gc
+from graphc.ir.types import MatrixType
 from graphc.ops.nodes.layout import node_def, unary
 
 def maxout(x, y, *, leak=0.25):
@@ -60,7 +61,18 @@ NOTHING = gc.NodeType("Nothing", lambda *, rate=1.0: rate, unused, "broken")
 NO_FUNCTION = gc.NodeType("NoFunction", 3, unused, "broken")
 NO_REFERENCE = gc.NodeType("NoReference", lambda x: x, None, "broken")
 ABSENT_MATRIX = gc.NodeType("AbsentMatrix", lambda x: x, unused, "broken", matrices=("w",))
+LARGE = np.arange(2.0**17).reshape(2**16, 2)
+HOLDS = gc.NodeType("Holds", lambda x: LARGE @ x, unused, "broken")
 NUMBER = 3
+
+def total(b, op, operands, dtype):
+    from graphc.ops.movement import transpose
+    from graphc.ops.reduction import reduce_sum
+    return transpose(b, reduce_sum(b, operands[0], (0,)), (1, 0))
+
+TOTAL = node_def("row_total", "the sum of each row over all samples", ("x",),
+                 infer=lambda types, p: [MatrixType(types[0].rows, 1)], expand=total,
+                 reference=lambda p, x: x.sum(axis=1, keepdims=True), ndl=("RowTotal",))
 
 def narrow(b, op, operands, dtype):
     from graphc.ops.movement import reshape
@@ -82,6 +94,7 @@ Bilinear = columnwise:BILINEAR
 FixedProjection = columnwise:PROJECTION
 Ends = columnwise:ENDS
 RunningSum = columnwise:ORDER
+RowTotal = columnwise:TOTAL
 Raises = columnwise:RAISES
 Several = columnwise:SEVERAL
 Square = columnwise:SQUARE
@@ -93,6 +106,7 @@ Nothing = columnwise:NOTHING
 NoFunction = columnwise:NO_FUNCTION
 NoReference = columnwise:NO_REFERENCE
 AbsentMatrix = columnwise:ABSENT_MATRIX
+Holds = columnwise:HOLDS
 WrongShape = columnwise:SHAPE
 BadRule = columnwise:TYPES
 BadExpansion = columnwise:FAILS
@@ -227,6 +241,21 @@ def test_sizes_and_values_follow_from_the_function(call: str, value: Any, column
         net.parameters["x"] = x
         got = gc.compile(net, precision="f64")()["y"]
     np.testing.assert_allclose(got, value(x), rtol=1e-12)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_operation_with_rules_of_its_own_over_all_columns(backend: str) -> None:
+    """What no function of one column can say; over sequences it leaves out the gaps by itself."""
+    backend_or_skip(backend)
+    net = network("x = Input(3, tag=feature)\ny = RowTotal(Tanh(x))\nOutputNodes = (y)")
+    x = numbers(np.random.default_rng(3), 5, 3)
+    exe = gc.compile(net, "y", gradients="x", backend=backend, precision="f64")
+    got = exe(x=x)
+    np.testing.assert_allclose(got["y"], np.tanh(x).sum(axis=0).reshape(3, 1), rtol=1e-12)
+    np.testing.assert_allclose(got["gradient.x"], 1 - np.tanh(x) ** 2, rtol=1e-12)
+    exe = gc.compile(net, "y", backend=backend, precision="f64", time=3, sequences=2)
+    parts = [x[:3], x[3:]]
+    np.testing.assert_allclose(exe(x=parts)["y"], got["y"], rtol=1e-12)
 
 
 RECURRENT = """
@@ -366,6 +395,7 @@ BROKEN = [
     ("NoFunction", "requires a function to compute it: 3 is not a callable object"),
     ("NoReference", "requires a function as its reference, got None"),
     ("AbsentMatrix", "requires an operand `w`, as `matrices` says, got (x)"),
+    ("Holds", "closes over arrays of at most 65536 numbers, got 131072 numbers"),
     ("WrongShape", "its expansion of matrix<2x*> gives tensor<Nx1x2xf32>"),
     ("BadRule", "its type rule raises IndexError: list index out of range"),
     ("BadExpansion", "its expansion raises IndexError: list index out of range"),
@@ -400,7 +430,7 @@ def test_every_entry_point_of_these_tests_is_tried() -> None:
     names = {line.split(" = ")[0] for line in ENTRIES.strip().splitlines()}
     tried = {name for name, _ in BROKEN}
     used = {name for name in names if f"{name}(" in NETWORK + RECURRENT or name == "Huber"}
-    assert names - tried - used == {"FixedProjection", "Ends", "RunningSum"}
+    assert names - tried - used == {"FixedProjection", "Ends", "RunningSum", "RowTotal"}
 
 
 def test_two_distributions_with_one_name_are_an_error_that_names_both(site: Path) -> None:

@@ -353,6 +353,31 @@ def test_a_script_that_fails_writes_nothing_and_leaves_given_networks_alone(tmp_
     assert gc.compile(net, backend="numpy")(features=np.ones((1, 4)))["CE.S"].shape == (1, 3)
 
 
+def test_no_file_is_written_where_a_given_network_is_left_incomplete(tmp_path: Path) -> None:
+    net = network()
+    before = shape(net)
+    with pytest.raises(gc.GraphcError, match="has no node as its input"):
+        gc.edits(f'SaveModel("{tmp_path}/a.dnn")\nRemove(L1.S)', models={"m": net})
+    assert not [*tmp_path.iterdir()]
+    assert shape(net) == before
+
+
+def test_given_networks_are_put_back_where_a_file_cannot_be_put_into_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net = network()
+    before = shape(net)
+
+    def fails(_outbox: object) -> list[Path]:
+        raise gc.GraphcError([])
+
+    monkeypatch.setattr("graphc_frontends.mel.outbox.Outbox.send", fails)
+    with pytest.raises(gc.GraphcError):
+        gc.edits(f'Rename(L1.*, K.*)\nSaveModel("{tmp_path}/a/b.dnn")', models={"m": net})
+    assert shape(net) == before
+    assert not [*tmp_path.iterdir()]
+
+
 def test_a_check_alone_reads_no_model_and_writes_nothing(tmp_path: Path) -> None:
     text = f'm = LoadModel("{tmp_path}/none.dnn")\nSaveModel("{tmp_path}/b.dnn")\n'
     assert gc.edits(text, check_only=True) == {}

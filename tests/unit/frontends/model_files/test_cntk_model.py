@@ -14,6 +14,8 @@ from tests.support.model_bytes import (
     data_input,
     flag,
     integer,
+    lstm_file,
+    lstm_matrices,
     matrix,
     node,
     number,
@@ -109,6 +111,31 @@ def test_a_recurrent_network(tmp_path: Path) -> None:
     assert np.allclose(got[:, 0], expected, rtol=0, atol=1e-14)
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_lstm_of_one_node(tmp_path: Path, version: int) -> None:
+    network = load(tmp_path, lstm_file(version))
+    x = np.random.default_rng(2).standard_normal((5, 3))
+    w = {name: value.astype("f4").astype("f8") for name, value in lstm_matrices().items()}
+    h, c = np.zeros(2), np.full(2, 0.25)
+    expected: list[Array] = []
+
+    def gate(name: str, seen: Array, state: Array) -> Array:
+        return 1 / (1 + np.exp(-(w[name][:, :6] @ seen + w[name][:, 6] * state)))
+
+    for step in x:
+        seen = np.concatenate([[1.0], step, h])
+        new = gate("wi", seen, c) * np.tanh(w["wc"] @ seen)
+        c = gate("wf", seen, c) * c + new
+        h = gate("wo", seen, c) * np.tanh(c)
+        expected.append(h)
+    (got,) = gc.compile(network, precision="f64")(x=[x])["lstm"]
+    assert np.allclose(got, expected, rtol=0, atol=1e-12)
+
+
+def test_an_lstm_with_matrices_that_do_not_fit(tmp_path: Path) -> None:
+    assert "`lstm` requires matrices of sizes" in refused(tmp_path, lstm_file(2, peepholes=0))
+
+
 def test_a_delay_of_version_1_has_the_usual_activity(tmp_path: Path) -> None:
     nodes = {
         "d": node("Delay", "d", integer(2) + count(3) + count(1)),
@@ -191,13 +218,15 @@ def test_statistics_that_were_not_computed_are_computed_here(tmp_path: Path) -> 
 def test_all_kinds_that_are_not_known_are_one_error_with_counts(tmp_path: Path) -> None:
     nodes = {
         "a": node("Whatever", "a"),
-        "b": node("LSTM", "b", count(2) + count(3) + number(0.1)),
+        "b": node("PairNetwork", "b", count(2) + count(3)),
         "c": node("Whatever", "c"),
         "x": data_input("x", 2),
     }
     message = refused(tmp_path, toolkit_model(nodes, {}, {}))
     assert message.startswith("not-supported: ")
-    assert message.endswith("kinds of nodes that are not supported: 'Whatever' (2), 'LSTM' (1)")
+    assert message.endswith(
+        "kinds of nodes that are not supported: 'Whatever' (2), 'PairNetwork' (1)"
+    )
 
 
 def test_an_unknown_kind_with_fields_is_named_where_reading_stops(tmp_path: Path) -> None:

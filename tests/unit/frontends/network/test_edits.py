@@ -411,3 +411,29 @@ def test_a_parameter_that_was_not_drawn_yet_is_copied_with_its_value() -> None:
     net.times(net.parameter("W", 2, 0), x, name="t")
     net.copy_nodes("W", "V")
     assert np.array_equal(net.parameters["V"], net.parameters["W"])
+
+
+def test_statistics_are_copied_with_what_they_have_computed() -> None:
+    net, other = Network(), Network()
+    net.mean(net.input("x", 2), name="m")
+    net.precompute(x=np.array([[1.0, 5.0], [3.0, 7.0]]))
+    net.copy_nodes("m", "m2")
+    other.copy_nodes("*", "*", source=net)
+    for found in (net.parameters["m2"], other.parameters["m"]):
+        assert found.tolist() == [[2], [6]]
+    other.mean(other.find("x"), name="open")  # type: ignore[arg-type]
+    net.copy_nodes("open", "m", source=other, values_only=True)
+    assert "m" not in net.parameters  # there is no value to have yet
+    net.precompute(x=np.zeros((1, 2)))
+    assert net.parameters["m"].tolist() == [[0], [0]]
+
+
+def test_copies_have_all_digits_that_the_original_has() -> None:
+    exact, plain = Network(), Network()
+    exact.parameter("W", 1, init="fixedValue", value=0.1)
+    assert exact.parameters["W"].dtype == np.float32
+    plain.input("x", 1)
+    plain.copy_nodes("W", "V", source=exact)
+    plain.times(plain.find("V"), plain.find("x"), name="y", tag="output")  # type: ignore[arg-type]
+    y = gc.compile(plain, backend="numpy", precision="double")(x=np.ones((1, 1)))["y"]
+    assert y.item() == 0.1

@@ -105,6 +105,36 @@ def test_gradients_are_difference_quotients(name: str) -> None:
         assert abs((ends[0] - ends[1]) / 2e-5 - slope) <= 1e-6 * (1 + abs(slope)), parameter
 
 
+@pytest.mark.parametrize("precision", ["f32", "f64"])
+@pytest.mark.parametrize("backend", ["numpy", "llvm", "c"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_backend_computes_it_for_no_sample_one_and_many(
+    name: str, backend: str, precision: str
+) -> None:
+    network, given = made(NETWORKS[name])
+    wanted = [n.name for n in network.nodes if set(n.tags) & {"output", "criterion", "evaluation"}]
+    judge = gc.compile(network, wanted, backend="reference", precision="f64")
+    time = 4 if is_sequential(NETWORKS[name]) else 0
+    exe = gc.compile(network, wanted, backend=backend, precision=precision, batch=2, time=time)
+    tolerance = 1e-9 if precision == "f64" else 2e-4
+    for count in (1, 12) if time else (0, 1, 12):  # of sequences one at least is required
+        some = {input_name: values[:count] for input_name, values in given.items()}
+        expected, got = judge(**some), exe(**some)
+        for result in wanted:
+            assert_close(got[result], expected[result], tolerance)
+
+
+def assert_close(got: Any, expected: Any, tolerance: float) -> None:
+    """Arrays, or lists of them."""
+    pairs = [(got, expected)]
+    if isinstance(expected, list):
+        assert len(got) == len(expected)
+        pairs = [*zip(got, expected, strict=True)]
+    for one, other in pairs:
+        assert np.shape(one) == np.shape(other)
+        assert np.allclose(one, other, rtol=tolerance, atol=tolerance)
+
+
 def sigmoid(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
 
