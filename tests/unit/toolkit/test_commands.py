@@ -110,6 +110,13 @@ def test_a_training_goes_on_after_its_last_epoch(folder: Path) -> None:
     assert (folder / "models" / "net.dnn").read_bytes() == expected
 
 
+def test_a_command_may_do_several_things(folder: Path) -> None:
+    done = cntk("command=Train", "Train=[action=train:eval]")
+    assert done.code == 0, done.err
+    said = [line for line in done.err.splitlines() if line.startswith("CNTK command")]
+    assert said == ["CNTK command: Train, action train", "CNTK command: Train, action eval"]
+
+
 @pytest.mark.parametrize("questions", [1, 4, 13, 25])
 def test_a_stopped_training_goes_on_bit_for_bit(folder: Path, questions: int) -> None:
     assert cntk("command=Train").code == 0
