@@ -27,10 +27,10 @@ BAD_IR = "func @f() {\n  frobnicate // error: unknown-op: no operation\n  return
 READER = """[readerType=UCIFastReader;file=train.txt;features=[dim=64];
 labels=[start=64;labelDim=10;labelMappingFile=labels.txt]]"""
 CONFIGS = {
-    "simple.config": f"""modelPath=simple.dnn
+    "simple.config": f"""modelPath=by-help.dnn
         train=[action=train;NDLNetworkBuilder=[networkDescription=digits.ndl];reader={READER};
         SGD=[maxEpochs=1;learningRatesPerMB=0.1]]""",
-    "a.config": f"modelPath=simple.dnn\ntest=[action=test;reader={READER}]",
+    "a.config": f"modelPath=by-help.dnn\ntest=[action=test;reader={READER}]",
     "b.config": f"""train=[action=train;NDLNetworkBuilder=[networkDescription=digits.ndl];
         reader={READER};SGD=[maxEpochs=$Epochs$;learningRatesPerMB=0.1]]\nEpochs=1""",
 }
