@@ -79,7 +79,7 @@ def unused_keys(top: Scope) -> Iterator[Diagnostic]:
 
 
 def run_commands(planned: Sequence[Planned], session: Session, settings: Settings) -> None:
-    """Run what was planned."""
+    """Run what was planned, up to a request to stop."""
     for note in ignored_keys(session.top):
         session.report.line(note)
     for command in planned:
@@ -87,6 +87,8 @@ def run_commands(planned: Sequence[Planned], session: Session, settings: Setting
             return
         session.report.line(f"CNTK command: {command.command}, action {command.action}")
         command.run()
+    if session.should_stop():
+        return
     if settings.done is not None:
         settings.done.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(settings.done, b"successfully finished\n")

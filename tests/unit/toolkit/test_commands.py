@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from pathlib import Path
 
@@ -9,7 +10,13 @@ import numpy as np
 import pytest
 
 import graphc as gc
+from graphc.config.assemble import assemble
+from graphc.config.lookup import Scope
+from graphc.driver.options import CompileOptions
 from graphc.model.model import load_model
+from graphc.toolkit.action import Session
+from graphc.toolkit.configuration import plan_commands, read_settings, run_commands
+from graphc.toolkit.log import LogReport
 from tests.support.commands import Done, graphc
 from tests.support.model_bytes import dbn_file
 
@@ -100,6 +107,27 @@ def test_a_training_goes_on_after_its_last_epoch(folder: Path) -> None:
     rest = cntk("command=Train")
     assert "Starting from checkpoint. Load Network From File models/net.dnn.2." in rest.err
     assert finished(rest.err) == finished(whole.err)[2:], rest.err
+    assert (folder / "models" / "net.dnn").read_bytes() == expected
+
+
+@pytest.mark.parametrize("questions", [1, 4, 13, 25])
+def test_a_stopped_training_goes_on_bit_for_bit(folder: Path, questions: int) -> None:
+    assert cntk("command=Train").code == 0
+    expected = (folder / "models" / "net.dnn").read_bytes()
+    for file in (folder / "models").iterdir():
+        file.unlink()
+    top = Scope.top(assemble(["configFile=a.config", "command=Train"]))
+    settings = read_settings(top, CompileOptions(backend="numpy"))
+    log = io.StringIO()
+    left = iter(range(questions))
+    session = Session(
+        top, settings.options, LogReport(log), should_stop=lambda: next(left, None) is None
+    )
+    run_commands(plan_commands(top, settings.commands, session), session, settings)
+    assert "COMPLETED" not in log.getvalue()
+    assert not (folder / "models" / "net.dnn").exists()
+    done = cntk("command=Train")
+    assert done.code == 0, done.err
     assert (folder / "models" / "net.dnn").read_bytes() == expected
 
 
