@@ -125,8 +125,8 @@ class Session:
         return network
 
     def unload(self, number: int) -> None:
-        """Forget a model, which may be incomplete."""
-        del self.networks[number]
+        """Forget a model, which may be incomplete; its name may have been given twice."""
+        self.networks.pop(number, None)
         self._inline.pop(number, None)
 
     @contextmanager

@@ -113,6 +113,10 @@ def test_models_are_made_saved_and_loaded_under_every_name(tmp_path: Path) -> No
     assert shape(gc.load(tmp_path / "y.dnn")) == {"x": "Input()", "y": "Tanh(x) #output"}
 
 
+def test_a_model_that_is_named_twice_is_forgotten_once() -> None:
+    assert list(gc.edits("a = CreateModel()\nb = CreateModel()\nUnloadModel(a, A)")) == ["b"]
+
+
 def test_the_first_model_is_the_default_one_until_another_is_set(tmp_path: Path) -> None:
     found = gc.edits("""
         a = CreateModel()
