@@ -125,6 +125,8 @@ class TerminalReport:
 
     @contextmanager
     def training(self, showing: Showing) -> Generator[Progress]:
-        report = TrainingReport(self.terminal, showing.epochs, showing.samples or 0, showing.nodes)
+        report = TrainingReport(
+            self.terminal, showing.epochs, showing.samples() or 0, showing.nodes
+        )
         with report:
             yield Progress(minibatch=report.minibatch, epoch=report.epoch)

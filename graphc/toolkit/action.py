@@ -27,13 +27,13 @@ class Showing:
     """What is said of a training while it runs.
 
     nodes      the criterion, then everything else that is measured
-    samples    of an epoch, None where only reading tells
+    samples    says how many an epoch has, None as long as only reading tells
     minibatch_lines  a line after so many minibatches; 0: none
     """
 
     epochs: int
     nodes: Sequence[str]
-    samples: int | None = None
+    samples: Callable[[], int | None] = lambda: None
     minibatch_lines: int = 0
 
 

@@ -96,7 +96,8 @@ class _Minibatches:
 
     def _line(self, seconds: float) -> str:
         showing, every = self.showing, self.showing.minibatch_lines
-        all_of = -(-showing.samples // self.size) if showing.samples and self.size else 0
+        samples = showing.samples()
+        all_of = -(-samples // self.size) if samples and self.size else 0
         width = len(str(max(all_of, self.count)))
         of = f" of {all_of}" if all_of else ""
         first = self.count - every + 1

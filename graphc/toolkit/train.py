@@ -131,7 +131,7 @@ def _plan(scope: Scope, session: Session, network: Callable[[], Model]) -> _Plan
         replace(files, epochs=plan.epochs),
         reader.reader,
         None if validation is None else validation.reader,
-        Showing(plan.epochs, names, plan.epoch_size or None, every),
+        Showing(plan.epochs, names, lambda: plan.epoch_size or reader.reader.samples, every),
         digits=DIGITS.of(sgd) if GRADIENT_CHECK.of(sgd) else 0,
     )
 

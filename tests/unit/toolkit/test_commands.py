@@ -54,6 +54,13 @@ def test_a_network_is_trained_and_measured(folder: Path) -> None:
     assert "Starting Epoch 2: learning rate per sample = 0.01  momentum = 0.500000 " in lines
     assert lines[-1] == "COMPLETED"
     assert sum(line.startswith(" Epoch[") for line in lines) == 6
+    first = next(line for line in lines if line.startswith(" Epoch["))
+    assert re.match(
+        r" Epoch\[1 of 3\]-Minibatch\[ 1- 5 of 10\]: SamplesSeen = 100; TrainLossPerSample = +\S+; "
+        r"EvalErr\[0\]PerSample = \S+; TotalTime = \S+s; TotalTimePerSample = \S+ms; "
+        r"SamplesPerSecond = \d+$",
+        first,
+    )
     final = next(line for line in lines if line.startswith("Final Results: "))
     assert re.match(
         r"Final Results: Minibatch\[1-1\]: Samples Seen = 200    CE: CrossEntropyWithSoftmax/Sample"
