@@ -156,6 +156,26 @@ class Scope:
         """The keys of this set whose values are sets, in alphabetical order without case."""
         return [self.entries[k].key.chars for k in sorted(self.entries) if self.entries[k].is_set]
 
+    @contextmanager
+    def blamed(self) -> Generator[None]:
+        """Inside, an error says that it is about this set, and is placed where the set begins if it
+        has no place of its own."""
+        try:
+            yield
+        except GraphcError as error:
+            raise GraphcError(
+                [
+                    d
+                    if d.span is not None
+                    else replace(
+                        d,
+                        span=self.parts[-1].span(0, 1),
+                        notes=(*d.notes, Note(f"the values are those of {self.path}")),
+                    )
+                    for d in error.diagnostics
+                ]
+            ) from error
+
     def unused(self) -> Iterator[Diagnostic]:
         """A warning for every key, here and in the sets that were looked into, that nobody asked
         for. Sets that nobody looked into belong to commands that do not run."""

@@ -70,7 +70,7 @@ def _simple_network(block: Scope) -> Model:
         if value is not None and key.option is not None:
             options[key.option] = _READ[key.kind](value)
     options["seed"] = RANDOM_SEED_OFFSET.of(block)
-    with block.require("layerSizes").blamed():
+    with block.blamed():
         return predefined.simple_network(**options).model
 
 

@@ -118,9 +118,9 @@ NO_EFFECT = (
 
 def training_plan(block: Scope, evaluation: str | None) -> TrainingPlan:
     """The plan that the block asks for. `evaluation`: the node that UseEvalCriterionControlLR looks
-    at. GraphcError at the place of a key for a value that is out of range."""
+    at. GraphcError at the place of the set for a value that is out of range."""
     block.ask(*(key.name for key in KEYS), *NO_EFFECT)
-    with block.require(MAX_EPOCHS.name).blamed():
+    with block.blamed():
         return TrainingPlan(
             _learner(block),
             epochs=MAX_EPOCHS.of(block),

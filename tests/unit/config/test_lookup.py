@@ -8,7 +8,7 @@ import pytest
 
 from graphc.config.assemble import assemble_text
 from graphc.config.lookup import Scope
-from graphc.support.diagnostics import GraphcError
+from graphc.support.diagnostics import GraphcError, fail
 
 CONFIG = """
 root=/data
@@ -194,3 +194,12 @@ def test_a_variable_may_stand_for_a_set() -> None:
 def test_what_is_no_set_is_an_error() -> None:
     with pytest.raises(GraphcError, match="`a` requires a set"):
         top("a=1").section("a")
+
+
+def test_an_error_without_a_place_is_that_of_the_set() -> None:
+    section = top("a=1\ns=[b=2]").section("s")
+    with pytest.raises(GraphcError) as caught, section.blamed():
+        raise fail("bad-value", "b and c do not go together")
+    (found,) = caught.value.diagnostics
+    assert str(found.span) == "f.config:2:3"
+    assert found.notes[0].message == "the values are those of s"
