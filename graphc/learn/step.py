@@ -268,7 +268,7 @@ class TrainingStep:
         if not learner.terms.fits(compiled.terms):
             raise fail(
                 "bad-value",
-                f"the step was compiled for {compiled.terms}, got {learner.terms}: "
+                f"the step was compiled with {compiled.terms}, got a learner with {learner.terms}: "
                 "compile another one",
             )
         self._set_learner(learner)

@@ -54,6 +54,13 @@ class Terms:
     noise: bool = False
     l1: bool = False
 
+    def __str__(self) -> str:
+        """As messages say it: `l2, noise` or `no further terms`."""
+        clip = [f"clipping of {self.clip}"] if self.clip != "none" else []
+        return ", ".join([*clip, *(n for n in ("l2", "noise", "l1") if getattr(self, n))]) or (
+            "no further terms"
+        )
+
     @property
     def numbers(self) -> tuple[str, ...]:
         """What a call is given for them."""

@@ -84,7 +84,7 @@ def test_an_option_of_one_value_is_refused_the_second_time(
         if isinstance(other, click.Option) and other.required and other is not option
         for part in (other.opts[0], *value_of(other, tmp_path))
     ]
-    is_given = any(p.name in ("model", "first") for p in command.params)
+    is_given = any(isinstance(p, click.Argument) and p.required for p in command.params)
     model = [write_network(tmp_path)] if is_given else []
     again = [option.opts[-1], *value_of(option, tmp_path)] * 2
     done = graphc(*name.split(), *model, *needed, *again)

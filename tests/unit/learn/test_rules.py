@@ -425,7 +425,7 @@ def test_what_is_compiled_in_cannot_be_replaced(other: RatedLearner) -> None:
     step = gc.compile_training(
         gc.loads(SUMS), learner=gc.Adam(1.0, l2=0.1, clip=gc.ClipNorm(1)), backend="numpy"
     )
-    with pytest.raises(gc.GraphcError, match="the step was compiled for"):
+    with pytest.raises(gc.GraphcError, match=r"the step was compiled (for|with)"):
         step.learner = other
     step.learner = gc.Adam(0.5)  # without the terms: they change nothing
 
