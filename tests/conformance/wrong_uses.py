@@ -56,7 +56,7 @@ def _of_one_node(name: str) -> tuple[WrongUse, ...]:
     return _uses(
         ("argument-count", f"y = «{name}()»"),
         ("argument-count", f"y = «{name}(x4, x4)»"),
-        ("argument-type", f'y = {name}(«"x4"»)'),
+        ("undefined-name", f'y = {name}(«"no node"»)'),
         ("undefined-name", f"y = {name}(«x6»)"),
         ("bad-option", f"y = {name}(x4, «axis»=1)"),
         ("not-supported", f"y = {name}(x4, imageLayout=«CHW»)"),
@@ -69,7 +69,7 @@ def _of_two_nodes(name: str) -> tuple[WrongUse, ...]:
     return _uses(
         ("argument-count", f"y = «{name}(x4)»"),
         ("argument-count", f"y = «{name}(x4, x4, x4)»"),
-        ("argument-type", f'y = {name}(x4, «"x4"»)'),
+        ("undefined-name", f'y = {name}(x4, «"no node"»)'),
         ("undefined-name", f"y = {name}(«label», x4)"),
         ("bad-option", f"y = {name}(x4, x4, «scale»=2)"),
     )
@@ -100,7 +100,7 @@ def _of_three_nodes(name: str) -> tuple[WrongUse, ...]:
         ("shape-mismatch", f"y = «{name}(w34, w43, w34)»"),
         ("shape-mismatch", f"y = «{name}(x4, w41, w44)»"),  # 4 columns are no samples
         ("argument-count", f"y = «{name}(x4, x4)»"),
-        ("argument-type", f'y = {name}(x4, x4, «"x4"»)'),
+        ("undefined-name", f'y = {name}(x4, x4, «"no node"»)'),
         ("undefined-name", f"y = {name}(x4, «x6», x4)"),
         ("bad-option", f"y = {name}(x4, x4, x4, «axis»=1)"),
     )
@@ -113,7 +113,7 @@ def _normalization(name: str) -> tuple[WrongUse, ...]:
         ("shape-mismatch", f"y = «{name}(x4, w14, w41)»"),
         ("shape-mismatch", f"y = «{name}(x4, x4, w41)»"),  # samples in place of a statistic
         ("argument-count", f"y = «{name}(x4, w41)»"),
-        ("argument-type", f'y = {name}(x4, w41, «"s"»)'),
+        ("undefined-name", f'y = {name}(x4, w41, «"no node"»)'),
         ("undefined-name", f"y = {name}(x4, «mean», w41)"),
     )
 
@@ -134,7 +134,7 @@ def _delay(name: str) -> tuple[WrongUse, ...]:
         ("bad-value", f"y = {name}(4, x4, timeStep=«1.5»)"),
         ("limit", f"y = «{name}(4, x4, timeStep=20000)»"),
         ("bad-option", f"y = {name}(4, x4, «step»=2)"),
-        ("argument-type", f'y = {name}(4, «"x4"»)'),
+        ("undefined-name", f'y = {name}(4, «"no node"»)'),
         ("argument-type", f"y = {name}(«x4», x4)"),
         ("argument-type", f"y = {name}(4, x4, defaultHiddenActivity=«x4»)"),
     )
@@ -289,7 +289,7 @@ WRONG_USES: Mapping[str, tuple[WrongUse, ...]] = {
         ("shape-mismatch", "y = «RowStack(w34, w35)»"),
         ("shape-mismatch", "y = «RowStack(x4, x5, w51)»"),
         ("argument-count", "y = «RowStack(x4)»"),
-        ("argument-type", 'y = RowStack(x4, «"x5"»)'),
+        ("undefined-name", 'y = RowStack(x4, «"no node"»)'),
         ("undefined-name", "y = RowStack(x4, x5, «x6»)"),
         ("bad-option", "y = RowStack(x4, x5, «axis»=1)"),
     ),
@@ -326,7 +326,7 @@ WRONG_USES: Mapping[str, tuple[WrongUse, ...]] = {
         ("bad-value", "y = RowRepeat(x4, «1.5»)"),
         ("argument-type", "y = RowRepeat(x4, «x4»)"),
         ("argument-count", "y = «RowRepeat(x4)»"),
-        ("argument-type", 'y = RowRepeat(«"x4"», 2)'),
+        ("undefined-name", 'y = RowRepeat(«"no node"», 2)'),
         ("ill-typed", "y = «RowRepeat(x4, 2147483647)»"),
         ("undefined-name", "y = RowRepeat(x4, «times»)"),
     ),
@@ -359,7 +359,7 @@ WRONG_USES: Mapping[str, tuple[WrongUse, ...]] = {
             "y = «BatchNormalization(x4, w41, w41, w41, w41, normalizationTimeConstant=-1)»",
         ),
         ("argument-count", "y = «BatchNormalization(x4, w41, w41)»"),
-        ("argument-type", 'y = BatchNormalization(x4, w41, w41, w41, «"mean"»)'),
+        ("undefined-name", 'y = BatchNormalization(x4, w41, w41, w41, «"no node"»)'),
         ("bad-option", "y = BatchNormalization(x4, w41, w41, w41, w41, «momentum»=0.9)"),
     ),
     # criteria
