@@ -16,12 +16,16 @@ HOW = {
 
 IMPORTED = (
     "graphc.api",
+    "graphc.backends.llvm.emit",
+    "graphc.backends.llvm.epoch",
+    "graphc.backends.llvm.profile",
     "graphc.backends.llvm.runtime",
     "graphc.backends.numpy",
     "graphc.tensor.function",
     "graphc.tensor.functions",
     "graphc_frontends.ndl",
     "graphc_frontends.network",
+    "graphc.passes.analysis.schedules",
 )
 """What graphc imports when it is first needed, in the midst of the first compilation. Here it is
 imported with this file, as the other packages are with theirs: imports are not timed."""

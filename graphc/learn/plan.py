@@ -14,7 +14,7 @@ from graphc.learn.rate_search import LEAST_RATE, SearchBeforeEpoch
 from graphc.learn.schedule import Schedule
 from graphc.learn.step import checked_dropout
 from graphc.learn.stopping import EarlyStopping, KeepBest
-from graphc.support.arguments import truth, whole
+from graphc.support.arguments import number, truth, whole
 from graphc.support.diagnostics import fail
 
 DEFAULT_DROPOUT = 0.0
@@ -111,7 +111,7 @@ class TrainingPlan:
             checked_dropout(rate)
         check_truncate(self.truncate)
         whole(self.epoch_size, "epoch_size")
-        if self.minimum_rate is not None and not self.minimum_rate >= 0:
+        if self.minimum_rate is not None and not number(self.minimum_rate, "minimum_rate") >= 0:
             message = f"minimum_rate requires a number of at least 0, got {self.minimum_rate}"
             raise fail("bad-value", message)
         if self.control.chooses_rates:

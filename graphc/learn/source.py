@@ -20,7 +20,7 @@ from graphc.learn.dataset import Columns, Dataset, Samples, Sequences, read_data
 from graphc.learn.shuffle import permutation
 from graphc.runtime.signature import Signature
 from graphc.runtime.sparse import SparseRows
-from graphc.support.arguments import kind_of
+from graphc.support.arguments import kind_of, table
 from graphc.support.diagnostics import fail
 
 Array = np.ndarray
@@ -37,7 +37,9 @@ def is_reader(data: object) -> TypeGuard[Reader]:
 
 def check_source(what: str, data: object) -> None:
     """GraphcError `argument-type` unless it is arrays by name, or a reader; `what` takes them."""
-    if not isinstance(data, Mapping) and not is_reader(data):
+    if isinstance(data, Mapping):
+        table(data, what, "arrays")
+    elif not is_reader(data):
         required = "arrays by name, or a reader with schema, samples and blocks"
         raise fail("argument-type", f"{what} requires {required}, got {kind_of(data)}")
 

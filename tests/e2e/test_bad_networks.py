@@ -114,12 +114,12 @@ MISTAKES = {
         """,
         "1:12 recursion: a macro cannot call itself, got A -> B -> A",
     ),
-    "text where a node is needed": (
+    "a name in quotes that no node has": (
         """\
         x = Input(3)
         y = Plus(x, "abc")
         """,
-        "2:13 argument-type: a node is required, got `abc`",
+        "2:13 undefined-name: `abc` is not defined",
     ),
     "node where a number is needed": (
         """\
