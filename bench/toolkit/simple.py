@@ -139,7 +139,9 @@ def starts(runs: int, cache: Path) -> None:
                 shutil.rmtree(cache, ignore_errors=True)
             forget_models()
             start = time.perf_counter()
-            environment = {**os.environ, "GRAPHC_CACHE": "on", "XDG_CACHE_HOME": str(cache)}
+            # As for users: modules are compiled once and kept.
+            kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+            environment = {**kept, "GRAPHC_CACHE": "on", "XDG_CACHE_HOME": str(cache)}
             with subprocess.Popen(
                 words, stderr=subprocess.PIPE, text=True, env=environment
             ) as child:
