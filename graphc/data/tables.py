@@ -117,6 +117,7 @@ class _ColumnFile:
         self.dtype, self.width = dtype, width
         self._mapped = np.empty((0, width), dtype)
         try:
+            # Open for as long as the column is used, which no `with` spans.
             self.file: BinaryIO = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
         except OSError as error:
             raise _cannot_keep(folder, error) from error

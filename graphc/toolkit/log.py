@@ -48,6 +48,7 @@ class LogReport:
             epoch=epoch,
             start=start,
             event=event,
+            # A table of one key is a keyword to no type checker.
             **({"part": part} if showing.minibatch_lines else {}),  # type: ignore[arg-type]
         )
 

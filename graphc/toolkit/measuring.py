@@ -92,4 +92,5 @@ def measured_text(found: Measured, model: Model, *, is_final: bool = False) -> s
 
 def _rows(block: Block, start: int, stop: int) -> dict[str, object]:
     """Samples of a block."""
+    # Columns are of many kinds, all of which can be cut.
     return {name: column[start:stop] for name, column in block.items()}  # type: ignore[index]

@@ -53,30 +53,7 @@ _WITH_CLASSES = ("CLASSLM", "CLASSLSTM")
 
 @dataclass(frozen=True)
 class SimpleOptions:
-    """The choices, with the toolkit's defaults.
-
-    layer_sizes         of the input, each hidden layer, the output
-    rnn_type            one of `NETWORK_TYPES`, in any case
-    layer_types         nonlinearity of the hidden layers, one for all or one each (the last one
-                        holds for those that follow): Sigmoid, RectifiedLinear, Tanh, None
-    training_criterion, eval_criterion   one of `CRITERIA`
-    init_value_scale, uniform_init       of the weights: uniform in ±0.05·scale, or normal with
-                        deviation 0.2·scale/√columns
-    apply_mean_var_norm normalise features by their mean and deviation over the data
-    need_prior          outputs are log likelihoods, scaled by the labels' frequencies
-    add_dropout_nodes   a Dropout behind every hidden layer
-    lookup_table_order  0, or the number of words side by side that are looked up in a table
-    recurrent_layer     numbers of the recurrent hidden layers, from 1
-    default_hidden_activity   what a layer gave before the first step
-    ma_order            of LBLM: how many steps it looks back
-    vocab_size, nbr_class     of CLASSLM and CLASSLSTM: words (-1: as the output), classes
-    sparse_input        of SIMPLERNN and LSTM: features are mostly zero
-    direct_connect      of LSTM and CLASSLSTM: layers (0 the input) with a connection of their own
-                        to the last hidden one
-    forget_gate_init_val, input_gate_init_val, output_gate_init_val   biases of LSTMs at the start
-    const_forget_gate_value, const_input_gate_value, const_output_gate_value
-                        of CLASSLSTM: no such gate, 1 in its place
-    """
+    """The choices of `gc.simple_network`, which explains them, with the toolkit's defaults."""
 
     layer_sizes: Sequence[int]
     rnn_type: str = "SIMPLENET"
