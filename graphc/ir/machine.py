@@ -50,6 +50,39 @@ class Machine(Params):
         return 4 if self.vector_bits == 128 else self.registers * 3 // 8
 
 
+@dataclass(frozen=True)
+class GpuMachine(Params):
+    """A GPU.
+
+    capability       its instruction set: 80, 90 or 120 for sm_80, sm_90, sm_120
+    multiprocessors  how many there are
+    shared           bytes of shared memory that one block can have
+    threads          that can be resident on a multiprocessor
+    l2               bytes of the cache that all share
+    """
+
+    capability: int
+    multiprocessors: int
+    shared: int
+    threads: int = 2048
+    l2: int = 41943040
+
+    @property
+    def arch(self) -> str:
+        """`sm_90`"""
+        return f"sm_{self.capability}"
+
+    def misfit(self) -> str:
+        """What is required of a GPU that people describe, and what came; "" if nothing."""
+        if self.capability < 75:
+            return f"a compute capability of 75 or more, got {self.capability}"
+        if self.multiprocessors < 1:
+            return f"1 multiprocessor or more, got {self.multiprocessors}"
+        if not 16384 <= self.shared <= 1 << 20:
+            return f"16384 bytes of shared memory or more, got {self.shared}"
+        return ""
+
+
 _X86 = Machine(128, has_fma=False, masks_memory=False)
 
 MACHINES: Mapping[str, Machine] = {
@@ -60,3 +93,11 @@ MACHINES: Mapping[str, Machine] = {
     "aarch64": Machine(128, has_fma=True, masks_memory=False, registers=32),
 }
 """By the name of the instruction set, with the caches that most of them have at least."""
+
+
+GPUS: Mapping[str, GpuMachine] = {
+    "sm_80": GpuMachine(80, 108, 166912),
+    "sm_90": GpuMachine(90, 132, 232448, l2=52428800),
+    "sm_120": GpuMachine(120, 170, 101376, threads=1536, l2=100663296),
+}
+"""By the name of the instruction set: A100, H100 and H200, RTX 5090."""

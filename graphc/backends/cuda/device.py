@@ -1,0 +1,62 @@
+"""What running a program asks of a GPU: memory, copies, launches, recorded work.
+
+The runtime knows nothing else, so an emulated device can stand in for a real one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from graphc.ir.machine import GpuMachine
+
+
+class Memory(Protocol):
+    """Bytes on the device; they are free again when nothing refers to this."""
+
+    @property
+    def address(self) -> int:
+        """A multiple of 256."""
+        ...
+
+
+class LoadedCode(Protocol):
+    """Compiled kernels on the device."""
+
+    def launch(
+        self, kernel: str, grid: int, threads: int, shared: int, arguments: Sequence[int]
+    ) -> None:
+        """Begin `kernel` on `grid` blocks. All arguments are words of 64 bits: addresses, sizes."""
+        ...
+
+
+class Device(Protocol):
+    """A GPU, with one stream of work: what is begun later sees what was begun earlier."""
+
+    machine: GpuMachine
+
+    def allocate(self, size: int) -> Memory: ...
+
+    def upload(self, address: int, array: np.ndarray) -> None:
+        """Copy a contiguous array to the device."""
+        ...
+
+    def download(self, array: np.ndarray, address: int) -> None:
+        """Copy into a contiguous array, after all work before."""
+        ...
+
+    def copy(self, target: int, source: int, size: int) -> None:
+        """Copy bytes within the device."""
+        ...
+
+    def load(self, image: bytes) -> LoadedCode: ...
+
+    def record(self, work: Callable[[], None]) -> Callable[[], None]:
+        """What `work` launches and copies, as something that begins it anew: a CUDA graph."""
+        ...
+
+    def wait(self) -> None:
+        """Until all work is done. Raises GraphcError for a fault in it."""
+        ...

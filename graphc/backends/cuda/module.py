@@ -1,0 +1,92 @@
+"""The text of a program of kernels: helpers, constants, each device function once, its launches.
+
+Nothing is included from outside: the helpers are the files of `text/`, as far as they are used. All
+that is not plain C++ (shuffles, asynchronous copies, tensor cores) stands in these files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.resources import files
+
+from graphc.backends.cuda.kernel import Kernel
+from graphc.ir.machine import GpuMachine
+from graphc.ir.types import DType
+
+C_TYPES = {
+    DType.F32: "float",
+    DType.F64: "double",
+    DType.I32: "int",
+    DType.I64: "i64",
+    DType.I1: "bool",
+}
+
+HEADERS = ("device", "words", "fold", "product", "indexed")
+"""The files of `text/` in the order in which they stand; `device` is always there."""
+
+_BITS = {1: "unsigned char", 4: "unsigned int", 8: "unsigned long long"}
+_ROW = 12
+
+
+class CudaModule:
+    """Collects what a program needs; `text` is all of it.
+
+    kernels  by name, in the order in which they were first asked for
+    """
+
+    def __init__(self, machine: GpuMachine) -> None:
+        self.machine = machine
+        self.kernels: dict[str, Kernel] = {}
+        self._made: dict[object, Kernel] = {}
+        self._data: dict[tuple[bytes, DType], str] = {}
+        self._headers = {"device"}
+
+    def kernel(self, key: object, prefix: str, make: Callable[[str], Kernel]) -> Kernel:
+        """The kernel of this key; at first `make` writes it under the name that it is given."""
+        if key not in self._made:
+            made = make(f"{prefix}{len(self.kernels)}")
+            self._made[key] = self.kernels[made.name] = made
+        return self._made[key]
+
+    def use(self, *headers: str) -> None:
+        """Have these files of `text/` in the program."""
+        self._headers.update(headers)
+
+    def data(self, content: bytes, dtype: DType) -> str:
+        """The address of constant elements, as an expression: they stand as bit patterns, because
+        not every number can be written in CUDA C."""
+        name = self._data.setdefault((content, dtype), f"constant{len(self._data)}")
+        return f"((const {C_TYPES[dtype]} *){name})"
+
+    def text(self) -> str:
+        """Everything but launches, which are `launch_text`."""
+        used = [name for name in HEADERS if name in self._headers]
+        parts = [header_text(name) for name in used]
+        parts += [_data_text(name, *key) for key, name in self._data.items()]
+        parts += [kernel.text for kernel in self.kernels.values()]
+        return "\n".join(parts)
+
+
+def header_text(name: str) -> str:
+    """A file of `text/`."""
+    return files("graphc.backends.cuda").joinpath("text", f"{name}.cuh").read_text("utf-8")
+
+
+def launch_text(kernel: Kernel) -> str:
+    """The kernel that runs the device function alone."""
+    given = [*(p.split()[-1].lstrip("*") for p in kernel.parameters), "grid_block()"]
+    return (
+        f'extern "C" __global__ void __launch_bounds__({kernel.threads}) run_{kernel.name}(\n'
+        f"    {', '.join(kernel.parameters)})\n"
+        f"{{\n    {kernel.name}({', '.join(given)});\n}}\n"
+    )
+
+
+def _data_text(name: str, content: bytes, dtype: DType) -> str:
+    width = dtype.itemsize
+    numbers = [
+        hex(int.from_bytes(content[i : i + width], "little")) for i in range(0, len(content), width)
+    ]
+    rows = [", ".join(numbers[i : i + _ROW]) for i in range(0, len(numbers), _ROW)] or ["0"]
+    listed = ",\n    ".join(rows)
+    return f"__device__ const {_BITS[width]} {name}[] = {{\n    {listed}}};\n"
