@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from graphc.backends.cuda.indexed import launch_indexed, launch_selection
 from graphc.backends.cuda.kernel import THREADS, Kernel, Tiles, tiles_text
+from graphc.backends.cuda.launcher import Launcher
 from graphc.backends.cuda.moves import launch_move
 from graphc.backends.cuda.nests import launch_kernel
 from graphc.backends.cuda.products import launch_fused, launch_product
-from graphc.backends.cuda.program import Launcher, copied_type
 from graphc.backends.cuda.steps import Where
 from graphc.backends.cuda.update_rows import launch_update_rows
 from graphc.backends.cuda.windows import launch_convolution, launch_pooling
@@ -19,6 +19,9 @@ from graphc.support.diagnostics import InternalError
 
 COPIED = THREADS * 4
 """Elements of a tile of a copy."""
+
+_COPIED_AS = {1: "unsigned char", 4: "u32", 8: "u64"}
+"""What elements of so many bytes are copied as, so that no bit changes."""
 
 
 def write_operation(program: Launcher, op: Operation) -> None:
@@ -52,7 +55,7 @@ def write_operation(program: Launcher, op: Operation) -> None:
 def write_copy(program: Launcher, type: TensorType, source: Where, target: Where) -> None:
     """Elements one after the other, in memory order."""
     size = Size.of(type.dims)
-    element = copied_type(type)
+    element = _COPIED_AS[type.dtype.itemsize]
 
     def make(name: str) -> Kernel:
         tiles = Tiles(((size, COPIED),))

@@ -1,6 +1,6 @@
 """From a planned function to a program: its kernels, and the steps that launch them.
 
-What a category of operations becomes is written by the file of its kernels, through `Launcher`.
+What a category of operations becomes is written by the file of its kernels, through `Launcher` (`launcher.py`).
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Protocol
 
+from graphc.backends.cuda.categories import write_copy, write_operation
 from graphc.backends.cuda.kernel import Kernel
 from graphc.backends.cuda.module import CudaModule
 from graphc.backends.cuda.steps import Either, Launch, Number, Part, Place, Step, Turns, Where
@@ -18,7 +18,7 @@ from graphc.backends.walk import Walker
 from graphc.ir.core import Function, Operation, Value
 from graphc.ir.machine import GpuMachine
 from graphc.ir.placement import Address
-from graphc.ir.types import Dim, DType, TensorType
+from graphc.ir.types import Dim, DType
 from graphc.ops.constant import ConstantParams
 from graphc.passes.analysis.loopnest import Size, constants_of
 from graphc.runtime.signature import Signature
@@ -39,33 +39,6 @@ class Program:
     kernels: Mapping[str, Kernel]
     steps: tuple[Step, ...]
     scratch: int = 0
-
-
-class Launcher(Protocol):
-    """What a file of kernels is given to write an operation with.
-
-    where        the arrays of values
-    contraction  "off": a product and a sum are rounded each by itself
-    """
-
-    module: CudaModule
-    machine: GpuMachine
-    where: dict[Value, Where]
-    contraction: str
-
-    def launch(self, kernel: Kernel, pointers: Sequence[Where], writes: Sequence[int]) -> None:
-        """Run a kernel; `writes` are the places among its pointers that it writes."""
-        ...
-
-    def scratch(self, size: int) -> Where:
-        """Memory of so many bytes for the operation that is being written."""
-        ...
-
-    def workspace(self, op: Operation) -> list[Where]: ...
-
-    def constants(self, op: Operation) -> dict[int, str]:
-        """The addresses of the constants in a body, as expressions of C."""
-        ...
 
 
 class ProgramWriter(Walker[Where, Number]):
@@ -116,8 +89,6 @@ class ProgramWriter(Walker[Where, Number]):
         self._scratch = 0
 
     def compute(self, op: Operation) -> None:
-        from graphc.backends.cuda.categories import write_operation
-
         write_operation(self, op)
 
     def view(self, op: Operation) -> Where:
@@ -170,8 +141,6 @@ class ProgramWriter(Walker[Where, Number]):
         return Either(number, self.element(value, stack, step), otherwise)
 
     def copy(self, source: Where, target: Value) -> None:
-        from graphc.backends.cuda.categories import write_copy
-
         write_copy(self, target.tensor, source, self.where[target])
 
 
@@ -185,11 +154,6 @@ def write_program(
     for op in function.block:
         writer.operation(op)
     return writer.program()
-
-
-def copied_type(type: TensorType) -> str:
-    """What elements are copied as: integers of their size, so that no bit changes."""
-    return {1: "unsigned char", 4: "u32", 8: "u64"}[type.dtype.itemsize]
 
 
 def _result_slots(signature: Signature) -> dict[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphc.backends.cuda.program import Launcher
+from graphc.backends.cuda.launcher import Launcher
 from graphc.ir.codegen import Folding
 from graphc.ir.core import Operation
 
