@@ -1,6 +1,7 @@
 """From a planned function to a program: its kernels, and the steps that launch them.
 
-What a category of operations becomes is written by the file of its kernels, through `Launcher` (`launcher.py`).
+What a category of operations becomes is written by the file of its kernels, through
+`Launcher` (`launcher.py`).
 """
 
 from __future__ import annotations
