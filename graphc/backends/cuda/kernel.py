@@ -26,14 +26,18 @@ THREADS = 256
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """How many: the product of extents, each in parts of some length, the last maybe shorter."""
+    """How many: the product of extents, each in parts of some length, the last maybe shorter.
+
+    others  the tiles of kernels that run beside it: theirs come after these
+    """
 
     factors: tuple[tuple[Size, int], ...] = ()
+    others: tuple[Tiles, ...] = ()
 
     def count(self, sizes: Mapping[str, int]) -> int:
         """In a call with these sizes of dims; 0 where an extent is 0."""
         counts = (-(-size_in(extent, sizes) // length) for extent, length in self.factors)
-        return math.prod(counts)
+        return math.prod(counts) + sum(tiles.count(sizes) for tiles in self.others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,7 @@ class Kernel:
     tiles     what its blocks share
     shared    bytes of shared memory that a block needs
     text      the definition, with a comment before it
+    together  blocks wait for each other: no more are launched than are resident at once
     """
 
     name: str
@@ -54,6 +59,7 @@ class Kernel:
     text: str
     shared: int = 0
     threads: int = THREADS
+    together: bool = False
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -83,4 +89,5 @@ def tiles_text(tiles: Tiles, names: Mapping[str, str]) -> str:
     for extent, length in tiles.factors:
         text = size_text(extent, names)
         factors.append(f"({text})" if length == 1 else f"(({text} + {length - 1}) / {length})")
-    return " * ".join(["(i64)1", *factors])
+    product = " * ".join(["(i64)1", *factors])
+    return " + ".join([product, *(tiles_text(other, names) for other in tiles.others)])

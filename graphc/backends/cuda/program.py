@@ -19,13 +19,17 @@ from graphc.backends.walk import Walker
 from graphc.ir.core import Function, Operation, Value
 from graphc.ir.machine import GpuMachine
 from graphc.ir.placement import Address
-from graphc.ir.types import Dim, DType
+from graphc.ir.types import Dim, DType, TensorType
 from graphc.ops.constant import ConstantParams
+from graphc.passes.analysis.costs import cost
 from graphc.passes.analysis.loopnest import Size, constants_of
 from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import InternalError
 
 SCRATCH_ALIGNMENT = 256
+SCRATCH_IN_TURN = 4 * 1024 * 1024
+"""Operations take scratch memory one behind the other, so that they can run side by side, and from
+the start again when this much is taken: it stays in the cache that all share."""
 _FORMATS = {DType.F32: "f", DType.F64: "d", DType.I32: "i", DType.I64: "q", DType.I1: "?"}
 
 
@@ -56,6 +60,7 @@ class ProgramWriter(Walker[Where, Number]):
         self._steps: list[Step] = []
         self._loops = 0
         self._remark = ""
+        self._flops = 0
         self._scratch = self.most_scratch = 0
 
     def program(self) -> Program:
@@ -66,16 +71,18 @@ class ProgramWriter(Walker[Where, Number]):
     def launch(self, kernel: Kernel, pointers: Sequence[Where], writes: Sequence[int]) -> None:
         if len(pointers) != len(kernel.pointers):
             raise InternalError(f"{kernel.name} takes {len(kernel.pointers)} pointers")
-        self._steps.append(Launch(kernel.name, tuple(pointers), self._remark, frozenset(writes)))
+        flops, self._flops = self._flops, 0
+        launch = Launch(kernel.name, tuple(pointers), self._remark, frozenset(writes), flops)
+        self._steps.append(launch)
 
     def scratch(self, size: int) -> Where:
-        place = Place("scratch", self._scratch)
+        place = Place("scratch", self._scratch, size)
         self._scratch += -(-size // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
         self.most_scratch = max(self.most_scratch, self._scratch)
         return place
 
     def workspace(self, op: Operation) -> list[Where]:
-        return [self._place(w.place) for w in op.workspace]
+        return [self._place(w.place, w.type) for w in op.workspace]
 
     def constants(self, op: Operation) -> dict[int, str]:
         return {
@@ -87,9 +94,12 @@ class ProgramWriter(Walker[Where, Number]):
 
     def begin(self, op: Operation) -> None:
         self._remark = _described(op)
-        self._scratch = 0
+        if self._scratch >= SCRATCH_IN_TURN:
+            self._scratch = 0
 
     def compute(self, op: Operation) -> None:
+        # What several launches share is counted with the first.
+        self._flops = cost(op).flops
         write_operation(self, op)
 
     def view(self, op: Operation) -> Where:
@@ -97,16 +107,16 @@ class ProgramWriter(Walker[Where, Number]):
 
     def placed(self, value: Value, place: Address) -> Where:
         found = self.in_step(place)
-        return found if found is not None else self._place(place)
+        return found if found is not None else self._place(place, value.tensor)
 
-    def _place(self, place: Address) -> Where:
+    def _place(self, place: Address, type: TensorType) -> Where:
         match place.kind:
             case "arena":
-                return Place("arena", place.index)
+                return Place("arena", place.index, type.bound_bytes)
             case "argument":
-                return Place("buffer", place.index)
+                return Place("buffer", place.index, type.bound_bytes)
             case "result":
-                return Place("buffer", self._results[place.index])
+                return Place("buffer", self._results[place.index], type.bound_bytes)
             case _:
                 raise InternalError(f"{place} outside of a loop")
 
@@ -151,7 +161,7 @@ def write_program(
     """The program of a planned function; its kernels are in the module then."""
     writer = ProgramWriter(module, signature, machine, function.contraction)
     for i, argument in enumerate(function.arguments):
-        writer.where[argument] = Place("buffer", i)
+        writer.where[argument] = Place("buffer", i, argument.tensor.bound_bytes)
     for op in function.block:
         writer.operation(op)
     return writer.program()

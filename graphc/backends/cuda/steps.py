@@ -35,10 +35,14 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Bytes behind the start of the arena or of the scratch memory, or the number of a buffer."""
+    """Bytes behind the start of the arena or of the scratch memory, or the number of a buffer.
+
+    size  bytes from there on that belong to the array, with every dim at its bound
+    """
 
     base: Base
     index: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +72,15 @@ class Launch:
     """A kernel with its pointers, in order.
 
     remark  the operation that it belongs to, for people
-    reads, writes  the pointers, by their places, that it reads and writes
+    writes  the pointers, by their places, that it writes; it may read all
+    flops   of arithmetic, with every dim at its bound
     """
 
     kernel: str
     pointers: tuple[Where, ...]
     remark: str = ""
     writes: frozenset[int] = frozenset()
+    flops: int = 0
 
 
 @dataclass(frozen=True, slots=True)
