@@ -10,7 +10,7 @@ import numpy as np
 
 from graphc.data.plain_rows import ReadRows
 from graphc.ir.core import Function, Operation
-from graphc.ir.machine import Machine
+from graphc.ir.machine import AnyMachine
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.signature import Dimension, Signature
 from graphc.support.diagnostics import InternalError, fail
@@ -195,7 +195,7 @@ class Backend:
     compile: Callable[[Function, Signature], CompiledFunction]
     emit: Mapping[str, FileKind] = field(default_factory=dict)
     isa: Callable[[str], str] = lambda target: "none"
-    machine: Callable[[str], Machine] | None = None
+    machine: Callable[[str], AnyMachine] | None = None
     has_threads: Callable[[str], bool] = lambda target: False
     code: KeptCode | None = None
     profile: Profiling | None = None

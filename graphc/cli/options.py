@@ -31,7 +31,7 @@ from graphc.driver.options import (
     parse_precision,
 )
 from graphc.ir.core import CONTRACTION_MODES
-from graphc.ir.machine import Machine
+from graphc.ir.machine import AnyMachine
 from graphc.ir.types import DType
 from graphc.passes.loop_gradient import RECOMPUTE
 from graphc.runtime.threads import MAX_THREADS, VARIABLE
@@ -303,7 +303,7 @@ def _dtype(_: click.Context, _param: click.Parameter, precision: str) -> DType:
     return parse_precision(precision)
 
 
-def _machine(_: click.Context, _param: click.Parameter, text: str | None) -> Machine | None:
+def _machine(_: click.Context, _param: click.Parameter, text: str | None) -> AnyMachine | None:
     return None if text is None else machine_named(text)
 
 

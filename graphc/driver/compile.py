@@ -23,7 +23,7 @@ from graphc.driver.shared_code import shared_code
 from graphc.ir.clone import clone_module
 from graphc.ir.context import Context
 from graphc.ir.core import Function, Module
-from graphc.ir.machine import Machine
+from graphc.ir.machine import AnyMachine
 from graphc.ir.printer import print_module
 from graphc.ir.traversal import walk
 from graphc.model.model import Model
@@ -94,7 +94,7 @@ def all_passes(passes: Sequence[Pass], options: CompileOptions) -> list[Pass]:
     return [*passes, *pipelines.kernels(machine_of(options))]
 
 
-def machine_of(options: CompileOptions) -> Machine | None:
+def machine_of(options: CompileOptions) -> AnyMachine | None:
     """What schedules are made for; None for a backend that asks for none."""
     backend = BACKENDS[options.backend]()
     if options.machine is not None or backend.machine is None:

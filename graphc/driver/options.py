@@ -9,7 +9,7 @@ from graphc.backends import BACKENDS
 from graphc.driver.cache import Cache
 from graphc.driver.profile import Profile
 from graphc.ir.core import CONTRACTION_MODES, ContractionMode, Module
-from graphc.ir.machine import Machine
+from graphc.ir.machine import AnyMachine
 from graphc.ir.types import DType
 from graphc.ops.nodes.sequence_columns import SEQUENCES_DIM, TIME_DIM
 from graphc.passes.expand_nodes import DEFAULT_ENTRIES, ENTRIES_DIM, SAMPLES_DIM
@@ -79,7 +79,7 @@ class CompileOptions:
     threads: int | None = None
     freeze: bool = False
     target: str = "native"
-    machine: Machine | None = None
+    machine: AnyMachine | None = None
 
     def __post_init__(self) -> None:
         for name in ("backend", "recompute", "contraction"):

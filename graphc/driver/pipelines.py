@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from graphc.ir.machine import Machine
+from graphc.ir.machine import AnyMachine, GpuMachine
 from graphc.ir.types import DType
 from graphc.passes import pipeline
 from graphc.passes.apply_learner import ApplyLearner
@@ -21,12 +21,16 @@ SIMPLIFY = "hoist-pooling,simplify,fold-constants,hoist-loops,simplify"
 CLEAN = "cse,dce"
 OPTIMISE = f"{SIMPLIFY},{CLEAN}"
 FUSED = "fuse-patches,fuse-kernels,fuse-epilogues,schedule-updates,split-work"
+GPU_FUSED = "fuse-patches,fuse-kernels,fuse-epilogues{least_bytes = 0},schedule-updates"
+"""For a GPU: what a launch costs is more than what a small product saves by staying alone, and
+tiles are shared among blocks by whoever writes the kernels."""
 PLAN = "plan-memory"
 KERNELS = f"{FUSED},{PLAN}"
 
 PIPELINES: dict[str, str] = {
     "optimise": OPTIMISE,
     "kernels": KERNELS,
+    "gpu-kernels": f"{GPU_FUSED},{PLAN}",
 }
 """Named pipelines, usable wherever a pass name is."""
 
@@ -126,7 +130,8 @@ def training_gradients(
     return [InferShapes(), expand, gradients, *pipeline(OPTIMISE)]
 
 
-def kernels(machine: Machine | None = None) -> list[Pass]:
+def kernels(machine: AnyMachine | None = None) -> list[Pass]:
     """From tensor operations to fused, planned kernels, with schedules for a machine."""
+    fused = GPU_FUSED if isinstance(machine, GpuMachine) else FUSED
     chosen = [ChooseSchedule(machine)] if machine is not None else []
-    return [*pipeline(FUSED), *chosen, *pipeline(PLAN)]
+    return [*pipeline(fused), *chosen, *pipeline(PLAN)]

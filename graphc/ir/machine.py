@@ -83,6 +83,8 @@ class GpuMachine(Params):
         return ""
 
 
+AnyMachine = Machine | GpuMachine
+
 _X86 = Machine(128, has_fma=False, masks_memory=False)
 
 MACHINES: Mapping[str, Machine] = {

@@ -18,21 +18,25 @@ from typing import ClassVar
 
 from graphc.ir.context import Context
 from graphc.ir.core import Function, Module
-from graphc.ir.machine import MACHINES, Machine
+from graphc.ir.machine import GPUS, MACHINES, AnyMachine, GpuMachine
 from graphc.ir.traversal import straight_blocks
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.support.diagnostics import suggestion
 
 
-def choose_schedules(function: Function, machine: Machine) -> int:
+def choose_schedules(function: Function, machine: AnyMachine) -> int:
     """Complete the schedules of a kernel-level function; how many were not complete."""
     # Where code is found in the cache no schedule is made: these take 20 ms to be imported.
+    from graphc.passes.analysis.gpu_schedules import complete_gpu_schedule
     from graphc.passes.analysis.schedules import complete_schedule
 
     count = 0
     for op in (op for block in straight_blocks(function) for op in block):
-        schedule = complete_schedule(op, machine)
+        if isinstance(machine, GpuMachine):
+            schedule = complete_gpu_schedule(op, machine)
+        else:
+            schedule = complete_schedule(op, machine)
         count += schedule is not op.schedule
         op.schedule = schedule
     return count
@@ -40,19 +44,20 @@ def choose_schedules(function: Function, machine: Machine) -> int:
 
 @dataclass(frozen=True)
 class ChooseSchedule(Pass):
-    """`machine`: the name of an instruction set, or a `Machine` with all its fields."""
+    """`machine`: the name of an instruction set, or a machine with all its fields."""
 
     name: ClassVar[str] = "choose-schedule"
     summary: ClassVar[str] = "choose tiles, blocks and vectors for a machine"
     requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.FUSED})
     establishes: ClassVar[frozenset[Invariant]] = frozenset({Invariant.FUSED})
 
-    machine: str | Machine = "x86-64-v3"
+    machine: str | AnyMachine = "x86-64-v3"
 
     def run(self, module: Module, context: Context) -> PassOutcome:
-        machine = self.machine if isinstance(self.machine, Machine) else MACHINES.get(self.machine)
+        named = {**MACHINES, **GPUS}
+        machine = named.get(self.machine) if isinstance(self.machine, str) else self.machine
         if machine is None:
-            known, near = ", ".join(MACHINES), suggestion(str(self.machine), MACHINES)
+            known, near = ", ".join(named), suggestion(str(self.machine), named)
             message = f"choose-schedule requires a machine out of {known}, got {self.machine}{near}"
             context.sink.error("bad-option", message)
             return PassOutcome(changed=False)

@@ -100,6 +100,7 @@ def test_the_file_of_the_documentation_describes_a_machine(tmp_path: Path) -> No
     machine.write_text(textwrap.dedent(text), encoding="utf-8")
     made = read_machine(machine)
     assert all(name in text for name in Machine.__dataclass_fields__)
+    assert isinstance(made, Machine)
     assert made == replace(MACHINES["x86-64-v3"], l1=made.l1, l2=made.l2)
 
 
