@@ -99,7 +99,10 @@ MACHINES: Mapping[str, Machine] = {
 
 GPUS: Mapping[str, GpuMachine] = {
     "sm_80": GpuMachine(80, 108, 166912),
+    "sm_86": GpuMachine(86, 82, 101376, threads=1536, l2=6291456),
+    "sm_89": GpuMachine(89, 128, 101376, threads=1536, l2=75497472),
     "sm_90": GpuMachine(90, 132, 232448, l2=52428800),
+    "sm_100": GpuMachine(100, 148, 232448, l2=132644864),
     "sm_120": GpuMachine(120, 170, 101376, threads=1536, l2=100663296),
 }
-"""By the name of the instruction set: A100, H100 and H200, RTX 5090."""
+"""By the name of the instruction set: A100, RTX 3090, RTX 4090, H100 and H200, B200, RTX 5090."""
