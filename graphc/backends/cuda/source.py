@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from graphc.backends.cuda.module import CudaModule, launch_text
 from graphc.backends.cuda.program import Program, write_program
+from graphc.backends.cuda.steps import launches
 from graphc.ir.core import Function
 from graphc.ir.machine import GpuMachine
 from graphc.runtime.signature import Signature
@@ -24,5 +25,8 @@ def write_source(functions: Sequence[tuple[Function, Signature]], machine: GpuMa
     """The text of planned functions, which share the kernels that they have in common."""
     module = CudaModule(machine)
     programs = [write_program(module, f, signature, machine) for f, signature in functions]
-    launches = [launch_text(kernel) for kernel in module.kernels.values()]
-    return Source("\n".join([module.text(), *launches]), tuple(programs))
+    remarks: dict[str, dict[str, None]] = {name: {} for name in module.kernels}
+    for launch in (found for program in programs for found in launches(program.steps)):
+        remarks[launch.kernel][launch.remark] = None
+    starts = [launch_text(k, list(remarks[name])) for name, k in module.kernels.items()]
+    return Source("\n".join([module.text(), *starts]), tuple(programs))
