@@ -1,4 +1,4 @@
-"""The `.cu` text of functions: helpers, kernels, and a launch for each of them."""
+"""The `.cu` text of functions: helpers, kernels, and an entry for each that is launched."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from graphc.backends.cuda.module import CudaModule, launch_text
 from graphc.backends.cuda.program import Program, write_program
+from graphc.backends.cuda.ways import run_by_its_way
 from graphc.ir.core import Function
 from graphc.ir.machine import GpuMachine
 from graphc.runtime.signature import Signature
@@ -23,6 +24,12 @@ class Source:
 def write_source(functions: Sequence[tuple[Function, Signature]], machine: GpuMachine) -> Source:
     """The text of planned functions, which share the kernels that they have in common."""
     module = CudaModule(machine)
-    programs = [write_program(module, f, signature, machine) for f, signature in functions]
-    launches = [launch_text(kernel) for kernel in module.kernels.values()]
-    return Source("\n".join([module.text(), *launches]), tuple(programs))
+    programs: list[Program] = []
+    for function, signature in functions:
+        program = write_program(module, function, signature, machine)
+        bounds = {dim.name: dim.bound for dim in signature.dims}
+        programs.append(run_by_its_way(module, program, function, bounds))
+    launched = {name: kernel for program in programs for name, kernel in program.kernels.items()}
+    summaries = "".join(f"// {program.summary}\n" for program in programs)
+    launches = [launch_text(kernel) for kernel in launched.values()]
+    return Source("\n".join([summaries, module.text(), *launches]), tuple(programs))
