@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from graphc.backends.cuda.module import CudaModule, launch_text
 from graphc.backends.cuda.program import Program, write_program
+from graphc.backends.cuda.steps import launches
 from graphc.backends.cuda.ways import run_by_its_way
 from graphc.ir.core import Function
 from graphc.ir.machine import GpuMachine
@@ -29,7 +30,9 @@ def write_source(functions: Sequence[tuple[Function, Signature]], machine: GpuMa
         program = write_program(module, function, signature, machine)
         bounds = {dim.name: dim.bound for dim in signature.dims}
         programs.append(run_by_its_way(module, program, function, bounds))
-    launched = {name: kernel for program in programs for name, kernel in program.kernels.items()}
+    remarks: dict[str, dict[str, None]] = {}
+    for launch in (found for program in programs for found in launches(program.steps)):
+        remarks.setdefault(launch.kernel, {})[launch.remark] = None
+    starts = [launch_text(module.kernels[name], list(said)) for name, said in remarks.items()]
     summaries = "".join(f"// {program.summary}\n" for program in programs)
-    launches = [launch_text(kernel) for kernel in launched.values()]
-    return Source("\n".join([summaries, module.text(), *launches]), tuple(programs))
+    return Source("\n".join([summaries, module.text(), *starts]), tuple(programs))
