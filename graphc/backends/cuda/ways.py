@@ -15,11 +15,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from graphc.backends.cuda.beside import steps_of
-from graphc.backends.cuda.kernel import Kernel, size_in
+from graphc.backends.cuda.kernel import size_in
 from graphc.backends.cuda.module import CudaModule
 from graphc.backends.cuda.phases import Phase, Phased, phases_of
 from graphc.backends.cuda.program import Program
-from graphc.backends.cuda.steps import Either, Launch, Part, Place, Step, Where
+from graphc.backends.cuda.steps import Either, Part, Place, Step, Where, launches
 from graphc.backends.cuda.whole import whole_launch
 from graphc.ir.core import Function
 from graphc.support.diagnostics import fail
@@ -60,7 +60,8 @@ def run_by_its_way(
     steps = steps or steps_of(module, phases, bounds)
     told = ", ".join(f"{name} {time:.0f}" for name, time in times.items())
     summary = f"@{function.name}: {way}; microseconds by estimate: {told}"
-    return Program(_launched(module, steps), steps, program.scratch, summary)
+    kernels = {launch.kernel: module.kernels[launch.kernel] for launch in launches(steps)}
+    return Program(kernels, steps, program.scratch, summary)
 
 
 def estimate(
@@ -121,14 +122,3 @@ def _whole(
 ) -> tuple[Step, ...] | None:
     launch = whole_launch(module, phases, way, bounds, f"@{function.name}") if phases else None
     return None if launch is None else (launch,)
-
-
-def _launched(module: CudaModule, steps: Sequence[Step]) -> dict[str, Kernel]:
-    """The kernels that the steps begin, by name."""
-    found: dict[str, Kernel] = {}
-    for step in steps:
-        if isinstance(step, Launch):
-            found[step.kernel] = module.kernels[step.kernel]
-        else:
-            found |= _launched(module, step.steps)
-    return found

@@ -23,7 +23,7 @@ from typing import Literal
 
 from graphc.backends.cuda.beside import all_symbols, call_texts
 from graphc.backends.cuda.kernel import THREADS, Kernel, Tiles, size_text
-from graphc.backends.cuda.module import CudaModule
+from graphc.backends.cuda.module import CudaModule, comment
 from graphc.backends.cuda.phases import Phase, Phased, PhasedTurns, walk_phases
 from graphc.backends.cuda.steps import Either, Launch, Number, Part, Place, Where
 from graphc.passes.analysis.loopnest import Size
@@ -132,10 +132,8 @@ class _Writer:
             lines.pop()  # nothing comes that would have to wait
         body = "".join(f"    {line}\n" for line in lines)
         parameters = ", ".join([*self._kernel.parameters, "Block block"])
-        head = f"// {remark}\n" if remark else ""
-        return (
-            f"{self._before}{head}__device__ void {self._kernel.name}({parameters})\n{{\n{body}}}\n"
-        )
+        head = self._before + comment([remark])
+        return f"{head}__device__ void {self._kernel.name}({parameters})\n{{\n{body}}}\n"
 
     def _statements(self, phases: Sequence[Phased]) -> list[str]:
         lines: list[str] = []
@@ -160,7 +158,7 @@ class _Writer:
             for kernel, launch in zip(kernels, phase.launches, strict=True)
         ]
         calls = call_texts(kernels, pointers, self._names)
-        remarks = [f"// {launch.remark}" for launch in phase.launches if launch.remark]
+        remarks = comment(launch.remark for launch in phase.launches).splitlines()
         if len(kernels) == 1:
             yield from (*remarks, *calls)
         else:
