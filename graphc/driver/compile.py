@@ -150,6 +150,7 @@ def compile_kept(
     With a cache `lowered` is called only if the code is not there yet; then it is kept.
     """
     backend, phases = BACKENDS[options.backend](), options.phases
+    backend.require_here()
     if options.profile is not None:
         if backend.profile is None:
             raise fail("backend", f"the backend {backend.name} takes no times of single operations")
