@@ -73,6 +73,7 @@ def lower_by(model: Model, passes: Sequence[Pass], options: CompileOptions) -> L
     if function is None:
         raise InternalError(f"the passes left no function @{MAIN}")
     function.contraction = options.contraction
+    function.launch = options.launch
     signature = make_signature(module, function)
     sparse, tables = _sparse_inputs(model, function), sequence_tables(function, signature)
     signature = replace(signature, sparse=sparse, sequences=tables)
