@@ -57,6 +57,15 @@ def device_machine() -> GpuMachine | None:
     )
 
 
+@cache
+def driver_version() -> tuple[int, int] | None:
+    """The release of CUDA that the driver is of, (13, 0), say; None without a driver."""
+    driver, version = _driver(), ctypes.c_int()
+    if driver is None or driver.cuDriverGetVersion(ctypes.byref(version)):
+        return None
+    return version.value // 1000, version.value % 1000 // 10
+
+
 def _driver() -> ctypes.CDLL | None:
     try:
         return ctypes.CDLL("libcuda.so.1")
