@@ -27,10 +27,17 @@ def _ptx(function: Function, signature: Signature, request: EmitRequest) -> byte
     return emit_ptx(function, signature, request)
 
 
+def _host(function: Function, signature: Signature, request: EmitRequest) -> bytes:
+    from graphc.backends.cuda.host import emit_host
+
+    return emit_host(function, signature, request)
+
+
 FILE_KINDS: Mapping[str, FileKind] = {
     "cu": FileKind(".cu", "kernels for NVIDIA's GPUs as readable CUDA C++", _cu, is_compiled=False),
     "cubin": FileKind(
         ".cubin", "compiled kernels for one GPU", _cubin, is_text=False, is_compiled=False
     ),
     "ptx": FileKind(".ptx", "kernels in NVIDIA's portable assembly", _ptx, is_compiled=False),
+    "host": FileKind(".cuda.c", "one C file that runs the network on a GPU", _host),
 }
