@@ -31,9 +31,16 @@ def _c() -> Backend:
     return BACKEND
 
 
+def _cuda() -> Backend:
+    from graphc.backends.cuda import BACKEND
+
+    return BACKEND
+
+
 BACKENDS: dict[str, Callable[[], Backend]] = {
     "reference": _reference,
     "numpy": _numpy,
     "llvm": _llvm,
     "c": _c,
+    "cuda": _cuda,
 }

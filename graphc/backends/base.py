@@ -13,7 +13,7 @@ from graphc.ir.core import Function, Operation
 from graphc.ir.machine import AnyMachine
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.signature import Dimension, Signature
-from graphc.support.diagnostics import InternalError, fail
+from graphc.support.diagnostics import BackendUnavailable, InternalError, Severity, fail, make
 from graphc.support.phases import Phases
 
 Stage = Literal["tensor", "kernels"]
@@ -187,6 +187,7 @@ class Backend:
     profile  for a backend that can take the time of each operation
     table_rows  for a backend that can read text tables
     pool     for a backend whose functions share threads
+    missing  what its functions need to be run here and there is not, for people; "" if nothing
     """
 
     name: str
@@ -201,8 +202,15 @@ class Backend:
     profile: Profiling | None = None
     table_rows: TableRows | None = None
     pool: PoolCode | None = None
+    missing: Callable[[], str] = lambda: ""
 
     @property
     def source(self) -> FileKind | None:
         """The first kind of file that it makes."""
         return next(iter(self.emit.values()), None)
+
+    def require_here(self) -> None:
+        """Raises BackendUnavailable where its functions cannot be run."""
+        if what := self.missing():
+            message = f"functions of the backend {self.name} cannot be run here: {what}"
+            raise BackendUnavailable([make(Severity.ERROR, "backend", message, None, "", ())])

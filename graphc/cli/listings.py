@@ -91,7 +91,7 @@ def _plugin_row(name: str) -> Row:
 
 
 def backend_rows() -> list[Row]:
-    """Every backend that can be used here: name, what it emits, summary."""
+    """Every backend: name, what it emits, summary with what its functions lack to be run here."""
     from graphc.backends import BACKENDS
     from graphc.support.diagnostics import BackendUnavailable
 
@@ -103,7 +103,9 @@ def backend_rows() -> list[Row]:
             message = missing.diagnostics[0].message
             rows.append({"name": name, "emits": [], "summary": f"not available: {message}"})
         else:
-            rows.append({"name": name, "emits": list(backend.emit), "summary": backend.summary})
+            missing = backend.missing()
+            summary = backend.summary + (f" (not run here: {missing})" if missing else "")
+            rows.append({"name": name, "emits": list(backend.emit), "summary": summary})
     return rows
 
 

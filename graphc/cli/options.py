@@ -318,8 +318,8 @@ backend_option = click.option(
     type=click.Choice(list(BACKENDS)),
     default=CompileOptions.backend,
     show_default=True,
-    help="What computes: native code (llvm, or c by the system's C compiler), generated numpy "
-    "code, or the plain reference.",
+    help="What computes: native code (llvm, or c by the system's C compiler), a GPU (cuda), "
+    "generated numpy code, or the plain reference.",
 )
 precision_option = click.option(
     "--precision",

@@ -65,7 +65,7 @@ def source_stamp() -> str | None:
             return None
         with found:
             for item in found:
-                if item.name.endswith(".py"):
+                if item.name.endswith((".py", ".cuh")):
                     status = item.stat()
                     newest = max(newest, status.st_mtime_ns)
                     listed.append((item.path, status.st_size, status.st_mtime_ns))

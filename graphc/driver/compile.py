@@ -73,6 +73,7 @@ def lower_by(model: Model, passes: Sequence[Pass], options: CompileOptions) -> L
     if function is None:
         raise InternalError(f"the passes left no function @{MAIN}")
     function.contraction = options.contraction
+    function.launch = options.launch
     signature = make_signature(module, function)
     sparse, tables = _sparse_inputs(model, function), sequence_tables(function, signature)
     signature = replace(signature, sparse=sparse, sequences=tables)
@@ -149,6 +150,7 @@ def compile_kept(
     With a cache `lowered` is called only if the code is not there yet; then it is kept.
     """
     backend, phases = BACKENDS[options.backend](), options.phases
+    backend.require_here()
     if options.profile is not None:
         if backend.profile is None:
             raise fail("backend", f"the backend {backend.name} takes no times of single operations")

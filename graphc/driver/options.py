@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from graphc.backends import BACKENDS
 from graphc.driver.cache import Cache
 from graphc.driver.profile import Profile
-from graphc.ir.core import CONTRACTION_MODES, ContractionMode, Module
+from graphc.ir.core import CONTRACTION_MODES, LAUNCH_MODES, ContractionMode, LaunchMode, Module
 from graphc.ir.machine import AnyMachine
 from graphc.ir.types import DType
 from graphc.ops.nodes.sequence_columns import SEQUENCES_DIM, TIME_DIM
@@ -60,6 +60,8 @@ class CompileOptions:
     threads    how many compute a call; None: as `graphc.runtime.threads` says
     target     the instruction set that code is made for: `native`, `x86-64-v3`, …
     machine    what schedules are made for; None: the target
+    launch     how a GPU runs a function: "graph", many kernels; "grid", one kernel whose blocks
+               wait for each other; "block", one block; "auto", what takes least time by estimate
     """
 
     backend: str = DEFAULT_BACKEND
@@ -80,9 +82,10 @@ class CompileOptions:
     freeze: bool = False
     target: str = "native"
     machine: AnyMachine | None = None
+    launch: LaunchMode = "auto"
 
     def __post_init__(self) -> None:
-        for name in ("backend", "recompute", "contraction"):
+        for name in ("backend", "recompute", "contraction", "launch"):
             text(getattr(self, name), name)
         for name in ("verify", "carry", "freeze"):
             truth(getattr(self, name), name)
@@ -107,6 +110,9 @@ class CompileOptions:
         if self.contraction not in CONTRACTION_MODES:
             modes = ", ".join(CONTRACTION_MODES)
             raise fail("bad-option", f"contraction is one of {modes}, got {self.contraction!r}")
+        if self.launch not in LAUNCH_MODES:
+            modes = ", ".join(LAUNCH_MODES)
+            raise fail("bad-option", f"launch is one of {modes}, got {self.launch!r}")
         if self.threads is not None:
             checked_threads(self.threads)
         if self.time * self.sequences > MOST_COLUMNS:

@@ -21,6 +21,7 @@ def clone_function(function: Function) -> Function:
         location=function.location,
         arena=function.arena,
         contraction=function.contraction,
+        launch=function.launch,
     )
     values: dict[Value, Value] = {}
     for argument in function.arguments:

@@ -578,6 +578,10 @@ CONTRACTION_MODES = ("fma", "off")
 ContractionMode = Literal["fma", "off"]
 """Whether native code may round a product and a sum once together (docs/numerics.md)."""
 
+LAUNCH_MODES = ("auto", "graph", "grid", "block")
+LaunchMode = Literal["auto", "graph", "grid", "block"]
+"""How a GPU runs a function: as many kernels, as one of many blocks, as one block (docs/gpu.md)."""
+
 ArgumentRole = Literal["input", "parameter", "transposed", "state", "hyperparameter", "carried"]
 
 
@@ -601,6 +605,7 @@ class Function:
     location: Location = UNKNOWN
     arena: int | None = None  # bytes of scratch memory, set by plan-memory
     contraction: ContractionMode = "fma"
+    launch: LaunchMode = "auto"
 
     def __post_init__(self) -> None:
         self.body.owner = self

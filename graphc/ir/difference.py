@@ -103,6 +103,7 @@ def function_difference(a: Function, b: Function, *, places: bool = False) -> Fu
 
 def _title(function: Function) -> str:
     tail = "" if function.contraction == "fma" else f" contraction {function.contraction}"
+    tail += "" if function.launch == "auto" else f" launch {function.launch}"
     return f"{function.kind.value} {print_name('@', function.name)}{tail}"
 
 

@@ -19,13 +19,14 @@ def modules_equal(a: Module, b: Module) -> bool:
 
 
 def functions_equal(a: Function, b: Function) -> bool:
-    if (a.name, a.kind, a.roles, a.results, a.arena, a.contraction) != (
+    if (a.name, a.kind, a.roles, a.results, a.arena, a.contraction, a.launch) != (
         b.name,
         b.kind,
         b.roles,
         b.results,
         b.arena,
         b.contraction,
+        b.launch,
     ):
         return False
     if [x.name for x in a.arguments] != [x.name for x in b.arguments]:

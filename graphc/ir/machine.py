@@ -59,6 +59,8 @@ class GpuMachine(Params):
     shared           bytes of shared memory that one block can have
     threads          that can be resident on a multiprocessor
     l2               bytes of the cache that all share
+    bandwidth        of memory, in GB a second
+    gflops           of products of f32, a second
     """
 
     capability: int
@@ -66,11 +68,19 @@ class GpuMachine(Params):
     shared: int
     threads: int = 2048
     l2: int = 41943040
+    bandwidth: int = 1000
+    gflops: int = 20000
 
     @property
     def arch(self) -> str:
         """`sm_90`"""
         return f"sm_{self.capability}"
+
+    def resident_blocks(self, shared: int, threads: int) -> int:
+        """Blocks of so many threads that run at once, with so many bytes of shared memory each."""
+        kept = 1024  # bytes that each block takes besides
+        by_memory = (self.shared + kept) // (shared + kept)
+        return self.multiprocessors * min(by_memory, self.threads // threads)
 
     def misfit(self) -> str:
         """What is required of a GPU that people describe, and what came; "" if nothing."""
@@ -98,8 +108,11 @@ MACHINES: Mapping[str, Machine] = {
 
 
 GPUS: Mapping[str, GpuMachine] = {
-    "sm_80": GpuMachine(80, 108, 166912),
-    "sm_90": GpuMachine(90, 132, 232448, l2=52428800),
-    "sm_120": GpuMachine(120, 170, 101376, threads=1536, l2=100663296),
+    "sm_80": GpuMachine(80, 108, 166912, 2048, 41943040, 1555, 19500),
+    "sm_86": GpuMachine(86, 82, 101376, 1536, 6291456, 936, 35600),
+    "sm_89": GpuMachine(89, 128, 101376, 1536, 75497472, 1008, 82600),
+    "sm_90": GpuMachine(90, 132, 232448, 2048, 52428800, 4300, 59000),
+    "sm_100": GpuMachine(100, 148, 232448, 2048, 132644864, 8000, 75000),
+    "sm_120": GpuMachine(120, 170, 101376, 1536, 100663296, 1792, 104800),
 }
-"""By the name of the instruction set: A100, H100 and H200, RTX 5090."""
+"""By the name of the instruction set: A100, RTX 3090, RTX 4090, H100 and H200, B200, RTX 5090."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from graphc.ir.context import Context
 from graphc.ir.core import (
     CONTRACTION_MODES,
+    LAUNCH_MODES,
     Block,
     Function,
     Module,
@@ -178,11 +179,9 @@ class _Parser(LiteralReader):
         if self._accept("arena"):
             function.arena = self._integer("the arena's size")
         if self._accept("contraction"):
-            token = self._expect_kind("name", "a mode of contraction")
-            if token.text not in CONTRACTION_MODES:
-                known = ", ".join(CONTRACTION_MODES)
-                raise self._error(f"contraction is one of {known}, got `{token.text}`", token)
-            function.contraction = token.text  # type: ignore[assignment]
+            function.contraction = self._mode("contraction", CONTRACTION_MODES)  # type: ignore[assignment]
+        if self._accept("launch"):
+            function.launch = self._mode("launch", LAUNCH_MODES)  # type: ignore[assignment]
         self._expect("{")
         self._body(function.block, scope, 0)
         self._expect("}")
@@ -190,6 +189,13 @@ class _Parser(LiteralReader):
         if self._errors == errors:  # otherwise a value or the `return` itself may be missing
             self._compare_results(function, result_types)
         return function
+
+    def _mode(self, what: str, known: Sequence[str]) -> str:
+        """One word out of those that are known."""
+        token = self._expect_kind("name", f"a mode of {what}")
+        if token.text not in known:
+            raise self._error(f"{what} is one of {', '.join(known)}, got `{token.text}`", token)
+        return token.text
 
     def _arguments(self, function: Function, scope: _Scope) -> None:
         while not self._accept(")"):

@@ -127,6 +127,8 @@ class _Printer:
             head += f" arena {f.arena}"
         if f.contraction != "fma":
             head += f" contraction {f.contraction}"
+        if f.launch != "auto":
+            head += f" launch {f.launch}"
         lines = [head + " {"]
         self._block(f.block, 1, lines)
         lines.append("}")

@@ -32,6 +32,7 @@ from graphc.ops import default_context
 from graphc.ops.nodes.layout import find_node, node_params, node_type
 from graphc.ops.nodes.leaves import ParameterParams, parameter_shape
 from graphc.ops.nodes.statistics import StatisticParams
+from graphc.runtime.residency import come_home, some_are_away
 from graphc.support.diagnostics import DiagnosticSink, GraphcError, fail, printable, suggestion
 from graphc.support.files import write_atomically
 
@@ -62,15 +63,37 @@ class Model:
         self.module = module or Module([Function(GRAPH, RegionKind.GRAPH)])
         self.folder = folder or Path()
         self.seed = seed
-        self.values: dict[str, np.ndarray] = {}
+        self._values: dict[str, np.ndarray] = {}
         self._exact: dict[str, np.ndarray] = {}  # f64: what values were before they were rounded
         self.unset: set[tuple[Operation, int]] = set()
         self.has_old_sizes = False
 
+    @property
+    def values(self) -> dict[str, np.ndarray]:
+        """The table of values, live, with what they are now: those that a device works on are
+        fetched from it. What is compiled keeps the table, and reads it so by itself."""
+        if some_are_away():
+            come_home(self._values.values())
+        return self._values
+
+    @values.setter
+    def values(self, values: dict[str, np.ndarray]) -> None:
+        self._values = values
+
+    def value(self, name: str) -> np.ndarray:
+        """One of them; others stay where they are."""
+        array = self._values[name]
+        come_home((array,))
+        return array
+
+    @property
+    def names_of_values(self) -> Set[str]:
+        return self._values.keys()
+
     def snapshot(self) -> Model:
         """This network as it is now; its values stay the live ones of this model."""
         copy = Model(clone_module(self.module), folder=self.folder, seed=self.seed)
-        copy.values, copy._exact = self.values, self._exact
+        copy.values, copy._exact = self._values, self._exact
         return copy
 
     def frozen(self) -> Model:
@@ -102,7 +125,7 @@ class Model:
     def missing_values(self) -> Set[str]:
         """The parameters that were not drawn or read yet."""
         parameters = [op for op in self.graph.block if isinstance(op.params, ParameterParams)]
-        return {op.result.name or "" for op in parameters} - self.values.keys()
+        return {op.result.name or "" for op in parameters} - self._values.keys()
 
     def load_matrices(self, sink: DiagnosticSink) -> None:
         """Read the files of `init=fromFile`; the file's shape replaces the declared one."""
@@ -111,7 +134,7 @@ class Model:
             if not isinstance(params, ParameterParams) or params.init != "from_file":
                 continue
             name = op.result.name or ""
-            if name in self.values:
+            if name in self._values:
                 continue
             try:
                 matrix = read_matrix(self.folder, params.init_from_file_path, allow_absolute=True)
@@ -149,17 +172,17 @@ class Model:
     @property
     def dtype(self) -> np.dtype:
         """The element type that the values are held in; f32 until something converts them."""
-        return next((v.dtype for v in self.values.values()), np.dtype(np.float32))
+        return next((v.dtype for v in self._values.values()), np.dtype(np.float32))
 
     def hold(self, name: str, value: np.ndarray) -> None:
         """Give a node its value, which belongs to the model from then on."""
         with np.errstate(over="ignore"):
-            self.values[name] = np.require(value, self.dtype, ["C", "W"])
+            self._values[name] = np.require(value, self.dtype, ["C", "W"])
         self.note_exact(name, value)
 
     def note_exact(self, name: str, value: np.ndarray) -> None:
         """Keep what the held value was rounded from, if f64 has more digits of it."""
-        held = self.values[name]
+        held = self.value(name)
         exact = np.asarray(value, np.float64)
         if held.dtype == exact.dtype or np.array_equal(held, exact, equal_nan=True):
             self._exact.pop(name, None)
@@ -171,11 +194,11 @@ class Model:
 
         For f64, an element that still equals its rounded value is given in full precision.
         """
-        return _Exact(self) if dtype is DType.F64 else self.values
+        return _Exact(self) if dtype is DType.F64 else self._values
 
     def exactly(self, name: str) -> np.ndarray:
         """The held value, or an f64 array with the digits that the held one has not."""
-        held = self.values[name]
+        held = self.value(name)
         if name not in self._exact:
             return held
         exact = self._exact[name]
@@ -185,6 +208,10 @@ class Model:
             rounded = exact.astype(np.float32, order="C")
         same = rounded.view(np.uint32) == np.ascontiguousarray(held).view(np.uint32)
         return np.where(same, exact, held)
+
+    def exactly_where_it_is(self, name: str) -> np.ndarray:
+        """As `exactly`; an array without further digits may be away (`runtime/residency.py`)."""
+        return self.exactly(name) if name in self._exact else self._values[name]
 
     def convert(self, dtype: DType) -> None:
         """Hold all values in this element type from now on."""
@@ -202,12 +229,12 @@ class Model:
 
     def rename_values(self, names: Mapping[str, str]) -> None:
         """The nodes of these names, which may have values, have others now."""
-        self.values = {names.get(name, name): v for name, v in self.values.items()}
+        self.values = {names.get(name, name): v for name, v in self._values.items()}
         self._exact = {names.get(name, name): v for name, v in self._exact.items()}
 
     def drop_values(self, names: Collection[str]) -> None:
         """Forget the values of nodes that are taken out."""
-        self.values = {name: v for name, v in self.values.items() if name not in names}
+        self.values = {name: v for name, v in self._values.items() if name not in names}
         self._exact = {name: v for name, v in self._exact.items() if name not in names}
 
     def replace_values(self, values: Mapping[str, np.ndarray]) -> None:
@@ -218,7 +245,7 @@ class Model:
 
     def tables(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """The values and their further digits, for `use_tables`."""
-        return self.values, self._exact
+        return self._values, self._exact
 
     def use_tables(self, tables: tuple[dict[str, np.ndarray], dict[str, np.ndarray]]) -> None:
         """Put back the values that there were."""
@@ -344,16 +371,16 @@ class _Exact(Mapping[str, np.ndarray]):
         self._model = model
 
     def __getitem__(self, name: str) -> np.ndarray:
-        return self._model.exactly(name)
+        return self._model.exactly_where_it_is(name)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._model.values
+        return name in self._model.names_of_values
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._model.values)
+        return iter(self._model.names_of_values)
 
     def __len__(self) -> int:
-        return len(self._model.values)
+        return len(self._model.names_of_values)
 
 
 class Parameters(MutableMapping[str, np.ndarray]):
@@ -368,7 +395,7 @@ class Parameters(MutableMapping[str, np.ndarray]):
         self._model = model
 
     def __getitem__(self, name: str) -> np.ndarray:
-        return self._model.values[self._key(name)]
+        return self._model.value(self._key(name))
 
     def __setitem__(self, name: str, value: object) -> None:
         array = self[name]
@@ -397,10 +424,11 @@ class Parameters(MutableMapping[str, np.ndarray]):
 
     def _key(self, name: str) -> str:
         lower = name.lower()
-        if name in self._model.values:
+        names = self._model.names_of_values
+        if name in names:
             return name
-        for known in self._model.values:
+        for known in names:
             if known.lower() == lower:
                 return known
-        near = suggestion(name, self._model.values)
+        near = suggestion(name, names)
         raise KeyError(f"the network has no parameter `{name}`{near}")

@@ -28,9 +28,11 @@ class CompiledFunction(ABC):
     """A compiled function. Shapes and element types are checked by the caller, not here.
 
     run_minibatches  of a function that can do it by itself
+    keeps_arrays  parameters and state live in memory of its own (`graphc.runtime.residency`)
     """
 
     run_minibatches: RunMinibatches | None = None
+    keeps_arrays: bool = False
 
     @abstractmethod
     def __call__(

@@ -17,6 +17,7 @@ from graphc.runtime.argument_specs import ArgumentSpec, read_array
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.fast_path import FastCall, Hyperparameters
 from graphc.runtime.plan import Plan, add_hyperparameters, all_sizes, bind, by_input, note_samples
+from graphc.runtime.residency import come_home, some_are_away
 from graphc.runtime.sequences import MOST_BEHIND, Minibatch, read_minibatch, read_sequences
 from graphc.runtime.signature import GRADIENT, Signature, concrete_shape
 from graphc.runtime.sparse import SparseRows
@@ -141,7 +142,9 @@ class Executable:
 
     @property
     def learner_state(self) -> MutableMapping[str, Array]:
-        """The learner's arrays by name, live."""
+        """The learner's arrays by name, live, with what they are now."""
+        if some_are_away():
+            come_home(self._learner_state.values())
         return self._learner_state
 
     @property
@@ -172,6 +175,8 @@ class Executable:
 
     def run(self, inputs: Mapping[str, object], hyperparameters: Hyperparameters) -> Results:
         """Run once with inputs by name and the numbers of this call (learning rate, …) by name."""
+        if some_are_away() and not self._plan.compiled.keeps_arrays:
+            self._bring_home()
         fast: FastCall | None = getattr(self._calls, "fast", None)
         if fast is not None and (results := fast(inputs, hyperparameters, self._plan)) is not None:
             return Results(results)
@@ -251,6 +256,8 @@ class Executable:
         Returns the results by name, one number for each minibatch.
         """
         plan = self._plan
+        if some_are_away() and not plan.compiled.keeps_arrays:
+            self._bring_home()
         (dim,) = plan.bounds
         widest = min(size, len(order))
         if widest > plan.bounds[dim]:
@@ -331,11 +338,21 @@ class Executable:
             ):
                 if spec.is_updated:
                     raise _not_updatable(spec, array)
+                come_home((array,))
                 array = _held(spec, array)
             arguments[spec.place] = array
 
+    def _bring_home(self) -> None:
+        """What the function reads where it lies in this process."""
+        for spec in self._plan.held:
+            store = self._learner_state if spec.is_state else self._parameters
+            if spec.name in store:
+                come_home((store[spec.name],))
+
     def _prepare_stores(self) -> None:
         """Check the parameters, add missing state, refuse what updates could not reach."""
+        if some_are_away():
+            self._bring_home()
         for spec in self._plan.held:
             store = self._learner_state if spec.is_state else self._parameters
             if spec.is_state and spec.name not in store:

@@ -22,7 +22,7 @@ def usable(names: Sequence[str]) -> tuple[list[str], list[str]]:
             near = suggestion(name, BACKENDS)
             raise fail("bad-option", f"one of {known} is required, got `{name}`{near}")
         try:
-            BACKENDS[name]()
+            BACKENDS[name]().require_here()
         except BackendUnavailable:
             left_out.append(name)
         else:

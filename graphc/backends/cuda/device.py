@@ -26,9 +26,23 @@ class LoadedCode(Protocol):
     """Compiled kernels on the device."""
 
     def launch(
-        self, kernel: str, grid: int, threads: int, shared: int, arguments: Sequence[int]
+        self,
+        kernel: str,
+        grid: int,
+        threads: int,
+        shared: int,
+        arguments: Sequence[int],
+        *,
+        together: bool = False,
     ) -> None:
-        """Begin `kernel` on `grid` blocks. All arguments are words of 64 bits: addresses, sizes."""
+        """Begin `kernel` on `grid` blocks. All arguments are words of 64 bits: addresses, sizes.
+
+        together  its blocks wait for each other
+        """
+        ...
+
+    def resident_blocks(self, kernel: str, threads: int, shared: int) -> int:
+        """How many blocks of `kernel` the device can run at once."""
         ...
 
 
@@ -37,10 +51,17 @@ class Device(Protocol):
 
     machine: GpuMachine
 
-    def allocate(self, size: int) -> Memory: ...
+    def allocate(self, size: int) -> Memory:
+        """Raises MemoryError where there is not as much."""
+        ...
+
+    def host_memory(self, size: int) -> np.ndarray:
+        """Bytes u8[size] of this process that copies are fastest from and to."""
+        ...
 
     def upload(self, address: int, array: np.ndarray) -> None:
-        """Copy a contiguous array to the device."""
+        """Begin to copy a contiguous array to the device. One in `host_memory` has to stay as it
+        is until `wait`, others may change at once."""
         ...
 
     def download(self, array: np.ndarray, address: int) -> None:

@@ -73,6 +73,12 @@ def size_in(size: Size, sizes: Mapping[str, int]) -> int:
     return size.factor * math.prod(sizes[name] for name in size.symbols)
 
 
+def symbols_of(tiles: Tiles) -> frozenset[str]:
+    """The dims that their number depends on."""
+    own = {name for extent, _ in tiles.factors for name in extent.symbols}
+    return frozenset(own.union(*(symbols_of(other) for other in tiles.others)))
+
+
 def size_text(size: Size, names: Mapping[str, str]) -> str:
     """The number of elements as an expression of C; `names`: what the sizes of dims are called."""
     factors = [names[symbol] for symbol in size.symbols]
@@ -85,9 +91,15 @@ def size_text(size: Size, names: Mapping[str, str]) -> str:
 
 def tiles_text(tiles: Tiles, names: Mapping[str, str]) -> str:
     """The number of tiles as an expression of C, of type i64."""
+    known = 1
     factors: list[str] = []
     for extent, length in tiles.factors:
         text = size_text(extent, names)
-        factors.append(f"({text})" if length == 1 else f"(({text} + {length - 1}) / {length})")
-    product = " * ".join(["(i64)1", *factors])
+        if not extent.symbols:
+            known *= -(-extent.factor // length)
+        else:
+            factors.append(f"({text})" if length == 1 else f"(({text} + {length - 1}) / {length})")
+    if known != 1 or not factors:
+        factors.append(f"{known}LL")
+    product = " * ".join(factors)
     return " + ".join([product, *(tiles_text(other, names) for other in tiles.others)])

@@ -6,7 +6,7 @@ that is not plain C++ (shuffles, asynchronous copies, tensor cores) stands in th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from importlib.resources import files
 
 from graphc.backends.cuda.kernel import Kernel
@@ -26,6 +26,8 @@ HEADERS = ("device", "words", "fold", "product", "indexed")
 
 _BITS = {1: "unsigned char", 4: "unsigned int", 8: "unsigned long long"}
 _ROW = 12
+_REMARKS = 6
+"""What more launches a kernel has is counted."""
 
 
 class CudaModule:
@@ -72,14 +74,24 @@ def header_text(name: str) -> str:
     return files("graphc.backends.cuda").joinpath("text", f"{name}.cuh").read_text("utf-8")
 
 
-def launch_text(kernel: Kernel) -> str:
-    """The kernel that runs the device function alone."""
+def launch_text(kernel: Kernel, remarks: Sequence[str] = ()) -> str:
+    """The kernel that runs the device function alone; `remarks`: what it is launched for."""
     given = [*(p.split()[-1].lstrip("*") for p in kernel.parameters), "grid_block()"]
-    return (
+    said = [*remarks[:_REMARKS], f"and {len(remarks) - _REMARKS} more"]
+    return comment(said[: len(remarks)]) + (
         f'extern "C" __global__ void __launch_bounds__({kernel.threads}) run_{kernel.name}(\n'
         f"    {', '.join(kernel.parameters)})\n"
         f"{{\n    {kernel.name}({', '.join(given)});\n}}\n"
     )
+
+
+def comment(lines: Iterable[str]) -> str:
+    """Lines of text as a comment: what is not ASCII, or could go on in the next line, is named."""
+    return "".join(f"// {_printable(line)}".rstrip() + "\n" for line in lines)
+
+
+def _printable(line: str) -> str:
+    return "".join(c if " " <= c <= "~" and c != "\\" else f"<U+{ord(c):04X}>" for c in line)
 
 
 def _data_text(name: str, content: bytes, dtype: DType) -> str:

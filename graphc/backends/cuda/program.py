@@ -39,11 +39,13 @@ class Program:
 
     kernels  by name
     scratch  bytes of memory that it needs besides the arena
+    summary  how it is run and why, for people
     """
 
     kernels: Mapping[str, Kernel]
     steps: tuple[Step, ...]
     scratch: int = 0
+    summary: str = ""
 
 
 class ProgramWriter(Walker[Where, Number]):

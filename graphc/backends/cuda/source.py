@@ -1,4 +1,4 @@
-"""The `.cu` text of functions: helpers, kernels, and a launch for each of them."""
+"""The `.cu` text of functions: helpers, kernels, and an entry for each that is launched."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from graphc.backends.cuda.module import CudaModule, launch_text
 from graphc.backends.cuda.program import Program, write_program
+from graphc.backends.cuda.steps import launches
+from graphc.backends.cuda.ways import run_by_its_way
 from graphc.ir.core import Function
 from graphc.ir.machine import GpuMachine
 from graphc.runtime.signature import Signature
@@ -23,6 +25,14 @@ class Source:
 def write_source(functions: Sequence[tuple[Function, Signature]], machine: GpuMachine) -> Source:
     """The text of planned functions, which share the kernels that they have in common."""
     module = CudaModule(machine)
-    programs = [write_program(module, f, signature, machine) for f, signature in functions]
-    launches = [launch_text(kernel) for kernel in module.kernels.values()]
-    return Source("\n".join([module.text(), *launches]), tuple(programs))
+    programs: list[Program] = []
+    for function, signature in functions:
+        program = write_program(module, function, signature, machine)
+        bounds = {dim.name: dim.bound for dim in signature.dims}
+        programs.append(run_by_its_way(module, program, function, bounds))
+    remarks: dict[str, dict[str, None]] = {}
+    for launch in (found for program in programs for found in launches(program.steps)):
+        remarks.setdefault(launch.kernel, {})[launch.remark] = None
+    starts = [launch_text(module.kernels[name], list(said)) for name, said in remarks.items()]
+    summaries = "".join(f"// {program.summary}\n" for program in programs)
+    return Source("\n".join([summaries, module.text(), *starts]), tuple(programs))

@@ -135,3 +135,12 @@ def run_order(
             continue
         for turn in range(step.count.at(sizes, turns)):
             yield from run_order(step.steps, sizes, (*turns, turn))
+
+
+def launches(steps: Sequence[Step]) -> Iterator[Launch]:
+    """Every launch as it stands in the program, those in loops once."""
+    for step in steps:
+        if isinstance(step, Launch):
+            yield step
+        else:
+            yield from launches(step.steps)

@@ -17,13 +17,17 @@ from graphc.support.diagnostics import GraphcError
 
 N = Size(3, ("N",))
 KERNEL = Kernel("map0", ("const float *", "float *"), ("N",), Tiles(((N, 1024),)), "text", 16)
-EARLIER = Part(Place("arena", 64), Number(Size(), -1, 0, -1), N, 4)
+EARLIER = Part(Place("arena", 64, 12), Number(Size(), -1, 0, -1), N, 4)
 STEPS = (
-    Launch("map0", (Place("buffer", 0), Place("arena", 0)), "`h` = kernel", frozenset({1})),
+    Launch("map0", (Place("buffer", 0, 40), Place("arena", 0, 40)), "`h` = kernel", frozenset({1})),
     Turns(
         0,
         Number(Size(1, ("T",))),
-        (Launch("map0", (Either(Number(Size(0), 1, 0), EARLIER, Place("scratch", 0)), EARLIER)),),
+        (
+            Launch(
+                "map0", (Either(Number(Size(0), 1, 0), EARLIER, Place("scratch", 0, 40)), EARLIER)
+            ),
+        ),
     ),
 )
 CODE = CudaCode(

@@ -1,0 +1,226 @@
+"""A GPU through CuPy: memory, copies, launches, graphs. The only file that imports CuPy."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from graphc.backends.cuda.device import Device, LoadedCode, Memory
+from graphc.backends.cuda.target import device_machine, driver_version
+from graphc.support.diagnostics import BackendUnavailable, GraphcError, Note, Severity, fail, make
+
+OLDEST = 75
+"""The oldest instruction set that kernels are written for."""
+
+_TO_DEVICE, _TO_HOST, _ON_DEVICE = 1, 2, 3
+_DYNAMIC_SHARED = 8
+"""The driver's number of a function's attribute: the most shared memory that a launch may ask for.
+Above 48 KB it has to be set."""
+_SHARED_WITHOUT_ASKING = 49152
+
+EXTRAS = "pip install 'graphc[cuda13]' (for drivers below 580 'graphc[cuda12]') brings it"
+
+
+def what_is_missing() -> str:
+    """What there is not of what running on a GPU takes; "" if nothing."""
+    version = driver_version()
+    if version is None:
+        return "NVIDIA's driver was not found (libcuda.so.1)"
+    machine = device_machine()
+    if machine is None:
+        return "NVIDIA's driver finds no GPU (CUDA_VISIBLE_DEVICES may hide it)"
+    if machine.capability < OLDEST:
+        return f"the GPU is of {machine.arch}, sm_{OLDEST} or later is required"
+    if find_spec("cupy") is None:
+        return f"CuPy is not installed: {EXTRAS}"
+    needed = _cupy().cuda.runtime.runtimeGetVersion() // 1000
+    if version[0] < needed:
+        got = ".".join(map(str, version))
+        return (
+            f"NVIDIA's driver is too old: it is of CUDA {got}, the installed CuPy needs {needed}.0 "
+            "(pip install 'graphc[cuda12]' instead)"
+        )
+    return ""
+
+
+@cache
+def first_device() -> Device:
+    """The first GPU of this process. BackendUnavailable without one."""
+    if what := what_is_missing():
+        message = f"no GPU can be used: {what}"
+        raise BackendUnavailable([make(Severity.ERROR, "backend", message, None, "", ())])
+    return CupyDevice()
+
+
+def _cupy() -> Any:  # its modules have no types
+    import cupy
+
+    return cupy
+
+
+class CupyMemory:
+    """Memory of CuPy's pool, which takes it back when nothing refers to this."""
+
+    def __init__(self, pointer: Any) -> None:
+        self._pointer = pointer
+
+    @property
+    def address(self) -> int:
+        return self._pointer.ptr
+
+
+class CupyDevice:
+    """The first GPU, with a stream of its own.
+
+    After a fault in a kernel CUDA refuses everything in this process; so does this.
+    """
+
+    def __init__(self) -> None:
+        machine = device_machine()
+        assert machine is not None
+        self.machine = machine
+        self._cuda = _cupy().cuda
+        self._device = self._cuda.Device(0)
+        self.driver = self._cuda.driver
+        self._errors = self._cuda.runtime.CUDARuntimeError, self.driver.CUDADriverError
+        self._lost = ""
+        with self._device:
+            self.stream = self._cuda.Stream(non_blocking=True)
+
+    def allocate(self, size: int) -> Memory:
+        with self.checked(), self._device:
+            try:
+                return CupyMemory(self._cuda.alloc(max(size, 1)))
+            except self._cuda.memory.OutOfMemoryError as problem:
+                raise MemoryError(str(problem)) from None
+
+    def host_memory(self, size: int) -> np.ndarray:
+        with self.checked(), self._device:
+            pinned = self._cuda.alloc_pinned_memory(max(size, 1))
+        return np.frombuffer(pinned, np.uint8, size)
+
+    def upload(self, address: int, array: np.ndarray) -> None:
+        self._copy(address, array.ctypes.data, array.nbytes, _TO_DEVICE)
+
+    def download(self, array: np.ndarray, address: int) -> None:
+        self._copy(array.ctypes.data, address, array.nbytes, _TO_HOST)
+        self.wait()
+
+    def copy(self, target: int, source: int, size: int) -> None:
+        self._copy(target, source, size, _ON_DEVICE)
+
+    def load(self, image: bytes) -> LoadedCode:
+        with self.checked(), self._device:
+            module = self._cuda.function.Module()
+            module.load(image)
+        return CupyCode(self, module)
+
+    def record(self, work: Callable[[], None]) -> Callable[[], None]:
+        with self.checked(), self._device, _no_collection():
+            self.stream.begin_capture(self._cuda.runtime.streamCaptureModeRelaxed)
+            try:
+                work()
+            except BaseException:
+                with suppress(*self._errors):  # a stream that captures is of no other use
+                    self.stream.end_capture()
+                raise
+            graph = self.stream.end_capture()
+
+        def replay() -> None:
+            with self.checked():
+                graph.launch(self.stream)
+
+        return replay
+
+    def wait(self) -> None:
+        with self.checked():
+            self.stream.synchronize()
+
+    def _copy(self, target: int, source: int, size: int, kind: int) -> None:
+        if size:
+            with self.checked():
+                self._cuda.runtime.memcpyAsync(target, source, size, kind, self.stream.ptr)
+
+    @contextmanager
+    def checked(self) -> Generator[None]:
+        """CUDA's errors as ours; none of its functions is of use after the first."""
+        if self._lost:
+            raise self._refusal()
+        try:
+            yield
+        except self._errors as problem:
+            self._lost = str(problem)
+            raise self._refusal() from problem
+
+    def _refusal(self) -> GraphcError:
+        return fail(
+            "backend",
+            f"the GPU failed: {self._lost}",
+            notes=[
+                Note("CUDA gives up all memory of this process after that: restart the process"),
+                Note("with CUDA_LAUNCH_BLOCKING=1 the error names the operation that failed"),
+            ],
+        )
+
+
+class CupyCode:
+    """A module of kernels on the device."""
+
+    def __init__(self, device: CupyDevice, module: Any) -> None:
+        self._device = device
+        self._module = module
+        self._functions: dict[str, Any] = {}
+
+    def launch(
+        self,
+        kernel: str,
+        grid: int,
+        threads: int,
+        shared: int,
+        arguments: Sequence[int],
+        *,
+        together: bool = False,
+    ) -> None:
+        with self._device.checked():
+            self._function(kernel, shared)(
+                (grid,),
+                (threads,),
+                tuple(arguments),
+                shared_mem=shared,
+                stream=self._device.stream,
+                enable_cooperative_groups=together,
+            )
+
+    def resident_blocks(self, kernel: str, threads: int, shared: int) -> int:
+        with self._device.checked():
+            function = self._function(kernel, shared)
+            each = self._device.driver.occupancyMaxActiveBlocksPerMultiprocessor(
+                function.ptr, threads, shared
+            )
+        return each * self._device.machine.multiprocessors
+
+    def _function(self, kernel: str, shared: int) -> Any:
+        function = self._functions.get(kernel)
+        if function is None:
+            function = self._functions[kernel] = self._module.get_function(kernel)
+            if shared > _SHARED_WITHOUT_ASKING:
+                self._device.driver.funcSetAttribute(function.ptr, _DYNAMIC_SHARED, shared)
+        return function
+
+
+@contextmanager
+def _no_collection() -> Generator[None]:
+    """What the collector of garbage frees would be recorded, or refused."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

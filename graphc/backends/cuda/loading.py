@@ -1,0 +1,35 @@
+"""From a planned function to one that can be called: code as bytes, and what is loaded of it."""
+
+from __future__ import annotations
+
+from graphc.backends.cuda.container import CudaCode, code_bytes, read_code
+from graphc.backends.cuda.platform import platform
+from graphc.backends.cuda.runtime import CudaFunction
+from graphc.backends.cuda.source import write_source
+from graphc.ir.core import Function
+from graphc.runtime.signature import Signature
+from graphc.support.diagnostics import fail
+from graphc.support.phases import Phases
+
+
+def make_code(function: Function, signature: Signature, phases: Phases) -> bytes:
+    """Programs and image for the GPU that there is."""
+    used = platform()
+    machine = used.device().machine
+    with phases.measure("emit"):
+        source = write_source([(function, signature)], machine)
+    image = used.compile(source.text, machine.arch, phases)
+    return code_bytes(CudaCode(source.programs, (image,)))
+
+
+def load_function(code: bytes, signature: Signature) -> CudaFunction:
+    """The function, on the GPU that there is. GraphcError for code of other GPUs."""
+    device = platform().device()
+    found = read_code(code)
+    (program,) = found.programs
+    arch = device.machine.arch
+    for image in found.images:
+        if image.arch == arch:
+            return CudaFunction(device, device.load(image.code), program, signature)
+    held = ", ".join(image.arch for image in found.images) or "none"
+    raise fail("not-supported", f"the GPU requires code for {arch}, got code for {held}")

@@ -1,0 +1,66 @@
+"""Arrays that live on a device from call to call: parameters, and what learners keep."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary, ref
+
+import numpy as np
+
+from graphc.backends.cuda.device import Device, Memory
+from graphc.runtime.residency import is_away, leave
+
+
+@dataclass(slots=True)
+class Resident:
+    """An array's memory on the device.
+
+    is_newer  it has been written there since the array was
+    """
+
+    array: ref[np.ndarray]
+    memory: Memory
+    is_newer: bool = False
+
+
+class Residents:
+    """The arrays of all functions on one device, which share those that they have in common.
+
+    lock  of the device: one call at a time
+    """
+
+    def __init__(self, device: Device) -> None:
+        self.lock = threading.RLock()
+        self._device = device
+        self._found: dict[int, Resident] = {}
+
+    def place(self, array: np.ndarray) -> Resident:
+        """The memory of an array, with its content as it is now."""
+        found = self._found.get(id(array))
+        if found is None:
+            key = id(array)
+            kept = ref(array, lambda _: self._found.pop(key, None))
+            found = self._found[key] = Resident(kept, self._device.allocate(array.nbytes))
+        if not is_away(array):
+            self._device.upload(found.memory.address, array)
+            found.is_newer = False
+            leave(array, self._fetch)
+        return found
+
+    def _fetch(self, array: np.ndarray) -> None:
+        with self.lock:
+            found = self._found[id(array)]
+            if found.is_newer:
+                self._device.download(array, found.memory.address)
+                found.is_newer = False
+
+
+_OF_DEVICES: WeakKeyDictionary[Device, Residents] = WeakKeyDictionary()
+
+
+def residents_of(device: Device) -> Residents:
+    """Those of a device, which every function on it shares."""
+    if device not in _OF_DEVICES:
+        _OF_DEVICES[device] = Residents(device)
+    return _OF_DEVICES[device]

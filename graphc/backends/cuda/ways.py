@@ -1,0 +1,124 @@
+"""How a function is run: as a graph of launches, as one grid, or as one block.
+
+graph  a kernel a phase; the device begins each when the one before has ended
+grid   one kernel whose blocks wait for each other behind each phase, loops over time inside
+block  one kernel of one block, for functions so small that waiting is most of their time
+
+The choice is by a model of times: what begins or ends a phase in each way, and what the work takes.
+`launch` of the function forces one (`CompileOptions.launch`). The times are estimates for an H200;
+none was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+from graphc.backends.cuda.beside import steps_of
+from graphc.backends.cuda.kernel import size_in
+from graphc.backends.cuda.module import CudaModule
+from graphc.backends.cuda.phases import Phase, Phased, phases_of
+from graphc.backends.cuda.program import Program
+from graphc.backends.cuda.steps import Either, Part, Place, Step, Where, launches
+from graphc.backends.cuda.whole import whole_launch
+from graphc.ir.core import Function
+from graphc.support.diagnostics import fail
+
+Way = Literal["graph", "grid", "block"]
+WAYS: tuple[Way, ...] = ("graph", "grid", "block")
+"""Of two that take the same time, the one that comes first."""
+
+LAUNCH = 2.5
+"""Microseconds from a call to the first work on the device."""
+
+PHASE: Mapping[Way, float] = {"graph": 2.2, "grid": 1.3, "block": 0.5}
+"""Microseconds from the end of a phase to the begin of the next."""
+
+PERSISTENT = 1.25
+"""How much longer work takes in a kernel that has the registers of the hungriest of its parts."""
+
+PRODUCT_SHARE = 0.5
+"""Of the peak, what products reach."""
+
+
+def run_by_its_way(
+    module: CudaModule, program: Program, function: Function, bounds: Mapping[str, int]
+) -> Program:
+    """The program of launches in order, as it is to be run.
+
+    bounds  the largest sizes of dims, which times are estimated for
+    """
+    phases = phases_of(program.steps)
+    times = {way: estimate(module, phases, way, bounds) for way in WAYS}
+    chosen = min(WAYS, key=lambda way: times[way])
+    wanted = chosen if function.launch == "auto" else function.launch
+    steps = None if wanted == "graph" else _whole(module, phases, wanted, function, bounds)
+    if phases and steps is None and function.launch not in ("auto", "graph"):
+        message = f"@{function.name} has too many arguments and results for launch = {wanted}"
+        raise fail("not-supported", f"{message}: use graph")
+    way: Way = "graph" if steps is None else wanted
+    steps = steps or steps_of(module, phases, bounds)
+    told = ", ".join(f"{name} {time:.0f}" for name, time in times.items())
+    summary = f"@{function.name}: {way}; microseconds by estimate: {told}"
+    kernels = {launch.kernel: module.kernels[launch.kernel] for launch in launches(steps)}
+    return Program(kernels, steps, program.scratch, summary)
+
+
+def estimate(
+    module: CudaModule, phases: Sequence[Phased], way: Way, bounds: Mapping[str, int]
+) -> float:
+    """Microseconds of a call at these sizes."""
+    times = list(_phase_times(module, phases, way, bounds, ()))
+    return LAUNCH + sum(times) + PHASE[way] * max(len(times) - 1, 0)
+
+
+def _phase_times(
+    module: CudaModule,
+    phases: Sequence[Phased],
+    way: Way,
+    bounds: Mapping[str, int],
+    turns: tuple[int, ...],
+) -> Iterator[float]:
+    """Microseconds of the work in each phase of a call, those of loops once a turn."""
+    for phased in phases:
+        if isinstance(phased, Phase):
+            yield _work_time(module, phased, way, bounds)
+        else:
+            inner = list(_phase_times(module, phased.phases, way, bounds, (*turns, 0)))
+            for _ in range(phased.count.at(bounds, turns)):
+                yield from inner
+
+
+def _work_time(module: CudaModule, phase: Phase, way: Way, bounds: Mapping[str, int]) -> float:
+    machine = module.machine
+    tiles = sum(module.kernels[launch.kernel].tiles.count(bounds) for launch in phase.launches)
+    blocks = 1 if way == "block" else tiles
+    share = min(blocks / machine.multiprocessors, 1.0)
+    moved = sum(_bytes(where, bounds) for launch in phase.launches for where in launch.pointers)
+    flops = sum(launch.flops for launch in phase.launches)
+    by_memory = moved / (machine.bandwidth * 1e3)
+    by_arithmetic = flops / (machine.gflops * 1e3 * PRODUCT_SHARE)
+    busy = max(by_memory, by_arithmetic) / max(share, 1 / machine.multiprocessors)
+    is_crowded = way == "grid" and tiles > machine.multiprocessors
+    return busy * (PERSISTENT if is_crowded else 1)
+
+
+def _bytes(where: Where, bounds: Mapping[str, int]) -> int:
+    match where:
+        case Place(size=size):
+            return size
+        case Part(_, _, size, itemsize):
+            return size_in(size, bounds) * itemsize
+        case Either(_, some, _):
+            return _bytes(some, bounds)
+
+
+def _whole(
+    module: CudaModule,
+    phases: Sequence[Phased],
+    way: Literal["grid", "block"],
+    function: Function,
+    bounds: Mapping[str, int],
+) -> tuple[Step, ...] | None:
+    launch = whole_launch(module, phases, way, bounds, f"@{function.name}") if phases else None
+    return None if launch is None else (launch,)

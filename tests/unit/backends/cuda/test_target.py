@@ -1,0 +1,81 @@
+"""GPUs by name, and as a driver describes them."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import pytest
+
+from graphc.backends.cuda import target
+from graphc.backends.cuda.nvrtc import Nvrtc, require_nvrtc
+from graphc.backends.cuda.target import device_machine, gpus_named
+from graphc.ir.machine import GPUS, GpuMachine
+from graphc.support.diagnostics import GraphcError
+from tests.support.cuda.tools import needs_nvrtc
+
+ATTRIBUTES = {75: 8, 76: 9, 16: 142, 97: 101376, 39: 1536, 38: 100663296}
+"""Of an L40S, by the driver's numbers."""
+
+
+class Driver:
+    """Answers as a driver with one GPU, or with none."""
+
+    def __init__(self, status: int = 0) -> None:
+        self.status = status
+
+    def cuInit(self, flags: int) -> int:
+        return self.status
+
+    def cuDeviceGet(self, device: object, number: int) -> int:
+        return 0
+
+    def cuDeviceGetAttribute(self, value: Any, number: int, device: ctypes.c_int) -> int:
+        value._obj.value = ATTRIBUTES[number]
+        return 0
+
+
+@pytest.fixture(autouse=True)
+def _ask_anew() -> None:  # pyright: ignore[reportUnusedFunction]
+    device_machine.cache_clear()
+
+
+def test_names_of_gpus_in_a_list_count_once() -> None:
+    assert gpus_named("sm_80") == (GPUS["sm_80"],)
+    assert gpus_named("sm_90, sm_80,sm_90") == (GPUS["sm_90"], GPUS["sm_80"])
+
+
+@pytest.mark.parametrize("name", ["sm_9", "SM_90", "", "sm_80,", "x86-64"])
+def test_another_name_is_refused(name: str) -> None:
+    with pytest.raises(GraphcError, match=r"a GPU is one of sm_80, .*, native, got"):
+        gpus_named(name)
+
+
+def test_a_near_name_is_suggested() -> None:
+    with pytest.raises(GraphcError, match="did you mean `sm_90`"):
+        gpus_named("sm_80,sm90")
+
+
+def test_native_is_the_gpu_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target, "_driver", Driver)
+    machine = GpuMachine(89, 142, 101376, threads=1536, l2=100663296)
+    assert gpus_named("native") == (machine,)
+    assert machine.arch == "sm_89"
+
+
+@pytest.mark.parametrize("driver", [None, Driver(100)], ids=["no driver", "no device"])
+def test_native_without_a_gpu_is_a_default(
+    driver: Driver | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(target, "_driver", lambda: driver)
+    assert device_machine() is None
+    assert gpus_named("native") == (GPUS["sm_90"],)
+
+
+@needs_nvrtc
+def test_every_gpu_with_a_name_is_one_that_nvrtc_knows() -> None:
+    nvrtc: Nvrtc = require_nvrtc()
+    for name, machine in GPUS.items():
+        assert machine.arch == name
+        assert machine.capability in nvrtc.architectures
+        assert not machine.misfit()
