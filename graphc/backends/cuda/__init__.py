@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from graphc.backends.base import Backend, CompiledFunction, KeptCode
+from graphc.backends.cuda.files import FILE_KINDS
 from graphc.ir.core import Function
 from graphc.ir.machine import GpuMachine
 from graphc.runtime.signature import Signature
@@ -62,6 +63,7 @@ BACKEND = Backend(
     summary="kernels for NVIDIA's GPUs: calls from Python through CuPy, text, compiled code",
     stage="kernels",
     compile=_compile,
+    emit=FILE_KINDS,
     isa=_isa,
     machine=_machine,
     code=KeptCode(_make, _load, _versions),
