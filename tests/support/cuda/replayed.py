@@ -61,7 +61,8 @@ def meetings(group: Group, sizes: Sizes) -> list[str]:
     for a, b in combinations(launches, 2):
         for i, x in enumerate(stretches(a, sizes, turns)):
             for j, y in enumerate(stretches(b, sizes, turns)):
-                if (i in a.writes or j in b.writes) and x[0] < y[1] and y[0] < x[1]:
+                is_shared = max(x[0], y[0]) < min(x[1], y[1])
+                if is_shared and (i in a.writes or j in b.writes):
                     found.append(f"{a.remark} and {b.remark} in {turns}")
     return found
 

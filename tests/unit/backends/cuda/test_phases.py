@@ -111,13 +111,35 @@ def test_what_waits_for_nothing_moves_up() -> None:
     assert found == (Phase((first, independent)), Phase((second,)))
 
 
-def test_elements_of_two_turns_are_apart_in_the_turn_alone() -> None:
-    """Behind the loop the sequence is one array again."""
-    whole = Place("arena", 0, SEQUENCE)
-    now, before = (Part(whole, Number(Size(0), 1, 0, plus), ROW, 4) for plus in (0, -1))
-    read = Launch("k", (before,), "read")
-    write = Launch("k", (now,), "write", frozenset({0}))
-    after = Launch("k", (Part(whole, Number(Size(2)), ROW, 4),), "after")
-    found = phases_of([Turns(0, Number(Size(1, ("T",))), (read, write)), after])
-    assert [type(p) for p in found] == [PhasedTurns, Phase]
-    assert [p.launches for p in walk_phases(found)] == [(read, write), (after,)]
+NOW, BEFORE = (
+    Part(Place("arena", 0, SEQUENCE), Number(Size(0), 1, 0, plus), ROW, 4) for plus in (0, -1)
+)
+"""This turn's element of a sequence, and that of the turn before."""
+
+EVERY = Number(Size(1, ("T",)))
+
+
+def test_elements_of_two_turns_are_apart() -> None:
+    read, write = Launch("k", (BEFORE,), "read"), Launch("k", (NOW,), "write", frozenset({0}))
+    assert phases_of([Turns(0, EVERY, (read, write))]) == (
+        PhasedTurns(0, EVERY, (Phase((read, write)),)),
+    )
+
+
+def test_parts_of_other_lengths_are_not_apart() -> None:
+    """Part 1 of two rows is parts 2 and 3 of one row."""
+    long = Part(Place("arena", 0, SEQUENCE), Number(Size(1)), ROW * Size(2), 4)
+    short = Part(Place("arena", 0, SEQUENCE), Number(Size(1), plus=1), ROW, 4)
+    write, read = Launch("k", (long,), "write", frozenset({0})), Launch("k", (short,), "read")
+    assert len(phases_of([write, read])) == 2
+
+
+def test_behind_a_loop_its_sequences_are_one_array() -> None:
+    """Also for another loop, in which turns have the same number."""
+    given = Place("buffer", 0, 64)
+    first = Launch("k", (given,), "first", frozenset({0}))
+    write = Turns(0, EVERY, (Launch("k", (given, NOW), "write", frozenset({1})),))
+    read = Turns(0, EVERY, (Launch("k", (BEFORE,), "read"),))
+    found = phases_of([first, write, read])
+    assert [p.launches[0].remark for p in walk_phases(found)] == ["first", "write", "read"]
+    assert [type(p) for p in found] == [Phase, PhasedTurns, PhasedTurns]
