@@ -117,8 +117,8 @@ class RequestOption(RecordOption):
     "--emit",
     cls=RequestOption,
     metavar="BACKEND",
-    help="Print a backend's source instead: numpy, llvm or c. It needs -p kernels, and the "
-    "parameters in it are zeros, since IR text has no values.",
+    help="Print a backend's source instead: numpy, llvm, c or cuda. It needs -p kernels, and "
+    "the parameters in it are zeros, since IR text has no values.",
 )
 @click.option(
     "--reduce",

@@ -141,16 +141,21 @@ def kind_of(out: Path) -> str:
     """The kind that a file's name asks for: by its suffix, an executable without one.
 
     What follows the last dot is a suffix only if it is all letters, so that `net-1.0` and `net.v2`
-    are executables; `libnet.so.1` is a library. GraphcError for another suffix.
+    are executables; `libnet.so.1` is a library. Of two suffixes that fit the longer one counts.
+    GraphcError for another suffix.
     """
     name = re.sub(r"\.so(\.[0-9]+)+$", ".so", out.name)
     suffix = re.search(r"(?<=.)\.[A-Za-z]+$", name)
     if suffix is None:
         return "exe"
-    for kind, known in KINDS.items():
-        if suffix[0] == known.suffix:
-            return kind
+    fitting = [k for k, known in KINDS.items() if known.suffix and _ends_in(name, known.suffix)]
+    if fitting:
+        return max(fitting, key=lambda kind: len(KINDS[kind].suffix))
     raise fail("bad-option", f"what to emit cannot be told from the name `{out}`; use --emit")
+
+
+def _ends_in(name: str, suffix: str) -> bool:
+    return name.endswith(suffix) and name != suffix
 
 
 def emit(source: Source, request: ArtifactRequest, options: CompileOptions) -> dict[str, Path]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from graphc.backends import BACKENDS
 from graphc.backends.base import Backend, CompiledFunction
 from graphc.ir.core import Function, Module
 from graphc.ir.evaluate import evaluate
@@ -18,7 +17,7 @@ from graphc.ir.types import DType, size_of
 from graphc.runtime.executable import Executable
 from graphc.runtime.signature import Signature
 from tests.support.c_functions import compile_together
-from tests.support.compiling import call, compile_for, lowered_for, one_op_module
+from tests.support.compiling import RUN_HERE, call, compile_for, lowered_for, one_op_module
 from tests.support.guarded import GuardedFunction
 from tests.support.judges import (
     EXACT,
@@ -32,7 +31,7 @@ from tests.support.judges import (
 from tests.support.op_table import Case, N, Row
 from tests.support.ulp import largest_ulp
 
-BACKEND_NAMES = tuple(BACKENDS)
+BACKEND_NAMES = RUN_HERE
 FILLS: tuple[Fill, ...] = ("ordinary", "special")
 _TAME = (
     *("reduce_sum", "matmul"),

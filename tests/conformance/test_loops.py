@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from graphc.backends import BACKENDS
 from graphc.ir.clone import clone_module
 from graphc.ir.evaluate import evaluate
 from graphc.ir.types import DType
@@ -24,6 +23,7 @@ from graphc.passes.infer_shapes import InferShapes
 from graphc.passes.manager import Pass, PassManager
 from graphc.passes.synthesize_gradient import SynthesizeGradient
 from graphc.passes.synthesize_tangent import SynthesizeTangent
+from tests.support.compiling import RUN_HERE
 from tests.support.recurrent_networks import FEATURES, LABELS, NETWORKS, network
 from tests.support.sequences import (
     Packing,
@@ -36,7 +36,7 @@ from tests.support.unrolled import step_inputs, unrolled
 
 Array = np.ndarray
 EVERY = pytest.mark.parametrize("name", NETWORKS)
-EVERYWHERE = pytest.mark.parametrize("backend", list(BACKENDS))
+EVERYWHERE = pytest.mark.parametrize("backend", RUN_HERE)
 OUTPUTS = ("ce", "z")
 BOUNDS = (64, 5)
 TIMES = (1, 2, 7, 64)

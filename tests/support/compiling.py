@@ -58,9 +58,15 @@ def parse(text: str) -> Module:
 def load_backend(name: str) -> Backend | str:
     """The backend, or why it cannot be used here."""
     try:
-        return BACKENDS[name]()
+        backend = BACKENDS[name]()
     except ImportError as problem:
         return f"backend {name}: {problem}"
+    missing = backend.missing()
+    return f"backend {name}: {missing}" if missing else backend
+
+
+RUN_HERE = tuple(name for name, load in BACKENDS.items() if not load().missing())
+"""The backends whose functions can be run on this machine, by their names."""
 
 
 def compile_for(backend: Backend, module: Module) -> tuple[CompiledFunction, Signature]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from graphc.backends.base import Backend, CompiledFunction, KeptCode
+from graphc.backends.base import Backend, CompiledFunction, EmitRequest, FileKind, KeptCode
 from graphc.ir.core import Function
 from graphc.ir.machine import GpuMachine
 from graphc.runtime.signature import Signature
@@ -31,6 +31,30 @@ def _load(code: bytes, signature: Signature, phases: Phases) -> CompiledFunction
 
     with phases.measure("load"):
         return load_function(code, signature)
+
+
+def _emit_cu(function: Function, signature: Signature, request: EmitRequest) -> bytes:
+    from graphc.backends.cuda.artifact import emit_cu
+
+    return emit_cu(function, signature, request)
+
+
+def _emit_ptx(function: Function, signature: Signature, request: EmitRequest) -> bytes:
+    from graphc.backends.cuda.artifact import emit_ptx
+
+    return emit_ptx(function, signature, request)
+
+
+def _emit_cubin(function: Function, signature: Signature, request: EmitRequest) -> bytes:
+    from graphc.backends.cuda.artifact import emit_cubin
+
+    return emit_cubin(function, signature, request)
+
+
+def _emit_host(function: Function, signature: Signature, request: EmitRequest) -> bytes:
+    from graphc.backends.cuda.host import emit_host
+
+    return emit_host(function, signature, request)
 
 
 def _versions(target: str) -> Mapping[str, str]:
@@ -62,6 +86,16 @@ BACKEND = Backend(
     summary="kernels for NVIDIA's GPUs: calls from Python through CuPy, text, compiled code",
     stage="kernels",
     compile=_compile,
+    emit={
+        "cu": FileKind(".cu", "CUDA C++ of the kernels", _emit_cu, is_compiled=False),
+        "ptx": FileKind(
+            ".ptx", "PTX of the kernels, for GPUs to come", _emit_ptx, is_compiled=False
+        ),
+        "cubin": FileKind(
+            ".cubin", "the kernels for one GPU", _emit_cubin, is_text=False, is_compiled=False
+        ),
+        "host": FileKind(".cuda.c", "one C file that runs the network on a GPU", _emit_host),
+    },
     isa=_isa,
     machine=_machine,
     code=KeptCode(_make, _load, _versions),

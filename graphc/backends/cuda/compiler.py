@@ -91,6 +91,11 @@ def resources_in(log: str) -> dict[str, Resources]:
     return {name: _resources(said) for name, said in zip(parts[::2], parts[1::2], strict=True)}
 
 
+def newest_release() -> int:
+    """The release of CUDA whose compiler makes images: a driver has to be of it or a later one."""
+    return require_nvrtc().version[0]
+
+
 def compiler_version() -> str:
     """What decides images besides the text."""
     nvrtc = require_nvrtc()

@@ -10,6 +10,7 @@ import numpy as np
 
 from graphc.backends.cuda.device import Device, Memory
 from graphc.runtime.residency import is_away, leave
+from graphc.support.diagnostics import fail
 
 
 @dataclass(slots=True)
@@ -47,6 +48,13 @@ class Residents:
             found.is_newer = False
             leave(array, self._fetch)
         return found
+
+    def _allocated(self, size: int) -> Memory:
+        try:
+            return self._device.allocate(size)
+        except MemoryError:
+            message = f"{size} bytes of the GPU's memory are required for a parameter"
+            raise fail("limit", f"{message}, it does not give them") from None
 
     def _fetch(self, array: np.ndarray) -> None:
         with self.lock:

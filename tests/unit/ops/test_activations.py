@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import graphc as gc
-from graphc.backends import BACKENDS
+from tests.support.compiling import RUN_HERE
 
 INF, NAN = np.inf, np.nan
 CORNERS = [NAN, INF, -INF, 0.0, -0.0, 1e30, -1e30]
@@ -23,7 +23,7 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("backend", list(BACKENDS))
+@pytest.mark.parametrize("backend", RUN_HERE)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", EXPECTED)
 def test_values_and_slopes_at_corners(name: str, dtype: type, backend: str) -> None:
@@ -38,7 +38,7 @@ def test_values_and_slopes_at_corners(name: str, dtype: type, backend: str) -> N
     np.testing.assert_allclose(sloped, np.array(slopes, dtype), rounding, err_msg="slopes")
 
 
-@pytest.mark.parametrize("backend", list(BACKENDS))
+@pytest.mark.parametrize("backend", RUN_HERE)
 def test_clip_hands_its_slope_to_the_operand_that_it_is(backend: str) -> None:
     x = np.array([-3.0, -1.0, 0.5, 2.0, 4.0, 0.0])
     low = np.array([-1.0, -1.0, -1.0, -1.0, -1.0, 3.0])

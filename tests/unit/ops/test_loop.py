@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from graphc.backends import BACKENDS
 from graphc.driver.pipelines import OPTIMISE
 from graphc.ir.core import Module
 from graphc.ir.evaluate import evaluate
@@ -21,10 +20,17 @@ from graphc.passes import pipeline
 from graphc.passes.analysis.memory import check_plan
 from graphc.passes.manager import PassManager
 from graphc.support.diagnostics import DiagnosticSink
-from tests.support.compiling import KERNEL_PIPELINE, call, compile_for, load_backend, parse
+from tests.support.compiling import (
+    KERNEL_PIPELINE,
+    RUN_HERE,
+    call,
+    compile_for,
+    load_backend,
+    parse,
+)
 
 Array = np.ndarray
-EVERYWHERE = pytest.mark.parametrize("backend", list(BACKENDS))
+EVERYWHERE = pytest.mark.parametrize("backend", RUN_HERE)
 SIZES = ((0, 1), (1, 1), (1, 5), (2, 1), (7, 5), (64, 1), (64, 5), (7, 0), (0, 0))
 
 _ARGUMENTS = """dim T <= 64

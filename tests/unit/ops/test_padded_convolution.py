@@ -7,7 +7,6 @@ from functools import cache
 import numpy as np
 import pytest
 
-from graphc.backends import BACKENDS
 from graphc.backends.base import CompiledFunction
 from graphc.backends.native import NativeFunction
 from graphc.backends.signature import make_signature
@@ -23,7 +22,7 @@ from graphc.ops.schedules import ImagesSchedule, WeightGradSchedule
 from graphc.passes import pipeline
 from graphc.passes.manager import PassManager
 from graphc.runtime.signature import Signature
-from tests.support.compiling import call, load_backend, parse
+from tests.support.compiling import RUN_HERE, call, load_backend, parse
 from tests.support.guarded_child import exit_code_guarded
 from tests.support.guarded_memory import SIDES, Side
 from tests.support.native import random_arguments, runnable_targets
@@ -112,7 +111,7 @@ def results(
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("cut", ["whole", *CUT])
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", RUN_HERE)
 def test_all_three_are_what_they_mean(backend: str, cut: str, dtype: str, shape: str) -> None:
     text, schedules = SHAPES[shape].replace("f32", dtype), CUT.get(cut, WHOLE)
     module = parse(text)

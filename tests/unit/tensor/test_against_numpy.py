@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 import graphc as gc
-from graphc.backends import BACKENDS
 from graphc.ir.core import OpDef
 from graphc.ir.params import NoParams
 from graphc.tensor.functions import FUNCTIONS
+from tests.support.compiling import RUN_HERE
 from tests.support.op_table import ROWS
 
 Array = np.ndarray
 SHAPES = [(), (1,), (7,), (3, 5), (1, 4), (2, 3, 4), (2, 1, 3, 2), (0,), (3, 0)]
-EVERYWHERE = pytest.mark.parametrize("backend", list(BACKENDS))
+EVERYWHERE = pytest.mark.parametrize("backend", RUN_HERE)
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
 

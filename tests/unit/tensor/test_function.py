@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import graphc as gc
-from graphc.backends import BACKENDS
+from tests.support.compiling import RUN_HERE
 
-EVERYWHERE = pytest.mark.parametrize("backend", list(BACKENDS))
+EVERYWHERE = pytest.mark.parametrize("backend", RUN_HERE)
 
 
 def counted(**options: Any) -> tuple[Any, list[int]]:

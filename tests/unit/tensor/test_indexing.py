@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as numpy_strategies
 
 import graphc as gc
-from graphc.backends import BACKENDS
+from tests.support.compiling import RUN_HERE
 
 FEW = settings(max_examples=150, deadline=None)
 SHAPES = numpy_strategies.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)
@@ -42,7 +42,7 @@ def test_an_index_takes_what_numpy_takes(case: tuple[tuple[int, ...], Any]) -> N
     np.testing.assert_array_equal(got, wanted)
 
 
-@pytest.mark.parametrize("backend", list(BACKENDS))
+@pytest.mark.parametrize("backend", RUN_HERE)
 def test_indices_of_every_kind_on_every_backend(backend: str) -> None:
     x = numbered((4, 5, 6))
     indices: list[Any] = [

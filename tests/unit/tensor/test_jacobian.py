@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import graphc as gc
-from graphc.backends import BACKENDS
+from tests.support.compiling import RUN_HERE
 
 Array = np.ndarray
-EVERYWHERE = pytest.mark.parametrize("backend", list(BACKENDS))
+EVERYWHERE = pytest.mark.parametrize("backend", RUN_HERE)
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 RNG = np.random.default_rng(5)
 A = RNG.standard_normal((4, 4))

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import graphc as gc
-from graphc.backends import BACKENDS
 from graphc.support.diagnostics import GraphcError
+from tests.support.compiling import RUN_HERE
 
 Array = np.ndarray
 Step = Callable[[Any, Any], tuple[Any, Any]]
-EVERYWHERE = pytest.mark.parametrize("backend", list(BACKENDS))
+EVERYWHERE = pytest.mark.parametrize("backend", RUN_HERE)
 RNG = np.random.default_rng(11)
 W = RNG.standard_normal((3, 3)) / 2
 TABLE = RNG.standard_normal((30, 3))  # too large for a constant
