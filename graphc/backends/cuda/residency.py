@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakValueDictionary, ref
 
 import numpy as np
 
@@ -64,11 +64,13 @@ class Residents:
                 found.is_newer = False
 
 
-_OF_DEVICES: WeakKeyDictionary[Device, Residents] = WeakKeyDictionary()
+_OF_DEVICES: WeakValueDictionary[int, Residents] = WeakValueDictionary()
+"""By the device's identity: it is there as long as its residents are."""
 
 
 def residents_of(device: Device) -> Residents:
     """Those of a device, which every function on it shares."""
-    if device not in _OF_DEVICES:
-        _OF_DEVICES[device] = Residents(device)
-    return _OF_DEVICES[device]
+    found = _OF_DEVICES.get(id(device))
+    if found is None:
+        found = _OF_DEVICES[id(device)] = Residents(device)
+    return found
