@@ -136,7 +136,7 @@ def _conflict(a: _Touched, b: _Touched) -> bool:
 
 
 def _overlap(a: _Span, b: _Span) -> bool:
-    if a.base != b.base or a.start >= b.end or b.start >= a.end:
+    if a.base != b.base or max(a.start, b.start) >= min(a.end, b.end):
         return False
     is_same_array = (a.start, a.end) == (b.start, b.end)
     return not (is_same_array and _are_apart(a.path, b.path))
@@ -147,6 +147,6 @@ def _are_apart(a: Sequence[tuple[Number, Size]], b: Sequence[tuple[Number, Size]
     for (x, size_of_x), (y, size_of_y) in zip(a, b, strict=False):
         if (x, size_of_x) == (y, size_of_y):
             continue
-        same_turn = (x.size, x.sign, x.loop) == (y.size, y.sign, y.loop)
-        return size_of_x == size_of_y and same_turn and x.plus != y.plus
+        # What they still differ in is how far they are from it: `plus`.
+        return size_of_x == size_of_y and (x.size, x.sign, x.loop) == (y.size, y.sign, y.loop)
     return False

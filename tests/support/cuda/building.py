@@ -47,7 +47,7 @@ def emulated_image(text: str, arch: str, phases: Phases) -> Image:
 
 def load_object(content: bytes, mode: int = ctypes.DEFAULT_MODE) -> ctypes.CDLL:
     """The library; its file is gone then."""
-    with tempfile.NamedTemporaryFile(suffix=".so", dir=_folder()) as file:
+    with tempfile.NamedTemporaryFile(suffix=".so", dir=temporary_folder()) as file:
         file.write(content)
         file.flush()
         return ctypes.CDLL(file.name, mode)
@@ -61,7 +61,7 @@ def engine() -> ctypes.CDLL:
 
 
 def _built(options: tuple[str, ...], text: str) -> bytes:
-    with tempfile.NamedTemporaryFile(suffix=".so", dir=_folder()) as file:
+    with tempfile.NamedTemporaryFile(suffix=".so", dir=temporary_folder()) as file:
         command = ["g++", *_COMMON, *options, "-o", file.name, "-"]
         done = subprocess.run(command, input=text, text=True, capture_output=True, check=False)
         assert done.returncode == 0, f"g++ refuses the kernels:\n{done.stderr}"
@@ -69,7 +69,7 @@ def _built(options: tuple[str, ...], text: str) -> bytes:
 
 
 @cache
-def _folder() -> str:
+def temporary_folder() -> str:
     folder = tempfile.mkdtemp(prefix="graphc-emulator-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

@@ -257,11 +257,12 @@ static void leave(void)
 static int32_t launch(Gpu *gpu, const Kernel *kernel, int number, i64 tiles, const u64 *given,
                       size_t count)
 {
-    void *arguments[MOST_ARGUMENTS];
+    void *arguments[MOST_ARGUMENTS + 1];
     if (tiles <= 0)
         return FINE;
     for (size_t i = 0; i < count; i++)
         arguments[i] = (void *)&given[i];
+    arguments[count] = 0; // nothing reads what is behind
     i64 most = gpu->most_blocks[number];
     unsigned grid = (unsigned)(tiles < most ? tiles : most), threads = (unsigned)kernel->threads;
     unsigned shared = (unsigned)kernel->shared;
