@@ -11,7 +11,7 @@ from graphc.backends.cuda.nvrtc import MAJORS, Nvrtc, require_nvrtc
 from graphc.support.diagnostics import fail
 from graphc.support.phases import Phases
 
-OPTIONS = ("--std=c++17", "--fmad=false")
+OPTIONS = ("--std=c++17", "--fmad=false", "--device-int128")
 """A product and a sum are rounded together only where the text says so."""
 
 _log = logging.getLogger(__name__)
