@@ -78,24 +78,24 @@ class Worker:
     process: subprocess.Popen[str]
     errors: Path
 
-    def answer(self) -> dict[str, Any]:
+    def answer(self, patience: float = PATIENCE) -> dict[str, Any]:
         assert self.process.stdout is not None
-        ready, _, _ = select([self.process.stdout], [], [], PATIENCE)
+        ready, _, _ = select([self.process.stdout], [], [], max(patience, 0.0))
         if not ready:
-            raise Failed(f"no answer for {PATIENCE:g} seconds")
+            raise Failed(f"no answer for {patience:.0f} seconds")
         line = self.process.stdout.readline()
         if not line:
             raise Failed(self._last_words())
         return json.loads(line)
 
-    def ask(self, message: dict[str, Any]) -> dict[str, Any]:
+    def ask(self, message: dict[str, Any], patience: float = PATIENCE) -> dict[str, Any]:
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(json.dumps(message) + "\n")
             self.process.stdin.flush()
         except BrokenPipeError:
             raise Failed(self._last_words()) from None
-        return self.answer()
+        return self.answer(patience)
 
     def _last_words(self) -> str:
         code = self.process.wait()
@@ -165,7 +165,7 @@ def measure(
             python = plan.pythons.get(name, sys.executable)
             one = stack.enter_context(worker(name, work, threads, results, python))
             try:
-                ready[name] = (one, _started(one, expected, results))
+                ready[name] = (one, started(one, expected, results))
             except NotMeasured as why:
                 problems.append(Problem(work, name, threads, why.kind, why.reason))
             except Failed as why:
@@ -186,13 +186,13 @@ def measure(
     timings = [
         Timing(
             name,
-            started["version"],
+            said["version"],
             rounds[name],
-            started["compile_s"],
+            said["compile_s"],
             peaks[name],
-            started["imported_bytes"],
+            said["imported_bytes"],
         )
-        for name, (_, started) in ready.items()
+        for name, (_, said) in ready.items()
     ]
     return timings, problems
 
@@ -203,17 +203,19 @@ class NotMeasured(Exception):
         self.kind, self.reason = kind, reason
 
 
-def _started(one: Worker, expected: Values, results: Path) -> dict[str, Any]:
+def started(
+    one: Worker, expected: Values, results: Path, patience: float = PATIENCE
+) -> dict[str, Any]:
     """What the process says of itself, if its results are right."""
-    started = one.answer()
+    said = one.answer(patience)
     for kind in ("absent", "unsaid"):
-        if kind in started:
-            raise NotMeasured(kind, started[kind])
+        if kind in said:
+            raise NotMeasured(kind, said[kind])
     wrong = difference(load(results), expected)
     results.unlink()
     if wrong:
         raise NotMeasured("failed", f"other results than the reference: {wrong}")
-    return started
+    return said
 
 
 def reference(work: str, folder: Path, plan: Plan) -> Values:
@@ -221,9 +223,9 @@ def reference(work: str, folder: Path, plan: Plan) -> Values:
     if not results.exists():
         partial = folder / f"{work}-{REFERENCE_NAME}-partial.npz"
         with worker(REFERENCE_NAME, work, 1, partial) as one:
-            started = one.answer()
-            if "compile_s" not in started:
-                raise Failed(f"{work}: the reference has no results: {started}")
+            said = one.answer()
+            if "compile_s" not in said:
+                raise Failed(f"{work}: the reference has no results: {said}")
         partial.rename(results)
     return load(results)
 

@@ -2,7 +2,7 @@
 
 It keeps to its cores, makes its form of the workload, writes the first results to the file RESULTS,
 and then times calls when it is asked to: a line of JSON in, a line of JSON out. What packages print
-goes to standard error.
+goes to standard error. THREADS of 0 is for entries of a GPU, which may use all cores.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from bench.check import results, save
-from bench.peers import ENTRIES, REFERENCE, CannotSay, Entry
+from bench.peers import ENTRIES, GPU_ENTRIES, REFERENCE, CannotSay, Case, Entry
 from bench.versions import version_of
 from bench.workloads import workload
 
@@ -27,17 +27,23 @@ PIECES = 10
 REFERENCE_NAME = "reference"
 
 
-def entry_of(name: str) -> Entry:
-    return REFERENCE if name == REFERENCE_NAME else ENTRIES[name]
+ON_GPU = 0
+"""Threads of the entries of a GPU."""
+
+
+def entry_of(name: str, threads: int) -> Entry:
+    if name == REFERENCE_NAME:
+        return REFERENCE
+    return (GPU_ENTRIES if threads == ON_GPU else ENTRIES)[name]
 
 
 def main(arguments: list[str]) -> None:
     name, work_name, threads, path = arguments
-    cores = sorted(os.sched_getaffinity(0))[: int(threads)]
-    os.sched_setaffinity(0, cores)
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, cores[: int(threads) or len(cores)])
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    entry = entry_of(name)
+    entry = entry_of(name, int(threads))
     missing = [p for p in entry.packages if find_spec(p) is None]
     if missing:
         answer(answers, {"absent": f"{', '.join(missing)} is not installed"})
@@ -58,7 +64,7 @@ def main(arguments: list[str]) -> None:
     answer(answers, {"compile_s": compiling, "imported_bytes": before, "version": version})
     for line in sys.stdin:
         asked = json.loads(line)
-        pieces = timed(case.run, asked["seconds"])
+        pieces = timed(case, asked["seconds"])
         found = {"seconds": [p / work.steps for p in pieces], "peak_bytes": peak_bytes()}
         answer(answers, found)
 
@@ -68,10 +74,12 @@ def answer(stream: TextIO, message: dict[str, Any]) -> None:
     stream.flush()
 
 
-def timed(run: Callable[[], object], seconds: float) -> list[float]:
+def timed(case: Case, seconds: float) -> list[float]:
     """Seconds a call, of up to `PIECES` pieces that take `seconds` in all; at least one call."""
+    run: Callable[[], object] = case.begin or case.run
     start = time.perf_counter()
     run()
+    case.wait()
     once = time.perf_counter() - start
     calls = max(1, int(seconds / once))
     pieces = min(PIECES, calls)
@@ -81,6 +89,7 @@ def timed(run: Callable[[], object], seconds: float) -> list[float]:
         start = time.perf_counter()
         for _ in range(repeats):
             run()
+        case.wait()
         found.append((time.perf_counter() - start) / repeats)
     return found
 

@@ -25,7 +25,7 @@ class How:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return np.dtype(np.float32 if self.precision == "f32" else np.float64)
+        return np.dtype(np.float64 if self.precision == "f64" else np.float32)
 
 
 def put(net: GraphBuilder, values: Values) -> None:

@@ -17,16 +17,24 @@ class CannotSay(Exception):
     """The peer, or this file of it, has no form for the workload. The text says why."""
 
 
+def _nothing() -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class Case:
     """A workload ready to be run.
 
     run         one call, as users would write it; its loss, the losses of its steps, or its outputs
     parameters  as they are now, by the workload's names; of a training workload
+    begin       one call that leaves its results on a device, if that is another thing
+    wait        until what was begun is done
     """
 
     run: Callable[[], Any]
     parameters: Callable[[], Values] = dict
+    begin: Callable[[], object] | None = None
+    wait: Callable[[], None] = _nothing
 
 
 @dataclass(frozen=True)
@@ -56,5 +64,17 @@ ENTRIES: dict[str, Entry] = {
     "pytensor": Entry("pytensor", ("pytensor", "numba")),
     "numpy": Entry("numpy", ("numpy",)),
 }
+GPU_ENTRIES: dict[str, Entry] = {
+    "graphc-cuda": Entry("graphc", ("graphc", "cupy"), "cuda", ours=True),
+    "graphc-cuda.tf32": Entry("graphc", ("graphc", "cupy"), "cuda.tf32", ours=True),
+    "torch": Entry("torch_cuda", ("torch",), "eager"),
+    "torch.graph": Entry("torch_cuda", ("torch",), "graph"),
+    "torch.graph.tf32": Entry("torch_cuda", ("torch",), "graph.tf32"),
+    "torch.compile": Entry("torch_cuda", ("torch",), "compile"),
+    "torch.compile.tf32": Entry("torch_cuda", ("torch",), "compile.tf32"),
+    "jax": Entry("jax", ("jax",)),
+    "cupy": Entry("numpy", ("cupy",), "cupy"),
+}
+"""Who is measured on a GPU (`bench/gpu`). Names with tf32 may round the factors of products."""
 REFERENCE = Entry("graphc", ("graphc",), "reference", ours=True)
 """graphc's numpy backend in f64: everyone's results are compared with its."""

@@ -11,6 +11,8 @@ from bench.workloads.record import Workload
 HOW = {
     "llvm": How("llvm", "f32"),
     "numpy": How("numpy", "f32"),
+    "cuda": How("cuda", "f32"),
+    "cuda.tf32": How("cuda", "tf32"),
     "reference": How("numpy", "f64"),
 }
 

@@ -1,7 +1,11 @@
-"""NumPy by hand: forward and backward pass as its users write them, updates in place."""
+"""NumPy by hand: forward and backward pass as its users write them, updates in place.
+
+CuPy is the same with arrays on a GPU: what numpy's functions are given, they hand on to it.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +18,36 @@ from bench.workloads.rows import EPSILON, Rows
 
 def case(work: Workload, threads: int, variant: str) -> Case:
     """The threads of its BLAS are set by environment variables."""
+    if variant == "cupy":
+        return _on_gpu(work)
     if isinstance(work.spec, Mlp):
         return _mlp(work)
     if isinstance(work.spec, Rows):
         return Case(lambda: rows(work.spec, work.inputs))
     raise CannotSay("only fully connected layers and rows are written by hand here")
+
+
+def _on_gpu(work: Workload) -> Case:
+    import cupy
+
+    def put(values: Values) -> Values:
+        return {n: cupy.asarray(v) for n, v in values.items()}
+
+    there = replace(
+        work,
+        inputs=put(work.inputs),
+        parameters=put(work.parameters),
+        constants=put(work.constants),
+    )
+    made = case(there, 0, "")
+
+    def parameters() -> Values:
+        return {n: cupy.asnumpy(v) for n, v in made.parameters().items()}
+
+    def wait() -> None:
+        cupy.cuda.Device().synchronize()
+
+    return Case(lambda: cupy.asnumpy(made.run()), parameters, made.run, wait)
 
 
 def _mlp(work: Workload) -> Case:
@@ -65,7 +94,7 @@ def backward(spec: Mlp, p: Values, layers: list[Array], y: Array) -> tuple[float
     z -= z.max(axis=1, keepdims=True)
     d = np.exp(z)
     sums = d.sum(axis=1, keepdims=True)
-    places = np.arange(len(y))
+    places = np.arange(len(y), like=y)
     loss = float((np.log(sums[:, 0]) - z[places, y]).sum())
     d /= sums
     d[places, y] -= 1

@@ -30,7 +30,8 @@ _HARDENED = ("-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack", "-Wl,-z,defs", 
 _REPRODUCIBLE = ("-Wl,--build-id=none",)
 # No -ffast-math here or anywhere: it would change the rounding of the whole host process.
 # -Os: the program around a network spends its time in libc; measured as fast as -O2, 8 kB smaller.
-_COMPILED = ("-std=c99", "-Os", "-fPIC", "-fvisibility=hidden", "-g0")
+_HIDDEN = "-fvisibility=hidden"
+_COMPILED = ("-std=c99", "-Os", "-fPIC", _HIDDEN, "-g0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,18 @@ def link_shared(
             "-Wl,--strip-debug",
         ]
         _link(compiler, folder, objects, out, flags)
+
+
+def compile_source(source: Path, out: Path, *, compiler: Compiler | None = None) -> None:
+    """Compile a C file to an object (`.o`, position independent) whose functions can be seen.
+
+    Raises GraphcError `toolchain` if the compiler is missing or fails.
+    """
+    compiler = require_compiler() if compiler is None else compiler
+    flags = [flag for flag in _COMPILED if flag != _HIDDEN]
+    maps = f"-ffile-prefix-map={source.parent.absolute()}=."
+    command = [compiler.path, *compiler.extra, *flags, maps, "-pthread", "-c"]
+    run_compiler([*command, "-o", str(out.absolute()), str(source.absolute())], source.parent)
 
 
 def link_program(

@@ -24,7 +24,7 @@ from graphc.artifacts.header import (
     header_text,
     thread_symbols,
 )
-from graphc.artifacts.link import Compiler, link_shared, require_compiler
+from graphc.artifacts.link import Compiler, compile_source, link_shared, require_compiler
 from graphc.artifacts.program import build_program
 from graphc.backends import BACKENDS
 from graphc.backends.base import Backend, EmitRequest, FileKind, KeptCode
@@ -46,6 +46,8 @@ Source = Model | FunctionFile
 
 OBJECT = "obj"
 """What programs and libraries are linked of."""
+HOST = "host"
+"""And of those for a GPU: C, which is compiled first."""
 
 
 def _header(_function: Function, signature: Signature, request: EmitRequest) -> bytes:
@@ -141,16 +143,21 @@ def kind_of(out: Path) -> str:
     """The kind that a file's name asks for: by its suffix, an executable without one.
 
     What follows the last dot is a suffix only if it is all letters, so that `net-1.0` and `net.v2`
-    are executables; `libnet.so.1` is a library. GraphcError for another suffix.
+    are executables; `libnet.so.1` is a library. Of two suffixes that fit the longer one counts.
+    GraphcError for another suffix.
     """
     name = re.sub(r"\.so(\.[0-9]+)+$", ".so", out.name)
     suffix = re.search(r"(?<=.)\.[A-Za-z]+$", name)
     if suffix is None:
         return "exe"
-    for kind, known in KINDS.items():
-        if suffix[0] == known.suffix:
-            return kind
+    fitting = [k for k, known in KINDS.items() if known.suffix and _ends_in(name, known.suffix)]
+    if fitting:
+        return max(fitting, key=lambda kind: len(KINDS[kind].suffix))
     raise fail("bad-option", f"what to emit cannot be told from the name `{out}`; use --emit")
+
+
+def _ends_in(name: str, suffix: str) -> bool:
+    return name.endswith(suffix) and name != suffix
 
 
 def emit(source: Source, request: ArtifactRequest, options: CompileOptions) -> dict[str, Path]:
@@ -166,10 +173,11 @@ def emit(source: Source, request: ArtifactRequest, options: CompileOptions) -> d
     with temporary_folder(request.out) as folder, ExitStack() as open_files:
         finished: list[Callable[[], None]] = []
         for kind, path in paths.items():
-            if (part := KINDS[kind].linked_of) is not None:
+            if KINDS[kind].linked_of is not None:
                 assert native is not None
+                part = _object_kind(request.target)
                 with options.phases.measure("link"):
-                    linked = native.link(kind, made[part], path, folder, compiler)
+                    linked = native.link(kind, part, made[part], path, folder, compiler)
                 finished.append(partial(move_into_place, linked, path))
             else:
                 finished.append(open_files.enter_context(staged(path, made[kind])))
@@ -185,10 +193,11 @@ def contents(
     is made from."""
     made: dict[str, bytes] = {}
     prepared: dict[str, Prepared] = {}
-    sources = list(dict.fromkeys(KINDS[kind].linked_of or kind for kind in kinds))
+    part = _object_kind(request.target)
+    sources = list(dict.fromkeys(part if KINDS[kind].linked_of else kind for kind in kinds))
     # The header says what the compiled kinds beside it offer; alone it is that of an object.
     compiled = [k for k in sources if KINDS[k].is_compiled]
-    first = OBJECT if OBJECT in sources or not compiled else compiled[0]
+    first = part if part in sources or not compiled else compiled[0]
     for kind in sources:
         if KINDS[kind].emitter is None:
             made[kind] = _ir_text(source, request, options)
@@ -197,7 +206,12 @@ def contents(
         if backend not in prepared:
             prepared[backend] = prepare_emission(source, backend, request, options)
         made[kind] = prepared[backend].emit(kind)
-    return made, prepared.get(MADE_BY[OBJECT])
+    return made, prepared.get(MADE_BY[part])
+
+
+def _object_kind(target: str) -> str:
+    """What programs and libraries for the target are linked of."""
+    return HOST if target.startswith("sm_") else OBJECT
 
 
 @dataclass(frozen=True)
@@ -228,16 +242,27 @@ class Prepared:
         return kept(cache, key, self.signature, make, self.request.phases)
 
     def link(
-        self, kind: str, content: bytes, out: Path, folder: Path, compiler: Compiler | None
+        self,
+        kind: str,
+        part: str,
+        content: bytes,
+        out: Path,
+        folder: Path,
+        compiler: Compiler | None,
     ) -> Path:
-        """Link the object's bytes to a program or library inside `folder`; the file made.
+        """Link content of the kind `part` to a program or library inside `folder`; the file made.
 
         It has the name of `out`, which a library carries in itself.
         """
         place = folder / kind
         place.mkdir()
         object_file = folder / "network.o"
-        object_file.write_bytes(content)
+        if KINDS[part].is_text:
+            source = object_file.with_suffix(".c")
+            source.write_bytes(content)
+            compile_source(source, object_file, compiler=compiler)
+        else:
+            object_file.write_bytes(content)
         made = place / out.name
         if kind == "so":
             exports = exported_symbols(self.signature.name) + thread_symbols(self.signature)

@@ -84,8 +84,8 @@ class GpuMachine(Params):
 
     def misfit(self) -> str:
         """What is required of a GPU that people describe, and what came; "" if nothing."""
-        if self.capability < 75:
-            return f"a compute capability of 75 or more, got {self.capability}"
+        if self.capability < 80:  # copies ahead and tensor cores for f32 came with it
+            return f"a compute capability of 80 or more, got {self.capability}"
         if self.multiprocessors < 1:
             return f"1 multiprocessor or more, got {self.multiprocessors}"
         if not 16384 <= self.shared <= 1 << 20:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Integral
 from typing import TypeVar
+from weakref import ref
 
 import numpy as np
 
@@ -78,6 +79,7 @@ class TrainingStep:
         }
         self._samples = 0
         self._pace = Pace(0)
+        self._went_through: Callable[[], Samples | None] = lambda: None
         self._known: dict[tuple[int, int, float], Mapping[str, float]] = {}
         self._compiled_for = learner
         self.nominal = nominal
@@ -176,6 +178,9 @@ class TrainingStep:
             and isinstance(dataset, Samples)
             and not self._follows_losses
         ):
+            if self._went_through() is not dataset:
+                self._executable.forget_data()
+                self._went_through = ref(dataset)
             arrays = {n: a for n, a in dataset.arrays.items() if isinstance(a, np.ndarray)}
             yield from self._native_parts(arrays, order, size)
             return

@@ -24,7 +24,7 @@ from typing import Literal
 from graphc.ir.codegen import Reduction
 from graphc.ir.core import Operation
 from graphc.ir.params import Params
-from graphc.ops.contraction import MatmulParams
+from graphc.ops.contraction import STRETCH, MatmulParams
 from graphc.ops.reduction import ReduceParams
 
 MOST_SUMS = 256
@@ -32,6 +32,12 @@ MOST_SUMS = 256
 
 MOST_LANES = 64
 """Of a vector: a schedule may be made for a wider machine than any there is."""
+
+BLOCK_THREADS = 256
+"""Of a block of a GPU."""
+
+MOST_THREAD_SUMS = 64
+"""That a thread of a GPU has registers for."""
 
 MOST_VECTORS = 16
 """That a turn of a nest takes."""
@@ -159,19 +165,35 @@ class ConvTile(Params):
 
 
 @dataclass(frozen=True)
+class WindowTile(Params):
+    """How a GPU computes a product with windows: a block of threads has `rows` x `columns` of its
+    sums at a time, a thread `down` x `across` of them.
+
+    part  steps of a sum that one tile takes, results of parts are added up afterwards; 0: all
+    """
+
+    rows: int
+    columns: int
+    down: int
+    across: int
+    part: int = 0
+
+
+@dataclass(frozen=True)
 class ConvSchedule(ImagesSchedule):
     """Of a convolution, or the gradient to its images; `columns` of output positions in a block, at
-    most."""
+    most. `gpu` is all there is for a GPU."""
 
     columns: int = 0
     tiles: tuple[ConvTile, ...] = ()
+    gpu: WindowTile | None = None
 
 
 @dataclass(frozen=True)
 class WeightGradSchedule(Schedule):
     """Of a convolution's gradient to its weights; a chunk of rows is of one column of a window.
 
-    lanes, columns, tiles  as of a convolution
+    lanes, columns, tiles, gpu  as of a convolution
     pack                   panels of the output positions are copied: their own rows are far apart
     """
 
@@ -180,6 +202,7 @@ class WeightGradSchedule(Schedule):
     columns: int = 0
     tiles: tuple[ConvTile, ...] = ()
     pack: bool = False
+    gpu: WindowTile | None = None
 
 
 def schedule_of(op: Operation) -> Schedule | None:
@@ -197,6 +220,8 @@ def check_schedule(op: Operation) -> Iterable[str]:
     if isinstance(op.schedule, ConvSchedule | WeightGradSchedule):
         for tile in op.schedule.tiles:
             yield from _check_conv_tile(tile)
+        if op.schedule.gpu is not None:
+            yield from _check_window_tile(op.schedule.gpu)
     if (
         isinstance(op.schedule, LaneSchedule | ImagesSchedule | WeightGradSchedule)
         and op.schedule.lanes
@@ -245,6 +270,25 @@ def _check_conv_tile(tile: ConvTile) -> Iterable[str]:
         yield f"a tile requires two lengths of 1 or more, got {list(tile.tile)}"
     elif tile.tile[0] * tile.tile[1] * tile.vectors > MOST_SUMS:
         yield f"a tile requires at most {MOST_SUMS} vectors of sums, got {list(tile.tile)}"
+
+
+def _check_window_tile(tile: WindowTile) -> Iterable[str]:
+    lengths = (tile.rows, tile.columns, tile.down, tile.across)
+    if min(lengths) < 1 or any(n & (n - 1) for n in lengths):
+        yield f"a tile requires powers of two, got {list(lengths)}"
+        return
+    if tile.rows * tile.columns != BLOCK_THREADS * tile.down * tile.across:
+        yield (
+            f"a tile requires as many sums as {BLOCK_THREADS} threads have, got {tile.rows} x "
+            f"{tile.columns} of {tile.down} x {tile.across} each"
+        )
+    if max(tile.rows, tile.columns) > BLOCK_THREADS or tile.down * tile.across > MOST_THREAD_SUMS:
+        yield (
+            f"a tile requires at most {BLOCK_THREADS} rows and columns, and {MOST_THREAD_SUMS} "
+            f"sums of a thread, got {list(lengths)}"
+        )
+    if tile.part < 0 or tile.part % STRETCH:
+        yield f"a tile requires parts of a multiple of {STRETCH} steps, got {tile.part}"
 
 
 def _check_nest(nest: NestSchedule) -> Iterable[str]:

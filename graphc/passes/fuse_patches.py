@@ -14,7 +14,7 @@ Zeros around the images of a product (`pad`, and `slice` in its gradient) are pu
 at a time.
 
 Weights of many features, or channels for `conv.data_grad`, are laid out in blocks of them, each one
-stretch of memory that is read from end to end.
+stretch of memory that is read from end to end. With `line_bytes = 0` they stay in whole rows.
 
 Leaves alone: windows of more than two axes, extents before or among windows that are only known at
 the call, products that sum over less than whole windows. O(operations).
@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 from graphc.ir.codegen import Reduction
@@ -67,18 +68,18 @@ from graphc.passes.manager import Pass, PassOutcome
 from graphc.passes.matching import Result, is_number, made_by, operand_of
 
 LINE_BYTES = 64
-"""Of a cache: weights are laid out in blocks of one line where they have rows of several."""
+"""Of a cache: weights lie in blocks of one line where they have rows of several."""
 
 MAX_AXES = 2
 """Walked axes of a convolution or pooling."""
 
 
-def fuse_patches(block: Block) -> int:
+def fuse_patches(block: Block, line_bytes: int = LINE_BYTES) -> int:
     """Rewrite what is made of windows in a block; how many rewrites there were."""
-    return apply_patterns(block, PATTERNS)
+    return apply_patterns(block, _patterns(line_bytes))
 
 
-def _conv(b: IRBuilder, op: Operation) -> Result:
+def _conv(b: IRBuilder, op: Operation, line_bytes: int) -> Result:
     """Windows times weights."""
     p, (patches, weights) = op.params_as(MatmulParams), op.operands
     found = _patches(patches)
@@ -89,7 +90,7 @@ def _conv(b: IRBuilder, op: Operation) -> Result:
     if p.contract != inside or not _all_known(weights.tensor.dims):
         return None
     order = _rolled(rank, rank - inside) if p.transpose_b else list(range(rank))
-    block = _block(weights, order[inside:], needed=2)
+    block = _block(weights, order[inside:], line_bytes, needed=2)
     if block:
         order = [order[inside], *order]
     x, low, high = _unpadded(x, walk)
@@ -114,7 +115,7 @@ def _conv_weight_grad(b: IRBuilder, op: Operation) -> Result:
     return [transpose(b, weights, _rolled(rank, x.tensor.rank - walk.axis))]
 
 
-def _conv_data_grad(b: IRBuilder, op: Operation) -> Result:
+def _conv_data_grad(b: IRBuilder, op: Operation, line_bytes: int) -> Result:
     """A product, put back where its windows came from."""
     walk, product = op.params_as(OverlapAddParams), made_by(op.operands[0], MATMUL)
     if product is None or len(walk.strides) > MAX_AXES:
@@ -133,7 +134,7 @@ def _conv_data_grad(b: IRBuilder, op: Operation) -> Result:
     if not _all_known((*op.result.tensor.dims[walk.axis :], *kept)):
         return None
     last = weights.tensor.dims[inside[count - 1]]
-    block = _block(weights, inside[count:], needed=2 if last == 1 else 1)
+    block = _block(weights, inside[count:], line_bytes, needed=2 if last == 1 else 1)
     if block:
         order = [*inside, *order[:features], inside[-1]]
     else:
@@ -142,14 +143,15 @@ def _conv_data_grad(b: IRBuilder, op: Operation) -> Result:
     return [b.emit_one(CONV_DATA_GRAD, places, _laid_out(b, weights, order, block), params=params)]
 
 
-def _block(weights: Value, axes: Sequence[int], needed: int) -> int:
+def _block(weights: Value, axes: Sequence[int], line_bytes: int, needed: int) -> int:
     """How many elements along the last axis fill a cache line, if the axis is made of such blocks.
 
-    At least `needed` of them; 0 where there is not one axis, or it is not.
+    At least `needed` of them; 0 where there is not one axis, or it is not, or no line.
     """
-    if len(axes) != 1:
+    block = line_bytes // weights.tensor.dtype.itemsize
+    if len(axes) != 1 or not block:
         return 0
-    extent, block = weights.tensor.dims[axes[0]], LINE_BYTES // weights.tensor.dtype.itemsize
+    extent = weights.tensor.dims[axes[0]]
     fits = isinstance(extent, int) and extent % block == 0 and extent >= needed * block
     return block if fits else 0
 
@@ -252,15 +254,16 @@ def _inner_axes(walk: PatchesParams) -> tuple[int, ...]:
     return tuple(range(first, first + len(walk.sizes)))
 
 
-PATTERNS = (
-    Pattern("conv", MATMUL, _conv),
-    Pattern("conv-weights", MATMUL, _conv_weight_grad),
-    Pattern("conv-image", OVERLAP_ADD, _conv_data_grad),
-    *(Pattern("pool", reduction, _pool) for reduction in (REDUCE_SUM, REDUCE_MAX, REDUCE_MIN)),
-    Pattern("pool-gradient", OVERLAP_ADD, _pool_gradient),
-    Pattern("inside", SLICE, _inside),
-    Pattern("transposed-weights", TRANSPOSE, _transposition),
-)
+def _patterns(line_bytes: int) -> tuple[Pattern, ...]:
+    return (
+        Pattern("conv", MATMUL, partial(_conv, line_bytes=line_bytes)),
+        Pattern("conv-weights", MATMUL, _conv_weight_grad),
+        Pattern("conv-image", OVERLAP_ADD, partial(_conv_data_grad, line_bytes=line_bytes)),
+        *(Pattern("pool", reduction, _pool) for reduction in (REDUCE_SUM, REDUCE_MAX, REDUCE_MIN)),
+        Pattern("pool-gradient", OVERLAP_ADD, _pool_gradient),
+        Pattern("inside", SLICE, _inside),
+        Pattern("transposed-weights", TRANSPOSE, _transposition),
+    )
 
 
 def _patches(value: Value) -> tuple[Value, PatchesParams] | None:
@@ -317,14 +320,17 @@ def _laid_out(b: IRBuilder, x: Value, order: Sequence[int], block: int) -> Value
 
 @dataclass(frozen=True)
 class FusePatches(Pass):
+    """`line_bytes`: of a cache, which blocks of weights fill; 0: no blocks, as on a GPU."""
+
     name: ClassVar[str] = "fuse-patches"
     summary: ClassVar[str] = "let products and reductions of windows read them where they lie"
     requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.SSA})
+    line_bytes: int = LINE_BYTES
 
     def run(self, module: Module, context: Context) -> PassOutcome:
         blocks = [block for f in module.functions for block in straight_blocks(f)]
         before = [len(block) for block in blocks]
-        count = sum(fuse_patches(block) for block in blocks)
+        count = sum(fuse_patches(block, self.line_bytes) for block in blocks)
         # Dead operations are dropped on the way, which counts as a change.
         changed = count > 0 or before != [len(block) for block in blocks]
         return PassOutcome(changed, counters={"rewrites": count})

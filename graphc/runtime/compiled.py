@@ -49,6 +49,9 @@ class CompiledFunction(ABC):
         sizes      the value of every dim
         """
 
+    def forget_data(self) -> None:  # noqa: B027  # most keep none
+        """What `run_minibatches` was given before may have changed since."""
+
     def use_threads(self, threads: int) -> None:  # noqa: B027  # most share no work
         """Have calls computed by so many threads, where the work of one is shared at all."""
 

@@ -238,6 +238,10 @@ class Executable:
         code."""
         return self._plan.compiled.run_minibatches is not None
 
+    def forget_data(self) -> None:
+        """The data that `run_minibatches` gets from here on may be others in the same arrays."""
+        self._plan.compiled.forget_data()
+
     def run_minibatches(
         self,
         data: Mapping[str, Array],

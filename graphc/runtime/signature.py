@@ -195,6 +195,34 @@ class Signature:
         return tuple(r for r in self.results if r.updates is None)
 
 
+def runs_epochs(signature: Signature) -> bool:
+    """Whether a compiled function can go through a data set by itself: a training step on dense
+    samples.
+
+    Sequences and sparse inputs need a new layout for every call, which Python makes.
+    """
+    if (
+        signature.sequences is not None
+        or signature.sparse
+        or not signature.with_role("hyperparameter")
+    ):
+        return False
+    dims = signature.dims
+    if len(dims) != 1 or dims[0].factors:
+        return False
+    inputs, hyperparameters = signature.with_role("input"), signature.with_role("hyperparameter")
+    return (
+        bool(inputs)
+        and all(len(i.shape) == 2 and i.shape[0] == dims[0].name for i in inputs)
+        and all(isinstance(i.shape[1], int) for i in inputs)
+        and all(_is_number(p) for p in (*hyperparameters, *signature.fresh_results))
+    )
+
+
+def _is_number(spec: Argument | Result) -> bool:
+    return spec.shape == (1, 1)
+
+
 def concrete_shape(shape: Shape, sizes: Mapping[str, int]) -> tuple[int, ...]:
     """`shape` with every dim name replaced by its size."""
     return tuple(sizes[d] if isinstance(d, str) else d for d in shape)

@@ -46,9 +46,9 @@ class Buffer:
 class GuardedMemory:
     """Buffers with a page on each side that may not be touched, full of garbage."""
 
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: Side, garbage: int | None = None) -> None:
         self.side: Side = side
-        self.garbage = GARBAGE[side]
+        self.garbage = GARBAGE[side] if garbage is None else garbage
         self.buffers: list[Buffer] = []
         self._mappings: list[tuple[int, int]] = []
 

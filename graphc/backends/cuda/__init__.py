@@ -51,6 +51,12 @@ def _emit_cubin(function: Function, signature: Signature, request: EmitRequest) 
     return emit_cubin(function, signature, request)
 
 
+def _emit_host(function: Function, signature: Signature, request: EmitRequest) -> bytes:
+    from graphc.backends.cuda.host import emit_host
+
+    return emit_host(function, signature, request)
+
+
 def _versions(target: str) -> Mapping[str, str]:
     from graphc.backends.cuda.platform import platform
 
@@ -88,6 +94,7 @@ BACKEND = Backend(
         "cubin": FileKind(
             ".cubin", "the kernels for one GPU", _emit_cubin, is_text=False, is_compiled=False
         ),
+        "host": FileKind(".cuda.c", "one C file that runs the network on a GPU", _emit_host),
     },
     isa=_isa,
     machine=_machine,

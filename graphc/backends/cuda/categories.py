@@ -7,10 +7,11 @@ from graphc.backends.cuda.kernel import THREADS, Kernel, Tiles, tiles_text
 from graphc.backends.cuda.launcher import Launcher
 from graphc.backends.cuda.moves import launch_move
 from graphc.backends.cuda.nests import launch_kernel
+from graphc.backends.cuda.pooling import launch_pooling
 from graphc.backends.cuda.products import launch_fused, launch_product
 from graphc.backends.cuda.steps import Where
 from graphc.backends.cuda.update_rows import launch_update_rows
-from graphc.backends.cuda.windows import launch_convolution, launch_pooling
+from graphc.backends.cuda.windows import launch_convolution
 from graphc.ir import codegen
 from graphc.ir.core import Operation
 from graphc.ir.types import TensorType

@@ -11,7 +11,7 @@ from graphc.backends.cuda.nvrtc import MAJORS, Nvrtc, require_nvrtc
 from graphc.support.diagnostics import fail
 from graphc.support.phases import Phases
 
-OPTIONS = ("--std=c++17", "--fmad=false")
+OPTIONS = ("--std=c++17", "--fmad=false", "--device-int128")
 """A product and a sum are rounded together only where the text says so."""
 
 _log = logging.getLogger(__name__)
@@ -89,6 +89,11 @@ def resources_in(log: str) -> dict[str, Resources]:
     """What each kernel takes, out of the assembler's remarks."""
     _, *parts = _ENTRY.split(log)
     return {name: _resources(said) for name, said in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def newest_release() -> int:
+    """The release of CUDA whose compiler makes images: a driver has to be of it or a later one."""
+    return require_nvrtc().version[0]
 
 
 def compiler_version() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from graphc.backends.cuda.container import CudaCode, code_bytes, read_code
+from graphc.backends.cuda.epochs import EpochFunction
 from graphc.backends.cuda.platform import platform
 from graphc.backends.cuda.runtime import CudaFunction
 from graphc.backends.cuda.source import write_source
@@ -30,6 +31,7 @@ def load_function(code: bytes, signature: Signature) -> CudaFunction:
     arch = device.machine.arch
     for image in found.images:
         if image.arch == arch:
-            return CudaFunction(device, device.load(image.code), program, signature)
+            kind = EpochFunction if program.behind else CudaFunction
+            return kind(device, device.load(image.code), program, signature)
     held = ", ".join(image.arch for image in found.images) or "none"
     raise fail("not-supported", f"the GPU requires code for {arch}, got code for {held}")

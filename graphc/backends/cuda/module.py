@@ -21,7 +21,7 @@ C_TYPES = {
     DType.I1: "bool",
 }
 
-HEADERS = ("device", "words", "fold", "product", "indexed")
+HEADERS = ("device", "words", "fold", "product", "indexed", "windows", "pooling")
 """The files of `text/` in the order in which they stand; `device` is always there."""
 
 _BITS = {1: "unsigned char", 4: "unsigned int", 8: "unsigned long long"}
@@ -40,6 +40,8 @@ class CudaModule:
         self.machine = machine
         self.kernels: dict[str, Kernel] = {}
         self._made: dict[object, Kernel] = {}
+        self._functions: dict[str, str] = {}
+        self._named: dict[object, str] = {}
         self._data: dict[tuple[bytes, DType], str] = {}
         self._headers = {"device"}
 
@@ -49,6 +51,15 @@ class CudaModule:
             made = make(f"{prefix}{len(self.kernels)}")
             self._made[key] = self.kernels[made.name] = made
         return self._made[key]
+
+    def function(self, key: object, name: str, make: Callable[[str], str]) -> str:
+        """The name of the function of values with this key; at first `make` writes it."""
+        if key not in self._named:
+            found = name if name not in self._functions else f"{name}_{len(self._functions)}"
+            text = make(found)  # may ask for others, which come first
+            self._named[key] = found
+            self._functions[found] = text
+        return self._named[key]
 
     def use(self, *headers: str) -> None:
         """Have these files of `text/` in the program."""
@@ -65,6 +76,7 @@ class CudaModule:
         used = [name for name in HEADERS if name in self._headers]
         parts = [header_text(name) for name in used]
         parts += [_data_text(name, *key) for key, name in self._data.items()]
+        parts += self._functions.values()
         parts += [kernel.text for kernel in self.kernels.values()]
         return "\n".join(parts)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakValueDictionary, ref
 
 import numpy as np
 
 from graphc.backends.cuda.device import Device, Memory
 from graphc.runtime.residency import is_away, leave
+from graphc.support.diagnostics import fail
 
 
 @dataclass(slots=True)
@@ -48,6 +49,13 @@ class Residents:
             leave(array, self._fetch)
         return found
 
+    def _allocated(self, size: int) -> Memory:
+        try:
+            return self._device.allocate(size)
+        except MemoryError:
+            message = f"{size} bytes of the GPU's memory are required for a parameter"
+            raise fail("limit", f"{message}, it does not give them") from None
+
     def _fetch(self, array: np.ndarray) -> None:
         with self.lock:
             found = self._found[id(array)]
@@ -56,11 +64,13 @@ class Residents:
                 found.is_newer = False
 
 
-_OF_DEVICES: WeakKeyDictionary[Device, Residents] = WeakKeyDictionary()
+_OF_DEVICES: WeakValueDictionary[int, Residents] = WeakValueDictionary()
+"""By the device's identity: it is there as long as its residents are."""
 
 
 def residents_of(device: Device) -> Residents:
     """Those of a device, which every function on it shares."""
-    if device not in _OF_DEVICES:
-        _OF_DEVICES[device] = Residents(device)
-    return _OF_DEVICES[device]
+    found = _OF_DEVICES.get(id(device))
+    if found is None:
+        found = _OF_DEVICES[id(device)] = Residents(device)
+    return found

@@ -7,26 +7,23 @@ a call follow from its sizes, and what it launches is recorded once for each.
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from math import prod
 
 import numpy as np
 
 from graphc.backends.cuda.device import Device, LoadedCode, Memory
+from graphc.backends.cuda.kernel import Kernel
 from graphc.backends.cuda.program import Program
 from graphc.backends.cuda.residency import residents_of
-from graphc.backends.cuda.steps import Launch, Place, address_of, run_order
+from graphc.backends.cuda.steps import Launch, Place, Step, address_of, launches, run_order
 from graphc.runtime.compiled import CompiledFunction
-from graphc.runtime.signature import (
-    NUMPY_DTYPES,
-    ROLES_OF_MODEL,
-    Argument,
-    Result,
-    Signature,
-)
-from graphc.support.diagnostics import fail
+from graphc.runtime.signature import NUMPY_DTYPES, ROLES_OF_MODEL, Argument, Result, Signature
+from graphc.support.diagnostics import GraphcError, Note, fail
 
 MOST_BLOCKS = 2**31 - 1
 """Of a grid."""
@@ -38,6 +35,12 @@ MOST_RECORDED = 1 << 16
 ALIGNMENT = 256
 """Of arrays in staging."""
 
+BLOCKING = "CUDA_LAUNCH_BLOCKING"
+"""The variable by which people ask that each launch is waited for, to see which one fails."""
+
+_BLAMED = 8
+"""Operations that an error names."""
+
 Array = np.ndarray
 
 
@@ -46,15 +49,36 @@ class Call:
     """What decides the launches of a call.
 
     sizes    of every dim
-    buffers  addresses of arguments and fresh results
+    buffers  addresses of arguments, fresh results and whatever the steps name behind them
     """
 
+    steps: Sequence[Step]
     sizes: Mapping[str, int]
-    buffers: tuple[int, ...]
+    buffers: Sequence[int]
 
     @property
     def key(self) -> tuple[int, ...]:
         return (*self.sizes.values(), *self.buffers)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Arrays one behind the other: where each starts, and behind them where the next would.
+
+    In staging these are the arguments that are not held, then the fresh results.
+    """
+
+    starts: tuple[int, ...]
+
+    @staticmethod
+    def of(sizes: Sequence[int]) -> Layout:
+        """For arrays of so many bytes."""
+        rounded = (-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)
+        return Layout(tuple(accumulate(rounded, initial=0)))
+
+    @property
+    def size(self) -> int:
+        return self.starts[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,57 +100,56 @@ class CudaFunction(CompiledFunction):
     ) -> None:
         self.program = program
         self.signature = signature
-        self._device = device
+        self.device = device
+        self.residents = residents_of(device)
         self._code = code
-        self._residents = residents_of(device)
-        arguments = signature.arguments
         held = (*ROLES_OF_MODEL, "state")
+        arguments = signature.arguments
         updated = {r.updates for r in signature.results}
-        self._held = [i for i, a in enumerate(arguments) if a.role in held]
-        self._given = [i for i, a in enumerate(arguments) if a.role not in held]
+        self.held = [i for i, a in enumerate(arguments) if a.role in held]
+        self.given = [i for i, a in enumerate(arguments) if a.role not in held]
         self._updated = frozenset(i for i, a in enumerate(arguments) if a.name in updated)
-        self._memory: _Memory | None = None
+        self._kept_memory: _Memory | None = None
+        self._host = np.empty(0, np.uint8)
         self._graphs: OrderedDict[tuple[int, ...], Callable[[], None] | None] = OrderedDict()
 
     def __call__(
         self, arguments: Sequence[Array], results: Sequence[Array], sizes: Mapping[str, int]
     ) -> None:
         """See `CompiledFunction`."""
-        with self._residents.lock:
-            memory = self._memory = self._memory or self._allocate()
-            residents = [self._residents.place(arguments[i]) for i in self._held]
-            addresses = dict(zip(self._held, (r.memory.address for r in residents), strict=True))
-            at = memory.staging.address
-            for i in self._given:
-                self._device.upload(at, arguments[i])
-                addresses[i] = at
-                at += _rounded(arguments[i].nbytes)
-            for i, array in enumerate(results, start=len(arguments)):
-                addresses[i] = at
-                at += _rounded(array.nbytes)
-            call = Call(sizes, tuple(addresses[i] for i in range(len(addresses))))
-            for i, resident in zip(self._held, residents, strict=True):
-                resident.is_newer |= i in self._updated
-            self._run(call)
-            wanted = dict(enumerate(results, start=len(arguments)))
-            wanted |= {i: arguments[i] for i in self._given if i in self._updated}
-            for i, array in wanted.items():
-                self._device.download(array, addresses[i])
-            self._device.wait()
+        with self.residents.lock:
+            inputs = [arguments[i] for i in self.given]
+            layout = Layout.of([a.nbytes for a in (*inputs, *results)])
+            host = self._host_memory(layout.size)
+            for start, array in zip(layout.starts, inputs, strict=False):
+                host[start : start + array.nbytes] = _bytes_of(array)
+            staging, middle = self.memory.staging.address, layout.starts[len(inputs)]
+            self.device.upload(staging, host[:middle])
+            buffers = self.buffers(arguments, [staging + start for start in layout.starts])
+            self.run(Call(self.program.steps, sizes, buffers))
+            self.download(host[middle : layout.size], staging + middle)
+            for start, array in zip(layout.starts[len(inputs) :], results, strict=False):
+                _bytes_of(array)[:] = host[start : start + array.nbytes]
+            for i in self._updated.intersection(self.given):
+                self.device.download(arguments[i], buffers[i])
 
     # --- memory
 
-    def _allocate(self) -> _Memory:
-        """Memory for calls up to the bounds. GraphcError `limit` where there is not as much."""
+    @property
+    def memory(self) -> _Memory:
+        """Allocated for calls up to the bounds. GraphcError `limit` where there is not as much."""
+        if self._kept_memory is None:
+            self._kept_memory = self._allocated()
+        return self._kept_memory
+
+    def _allocated(self) -> _Memory:
         signature = self.signature
-        staged = [signature.arguments[i] for i in self._given]
-        sizes = (
-            signature.arena_bytes,
-            self.program.scratch,
-            sum(_rounded(bound_bytes(spec, signature)) for spec in _specs(staged, signature)),
-        )
+        staged = [signature.arguments[i] for i in self.given]
+        specs: list[Argument | Result] = [*staged, *signature.fresh_results]
+        staging = Layout.of([bound_bytes(spec, signature) for spec in specs]).size
+        sizes = signature.arena_bytes, self.program.scratch, staging
         try:
-            return _Memory(*map(self._device.allocate, sizes))
+            return _Memory(*map(self.device.allocate, sizes))
         except MemoryError:
             bounds = ", ".join(f"{d.name} up to {d.bound}" for d in signature.dims)
             raise fail(
@@ -136,9 +159,25 @@ class CudaFunction(CompiledFunction):
                 "compile for a smaller bound",
             ) from None
 
+    def buffers(self, arguments: Sequence[Array], staged: Sequence[int]) -> list[int]:
+        """The addresses of all arguments and fresh results, held ones with their content as it is
+        now; those that are updated are newer on the device from here on."""
+        found = dict(zip(self.given, staged, strict=False))
+        for i in self.held:
+            resident = self.residents.place(arguments[i])
+            resident.is_newer |= i in self._updated
+            found[i] = resident.memory.address
+        results = staged[len(self.given) : len(self.given) + len(self.signature.fresh_results)]
+        return [*(found[i] for i in range(len(arguments))), *results]
+
+    def _host_memory(self, size: int) -> Array:
+        if len(self._host) < size:
+            self._host = self.device.host_memory(size)
+        return self._host
+
     # --- launches
 
-    def _run(self, call: Call) -> None:
+    def run(self, call: Call) -> None:
         """Launch all: one by one the first time, as a graph from the second call alike on."""
         graphs, key = self._graphs, call.key
         if key not in graphs:
@@ -154,39 +193,56 @@ class CudaFunction(CompiledFunction):
         graph()
 
     def _recorded(self, call: Call) -> Callable[[], None]:
-        count = sum(1 for _ in run_order(self.program.steps, call.sizes))
-        if count > MOST_RECORDED:
+        count = sum(1 for _ in run_order(call.steps, call.sizes))
+        if count > MOST_RECORDED or os.environ.get(BLOCKING) == "1":
             return lambda: self._launch(call)
-        return self._device.record(lambda: self._launch(call))
+        return self.device.record(lambda: self._launch(call))
 
     def _launch(self, call: Call) -> None:
-        kernels = self.program.kernels
         for launch, pointers in self._launches(call):
-            kernel = kernels[launch.kernel]
-            tiles = kernel.tiles.count(call.sizes)
-            if tiles:
+            kernel = self.program.kernels[launch.kernel]
+            blocks = self._blocks(kernel, call.sizes)
+            if blocks:
                 given = (*pointers, *(call.sizes[symbol] for symbol in kernel.symbols))
-                self._code.launch(
-                    f"run_{kernel.name}",
-                    min(tiles, MOST_BLOCKS),
-                    kernel.threads,
-                    kernel.shared,
-                    given,
-                )
+                try:
+                    self._code.launch(
+                        f"run_{kernel.name}",
+                        blocks,
+                        kernel.threads,
+                        kernel.shared,
+                        given,
+                        together=kernel.together,
+                    )
+                except GraphcError as problem:
+                    raise _blamed(problem, [launch.remark]) from None
+
+    def _blocks(self, kernel: Kernel, sizes: Mapping[str, int]) -> int:
+        """Of the grid; 0 where there is nothing to do."""
+        blocks = min(kernel.tiles.count(sizes), MOST_BLOCKS)
+        if not kernel.together:
+            return blocks
+        resident = self._code.resident_blocks(f"run_{kernel.name}", kernel.threads, kernel.shared)
+        return min(blocks, resident)
 
     def _launches(self, call: Call) -> Iterator[tuple[Launch, list[int]]]:
         """Every launch with the addresses that it is given."""
-        memory = self._memory
-        assert memory is not None
-        starts = {"arena": memory.arena.address, "scratch": memory.scratch.address}
+        starts = {"arena": self.memory.arena.address, "scratch": self.memory.scratch.address}
 
         def address(place: Place) -> int:
             if place.base == "buffer":
                 return call.buffers[place.index]
             return starts[place.base] + place.index
 
-        for launch, turns in run_order(self.program.steps, call.sizes):
+        for launch, turns in run_order(call.steps, call.sizes):
             yield launch, [address_of(w, address, call.sizes, turns) for w in launch.pointers]
+
+    def download(self, array: Array, address: int) -> None:
+        """Fetch what was computed. A fault in a kernel shows here."""
+        try:
+            self.device.download(array, address)
+        except GraphcError as problem:
+            remarks = [launch.remark for launch in launches(self.program.steps)]
+            raise _blamed(problem, list(dict.fromkeys(remarks))) from None
 
 
 def bound_bytes(spec: Argument | Result, signature: Signature) -> int:
@@ -196,9 +252,15 @@ def bound_bytes(spec: Argument | Result, signature: Signature) -> int:
     return elements * NUMPY_DTYPES[spec.dtype].itemsize
 
 
-def _specs(staged: Sequence[Argument], signature: Signature) -> Sequence[Argument | Result]:
-    return [*staged, *signature.fresh_results]
+def _bytes_of(array: Array) -> Array:
+    """The array's memory."""
+    return array.reshape(-1).view(np.uint8)
 
 
-def _rounded(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
+def _blamed(problem: GraphcError, remarks: Sequence[str]) -> GraphcError:
+    """The error, with the operations that may have caused it."""
+    first, *others = problem.diagnostics
+    listed = "; ".join(remarks[:_BLAMED])
+    more = f" and {len(remarks) - _BLAMED} more" if len(remarks) > _BLAMED else ""
+    note = Note(f"it computed {listed}{more}")
+    return GraphcError([replace(first, notes=(*first.notes, note)), *others])

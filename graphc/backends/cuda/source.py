@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from graphc.backends.cuda.minibatches import with_minibatches
 from graphc.backends.cuda.module import CudaModule, launch_text
 from graphc.backends.cuda.program import Program, write_program
 from graphc.backends.cuda.steps import launches
 from graphc.backends.cuda.ways import run_by_its_way
 from graphc.ir.core import Function
 from graphc.ir.machine import GpuMachine
-from graphc.runtime.signature import Signature
+from graphc.runtime.signature import Signature, runs_epochs
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,13 @@ def write_source(functions: Sequence[tuple[Function, Signature]], machine: GpuMa
     for function, signature in functions:
         program = write_program(module, function, signature, machine)
         bounds = {dim.name: dim.bound for dim in signature.dims}
-        programs.append(run_by_its_way(module, program, function, bounds))
+        program = run_by_its_way(module, program, function, bounds)
+        if runs_epochs(signature):
+            program = with_minibatches(module, program, signature)
+        programs.append(program)
     remarks: dict[str, dict[str, None]] = {}
-    for launch in (found for program in programs for found in launches(program.steps)):
+    steps = [step for p in programs for step in (*p.before, *p.steps, *p.behind)]
+    for launch in launches(steps):
         remarks.setdefault(launch.kernel, {})[launch.remark] = None
     starts = [launch_text(module.kernels[name], list(said)) for name, said in remarks.items()]
     summaries = "".join(f"// {program.summary}\n" for program in programs)

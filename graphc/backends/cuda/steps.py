@@ -7,12 +7,16 @@ steps to launch kernels, the persistent kernels and the C program are written fr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from graphc.backends.cuda.kernel import size_in
 from graphc.passes.analysis.loopnest import Size
+
+ALIGNMENT = 16
+"""Bytes that the address of every buffer is a multiple of."""
 
 Base = Literal["arena", "scratch", "buffer"]
 
@@ -108,6 +112,17 @@ def address_of(where: Where, place: Address, sizes: Mapping[str, int], turns: Se
         case Either(turn, some, otherwise):
             chosen = some if turn.at(sizes, turns) > 0 else otherwise
             return address_of(chosen, place, sizes, turns)
+
+
+def alignment_of(where: Where) -> int:
+    """A number of bytes, at most `ALIGNMENT`, that the address is a multiple of in every call."""
+    match where:
+        case Place():
+            return math.gcd(where.index, ALIGNMENT) if where.base != "buffer" else ALIGNMENT
+        case Part(whole, _, size, itemsize):
+            return math.gcd(alignment_of(whole), size.factor * itemsize)
+        case Either(_, some, otherwise):
+            return math.gcd(alignment_of(some), alignment_of(otherwise))
 
 
 def run_order(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 from functools import cache
 
 from graphc.ir.machine import GPUS, GpuMachine
@@ -27,7 +28,10 @@ def gpus_named(text: str) -> tuple[GpuMachine, ...]:
 
 def _named(name: str) -> GpuMachine:
     if name == NATIVE:
-        return device_machine() or GPUS[DEFAULT]
+        machine = device_machine() or GPUS[DEFAULT]
+        if what := machine.misfit():
+            raise fail("not-supported", f"the GPU of this machine is too old: {what}")
+        return machine
     if name in GPUS:
         return GPUS[name]
     known = (*GPUS, NATIVE)
@@ -48,13 +52,15 @@ def device_machine() -> GpuMachine | None:
         driver.cuDeviceGetAttribute(ctypes.byref(value), number, device)
         return value.value
 
-    return GpuMachine(
-        capability=10 * attribute(_MAJOR) + attribute(_MINOR),
-        multiprocessors=attribute(_MULTIPROCESSORS),
-        shared=attribute(_SHARED),
-        threads=attribute(_THREADS),
-        l2=attribute(_L2),
-    )
+    capability = 10 * attribute(_MAJOR) + attribute(_MINOR)
+    sizes = {
+        "multiprocessors": attribute(_MULTIPROCESSORS),
+        "shared": attribute(_SHARED),
+        "threads": attribute(_THREADS),
+        "l2": attribute(_L2),
+    }
+    known = GPUS.get(f"sm_{capability}")
+    return replace(known, **sizes) if known is not None else GpuMachine(capability, **sizes)
 
 
 @cache

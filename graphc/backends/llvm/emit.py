@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphc.backends.llvm.entries import ENTRY, runs_epochs
+from graphc.backends.llvm.entries import ENTRY
 from graphc.backends.llvm.epoch import add_epoch
 from graphc.backends.llvm.profile import Instrument
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import CALLER, Code, Module
 from graphc.backends.loops.entry import ENTRY_PARAMETERS, write_entry
 from graphc.ir.core import Function, Operation
-from graphc.runtime.signature import Signature
+from graphc.runtime.signature import Signature, runs_epochs
 
 
 def emit_function(function: Function, signature: Signature, target: Target) -> str:

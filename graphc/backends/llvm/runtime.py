@@ -6,12 +6,12 @@ import ctypes
 from collections.abc import Callable
 
 from graphc.backends.llvm import engine
-from graphc.backends.llvm.entries import ENTRY, EPOCH, entries, runs_epochs
+from graphc.backends.llvm.entries import ENTRY, EPOCH, entries
 from graphc.backends.llvm.target import Target, host_target
 from graphc.backends.llvm.thread_pools import pool_address
 from graphc.backends.native import ENTRY_TYPES, EPOCH_TYPES, NativeFunction
 from graphc.ir.core import Function
-from graphc.runtime.signature import Signature
+from graphc.runtime.signature import Signature, runs_epochs
 from graphc.support.phases import Phases
 
 

@@ -98,8 +98,8 @@ def copy_nest(
     copy: AffineCopy, operand: TensorType, result: TensorType, *, in_order: bool
 ) -> CopyNest:
     """The loops of one copy; with `in_order` they are nested in the order of the box."""
-    source, source_steps = _steps(copy.source, operand.dims, len(copy.box))
-    target, target_steps = _steps(copy.target, result.dims, len(copy.box))
+    source, source_steps = steps_of(copy.source, operand.dims, len(copy.box))
+    target, target_steps = steps_of(copy.target, result.dims, len(copy.box))
     walks = [
         Walk(Size.of((dim,)), bound_of(dim), a, b)
         for dim, a, b in zip(copy.box, source_steps, target_steps, strict=True)
@@ -111,7 +111,7 @@ def copy_nest(
     return CopyNest(copy.operand, source, target, tuple(walks))
 
 
-def _steps(
+def steps_of(
     places: Sequence[AffineIndex], dims: Sequence[Dim], rank: int
 ) -> tuple[Distance, list[Distance]]:
     """The offset of index 0 of the box in an array, and the stride of each index."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from graphc.ir.core import Operation
 from graphc.ir.machine import GpuMachine
 from graphc.ir.params import Params
+from graphc.ops.schedules import ConvSchedule, WeightGradSchedule
+from graphc.passes.analysis.window_tiles import complete_window_schedule
 
 
 def complete_gpu_schedule(op: Operation, machine: GpuMachine) -> Params:
@@ -12,4 +14,8 @@ def complete_gpu_schedule(op: Operation, machine: GpuMachine) -> Params:
 
     Raises GraphcError (bad-schedule) if what it says does not fit the operation.
     """
-    return op.schedule
+    match op.schedule:
+        case ConvSchedule() | WeightGradSchedule():
+            return complete_window_schedule(op, machine)
+        case schedule:
+            return schedule

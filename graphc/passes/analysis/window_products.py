@@ -244,6 +244,10 @@ def convolution_schedule(op: Operation) -> AnySchedule | None:
     """
     schedule = op.schedule
     assert isinstance(schedule, ConvSchedule | WeightGradSchedule)
+    if schedule.gpu is not None:
+        # Its workspace is another one.
+        message = f"`{op.opdef.name}` has a schedule for a GPU"
+        raise fail("bad-schedule", message, op.location)
     if not schedule.lanes:
         return None
     if what := _misfit(product_of(op), schedule):

@@ -16,7 +16,7 @@ import pytest
 
 import graphc as gc
 from graphc.artifacts.link import find_compiler
-from graphc.driver.artifact import KINDS, ArtifactRequest, emit, kind_of
+from graphc.driver.artifact import KINDS, MADE_BY, ArtifactRequest, emit, kind_of
 from graphc.driver.options import CompileOptions, parse_precision
 from graphc.ir.parser import parse_module
 from graphc.model.model import Model
@@ -253,8 +253,9 @@ def test_the_library_computes_the_network(model: Model, tmp_path: Path, precisio
 
 @pytest.mark.llvm
 @needs_compiler
-def test_all_kinds_at_once_agree_on_name_and_content(model: Model, tmp_path: Path) -> None:
-    paths = emit(model, request(tmp_path / "net", *KINDS), CompileOptions())
+def test_all_kinds_for_a_processor_agree_on_name_and_content(model: Model, tmp_path: Path) -> None:
+    kinds = [kind for kind in KINDS if MADE_BY.get(kind) != "cuda"]
+    paths = emit(model, request(tmp_path / "net", *kinds), CompileOptions())
     made = "libnet.so net net.c net.gir net.h net.ll net.o net.py net.s"
     assert " ".join(sorted(p.name for p in tmp_path.iterdir())) == made
     assert "net_run(" in paths["header"].read_text()
@@ -293,6 +294,13 @@ def test_a_name_that_c_cannot_have_is_refused_for_every_kind(name: str, tmp_path
 @pytest.mark.parametrize("name", ["net-1.0", "net.v2", "net.1", ".net", "net."])
 def test_what_is_no_suffix_belongs_to_the_name_of_a_program(name: str) -> None:
     assert kind_of(Path(name)) == "exe"
+
+
+def test_of_two_suffixes_the_longer_one_counts() -> None:
+    assert kind_of(Path("net.cuda.c")) == "host"
+    assert kind_of(Path("net.cu.c")) == kind_of(Path(".cuda.c")) == "c"
+    paths = request(Path("out/net.cuda.c"), "host", "cu").paths()
+    assert paths == {"host": Path("out/net.cuda.c"), "cu": Path("out/net.cu")}
 
 
 @pytest.mark.parametrize("name", ["libnet.so.1", "libnet.so.1.2.3"])

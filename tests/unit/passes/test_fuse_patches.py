@@ -221,3 +221,24 @@ def test_what_a_call_decides_or_is_empty_stays_a_product_with_windows(which: str
     module = parse(text)
     PassManager(pipeline("fuse-patches"), verify=True).run(module, default_context())
     assert "matmul" in print_module(module)
+
+
+def test_without_lines_weights_lie_in_whole_rows() -> None:
+    module = parse("""
+func @f(%x: tensor<5x4x16xf32> input, %k: tensor<3x2x16x32xf32> parameter)
+    -> (y: tensor<3x3x32xf32>) {
+  %p = patches %x {axis = 0, sizes = [3, 2], strides = [1, 1]} : tensor<3x3x3x2x16xf32>
+  %y = matmul %p, %k {contract = 3} : tensor<3x3x32xf32>
+  return %y
+}
+""")
+    found = {}
+    for option in ("", "{line_bytes = 0}"):
+        fused = clone_module(module)
+        PassManager(pipeline(f"fuse-patches{option},dce"), verify=True).run(
+            fused, default_context()
+        )
+        found[option] = print_module(fused)
+    assert "block = 16" in found[""]
+    assert "block" not in found["{line_bytes = 0}"]
+    assert "= conv %x, %k {" in found["{line_bytes = 0}"]

@@ -5,6 +5,11 @@ typedef long long i64;
 typedef unsigned long long u64;
 typedef unsigned int u32;
 
+// 16 bytes that are moved at once.
+struct alignas(16) Quad {
+    u64 low, high;
+};
+
 // Block `index` of `count`, with shared memory of its own, aligned to 16 bytes.
 struct Block {
     i64 index, count;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -58,9 +59,22 @@ def test_a_near_name_is_suggested() -> None:
 
 def test_native_is_the_gpu_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target, "_driver", Driver)
-    machine = GpuMachine(89, 142, 101376, threads=1536, l2=100663296)
-    assert gpus_named("native") == (machine,)
+    (machine,) = gpus_named("native")
+    assert machine == replace(GPUS["sm_89"], multiprocessors=142, l2=100663296)
     assert machine.arch == "sm_89"
+
+
+def test_a_gpu_that_has_no_name_is_as_its_driver_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target, "_driver", Driver)
+    monkeypatch.setitem(ATTRIBUTES, 75, 10)
+    assert gpus_named("native") == (GpuMachine(109, 142, 101376, 1536, 100663296),)
+
+
+def test_a_gpu_that_is_too_old_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target, "_driver", Driver)
+    monkeypatch.setitem(ATTRIBUTES, 75, 6)
+    with pytest.raises(GraphcError, match="too old: a compute capability of 80 or more, got 69"):
+        gpus_named("native")
 
 
 @pytest.mark.parametrize("driver", [None, Driver(100)], ids=["no driver", "no device"])

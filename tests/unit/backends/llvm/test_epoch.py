@@ -11,13 +11,13 @@ import pytest
 from graphc.backends import native
 from graphc.backends.llvm import engine
 from graphc.backends.llvm.emit import emit_function
-from graphc.backends.llvm.entries import EPOCH, runs_epochs
+from graphc.backends.llvm.entries import EPOCH
 from graphc.backends.llvm.runtime import compile_function
 from graphc.backends.llvm.target import TARGETS
 from graphc.backends.native import NativeFunction, row_bytes
 from graphc.backends.signature import make_signature
 from graphc.ir.evaluate import evaluate
-from graphc.runtime.signature import Signature
+from graphc.runtime.signature import Signature, runs_epochs
 from tests.support.compiling import parse
 from tests.support.guarded_memory import GuardedMemory, Side
 from tests.support.native import fused, random_arguments, runnable_targets

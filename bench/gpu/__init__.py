@@ -1,0 +1,1 @@
+"""graphc's kernels on a GPU: whether they are right, what the device can do, and who is faster."""

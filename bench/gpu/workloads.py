@@ -1,0 +1,145 @@
+"""The workloads on a GPU, graphc next to its peers, some of them at a time.
+
+Every entry lives in a process of its own, as in `bench/runner.py`. The processes of a few workloads
+start together, since compiling takes longest; then they are timed in turn, one at a time. Times
+are of one step, from many that are begun one after the other and waited for at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from bench.gpu.budget import Budget
+from bench.peers import GPU_ENTRIES
+from bench.runner import (
+    Failed,
+    NotMeasured,
+    Plan,
+    Problem,
+    Timing,
+    Worker,
+    reference,
+    started,
+    worker,
+)
+from bench.worker import ON_GPU
+
+TOGETHER = 3
+"""Workloads whose processes start together: each has nine, and each of these some gigabytes."""
+LEAST = 20.0
+"""Seconds that a batch needs to be worth its start."""
+
+Say = Callable[[str], None]
+
+
+def measure(
+    names: Sequence[str], entries: Sequence[str], plan: Plan, budget: Budget, folder: Path, say: Say
+) -> tuple[list[tuple[str, Timing]], list[Problem]]:
+    """The timings with their workloads, as far as the time goes, and what there is none of."""
+    timings: list[tuple[str, Timing]] = []
+    problems: list[Problem] = []
+    # Memory of the GPU is shared by all processes.
+    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+    batches = [names[i : i + TOGETHER] for i in range(0, len(names), TOGETHER)]
+    for number, batch in enumerate(batches):
+        if budget.left < LEAST:
+            late = [n for b in batches[number:] for n in b]
+            problems += [Problem(n, "", ON_GPU, "unsaid", "no time was left") for n in late]
+            break
+        share = Budget(budget.left / (len(batches) - number))
+        some = _Batch(batch, entries, plan, share, folder, say)
+        some.run()
+        timings += some.timings
+        problems += some.problems
+    return timings, problems
+
+
+class _Batch:
+    """Workloads whose processes live at the same time."""
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        entries: Sequence[str],
+        plan: Plan,
+        budget: Budget,
+        folder: Path,
+        say: Say,
+    ) -> None:
+        self.pairs = [(name, entry) for name in names for entry in entries]
+        self.plan, self.budget, self.folder, self.say = plan, budget, folder, say
+        self.timings: list[tuple[str, Timing]] = []
+        self.problems: list[Problem] = []
+
+    def run(self) -> None:
+        with ExitStack() as stack:
+            workers = {
+                (name, entry): stack.enter_context(
+                    worker(entry, name, ON_GPU, self._results(name, entry), sys.executable)
+                )
+                for name, entry in self.pairs
+            }
+            self._time(self._ready(workers))
+
+    def _results(self, name: str, entry: str) -> Path:
+        return self.folder / f"{name}-{entry}.npz"
+
+    def _ready(
+        self, workers: Mapping[tuple[str, str], Worker]
+    ) -> dict[tuple[str, str], tuple[Worker, dict[str, Any]]]:
+        """Those that have compiled, with right results, while half of the time is left."""
+        ready: dict[tuple[str, str], tuple[Worker, dict[str, Any]]] = {}
+        waiting = Budget(self.budget.left * 0.75)
+        for (name, entry), one in workers.items():
+            self.say(f"{name}: {entry}")
+            try:
+                expected = reference(name, self.folder, self.plan)
+                results = self._results(name, entry)
+                ready[name, entry] = one, started(one, expected, results, waiting.left)
+            except NotMeasured as why:
+                self.problems.append(Problem(name, entry, ON_GPU, why.kind, why.reason))
+            except Failed as why:
+                self.problems.append(Problem(name, entry, ON_GPU, "failed", str(why)))
+        return ready
+
+    def _time(self, ready: dict[tuple[str, str], tuple[Worker, dict[str, Any]]]) -> None:
+        rounds: dict[tuple[str, str], list[list[float]]] = {pair: [] for pair in ready}
+        peaks = dict.fromkeys(ready, 0)
+        for turn in range(self.plan.rounds):
+            if rounds and self.budget.left <= 0:
+                break
+            self.say(f"round {turn + 1} of {self.plan.rounds}")
+            for (name, entry), (one, _) in list(ready.items()):
+                try:
+                    found = one.ask({"seconds": self.plan.seconds}, 30.0)
+                except Failed as why:
+                    self.problems.append(Problem(name, entry, ON_GPU, "failed", str(why)))
+                    del ready[name, entry]
+                    continue
+                rounds[name, entry].append(found["seconds"])
+                peaks[name, entry] = found["peak_bytes"]
+        for (name, entry), (_, said) in ready.items():
+            if rounds[name, entry]:
+                self.timings.append(
+                    (
+                        name,
+                        Timing(
+                            entry,
+                            said["version"],
+                            rounds[name, entry],
+                            said["compile_s"],
+                            peaks[name, entry],
+                            said["imported_bytes"],
+                        ),
+                    )
+                )
+
+
+def entries_asked(asked: Sequence[str]) -> list[str]:
+    """Those of graphc, and the peers asked for: all if none is."""
+    return [n for n, e in GPU_ENTRIES.items() if e.ours or not asked or n in asked]

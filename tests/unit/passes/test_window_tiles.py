@@ -1,0 +1,108 @@
+"""Tiles of convolutions on a GPU: what is chosen reads back, and what cannot be is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphc.ir.core import Module
+from graphc.ir.machine import GPUS, MACHINES
+from graphc.ir.printer import print_module
+from graphc.ops import default_context
+from graphc.ops.schedules import ConvSchedule, WeightGradSchedule
+from graphc.passes import pipeline
+from graphc.passes.analysis.window_products import product_of
+from graphc.passes.analysis.window_tiles import TILES, matrix_of
+from graphc.passes.choose_schedule import choose_schedules
+from graphc.passes.manager import PassManager
+from graphc.support.diagnostics import GraphcError
+from tests.support.compiling import parse
+
+GPU = GPUS["sm_90"]
+
+
+def conv(schedule: str = "", images: int = 9) -> Module:
+    shown = f" schedule {schedule}" if schedule else ""
+    return parse(f"""
+dim N <= {images}
+func @f(%x: tensor<Nx8x6x3xf32> input, %w: tensor<3x3x3x10xf32> parameter,
+        %dy: tensor<Nx4x3x10xf32> input) -> (y: tensor<Nx4x3x10xf32>, dw: tensor<3x3x3x10xf32>) {{
+  %y = conv %x, %w {{axis = 1, strides = [2, 2], low = [1, 1], high = [0, 0]}}{shown}
+    : tensor<Nx4x3x10xf32>
+  %dw = conv.weight_grad %x, %dy
+    {{axis = 1, sizes = [3, 3], strides = [2, 2], low = [1, 1], high = [0, 0]}}
+    : tensor<3x3x3x10xf32>
+  return %y, %dw
+}}
+""")
+
+
+def planned(module: Module) -> Module:
+    PassManager(pipeline("plan-memory"), verify=True).run(module, default_context())
+    return module
+
+
+def test_what_is_chosen_reads_back_and_stays() -> None:
+    module = conv()
+    assert choose_schedules(module.functions[0], GPU) == 2
+    text = print_module(planned(module))
+    again = parse(text)
+    assert print_module(again) == text
+    assert choose_schedules(again.functions[0], GPU) == 0
+
+
+def test_zeros_around_images_need_memory_on_a_processor_only() -> None:
+    module = conv()
+    assert print_module(planned(module)).count(" workspace ") == 2
+    module = conv()
+    choose_schedules(module.functions[0], GPU)
+    assert " workspace " not in print_module(planned(module))
+
+
+@pytest.mark.parametrize("images", [1, 100, 100_000])
+def test_long_sums_of_few_elements_go_in_parts_that_cover_them(images: int) -> None:
+    module = conv(images=images)
+    choose_schedules(module.functions[0], GPU)
+    of_result, of_weights = [op for op in module.functions[0].block if op.operands][:2]
+    assert isinstance(of_result.schedule, ConvSchedule)
+    assert isinstance(of_weights.schedule, WeightGradSchedule)
+    assert of_result.schedule.gpu is not None
+    assert of_weights.schedule.gpu is not None
+    assert of_result.schedule.gpu.part == 0
+    assert bool(of_weights.schedule.gpu.part) == (images > 1)
+    part = of_weights.schedule.gpu.part
+    assert part <= matrix_of(product_of(of_weights)).steps
+
+
+@pytest.mark.parametrize(
+    ("tile", "message"),
+    [
+        ("rows = 96, columns = 64, down = 6, across = 4", "powers of two, got [96, 64, 6, 4]"),
+        (
+            "rows = 64, columns = 64, down = 4, across = 2",
+            "as many sums as 256 threads have, got 64 x 64 of 4 x 2 each",
+        ),
+        (
+            "rows = 512, columns = 64, down = 16, across = 8",
+            "at most 256 rows and columns, and 64 sums of a thread",
+        ),
+        (
+            "rows = 64, columns = 64, down = 4, across = 4, part = 100",
+            "parts of a multiple of 256 steps, got 100",
+        ),
+    ],
+)
+def test_a_tile_that_cannot_be_is_refused(tile: str, message: str) -> None:
+    with pytest.raises(GraphcError) as caught:
+        PassManager([], verify=True).run(conv(f"{{gpu = {{{tile}}}}}"), default_context())
+    assert message in str(caught.value)
+
+
+def test_a_schedule_for_a_gpu_is_no_processors() -> None:
+    module = conv("{gpu = {rows = 64, columns = 64, down = 4, across = 4}}")
+    with pytest.raises(GraphcError, match="`conv` has a schedule for a GPU"):
+        choose_schedules(module.functions[0], MACHINES["x86-64-v3"])
+
+
+def test_all_tiles_are_sound() -> None:
+    for tile in TILES:
+        assert tile.rows * tile.columns == 256 * tile.down * tile.across
