@@ -169,13 +169,15 @@ class WindowTile(Params):
     """How a GPU computes a product with windows: a block of threads has `rows` x `columns` of its
     sums at a time, a thread `down` x `across` of them.
 
-    part  steps of a sum that one tile takes, results of parts are added up afterwards; 0: all
+    depth  steps that are in shared memory at once
+    part   steps of a sum that one tile takes, results of parts are added up afterwards; 0: all
     """
 
     rows: int
     columns: int
     down: int
     across: int
+    depth: int = 16
     part: int = 0
 
 
@@ -287,6 +289,8 @@ def _check_window_tile(tile: WindowTile) -> Iterable[str]:
             f"a tile requires at most {BLOCK_THREADS} rows and columns, and {MOST_THREAD_SUMS} "
             f"sums of a thread, got {list(lengths)}"
         )
+    if tile.depth not in (8, 16, 32, 64):
+        yield f"a tile requires a depth of 8, 16, 32 or 64, got {tile.depth}"
     if tile.part < 0 or tile.part % STRETCH:
         yield f"a tile requires parts of a multiple of {STRETCH} steps, got {tile.part}"
 
