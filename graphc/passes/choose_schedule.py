@@ -13,12 +13,14 @@ whose order follows from their number. O(operations).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from graphc.ir.context import Context
-from graphc.ir.core import Function, Module
+from graphc.ir.core import Function, Module, Operation
 from graphc.ir.machine import GPUS, MACHINES, AnyMachine, GpuMachine
+from graphc.ir.params import Params
 from graphc.ir.traversal import straight_blocks
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
@@ -27,19 +29,25 @@ from graphc.support.diagnostics import suggestion
 
 def choose_schedules(function: Function, machine: AnyMachine) -> int:
     """Complete the schedules of a kernel-level function; how many were not complete."""
-    # Where code is found in the cache no schedule is made: these take 20 ms to be imported.
-    from graphc.passes.analysis.gpu_schedules import complete_gpu_schedule
-    from graphc.passes.analysis.schedules import complete_schedule
-
+    complete = _completion(machine)
     count = 0
     for op in (op for block in straight_blocks(function) for op in block):
-        if isinstance(machine, GpuMachine):
-            schedule = complete_gpu_schedule(op, machine)
-        else:
-            schedule = complete_schedule(op, machine)
+        schedule = complete(op)
         count += schedule is not op.schedule
         op.schedule = schedule
     return count
+
+
+def _completion(machine: AnyMachine) -> Callable[[Operation], Params]:
+    """What completes the schedule of an operation. Imported here: where code is found in the cache
+    no schedule is made, and it takes 20 ms."""
+    if isinstance(machine, GpuMachine):
+        from graphc.passes.analysis.gpu_schedules import complete_gpu_schedule
+
+        return lambda op: complete_gpu_schedule(op, machine)
+    from graphc.passes.analysis.schedules import complete_schedule
+
+    return lambda op: complete_schedule(op, machine)
 
 
 @dataclass(frozen=True)
