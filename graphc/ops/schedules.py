@@ -115,20 +115,52 @@ class Tiling(Params):
 
 
 @dataclass(frozen=True)
+class GpuTiling(Params):
+    """How the blocks of a GPU compute a product.
+
+    rows, cols  of a tile, which a block computes
+    depth       steps of k that are copied at once
+    stages      that there is room for: all but one are copied ahead
+    split       each stretch of k (`ops.contraction.STRETCH`) is a tile of its own; they are added
+                up afterwards
+    """
+
+    rows: int
+    cols: int
+    depth: int
+    stages: int
+    split: bool = False
+
+
+GPU_TILES = (
+    *((128, 128), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64), (32, 32)),
+    *((4, 128), (4, 64), (4, 32), (128, 4), (64, 4), (32, 4)),
+)
+"""Rows and columns that tiles of a GPU may have."""
+
+GPU_DEPTHS = (8, 16, 32, 64)
+"""Steps of k that may be copied at once: a stretch is so many of them."""
+
+MOST_STAGES = 8
+
+
+@dataclass(frozen=True)
 class ProductSchedule(Schedule):
     """How a product is computed.
 
     tile      the range of a call
     few_rows  one or two rows, which only the call tells
     body      the nest of a body, over chunks of the product
+    grid      on a GPU, where the others have no meaning
 
-    A product without a `tile` gets one when code is written.
+    A product without a `tile`, or a `grid`, gets one when code is written.
     """
 
     parallel: Literal["rows", "cols"] | None = None
     tile: Tiling | None = None
     few_rows: Tiling | None = None
     body: NestSchedule | None = None
+    grid: GpuTiling | None = None
 
 
 @dataclass(frozen=True)
@@ -219,6 +251,8 @@ def check_schedule(op: Operation) -> Iterable[str]:
         for name, tiling in (("tile", op.schedule.tile), ("few_rows", op.schedule.few_rows)):
             if tiling is not None:
                 yield from (f"`{name}` requires {what}" for what in _check_tiling(tiling))
+        if op.schedule.grid is not None:
+            yield from (f"`grid` requires {what}" for what in _check_gpu_tiling(op.schedule.grid))
     if isinstance(op.schedule, ConvSchedule | WeightGradSchedule):
         for tile in op.schedule.tiles:
             yield from _check_conv_tile(tile)
@@ -252,6 +286,16 @@ def _check_tiling(tiling: Tiling) -> Iterable[str]:
     yield from _check_lanes(lanes)
     if min(tiling.depth, tiling.block, tiling.prefetch) < 0:
         yield "a depth, a block and a prefetch of 0 or more"
+
+
+def _check_gpu_tiling(tiling: GpuTiling) -> Iterable[str]:
+    if (tiling.rows, tiling.cols) not in GPU_TILES:
+        known = ", ".join(f"{rows} x {cols}" for rows, cols in GPU_TILES)
+        yield f"rows x cols out of {known}, got {tiling.rows} x {tiling.cols}"
+    if tiling.depth not in GPU_DEPTHS:
+        yield f"a depth out of {', '.join(map(str, GPU_DEPTHS))}, got {tiling.depth}"
+    if not 2 <= tiling.stages <= MOST_STAGES:
+        yield f"2 to {MOST_STAGES} stages, got {tiling.stages}"
 
 
 def nest_schedules(schedule: Params) -> tuple[NestSchedule, ...]:
