@@ -41,5 +41,5 @@ def workload_texts(name: str, machine: GpuMachine) -> list[str]:
     texts: list[str] = []
     work = workload(name)
     with using(dry_platform(machine, texts)):
-        FORMS[type(work.spec)](work, How("cuda", "f32")).call()
+        FORMS[type(work.spec)](work, How("cuda", "f32")).run()
     return texts
