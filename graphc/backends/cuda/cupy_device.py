@@ -19,6 +19,8 @@ OLDEST = 75
 """The oldest instruction set that kernels are written for."""
 
 _TO_DEVICE, _TO_HOST, _ON_DEVICE = 1, 2, 3
+_DEVICE_MEMORY = 2, 3
+"""CUDA's numbers of memory of a device, and of memory that moves by itself."""
 _DYNAMIC_SHARED = 8
 """The driver's number of a function's attribute: the most shared memory that a launch may ask for.
 Above 48 KB it has to be set."""
@@ -141,6 +143,32 @@ class CupyDevice:
     def wait(self) -> None:
         with self.checked():
             self.stream.synchronize()
+
+    def follow(self, stream: int) -> None:
+        with self.checked(), self._device:
+            event = self._cuda.Event(disable_timing=True)
+            self._cuda.runtime.eventRecord(event.ptr, stream)
+            self.stream.wait_event(event)
+
+    def misfit(self, address: int) -> str:
+        try:
+            found = self._cuda.runtime.pointerGetAttributes(address)
+        except self._errors as problem:
+            return f"an address that CUDA does not know: {problem}"
+        if found.type not in _DEVICE_MEMORY:
+            return "an address that is no memory of a GPU"
+        return "" if found.device == 0 else f"memory of GPU {found.device}, GPU 0 is used"
+
+    def new_array(self, shape: tuple[int, ...], dtype: np.dtype) -> object:
+        with self.checked(), self._device:
+            try:
+                return _cupy().empty(shape, dtype)
+            except self._cuda.memory.OutOfMemoryError as problem:
+                raise MemoryError(str(problem)) from None
+
+    def from_dlpack(self, value: object) -> object:
+        with self.checked(), self._device:
+            return _cupy().from_dlpack(value)
 
     def _copy(self, target: int, source: int, size: int, kind: int) -> None:
         if size:

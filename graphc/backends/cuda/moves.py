@@ -31,7 +31,7 @@ SQUARE = 32
 LEAST_SIDE = 16
 """Shorter sides leave most of a square empty: such a transposition is fetched."""
 
-_BITS = {1: "unsigned char", 4: "u32", 8: "u64", 16: "Quad"}
+_BITS = {1: "unsigned char", 4: "u32", 8: "u64", 16: "ulonglong2"}
 """What so many bytes are moved as, so that no bit changes."""
 
 _SUMMANDS = {
@@ -114,7 +114,7 @@ def _width(fetches: Fetches, itemsize: int, alignment: int) -> int:
 def _bits(content: bytes) -> str:
     """Bytes as an expression of C of that size."""
     words = [hex(int.from_bytes(content[i : i + 8], "little")) for i in range(0, len(content), 8)]
-    return f"Quad{{{words[0]}, {words[1]}}}" if len(words) == 2 else words[0]
+    return f"ulonglong2{{{words[0]}, {words[1]}}}" if len(words) == 2 else words[0]
 
 
 def _place(is_wide: bool) -> str:

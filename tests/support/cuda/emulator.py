@@ -19,6 +19,7 @@ import numpy as np
 from graphc.backends.cuda.device import Device
 from graphc.backends.cuda.platform import Platform
 from graphc.ir.machine import GPUS, GpuMachine
+from graphc.support.diagnostics import GraphcError, fail
 from tests.support.cuda.building import emulated_image, engine, load_object, missing
 from tests.support.guarded_memory import GuardedMemory
 
@@ -29,10 +30,6 @@ ALIGNMENT = 256
 _ROOM = 512
 _LOCK = threading.RLock()
 """The engine runs one kernel of the process at a time."""
-
-
-class KernelFault(AssertionError):
-    """A kernel did what is wrong on a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +61,10 @@ class EmulatedMemory:
     def is_intact(self) -> bool:
         """Whether nothing was written beside it, within its pages."""
         return not self._pages.problems()
+
+    def protect(self) -> None:
+        """From now on writing is a fault."""
+        self._buffer.protect()
 
     def __del__(self) -> None:
         self._pages.close()
@@ -126,7 +127,7 @@ class EmulatedCode:
                 _ROOM,
             )
         if failed:
-            raise KernelFault(f"{kernel}: {device.described(message.value.decode())}")
+            raise _fault(f"{kernel}: {device.described(message.value.decode())}")
 
 
 @dataclass(eq=False)
@@ -185,10 +186,10 @@ class EmulatedDevice:
         return replay
 
     def wait(self) -> None:
-        """Raises KernelFault where bytes beside an allocation were written."""
+        """GraphcError where bytes beside an allocation were written."""
         for memory in self._live:
             if not memory.is_intact:
-                raise KernelFault(f"bytes behind {memory.size} allocated ones were written")
+                raise _fault(f"bytes behind {memory.size} allocated ones were written")
 
     def begin(self, work: Callable[[], object]) -> None:
         """Do it now, or whenever what is being recorded is replayed."""
@@ -218,6 +219,11 @@ def emulated_platform(device: Device | None = None) -> Platform:
     """What `graphc.backends.cuda.platform.using` takes."""
     used = device or EmulatedDevice()
     return Platform(missing, lambda: used.machine, lambda: used, emulated_image, lambda: "emulator")
+
+
+def _fault(problem: str) -> GraphcError:
+    """What a device says of kernels that went wrong."""
+    return fail("backend", f"the emulated GPU failed: {problem}")
 
 
 class _Kernel(ctypes.Structure):

@@ -5,11 +5,6 @@ typedef long long i64;
 typedef unsigned long long u64;
 typedef unsigned int u32;
 
-// 16 bytes that are moved at once.
-struct alignas(16) Quad {
-    u64 low, high;
-};
-
 // Block `index` of `count`, with shared memory of its own, aligned to 16 bytes.
 struct Block {
     i64 index, count;
@@ -35,6 +30,12 @@ __device__ inline Block grid_block()
 }
 
 __device__ inline int thread_index() { return (int)threadIdx.x; }
+
+// The same address, of which the compiler knows then that it is in shared memory.
+__device__ inline char *own_shared(char *shared)
+{
+    return (char *)__cvta_shared_to_generic(__cvta_generic_to_shared(shared));
+}
 
 // Waits until all threads of the block are here; what they wrote is seen by all.
 __device__ inline void meet() { __syncthreads(); }
