@@ -31,6 +31,12 @@ __device__ inline Block grid_block()
 
 __device__ inline int thread_index() { return (int)threadIdx.x; }
 
+// The same address, of which the compiler knows then that it is in shared memory.
+__device__ inline char *own_shared(char *shared)
+{
+    return (char *)__cvta_shared_to_generic(__cvta_generic_to_shared(shared));
+}
+
 // Waits until all threads of the block are here; what they wrote is seen by all.
 __device__ inline void meet() { __syncthreads(); }
 
