@@ -11,9 +11,18 @@ from itertools import pairwise
 import numpy as np
 
 import graphc as gc
-from bench.ours.how import CRITERION, SCORES, How, inference, one_hot, calls,
+from bench.ours.how import (
+    CRITERION,
+    SCORES,
+    How,
+    calls,
+    inference,
     loss,
-    scores, put, training_step
+    one_hot,
+    put,
+    scores,
+    training_step,
+)
 from bench.peers import Case
 from bench.workloads.images import ConvNet, Convolution, ResNet, blocks, stem
 from bench.workloads.record import Array, Values, Workload
