@@ -96,7 +96,8 @@ class CupyDevice:
             self.stream = self._cuda.Stream(non_blocking=True)
 
     def allocate(self, size: int) -> Memory:
-        with self.checked(), self._device:
+        # CuPy gives memory that its stream has done with, which is this one then.
+        with self.checked(), self._device, self.stream:
             try:
                 return CupyMemory(self._cuda.alloc(max(size, 1)))
             except self._cuda.memory.OutOfMemoryError as problem:
@@ -162,9 +163,11 @@ class CupyDevice:
     def new_array(self, shape: tuple[int, ...], dtype: np.dtype) -> object:
         with self.checked(), self._device:
             try:
-                return _cupy().empty(shape, dtype)
+                made: object = _cupy().empty(shape, dtype)
             except self._cuda.memory.OutOfMemoryError as problem:
                 raise MemoryError(str(problem)) from None
+            self.follow(self._cuda.get_current_stream().ptr)
+        return made
 
     def from_dlpack(self, value: object) -> object:
         with self.checked(), self._device:
