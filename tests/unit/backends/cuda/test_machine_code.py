@@ -1,4 +1,4 @@
-"""What kernels become: the instructions that decide how fast they are, and none that need not be."""
+"""What kernels become: the instructions that make them fast, and none that need not be there."""
 
 from __future__ import annotations
 
