@@ -66,6 +66,14 @@ def test_a_program_for_a_gpu_reads_samples_and_writes_outputs(folder: Path) -> N
     np.testing.assert_array_equal(got, X @ W.T)
 
 
+def test_the_header_says_how_a_network_on_a_gpu_behaves(folder: Path) -> None:
+    header = (folder / "net.h").read_text("ascii")
+    assert "It runs on a GPU" in header
+    assert "allocate nothing" not in header
+    assert '"isa":"sm_80,sm_90"' in header
+    assert "It runs on a GPU" in (folder / "net.cuda.c").read_text("ascii")
+
+
 def test_a_program_says_why_it_cannot_use_the_gpu(folder: Path) -> None:
     done = run(folder, "capability=75")
     assert done.returncode != 0
