@@ -228,8 +228,8 @@ def _conduct_on_gpu(signature: Signature) -> list[str]:
     name = signature.name
     return [
         "It runs on a GPU, in memory that the first call takes there: the arena is not used and",
-        "may be NULL. Calls of several threads wait for each other. Statuses from 5 on are what the",
-        f"GPU or its driver refuse; {name}_status says the last of them.",
+        "may be NULL. Calls of several threads wait for each other. Statuses from 5 on are what",
+        f"the GPU or its driver refuse; {name}_status says the last of them.",
     ]
 
 
