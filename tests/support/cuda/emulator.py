@@ -57,10 +57,10 @@ class EmulatedMemory:
         self.address: int = self._buffer.array.ctypes.data
         self.size = size
 
-    @property
-    def is_intact(self) -> bool:
-        """Whether nothing was written beside it, within its pages."""
-        return not self._pages.problems()
+    def check(self) -> None:
+        """GraphcError where bytes beside it were written, within its pages."""
+        if self._pages.problems():
+            raise _fault(f"bytes beside memory of {self.size} were written")
 
     def protect(self) -> None:
         """From now on writing is a fault."""
@@ -206,10 +206,7 @@ class EmulatedDevice:
         raise NotImplementedError("the emulator has no library with DLPack")
 
     def wait(self) -> None:
-        """GraphcError where bytes beside an allocation were written."""
-        for memory in self._live:
-            if not memory.is_intact:
-                raise _fault(f"bytes behind {memory.size} allocated ones were written")
+        """All is done at once, and faults are raised where they happen."""
 
     def begin(self, work: Callable[[], object]) -> None:
         """Do it now, or whenever what is being recorded is replayed."""

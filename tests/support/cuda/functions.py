@@ -77,13 +77,13 @@ class CheckedFunction(CompiledFunction):
         held = [np.empty_like(array) for array in arrays]
         for array, memory in zip(held, memories, strict=True):
             device.download(array, memory.address)
-        device.wait()
+            memory.check()
         return held
 
 
 def compile_together(
     functions: Sequence[tuple[Function, Signature]], machine: GpuMachine | None = None
-) -> list[CompiledFunction]:
+) -> list[CheckedFunction]:
     """The functions, whose kernels are in one image."""
     machine = machine or emulated_machine("sm_90")
     source = write_source(functions, machine)
@@ -91,7 +91,7 @@ def compile_together(
     devices = EmulatedDevice(machine), EmulatedDevice(machine)
     codes = [device.load(image) for device in devices]
 
-    def checked(number: int) -> CompiledFunction:
+    def checked(number: int) -> CheckedFunction:
         program, (_, signature) = source.programs[number], functions[number]
         plain, strict = (
             CudaFunction(device, code, program, signature)
