@@ -12,16 +12,16 @@ PEERS ?= torch==2.13.0+cpu jax onnx onnxruntime openvino tensorflow-cpu pytensor
 PEER_INDEX := https://download.pytorch.org/whl/cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check format bench judge clean
+.PHONY: help demo test quick check format bench judge judge-cuda clean
 
 help: ## show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
 demo: $(VENV)/.installed ## train a digit classifier, compile it to a program, measure the program
 	$(BIN)/python examples/digits/demo.py
 
 test: check ## every check: format, lint, types, imports, then all tests
-	$(BIN)/python -m pytest -q -n $(TEST_JOBS) --ignore=tests/torch $(ARGS)
+	$(BIN)/python -m pytest -q -n $(TEST_JOBS) --ignore=tests/torch --ignore=tests/cuda $(ARGS)
 
 quick: $(VENV)/.installed-dev ## what a change of one pass or operation needs, in half a minute
 	$(BIN)/python -m pytest -q -n $(TEST_JOBS) -m "not slow" tests/golden tests/unit/ir tests/unit/passes $(ARGS)
@@ -41,6 +41,9 @@ bench: $(BENCH)/.installed ## measure the workloads next to other packages, all 
 
 judge: $(VENV)/.installed-judge ## compare values and gradients with PyTorch, and print how many
 	$(BIN)/python -m pytest -q tests/torch
+
+judge-cuda: $(VENV)/.installed-cuda ## compile and check CUDA code in depth, without a GPU: minutes
+	$(BIN)/python -m pytest -q -n $(TEST_JOBS) tests/cuda $(ARGS)
 
 clean: ## remove the environment and everything made by these commands
 	rm -rf $(VENV) $(BENCH) build dist examples/*/out
@@ -63,6 +66,10 @@ $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 
 $(VENV)/.installed-judge: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,judge]'
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-dev
+
+$(VENV)/.installed-cuda: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,cuda-tools]'
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-dev
 
 $(BENCH)/.installed: pyproject.toml | $(BIN)/python

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import graphc as gc
+from bench.peers import Case
 from bench.workloads.record import MOMENTUM, Array, Values, Workload
 
 if TYPE_CHECKING:
@@ -62,5 +64,44 @@ def inference(net: GraphBuilder, how: How, **bounds: int) -> Any:
     )
 
 
-def one_step(step: Any, data: dict[str, object]) -> Callable[[], float]:
-    return lambda: float(step(**data)[CRITERION])
+def calls(
+    function: Any,
+    data: Mapping[str, object],
+    how: How,
+    read: Callable[[Any], Any],
+    parameters: Callable[[], Values] = dict,
+) -> Case:
+    """Calls of a compiled function; `read` makes what is compared of its results.
+
+    On a GPU inputs lie there before anything is timed, and results stay there.
+    """
+    if how.backend != "cuda" or not has_gpu():
+        return Case(lambda: read(function(**data)), parameters)
+    import cupy
+
+    from graphc.backends.cuda.platform import platform
+
+    there = {n: cupy.asarray(v) if isinstance(v, np.ndarray) else v for n, v in data.items()}
+    return Case(
+        lambda: read(function(**data)),
+        parameters,
+        lambda: function(**there, out="device"),
+        platform().device().wait,
+    )
+
+
+def loss(results: Any) -> float:
+    return float(results[CRITERION])
+
+
+def scores(results: Any) -> Array:
+    return results[SCORES]
+
+
+def has_gpu() -> bool:
+    """Whether CuPy is here and sees one."""
+    if find_spec("cupy") is None:
+        return False
+    import cupy
+
+    return bool(cupy.cuda.is_available())

@@ -11,7 +11,18 @@ from itertools import pairwise
 import numpy as np
 
 import graphc as gc
-from bench.ours.how import CRITERION, SCORES, How, inference, one_hot, one_step, put, training_step
+from bench.ours.how import (
+    CRITERION,
+    SCORES,
+    How,
+    calls,
+    inference,
+    loss,
+    one_hot,
+    put,
+    scores,
+    training_step,
+)
 from bench.peers import Case
 from bench.workloads.images import ConvNet, Convolution, ResNet, blocks, stem
 from bench.workloads.record import Array, Values, Workload
@@ -95,15 +106,15 @@ def convnet(work: Workload, how: How) -> Case:
     put(net, to_nodes(spec, work.parameters))
     x = images(work.inputs["x"])
     if not work.trains:
-        scores = inference(net, how, batch=work.samples)
-        return Case(lambda: scores(features=x)[SCORES])
+        infer = inference(net, how, batch=work.samples)
+        return calls(infer, {"features": x}, how, scores)
     step = training_step(net, work, how, batch=work.samples)
     labels = one_hot(work.inputs["y"], spec.dense[-1], how)
 
     def parameters() -> Values:
         return from_nodes(spec, {n: np.array(net.parameters[n]) for n in work.parameters})
 
-    return Case(one_step(step, {"features": x, "labels": labels}), parameters)
+    return calls(step, {"features": x, "labels": labels}, how, loss, parameters)
 
 
 # --- ResNet-18 -----------------------------------------------------------------------------------
@@ -152,6 +163,5 @@ def resnet(work: Workload, how: How) -> Case:
                 break
         nodes[name] = kernel_rows(value) if value.ndim == 4 else value
     put(net, nodes)
-    scores = inference(net, how, batch=work.samples)
-    x = images(work.inputs["x"])
-    return Case(lambda: scores(features=x)[SCORES])
+    infer = inference(net, how, batch=work.samples)
+    return calls(infer, {"features": images(work.inputs["x"])}, how, scores)

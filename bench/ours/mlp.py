@@ -9,11 +9,13 @@ from bench.ours.how import (
     CRITERION,
     SCORES,
     How,
+    calls,
     got,
     inference,
+    loss,
     one_hot,
-    one_step,
     put,
+    scores,
     training_step,
 )
 from bench.peers import Case
@@ -57,8 +59,8 @@ def mlp(work: Workload, how: How) -> Case:
         net.model.set_statistic(name, value[:, None])
     x = work.inputs["x"]
     if not work.trains:
-        scores = inference(net, how, batch=work.samples)
-        return Case(lambda: scores(features=x)[SCORES])
+        infer = inference(net, how, batch=work.samples)
+        return calls(infer, {"features": x}, how, scores)
     labels = one_hot(work.inputs["y"], spec.widths[-1], how)
     step = training_step(net, work, how, batch=work.samples)
 
@@ -66,7 +68,7 @@ def mlp(work: Workload, how: How) -> Case:
         return got(net, work.parameters)
 
     if "order" not in work.inputs:
-        return Case(one_step(step, {"features": x, "labels": labels}), parameters)
+        return calls(step, {"features": x, "labels": labels}, how, loss, parameters)
     order = work.inputs["order"].reshape(-1)
     data = {"features": x, "labels": labels}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import graphc as gc
-from bench.ours.how import CRITERION, SCORES, How, inference, one_hot, one_step, training_step
+from bench.ours.how import CRITERION, SCORES, How, inference, loss, one_hot, training_step
 from bench.peers import Case
 from bench.workloads.record import Values, Workload
 from bench.workloads.recurrent import GATES, Recurrent
@@ -91,7 +91,7 @@ def recurrent(work: Workload, how: How) -> Case:
     step = training_step(net, work, how, **bounds)
     data = {"words": entries, "labels": labels(work, how), "lengths": lengths}
     return Case(
-        one_step(step, data),
+        lambda: loss(step(**data)),
         lambda: from_nodes(spec, {n: np.array(net.parameters[n]) for n in net.parameters}),
     )
 

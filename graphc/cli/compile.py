@@ -24,6 +24,7 @@ from graphc.cli.options import (
     contraction_option,
     definition_options,
     json_option,
+    launch_option,
     machine_option,
     no_cache_option,
     nodes_option,
@@ -122,7 +123,8 @@ class ArtifactOption(RecordOption):
     default=ArtifactRequest.target,
     show_default=True,
     metavar="ISA",
-    help="The instruction set: native, x86-64, x86-64-v2, x86-64-v3, x86-64-v4 or aarch64.",
+    help="The instruction set: native, x86-64, x86-64-v2, x86-64-v3, x86-64-v4 or aarch64; of GPUs "
+    "one or several with commas between, such as sm_80,sm_90 (docs/gpu-files.md).",
 )
 @bound_option
 @sequence_options
@@ -135,6 +137,7 @@ class ArtifactOption(RecordOption):
 )
 @precision_option
 @contraction_option
+@launch_option
 @machine_option
 @definition_options
 @click.option(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from graphc.backends import BACKENDS
 from graphc.cli.command import Command
 from graphc.cli.network import open_network
 from graphc.cli.options import (
@@ -20,13 +21,14 @@ from graphc.cli.options import (
     train_option,
 )
 from graphc.cli.terminal import Terminal, common_options
-from graphc.cli.transform import timing_table
-from graphc.driver.compile import run_passes
+from graphc.cli.transform import source_text, timing_table
+from graphc.driver.compile import machine_of, run_passes
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import infer
 from graphc.frontend import writer_for
 from graphc.ir.clone import clone_module
 from graphc.ir.core import Module
+from graphc.ir.machine import GpuMachine
 from graphc.ir.printer import print_module
 from graphc.learn.stages import STAGES, pretend_statistics, stage_passes
 from graphc.model.drawing import Drawing, dot_text
@@ -45,9 +47,14 @@ Examples:
   graphc dump net.ndl --stage tensor                what is computed, optimised
   graphc dump net.ndl --stage kernels --train       the kernels of a training step
   graphc dump net.ndl --stage schedule --machine x86-64-v3   how they are computed there
+  graphc dump net.ndl --stage cuda --machine sm_90  the CUDA C++ of them, and what is launched
   graphc dump net.ndl --stage kernels --after all   the text after each pass
   graphc dump net.ndl --stage tensor --after cse    after one pass, and stop there
 """
+
+
+CUDA = "cuda"
+"""The stage behind all levels of the IR, and the backend whose it is."""
 
 
 @click.command(
@@ -56,11 +63,11 @@ Examples:
 @click.argument("model", type=EXISTING_FILE, metavar="MODEL")
 @click.option(
     "--stage",
-    type=click.Choice(STAGES),
+    type=click.Choice([*STAGES, CUDA]),
     default="nodes",
     show_default=True,
     help="Which level: the network, the operations on arrays, the fused and placed kernels, "
-    "these with all that is decided for a machine.",
+    "these with all that is decided for a machine, the text that a GPU runs.",
 )
 @click.option(
     "--format",
@@ -113,9 +120,14 @@ def command(
         else:
             terminal.stdout.write(drawn(network_drawing(network.graph), form))
         return
+    if stage == CUDA:
+        if form != "text":
+            raise click.UsageError("--stage cuda is text: it goes without --format")
+        options = replace(options, backend=CUDA)
     infer(network)
     pretend_statistics(network)
-    passes = stage_passes(network, stage, options, train=wanted.train, nodes=wanted.nodes)
+    level = "schedule" if stage == CUDA else stage
+    passes = stage_passes(network, level, options, train=wanted.train, nodes=wanted.nodes)
     if after not in (None, "all"):
         passes = up_to(passes, after)
 
@@ -128,10 +140,23 @@ def command(
     records = run_passes(module, passes, default_context(), options)
     if form != "text":
         terminal.stdout.write(drawn(function_drawing(module.functions[0]), form))
+    elif stage == CUDA and not after:
+        terminal.stdout.write(_cuda_text(module, options))
     elif after != "all":
         terminal.stdout.write(print_module(module, locations=print_locations))
     if timing:
         terminal.message(timing_table(records))
+
+
+def _cuda_text(module: Module, options: CompileOptions) -> str:
+    """The kernels of the module's function, for `options.machine` or the GPU that there is."""
+    machine = machine_of(options)
+    if not isinstance(machine, GpuMachine):
+        raise fail("bad-option", f"--stage cuda requires a GPU such as sm_90, got {machine}")
+    source = BACKENDS[CUDA]().source
+    assert source is not None
+    module.functions[0].contraction = options.contraction
+    return source_text(module, module.functions[0], source, machine.arch)
 
 
 def drawn(drawing: Drawing, form: str) -> str:

@@ -12,7 +12,7 @@ import click
 import numpy as np
 
 from graphc.backends import BACKENDS
-from graphc.backends.base import EmitRequest
+from graphc.backends.base import EmitRequest, FileKind
 from graphc.backends.signature import make_signature
 from graphc.builder import GraphBuilder
 from graphc.cli.reducing import reduced
@@ -227,6 +227,13 @@ def emit_text(module: Module, request: Request) -> str:
         raise fail(
             "invariant", f"--emit requires {required}: {problems[0]}; run `-p kernels` first"
         )
+    return source_text(module, function, kind)
+
+
+def source_text(
+    module: Module, function: Function, kind: FileKind, target: str = EmitRequest.target
+) -> str:
+    """A planned function as a backend's source; parameters are zeros."""
     signature = make_signature(module, function)
     bounds = {d.name: d.bound for d in module.dims}
     zeros = {
@@ -234,7 +241,7 @@ def emit_text(module: Module, request: Request) -> str:
         for a in signature.arguments
         if a.role in ROLES_OF_MODEL
     }
-    emission = EmitRequest(function.name, zeros, "{}")
+    emission = EmitRequest(function.name, zeros, "{}", target)
     return kind.make(function, signature, emission).decode("utf-8")
 
 

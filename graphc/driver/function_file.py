@@ -34,7 +34,6 @@ from graphc.model.model import Model
 from graphc.ops import default_context
 from graphc.passes.choose_schedule import ChooseSchedule
 from graphc.passes.manager import Pass
-from graphc.passes.plan_memory import PlanMemory
 from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import fail
 from graphc.support.files import read_text
@@ -129,7 +128,7 @@ def passes_left(function: Function, options: CompileOptions) -> list[Pass]:
     if not any(op.opdef.level is Level.KERNEL for op in walk(function)):
         return pipelines.kernels(machine)
     chosen: list[Pass] = [ChooseSchedule(machine)] if machine is not None else []
-    return chosen if function.arena is not None else [*chosen, PlanMemory()]
+    return chosen if function.arena is not None else [*chosen, *pipelines.planned(machine)]
 
 
 def parameter_arrays(

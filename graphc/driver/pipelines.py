@@ -25,12 +25,13 @@ GPU_FUSED = "fuse-patches,fuse-kernels,fuse-epilogues{least_bytes = 0},schedule-
 """For a GPU: what a launch costs is more than what a small product saves by staying alone, and
 tiles are shared among blocks by whoever writes the kernels."""
 PLAN = "plan-memory"
+GPU_PLAN = "plan-memory{side_by_side = true}"
 KERNELS = f"{FUSED},{PLAN}"
 
 PIPELINES: dict[str, str] = {
     "optimise": OPTIMISE,
     "kernels": KERNELS,
-    "gpu-kernels": f"{GPU_FUSED},{PLAN}",
+    "gpu-kernels": f"{GPU_FUSED},{GPU_PLAN}",
 }
 """Named pipelines, usable wherever a pass name is."""
 
@@ -134,4 +135,9 @@ def kernels(machine: AnyMachine | None = None) -> list[Pass]:
     """From tensor operations to fused, planned kernels, with schedules for a machine."""
     fused = GPU_FUSED if isinstance(machine, GpuMachine) else FUSED
     chosen = [ChooseSchedule(machine)] if machine is not None else []
-    return [*pipeline(fused), *chosen, *pipeline(PLAN)]
+    return [*pipeline(fused), *chosen, *planned(machine)]
+
+
+def planned(machine: AnyMachine | None) -> list[Pass]:
+    """The last passes: from fused kernels to planned ones."""
+    return pipeline(GPU_PLAN if isinstance(machine, GpuMachine) else PLAN)

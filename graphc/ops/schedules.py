@@ -142,20 +142,52 @@ class Tiling(Params):
 
 
 @dataclass(frozen=True)
+class GpuTiling(Params):
+    """How the blocks of a GPU compute a product.
+
+    rows, cols  of a tile, which a block computes
+    depth       steps of k that are copied at once
+    stages      that there is room for: all but one are copied ahead
+    split       each stretch of k (`ops.contraction.STRETCH`) is a tile of its own; they are added
+                up afterwards
+    """
+
+    rows: int
+    cols: int
+    depth: int
+    stages: int
+    split: bool = False
+
+
+GPU_TILES = (
+    *((128, 128), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64), (32, 32)),
+    *((4, 128), (4, 64), (4, 32), (128, 4), (64, 4), (32, 4)),
+)
+"""Rows and columns that tiles of a GPU may have."""
+
+GPU_DEPTHS = (8, 16, 32, 64)
+"""Steps of k that may be copied at once: a stretch is so many of them."""
+
+MOST_STAGES = 8
+
+
+@dataclass(frozen=True)
 class ProductSchedule(Schedule):
     """How a product is computed.
 
     tile      the range of a call
     few_rows  one or two rows, which only the call tells
     body      the nest of a body, over chunks of the product
+    grid      on a GPU, where the others have no meaning
 
-    A product without a `tile` gets one when code is written.
+    A product without a `tile`, or a `grid`, gets one when code is written.
     """
 
     parallel: Literal["rows", "cols"] | None = None
     tile: Tiling | None = None
     few_rows: Tiling | None = None
     body: NestSchedule | None = None
+    grid: GpuTiling | None = None
 
 
 @dataclass(frozen=True)
@@ -196,13 +228,15 @@ class WindowTile(Params):
     """How a GPU computes a product with windows: a block of threads has `rows` x `columns` of its
     sums at a time, a thread `down` x `across` of them.
 
-    part  steps of a sum that one tile takes, results of parts are added up afterwards; 0: all
+    depth  steps that are in shared memory at once
+    part   steps of a sum that one tile takes, results of parts are added up afterwards; 0: all
     """
 
     rows: int
     columns: int
     down: int
     across: int
+    depth: int = 16
     part: int = 0
 
 
@@ -244,6 +278,8 @@ def check_schedule(op: Operation) -> Iterable[str]:
         for name, tiling in (("tile", op.schedule.tile), ("few_rows", op.schedule.few_rows)):
             if tiling is not None:
                 yield from (f"`{name}` requires {what}" for what in _check_tiling(tiling))
+        if op.schedule.grid is not None:
+            yield from (f"`grid` requires {what}" for what in _check_gpu_tiling(op.schedule.grid))
     if isinstance(op.schedule, ConvSchedule | WeightGradSchedule):
         for tile in op.schedule.tiles:
             yield from _check_conv_tile(tile)
@@ -282,6 +318,16 @@ def _check_tiling(tiling: Tiling) -> Iterable[str]:
         yield "a depth, a block and a prefetch of 0 or more"
 
 
+def _check_gpu_tiling(tiling: GpuTiling) -> Iterable[str]:
+    if (tiling.rows, tiling.cols) not in GPU_TILES:
+        known = ", ".join(f"{rows} x {cols}" for rows, cols in GPU_TILES)
+        yield f"rows x cols out of {known}, got {tiling.rows} x {tiling.cols}"
+    if tiling.depth not in GPU_DEPTHS:
+        yield f"a depth out of {', '.join(map(str, GPU_DEPTHS))}, got {tiling.depth}"
+    if not 2 <= tiling.stages <= MOST_STAGES:
+        yield f"2 to {MOST_STAGES} stages, got {tiling.stages}"
+
+
 def nest_schedules(schedule: Params) -> tuple[NestSchedule, ...]:
     """Those of a kernel, of the body of a product, or of a copy."""
     match schedule:
@@ -317,6 +363,8 @@ def _check_window_tile(tile: WindowTile) -> Iterable[str]:
             f"a tile requires at most {BLOCK_THREADS} rows and columns, and {MOST_THREAD_SUMS} "
             f"sums of a thread, got {list(lengths)}"
         )
+    if tile.depth not in (8, 16, 32, 64):
+        yield f"a tile requires a depth of 8, 16, 32 or 64, got {tile.depth}"
     if tile.part < 0 or tile.part % STRETCH:
         yield f"a tile requires parts of a multiple of {STRETCH} steps, got {tile.part}"
 

@@ -8,20 +8,23 @@ Results of the function are written where the caller wants them: "result:I", or 
 that updates an argument. Where that cannot be (a returned argument, a value returned twice, an
 argument still read after its update) a `copy` is added. Everything else lies in the arena at
 constant offsets, planned with every dimension at its bound. Leaves alone: what operations compute,
-and their order.
+and, but for `side_by_side`, their order.
 
 Algorithm: one walk in program order finds when each buffer is in use, until its last reader
 (`analysis/liveness.py`; views count as readers); `analysis/arena.py` gives them offsets. A kernel
 without reductions may write its result over an operand that dies there, if it reads that operand
 element by element at the result's dims. What an operation works in is in use during that operation
-alone. Buffers are aligned to 64 bytes. A plan of more than `MAX_BYTES`, which no machine could
-address, is an error. O(n log n) for n operations.
+alone. With `side_by_side` operations come into the order of their levels (`analysis/levels.py`),
+and a level is one moment: what could run at the same time shares no memory. Buffers are aligned to
+64 bytes. A plan of more than `MAX_BYTES`, which no machine could address, is an error. O(n log n)
+for n operations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import ClassVar
 
 from graphc.ir.codegen import FusedProduct, Kernel, Loop, Reduction, RowUpdate
@@ -35,7 +38,8 @@ from graphc.ops.loop import loop_parts
 from graphc.ops.movement import reshape
 from graphc.ops.update_rows import updates
 from graphc.passes.analysis.arena import Buffer, lay_out
-from graphc.passes.analysis.liveness import Liveness, live_ranges
+from graphc.passes.analysis.levels import levels_of, order_by_levels
+from graphc.passes.analysis.liveness import Liveness, is_view, live_ranges
 from graphc.passes.analysis.memory import ALIGNMENT, has_buffers, memory_report, peak_formula
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
@@ -72,15 +76,15 @@ def can_write_over(op: Operation, result: Value, root: Value, liveness: Liveness
     return all(v.type == result.type for v in op.operands if liveness.roots[v] is root)
 
 
-def plan(function: Function) -> None:
+def plan(function: Function, *, side_by_side: bool = False) -> None:
     """Place every result of a fused function; adds copies where results need them."""
     _save_updated_arguments(function)
     outside = _place_results(function)
     for op in walk(function):
         if isinstance(op.opdef.codegen, Loop):
             outside |= _place_yields(op)
-    lives = _Lives()
-    lives.walk(function.block, outside)
+    lives = _Lives(outside, side_by_side)
+    lives.walk(function.block, function.arguments)
     layout = lay_out(lives.buffers)
     function.arena = layout.end
     offsets = {value: layout.offsets[number] for value, number in lives.number.items()}
@@ -203,50 +207,91 @@ def _copy(value: Value, anchor: Operation | None) -> Value:
 class _Lives:
     """The buffers of values and of workspace that need memory of their own, and when they are in
     use. A value that is written over another one shares its buffer.
+
+    outside  the places of values that have one outside of the arena
     """
 
-    def __init__(self) -> None:
+    def __init__(self, outside: Mapping[Value, Address], side_by_side: bool) -> None:
+        self._outside = outside
+        self._side_by_side = side_by_side
         self.buffers: list[Buffer] = []
         self.number: dict[Value, int] = {}
         self.workspace: dict[Operation, list[tuple[TensorType, int]]] = {}
         self._now = 0
 
-    def walk(self, block: Block, outside: Mapping[Value, Address]) -> None:
+    def walk(self, block: Block, before: Sequence[Value]) -> None:
         """Note the results of `block` without a place outside, in loops' bodies too.
 
         What the body of a loop needs is in use while the loop runs, and so is what the loop reads.
+        before  what is in memory that the block writes over: the arguments of a function, what a
+                step of a loop finds carried
         """
+        moments = self._moments(block, before)
         liveness = live_ranges(block)
         dying: dict[int, list[Value]] = {}
         for root, live in liveness.ranges.items():
-            if root.op is not None and root not in outside:
+            if root.op is not None and root not in self._outside:
                 dying.setdefault(live.end, []).append(root)
-        for position, op in enumerate(liveness.operations):
+        position = 0
+        for operations in moments:
             self._now += 1
-            ends_here = dying.get(position, [])
-            taken_over: set[Value] = set()
-            for value in op.results:
-                if liveness.roots[value] is not value or value in outside:
-                    continue
-                over = _operand_to_overwrite(op, value, ends_here, taken_over, liveness)
-                if over is not None:
-                    taken_over.add(over)
-                    self.number[value] = self.number[over]
-                else:
-                    self.number[value] = self._buffer(value.tensor)
-            self.workspace[op] = [(type, self._buffer(type)) for type in op.needed_workspace()]
-            if isinstance(op.opdef.codegen, Loop):
-                self.walk(op.regions[0].block, outside)
-                self._now += 1
-            for root in ends_here:
-                if root not in taken_over:
-                    self.buffers[self.number[root]].end = self._now
+            in_use: list[int] = []
+            for op in operations:
+                in_use += self._operation(op, dying.get(position, []), set(operations), liveness)
+                position += 1
+            for number in in_use:
+                self.buffers[number].end = self._now
+
+    def _moments(self, block: Block, before: Sequence[Value]) -> list[list[Operation]]:
+        """The operations of a block that are at work at the same time, in order."""
+        if not self._side_by_side:
+            return [[op] for op in block]
+        overwritten: dict[Operation, list[Value]] = {}
+        for op in block:
+            places = (self._outside.get(value) for value in op.results)
+            kept = [p for p in places if p is not None and p.kind in ("argument", "carried")]
+            overwritten[op] = [before[place.index] for place in kept]
+        levels = levels_of(block, overwritten)
+        order_by_levels(block, levels)
+        return [list(ops) for _, ops in groupby(block, lambda op: max(levels[op], 0))]
+
+    def _operation(
+        self, op: Operation, ends_here: Sequence[Value], beside: set[Operation], liveness: Liveness
+    ) -> list[int]:
+        """Buffers for an operation; the numbers of those that are in use now for the last time."""
+        taken_over: set[Value] = set()
+        # What an operation beside it reads is not written over.
+        free = [r for r in ends_here if not beside - {op} & set(_readers(r))]
+        for value in op.results:
+            if liveness.roots[value] is not value or value in self._outside:
+                continue
+            over = _operand_to_overwrite(op, value, free, taken_over, liveness)
+            if over is not None:
+                taken_over.add(over)
+                self.number[value] = self.number[over]
+            else:
+                self.number[value] = self._buffer(value.tensor)
+        self.workspace[op] = [(type, self._buffer(type)) for type in op.needed_workspace()]
+        if isinstance(op.opdef.codegen, Loop):
+            self.walk(op.regions[0].block, loop_parts(op).carry_in)
+            self._now += 1
+        ended = [self.number[root] for root in ends_here if root not in taken_over]
+        return ended + [number for _, number in self.workspace[op]]
 
     def _buffer(self, type: TensorType) -> int:
         """The number of a new buffer, in use now."""
         size = -(-type.bound_bytes // ALIGNMENT) * ALIGNMENT
         self.buffers.append(Buffer(size, self._now, self._now))
         return len(self.buffers) - 1
+
+
+def _readers(root: Value) -> Iterator[Operation]:
+    """All that read the memory of a value."""
+    for op in root.users():
+        if is_view(op):
+            yield from _readers(op.result)
+        else:
+            yield op
 
 
 def _operand_to_overwrite(
@@ -268,15 +313,18 @@ def _operand_to_overwrite(
 
 @dataclass(frozen=True)
 class PlanMemory(Pass):
+    """`side_by_side`: what does not wait for each other may be computed at the same time."""
+
     name: ClassVar[str] = "plan-memory"
     summary: ClassVar[str] = "give every buffer its place"
     requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.FUSED})
     establishes: ClassVar[frozenset[Invariant]] = frozenset({Invariant.PLANNED})
+    side_by_side: bool = False
 
     def run(self, module: Module, context: Context) -> PassOutcome:
         before = [_plan_of(f) for f in module.functions]
         for function in module.functions:
-            plan(function)
+            plan(function, side_by_side=self.side_by_side)
             _require_addressable(function, context.sink)
         reports = [memory_report(f) for f in module.functions]
         counters = {

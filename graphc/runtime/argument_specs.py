@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from graphc.runtime.device_arrays import DeviceArray
 from graphc.runtime.signature import GRADIENT, NUMPY_DTYPES, Argument, Result, Shape
 from graphc.runtime.sparse import SparseRows, sparse_rows
 from graphc.support.diagnostics import GraphcError, fail
@@ -73,18 +74,34 @@ Input = ArgumentSpec | SparseArgumentSpec
 
 def read_array(spec: ArgumentSpec, value: object, sizes: dict[str, int]) -> Array:
     """`value` as the array that the input needs; its sizes are noted in `sizes`."""
+    if isinstance(value, DeviceArray):
+        return _on_device(spec, value, sizes)
     array = value if type(value) is np.ndarray else as_array(spec, value)
-    shape = array.shape
+    note_shape(spec, array.shape, sizes)
+    if array.dtype != spec.dtype:
+        array = convert(spec, array)
+    flags = array.flags
+    return array if flags.c_contiguous and flags.aligned else np.array(array, order="C")
+
+
+def _on_device(spec: ArgumentSpec, array: DeviceArray, sizes: dict[str, int]) -> Array:
+    """An array of a device, which is taken where it lies."""
+    note_shape(spec, array.shape, sizes)
+    if array.dtype != spec.dtype:
+        message = f"input {spec.name} requires {wanted(spec)}, got {array.dtype} on the GPU"
+        raise fail("input", f"{message}: convert it there")
+    return array  # type: ignore[return-value]  # functions that take such arrays expect them
+
+
+def note_shape(spec: ArgumentSpec, shape: tuple[int, ...], sizes: dict[str, int]) -> None:
+    """Note the sizes of dims that an input of this shape has; GraphcError `input` if it does not
+    fit."""
     if len(shape) != len(spec.shape):
         raise wrong_shape(spec, shape, sizes)
     for dim, size in zip(spec.shape, shape, strict=True):
         if size != (dim if isinstance(dim, int) else sizes.get(dim, size)):
             raise wrong_shape(spec, shape, sizes)
     sizes.update((d, n) for d, n in zip(spec.shape, shape, strict=True) if isinstance(d, str))
-    if array.dtype != spec.dtype:
-        array = convert(spec, array)
-    flags = array.flags
-    return array if flags.c_contiguous and flags.aligned else np.array(array, order="C")
 
 
 def as_array(spec: ArgumentSpec, value: object) -> Array:

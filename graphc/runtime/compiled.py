@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from graphc.runtime.device_arrays import DeviceArray
 from graphc.runtime.signature import Signature
+from graphc.support.diagnostics import fail
 
 Array = np.ndarray
 
@@ -46,8 +48,19 @@ class CompiledFunction(ABC):
         arguments  in signature order, C-contiguous, of the declared dtype and shape; those that a
                    result `updates` are overwritten
         results    one array per `signature.fresh_results`, filled here
+                   Where the function `takes` them, either may be a `DeviceArray`.
         sizes      the value of every dim
         """
+
+    def taken(self, value: object) -> object:
+        """An input as the function takes it: itself, or of a device's memory a `DeviceArray`.
+        GraphcError `input` for one that cannot be taken."""
+        return value
+
+    def new_array(self, shape: tuple[int, ...], dtype: np.dtype) -> DeviceArray:
+        """Memory for a result that stays on the device. GraphcError where there is none."""
+        message = 'out="device" is for functions of a GPU, this one computes on the processor'
+        raise fail("input", message)
 
     def forget_data(self) -> None:  # noqa: B027  # most keep none
         """What `run_minibatches` was given before may have changed since."""

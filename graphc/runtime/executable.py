@@ -15,6 +15,7 @@ import numpy as np
 
 from graphc.runtime.argument_specs import ArgumentSpec, read_array
 from graphc.runtime.compiled import CompiledFunction
+from graphc.runtime.device_arrays import DeviceArray
 from graphc.runtime.fast_path import FastCall, Hyperparameters
 from graphc.runtime.plan import Plan, add_hyperparameters, all_sizes, bind, by_input, note_samples
 from graphc.runtime.residency import come_home, some_are_away
@@ -28,10 +29,11 @@ Array = np.ndarray
 Recompile = Callable[[Mapping[str, int]], tuple[CompiledFunction, Signature]]
 """A function for these bounds of its dims, by their names."""
 
+OUT = "out"
 STEPS_BEHIND = "sequence.steps"
 """In the state of sequences: i64[S], the steps of each that came before; 0 starts anew."""
-OPTIONS = ("lengths", "flags", "carry")
-"""What a call of a function of sequences takes besides its inputs."""
+OPTIONS = ("lengths", "flags", "carry", "out")
+"""What a call takes besides its inputs, all but the last of a function of sequences."""
 
 
 class Results(Mapping[str, Any]):
@@ -168,6 +170,8 @@ class Executable:
 
         A function of sequences takes what `graphc.runtime.sequences` says, with lengths= or flags=;
         carry=True goes on from `state`, and leaves there what the next call can go on from.
+        A function on a GPU takes arrays of its memory without a copy (`__cuda_array_interface__`,
+        `__dlpack__`), and gives CuPy's arrays with out="device" (docs/gpu.md).
 
         Raises GraphcError `input`.
         """
@@ -187,6 +191,7 @@ class Executable:
     ) -> Results:
         inputs, options = self._split(inputs)
         carry = bool(options.pop("carry", False))
+        make = self._maker_of_results(options.pop(OUT, "host"))
         plan = self._plan if not carry else self._plan_that_carries()
         given_steps = self._minibatch(plan, inputs, options, carry)
         arguments, sizes, minibatch = bind(plan, inputs, given_steps)
@@ -205,16 +210,28 @@ class Executable:
             state = self._sequence_state if carry else None
             _add_carried(plan, state, minibatch.sizes[1], arguments)
         results = [
-            np.empty(p.fixed if p.fixed is not None else concrete_shape(p.shape, sizes), p.dtype)
+            make(p.fixed if p.fixed is not None else concrete_shape(p.shape, sizes), p.dtype)
             for p in plan.results
         ]
         plan.compiled(arguments, results, sizes)  # type: ignore[arg-type]  # all are filled by now
-        if plan is self._plan and FastCall.serves(plan):
+        if results and isinstance(results[0], DeviceArray):
+            results = [array.owner for array in results if isinstance(array, DeviceArray)]
+        elif plan is self._plan and FastCall.serves(plan):
             self._prepare_fast_calls(plan, inputs, arguments)
         if carry and minibatch is not None:
             left = {spec.name: results[spec.place] for _, spec in plan.carried}
             self._sequence_state = {STEPS_BEHIND: minibatch.layout.behind, **left}
         return _results(plan, results, minibatch)
+
+    def _maker_of_results(self, out: object) -> Callable[..., Any]:
+        """What makes memory for a result of a shape and element type."""
+        if out == "host":
+            return np.empty
+        if out != "device":
+            raise fail("input", f'out requires "host" or "device", got {out!r}')
+        if self._plan.tables is not None:
+            raise fail("not-supported", 'results of sequences are made on the host: out="host"')
+        return self._plan.compiled.new_array
 
     def _prepare_fast_calls(
         self, plan: Plan, inputs: Mapping[str, object], arguments: Sequence[Array | None]
@@ -284,8 +301,8 @@ class Executable:
         options = {
             name: inputs[name] for name in OPTIONS if name in inputs and name not in self._names
         }
-        if options and self._plan.tables is None:
-            raise _no_sequences(f"{next(iter(options))}=")
+        if self._plan.tables is None and (first := next((o for o in options if o != OUT), None)):
+            raise _no_sequences(f"{first}=")
         return {n: v for n, v in inputs.items() if n not in options}, options
 
     def _minibatch(

@@ -118,7 +118,7 @@ def bind(
     for name, value in values.items():
         spec = plan.inputs[name]
         if isinstance(spec, ArgumentSpec):
-            arguments[spec.place] = read_array(spec, value, sizes)
+            arguments[spec.place] = read_array(spec, plan.compiled.taken(value), sizes)
         else:
             _add_sparse(spec, value, arguments, sizes)
     return arguments, sizes, minibatch

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from graphc.backends import BACKENDS
 from graphc.config.keys import Key, ignored, integer, one_of, optional, path, text, texts, truth
 from graphc.config.lookup import Scope, Value
-from graphc.driver.options import CompileOptions
+from graphc.driver.options import DEFAULT_BACKEND, CompileOptions
 from graphc.ir.types import DType
 from graphc.runtime.threads import MAX_THREADS
 from graphc.support.diagnostics import fail
+
+GPU = "cuda"
+"""The backend for `deviceId`s that are no processor."""
 
 PRECISIONS: Mapping[str, DType] = {"float": DType.F32, "double": DType.F64}
 
@@ -17,7 +21,11 @@ COMMAND = texts("command", "the command blocks to run, in their order", ("train"
 ACTION = texts("action", "what a command block does: one action or several")
 PRECISION = one_of("precision", "of all numbers", dict(PRECISIONS), DType.F32)
 TYPE = one_of("type", "the older name of `precision`", dict(PRECISIONS), DType.F32)
-DEVICE = text("deviceId", "what computes: `auto`, `cpu` and -1 are the processor", "auto")
+DEVICE = text(
+    "deviceId",
+    "what computes: `cpu` and -1 the processor, 0 the GPU, `auto` it if there is one",
+    "auto",
+)
 STDERR = optional(path("stderr", "the log goes to this path and `_COMMAND….log`"))
 THREADS = integer("numCPUThreads", "threads that compute; 0 is one for each core", 0)
 DONE_FILE = optional(path("DoneFile", "a file that is written when all commands are done"))
@@ -54,9 +62,6 @@ TOP_KEYS: tuple[Key[object], ...] = (
 def computing_options(top: Scope, given: CompileOptions) -> CompileOptions:
     """The options that the keys of the top level change. GraphcError for a device that is none."""
     key = PRECISION if top.find(PRECISION.name) is not None else TYPE
-    device = top.find(DEVICE.name)
-    if device is not None:
-        _check_device(device)
     parallel = top.find(PARALLEL.name)
     if parallel is not None and parallel.truth():
         raise parallel.fail("training on several machines is not there yet", "not-supported")
@@ -64,20 +69,30 @@ def computing_options(top: Scope, given: CompileOptions) -> CompileOptions:
     if threads > MAX_THREADS:
         raise top.require(THREADS.name).fail(f"at most {MAX_THREADS} threads, got {threads}")
     return CompileOptions(
-        backend=given.backend,
+        backend=_backend(top.find(DEVICE.name), given.backend),
         precision=key.of(top),
         threads=threads or given.threads,
         cache=given.cache,
         contraction=given.contraction,
+        launch=given.launch,
     )
 
 
-def _check_device(device: Value) -> None:
-    """GraphcError unless it is the processor."""
-    word = device.text().lower()
-    if word in ("auto", "cpu", "-1"):
-        return
-    if word.isdecimal() or word == "*":
-        message = f"`deviceId={word}` requires a graphics card and a backend for it"
-        raise fail("backend", f"{message}, there is none: write deviceId=cpu", device.span)
-    raise device.fail(f"`deviceId` requires auto, cpu or a number, got `{word}`")
+def _backend(device: Value | None, given: str) -> str:
+    """What computes on the device. GraphcError for one that is none, or that is not there."""
+    word = "auto" if device is None else device.text().lower()
+    if word in ("cpu", "-1"):
+        return given
+    missing = BACKENDS[GPU]().missing()
+    if word == "auto":
+        return given if missing or given != DEFAULT_BACKEND else GPU
+    assert device is not None
+    if not word.isdecimal() and word != "*":
+        raise device.fail(f"`deviceId` requires auto, cpu or a number, got `{word}`")
+    if missing:
+        message = f"`deviceId={word}` requires a GPU: {missing}; write deviceId=cpu"
+        raise fail("backend", message, device.span)
+    if word != "0":
+        message = f"the first GPU computes, got `deviceId={word}`: CUDA_VISIBLE_DEVICES says which"
+        raise fail("not-supported", f"{message} is the first", device.span)
+    return GPU

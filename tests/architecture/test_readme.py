@@ -144,8 +144,8 @@ def test_the_examples_of_every_help_run(digits: Path) -> None:
 
 def test_every_target_of_make_that_is_named_exists() -> None:
     text = README + (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"(?:`|^)make ([a-z]+)", text, re.MULTILINE))
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    named = set(re.findall(r"(?:`|^)make ([a-z-]+)", text, re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     assert named
     assert named - targets == set()
 

@@ -10,6 +10,7 @@ They hold kernels and not the parameters; `host.py` writes a program around them
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import wrap
 
 from graphc.backends.base import EmitRequest
 from graphc.backends.cuda.compiler import OPTIONS, compile_text, portable_text
@@ -59,15 +60,18 @@ def _documentation(program: Program, signature: Signature, machine: GpuMachine) 
     yield f"{name}: the kernels of a network, written by graphc for {arch}. To compile them:"
     yield f"  nvcc -arch={arch} {' '.join(OPTIONS)} -cubin {name}.cu"
     yield ""
-    yield "A kernel run_K takes the arrays of K in order, then those sizes that K names, in 64 bits"
-    yield f"each: {_sizes(signature)}. It runs in blocks of {THREADS} threads, one for each tile if"
-    yield "the grid can have so many; fewer compute the same bits."
+    yield from wrap(
+        "A kernel run_K takes the arrays of K in order, then those sizes that K names, in 64 bits"
+        f" each ({_sizes(signature)}). It runs in blocks of {THREADS} threads, one for each tile if"
+        " the grid can have so many; fewer compute the same bits.",
+        96,
+    )
     for size, what in (
         (signature.arena_bytes, "arena, for what is computed on the way"),
         (program.scratch, "scratch, for what kernels leave for the next"),
     ):
         if size:
-            yield f"{size} bytes of memory: {what}."
+            yield f"Memory of {size} bytes: {what}."
     yield ""
     yield "A call launches, with what is read and what is written:"
     yield from (f"  {line}" for line in program_lines(program, signature))

@@ -19,6 +19,8 @@ OLDEST = 75
 """The oldest instruction set that kernels are written for."""
 
 _TO_DEVICE, _TO_HOST, _ON_DEVICE = 1, 2, 3
+_DEVICE_MEMORY = 2, 3
+"""CUDA's numbers of memory of a device, and of memory that moves by itself."""
 _DYNAMIC_SHARED = 8
 """The driver's number of a function's attribute: the most shared memory that a launch may ask for.
 Above 48 KB it has to be set."""
@@ -94,7 +96,8 @@ class CupyDevice:
             self.stream = self._cuda.Stream(non_blocking=True)
 
     def allocate(self, size: int) -> Memory:
-        with self.checked(), self._device:
+        # CuPy gives memory that its stream has done with, which is this one then.
+        with self.checked(), self._device, self.stream:
             try:
                 return CupyMemory(self._cuda.alloc(max(size, 1)))
             except self._cuda.memory.OutOfMemoryError as problem:
@@ -141,6 +144,34 @@ class CupyDevice:
     def wait(self) -> None:
         with self.checked():
             self.stream.synchronize()
+
+    def follow(self, stream: int) -> None:
+        with self.checked(), self._device:
+            event = self._cuda.Event(disable_timing=True)
+            self._cuda.runtime.eventRecord(event.ptr, stream)
+            self.stream.wait_event(event)
+
+    def misfit(self, address: int) -> str:
+        try:
+            found = self._cuda.runtime.pointerGetAttributes(address)
+        except self._errors as problem:
+            return f"an address that CUDA does not know: {problem}"
+        if found.type not in _DEVICE_MEMORY:
+            return "an address that is no memory of a GPU"
+        return "" if found.device == 0 else f"memory of GPU {found.device}, GPU 0 is used"
+
+    def new_array(self, shape: tuple[int, ...], dtype: np.dtype) -> object:
+        with self.checked(), self._device:
+            try:
+                made: object = _cupy().empty(shape, dtype)
+            except self._cuda.memory.OutOfMemoryError as problem:
+                raise MemoryError(str(problem)) from None
+            self.follow(self._cuda.get_current_stream().ptr)
+        return made
+
+    def from_dlpack(self, value: object) -> object:
+        with self.checked(), self._device:
+            return _cupy().from_dlpack(value)
 
     def _copy(self, target: int, source: int, size: int, kind: int) -> None:
         if size:

@@ -78,6 +78,23 @@ class Device(Protocol):
         """What `work` launches and copies, as something that begins it anew: a CUDA graph."""
         ...
 
+    def follow(self, stream: int) -> None:
+        """Begin nothing more before what another stream of CUDA, by its handle, has begun."""
+        ...
+
+    def misfit(self, address: int) -> str:
+        """Why memory of another library cannot be used, for people; "" if it can."""
+        ...
+
+    def new_array(self, shape: tuple[int, ...], dtype: np.dtype) -> object:
+        """An array of the device's own library, with `__cuda_array_interface__`. Raises MemoryError
+        where there is no room."""
+        ...
+
+    def from_dlpack(self, value: object) -> object:
+        """The array of another library as one of the device's own, where it lies."""
+        ...
+
     def wait(self) -> None:
         """Until all work is done. Raises GraphcError for a fault in it."""
         ...

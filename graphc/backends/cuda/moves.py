@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from graphc.backends.cuda.fetches import Fetch, Fetches, Reach
 from graphc.backends.cuda.kernel import THREADS, Kernel, Tiles, size_text, tiles_text
 from graphc.backends.cuda.launcher import Launcher
-from graphc.backends.cuda.steps import alignment_of
+from graphc.backends.cuda.steps import Where, alignment_of
 from graphc.backends.loops.affine import CopyNest, Distance, Walk, copy_nest, fill_of
 from graphc.ir.codegen import StridedCopy
 from graphc.ir.core import Operation
-from graphc.ir.types import DType
+from graphc.ir.types import DType, TensorType
 from graphc.passes.analysis.loopnest import Size
 
 TURNS = 4
@@ -31,7 +31,7 @@ SQUARE = 32
 LEAST_SIDE = 16
 """Shorter sides leave most of a square empty: such a transposition is fetched."""
 
-_BITS = {1: "unsigned char", 4: "u32", 8: "u64", 16: "Quad"}
+_BITS = {1: "unsigned char", 4: "u32", 8: "u64", 16: "ulonglong2"}
 """What so many bytes are moved as, so that no bit changes."""
 
 _SUMMANDS = {
@@ -105,6 +105,19 @@ def launch_move(program: Launcher, op: Operation, how: StridedCopy) -> None:
     program.launch(kernel, pointers, writes=(len(types),))
 
 
+def launch_copy(program: Launcher, type: TensorType, source: Where, target: Where) -> None:
+    """Elements one after the other, in memory order."""
+    if type.bound_elements == 0:
+        return
+    fetches, itemsize = Fetches.whole(type), type.dtype.itemsize
+    width = _width(fetches, itemsize, min(alignment_of(source), alignment_of(target)))
+    is_wide = type.bound_elements >= 2**31
+    fetches, element = fetches.at_once(width), _BITS[itemsize * width]
+    copying = Gathering(fetches, 1, element, _bits(bytes(itemsize * width)), "", is_wide)
+    kernel = program.module.kernel(copying, "copy", lambda n: _gathering(n, copying))
+    program.launch(kernel, (source, target), writes=(1,))
+
+
 def _width(fetches: Fetches, itemsize: int, alignment: int) -> int:
     """Elements that are moved at once, so that `_BITS` has their number of bytes."""
     width = fetches.most_at_once(alignment // itemsize)
@@ -114,7 +127,7 @@ def _width(fetches: Fetches, itemsize: int, alignment: int) -> int:
 def _bits(content: bytes) -> str:
     """Bytes as an expression of C of that size."""
     words = [hex(int.from_bytes(content[i : i + 8], "little")) for i in range(0, len(content), 8)]
-    return f"Quad{{{words[0]}, {words[1]}}}" if len(words) == 2 else words[0]
+    return f"ulonglong2{{{words[0]}, {words[1]}}}" if len(words) == 2 else words[0]
 
 
 def _place(is_wide: bool) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import prod
@@ -17,11 +18,13 @@ from math import prod
 import numpy as np
 
 from graphc.backends.cuda.device import Device, LoadedCode, Memory
+from graphc.backends.cuda.interop import new_array, taken
 from graphc.backends.cuda.kernel import Kernel
 from graphc.backends.cuda.program import Program
 from graphc.backends.cuda.residency import residents_of
 from graphc.backends.cuda.steps import Launch, Place, Step, address_of, launches, run_order
 from graphc.runtime.compiled import CompiledFunction
+from graphc.runtime.device_arrays import DeviceArray
 from graphc.runtime.signature import NUMPY_DTYPES, ROLES_OF_MODEL, Argument, Result, Signature
 from graphc.support.diagnostics import GraphcError, Note, fail
 
@@ -118,20 +121,53 @@ class CudaFunction(CompiledFunction):
     ) -> None:
         """See `CompiledFunction`."""
         with self.residents.lock:
+            for array in arguments:
+                if isinstance(array, DeviceArray) and array.stream is not None:
+                    self.device.follow(array.stream)
             inputs = [arguments[i] for i in self.given]
             layout = Layout.of([a.nbytes for a in (*inputs, *results)])
-            host = self._host_memory(layout.size)
-            for start, array in zip(layout.starts, inputs, strict=False):
-                host[start : start + array.nbytes] = _bytes_of(array)
-            staging, middle = self.memory.staging.address, layout.starts[len(inputs)]
-            self.device.upload(staging, host[:middle])
-            buffers = self.buffers(arguments, [staging + start for start in layout.starts])
+            places = [self.memory.staging.address + start for start in layout.starts]
+            self._stage(inputs, layout)
+            for k, array in enumerate(inputs):
+                if isinstance(array, DeviceArray):
+                    places[k] = array.address
+            buffers = self.buffers(arguments, places)
             self.run(Call(self.program.steps, sizes, buffers))
-            self.download(host[middle : layout.size], staging + middle)
-            for start, array in zip(layout.starts[len(inputs) :], results, strict=False):
-                _bytes_of(array)[:] = host[start : start + array.nbytes]
+            self._fetch(results, layout, len(inputs))
             for i in self._updated.intersection(self.given):
                 self.device.download(arguments[i], buffers[i])
+
+    def taken(self, value: object) -> object:
+        return taken(self.device, value)
+
+    def new_array(self, shape: tuple[int, ...], dtype: np.dtype) -> DeviceArray:
+        return new_array(self.device, shape, dtype)
+
+    # --- staging
+
+    def _stage(self, inputs: Sequence[Array], layout: Layout) -> None:
+        """Put the inputs of this process on the device, in one copy."""
+        if all(isinstance(array, DeviceArray) for array in inputs):
+            return
+        end = layout.starts[len(inputs)]
+        host = self._host_memory(layout.size)
+        for start, array in zip(layout.starts, inputs, strict=False):
+            if not isinstance(array, DeviceArray):
+                host[start : start + array.nbytes] = _bytes_of(array)
+        self.device.upload(self.memory.staging.address, host[:end])
+
+    def _fetch(self, results: Sequence[Array], layout: Layout, first: int) -> None:
+        """Fetch the results, of which the first has this place in the layout, and wait."""
+        staging, begin = self.memory.staging.address, layout.starts[first]
+        host = self._host_memory(layout.size)
+        if not all(isinstance(array, DeviceArray) for array in results):
+            self.download(host[begin : layout.size], staging + begin)
+        for start, array in zip(layout.starts[first:], results, strict=False):
+            if isinstance(array, DeviceArray):
+                self.device.copy(array.address, staging + start, array.nbytes)
+            else:
+                _bytes_of(array)[:] = host[start : start + array.nbytes]
+        self.wait()
 
     # --- memory
 
@@ -237,9 +273,19 @@ class CudaFunction(CompiledFunction):
             yield launch, [address_of(w, address, call.sizes, turns) for w in launch.pointers]
 
     def download(self, array: Array, address: int) -> None:
-        """Fetch what was computed. A fault in a kernel shows here."""
-        try:
+        """Fetch what was computed."""
+        with self._blaming():
             self.device.download(array, address)
+
+    def wait(self) -> None:
+        with self._blaming():
+            self.device.wait()
+
+    @contextmanager
+    def _blaming(self) -> Generator[None]:
+        """A fault in a kernel shows when it is waited for: any operation may have caused it."""
+        try:
+            yield
         except GraphcError as problem:
             remarks = [launch.remark for launch in launches(self.program.steps)]
             raise _blamed(problem, list(dict.fromkeys(remarks))) from None

@@ -2,7 +2,7 @@
 
     __device__ void whole7(char *p0, char *p1, char *p2, …, i64 d0, …, Block block)
     {
-        gemm0((const float *)p2, (const float *)p3, (float *)(p0 + 64), d0, block);
+        gemm0((const float *)p2, (const float *)p3, (float *)(p0 + 64LL), d0, block);
         meet_all(block, &whole7_arrived);
         for (i64 t0 = 0; t0 < d1; t0++) {
             …
@@ -170,7 +170,8 @@ class _Writer:
             case Place("buffer", index):
                 return self._buffers[index]
             case Place(base, index):
-                return f"({'p0' if base == 'arena' else 'p1'} + {index}LL)"
+                start = "p0" if base == "arena" else "p1"
+                return f"({start} + {index}LL)" if index else start
             case Part(whole, number, size, itemsize):
                 step = size_text(size * Size(itemsize), self._names)
                 return f"({self._address(whole)} + {self._number(number)} * ({step}))"
@@ -179,10 +180,14 @@ class _Writer:
                 return f"({self._number(turn)} > 0 ? {chosen})"
 
     def _number(self, number: Number) -> str:
-        """As an expression of type i64, in parentheses."""
-        text = f"(i64){size_text(number.size, self._names)}" if number.size.factor else "(i64)0"
+        """As an expression of type i64, in parentheses if it is a sum."""
+        terms: list[str] = []
+        if number.size.factor:
+            known = size_text(number.size, self._names)
+            terms.append(known if number.size.symbols else f"{number.size.factor}LL")
         if number.sign:
-            text += f" {'+' if number.sign > 0 else '-'} t{number.loop}"
+            terms.append(f"{'+' if number.sign > 0 else '-'} t{number.loop}")
         if number.plus:
-            text += f" {'+' if number.plus > 0 else '-'} {abs(number.plus)}"
-        return f"({text})"
+            terms.append(f"{'+' if number.plus > 0 else '-'} {abs(number.plus)}LL")
+        text = " ".join(terms).removeprefix("+ ") or "0LL"
+        return f"({text})" if " " in text else text

@@ -20,7 +20,6 @@ from graphc.ops.schedules import WindowTile
 from graphc.passes.analysis.loopnest import Size
 from graphc.passes.analysis.window_products import Convolution, product_of
 from graphc.passes.analysis.window_tiles import (
-    DEPTH,
     PACK_BYTES,
     complete_window_schedule,
     left_pack,
@@ -131,7 +130,7 @@ def _part_bound(what: Convolution, tile: WindowTile) -> int:
 def _shared(what: Convolution, tile: WindowTile) -> int:
     """Two tiles of each factor."""
     row = tile.rows * what.dtype.itemsize + PACK_BYTES
-    return 2 * DEPTH * (row + tile.columns * what.dtype.itemsize)
+    return 2 * tile.depth * (row + tile.columns * what.dtype.itemsize)
 
 
 def _record(name: str, what: Convolution, tile: WindowTile, *, is_fused: bool) -> str:
@@ -181,7 +180,7 @@ def _numbers(what: Convolution, tile: WindowTile) -> dict[str, int]:
         "RESTS": product.rests,
         "ROWS": tile.rows,
         "COLUMNS": tile.columns,
-        "DEPTH": DEPTH,
+        "DEPTH": tile.depth,
         "DOWN": tile.down,
         "ACROSS": tile.across,
         "GAP": lanes,

@@ -6,8 +6,8 @@ It is a product whose left factor is read out of images (`backends/cuda/text/win
     data_grad    rows: pixels of images    columns: channels    steps: windows over the pixel
     weight_grad  rows: elements of a window columns: features   steps: windows
 
-Tiles are computed by multiprocessors, one after another; the tile with which the last one ends
-first is taken. Few tiles with long sums are cut into parts.
+The tile with which the last multiprocessor is expected to end first is taken. Each has a few tiles
+at a time, which wait for memory in turn; where there are few, long sums are cut into parts.
 """
 
 from __future__ import annotations
@@ -33,24 +33,40 @@ TILES = (
     WindowTile(32, 16, 2, 1),
 )
 
-DEPTH = 16
-"""Steps of a tile that are in shared memory at once."""
+DEPTHS = (16, 32)
+"""Steps of a tile that are in shared memory at once: more where tiles wait for memory."""
 
 MOST_LOADS = 4
-"""Packs of the left factor that a thread loads for one tile in shared memory: their places and what
-was loaded are in its registers."""
+"""Packs of the left factor that a thread loads at a time: their places and what was loaded are in
+its registers."""
 
 PACK_BYTES = 16
 """That a thread loads at once, at most."""
 
-MOST_PARTS = 128
+PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Of a sum: they are read again to be added up."""
 
-TURNS = 2
-"""Parts are made until there are so many tiles for each multiprocessor."""
+WAIT = 900
+"""Cycles from the begin of a load to its use by a product: what the steps that are in shared memory
+at once take at least. This and the numbers below are estimates for an H100."""
 
-PART_COST = 2048
-"""Steps of one multiply-add of a thread that the launch of a sum over parts takes as long as."""
+SCHEDULERS = 4
+"""Of a multiprocessor; each has 32 threads begin an instruction in a cycle."""
+
+RESIDENT = 4
+"""Blocks of a multiprocessor at a time, if a thread has at most 64 registers."""
+
+MOST_SUMS = 32
+"""Of a thread, of f32."""
+
+FEW_SUMS = 16
+"""Of f32: a thread with more has more registers than that."""
+
+SUM_CYCLES = 4000
+"""Of the launch that adds up parts."""
+
+SUMMED_BYTES = 2500
+"""Of results of parts that are written and read in a cycle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +109,16 @@ def matrix_of(what: Convolution) -> WindowMatrix:
 def choose_window_tile(what: Convolution, machine: GpuMachine) -> WindowTile:
     """The tile with which the last multiprocessor is expected to end first."""
     product = matrix_of(what)
-    most_sums = 32 * 4 // what.dtype.itemsize
-    most_rows = MOST_LOADS * left_pack(what) * BLOCK_THREADS // DEPTH
-    tiles = [t for t in TILES if t.down * t.across <= most_sums and t.rows <= most_rows]
-    in_parts = [_in_parts(product, tile, machine) for tile in tiles]
-    return min((*tiles, *in_parts), key=lambda tile: _time(product, tile, machine))
+    most_sums = MOST_SUMS * 4 // what.dtype.itemsize
+    most_loads = MOST_LOADS * left_pack(what) * BLOCK_THREADS
+    tiles = [
+        replace(tile, depth=depth)
+        for tile in TILES
+        for depth in DEPTHS
+        if tile.down * tile.across <= most_sums and tile.rows * depth <= most_loads
+    ]
+    candidates = [cut for tile in tiles for cut in _in_parts(product, tile)]
+    return min(candidates, key=lambda t: _cost(product, t, machine, what.dtype.itemsize))
 
 
 def left_pack(what: Convolution) -> int:
@@ -122,20 +143,29 @@ def _tile_count(product: WindowMatrix, tile: WindowTile) -> int:
     return product.rests * down * across
 
 
-def _in_parts(product: WindowMatrix, tile: WindowTile, machine: GpuMachine) -> WindowTile:
-    """The tile with as many parts as there are multiprocessors for; whole if that is one."""
-    wanted = -(-TURNS * machine.multiprocessors // max(1, _tile_count(product, tile)))
-    parts = min(wanted, MOST_PARTS, product.steps // STRETCH)
-    if parts < 2:
-        return tile
-    return replace(tile, part=-(-product.steps // (parts * STRETCH)) * STRETCH)
+def _in_parts(product: WindowMatrix, tile: WindowTile) -> list[WindowTile]:
+    """The tile with sums in one or more parts, each of some chains."""
+    chains = -(-product.steps // STRETCH)
+    lengths = {-(-chains // min(count, chains)) for count in PARTS if chains > 1}
+    return [tile, *(replace(tile, part=n * STRETCH) for n in sorted(lengths) if n < chains)]
 
 
-def _time(product: WindowMatrix, tile: WindowTile, machine: GpuMachine) -> float:
-    """Until all tiles are computed, in multiply-adds of a thread."""
-    steps = tile.part or product.steps
+def _cost(
+    product: WindowMatrix, tile: WindowTile, machine: GpuMachine, itemsize: int
+) -> tuple[float, int]:
+    """Cycles until all tiles are computed, then what is computed, needed or not."""
+    steps = min(tile.part or product.steps, product.steps)
     parts = -(-product.steps // steps) if steps else 1
-    turns = -(-_tile_count(product, tile) * parts // machine.multiprocessors)
+    tiles = _tile_count(product, tile) * parts
+    sums = tile.down * tile.across * itemsize // 4
+    resident = RESIDENT if sums <= FEW_SUMS else RESIDENT // 2
     # A thread loads a number of each of its rows and columns for all their products.
-    loaded = tile.down + tile.across
-    return turns * steps * (tile.down * tile.across + loaded) + (PART_COST if parts > 1 else 0)
+    instructions = tile.depth * (sums + tile.down + tile.across)
+    busy = instructions * BLOCK_THREADS // (32 * SCHEDULERS)
+    turns, rest = divmod(-(-tiles // machine.multiprocessors), resident)
+    cycles = turns * max(WAIT, resident * busy) + (max(WAIT, rest * busy) if rest else 0)
+    cycles *= -(-steps // tile.depth)
+    if parts > 1:
+        summed = parts * product.rows * product.rests * product.columns * itemsize
+        cycles += SUM_CYCLES + 2 * summed // SUMMED_BYTES
+    return cycles, tiles * tile.rows * tile.columns * steps

@@ -146,6 +146,7 @@ inline EmulatedBlock grid_block()
 }
 
 inline int thread_index() { return emulated_thread.index; }
+inline char *own_shared(char *shared) { return shared; }
 inline void meet() { emulated_meet(); }
 template <class Block> inline void meet_all(Block, unsigned *arrived)
 {

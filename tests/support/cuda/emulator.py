@@ -19,6 +19,7 @@ import numpy as np
 from graphc.backends.cuda.device import Device
 from graphc.backends.cuda.platform import Platform
 from graphc.ir.machine import GPUS, GpuMachine
+from graphc.support.diagnostics import GraphcError, fail
 from tests.support.cuda.building import emulated_image, engine, load_object, missing
 from tests.support.guarded_memory import GuardedMemory
 
@@ -29,10 +30,6 @@ ALIGNMENT = 256
 _ROOM = 512
 _LOCK = threading.RLock()
 """The engine runs one kernel of the process at a time."""
-
-
-class KernelFault(AssertionError):
-    """A kernel did what is wrong on a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +57,14 @@ class EmulatedMemory:
         self.address: int = self._buffer.array.ctypes.data
         self.size = size
 
-    @property
-    def is_intact(self) -> bool:
-        """Whether nothing was written beside it, within its pages."""
-        return not self._pages.problems()
+    def check(self) -> None:
+        """GraphcError where bytes beside it were written, within its pages."""
+        if self._pages.problems():
+            raise _fault(f"bytes beside memory of {self.size} were written")
+
+    def protect(self) -> None:
+        """From now on writing is a fault."""
+        self._buffer.protect()
 
     def __del__(self) -> None:
         self._pages.close()
@@ -126,7 +127,7 @@ class EmulatedCode:
                 _ROOM,
             )
         if failed:
-            raise KernelFault(f"{kernel}: {device.described(message.value.decode())}")
+            raise _fault(f"{kernel}: {device.described(message.value.decode())}")
 
 
 @dataclass(eq=False)
@@ -135,11 +136,13 @@ class EmulatedDevice:
 
     running   may be changed between calls
     launches  how many there were
+    followed  the streams of others that were waited for
     """
 
     machine: GpuMachine = field(default_factory=lambda: emulated_machine("sm_90"))
     running: Running = Running()
     launches: int = 0
+    followed: list[int] = field(default_factory=list[int])
 
     def __post_init__(self) -> None:
         self._live: WeakSet[EmulatedMemory] = WeakSet()
@@ -149,6 +152,10 @@ class EmulatedDevice:
         memory = EmulatedMemory(size, self.running.garbage)
         self._live.add(memory)
         return memory
+
+    def live(self) -> int:
+        """How many allocations there are."""
+        return len(self._live)
 
     def host_memory(self, size: int) -> Array:
         return np.full(size, self.running.garbage, np.uint8)
@@ -184,11 +191,22 @@ class EmulatedDevice:
 
         return replay
 
+    def follow(self, stream: int) -> None:
+        """Work is done as it is begun, so there is nothing to wait for."""
+        self.followed.append(stream)
+
+    def misfit(self, address: int) -> str:
+        is_known = any(0 <= address - m.address < m.size for m in self._live)
+        return "" if is_known else "an address that is no memory of a GPU"
+
+    def new_array(self, shape: tuple[int, ...], dtype: np.dtype) -> EmulatedArray:
+        return EmulatedArray(self, np.empty(shape, dtype))
+
+    def from_dlpack(self, value: object) -> object:
+        raise NotImplementedError("the emulator has no library with DLPack")
+
     def wait(self) -> None:
-        """Raises KernelFault where bytes beside an allocation were written."""
-        for memory in self._live:
-            if not memory.is_intact:
-                raise KernelFault(f"bytes behind {memory.size} allocated ones were written")
+        """All is done at once, and faults are raised where they happen."""
 
     def begin(self, work: Callable[[], object]) -> None:
         """Do it now, or whenever what is being recorded is replayed."""
@@ -209,6 +227,36 @@ class EmulatedDevice:
         return f"{head}{word}{address - near.address} of memory of {near.size} bytes"
 
 
+class EmulatedArray:
+    """An array of a library that computes on the device, such as CuPy's, with these numbers."""
+
+    def __init__(self, device: EmulatedDevice, array: Array) -> None:
+        self._device = device
+        self._shape, self._dtype = array.shape, array.dtype
+        self.memory = device.allocate(max(array.nbytes, 1))
+        device.upload(self.memory.address, np.ascontiguousarray(array))
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, object]:
+        return {
+            "shape": self._shape,
+            "typestr": self._dtype.str,
+            "data": (self.memory.address, False),
+            "version": 3,
+            "strides": None,
+            "stream": None,
+        }
+
+    def numbers(self) -> Array:
+        """A copy on the host."""
+        array = np.empty(self._shape, self._dtype)
+        self._device.download(array, self.memory.address)
+        return array
+
+    def __getitem__(self, index: tuple[int, int]) -> np.generic:
+        return self.numbers()[index]
+
+
 def emulated_machine(name: str) -> GpuMachine:
     """A GPU with so few multiprocessors that grids of all of them are quick to emulate."""
     return replace(GPUS[name], multiprocessors=3)
@@ -218,6 +266,11 @@ def emulated_platform(device: Device | None = None) -> Platform:
     """What `graphc.backends.cuda.platform.using` takes."""
     used = device or EmulatedDevice()
     return Platform(missing, lambda: used.machine, lambda: used, emulated_image, lambda: "emulator")
+
+
+def _fault(problem: str) -> GraphcError:
+    """What a device says of kernels that went wrong."""
+    return fail("backend", f"the emulated GPU failed: {problem}")
 
 
 class _Kernel(ctypes.Structure):

@@ -33,6 +33,7 @@ WITH_PRODUCTS = [
     "fuse-kernels",
     "fuse-kernels{max_operations = 4}, plan-memory",
     "cse, dce, fuse-kernels, plan-memory",
+    "cse, dce, fuse-kernels, plan-memory{side_by_side = true}",
 ]
 WITHOUT_PRODUCTS = [
     "simplify",
@@ -81,7 +82,16 @@ def test_a_pass_changes_no_bit_of_the_results_without_products(text: str, seed: 
 
 
 @pytest.mark.parametrize(
-    "text", ["cse", "dce", "simplify", "fold-constants", "fuse-kernels", "fuse-kernels,plan-memory"]
+    "text",
+    [
+        "cse",
+        "dce",
+        "simplify",
+        "fold-constants",
+        "fuse-kernels",
+        "fuse-kernels,plan-memory",
+        "fuse-kernels,plan-memory{side_by_side = true}",
+    ],
 )
 @EXAMPLES
 @given(seed=SEEDS)
@@ -94,7 +104,16 @@ def test_a_second_run_changes_nothing(text: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["cse", "dce", "simplify", "fold-constants", "hoist-loops", "fuse-kernels,plan-memory"]
+    "text",
+    [
+        "cse",
+        "dce",
+        "simplify",
+        "fold-constants",
+        "hoist-loops",
+        "fuse-kernels,plan-memory",
+        "fuse-kernels,plan-memory{side_by_side = true}",
+    ],
 )
 @EXAMPLES
 @given(seed=SEEDS)
@@ -109,7 +128,16 @@ def test_a_pass_changes_loops_by_no_more_than_roundings(text: str, seed: int) ->
 
 
 @pytest.mark.parametrize(
-    "text", ["cse", "dce", "simplify", "fold-constants", "hoist-loops", "fuse-kernels,plan-memory"]
+    "text",
+    [
+        "cse",
+        "dce",
+        "simplify",
+        "fold-constants",
+        "hoist-loops",
+        "fuse-kernels,plan-memory",
+        "fuse-kernels,plan-memory{side_by_side = true}",
+    ],
 )
 @EXAMPLES
 @given(seed=SEEDS)
@@ -122,11 +150,15 @@ def test_a_second_run_changes_nothing_in_loops(text: str, seed: int) -> None:
     assert not any(record.changed for record in again)
 
 
+PLANS = ["plan-memory", "plan-memory{side_by_side = true}"]
+
+
+@pytest.mark.parametrize("text", PLANS)
 @EXAMPLES
 @given(seed=SEEDS)
-def test_the_memory_plan_of_loops_is_sound(seed: int) -> None:
+def test_the_memory_plan_of_loops_is_sound(text: str, seed: int) -> None:
     module = clone_module(make_loops(seed).module)
-    run("hoist-loops,fuse-kernels,plan-memory", module)
+    run(f"hoist-loops,fuse-kernels,{text}", module)
     (function,) = module.functions
     report = memory_report(function)
     assert check_plan(function) == []
@@ -141,10 +173,11 @@ def test_fused_kernels_keep_what_backends_rely_on(seed: int, limit: int) -> None
     assert broken_rules(module.functions[0], limit + 8) == []
 
 
+@pytest.mark.parametrize("text", PLANS)
 @EXAMPLES
 @given(seed=SEEDS)
-def test_a_memory_plan_is_sound_and_not_below_its_lower_bound(seed: int) -> None:
-    function = transformed(make_function(seed), "fuse-kernels,plan-memory").functions[0]
+def test_a_memory_plan_is_sound_and_not_below_its_lower_bound(text: str, seed: int) -> None:
+    function = transformed(make_function(seed), f"fuse-kernels,{text}").functions[0]
     report = memory_report(function)
     assert check_plan(function) == []
     assert report.lower_bound_bytes <= report.arena_bytes

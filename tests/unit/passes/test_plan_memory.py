@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from itertools import combinations, product
+
 import pytest
 
-from graphc.ir.core import Function
+from graphc.ir.core import Function, Operation, Value
 from graphc.ir.parser import parse_module
 from graphc.ops import default_context
 from graphc.passes import pipeline
@@ -12,6 +14,7 @@ from graphc.passes.manager import PassManager
 from graphc.passes.plan_memory import MAX_BYTES, peak_formula, plan
 from graphc.support.diagnostics import GraphcError
 from tests.support.compiling import KERNEL_PIPELINE, parse
+from tests.support.random_functions import make_function
 
 
 def planned(text: str) -> Function:
@@ -139,3 +142,50 @@ def test_an_argument_that_no_machine_holds_is_an_error_too() -> None:
     text = "func @f(%x: tensor<4000000000x4000000000xf32> input) -> () {\nreturn\n}"
     with pytest.raises(GraphcError, match="requires 64000000000000000000"):
         PassManager(pipeline(KERNEL_PIPELINE)).run(parse(text), default_context())
+
+
+Stretch = tuple[int, int]
+
+
+def written(op: Operation) -> list[Stretch]:
+    """The bytes of the arena that an operation writes."""
+    arrays = [(place, value.tensor) for place, value in zip(op.placement, op.results, strict=True)]
+    arrays += [(w.place, w.type) for w in op.workspace]
+    return [(p.index, p.index + t.bound_bytes) for p, t in arrays if p.kind == "arena"]
+
+
+def lying(value: Value) -> list[Stretch]:
+    """The bytes of the arena that a value lies in."""
+    op = value.op
+    if op is None:
+        return []
+    if not op.placement:  # a view
+        return lying(op.operands[0])
+    place = op.placement[value.index]
+    return [(place.index, place.index + value.tensor.bound_bytes)] if place.kind == "arena" else []
+
+
+def chain_before(op: Operation, known: dict[Operation, int]) -> int:
+    """The number of operations in the longest chain that makes what it reads."""
+    if op not in known:
+        makers = [v.op for v in op.operands if v.op is not None]
+        known[op] = max((chain_before(m, known) + bool(m.placement) for m in makers), default=0)
+    return known[op]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_could_run_side_by_side_shares_no_memory(seed: int) -> None:
+    """Of two operations with chains of the same length before them, none writes where the other
+    one writes or reads."""
+    module = make_function(seed).module
+    before = KERNEL_PIPELINE.removesuffix("plan-memory")
+    PassManager(pipeline(f"{before}plan-memory{{side_by_side = true}}")).run(
+        module, default_context()
+    )
+    depths: dict[Operation, int] = {}
+    for a, b in combinations((op for op in module.functions[0].block if op.placement), 2):
+        if chain_before(a, depths) == chain_before(b, depths):
+            reads = [[s for v in op.operands for s in lying(v)] for op in (a, b)]
+            pairs = [*product(written(a), written(b) + reads[1]), *product(reads[0], written(b))]
+            for x, y in pairs:
+                assert max(x[0], y[0]) >= min(x[1], y[1]), (str(a), str(b))

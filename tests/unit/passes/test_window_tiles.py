@@ -86,6 +86,10 @@ def test_long_sums_of_few_elements_go_in_parts_that_cover_them(images: int) -> N
             "at most 256 rows and columns, and 64 sums of a thread",
         ),
         (
+            "rows = 64, columns = 64, down = 4, across = 4, depth = 24",
+            "a depth of 8, 16, 32 or 64, got 24",
+        ),
+        (
             "rows = 64, columns = 64, down = 4, across = 4, part = 100",
             "parts of a multiple of 256 steps, got 100",
         ),

@@ -5,11 +5,6 @@ typedef long long i64;
 typedef unsigned long long u64;
 typedef unsigned int u32;
 
-// 16 bytes that are moved at once.
-struct alignas(16) Quad {
-    u64 low, high;
-};
-
 // Block `index` of `count`, with shared memory of its own, aligned to 16 bytes.
 struct Block {
     i64 index, count;
@@ -36,6 +31,12 @@ __device__ inline Block grid_block()
 
 __device__ inline int thread_index() { return (int)threadIdx.x; }
 
+// The same address, of which the compiler knows then that it is in shared memory.
+__device__ inline char *own_shared(char *shared)
+{
+    return (char *)__cvta_shared_to_generic(__cvta_generic_to_shared(shared));
+}
+
 // Waits until all threads of the block are here; what they wrote is seen by all.
 __device__ inline void meet() { __syncthreads(); }
 
@@ -46,13 +47,18 @@ __device__ inline void meet_all(Block block, u32 *arrived)
     __syncthreads();
     if (threadIdx.x == 0) {
         const u32 all = 0x80000000u, rest = (u32)block.count - 1;
-        __threadfence();
-        const u32 before = atomicAdd(arrived, block.index == 0 ? all - rest : 1u);
-        u32 now;
+        const u32 mine = block.index == 0 ? all - rest : 1u;
+        u32 before, now;
+        asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], %2;"
+                     : "=r"(before)
+                     : "l"(arrived), "r"(mine)
+                     : "memory");
         do
-            asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(now) : "l"(arrived) : "memory");
+            asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
+                         : "=r"(now)
+                         : "l"(arrived)
+                         : "memory");
         while (((now ^ before) & all) == 0);
-        __threadfence();
     }
     __syncthreads();
 }

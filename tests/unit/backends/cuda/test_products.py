@@ -1,0 +1,153 @@
+"""Matrix products on a GPU, emulated: the very bits of native code, whatever the tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from graphc.backends.signature import make_signature
+from graphc.ir.core import Module
+from graphc.ir.machine import GPUS
+from graphc.ops import default_context
+from graphc.ops.schedules import GPU_TILES
+from graphc.passes import pipeline
+from graphc.passes.manager import PassManager
+from tests.support.compiling import call, compile_for, load_backend, parse
+from tests.support.cuda.building import missing
+from tests.support.cuda.functions import compile_together
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+
+Sizes = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A product of these extents, those of the call named by `dims` (of "MNK")."""
+
+    sizes: Sizes
+    transposes: tuple[bool, bool] = (False, False)
+    dtype: str = "f32"
+    schedule: str = ""
+    dims: str = ""
+    batch: int = 0
+    contraction: str = "fma"
+
+    def text(self, *, on_gpu: bool) -> str:
+        m, n, k = (
+            name if name in self.dims else str(size)
+            for name, size in zip("MNK", self.sizes, strict=True)
+        )
+        (ta, tb), lead = self.transposes, f"{self.batch}x" if self.batch else ""
+        a = f"tensor<{lead}{k}x{m}x{self.dtype}>" if ta else f"tensor<{lead}{m}x{k}x{self.dtype}>"
+        b = f"tensor<{lead}{n}x{k}x{self.dtype}>" if tb else f"tensor<{lead}{k}x{n}x{self.dtype}>"
+        c = f"tensor<{lead}{m}x{n}x{self.dtype}>"
+        settings = f"transpose_a = {str(ta).lower()}, transpose_b = {str(tb).lower()}"
+        settings += f", batch = {1 if self.batch else 0}"
+        schedule = f" schedule {{grid = {{{self.schedule}}}}}" if self.schedule and on_gpu else ""
+        mode = f" contraction {self.contraction}" if self.contraction != "fma" else ""
+        dims = "".join(
+            f"dim {d} <= {s + 3}\n"
+            for d, s in zip("MNK", self.sizes, strict=True)
+            if d in self.dims
+        )
+        return (
+            f"{dims}func @f(%a: {a} input, %b: {b} input) -> (y: {c}){mode} {{\n"
+            f"  %y = gemm %a, %b {{{settings}}}{schedule} : {c}\n  return %y\n}}\n"
+        )
+
+    def named_sizes(self) -> dict[str, int]:
+        return {d: s for d, s in zip("MNK", self.sizes, strict=True) if d in self.dims}
+
+    def operands(self) -> dict[str, np.ndarray]:
+        m, n, k = self.sizes
+        rng = np.random.default_rng(sum(self.sizes))
+        lead = (self.batch,) if self.batch else ()
+        ta, tb = self.transposes
+        shapes = {"a": (k, m) if ta else (m, k), "b": (n, k) if tb else (k, n)}
+        kind = np.float32 if self.dtype == "f32" else np.float64
+        return {x: rng.standard_normal(lead + s).astype(kind) for x, s in shapes.items()}
+
+
+def planned(text: str) -> Module:
+    module = parse(text)
+    PassManager(pipeline("plan-memory"), verify=True).run(module, default_context())
+    return module
+
+
+def on_gpu(cases: Sequence[Case]) -> Iterator[tuple[Case, np.ndarray]]:
+    """The cases with what the emulated GPU computes, all compiled together."""
+    functions = []
+    for case in cases:
+        module = planned(case.text(on_gpu=True))
+        functions.append((module.functions[0], make_signature(module, module.functions[0])))
+    compiled = compile_together(functions, GPUS["sm_90"])
+    for case, made, (_, signature) in zip(cases, compiled, functions, strict=True):
+        yield case, call(made, signature, case.operands(), case.named_sizes())["y"]
+
+
+def on_cpu(case: Case) -> np.ndarray:
+    backend = load_backend("llvm")
+    assert not isinstance(backend, str)
+    compiled, signature = compile_for(backend, planned(case.text(on_gpu=False)))
+    return call(compiled, signature, case.operands(), case.named_sizes())["y"]
+
+
+def assert_same_bits(cases: Sequence[Case]) -> None:
+    for case, got in on_gpu(cases):
+        wanted = on_cpu(case)
+        assert got.tobytes() == wanted.tobytes(), case
+
+
+LAYOUTS = [(a, b) for a in (False, True) for b in (False, True)]
+SHAPES: list[Sizes] = [
+    (1, 1, 1),
+    (5, 7, 3),
+    (33, 40, 20),
+    (64, 96, 64),
+    (3, 130, 600),
+    (70, 2, 300),
+]
+
+
+def test_chosen_tiles_compute_the_bits_of_native_code() -> None:
+    assert_same_bits([Case(s, t, d) for s in SHAPES for t in LAYOUTS for d in ("f32", "f64")])
+
+
+def test_extents_of_the_call_from_none_to_many() -> None:
+    shapes: list[Sizes] = [(0, 5, 4), (4, 0, 5), (6, 5, 0), (1, 9, 700), (65, 33, 515)]
+    every = [Case(s, t, dims="MNK") for s in shapes for t in LAYOUTS]
+    assert_same_bits([*every, *(Case(s, dims="M") for s in shapes)])
+
+
+def test_batches() -> None:
+    assert_same_bits([Case((9, 20, 300), t, batch=3) for t in LAYOUTS])
+
+
+def test_a_product_and_its_sum_are_rounded_apart_where_contraction_is_off() -> None:
+    cases = [Case((20, 36, 270), t, contraction="off") for t in LAYOUTS]
+    assert_same_bits(cases)
+    contracted = dict(on_gpu([Case((20, 36, 270))]))
+    assert all(
+        got.tobytes() != next(iter(contracted.values())).tobytes() for _, got in on_gpu(cases[:1])
+    )
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_forced_tiles_change_no_bit(split: bool) -> None:
+    rng = np.random.default_rng(7)
+    cases: list[Case] = []
+    for at, (rows, cols) in enumerate(GPU_TILES):
+        depth, stages = (
+            rng.choice([8, 16, 32] if rows * cols < 8192 else [8, 16]),
+            rng.integers(2, 5),
+        )
+        forced = f"rows = {rows}, cols = {cols}, depth = {depth}, stages = {stages}"
+        m, n, k = (int(rng.integers(1, 2 * size)) for size in (rows, cols, 400))
+        sizes = (m, n, k + 257)
+        dtype = "f64" if at % 3 == 1 and rows * cols <= 8192 else "f32"
+        cases.append(Case(sizes, LAYOUTS[at % 4], dtype, f"{forced}, split = {str(split).lower()}"))
+    assert_same_bits(cases)
