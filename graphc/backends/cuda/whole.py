@@ -40,15 +40,12 @@ def whole_launch(
     way: Gathered,
     bounds: Mapping[str, int],
     remark: str,
-) -> Launch | None:
-    """The function as one launch; None if it has more buffers than a kernel can be given."""
-    launches = [launch for phase in walk_phases(phases) for launch in phase.launches]
+) -> Launch:
+    """A function that `can_be_whole` as one launch."""
+    launches = _launches(phases)
     kernels = [module.kernels[launch.kernel] for launch in launches]
-    touched = {place for launch in launches for w in launch.pointers for place in places_in(w)}
-    buffers = sorted({place.index for place in touched if place.base == "buffer"})
-    symbols = tuple(sorted({*all_symbols(kernels), *_symbols(phases)}))
-    if 2 + len(buffers) + len(symbols) > MOST_PARAMETERS:
-        return None
+    touched = _touched(launches)
+    buffers, symbols = _given(module, phases)
 
     def make(name: str) -> Kernel:
         tiles = Tiles()
@@ -66,6 +63,28 @@ def whole_launch(
     pointers += [next(p for p in touched if (p.base, p.index) == ("buffer", i)) for i in buffers]
     flops = sum(launch.flops for launch in launches)
     return Launch(kernel.name, tuple(pointers), remark, frozenset(range(len(pointers))), flops)
+
+
+def can_be_whole(module: CudaModule, phases: Sequence[Phased]) -> bool:
+    """Whether a kernel can be given all of the function's buffers and sizes."""
+    buffers, symbols = _given(module, phases)
+    return 2 + len(buffers) + len(symbols) <= MOST_PARAMETERS
+
+
+def _given(module: CudaModule, phases: Sequence[Phased]) -> tuple[list[int], tuple[str, ...]]:
+    """The numbers of the buffers, and the dims, that the phases ask for."""
+    launches = _launches(phases)
+    kernels = [module.kernels[launch.kernel] for launch in launches]
+    buffers = sorted({p.index for p in _touched(launches) if p.base == "buffer"})
+    return buffers, tuple(sorted({*all_symbols(kernels), *_symbols(phases)}))
+
+
+def _launches(phases: Sequence[Phased]) -> list[Launch]:
+    return [launch for phase in walk_phases(phases) for launch in phase.launches]
+
+
+def _touched(launches: Sequence[Launch]) -> set[Place]:
+    return {place for launch in launches for w in launch.pointers for place in places_in(w)}
 
 
 def places_in(where: Where) -> Iterator[Place]:
