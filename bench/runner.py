@@ -218,12 +218,12 @@ def started(
     return said
 
 
-def reference(work: str, folder: Path, plan: Plan) -> Values:
+def reference(work: str, folder: Path, plan: Plan, patience: float = PATIENCE) -> Values:
     results = folder / f"{work}-{REFERENCE_NAME}.npz"
     if not results.exists():
         partial = folder / f"{work}-{REFERENCE_NAME}-partial.npz"
         with worker(REFERENCE_NAME, work, 1, partial) as one:
-            said = one.answer()
+            said = one.answer(patience)
             if "compile_s" not in said:
                 raise Failed(f"{work}: the reference has no results: {said}")
         partial.rename(results)

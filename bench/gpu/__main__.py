@@ -6,8 +6,9 @@
 In this order: correctness of the operation table and of every network, against the reference; what
 the device can do, measured alone; every workload next to the peers that are installed; NVIDIA's
 compute-sanitizer on a sample, where it is there. It needs no network and ends in time: what did not
-fit is reported, and the record is written as far as it goes after each part. A mistake in one part
-does not stop the others.
+fit is reported, and the record is written as far as it goes. A mistake in one part does not stop
+the others, nor does a kernel that faults or never ends: all that is on the device runs in processes
+of its own.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from bench.gpu.apart import got, run_apart
 from bench.gpu.budget import Budget
 from bench.gpu.table import markdown, row, text
 from bench.runner import Plan
@@ -83,20 +85,28 @@ class _Run:
         return wrong or failed
 
     def correctness(self) -> None:
-        from bench.gpu.correctness import check_networks, check_table
+        from bench.gpu.correctness import check_apart
 
-        for check, share in ((check_networks, 0.2), (check_table, 0.3)):
-            judged = check(self.budget.part(share, 150.0), self.say)
+        with tempfile.TemporaryDirectory(prefix="graphc-bench-") as folder:
+            found = check_apart(self.budget.part(0.5, 200.0), self.say, Path(folder))
+        for judged in found:
             self.record["correctness"].append(
                 {"what": judged.what, "cases": judged.cases, "right": judged.right}
             )
             self.record["failures"] += judged.failures
+            if judged.left:
+                reason = f"no time was left for {len(judged.left)}: {', '.join(judged.left)}"
+                self.failed(judged.what, reason, kind="unsaid")
 
     def constants(self) -> None:
-        from bench.gpu.constants import measure
-
         self.say("what the device can do")
-        self.record["constants"] = [asdict(c) for c in measure(platform())]
+        with tempfile.TemporaryDirectory(prefix="graphc-bench-") as folder:
+            file = Path(folder) / "constants.json"
+            seconds = min(self.budget.left, 60.0)
+            why = run_apart(["bench.gpu.constants", str(file)], file, seconds, seconds)
+            self.record["constants"] = got(file) or []
+        if why:
+            self.failed("constants", why)
 
     def workloads(self) -> None:
         from bench.gpu.workloads import entries_asked, measure
@@ -104,12 +114,12 @@ class _Run:
         names = self.given.workload or list(WORKLOADS)
         entries = entries_asked(self.given.peers.split(",") if self.given.peers else [])
         plan = Plan(self.given.rounds, self.given.round_seconds)
+        budget = Budget(self.budget.left * 0.85)
         with tempfile.TemporaryDirectory(prefix="graphc-bench-") as folder:
-            timings, problems = measure(
-                names, entries, plan, Budget(self.budget.left * 0.9), Path(folder), self.say
-            )
-        self.record["rows"] = [row(name, timing) for name, timing in timings]
-        self.record["problems"] += [asdict(p) for p in problems]
+            for batch in measure(names, entries, plan, budget, Path(folder), self.say):
+                self.record["rows"] += [row(name, timing) for name, timing in batch.timings]
+                self.record["problems"] += [asdict(p) for p in batch.problems]
+                self.write()
 
     def sanitizer(self) -> None:
         """Memory errors and races of a sample of the table."""
@@ -123,13 +133,19 @@ class _Run:
             if self.budget.left < 5:
                 self.failed(f"sanitizer {kind}", "no time was left", kind="unsaid")
                 continue
-            ended = subprocess.run(
-                [tool, "--tool", kind, "--error-exitcode", "9", *command],
-                capture_output=True,
-                text=True,
-                timeout=self.budget.left,
-                check=False,
-            )
+            seconds = self.budget.left / (2 if kind == "memcheck" else 1)
+            try:
+                ended = subprocess.run(
+                    [tool, "--tool", kind, "--error-exitcode", "9", *command],
+                    capture_output=True,
+                    text=True,
+                    timeout=seconds,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                reason = f"nothing was found in {seconds:.0f} seconds, which it did not end in"
+                self.failed(f"sanitizer {kind}", reason, kind="unsaid")
+                continue
             if ended.returncode:
                 self.failed(f"sanitizer {kind}", (ended.stdout + ended.stderr)[-1500:])
             else:
@@ -154,14 +170,18 @@ class _Run:
 
 def _device() -> dict[str, Any]:
     """What the GPU calls itself; the driver where NVIDIA's tool says it."""
-    machine = platform().device().machine
+    machine = platform().machine()
     name, driver = "GPU", "unknown"
     if tool := shutil.which("nvidia-smi"):
         query = [tool, "--query-gpu=name,driver_version", "--format=csv,noheader"]
-        said = subprocess.run(query, capture_output=True, text=True, check=False).stdout
+        try:
+            ended = subprocess.run(query, capture_output=True, text=True, check=False, timeout=20)
+            said = ended.stdout
+        except subprocess.TimeoutExpired:
+            said = ""
         first = said.splitlines()[0].split(", ") if said.strip() else []
         name, driver = first if len(first) == 2 else (name, driver)
-    return {"name": name, "driver": driver, **asdict(machine)}
+    return {"name": name, "driver": driver, **(asdict(machine) if machine else {})}
 
 
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:

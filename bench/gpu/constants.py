@@ -1,5 +1,7 @@
 """What a device can do, measured through the runtime's own launches and graphs.
 
+    python -m bench.gpu.constants FILE       writes them there, after each
+
 The numbers are those that the choice among ways to run a function rests on, and the bounds that
 times of workloads are compared with.
 """
@@ -7,16 +9,18 @@ times of workloads are compared with.
 from __future__ import annotations
 
 import statistics
+import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
+from bench.gpu.apart import put
 from graphc.backends.cuda.device import Device, LoadedCode
 from graphc.backends.cuda.module import header_text
-from graphc.backends.cuda.platform import Platform
+from graphc.backends.cuda.platform import Platform, platform
 from graphc.support.phases import Phases
 
 THREADS = 256
@@ -48,12 +52,12 @@ class Constant:
     spread: float
 
 
-def measure(platform: Platform, sizes: Sizes = Sizes()) -> list[Constant]:  # frozen
-    """All of them. The blocks of a grid are as many as the device has multiprocessors."""
-    device = platform.device()
+def measure(given: Platform, sizes: Sizes = Sizes()) -> Iterator[Constant]:  # frozen
+    """One after the other. The blocks of a grid are as many as the device has multiprocessors."""
+    device = given.device()
     text = header_text("device") + Path(__file__).with_name("constants.cu").read_text("utf-8")
-    image = platform.compile(text, device.machine.arch, Phases())
-    return _Bench(device, device.load(image.code), sizes).all()
+    image = given.compile(text, device.machine.arch, Phases())
+    yield from _Bench(device, device.load(image.code), sizes).all()
 
 
 class _Bench:
@@ -66,19 +70,17 @@ class _Bench:
         device.upload(self.memory.address, floats)
         device.upload(self.word.address, np.zeros(64, np.uint32))
 
-    def all(self) -> list[Constant]:
+    def all(self) -> Iterator[Constant]:
         n, x = self.sizes.chain, self.memory.address
-        return [
-            self._launches("launch, one after the other", "empty", self.blocks, record=False),
-            self._launches("kernel in a graph", "empty", self.blocks, record=True),
-            self._launches("dependent kernel in a graph", "one", self.blocks, record=True),
-            self._phases("phase of a grid", "grid_phases", self.blocks, (x, self.word.address, n)),
-            self._phases("phase of a block", "block_phases", 1, (x, n)),
-            self._replay(),
-            self._bandwidth(),
-            self._rate("f32 multiply-adds", "multiply_adds", 16 * 2 * THREADS),
-            self._rate("TF32 on tensor cores", "tensor_products", 8 * 2048 * THREADS // 32),
-        ]
+        yield self._launches("launch, one after the other", "empty", self.blocks, record=False)
+        yield self._launches("kernel in a graph", "empty", self.blocks, record=True)
+        yield self._launches("dependent kernel in a graph", "one", self.blocks, record=True)
+        yield self._phases("phase of a grid", "grid_phases", self.blocks, (x, self.word.address, n))
+        yield self._phases("phase of a block", "block_phases", 1, (x, n))
+        yield self._replay()
+        yield self._bandwidth()
+        yield self._rate("f32 multiply-adds", "multiply_adds", 16 * 2 * THREADS)
+        yield self._rate("TF32 on tensor cores", "tensor_products", 8 * 2048 * THREADS // 32)
 
     def _launches(self, name: str, kernel: str, blocks: int, *, record: bool) -> Constant:
         def all_launches() -> None:
@@ -137,3 +139,14 @@ class _Bench:
             found.append(value(time.perf_counter() - start))
         middle = statistics.median(found)
         return Constant(name, middle, unit, (max(found) - min(found)) / 2 / middle)
+
+
+def main() -> None:
+    found: list[dict[str, object]] = []
+    for constant in measure(platform()):
+        found.append(asdict(constant))
+        put(Path(sys.argv[1]), found)
+
+
+if __name__ == "__main__":
+    main()

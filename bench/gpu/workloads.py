@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -39,27 +39,23 @@ Say = Callable[[str], None]
 
 def measure(
     names: Sequence[str], entries: Sequence[str], plan: Plan, budget: Budget, folder: Path, say: Say
-) -> tuple[list[tuple[str, Timing]], list[Problem]]:
-    """The timings with their workloads, as far as the time goes, and what there is none of."""
-    timings: list[tuple[str, Timing]] = []
-    problems: list[Problem] = []
+) -> Iterator[Batch]:
+    """The timings of some workloads after the other, as far as the time goes, and what there is
+    none of."""
     # Memory of the GPU is shared by all processes.
     os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     batches = [names[i : i + TOGETHER] for i in range(0, len(names), TOGETHER)]
     for number, batch in enumerate(batches):
-        if budget.left < LEAST:
-            late = [n for b in batches[number:] for n in b]
-            problems += [Problem(n, "", ON_GPU, "unsaid", "no time was left") for n in late]
-            break
         share = Budget(budget.left / (len(batches) - number))
-        some = _Batch(batch, entries, plan, share, folder, say)
-        some.run()
-        timings += some.timings
-        problems += some.problems
-    return timings, problems
+        some = Batch(batch, entries, plan, share, folder, say)
+        if budget.left < LEAST:
+            some.problems = [Problem(n, "", ON_GPU, "unsaid", "no time was left") for n in batch]
+        else:
+            some.run()
+        yield some
 
 
-class _Batch:
+class Batch:
     """Workloads whose processes live at the same time."""
 
     def __init__(
@@ -92,19 +88,22 @@ class _Batch:
     def _ready(
         self, workers: Mapping[tuple[str, str], Worker]
     ) -> dict[tuple[str, str], tuple[Worker, dict[str, Any]]]:
-        """Those that have compiled, with right results, while half of the time is left."""
+        """Those that have compiled, with right results, while a quarter of the time is left."""
         ready: dict[tuple[str, str], tuple[Worker, dict[str, Any]]] = {}
         waiting = Budget(self.budget.left * 0.75)
         for (name, entry), one in workers.items():
             self.say(f"{name}: {entry}")
             try:
-                expected = reference(name, self.folder, self.plan)
+                expected = reference(name, self.folder, self.plan, waiting.left)
                 results = self._results(name, entry)
                 ready[name, entry] = one, started(one, expected, results, waiting.left)
             except NotMeasured as why:
                 self.problems.append(Problem(name, entry, ON_GPU, why.kind, why.reason))
             except Failed as why:
                 self.problems.append(Problem(name, entry, ON_GPU, "failed", str(why)))
+            except Exception as why:  # such as results that were not written to their end
+                reason = f"{type(why).__name__}: {why}"
+                self.problems.append(Problem(name, entry, ON_GPU, "failed", reason))
         return ready
 
     def _time(self, ready: dict[tuple[str, str], tuple[Worker, dict[str, Any]]]) -> None:
@@ -117,7 +116,7 @@ class _Batch:
             for (name, entry), (one, _) in list(ready.items()):
                 try:
                     found = one.ask({"seconds": self.plan.seconds}, 30.0)
-                except Failed as why:
+                except (Failed, ValueError) as why:
                     self.problems.append(Problem(name, entry, ON_GPU, "failed", str(why)))
                     del ready[name, entry]
                     continue

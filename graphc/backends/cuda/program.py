@@ -41,16 +41,15 @@ class Program:
     kernels  by name
     scratch  bytes of memory that it needs besides the arena
     summary  how it is run and why, for people
-    before, behind  what is launched around the steps for each minibatch of an epoch, of a training
-             step that goes through a data set by itself (`minibatches.py`)
+    epoch    steps that run minibatches of a data set, of a training step that goes through one by
+             itself (`minibatches.py`)
     """
 
     kernels: Mapping[str, Kernel]
     steps: tuple[Step, ...]
     scratch: int = 0
     summary: str = ""
-    before: tuple[Step, ...] = ()
-    behind: tuple[Step, ...] = ()
+    epoch: tuple[Step, ...] = ()
 
 
 class ProgramWriter(Walker[Where, Number]):

@@ -20,7 +20,7 @@ from graphc.backends.cuda.module import CudaModule
 from graphc.backends.cuda.phases import Phase, Phased, phases_of
 from graphc.backends.cuda.program import Program
 from graphc.backends.cuda.steps import Either, Part, Place, Step, Where, launches
-from graphc.backends.cuda.whole import whole_launch
+from graphc.backends.cuda.whole import can_be_whole, whole_launch
 from graphc.ir.core import Function
 from graphc.support.diagnostics import fail
 
@@ -52,16 +52,19 @@ def run_by_its_way(
     times = {way: estimate(module, phases, way, bounds) for way in WAYS}
     chosen = min(WAYS, key=lambda way: times[way])
     wanted = chosen if function.launch == "auto" else function.launch
-    steps = None if wanted == "graph" else _whole(module, phases, wanted, function, bounds)
-    if phases and steps is None and function.launch not in ("auto", "graph"):
+    epoch = phases_of(program.epoch)
+    fits = wanted == "graph" or all(can_be_whole(module, p) for p in (phases, epoch))
+    way = wanted if fits else "graph"
+    if function.launch not in ("auto", way):
         message = f"@{function.name} has too many arguments and results for launch = {wanted}"
         raise fail("not-supported", f"{message}: use graph")
-    way: Way = "graph" if steps is None else wanted
-    steps = steps or steps_of(module, phases, bounds)
+    steps = _steps(module, phases, way, bounds, f"@{function.name}")
+    minibatches = _steps(module, epoch, way, bounds, f"@{function.name}, minibatches")
     told = ", ".join(f"{name} {time:.0f}" for name, time in times.items())
     summary = f"@{function.name}: {way}; microseconds by estimate: {told}"
-    kernels = {launch.kernel: module.kernels[launch.kernel] for launch in launches(steps)}
-    return Program(kernels, steps, program.scratch, summary)
+    all_steps = (*steps, *minibatches)
+    kernels = {launch.kernel: module.kernels[launch.kernel] for launch in launches(all_steps)}
+    return Program(kernels, steps, program.scratch, summary, minibatches)
 
 
 def estimate(
@@ -113,12 +116,9 @@ def _bytes(where: Where, bounds: Mapping[str, int]) -> int:
             return _bytes(some, bounds)
 
 
-def _whole(
-    module: CudaModule,
-    phases: Sequence[Phased],
-    way: Literal["grid", "block"],
-    function: Function,
-    bounds: Mapping[str, int],
-) -> tuple[Step, ...] | None:
-    launch = whole_launch(module, phases, way, bounds, f"@{function.name}") if phases else None
-    return None if launch is None else (launch,)
+def _steps(
+    module: CudaModule, phases: Sequence[Phased], way: Way, bounds: Mapping[str, int], remark: str
+) -> tuple[Step, ...]:
+    if way == "graph" or not phases:
+        return steps_of(module, phases, bounds)
+    return (whole_launch(module, phases, way, bounds, remark),)

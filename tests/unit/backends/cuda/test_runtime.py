@@ -11,11 +11,13 @@ import pytest
 
 from graphc.backends.cuda.epochs import EpochFunction
 from graphc.backends.cuda.kernel import Kernel, Tiles
-from graphc.backends.cuda.minibatches import with_minibatches
+from graphc.backends.cuda.minibatches import epoch_steps
 from graphc.backends.cuda.module import CudaModule, launch_text
 from graphc.backends.cuda.program import Program
 from graphc.backends.cuda.runtime import KEPT_GRAPHS, CudaFunction
 from graphc.backends.cuda.steps import Launch, Place
+from graphc.backends.cuda.ways import WAYS, Way, run_by_its_way
+from graphc.ir.core import Function, RegionKind
 from graphc.passes.analysis.loopnest import Size
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.executable import Executable
@@ -81,7 +83,8 @@ def by_numpy(w: Array, x: Array, rate: float) -> tuple[Array, float]:
 
 
 @pytest.fixture(scope="module")
-def image() -> tuple[Program, bytes]:
+def images() -> dict[Way, tuple[Program, bytes]]:
+    """The program as it is run in each way."""
     device = EmulatedDevice()
     module = CudaModule(device.machine)
     for name, kernel in MAKE.items():
@@ -94,9 +97,20 @@ def image() -> tuple[Program, bytes]:
         Launch(sums, (x, arena), "`total` = sums", frozenset({1})),
         Launch(move, (arena, w, rate, total), "`w` = move", frozenset({1, 3})),
     )
-    program = with_minibatches(module, Program(named, steps), SIGNATURE)
-    starts = [launch_text(kernel) for kernel in program.kernels.values()]
-    return program, compile_kernels("\n".join([module.text(), *starts]))
+    plain = Program(named, steps)
+    plain = replace(plain, epoch=epoch_steps(module, plain, SIGNATURE))
+    programs: dict[Way, Program] = {}
+    for way in WAYS:
+        function = Function("step", RegionKind.SSA, launch=way)
+        programs[way] = run_by_its_way(module, plain, function, {"N": BOUND})
+    kernels = {name: k for p in programs.values() for name, k in p.kernels.items()}
+    code = compile_kernels("\n".join([module.text(), *map(launch_text, kernels.values())]))
+    return {way: (program, code) for way, program in programs.items()}
+
+
+@pytest.fixture(scope="module")
+def image(images: dict[Way, tuple[Program, bytes]]) -> tuple[Program, bytes]:
+    return images["graph"]
 
 
 def _named(kernel: Kernel, name: str) -> Kernel:
@@ -320,12 +334,20 @@ def epoch(
     return exe.run_minibatches({"x": data}, order, size, {"rate": rates}, done)["sum"]
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("order", ["forwards", "shuffled"])
 @pytest.mark.parametrize(("count", "size"), [(20, 4), (21, 4), (3, 8), (1, 1), (8, 5)])
 def test_an_epoch_is_its_minibatches(
-    function: EpochFunction, device: WatchedDevice, order: Order, count: int, size: int
+    images: dict[Way, tuple[Program, bytes]],
+    device: WatchedDevice,
+    way: Way,
+    order: Order,
+    count: int,
+    size: int,
 ) -> None:
     device.running = replace(device.running, order=order)
+    program, code = images[way]
+    function = EpochFunction(device, device.load(code), program, SIGNATURE)
     data, w = samples(30), samples(1, 7)
     chosen = np.random.default_rng(3).permutation(30)[:count]
     rates = np.linspace(0.1, 0.9, -(-count // size), dtype=np.float32)
@@ -335,6 +357,18 @@ def test_an_epoch_is_its_minibatches(
     assert done[0] == len(rates)
     come_home([w])
     assert close(w, expected)
+
+
+@pytest.mark.parametrize("way", ["grid", "block"])
+def test_a_kernel_goes_through_many_minibatches(
+    images: dict[Way, tuple[Program, bytes]], device: WatchedDevice, way: Way
+) -> None:
+    program, code = images[way]
+    function = EpochFunction(device, device.load(code), program, SIGNATURE)
+    order, rates = np.arange(40), np.full(10, 0.1, np.float32)
+    exe, done = executable(function, samples(1)), np.zeros(1, np.int64)
+    epoch(exe, samples(40), order, 4, rates, done)
+    assert (device.launches, done[0]) == (1, 10)
 
 
 def test_minibatches_alike_are_one_graph_over_all_parts_of_an_epoch(
