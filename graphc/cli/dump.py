@@ -152,7 +152,7 @@ def _cuda_text(module: Module, options: CompileOptions) -> str:
     """The kernels of the module's function, for `options.machine` or the GPU that there is."""
     machine = machine_of(options)
     if not isinstance(machine, GpuMachine):
-        raise fail("bad-option", f"--stage cuda requires a GPU such as sm_90, got a processor")
+        raise fail("bad-option", "--stage cuda requires a GPU such as sm_90, got a processor")
     source = BACKENDS[CUDA]().source
     assert source is not None
     module.functions[0].contraction = options.contraction

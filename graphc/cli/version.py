@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 from importlib import metadata
 
-
 CUPY = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
 """The packages that CuPy comes in."""
 
