@@ -195,3 +195,38 @@ def test_bodies_and_their_sums_over_rows() -> None:
                 np.testing.assert_allclose(
                     got[name], array, TOLERANCE[dtype], 10 * TOLERANCE[dtype], err_msg=text
                 )
+
+
+def rounded_to_tf32(x: np.ndarray) -> np.ndarray:
+    """The nearest numbers with 10 bits of fraction; of two the one further from 0."""
+    return ((x.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
+def test_tf32_rounds_the_factors_of_f32_and_nothing_else() -> None:
+    tiles = [t for t in GPU_TILES if min(t) >= 32]
+    grids = [f"rows = {r}, cols = {c}, depth = 16, stages = 3" for r, c in tiles]
+    cases = [
+        Case((70 + 9 * at, 83, 300), LAYOUTS[at % 4], schedule=grid, contraction="tf32")
+        for at, grid in enumerate(grids)
+    ]
+    cases.append(
+        Case(
+            (70, 83, 300), (True, False), schedule=f"{grids[-1]}, split = true", contraction="tf32"
+        )
+    )
+    for case, got in on_gpu(cases):
+        ta, tb = case.transposes
+        a, b = (case.operands()[name] for name in "ab")
+        a, b = a.T if ta else a, b.T if tb else b
+        sums = np.abs(a).astype(np.float64) @ np.abs(b)
+        exact = rounded_to_tf32(np.ascontiguousarray(a)).astype(np.float64) @ rounded_to_tf32(
+            np.ascontiguousarray(b)
+        )
+        assert (np.abs(got - exact) / sums).max() < 1e-6, case
+        unrounded = np.abs(got - a.astype(np.float64) @ b) / sums
+        assert 1e-6 < unrounded.max() < 2**-10, case
+    assert_same_bits([Case((70, 83, 300), dtype="f64", contraction="tf32")])
+
+
+def test_tf32_of_few_rows_is_f32() -> None:
+    assert_same_bits([Case((3, 83, 300), contraction="tf32")])
