@@ -70,7 +70,7 @@ template <class Number, int LINES_, int DEPTH_, bool BY_K_, int PACK> struct Fac
 template <class A, class B, bool CONTRACTED> struct Sums {
     typedef typename A::T T;
     static constexpr int ROWS = A::LINES, COLS = B::LINES, PITCH = COLS + 8;
-    static constexpr int least(int a, int b) { return a < b ? a : b; }
+    static __device__ constexpr int least(int a, int b) { return a < b ? a : b; }
     static constexpr int WIDE = least(COLS, ROWS < 16 ? PRODUCT_THREADS / ROWS : 16);
     static constexpr int HIGH = least(ROWS, PRODUCT_THREADS / WIDE);
     static constexpr int M = ROWS / HIGH, N = COLS / WIDE;
