@@ -18,7 +18,7 @@ from graphc.frontend import (
     model_format_of,
     network_class,
 )
-from graphc.ir.core import ContractionMode, Function
+from graphc.ir.core import ContractionMode, Function, LaunchMode
 from graphc.learn.adaptation import Adaptation
 from graphc.learn.checkpoints import Checkpoints
 from graphc.learn.curves import Rate
@@ -248,6 +248,7 @@ def compile(
     sequences: int = CompileOptions.sequences,
     recompute: Recompute = CompileOptions.recompute,
     contraction: ContractionMode = CompileOptions.contraction,
+    launch: LaunchMode = CompileOptions.launch,
     threads: int | None = CompileOptions.threads,
     freeze: bool = CompileOptions.freeze,
     verify: bool = CompileOptions.verify,
@@ -264,6 +265,8 @@ def compile(
                computed again to save memory (docs/loops.md)
     contraction  "fma" or "off": whether native code may round a product and the sum that it goes
                to together (docs/numerics.md)
+    launch     how a GPU runs it, "graph", "grid" or "block": many kernels, one, or one of one
+               block; "auto": what takes least time by estimate
     threads    how many compute a call, `exe.threads` from then on; by default what the variable
                GRAPHC_NUM_THREADS says, else one for each core (docs/threads.md)
     freeze     the parameters stay as they are now: kept a second time, in the form that products
@@ -287,6 +290,7 @@ def compile(
         recompute=recompute,
         cache=default_cache(),
         contraction=contraction,
+        launch=launch,
         threads=threads,
         freeze=freeze,
     )
@@ -306,6 +310,7 @@ def compile_training(
     seed: int = 0,
     recompute: Recompute = CompileOptions.recompute,
     contraction: ContractionMode = CompileOptions.contraction,
+    launch: LaunchMode = CompileOptions.launch,
     backend: str = CompileOptions.backend,
     precision: str = CompileOptions.precision.value,
     threads: int | None = CompileOptions.threads,
@@ -321,7 +326,7 @@ def compile_training(
     criterion  the node to minimise, by default the first criterion node
     dropout    share of elements that Dropout nodes set to zero, `step.dropout_rate` from then on;
                `seed` decides which they are
-    recompute, contraction  as in `compile`
+    recompute, contraction, launch  as in `compile`
     threads    as in `compile`; `step.threads` from then on
 
     From here on the network holds its parameters in the step's precision. Statistics must have
@@ -338,6 +343,7 @@ def compile_training(
         recompute=recompute,
         cache=default_cache(),
         contraction=contraction,
+        launch=launch,
         threads=threads,
     )
     return compile_training_step(
@@ -356,6 +362,7 @@ def gradients(
     seed: int = 0,
     recompute: Recompute = CompileOptions.recompute,
     contraction: ContractionMode = CompileOptions.contraction,
+    launch: LaunchMode = CompileOptions.launch,
     backend: str = CompileOptions.backend,
     precision: str = CompileOptions.precision.value,
     threads: int | None = CompileOptions.threads,
@@ -378,6 +385,7 @@ def gradients(
         recompute=recompute,
         cache=default_cache(),
         contraction=contraction,
+        launch=launch,
         threads=threads,
     )
     return compile_gradients(
@@ -406,6 +414,7 @@ def train(
     shuffle: bool = TrainingPlan.shuffle,
     seed: int = TrainingPlan.seed,
     contraction: ContractionMode = CompileOptions.contraction,
+    launch: LaunchMode = CompileOptions.launch,
     backend: str = CompileOptions.backend,
     precision: str = CompileOptions.precision.value,
     threads: int | None = CompileOptions.threads,
@@ -427,8 +436,8 @@ def train(
     how many of them lie side by side in an update, by default 16; a sample is a step of one, and
     rates are per sample or for a minibatch of average length.
     `truncate=K` updates after every K steps, going on from the values that the steps before had
-    (truncated backpropagation through time); 0 goes through whole sequences. `recompute` and
-    `contraction` as in `compile`.
+    (truncated backpropagation through time); 0 goes through whole sequences. `recompute`,
+    `contraction` and `launch` as in `compile`.
 
     Rates and sizes are a number, one number per epoch, or text such as `0.5:0.2*20:0.1`. Rates and
     momentum are for a minibatch or, in their other form, per sample; `learner` is given in place
@@ -485,6 +494,7 @@ def train(
         recompute=recompute,
         cache=default_cache(),
         contraction=contraction,
+        launch=launch,
         threads=threads,
     )
     if progress is None:
@@ -506,6 +516,7 @@ def evaluate(
     sequences: int = DEFAULT_SIDE_BY_SIDE,
     truncate: int = TrainingPlan.truncate,
     contraction: ContractionMode = CompileOptions.contraction,
+    launch: LaunchMode = CompileOptions.launch,
     threads: int | None = CompileOptions.threads,
 ) -> Mapping[str, float]:
     """Averages per sample over `data`, or over all that a reader gives, of criteria and evaluation
@@ -513,8 +524,8 @@ def evaluate(
 
     Each has to be a sum over the samples (1x1). Sequences are given as to `train`, and measured
     `sequences` at a time; `truncate=K` computes K steps in a call, for sequences of any length in
-    the memory for K. `contraction` and `threads` as in `compile`. Raises GraphcError as `compile`,
-    and for bad data.
+    the memory for K. `contraction`, `launch` and `threads` as in `compile`. Raises GraphcError as
+    `compile`, and for bad data.
     """
     check_source("evaluate", data)
     options = CompileOptions(
@@ -525,6 +536,7 @@ def evaluate(
         sequences=sequences,
         cache=default_cache(),
         contraction=contraction,
+        launch=launch,
         threads=threads,
     )
     found = evaluate_dataset(

@@ -202,14 +202,34 @@ def documentation(signature: Signature, info: str) -> list[str]:
         "2 a pointer is NULL, 3 the arena is",
         "not aligned to 64 bytes, 4 an array is not aligned to its element type.",
         "",
-        "The functions allocate nothing, write to outputs and arena only, and may be called from",
-        "several threads at once, each with an arena of its own."
-        + (" Those of a pool are the exception." if signature.is_split else ""),
+        *(_conduct_on_gpu(signature) if is_for_gpu(info) else _conduct(signature)),
         "",
         "Example:",
         *_example(signature),
         "",
         *_wrapped(f"Info: {comment_text(info)}", 96),
+    ]
+
+
+def is_for_gpu(info: str) -> bool:
+    """Whether the artifact with this information computes on a GPU."""
+    return '"isa":"sm_' in info
+
+
+def _conduct(signature: Signature) -> list[str]:
+    return [
+        "The functions allocate nothing, write to outputs and arena only, and may be called from",
+        "several threads at once, each with an arena of its own."
+        + (" Those of a pool are the exception." if signature.is_split else ""),
+    ]
+
+
+def _conduct_on_gpu(signature: Signature) -> list[str]:
+    name = signature.name
+    return [
+        "It runs on a GPU, in memory that the first call takes there: the arena is not used and",
+        "may be NULL. Calls of several threads wait for each other. Statuses from 5 on are what",
+        f"the GPU or its driver refuse; {name}_status says the last of them.",
     ]
 
 

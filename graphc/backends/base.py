@@ -212,5 +212,5 @@ class Backend:
     def require_here(self) -> None:
         """Raises BackendUnavailable where its functions cannot be run."""
         if what := self.missing():
-            message = f"functions of the backend {self.name} cannot be run here: {what}"
+            message = f"the backend {self.name} cannot run functions here: {what}"
             raise BackendUnavailable([make(Severity.ERROR, "backend", message, None, "", ())])

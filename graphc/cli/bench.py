@@ -27,6 +27,7 @@ from graphc.cli.options import (
     contraction_option,
     definition_options,
     json_option,
+    launch_option,
     machine_option,
     no_cache_option,
     nodes_option,
@@ -176,6 +177,7 @@ class RoundsOption(RecordOption):
 )
 @precision_option
 @contraction_option
+@launch_option
 @machine_option
 @threads_option
 @definition_options

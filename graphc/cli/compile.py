@@ -24,6 +24,7 @@ from graphc.cli.options import (
     contraction_option,
     definition_options,
     json_option,
+    launch_option,
     machine_option,
     no_cache_option,
     nodes_option,
@@ -136,6 +137,7 @@ class ArtifactOption(RecordOption):
 )
 @precision_option
 @contraction_option
+@launch_option
 @machine_option
 @definition_options
 @click.option(

@@ -21,6 +21,7 @@ from graphc.cli.options import (
     data_options,
     definition_options,
     json_option,
+    launch_option,
     no_cache_option,
     nodes_option,
     precision_option,
@@ -46,6 +47,7 @@ Example:
 @backend_option
 @precision_option
 @contraction_option
+@launch_option
 @threads_option
 @definition_options
 @no_cache_option

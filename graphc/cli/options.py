@@ -30,7 +30,7 @@ from graphc.driver.options import (
     CompileOptions,
     parse_precision,
 )
-from graphc.ir.core import CONTRACTION_MODES
+from graphc.ir.core import CONTRACTION_MODES, LAUNCH_MODES
 from graphc.ir.machine import AnyMachine
 from graphc.ir.types import DType
 from graphc.passes.loop_gradient import RECOMPUTE
@@ -258,6 +258,7 @@ FIXED_IN_IR = (
     "sequences",
     "precision",
     "contraction",
+    "launch",
     "minibatch",
 )
 """Options, by their names in Python, of what is decided where a function of the IR is written."""
@@ -375,8 +376,17 @@ contraction_option = click.option(
     type=click.Choice(CONTRACTION_MODES),
     default=CompileOptions.contraction,
     show_default=True,
-    help="Whether native code may round a product and the sum it goes to together (fma), or "
-    "rounds each by itself (off).",
+    help="Whether native code may round a product and the sum it goes to together (fma), "
+    "rounds each by itself (off), or rounds factors of products too on a GPU (tf32).",
+)
+launch_option = click.option(
+    "--launch",
+    cls=CompileOption,
+    type=click.Choice(LAUNCH_MODES),
+    default=CompileOptions.launch,
+    show_default=True,
+    help="How a GPU runs a function: as many kernels (graph), as one of many blocks (grid), as one "
+    "block, or as takes least time by estimate (auto).",
 )
 machine_option = click.option(
     "--machine",

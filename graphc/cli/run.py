@@ -21,6 +21,7 @@ from graphc.cli.options import (
     check_reports,
     contraction_option,
     definition_options,
+    launch_option,
     no_cache_option,
     nodes_option,
     precision_option,
@@ -77,6 +78,7 @@ along time takes the samples of a file as the steps of one sequence.
 @backend_option
 @precision_option
 @contraction_option
+@launch_option
 @threads_option
 @definition_options
 @no_cache_option

@@ -26,6 +26,7 @@ from graphc.cli.options import (
     data_options,
     definition_options,
     json_option,
+    launch_option,
     no_cache_option,
     precision_option,
     require_writable,
@@ -168,6 +169,7 @@ def model_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
 @backend_option
 @precision_option
 @contraction_option
+@launch_option
 @threads_option
 @definition_options
 @no_cache_option

@@ -21,7 +21,9 @@ SIMPLIFY = "hoist-pooling,simplify,fold-constants,hoist-loops,simplify"
 CLEAN = "cse,dce"
 OPTIMISE = f"{SIMPLIFY},{CLEAN}"
 FUSED = "fuse-patches,fuse-kernels,fuse-epilogues,schedule-updates,split-work"
-GPU_FUSED = "fuse-patches,fuse-kernels,fuse-epilogues{least_bytes = 0},schedule-updates"
+GPU_FUSED = (
+    "fuse-patches,fuse-kernels,fuse-epilogues{least_bytes = 0, in_parts = false},schedule-updates"
+)
 """For a GPU: what a launch costs is more than what a small product saves by staying alone, and
 tiles are shared among blocks by whoever writes the kernels."""
 PLAN = "plan-memory"

@@ -9,8 +9,9 @@
     }
 
 The first argument of the body is the product, the others are the operands behind `a` and `b`. The
-product itself is stored nowhere, unless the body hands it out: it is made in the chunks of its
-schedule, so many rows or columns each, and the body runs on a chunk as soon as that is finished.
+product itself is stored nowhere, unless the body hands it out. On a processor it is made in the
+chunks of its schedule, so many rows or columns each, and the body runs on a chunk as soon as that
+is finished; on a GPU it runs on each element of a tile.
 """
 
 from __future__ import annotations
@@ -99,8 +100,6 @@ def _check(op: Operation) -> Iterable[str]:
         return
     params = op.params_as(MatmulParams)
     schedule = schedule_of(op)
-    if schedule is None:
-        yield 'requires chunks to be made in: schedule {parallel = "cols", chunk = 128}, say'
     block = op.regions[0].block
     product = infer_matmul([v.type for v in op.operands[:2]], params)[0]
     outside = [product, *(v.type for v in op.operands[2:])]

@@ -36,6 +36,12 @@ MOST_LANES = 64
 MOST_VECTORS = 16
 """That a turn of a nest takes."""
 
+MOST_ROWS = 128
+"""That a thread adds up one after the other on a GPU."""
+
+MOST_PARTS = 1024
+"""Of a row that is cut on a GPU."""
+
 
 @dataclass(frozen=True)
 class Schedule(Params):
@@ -72,11 +78,32 @@ class NestSchedule(Params):
 
 
 @dataclass(frozen=True)
+class NestSpread(Params):
+    """How a loop nest of a kernel is spread over the threads of a GPU.
+
+    lanes    neighbouring elements that a thread reads and writes at once, as far as they lie so
+    threads  that share a row whose lanes are folded, or the lanes of a sum over rows: a power of
+             two up to 32, or a block; a nest without folds has no use for it
+    rows     that each thread of a sum over rows adds up, at most; the sums of such parts are added
+             in order. 0: all rows
+    parts    pieces that each long row is folded in, by a block each, before its next sweep; 0: rows
+             are not cut
+    """
+
+    lanes: int = 1
+    threads: int = 1
+    rows: int = 0
+    parts: int = 0
+
+
+@dataclass(frozen=True)
 class KernelSchedule(Schedule):
-    """`parallel` is an axis; `nests`, in the order in which they run, are empty if not chosen."""
+    """`parallel` is an axis; `nests`, in the order in which they run, are empty if not chosen, and
+    so is `spread`, which is theirs on a GPU."""
 
     parallel: int | None = None
     nests: tuple[NestSchedule, ...] = ()
+    spread: tuple[NestSpread, ...] = ()
 
 
 ReadB = Literal["in place", "packed by tiles", "packed", "transposed by tiles"]
@@ -262,6 +289,9 @@ def check_schedule(op: Operation) -> Iterable[str]:
         and op.schedule.lanes
     ):
         yield from (f"a schedule requires {what}" for what in _check_lanes(op.schedule.lanes))
+    if isinstance(op.schedule, KernelSchedule):
+        for spread in op.schedule.spread:
+            yield from (f"a spread requires {what}" for what in _check_spread(spread))
     for nest in nest_schedules(op.schedule):
         yield from (f"a nest requires {what}" for what in _check_nest(nest))
     schedule = schedule_of(op)
@@ -335,6 +365,17 @@ def _check_nest(nest: NestSchedule) -> Iterable[str]:
         yield f"1 to {MOST_VECTORS} vectors a turn, got {nest.vectors}"
     if sorted(set(nest.keep)) != list(nest.keep):
         yield f"kept operations in order, got {list(nest.keep)}"
+
+
+def _check_spread(spread: NestSpread) -> Iterable[str]:
+    if spread.lanes not in (1, 2, 4, 8, 16):
+        yield f"1, 2, 4, 8 or 16 lanes, got {spread.lanes}"
+    if spread.threads not in (1, 2, 4, 8, 16, 32, 256):
+        yield f"1, 2, 4, 8, 16, 32 or 256 threads, got {spread.threads}"
+    if not 0 <= spread.rows <= MOST_ROWS:
+        yield f"0 to {MOST_ROWS} rows, got {spread.rows}"
+    if not 0 <= spread.parts <= MOST_PARTS:
+        yield f"0 to {MOST_PARTS} parts, got {spread.parts}"
 
 
 def _check_lanes(lanes: int) -> Iterable[str]:

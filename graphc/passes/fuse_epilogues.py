@@ -59,21 +59,23 @@ MOST_ACROSS = 4096
 """Elements of one row or column of a part, at the bounds: parts wait on the stack."""
 
 
-def fuse_epilogues(function: Function, least_bytes: int = LEAST_BYTES) -> int:
+def fuse_epilogues(
+    function: Function, least_bytes: int = LEAST_BYTES, *, in_parts: bool = True
+) -> int:
     """Rewrite `function`; the number of products, of at least that many bytes, that got a body."""
     kernels = [op for block in straight_blocks(function) for op in block if op.opdef is KERNEL]
-    return sum(_fuse(kernel, least_bytes) for kernel in kernels)
+    return sum(_fuse(kernel, least_bytes, in_parts=in_parts) for kernel in kernels)
 
 
-def _fuse(kernel: Operation, least_bytes: int) -> bool:
+def _fuse(kernel: Operation, least_bytes: int, *, in_parts: bool) -> bool:
     large = [v for v in kernel.operands if v.tensor.bound_bytes >= least_bytes]
-    products = [v for v in large if _can_take(v, kernel)]
+    products = [v for v in large if _can_take(v, kernel, in_parts=in_parts)]
     if not products:
         return False
     product = max(products, key=_work)
     gemm = product.definition
     assert kernel.block is not None
-    fused = kernel.block.insert_before(kernel, _fused(gemm, kernel, product))
+    fused = kernel.block.insert_before(kernel, _fused(gemm, kernel, product, in_parts=in_parts))
     for old, new in zip(kernel.results, fused.results, strict=True):
         old.replace_all_uses(new)
     kernel.erase()
@@ -81,8 +83,8 @@ def _fuse(kernel: Operation, least_bytes: int) -> bool:
     return True
 
 
-def _can_take(product: Value, kernel: Operation) -> bool:
-    """Whether `kernel` can run on parts of this operand."""
+def _can_take(product: Value, kernel: Operation, *, in_parts: bool) -> bool:
+    """Whether `kernel` can run on parts of this operand, or on its elements."""
     op = product.op
     if op is None or op.opdef is not GEMM or op.block is not kernel.block:
         return False
@@ -90,11 +92,14 @@ def _can_take(product: Value, kernel: Operation) -> bool:
         return False
     if op.params_as(MatmulParams).batch:
         return False
-    roles = product_groups(op)
+    roles, body = product_groups(op), kernel.regions[0].block
+    if body_misfit(body, roles):
+        return False
+    if not in_parts:
+        return True
     if any(all(dim == 1 for dim in group) for group in (roles.rows, roles.cols)):
         return False
-    body = kernel.regions[0].block
-    return not body_misfit(body, roles) and _chunks(body, roles, product.tensor.dtype) is not None
+    return _chunks(body, roles, product.tensor.dtype) is not None
 
 
 def _chunks(body: Block, roles: Groups, dtype: DType) -> ProductSchedule | None:
@@ -122,7 +127,7 @@ def _work(product: Value) -> int:
     return multiply_adds(product_groups(product.definition))
 
 
-def _fused(gemm: Operation, kernel: Operation, product: Value) -> Operation:
+def _fused(gemm: Operation, kernel: Operation, product: Value, *, in_parts: bool) -> Operation:
     """The product with the kernel's body, in no block."""
     old = kernel.regions[0].block
     pairs = list(zip(kernel.operands, old.arguments, strict=True))
@@ -141,8 +146,11 @@ def _fused(gemm: Operation, kernel: Operation, product: Value) -> Operation:
         for value, made in zip(op.results, copy.results, strict=True):
             made.call_like(value)
             inside[value] = made
-    schedule = _chunks(body, product_groups(gemm), product.tensor.dtype)
-    assert schedule is not None
+    schedule = gemm.schedule_as(ProductSchedule)
+    if in_parts:
+        chunks = _chunks(body, product_groups(gemm), product.tensor.dtype)
+        assert chunks is not None
+        schedule = chunks
     fused = Operation(
         GEMM_FUSED,
         [*gemm.operands, *(v for v, _ in others)],
@@ -159,15 +167,19 @@ def _fused(gemm: Operation, kernel: Operation, product: Value) -> Operation:
 
 @dataclass(frozen=True)
 class FuseEpilogues(Pass):
-    """`least_bytes`: of a product that gets a body, with every dim at its bound."""
+    """least_bytes  of a product that gets a body, with every dim at its bound
+    in_parts     products are made in chunks, which wait for their body on a stack; else the body
+                 runs on each element while it is in a register: any product can have one then
+    """
 
     name: ClassVar[str] = "fuse-epilogues"
     summary: ClassVar[str] = "run kernels on the parts of the products that they follow"
     requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.FUSED})
     establishes: ClassVar[frozenset[Invariant]] = frozenset({Invariant.FUSED})
     least_bytes: int = LEAST_BYTES
+    in_parts: bool = True
 
     def run(self, module: Module, context: Context) -> PassOutcome:
         todo = [f for f in module.functions if f.arena is None]
-        count = sum(fuse_epilogues(f, self.least_bytes) for f in todo)
+        count = sum(fuse_epilogues(f, self.least_bytes, in_parts=self.in_parts) for f in todo)
         return PassOutcome(changed=count > 0, counters={"products": count})

@@ -9,13 +9,13 @@ from graphc.support import arguments
 from graphc.support.diagnostics import BackendUnavailable, fail, suggestion
 
 
-def usable(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Those of these backends (of none: of all) that can be used here, and the others.
+def usable(names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Those of these backends (of none: of all) that can be used here, and of the others why not.
 
     GraphcError `bad-option` for a name that no backend has.
     """
     found: list[str] = []
-    left_out: list[str] = []
+    left_out: dict[str, str] = {}
     for name in arguments.texts(names, "backends") or BACKENDS:
         if name not in BACKENDS:
             known = ", ".join(BACKENDS)
@@ -23,8 +23,8 @@ def usable(names: Sequence[str]) -> tuple[list[str], list[str]]:
             raise fail("bad-option", f"one of {known} is required, got `{name}`{near}")
         try:
             BACKENDS[name]().require_here()
-        except BackendUnavailable:
-            left_out.append(name)
+        except BackendUnavailable as missing:
+            left_out[name] = missing.diagnostics[0].message
         else:
             found.append(name)
     return found, left_out

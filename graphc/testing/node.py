@@ -60,7 +60,7 @@ def check_node(
     has_gradient = arguments.truth(gradient, "gradient")
     found, left_out = usable(backends)
     checks = [c for backend in found for c in _checks(case, backend, has_gradient)]
-    report = Report(display_name(case.opdef), tuple(checks), tuple(left_out))
+    report = Report(display_name(case.opdef), tuple(checks), left_out)
     if not report.passed:
         failed = "; ".join(" ".join(str(c).split()) for c in checks if not c.passed)
         raise fail("plug-in", f"{report.title} is not what its reference says: {failed}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -28,12 +29,12 @@ class Check:
 
 @dataclass(frozen=True)
 class Report:
-    """All comparisons of a judge, and the backends that cannot be used here. `str` of it is a
-    table."""
+    """All comparisons of a judge, and why backends cannot be used here, by their names. `str` of it
+    is a table."""
 
     title: str
     checks: tuple[Check, ...]
-    left_out: tuple[str, ...]
+    left_out: Mapping[str, str]
 
     @property
     def passed(self) -> bool:
@@ -41,5 +42,5 @@ class Report:
         return bool(self.checks) and all(check.passed for check in self.checks)
 
     def __str__(self) -> str:
-        missing = [f"{name}: not available here" for name in self.left_out]
+        missing = [f"{name}: not available here: {why}" for name, why in self.left_out.items()]
         return "\n".join([self.title, *map(str, self.checks), *missing])

@@ -122,7 +122,7 @@ def self_test(backends: Sequence[str] = (), cases: Sequence[Case] = CASES) -> Re
     """
     found, left_out = usable(backends)
     checks = [check for case in _cases(cases) for check in _checks(case, found)]
-    return Report("graphc self test", tuple(checks), tuple(left_out))
+    return Report("graphc self test", tuple(checks), left_out)
 
 
 def _cases(given: object) -> Sequence[Case]:

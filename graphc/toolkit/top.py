@@ -74,6 +74,7 @@ def computing_options(top: Scope, given: CompileOptions) -> CompileOptions:
         threads=threads or given.threads,
         cache=given.cache,
         contraction=given.contraction,
+        launch=given.launch,
     )
 
 

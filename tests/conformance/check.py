@@ -16,8 +16,9 @@ from graphc.ir.params import resolve_sizes
 from graphc.ir.types import DType, size_of
 from graphc.runtime.executable import Executable
 from graphc.runtime.signature import Signature
-from tests.support.c_functions import compile_together
+from tests.support import c_functions
 from tests.support.compiling import RUN_HERE, call, compile_for, lowered_for, one_op_module
+from tests.support.cuda import functions as cuda_functions
 from tests.support.guarded import GuardedFunction
 from tests.support.judges import (
     EXACT,
@@ -108,12 +109,15 @@ def module_of(row: Row, case: Case) -> Module:
 def _compile_all(
     backend: Backend, modules: Iterable[Module]
 ) -> Iterator[tuple[CompiledFunction, Signature]]:
-    """The only function of each module; those of the C backend in one object."""
-    if backend.name != "c":
+    """The only function of each module; those of C and CUDA in one object."""
+    if backend.name not in ("c", "cuda"):
         yield from (compile_for(backend, module) for module in modules)
         return
     lowered = [lowered_for(backend, module) for module in modules]
-    for compiled in compile_together(lowered):
+    if backend.name == "cuda":
+        yield from ((f, f.signature) for f in cuda_functions.compile_for_gpu(lowered))
+        return
+    for compiled in c_functions.compile_together(lowered):
         yield GuardedFunction(compiled), compiled.signature
 
 

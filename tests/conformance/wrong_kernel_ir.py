@@ -50,7 +50,6 @@ WRONG_KERNEL_IR: Mapping[str, tuple[str, ...]] = {
         in_kernel("yield %x // error@-3: graph-structure: 1 results but 2 places", at=_TWO_PLACES),
     ),
     "gemm.fused": (
-        fused("yield %x // error@-3: graph-structure: requires chunks to be made in", ""),
         fused(
             "yield %x // error@-3: graph-structure: a chunk is at least 1 long, got 0",
             'schedule {parallel = "cols"}',

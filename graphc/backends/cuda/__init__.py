@@ -72,7 +72,11 @@ def _machine(target: str) -> GpuMachine:
 
 
 def _isa(target: str) -> str:
-    return _machine(target).arch
+    """The architecture, of files for several all of them."""
+    from graphc.backends.cuda.target import NATIVE, gpus_named
+
+    machines = [_machine(target)] if target == NATIVE else gpus_named(target)
+    return ",".join(machine.arch for machine in machines)
 
 
 def _missing() -> str:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from graphc.backends.cuda.kernel import THREADS, Kernel, Tiles, symbols_of, tiles_text
+from graphc.backends.cuda.kernel import THREADS, Kernel, symbols_of, tiles_text
 from graphc.backends.cuda.module import CudaModule
 from graphc.backends.cuda.phases import Phase, Phased
 from graphc.backends.cuda.steps import Launch, Step, Turns, Where
@@ -118,7 +118,7 @@ def _beside(name: str, kernels: Sequence[Kernel]) -> Kernel:
         name,
         types,
         symbols,
-        Tiles(first.factors, (*first.others, *others)),
+        replace(first, others=(*first.others, *others)),
         "",
         max(kernel.shared for kernel in kernels),
     )

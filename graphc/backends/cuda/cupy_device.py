@@ -15,9 +15,6 @@ from graphc.backends.cuda.device import Device, LoadedCode, Memory
 from graphc.backends.cuda.target import device_machine, driver_version
 from graphc.support.diagnostics import BackendUnavailable, GraphcError, Note, Severity, fail, make
 
-OLDEST = 75
-"""The oldest instruction set that kernels are written for."""
-
 _TO_DEVICE, _TO_HOST, _ON_DEVICE = 1, 2, 3
 _DEVICE_MEMORY = 2, 3
 """CUDA's numbers of memory of a device, and of memory that moves by itself."""
@@ -37,8 +34,8 @@ def what_is_missing() -> str:
     machine = device_machine()
     if machine is None:
         return "NVIDIA's driver finds no GPU (CUDA_VISIBLE_DEVICES may hide it)"
-    if machine.capability < OLDEST:
-        return f"the GPU is of {machine.arch}, sm_{OLDEST} or later is required"
+    if what := machine.misfit():
+        return f"the GPU requires {what}"
     if find_spec("cupy") is None:
         return f"CuPy is not installed: {EXTRAS}"
     needed = _cupy().cuda.runtime.runtimeGetVersion() // 1000
@@ -96,7 +93,8 @@ class CupyDevice:
             self.stream = self._cuda.Stream(non_blocking=True)
 
     def allocate(self, size: int) -> Memory:
-        with self.checked(), self._device:
+        # CuPy gives memory that its stream has done with, which is this one then.
+        with self.checked(), self._device, self.stream:
             try:
                 return CupyMemory(self._cuda.alloc(max(size, 1)))
             except self._cuda.memory.OutOfMemoryError as problem:
@@ -162,9 +160,11 @@ class CupyDevice:
     def new_array(self, shape: tuple[int, ...], dtype: np.dtype) -> object:
         with self.checked(), self._device:
             try:
-                return _cupy().empty(shape, dtype)
+                made: object = _cupy().empty(shape, dtype)
             except self._cuda.memory.OutOfMemoryError as problem:
                 raise MemoryError(str(problem)) from None
+            self.follow(self._cuda.get_current_stream().ptr)
+        return made
 
     def from_dlpack(self, value: object) -> object:
         with self.checked(), self._device:

@@ -3,18 +3,22 @@ each minibatch is one graph that is begun anew (`minibatches.py` has the launche
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from weakref import ref
 
 import numpy as np
 
 from graphc.backends.cuda.device import Device, LoadedCode, Memory
-from graphc.backends.cuda.minibatches import MINIBATCH
+from graphc.backends.cuda.minibatches import MINIBATCH, MINIBATCHES
 from graphc.backends.cuda.program import Program
 from graphc.backends.cuda.runtime import Array, Call, CudaFunction, Layout
+from graphc.backends.cuda.steps import Launch
 from graphc.backends.native import row_bytes
 from graphc.runtime.signature import NUMPY_DTYPES, Signature
+
+TOGETHER = 256
+"""Minibatches of a launch, at most: until it is over nothing can stop it."""
 
 WORD = 8
 """Bytes of an element of the order, of a count, and at most of a number."""
@@ -96,16 +100,25 @@ class EpochFunction(CudaFunction):
         self.device.upload(ordered, order)
         self.device.upload(turn, np.zeros(1, np.int64))
         buffers = (*own, ordered, turn, *(whole.get(i, 0) for i in range(len(own))))
-        steps = (*self.program.before, *self.program.steps, *self.program.behind)
         (dim,) = self.signature.dims
         try:
-            for start in range(0, len(order), size):
-                sizes = {dim.name: min(size, len(order) - start), MINIBATCH: size}
-                self.run(Call(steps, sizes, buffers))
+            for rows, count in self._stretches(len(order), size):
+                sizes = {dim.name: rows, MINIBATCH: size, MINIBATCHES: count}
+                self.run(Call(self.program.epoch, sizes, buffers))
         finally:
             self.download(done, turn)
             for i, array in enumerate(results, start=len(arguments)):
                 self.download(array, whole[i])
+
+    def _stretches(self, samples: int, size: int) -> Iterator[tuple[int, int]]:
+        """The rows of minibatches, and how many of them are run at once. A graph has one, because
+        a graph of many would take long to record; a kernel goes through many."""
+        most = TOGETHER if isinstance(self.program.epoch[0], Launch) else 1
+        whole, rest = divmod(samples, size)
+        for begun in range(0, whole, most):
+            yield size, min(most, whole - begun)
+        if rest:
+            yield rest, 1
 
     def _run_one_by_one(
         self,

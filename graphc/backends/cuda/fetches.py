@@ -75,6 +75,13 @@ class Fetches:
         made = tuple(_fetch(copy, operands[copy.operand]) for copy in copies if 0 not in copy.box)
         return _merged(Fetches(extents, made))
 
+    @staticmethod
+    def whole(type: TensorType) -> Fetches:
+        """An array as it is."""
+        elements = Size.of(type.dims)
+        reach = Reach(Size(0), 1, elements, Distance((_ONE,)))
+        return Fetches((elements,), (Fetch(0, _NOWHERE, (reach,)),))
+
     @property
     def elements(self) -> Size:
         """Of the result."""

@@ -84,10 +84,6 @@ def _documentation(signature: Signature, request: EmitRequest) -> list[str]:
     return [
         *documentation(signature, request.info),
         "",
-        f"It runs on a GPU, in memory that the first call takes there: {name}_run does not use the",
-        "arena, which may be NULL, and calls of several threads wait for each other. Statuses from",
-        f"5 on are what the GPU or its driver refuse; {name}_status says the last of them.",
-        "",
         "To compile it with GCC or Clang, without CUDA (where libc has no dlopen, with -ldl):",
         f"  cc -std=c99 -O2 -pthread -c {name}.cuda.c",
     ]

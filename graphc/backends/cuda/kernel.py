@@ -25,19 +25,40 @@ THREADS = 256
 
 
 @dataclass(frozen=True, slots=True)
+class Limit:
+    """Whether the sum of some sizes is at most so much, or with `is_over` whether it is more."""
+
+    sizes: tuple[Size, ...]
+    most: int
+    is_over: bool
+
+    def holds(self, sizes: Mapping[str, int]) -> bool:
+        """In a call with these sizes of dims."""
+        return (sum(size_in(size, sizes) for size in self.sizes) > self.most) == self.is_over
+
+    def text(self, names: Mapping[str, str]) -> str:
+        """As an expression of C."""
+        total = " + ".join(size_text(size, names) for size in self.sizes)
+        return f"{total} {'>' if self.is_over else '<='} {self.most}"
+
+
+@dataclass(frozen=True, slots=True)
 class Tiles:
     """How many: the product of extents, each in parts of some length, the last maybe shorter.
 
     others  the tiles of kernels that run beside it: theirs come after these
+    limit   there are none, but for the others', where it does not hold
     """
 
     factors: tuple[tuple[Size, int], ...] = ()
     others: tuple[Tiles, ...] = ()
+    limit: Limit | None = None
 
     def count(self, sizes: Mapping[str, int]) -> int:
         """In a call with these sizes of dims; 0 where an extent is 0."""
         counts = (-(-size_in(extent, sizes) // length) for extent, length in self.factors)
-        return math.prod(counts) + sum(tiles.count(sizes) for tiles in self.others)
+        own = math.prod(counts) if self.limit is None or self.limit.holds(sizes) else 0
+        return own + sum(tiles.count(sizes) for tiles in self.others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +96,9 @@ def size_in(size: Size, sizes: Mapping[str, int]) -> int:
 
 def symbols_of(tiles: Tiles) -> frozenset[str]:
     """The dims that their number depends on."""
-    own = {name for extent, _ in tiles.factors for name in extent.symbols}
+    sizes = [extent for extent, _ in tiles.factors]
+    sizes += tiles.limit.sizes if tiles.limit is not None else ()
+    own = {name for size in sizes for name in size.symbols}
     return frozenset(own.union(*(symbols_of(other) for other in tiles.others)))
 
 
@@ -102,4 +125,6 @@ def tiles_text(tiles: Tiles, names: Mapping[str, str]) -> str:
     if known != 1 or not factors:
         factors.append(f"{known}LL")
     product = " * ".join(factors)
+    if tiles.limit is not None:
+        product = f"({tiles.limit.text(names)} ? {product} : 0)"
     return " + ".join([product, *(tiles_text(other, names) for other in tiles.others)])

@@ -101,4 +101,7 @@ def _tiles_text(tiles: Tiles) -> str:
         else:
             factors.append(f"ceil({_size_text(extent)} / {length})")
     product = " * ".join(f for f in factors if f != "1") or "1"
+    if tiles.limit is not None:
+        total = " + ".join(map(_size_text, tiles.limit.sizes))
+        product += f" if {total} {'>' if tiles.limit.is_over else '<='} {tiles.limit.most}"
     return " + ".join([product, *map(_tiles_text, tiles.others)])

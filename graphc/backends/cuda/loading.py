@@ -31,7 +31,7 @@ def load_function(code: bytes, signature: Signature) -> CudaFunction:
     arch = device.machine.arch
     for image in found.images:
         if image.arch == arch:
-            kind = EpochFunction if program.behind else CudaFunction
+            kind = EpochFunction if program.epoch else CudaFunction
             return kind(device, device.load(image.code), program, signature)
     held = ", ".join(image.arch for image in found.images) or "none"
     raise fail("not-supported", f"the GPU requires code for {arch}, got code for {held}")

@@ -1,19 +1,17 @@
-"""The launches around a training step that goes through a data set by itself.
+"""A training step that goes through a data set by itself: minibatches as turns of a loop.
 
 The data, the order of its rows, the numbers of all minibatches and their results are on the device,
 and so is the number of the minibatch: so every minibatch is the same launches, which are recorded
-once. Before the step its rows are gathered; behind it its results are kept, the minibatch is
-counted, and the next one's numbers are put in their places.
+once, or are one kernel for many of them. Before the step its rows are gathered; behind it its
+results are kept, the minibatch is counted, and the next one's numbers are put in their places.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from graphc.backends.cuda.kernel import THREADS, Kernel, Tiles, size_text, tiles_text
 from graphc.backends.cuda.module import C_TYPES, CudaModule
 from graphc.backends.cuda.program import Program
-from graphc.backends.cuda.steps import Launch, Place
+from graphc.backends.cuda.steps import Launch, Number, Place, Step, Turns, in_loop
 from graphc.backends.native import row_bytes
 from graphc.ir.types import DType
 from graphc.passes.analysis.loopnest import Size
@@ -21,6 +19,9 @@ from graphc.runtime.signature import Argument, Result, Signature
 
 MINIBATCH = "minibatch"
 """The symbol of the rows of a whole minibatch."""
+
+MINIBATCHES = "minibatches"
+"""The symbol of how many minibatches are run."""
 
 GATHERED = THREADS * 4
 """Elements of a tile of a gather."""
@@ -39,17 +40,16 @@ def whole_buffer(signature: Signature, buffer: int) -> int:
     return order_buffer(signature) + 2 + buffer
 
 
-def with_minibatches(module: CudaModule, program: Program, signature: Signature) -> Program:
-    """The program with the steps before and behind a minibatch, of a function that `runs_epochs`.
+def epoch_steps(module: CudaModule, program: Program, signature: Signature) -> tuple[Step, ...]:
+    """The minibatches of a function that `runs_epochs`, as many as its dim says.
 
     Their buffers come behind the function's: the order i64[any], the number of the minibatch i64,
     then for each of the function's what it has in all minibatches.
     """
     inputs = [(i, a) for i, a in enumerate(signature.arguments) if a.role == "input"]
-    before = tuple(_gather(module, signature, i, a) for i, a in inputs)
-    behind = (_turn_over(module, signature),)
-    kernels = {launch.kernel: module.kernels[launch.kernel] for launch in (*before, *behind)}
-    return replace(program, kernels={**program.kernels, **kernels}, before=before, behind=behind)
+    gathers = (_gather(module, signature, i, a) for i, a in inputs)
+    steps = (*gathers, *in_loop(program.steps), _turn_over(module, signature))
+    return (Turns(0, Number(Size(1, (MINIBATCHES,))), steps),)
 
 
 def _gather(module: CudaModule, signature: Signature, buffer: int, argument: Argument) -> Launch:

@@ -113,4 +113,4 @@ def _data_text(name: str, content: bytes, dtype: DType) -> str:
     ]
     rows = [", ".join(numbers[i : i + _ROW]) for i in range(0, len(numbers), _ROW)] or ["0"]
     listed = ",\n    ".join(rows)
-    return f"__device__ const {_BITS[width]} {name}[] = {{\n    {listed}}};\n"
+    return f"__device__ __align__(16) const {_BITS[width]} {name}[] = {{\n    {listed}}};\n"

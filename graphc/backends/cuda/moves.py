@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from graphc.backends.cuda.fetches import Fetch, Fetches, Reach
 from graphc.backends.cuda.kernel import THREADS, Kernel, Tiles, size_text, tiles_text
 from graphc.backends.cuda.launcher import Launcher
-from graphc.backends.cuda.steps import alignment_of
+from graphc.backends.cuda.steps import Where, alignment_of
 from graphc.backends.loops.affine import CopyNest, Distance, Walk, copy_nest, fill_of
 from graphc.ir.codegen import StridedCopy
 from graphc.ir.core import Operation
-from graphc.ir.types import DType
+from graphc.ir.types import DType, TensorType
 from graphc.passes.analysis.loopnest import Size
 
 TURNS = 4
@@ -103,6 +103,19 @@ def launch_move(program: Launcher, op: Operation, how: StridedCopy) -> None:
     gathering = Gathering(fetches, len(types), element, start, total, is_wide)
     kernel = program.module.kernel(gathering, "move", lambda n: _gathering(n, gathering))
     program.launch(kernel, pointers, writes=(len(types),))
+
+
+def launch_copy(program: Launcher, type: TensorType, source: Where, target: Where) -> None:
+    """Elements one after the other, in memory order."""
+    if type.bound_elements == 0:
+        return
+    fetches, itemsize = Fetches.whole(type), type.dtype.itemsize
+    width = _width(fetches, itemsize, min(alignment_of(source), alignment_of(target)))
+    is_wide = type.bound_elements >= 2**31
+    fetches, element = fetches.at_once(width), _BITS[itemsize * width]
+    copying = Gathering(fetches, 1, element, _bits(bytes(itemsize * width)), "", is_wide)
+    kernel = program.module.kernel(copying, "copy", lambda n: _gathering(n, copying))
+    program.launch(kernel, (source, target), writes=(1,))
 
 
 def _width(fetches: Fetches, itemsize: int, alignment: int) -> int:

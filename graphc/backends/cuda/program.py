@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from graphc.backends.cuda.categories import write_copy, write_operation
+from graphc.backends.cuda.categories import write_operation
 from graphc.backends.cuda.kernel import Kernel
 from graphc.backends.cuda.module import CudaModule
+from graphc.backends.cuda.moves import launch_copy
 from graphc.backends.cuda.steps import Either, Launch, Number, Part, Place, Step, Turns, Where
 from graphc.backends.walk import Walker
 from graphc.ir.core import Function, Operation, Value
@@ -40,16 +41,15 @@ class Program:
     kernels  by name
     scratch  bytes of memory that it needs besides the arena
     summary  how it is run and why, for people
-    before, behind  what is launched around the steps for each minibatch of an epoch, of a training
-             step that goes through a data set by itself (`minibatches.py`)
+    epoch    steps that run minibatches of a data set, of a training step that goes through one by
+             itself (`minibatches.py`)
     """
 
     kernels: Mapping[str, Kernel]
     steps: tuple[Step, ...]
     scratch: int = 0
     summary: str = ""
-    before: tuple[Step, ...] = ()
-    behind: tuple[Step, ...] = ()
+    epoch: tuple[Step, ...] = ()
 
 
 class ProgramWriter(Walker[Where, Number]):
@@ -158,7 +158,7 @@ class ProgramWriter(Walker[Where, Number]):
         return Either(number, self.element(value, stack, step), otherwise)
 
     def copy(self, source: Where, target: Value) -> None:
-        write_copy(self, target.tensor, source, self.where[target])
+        launch_copy(self, target.tensor, source, self.where[target])
 
 
 def write_program(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from graphc.backends.cuda.minibatches import with_minibatches
+from graphc.backends.cuda.minibatches import epoch_steps
 from graphc.backends.cuda.module import CudaModule, launch_text
 from graphc.backends.cuda.program import Program, write_program
 from graphc.backends.cuda.steps import launches
@@ -29,13 +29,12 @@ def write_source(functions: Sequence[tuple[Function, Signature]], machine: GpuMa
     programs: list[Program] = []
     for function, signature in functions:
         program = write_program(module, function, signature, machine)
-        bounds = {dim.name: dim.bound for dim in signature.dims}
-        program = run_by_its_way(module, program, function, bounds)
         if runs_epochs(signature):
-            program = with_minibatches(module, program, signature)
-        programs.append(program)
+            program = replace(program, epoch=epoch_steps(module, program, signature))
+        bounds = {dim.name: dim.bound for dim in signature.dims}
+        programs.append(run_by_its_way(module, program, function, bounds))
     remarks: dict[str, dict[str, None]] = {}
-    steps = [step for p in programs for step in (*p.before, *p.steps, *p.behind)]
+    steps = [step for p in programs for step in (*p.steps, *p.epoch)]
     for launch in launches(steps):
         remarks.setdefault(launch.kernel, {})[launch.remark] = None
     starts = [launch_text(module.kernels[name], list(said)) for name, said in remarks.items()]

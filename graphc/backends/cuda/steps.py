@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from graphc.backends.cuda.kernel import size_in
@@ -135,6 +135,31 @@ def run_order(
             continue
         for turn in range(step.count.at(sizes, turns)):
             yield from run_order(step.steps, sizes, (*turns, turn))
+
+
+def in_loop(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """The same steps with one more loop around them, which they do not depend on."""
+    return tuple(_step_in_loop(step) for step in steps)
+
+
+def _step_in_loop(step: Step) -> Step:
+    if isinstance(step, Turns):
+        return Turns(step.loop + 1, _number_in_loop(step.count), in_loop(step.steps))
+    return replace(step, pointers=tuple(map(_where_in_loop, step.pointers)))
+
+
+def _where_in_loop(where: Where) -> Where:
+    match where:
+        case Place():
+            return where
+        case Part(whole, number, size, itemsize):
+            return Part(_where_in_loop(whole), _number_in_loop(number), size, itemsize)
+        case Either(turn, some, otherwise):
+            return Either(_number_in_loop(turn), *map(_where_in_loop, (some, otherwise)))
+
+
+def _number_in_loop(number: Number) -> Number:
+    return replace(number, loop=number.loop + 1)
 
 
 def launches(steps: Sequence[Step]) -> Iterator[Launch]:

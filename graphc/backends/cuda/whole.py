@@ -2,7 +2,7 @@
 
     __device__ void whole7(char *p0, char *p1, char *p2, …, i64 d0, …, Block block)
     {
-        gemm0((const float *)p2, (const float *)p3, (float *)(p0 + 64), d0, block);
+        gemm0((const float *)p2, (const float *)p3, (float *)(p0 + 64LL), d0, block);
         meet_all(block, &whole7_arrived);
         for (i64 t0 = 0; t0 < d1; t0++) {
             …
@@ -40,15 +40,12 @@ def whole_launch(
     way: Gathered,
     bounds: Mapping[str, int],
     remark: str,
-) -> Launch | None:
-    """The function as one launch; None if it has more buffers than a kernel can be given."""
-    launches = [launch for phase in walk_phases(phases) for launch in phase.launches]
+) -> Launch:
+    """A function that `can_be_whole` as one launch."""
+    launches = _launches(phases)
     kernels = [module.kernels[launch.kernel] for launch in launches]
-    touched = {place for launch in launches for w in launch.pointers for place in places_in(w)}
-    buffers = sorted({place.index for place in touched if place.base == "buffer"})
-    symbols = tuple(sorted({*all_symbols(kernels), *_symbols(phases)}))
-    if 2 + len(buffers) + len(symbols) > MOST_PARAMETERS:
-        return None
+    touched = _touched(launches)
+    buffers, symbols = _given(module, phases)
 
     def make(name: str) -> Kernel:
         tiles = Tiles()
@@ -66,6 +63,28 @@ def whole_launch(
     pointers += [next(p for p in touched if (p.base, p.index) == ("buffer", i)) for i in buffers]
     flops = sum(launch.flops for launch in launches)
     return Launch(kernel.name, tuple(pointers), remark, frozenset(range(len(pointers))), flops)
+
+
+def can_be_whole(module: CudaModule, phases: Sequence[Phased]) -> bool:
+    """Whether a kernel can be given all of the function's buffers and sizes."""
+    buffers, symbols = _given(module, phases)
+    return 2 + len(buffers) + len(symbols) <= MOST_PARAMETERS
+
+
+def _given(module: CudaModule, phases: Sequence[Phased]) -> tuple[list[int], tuple[str, ...]]:
+    """The numbers of the buffers, and the dims, that the phases ask for."""
+    launches = _launches(phases)
+    kernels = [module.kernels[launch.kernel] for launch in launches]
+    buffers = sorted({p.index for p in _touched(launches) if p.base == "buffer"})
+    return buffers, tuple(sorted({*all_symbols(kernels), *_symbols(phases)}))
+
+
+def _launches(phases: Sequence[Phased]) -> list[Launch]:
+    return [launch for phase in walk_phases(phases) for launch in phase.launches]
+
+
+def _touched(launches: Sequence[Launch]) -> set[Place]:
+    return {place for launch in launches for w in launch.pointers for place in places_in(w)}
 
 
 def places_in(where: Where) -> Iterator[Place]:
@@ -170,7 +189,8 @@ class _Writer:
             case Place("buffer", index):
                 return self._buffers[index]
             case Place(base, index):
-                return f"({'p0' if base == 'arena' else 'p1'} + {index}LL)"
+                start = "p0" if base == "arena" else "p1"
+                return f"({start} + {index}LL)" if index else start
             case Part(whole, number, size, itemsize):
                 step = size_text(size * Size(itemsize), self._names)
                 return f"({self._address(whole)} + {self._number(number)} * ({step}))"
@@ -179,10 +199,14 @@ class _Writer:
                 return f"({self._number(turn)} > 0 ? {chosen})"
 
     def _number(self, number: Number) -> str:
-        """As an expression of type i64, in parentheses."""
-        text = f"(i64){size_text(number.size, self._names)}" if number.size.factor else "(i64)0"
+        """As an expression of type i64, in parentheses if it is a sum."""
+        terms: list[str] = []
+        if number.size.factor:
+            known = size_text(number.size, self._names)
+            terms.append(known if number.size.symbols else f"{number.size.factor}LL")
         if number.sign:
-            text += f" {'+' if number.sign > 0 else '-'} t{number.loop}"
+            terms.append(f"{'+' if number.sign > 0 else '-'} t{number.loop}")
         if number.plus:
-            text += f" {'+' if number.plus > 0 else '-'} {abs(number.plus)}"
-        return f"({text})"
+            terms.append(f"{'+' if number.plus > 0 else '-'} {abs(number.plus)}LL")
+        text = " ".join(terms).removeprefix("+ ") or "0LL"
+        return f"({text})" if " " in text else text

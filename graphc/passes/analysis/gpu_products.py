@@ -25,8 +25,11 @@ SPLIT_BYTES = 64 * 1024 * 1024
 TILE = 1500.0
 """Nanoseconds from the begin of a tile to its first product, and from its last to the end."""
 
-STEP = 6.0
-"""Nanoseconds of a step of k at least, however few sums there are."""
+STEP = 3.0
+"""Nanoseconds of a step of k at least, however few sums there are: each waits for the last."""
+
+PRODUCT_SHARE = 0.7
+"""Of the peak, what threads reach that multiply from shared memory."""
 
 NEAR_BANDWIDTH = 40.0
 """Bytes a nanosecond that a multiprocessor gets from the cache that all share."""
@@ -156,7 +159,7 @@ def estimate(tiling: GpuTiling, product: GpuProduct, machine: GpuMachine) -> flo
     steps = min(product.k, STRETCH) if tiling.split else product.k
     tiles = product.tiles(tiling.rows, tiling.cols) * (product.stretches if tiling.split else 1)
     share = -(-tiles // machine.multiprocessors)
-    rate = machine.gflops / machine.multiprocessors * 4 / product.itemsize
+    rate = PRODUCT_SHARE * machine.gflops / machine.multiprocessors * 4 / product.itemsize
     multiplied = 2 * max(tiling.rows, 16) * max(tiling.cols, 16) / rate
     fed = (tiling.rows + tiling.cols) * product.itemsize / NEAR_BANDWIDTH
     time = TILE + max(share * steps * max(multiplied, fed), steps * STEP)

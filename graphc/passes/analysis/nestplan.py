@@ -84,9 +84,9 @@ class NestMisfit(Exception):
 def epilogue_pitch(product: Operation) -> int:
     """Elements from row to row of a chunk of the product of a `gemm.fused`."""
     schedule = schedule_of(product)
-    assert schedule is not None
-    by_rows = schedule.parallel == "rows"
-    return bound_elements(product_groups(product).cols) if by_rows else schedule.chunk
+    if schedule is not None and schedule.parallel == "cols":
+        return schedule.chunk
+    return bound_elements(product_groups(product).cols)
 
 
 def epilogue_nest(product: Operation) -> Nest:

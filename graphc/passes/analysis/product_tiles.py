@@ -133,6 +133,10 @@ def form_of(op: Operation) -> ProductForm:
     if schedule.parallel is not None:
         part = even_part(m if schedule.parallel == "rows" else n, schedule.chunk)
     if op.regions:
+        if schedule.parallel is None:
+            wanted = 'chunks to be made in: schedule {parallel = "cols", chunk = 128}, say'
+            message = f"`{op.opdef.name}` on a processor requires {wanted}"
+            raise fail("bad-schedule", message, op.location)
         pitch = epilogue_pitch(op)
     return ProductForm(
         a.dtype,

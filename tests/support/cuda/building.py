@@ -17,7 +17,7 @@ from graphc.support.phases import Phases
 HERE = Path(__file__).parent
 _COMMON = ("-std=c++17", "-shared", "-fPIC", "-x", "c++")
 _KERNELS = (
-    *("-O1", "-mfma", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv"),
+    *("-Og", "-mfma", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv"),
     # A vector that does not lie at a multiple of its size is a fault on a GPU.
     *("-fsanitize=alignment", "-fsanitize-undefined-trap-on-error"),
     *("-Werror=return-type", "-Wno-psabi"),

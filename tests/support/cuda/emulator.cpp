@@ -126,7 +126,6 @@ struct Launch {
     std::minstd_rand random;
     std::vector<std::unique_ptr<LiveBlock>> blocks; // those with threads
     std::vector<Thread *> ready;
-    size_t first_ready = 0;
     i64 step = 1, start = 0; // of shuffled blocks
     char *message;
     int room;
@@ -231,18 +230,20 @@ Thread *next_new()
 Thread *next_ready()
 {
     auto &ready = launch->ready;
-    if (launch->first_ready == ready.size()) {
-        ready.clear();
-        launch->first_ready = 0;
+    if (ready.empty())
         return nullptr;
-    }
-    return ready[launch->first_ready++];
+    Thread *thread = ready.back();
+    ready.pop_back();
+    return thread;
 }
 
+// Have threads go on before all others: of what two warps do between two meetings of the block all of
+// the one comes before all of the other, in one order or the other.
 void release(LiveBlock *block, int first, int count)
 {
-    for (int i : order_of(count)) {
-        Thread *thread = &block->threads[first + i];
+    const std::vector<int> order = order_of(count);
+    for (auto i = order.rbegin(); i != order.rend(); i++) {
+        Thread *thread = &block->threads[first + *i];
         thread->state = State::RUNNING;
         launch->ready.push_back(thread);
     }
@@ -391,9 +392,9 @@ void emulated_meet_all(unsigned *arrived)
     for (auto &block : launch->blocks)
         there += block->elsewhere == launch->threads;
     if (there == launch->grid)
-        for (int i : order_of((int)launch->grid)) {
-            launch->blocks[i]->elsewhere = 0;
-            release(launch->blocks[i].get(), 0, launch->threads);
+        for (auto &block : launch->blocks) { // in the order in which they began
+            block->elsewhere = 0;
+            release(block.get(), 0, launch->threads);
         }
     wait("meet_all");
 }

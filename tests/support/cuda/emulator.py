@@ -57,10 +57,10 @@ class EmulatedMemory:
         self.address: int = self._buffer.array.ctypes.data
         self.size = size
 
-    @property
-    def is_intact(self) -> bool:
-        """Whether nothing was written beside it, within its pages."""
-        return not self._pages.problems()
+    def check(self) -> None:
+        """GraphcError where bytes beside it were written, within its pages."""
+        if self._pages.problems():
+            raise _fault(f"bytes beside memory of {self.size} were written")
 
     def protect(self) -> None:
         """From now on writing is a fault."""
@@ -136,11 +136,13 @@ class EmulatedDevice:
 
     running   may be changed between calls
     launches  how many there were
+    followed  the streams of others that were waited for
     """
 
     machine: GpuMachine = field(default_factory=lambda: emulated_machine("sm_90"))
     running: Running = Running()
     launches: int = 0
+    followed: list[int] = field(default_factory=list[int])
 
     def __post_init__(self) -> None:
         self._live: WeakSet[EmulatedMemory] = WeakSet()
@@ -150,6 +152,10 @@ class EmulatedDevice:
         memory = EmulatedMemory(size, self.running.garbage)
         self._live.add(memory)
         return memory
+
+    def live(self) -> int:
+        """How many allocations there are."""
+        return len(self._live)
 
     def host_memory(self, size: int) -> Array:
         return np.full(size, self.running.garbage, np.uint8)
@@ -185,11 +191,22 @@ class EmulatedDevice:
 
         return replay
 
+    def follow(self, stream: int) -> None:
+        """Work is done as it is begun, so there is nothing to wait for."""
+        self.followed.append(stream)
+
+    def misfit(self, address: int) -> str:
+        is_known = any(0 <= address - m.address < m.size for m in self._live)
+        return "" if is_known else "an address that is no memory of a GPU"
+
+    def new_array(self, shape: tuple[int, ...], dtype: np.dtype) -> EmulatedArray:
+        return EmulatedArray(self, np.empty(shape, dtype))
+
+    def from_dlpack(self, value: object) -> object:
+        raise NotImplementedError("the emulator has no library with DLPack")
+
     def wait(self) -> None:
-        """GraphcError where bytes beside an allocation were written."""
-        for memory in self._live:
-            if not memory.is_intact:
-                raise _fault(f"bytes behind {memory.size} allocated ones were written")
+        """All is done at once, and faults are raised where they happen."""
 
     def begin(self, work: Callable[[], object]) -> None:
         """Do it now, or whenever what is being recorded is replayed."""
@@ -208,6 +225,36 @@ class EmulatedDevice:
         if near is None or _distance(near, address) > 1 << 20:
             return f"{head}{word}{address:#x}, which is near no memory of the device"
         return f"{head}{word}{address - near.address} of memory of {near.size} bytes"
+
+
+class EmulatedArray:
+    """An array of a library that computes on the device, such as CuPy's, with these numbers."""
+
+    def __init__(self, device: EmulatedDevice, array: Array) -> None:
+        self._device = device
+        self._shape, self._dtype = array.shape, array.dtype
+        self.memory = device.allocate(max(array.nbytes, 1))
+        device.upload(self.memory.address, np.ascontiguousarray(array))
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, object]:
+        return {
+            "shape": self._shape,
+            "typestr": self._dtype.str,
+            "data": (self.memory.address, False),
+            "version": 3,
+            "strides": None,
+            "stream": None,
+        }
+
+    def numbers(self) -> Array:
+        """A copy on the host."""
+        array = np.empty(self._shape, self._dtype)
+        self._device.download(array, self.memory.address)
+        return array
+
+    def __getitem__(self, index: tuple[int, int]) -> np.generic:
+        return self.numbers()[index]
 
 
 def emulated_machine(name: str) -> GpuMachine:

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from graphc.backends.cuda.device import Device
+from graphc.backends.cuda.platform import platform
+from graphc.backends.cuda.program import Program
 from graphc.backends.cuda.runtime import Call, CudaFunction
 from graphc.backends.cuda.source import write_source
 from graphc.ir.core import Function
@@ -13,6 +16,7 @@ from graphc.ir.machine import GpuMachine
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.residency import come_home
 from graphc.runtime.signature import Signature
+from graphc.support.phases import Phases
 from tests.support.cuda.building import compile_kernels
 from tests.support.cuda.emulator import EmulatedDevice, Running, emulated_machine
 
@@ -77,26 +81,43 @@ class CheckedFunction(CompiledFunction):
         held = [np.empty_like(array) for array in arrays]
         for array, memory in zip(held, memories, strict=True):
             device.download(array, memory.address)
-        device.wait()
+            memory.check()
         return held
 
 
 def compile_together(
     functions: Sequence[tuple[Function, Signature]], machine: GpuMachine | None = None
-) -> list[CompiledFunction]:
-    """The functions, whose kernels are in one image."""
+) -> list[CheckedFunction]:
+    """The functions on emulated devices, each call checked; their kernels are in one image."""
     machine = machine or emulated_machine("sm_90")
     source = write_source(functions, machine)
     image = compile_kernels(source.text)
     devices = EmulatedDevice(machine), EmulatedDevice(machine)
-    codes = [device.load(image) for device in devices]
+    plain, strict = (_loaded(device, image, source.programs, functions) for device in devices)
+    return [CheckedFunction(*pair, devices[1]) for pair in zip(plain, strict, strict=True)]
 
-    def checked(number: int) -> CompiledFunction:
-        program, (_, signature) = source.programs[number], functions[number]
-        plain, strict = (
-            CudaFunction(device, code, program, signature)
-            for device, code in zip(devices, codes, strict=True)
-        )
-        return CheckedFunction(plain, strict, devices[1])
 
-    return [checked(number) for number in range(len(functions))]
+def compile_for_gpu(
+    functions: Sequence[tuple[Function, Signature]],
+) -> Sequence[CheckedFunction | CudaFunction]:
+    """The functions on the GPU in use; where it is emulated, each call is checked."""
+    used = platform()
+    device = used.device()
+    if isinstance(device, EmulatedDevice):
+        return compile_together(functions, device.machine)
+    source = write_source(functions, device.machine)
+    image = used.compile(source.text, device.machine.arch, Phases())
+    return _loaded(device, image.code, source.programs, functions)
+
+
+def _loaded(
+    device: Device,
+    image: bytes,
+    programs: Sequence[Program],
+    functions: Sequence[tuple[Function, Signature]],
+) -> list[CudaFunction]:
+    code = device.load(image)
+    return [
+        CudaFunction(device, code, program, signature)
+        for program, (_, signature) in zip(programs, functions, strict=True)
+    ]

@@ -64,10 +64,12 @@ def test_an_unknown_option_is_a_usage_error() -> None:
     assert "--frobnicate" in err
 
 
-def test_the_version_names_graphc_python_and_llvm() -> None:
+def test_the_version_names_graphc_python_llvm_and_the_gpu() -> None:
     code, out, _ = run("--version")
     assert code == 0
-    assert [line.split()[0] for line in out.splitlines()] == ["graphc", "Python", "LLVM"]
+    *first, gpu = out.splitlines()
+    assert [line.split()[0] for line in first] == ["graphc", "Python", "LLVM"]
+    assert gpu.startswith(("GPUs by cupy", "no GPUs: "))
 
 
 def test_a_wrong_model_is_exit_code_3_with_the_place() -> None:

@@ -318,3 +318,19 @@ def test_a_body_that_does_not_fit_is_refused_where_code_is_written_too() -> None
         GraphcError, match=r"`gemm\.fused` requires vectors that are a power of two"
     ):
         emit_function(function, make_signature(module, function), TARGETS["x86-64-v3"])
+
+
+def test_a_body_without_chunks_is_for_gpus_only() -> None:
+    module = parse("""func @f(%a: tensor<64x32xf32> input, %b: tensor<32x48xf32> input)
+    -> (y: tensor<64x48xf32>) arena 0 {
+  %y = gemm.fused %a, %b at result:0 : tensor<64x48xf32> {
+  ^(%p: tensor<64x48xf32>):
+    %n = neg %p : tensor<64x48xf32>
+    yield %n
+  }
+  return %y
+}
+""")
+    function = module.functions[0]
+    with pytest.raises(GraphcError, match="on a processor requires chunks to be made in"):
+        emit_function(function, make_signature(module, function), TARGETS["x86-64-v3"])

@@ -95,3 +95,13 @@ def test_parts_are_short_enough_and_divide_the_extent_if_they_can(
     first: Operation = next(iter(fused(layer(*dims)).block))
     split = schedule_of(first)
     assert (None if split is None else (split.parallel, split.chunk)) == expected
+
+
+@pytest.mark.parametrize("dims", [(1, 8, 8), (8, 8, 1), (8192, 512, 8192)])
+def test_without_parts_a_product_of_any_size_takes_its_kernel(dims: tuple[int, int, int]) -> None:
+    (function,) = parse(layer(*dims)).functions
+    fuse(function)
+    assert fuse_epilogues(function, 0) == 0
+    assert fuse_epilogues(function, 0, in_parts=False) == 1
+    first: Operation = next(iter(function.block))
+    assert (first.opdef, schedule_of(first)) == (GEMM_FUSED, None)

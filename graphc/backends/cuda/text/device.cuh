@@ -47,13 +47,18 @@ __device__ inline void meet_all(Block block, u32 *arrived)
     __syncthreads();
     if (threadIdx.x == 0) {
         const u32 all = 0x80000000u, rest = (u32)block.count - 1;
-        __threadfence();
-        const u32 before = atomicAdd(arrived, block.index == 0 ? all - rest : 1u);
-        u32 now;
+        const u32 mine = block.index == 0 ? all - rest : 1u;
+        u32 before, now;
+        asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], %2;"
+                     : "=r"(before)
+                     : "l"(arrived), "r"(mine)
+                     : "memory");
         do
-            asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(now) : "l"(arrived) : "memory");
+            asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
+                         : "=r"(now)
+                         : "l"(arrived)
+                         : "memory");
         while (((now ^ before) & all) == 0);
-        __threadfence();
     }
     __syncthreads();
 }

@@ -10,6 +10,7 @@ import pytest
 
 from graphc.backends.signature import make_signature
 from graphc.ir.core import Module
+from graphc.ir.evaluate import evaluate
 from graphc.ir.machine import GPUS
 from graphc.ops import default_context
 from graphc.ops.schedules import GPU_TILES
@@ -18,6 +19,9 @@ from graphc.passes.manager import PassManager
 from tests.support.compiling import call, compile_for, load_backend, parse
 from tests.support.cuda.building import missing
 from tests.support.cuda.functions import compile_together
+from tests.support.native import TOLERANCE, random_arguments
+from tests.support.product_bodies import LAYOUTS as LAYOUTS_OF_BODIES
+from tests.support.product_bodies import product_with_body
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
@@ -151,3 +155,43 @@ def test_forced_tiles_change_no_bit(split: bool) -> None:
         dtype = "f64" if at % 3 == 1 and rows * cols <= 8192 else "f32"
         cases.append(Case(sizes, LAYOUTS[at % 4], dtype, f"{forced}, split = {str(split).lower()}"))
     assert_same_bits(cases)
+
+
+def test_bodies_and_their_sums_over_rows() -> None:
+    """Whatever the layout, with and without split sums of k, from no rows to many."""
+    schedules = {
+        (9, 45): ["", "rows = 32, cols = 32, depth = 8, stages = 2"],
+        (300, 16): [
+            "",
+            "rows = 4, cols = 32, depth = 64, stages = 3, split = true",
+            "rows = 64, cols = 64, depth = 16, stages = 3",
+        ],
+        (0, 3): [""],
+        (1, 1): [""],
+        (3, 0): [""],
+        (260, 70): ["rows = 32, cols = 64, depth = 32, stages = 2, split = true"],
+    }
+    texts = [
+        (
+            product_with_body(
+                layout, f"schedule {{grid = {{{grid}}}}}" if grid else "", e, d, has_sum=s
+            ),
+            d,
+        )
+        for layout in LAYOUTS_OF_BODIES
+        for e, grids in schedules.items()
+        for grid in grids
+        for d, s in (("f32", True), ("f64", False))
+    ]
+    modules = [planned(text) for text, _ in texts]
+    functions = [(m.functions[0], make_signature(m, m.functions[0])) for m in modules]
+    compiled = compile_together(functions, GPUS["sm_90"])
+    for (text, dtype), made, (function, signature) in zip(texts, compiled, functions, strict=True):
+        for rows in (0, 1, 33, 70):
+            arguments = random_arguments(signature, {"N": rows})
+            expected = evaluate(function, arguments, {"N": rows})
+            got = call(made, signature, arguments, {"N": rows})
+            for name, array in expected.items():
+                np.testing.assert_allclose(
+                    got[name], array, TOLERANCE[dtype], 10 * TOLERANCE[dtype], err_msg=text
+                )
