@@ -15,15 +15,17 @@ from graphc.backends.cuda.module import C_TYPES
 from graphc.ir.codegen import Role
 from graphc.ir.core import Operation
 from graphc.ir.types import DType
-from graphc.ops.contraction import STRETCH
 from graphc.ops.schedules import WindowTile
 from graphc.passes.analysis.loopnest import Size
 from graphc.passes.analysis.window_products import Convolution, product_of
 from graphc.passes.analysis.window_tiles import (
     PACK_BYTES,
     complete_window_schedule,
+    has_parts,
+    is_long,
     left_pack,
     matrix_of,
+    shared_of,
     spots_of,
 )
 from graphc.support.diagnostics import fail
@@ -47,7 +49,7 @@ def launch_convolution(program: Launcher, op: Operation) -> None:
     tile = complete_window_schedule(op, program.machine).gpu
     assert tile is not None
     _check_shared(op, what, tile, program.machine.shared)
-    program.module.use("windows")
+    program.module.use("product", "windows")
     is_fused = program.contraction != "off"
     key = ("windows", what, tile, is_fused)
     kernel = program.module.kernel(
@@ -55,7 +57,7 @@ def launch_convolution(program: Launcher, op: Operation) -> None:
     )
     a, b = (program.where[v] for v in op.operands)
     result = program.where[op.result]
-    if not _has_parts(what, tile):
+    if not has_parts(what, tile):
         program.launch(kernel, (a, b, result), writes=(2,))
         return
     type = op.result.tensor
@@ -71,7 +73,7 @@ def launch_convolution(program: Launcher, op: Operation) -> None:
 
 
 def _check_shared(op: Operation, what: Convolution, tile: WindowTile, most: int) -> None:
-    if (needed := _shared(what, tile)) > most:
+    if (needed := shared_of(what, tile)) > most:
         message = (
             f"the schedule of `{op.opdef.name}` requires {needed} bytes of shared memory, a block "
             f"has {most}"
@@ -99,7 +101,7 @@ def _product_kernel(name: str, what: Convolution, tile: WindowTile, *, is_fused:
         "}\n"
     )
     pointers = (f"const {element} *", f"const {element} *", f"{element} *")
-    return Kernel(name, pointers, symbols, tiles, text, _shared(what, tile))
+    return Kernel(name, pointers, symbols, tiles, text, shared_of(what, tile))
 
 
 def _tiles(what: Convolution, tile: WindowTile) -> Tiles:
@@ -107,13 +109,9 @@ def _tiles(what: Convolution, tile: WindowTile) -> Tiles:
     spots = what.images * Size(math.prod(spots_of(what)))
     rows = Size(product.rows) if what.role == "weight_grad" else spots
     factors = [(rows, tile.rows), (Size(product.columns), tile.columns), (Size(product.rests), 1)]
-    if _has_parts(what, tile):
+    if has_parts(what, tile):
         factors.append(_parts(what, tile))
     return Tiles(tuple(factors))
-
-
-def _has_parts(what: Convolution, tile: WindowTile) -> bool:
-    return 0 < tile.part < matrix_of(what).steps
 
 
 def _parts(what: Convolution, tile: WindowTile) -> tuple[Size, int]:
@@ -127,17 +125,11 @@ def _part_bound(what: Convolution, tile: WindowTile) -> int:
     return -(-matrix_of(what).steps // tile.part)
 
 
-def _shared(what: Convolution, tile: WindowTile) -> int:
-    """Two tiles of each factor."""
-    row = tile.rows * what.dtype.itemsize + PACK_BYTES
-    return 2 * tile.depth * (row + tile.columns * what.dtype.itemsize)
-
-
 def _record(name: str, what: Convolution, tile: WindowTile, *, is_fused: bool) -> str:
     numbers = _numbers(what, tile)
     listed = ", ".join(f"{word} = {number}" for word, number in numbers.items())
     flags = {
-        "IS_LONG": _is_long(what, tile),
+        "IS_LONG": is_long(what, tile),
         "IS_FUSED": is_fused,
         "IS_EMPTY": 0 in (what.channels, what.outputs),
     }
@@ -181,21 +173,14 @@ def _numbers(what: Convolution, tile: WindowTile) -> dict[str, int]:
         "ROWS": tile.rows,
         "COLUMNS": tile.columns,
         "DEPTH": tile.depth,
-        "DOWN": tile.down,
-        "ACROSS": tile.across,
-        "GAP": lanes,
-        "PART": tile.part if _has_parts(what, tile) else 0,
+        "STAGES": tile.stages,
+        "SHARED": shared_of(what, tile),
+        "PART": tile.part if has_parts(what, tile) else 0,
         "COLUMN_TILES": max(1, -(-product.columns // tile.columns)),
         "LEFT_PACK": left_pack(what),
         "RIGHT_PACK": math.gcd(lanes, product.columns, what.block),
-        "RESULT_PACK": math.gcd(lanes, product.columns, tile.across),
+        "RESULT_PACK": math.gcd(lanes, product.columns),
     }
-
-
-def _is_long(what: Convolution, tile: WindowTile) -> bool:
-    """Whether a sum is more than one chain."""
-    steps = tile.part if _has_parts(what, tile) else matrix_of(what).steps
-    return steps > STRETCH
 
 
 def _is_small(what: Convolution) -> bool:
