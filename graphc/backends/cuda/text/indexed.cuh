@@ -82,19 +82,20 @@ __device__ inline void sum_rows(const T *x, const T *table, const int *index, T 
         const Place n = (Place)at / groups, d = (Place)at % groups * LANES;
         Lanes<T, LANES> sum = {};
         for (Place first = 0; first < k; first += AHEAD) {
-            int i[AHEAD];
             T factor[AHEAD];
             Lanes<T, LANES> found[AHEAD];
-            for (int j = 0; j < AHEAD; ++j)
-                i[j] = first + j < k ? index[n * k + first + j] : -1;
-            for (int j = 0; j < AHEAD; ++j)
-                if (is_inside(i[j], size)) {
-                    const Place there = COLUMNS ? d * (Place)size + i[j] : i[j] * (Place)width + d;
+            bool is_there[AHEAD];
+            for (int j = 0; j < AHEAD; ++j) {
+                const int i = first + j < k ? index[n * k + first + j] : -1;
+                is_there[j] = is_inside(i, size);
+                if (is_there[j]) {
+                    const Place there = COLUMNS ? d * (Place)size + i : i * (Place)width + d;
                     factor[j] = x[n * k + first + j];
                     found[j] = *(const Lanes<T, LANES> *)(table + there);
                 }
+            }
             for (int j = 0; j < AHEAD; ++j)
-                if (is_inside(i[j], size))
+                if (is_there[j])
                     for (int l = 0; l < LANES; ++l)
                         sum.at[l] = plus_product<FUSED>(sum.at[l], factor[j], found[j].at[l]);
         }
