@@ -19,7 +19,7 @@ from graphc.backends.cuda.kernel import size_in
 from graphc.backends.cuda.module import CudaModule
 from graphc.backends.cuda.phases import Phase, Phased, phases_of
 from graphc.backends.cuda.program import Program
-from graphc.backends.cuda.steps import Either, Part, Place, Step, Where, launches
+from graphc.backends.cuda.steps import Either, Part, Place, Step, Where, launches, run_order
 from graphc.backends.cuda.whole import can_be_whole, whole_launch
 from graphc.ir.core import Function
 from graphc.support.diagnostics import fail
@@ -49,7 +49,8 @@ def run_by_its_way(
     bounds  the largest sizes of dims, which times are estimated for
     """
     phases = phases_of(program.steps)
-    times = {way: estimate(module, phases, way, bounds) for way in WAYS}
+    work = {way: list(_phase_times(module, phases, way, bounds, ())) for way in WAYS}
+    times = {way: estimate(work[way], way) for way in WAYS}
     chosen = min(WAYS, key=lambda way: times[way])
     wanted = chosen if function.launch == "auto" else function.launch
     epoch = phases_of(program.epoch)
@@ -60,18 +61,19 @@ def run_by_its_way(
         raise fail("not-supported", f"{message}: use graph")
     steps = _steps(module, phases, way, bounds, f"@{function.name}")
     minibatches = _steps(module, epoch, way, bounds, f"@{function.name}, minibatches")
+    launched = sum(1 for _ in run_order(program.steps, bounds))
     told = ", ".join(f"{name} {time:.0f}" for name, time in times.items())
-    summary = f"@{function.name}: {way}; microseconds by estimate: {told}"
+    summary = (
+        f"@{function.name}: {way}; {launched} kernels a call in {len(work[way])} phases, "
+        f"microseconds by estimate: {told}"
+    )
     all_steps = (*steps, *minibatches)
     kernels = {launch.kernel: module.kernels[launch.kernel] for launch in launches(all_steps)}
     return Program(kernels, steps, program.scratch, summary, minibatches)
 
 
-def estimate(
-    module: CudaModule, phases: Sequence[Phased], way: Way, bounds: Mapping[str, int]
-) -> float:
-    """Microseconds of a call at these sizes."""
-    times = list(_phase_times(module, phases, way, bounds, ()))
+def estimate(times: Sequence[float], way: Way) -> float:
+    """Microseconds of a call whose phases take so long."""
     return LAUNCH + sum(times) + PHASE[way] * max(len(times) - 1, 0)
 
 

@@ -26,7 +26,7 @@ TILE = 1500.0
 """Nanoseconds from the begin of a tile to its first product, and from its last to the end."""
 
 STEP = 3.0
-"""Nanoseconds of a step of k at least, however few sums there are: each waits for the one before."""
+"""Nanoseconds of a step of k at least, however few sums there are: each waits for the last."""
 
 PRODUCT_SHARE = 0.7
 """Of the peak, what threads reach that multiply from shared memory."""

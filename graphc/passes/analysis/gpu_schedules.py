@@ -5,7 +5,8 @@ from __future__ import annotations
 from graphc.ir.core import Operation
 from graphc.ir.machine import GpuMachine
 from graphc.ir.params import Params
-from graphc.ops.schedules import ConvSchedule, WeightGradSchedule
+from graphc.ops.schedules import ConvSchedule, ProductSchedule, WeightGradSchedule
+from graphc.passes.analysis.gpu_products import product_grid
 from graphc.passes.analysis.window_tiles import complete_window_schedule
 
 
@@ -17,5 +18,7 @@ def complete_gpu_schedule(op: Operation, machine: GpuMachine) -> Params:
     match op.schedule:
         case ConvSchedule() | WeightGradSchedule():
             return complete_window_schedule(op, machine)
+        case ProductSchedule():
+            return product_grid(op, machine)
         case schedule:
             return schedule

@@ -403,7 +403,7 @@ template <class T> __device__ inline bool comes_before(T a, int at, T b, int bt)
 }
 
 // An element and its place, of which `take_first` keeps what comes first.
-template <class T> struct LargestAt {
+template <class T> struct Candidate {
     T value;
     int at;
 
@@ -423,15 +423,15 @@ __device__ inline void select_largest(const T *x, int *y, i64 rows, int columns,
                                       Block block)
 {
     constexpr int TOGETHER = 8 / WARPS;
-    LargestAt<T> *of_warps = (LargestAt<T> *)block.shared;
+    Candidate<T> *of_warps = (Candidate<T> *)block.shared;
     const int warp = thread_index() / 32, lane = thread_index() % (32 * WARPS);
     for (i64 tile = block.index; tile * TOGETHER < rows; tile += block.count) {
         const i64 n = tile * TOGETHER + warp / WARPS;
         if (n >= rows)
             continue;
-        LargestAt<T> last = {0, -1};
+        Candidate<T> last = {0, -1};
         for (int turn = 0; turn < count; ++turn) {
-            LargestAt<T> best = {0, -1};
+            Candidate<T> best = {0, -1};
             for (int at = lane; at < columns; at += 32 * WARPS) {
                 const T value = x[n * columns + at];
                 if (turn == 0 || comes_before(last.value, last.at, value, at))

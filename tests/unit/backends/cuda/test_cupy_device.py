@@ -161,7 +161,7 @@ def test_memory_of_others_is_looked_at(
     [
         ("driver_version", None, "driver was not found"),
         ("device_machine", None, "finds no GPU"),
-        ("device_machine", replace(GPUS["sm_80"], capability=70), "sm_70"),
+        ("device_machine", replace(GPUS["sm_80"], capability=70), "80 or more, got 70"),
         ("find_spec", None, "CuPy is not installed"),
         ("driver_version", (12, 4), "too old: it is of CUDA 12.4"),
     ],

@@ -10,6 +10,7 @@ import pytest
 
 from graphc.backends.signature import make_signature
 from graphc.ir.core import Module
+from graphc.ir.evaluate import evaluate
 from graphc.ir.machine import GPUS
 from graphc.ops import default_context
 from graphc.ops.schedules import GPU_TILES
@@ -18,6 +19,9 @@ from graphc.passes.manager import PassManager
 from tests.support.compiling import call, compile_for, load_backend, parse
 from tests.support.cuda.building import missing
 from tests.support.cuda.functions import compile_together
+from tests.support.native import TOLERANCE, random_arguments
+from tests.support.product_bodies import LAYOUTS as LAYOUTS_OF_BODIES
+from tests.support.product_bodies import product_with_body
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
@@ -151,3 +155,78 @@ def test_forced_tiles_change_no_bit(split: bool) -> None:
         dtype = "f64" if at % 3 == 1 and rows * cols <= 8192 else "f32"
         cases.append(Case(sizes, LAYOUTS[at % 4], dtype, f"{forced}, split = {str(split).lower()}"))
     assert_same_bits(cases)
+
+
+def test_bodies_and_their_sums_over_rows() -> None:
+    """Whatever the layout, with and without split sums of k, from no rows to many."""
+    schedules = {
+        (9, 45): ["", "rows = 32, cols = 32, depth = 8, stages = 2"],
+        (300, 16): [
+            "",
+            "rows = 4, cols = 32, depth = 64, stages = 3, split = true",
+            "rows = 64, cols = 64, depth = 16, stages = 3",
+        ],
+        (0, 3): [""],
+        (1, 1): [""],
+        (3, 0): [""],
+        (260, 70): ["rows = 32, cols = 64, depth = 32, stages = 2, split = true"],
+    }
+    texts = [
+        (
+            product_with_body(
+                layout, f"schedule {{grid = {{{grid}}}}}" if grid else "", e, d, has_sum=s
+            ),
+            d,
+        )
+        for layout in LAYOUTS_OF_BODIES
+        for e, grids in schedules.items()
+        for grid in grids
+        for d, s in (("f32", True), ("f64", False))
+    ]
+    modules = [planned(text) for text, _ in texts]
+    functions = [(m.functions[0], make_signature(m, m.functions[0])) for m in modules]
+    compiled = compile_together(functions, GPUS["sm_90"])
+    for (text, dtype), made, (function, signature) in zip(texts, compiled, functions, strict=True):
+        for rows in (0, 1, 33, 70):
+            arguments = random_arguments(signature, {"N": rows})
+            expected = evaluate(function, arguments, {"N": rows})
+            got = call(made, signature, arguments, {"N": rows})
+            for name, array in expected.items():
+                np.testing.assert_allclose(
+                    got[name], array, TOLERANCE[dtype], 10 * TOLERANCE[dtype], err_msg=text
+                )
+
+
+def rounded_to_tf32(x: np.ndarray) -> np.ndarray:
+    """The nearest numbers with 10 bits of fraction; of two the one further from 0."""
+    return ((x.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
+def test_tf32_rounds_the_factors_of_f32_and_nothing_else() -> None:
+    tiles = [t for t in GPU_TILES if min(t) >= 32]
+    grids = [f"rows = {r}, cols = {c}, depth = 16, stages = 3" for r, c in tiles]
+    cases = [
+        Case((70 + 9 * at, 83, 300), LAYOUTS[at % 4], schedule=grid, contraction="tf32")
+        for at, grid in enumerate(grids)
+    ]
+    cases.append(
+        Case(
+            (70, 83, 300), (True, False), schedule=f"{grids[-1]}, split = true", contraction="tf32"
+        )
+    )
+    for case, got in on_gpu(cases):
+        ta, tb = case.transposes
+        a, b = (case.operands()[name] for name in "ab")
+        a, b = a.T if ta else a, b.T if tb else b
+        sums = np.abs(a).astype(np.float64) @ np.abs(b)
+        exact = rounded_to_tf32(np.ascontiguousarray(a)).astype(np.float64) @ rounded_to_tf32(
+            np.ascontiguousarray(b)
+        )
+        assert (np.abs(got - exact) / sums).max() < 1e-6, case
+        unrounded = np.abs(got - a.astype(np.float64) @ b) / sums
+        assert 1e-6 < unrounded.max() < 2**-10, case
+    assert_same_bits([Case((70, 83, 300), dtype="f64", contraction="tf32")])
+
+
+def test_tf32_of_few_rows_is_f32() -> None:
+    assert_same_bits([Case((3, 83, 300), contraction="tf32")])
