@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from graphc.backends.cuda.compiler import Image
@@ -22,6 +22,9 @@ _KERNELS = (
     *("-fsanitize=alignment", "-fsanitize-undefined-trap-on-error"),
     *("-Werror=return-type", "-Wno-psabi"),
 )
+_COMMENT = re.compile(r"//.*")
+KEPT = 64
+"""Objects: what moves numbers of one width is often the same in all types, but for comments."""
 _ENTRY = re.compile(r"__global__ void __launch_bounds__\(\d+\)\s*(\w+)\(")
 
 
@@ -32,6 +35,11 @@ def missing() -> str:
 
 def compile_kernels(text: str) -> bytes:
     """The shared object of a program's text."""
+    return _compiled(_COMMENT.sub("", text))
+
+
+@lru_cache(KEPT)
+def _compiled(text: str) -> bytes:
     return _built((*_KERNELS, "-include", str(HERE / "emulator.h")), whole_text(text))
 
 
