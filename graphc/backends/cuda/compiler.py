@@ -11,8 +11,11 @@ from graphc.backends.cuda.nvrtc import MAJORS, Nvrtc, require_nvrtc
 from graphc.support.diagnostics import fail
 from graphc.support.phases import Phases
 
-OPTIONS = ("--std=c++17", "--fmad=false", "--device-int128")
+OPTIONS = ("--std=c++17", "--fmad=false")
 """A product and a sum are rounded together only where the text says so."""
+
+_OWN_OPTIONS = (*OPTIONS, "--device-int128")
+"""Of NVRTC, which has to be told of what nvcc allows."""
 
 _log = logging.getLogger(__name__)
 
@@ -67,7 +70,7 @@ def compile_text(
     with (phases or Phases()).measure("nvrtc"):
         nvrtc = require_nvrtc(newest)
         _check_arch(nvrtc, arch)
-        options = (f"--gpu-architecture={arch}", *OPTIONS, "--ptxas-options=-v")
+        options = (f"--gpu-architecture={arch}", *_OWN_OPTIONS, "--ptxas-options=-v")
         with nvrtc.compiled(text, options) as compiled:
             log = compiled.log
             if warned := [line for line in log.splitlines() if not _is_remark(line)]:
@@ -80,7 +83,7 @@ def portable_text(text: str, arch: str, phases: Phases | None = None) -> str:
     with (phases or Phases()).measure("nvrtc"):
         nvrtc = require_nvrtc()
         _check_arch(nvrtc, arch)
-        options = (f"--gpu-architecture={arch.replace('sm_', 'compute_')}", *OPTIONS)
+        options = (f"--gpu-architecture={arch.replace('sm_', 'compute_')}", *_OWN_OPTIONS)
         with nvrtc.compiled(text, options) as compiled:
             return compiled.ptx
 
@@ -99,7 +102,7 @@ def newest_release() -> int:
 def compiler_version() -> str:
     """What decides images besides the text."""
     nvrtc = require_nvrtc()
-    return f"NVRTC {nvrtc.shown_version} {' '.join(OPTIONS)}"
+    return f"NVRTC {nvrtc.shown_version} {' '.join(_OWN_OPTIONS)}"
 
 
 def _resources(said: str) -> Resources:

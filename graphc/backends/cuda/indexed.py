@@ -18,7 +18,7 @@ WIDEST = 16
 """Bytes that one access reads at most."""
 
 PUT_PART = 1024
-"""As in `indexed.cuh`."""
+"""Elements of a row that a warp adds to."""
 
 LONG_ROW = 1024
 """The largest elements of a longer row are found by a whole block."""
@@ -54,7 +54,7 @@ def _call(program: Launcher, op: Operation, sums: LookedUp) -> Call:
         case ("ni", "nk"):
             return call(f"take<{real}, {place}>", Tiles(((n * k, THREADS),)))
         case ("nk", "ni"):
-            return call(f"put<{real}>", Tiles(((n, WARPS), (extents["i"], PUT_PART))))
+            return call(f"put<{PUT_PART}>", Tiles(((n, WARPS), (extents["i"], PUT_PART))))
         case ("nk", _, "nd"):
             lanes = 1 if columns else _lanes(program, op, extents["d"])
             groups = n * Size(extents["d"].factor // lanes, extents["d"].symbols)

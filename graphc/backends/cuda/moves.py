@@ -299,7 +299,11 @@ def _transposing(name: str, what: Transposing) -> Kernel:
         sources.append(_times(f"w{i}", walk.source, names))
         targets.append(_times(f"w{i}", walk.target, names))
     source, target = (" + ".join(t for t in terms if t) for terms in (sources, targets))
-    rounds = f"for (int i = y; i < {SQUARE}; i += {THREADS // SQUARE})"
+    rounds = SQUARE * SQUARE // THREADS
+    rows_of_threads = (
+        f"        for (int turn = 0; turn < {rounds}; ++turn) {{",
+        f"            const int i = y + turn * {THREADS // SQUARE};",
+    )
     parameters = [f"const {element} *p0", f"{element} *p1", *(f"i64 {d}" for d in sizes.values())]
     lines = [
         f"// A square of {SQUARE} x {SQUARE} elements a tile.",
@@ -319,14 +323,19 @@ def _transposing(name: str, what: Transposing) -> Kernel:
         f"        const {place} row = rest % down * {SQUARE};",
         "        rest /= down;",
         *outer,
-        "        meet();",
-        f"        {rounds}",
+        f"        {element} fetched[{rounds}] = {{}};",
+        *rows_of_threads,
         "            if (row + x < rows && column + i < columns)",
-        f"                square[i][x] = p0[({place})(row + x + {source})];",
+        f"                fetched[turn] = p0[({place})(row + x + {source})];",
+        "        }",
         "        meet();",
-        f"        {rounds}",
+        f"        for (int turn = 0; turn < {rounds}; ++turn)",
+        f"            square[y + turn * {THREADS // SQUARE}][x] = fetched[turn];",
+        "        meet();",
+        *rows_of_threads,
         "            if (row + i < rows && column + x < columns)",
         f"                p1[({place})(column + x + {target})] = square[x][i];",
+        "        }",
         "    }",
         "}",
         "",

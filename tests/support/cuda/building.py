@@ -32,11 +32,15 @@ def missing() -> str:
 
 def compile_kernels(text: str) -> bytes:
     """The shared object of a program's text."""
+    return _built((*_KERNELS, "-include", str(HERE / "emulator.h")), whole_text(text))
+
+
+def whole_text(text: str) -> str:
+    """The program with a table of its kernels, in C++."""
     entries = "".join(f"    EMULATED_KERNEL({name}),\n" for name in _ENTRY.findall(text))
     listed = f"extern const EmulatedKernel emulated_kernels[] = {{\n{entries}    {{0, 0}},\n}};\n"
     # In a namespace without a name nothing is compiled that is not called.
-    whole = f'namespace {{\n#line 1 "kernels.cu"\n{text}\n}}\nextern "C" {{\n{listed}}}\n'
-    return _built((*_KERNELS, "-include", str(HERE / "emulator.h")), whole)
+    return f'namespace {{\n#line 1 "kernels.cu"\n{text}\n}}\nextern "C" {{\n{listed}}}\n'
 
 
 def emulated_image(text: str, arch: str, phases: Phases) -> Image:

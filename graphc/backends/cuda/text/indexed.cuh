@@ -34,18 +34,16 @@ __device__ inline void take(const T *x, const int *index, T *y, i64 rows, i64 k,
     }
 }
 
-// y[n, i] = sum of x[n, k] over index[n, k] = i: a warp clears and fills PUT_PART elements of a row.
-// 32 entries are added together; of those that meet, the first comes first.
-constexpr int PUT_PART = 1024;
-
-template <class T>
+// y[n, i] = sum of x[n, k] over index[n, k] = i: a warp clears and fills PART elements of a row. 32
+// entries are added together; of those that meet, the first comes first.
+template <int PART, class T>
 __device__ inline void put(const T *x, const int *index, T *y, i64 rows, i64 k, i64 size, Block block)
 {
     const int lane = thread_index() % 32, warp = thread_index() / 32;
-    const i64 parts = (size + PUT_PART - 1) / PUT_PART, tiles = (rows + 7) / 8 * parts;
+    const i64 parts = (size + PART - 1) / PART, tiles = (rows + 7) / 8 * parts;
     for (i64 tile = block.index; tile < tiles; tile += block.count) {
-        const i64 n = tile / parts * 8 + warp, begin = tile % parts * PUT_PART;
-        const i64 end = begin + PUT_PART < size ? begin + PUT_PART : size;
+        const i64 n = tile / parts * 8 + warp, begin = tile % parts * PART;
+        const i64 end = begin + PART < size ? begin + PART : size;
         if (n >= rows)
             continue;
         for (i64 i = begin + lane; i < end; i += 32)
@@ -405,7 +403,7 @@ template <class T> __device__ inline bool comes_before(T a, int at, T b, int bt)
 }
 
 // An element and its place, of which `take_first` keeps what comes first.
-template <class T> struct Largest {
+template <class T> struct Candidate {
     T value;
     int at;
 
@@ -425,15 +423,15 @@ __device__ inline void select_largest(const T *x, int *y, i64 rows, int columns,
                                       Block block)
 {
     constexpr int TOGETHER = 8 / WARPS;
-    Largest<T> *of_warps = (Largest<T> *)block.shared;
+    Candidate<T> *of_warps = (Candidate<T> *)block.shared;
     const int warp = thread_index() / 32, lane = thread_index() % (32 * WARPS);
     for (i64 tile = block.index; tile * TOGETHER < rows; tile += block.count) {
         const i64 n = tile * TOGETHER + warp / WARPS;
         if (n >= rows)
             continue;
-        Largest<T> last = {0, -1};
+        Candidate<T> last = {0, -1};
         for (int turn = 0; turn < count; ++turn) {
-            Largest<T> best = {0, -1};
+            Candidate<T> best = {0, -1};
             for (int at = lane; at < columns; at += 32 * WARPS) {
                 const T value = x[n * columns + at];
                 if (turn == 0 || comes_before(last.value, last.at, value, at))
