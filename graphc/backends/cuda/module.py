@@ -6,7 +6,7 @@ that is not plain C++ (shuffles, asynchronous copies, tensor cores) stands in th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from importlib.resources import files
 
 from graphc.backends.cuda.kernel import Kernel
@@ -26,6 +26,7 @@ HEADERS = ("device", "words", "fold", "product", "indexed", "windows", "pooling"
 
 _BITS = {1: "unsigned char", 4: "unsigned int", 8: "unsigned long long"}
 _ROW = 12
+_NOT_INLINED = "__attribute__((noinline))"
 _REMARKS = 6
 """What more launches a kernel has is counted."""
 
@@ -71,13 +72,20 @@ class CudaModule:
         name = self._data.setdefault((content, dtype), f"constant{len(self._data)}")
         return f"((const {C_TYPES[dtype]} *){name})"
 
-    def text(self) -> str:
-        """Everything but launches, which are `launch_text`."""
+    def text(self, launched: Collection[str] | None = None) -> str:
+        """Everything but launches, which are `launch_text`.
+
+        Kernels that are not `launched` themselves (None: all are) are functions of those that run
+        them. They are not inlined: so they are compiled once, and one that needs many registers
+        costs the others none.
+        """
         used = [name for name in HEADERS if name in self._headers]
         parts = [header_text(name) for name in used]
         parts += [_data_text(name, *key) for key, name in self._data.items()]
         parts += self._functions.values()
-        parts += [kernel.text for kernel in self.kernels.values()]
+        for name, kernel in self.kernels.items():
+            is_launched = launched is None or name in launched
+            parts.append(kernel.text if is_launched else _as_function(kernel))
         return "\n".join(parts)
 
 
@@ -95,6 +103,11 @@ def launch_text(kernel: Kernel, remarks: Sequence[str] = ()) -> str:
         f"    {', '.join(kernel.parameters)})\n"
         f"{{\n    {kernel.name}({', '.join(given)});\n}}\n"
     )
+
+
+def _as_function(kernel: Kernel) -> str:
+    head = f"void {kernel.name}("
+    return kernel.text.replace(f"__device__ {head}", f"__device__ {_NOT_INLINED} {head}")
 
 
 def comment(lines: Iterable[str]) -> str:
