@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import prod
+from operator import is_
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from graphc.backends.cuda.residency import residents_of
 from graphc.backends.cuda.steps import Launch, Place, Step, address_of, launches, run_order
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.device_arrays import DeviceArray
+from graphc.runtime.residency import homecomings
 from graphc.runtime.signature import NUMPY_DTYPES, ROLES_OF_MODEL, Argument, Result, Signature
 from graphc.support.diagnostics import GraphcError, Note, fail
 
@@ -32,6 +34,9 @@ MOST_BLOCKS = 2**31 - 1
 """Of a grid."""
 
 KEPT_GRAPHS = 8
+KEPT_FRAMES = 64
+"""Sizes whose staging is kept."""
+
 MOST_RECORDED = 1 << 16
 """Launches of a graph: recording takes memory for each."""
 
@@ -86,11 +91,55 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class _Memory:
-    """What a function has on the device."""
+    """What a function has on the device, and `host`, which copies to and from staging."""
 
     arena: Memory
     scratch: Memory
     staging: Memory
+    host: Array
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """How the arrays of calls of some sizes are staged: arguments that are not held, then results.
+
+    places   on the device
+    inputs, results  their memory on the host's side
+    given, made      all bytes of those
+    """
+
+    places: Sequence[int]
+    inputs: Sequence[Array]
+    results: Sequence[Array]
+    given: Array
+    made: Array
+
+    @staticmethod
+    def of(memory: _Memory, inputs: Sequence[Array], results: Sequence[Array]) -> _Frame:
+        """For arrays of these shapes and element types."""
+        arrays = [*inputs, *results]
+        layout = Layout.of([a.nbytes for a in arrays])
+        views = [
+            memory.host[start : start + a.nbytes].view(a.dtype).reshape(a.shape)
+            for start, a in zip(layout.starts, arrays, strict=False)
+        ]
+        middle, base = layout.starts[len(inputs)], memory.staging.address
+        return _Frame(
+            [base + start for start in layout.starts[:-1]],
+            views[: len(inputs)],
+            views[len(inputs) :],
+            memory.host[:middle],
+            memory.host[middle : layout.size],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """The held arrays of the last call, which have not come home since; none before the first."""
+
+    arrays: tuple[Array, ...]
+    addresses: tuple[int, ...]
+    homecomings: int
 
 
 class CudaFunction(CompiledFunction):
@@ -112,8 +161,10 @@ class CudaFunction(CompiledFunction):
         self.held = [i for i, a in enumerate(arguments) if a.role in held]
         self.given = [i for i, a in enumerate(arguments) if a.role not in held]
         self._updated = frozenset(i for i, a in enumerate(arguments) if a.name in updated)
+        self._results = len(signature.fresh_results)
         self._kept_memory: _Memory | None = None
-        self._host = np.empty(0, np.uint8)
+        self._frames: dict[tuple[int, ...], _Frame] = {}
+        self._placed = _Placed((), (), -1)
         self._graphs: OrderedDict[tuple[int, ...], Callable[[], None] | None] = OrderedDict()
 
     def __call__(
@@ -121,19 +172,18 @@ class CudaFunction(CompiledFunction):
     ) -> None:
         """See `CompiledFunction`."""
         with self.residents.lock:
-            for array in arguments:
-                if isinstance(array, DeviceArray) and array.stream is not None:
-                    self.device.follow(array.stream)
             inputs = [arguments[i] for i in self.given]
-            layout = Layout.of([a.nbytes for a in (*inputs, *results)])
-            places = [self.memory.staging.address + start for start in layout.starts]
-            self._stage(inputs, layout)
-            for k, array in enumerate(inputs):
-                if isinstance(array, DeviceArray):
-                    places[k] = array.address
+            frame = self._frame(inputs, results, sizes)
+            places = frame.places
+            if DeviceArray in map(type, inputs):
+                places = self._where_they_lie(inputs, places)
+            for view, array in zip(frame.inputs, inputs, strict=True):
+                if not isinstance(array, DeviceArray):
+                    view[...] = array
+            self.device.upload(self.memory.staging.address, frame.given)
             buffers = self.buffers(arguments, places)
             self.run(Call(self.program.steps, sizes, buffers))
-            self._fetch(results, layout, len(inputs))
+            self._fetch(results, frame)
             for i in self._updated.intersection(self.given):
                 self.device.download(arguments[i], buffers[i])
 
@@ -145,29 +195,42 @@ class CudaFunction(CompiledFunction):
 
     # --- staging
 
-    def _stage(self, inputs: Sequence[Array], layout: Layout) -> None:
-        """Put the inputs of this process on the device, in one copy."""
-        if all(isinstance(array, DeviceArray) for array in inputs):
-            return
-        end = layout.starts[len(inputs)]
-        host = self._host_memory(layout.size)
-        for start, array in zip(layout.starts, inputs, strict=False):
-            if not isinstance(array, DeviceArray):
-                host[start : start + array.nbytes] = _bytes_of(array)
-        self.device.upload(self.memory.staging.address, host[:end])
+    def _frame(
+        self, inputs: Sequence[Array], results: Sequence[Array], sizes: Mapping[str, int]
+    ) -> _Frame:
+        """Of calls of these sizes, from which the shapes of all arrays follow."""
+        key = tuple(sizes.values())
+        frame = self._frames.get(key)
+        if frame is None:
+            if len(self._frames) >= KEPT_FRAMES:
+                self._frames.clear()
+            frame = self._frames[key] = _Frame.of(self.memory, inputs, results)
+        return frame
 
-    def _fetch(self, results: Sequence[Array], layout: Layout, first: int) -> None:
-        """Fetch the results, of which the first has this place in the layout, and wait."""
-        staging, begin = self.memory.staging.address, layout.starts[first]
-        host = self._host_memory(layout.size)
-        if not all(isinstance(array, DeviceArray) for array in results):
-            self.download(host[begin : layout.size], staging + begin)
-        for start, array in zip(layout.starts[first:], results, strict=False):
+    def _where_they_lie(self, inputs: Sequence[Array], places: Sequence[int]) -> list[int]:
+        """The places with those of inputs that are on the device already, once they are made."""
+        found = list(places)
+        for k, array in enumerate(inputs):
             if isinstance(array, DeviceArray):
-                self.device.copy(array.address, staging + start, array.nbytes)
-            else:
-                _bytes_of(array)[:] = host[start : start + array.nbytes]
-        self.wait()
+                found[k] = array.address
+                if array.stream is not None:
+                    self.device.follow(array.stream)
+        return found
+
+    def _fetch(self, results: Sequence[Array], frame: _Frame) -> None:
+        """Hand over the results, and wait for them."""
+        starts = frame.places[len(frame.inputs) :]
+        if DeviceArray in map(type, results):
+            for start, array in zip(starts, results, strict=True):
+                if isinstance(array, DeviceArray):
+                    self.device.copy(array.address, start, array.nbytes)
+            self.wait()
+        elif results:
+            self.download(frame.made, starts[0])
+            for view, array in zip(frame.results, results, strict=True):
+                array[...] = view
+        else:
+            self.wait()
 
     # --- memory
 
@@ -180,12 +243,13 @@ class CudaFunction(CompiledFunction):
 
     def _allocated(self) -> _Memory:
         signature = self.signature
-        staged = [signature.arguments[i] for i in self.given]
-        specs: list[Argument | Result] = [*staged, *signature.fresh_results]
+        given = [signature.arguments[i] for i in self.given]
+        specs: list[Argument | Result] = [*given, *signature.fresh_results]
         staging = Layout.of([bound_bytes(spec, signature) for spec in specs]).size
         sizes = signature.arena_bytes, self.program.scratch, staging
         try:
-            return _Memory(*map(self.device.allocate, sizes))
+            arena, scratch, staged = map(self.device.allocate, sizes)
+            return _Memory(arena, scratch, staged, self.device.host_memory(staging))
         except MemoryError:
             bounds = ", ".join(f"{d.name} up to {d.bound}" for d in signature.dims)
             raise fail(
@@ -198,35 +262,40 @@ class CudaFunction(CompiledFunction):
     def buffers(self, arguments: Sequence[Array], staged: Sequence[int]) -> list[int]:
         """The addresses of all arguments and fresh results, held ones with their content as it is
         now; those that are updated are newer on the device from here on."""
-        found = dict(zip(self.given, staged, strict=False))
-        for i in self.held:
-            resident = self.residents.place(arguments[i])
-            resident.is_newer |= i in self._updated
-            found[i] = resident.memory.address
-        results = staged[len(self.given) : len(self.given) + len(self.signature.fresh_results)]
-        return [*(found[i] for i in range(len(arguments))), *results]
-
-    def _host_memory(self, size: int) -> Array:
-        if len(self._host) < size:
-            self._host = self.device.host_memory(size)
-        return self._host
+        held = [arguments[i] for i in self.held]
+        placed = self._placed
+        if placed.homecomings != homecomings() or not all(map(is_, held, placed.arrays)):
+            residents = [self.residents.place(array) for array in held]
+            for i, resident in zip(self.held, residents, strict=True):
+                resident.is_newer |= i in self._updated
+            addresses = tuple(r.memory.address for r in residents)
+            placed = self._placed = _Placed(tuple(held), addresses, homecomings())
+        count = len(arguments)
+        found = [0] * count + list(staged[len(self.given) : len(self.given) + self._results])
+        for i, address in zip(self.given, staged, strict=False):
+            found[i] = address
+        for i, address in zip(self.held, placed.addresses, strict=True):
+            found[i] = address
+        return found
 
     # --- launches
 
-    def run(self, call: Call) -> None:
+    def run(self, call: Call, times: int = 1) -> None:
         """Launch all: one by one the first time, as a graph from the second call alike on."""
         graphs, key = self._graphs, call.key
         if key not in graphs:
             self._launch(call)
+            times -= 1
             graphs[key] = None
             if len(graphs) > KEPT_GRAPHS:
                 graphs.popitem(last=False)
-            return
-        graphs.move_to_end(key)
-        graph = graphs[key]
-        if graph is None:
-            graph = graphs[key] = self._recorded(call)
-        graph()
+        if times:
+            graphs.move_to_end(key)
+            graph = graphs[key]
+            if graph is None:
+                graph = graphs[key] = self._recorded(call)
+            for _ in range(times):
+                graph()
 
     def _recorded(self, call: Call) -> Callable[[], None]:
         count = sum(1 for _ in run_order(call.steps, call.sizes))
@@ -296,11 +365,6 @@ def bound_bytes(spec: Argument | Result, signature: Signature) -> int:
     bounds = {d.name: d.bound for d in signature.dims}
     elements = prod(bounds[d] if isinstance(d, str) else d for d in spec.shape)
     return elements * NUMPY_DTYPES[spec.dtype].itemsize
-
-
-def _bytes_of(array: Array) -> Array:
-    """The array's memory."""
-    return array.reshape(-1).view(np.uint8)
 
 
 def _blamed(problem: GraphcError, remarks: Sequence[str]) -> GraphcError:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from graphc.backends.cuda.kernel import THREADS, Kernel, Tiles, size_text, tiles_text
 from graphc.backends.cuda.launcher import Launcher
 from graphc.backends.cuda.module import C_TYPES
+from graphc.backends.cuda.products import sums_type
 from graphc.ir.codegen import Role
 from graphc.ir.core import Operation
 from graphc.ir.types import DType
@@ -20,6 +21,7 @@ from graphc.passes.analysis.loopnest import Size
 from graphc.passes.analysis.window_products import Convolution, product_of
 from graphc.passes.analysis.window_tiles import (
     PACK_BYTES,
+    as_tiling,
     complete_window_schedule,
     has_parts,
     is_long,
@@ -50,10 +52,11 @@ def launch_convolution(program: Launcher, op: Operation) -> None:
     assert tile is not None
     _check_shared(op, what, tile, program.machine.shared)
     program.module.use("product", "windows")
-    is_fused = program.contraction != "off"
-    key = ("windows", what, tile, is_fused)
+    sums = sums_type(program.contraction, what.dtype, as_tiling(tile))
     kernel = program.module.kernel(
-        key, "windows", lambda name: _product_kernel(name, what, tile, is_fused=is_fused)
+        ("windows", what, tile, sums),
+        "windows",
+        lambda name: _product_kernel(name, what, tile, sums),
     )
     a, b = (program.where[v] for v in op.operands)
     result = program.where[op.result]
@@ -84,7 +87,7 @@ def _check_shared(op: Operation, what: Convolution, tile: WindowTile, most: int)
 # --- the product ----------------------------------------------------------------------------------
 
 
-def _product_kernel(name: str, what: Convolution, tile: WindowTile, *, is_fused: bool) -> Kernel:
+def _product_kernel(name: str, what: Convolution, tile: WindowTile, sums: str) -> Kernel:
     element, symbols = C_TYPES[what.dtype], what.symbols()
     names = {symbol: f"d{i}" for i, symbol in enumerate(symbols)}
     tiles = _tiles(what, tile)
@@ -92,7 +95,7 @@ def _product_kernel(name: str, what: Convolution, tile: WindowTile, *, is_fused:
     parameters += [f"i64 {names[s]}" for s in symbols]
     text = (
         f"// {_described(what)}.\n"
-        f"{_record(name, what, tile, is_fused=is_fused)}"
+        f"{_record(name, what, tile, sums)}"
         f"__device__ void {name}({', '.join(parameters)}, Block block)\n"
         "{\n"
         f"    typedef windows::{_PRODUCTS[what.role]}<{name}_sizes> Product;\n"
@@ -125,12 +128,11 @@ def _part_bound(what: Convolution, tile: WindowTile) -> int:
     return -(-matrix_of(what).steps // tile.part)
 
 
-def _record(name: str, what: Convolution, tile: WindowTile, *, is_fused: bool) -> str:
+def _record(name: str, what: Convolution, tile: WindowTile, sums: str) -> str:
     numbers = _numbers(what, tile)
     listed = ", ".join(f"{word} = {number}" for word, number in numbers.items())
     flags = {
         "IS_LONG": is_long(what, tile),
-        "IS_FUSED": is_fused,
         "IS_EMPTY": 0 in (what.channels, what.outputs),
     }
     said = ", ".join(f"{word} = {str(flag).lower()}" for word, flag in flags.items())
@@ -138,6 +140,7 @@ def _record(name: str, what: Convolution, tile: WindowTile, *, is_fused: bool) -
         f"struct {name}_sizes {{\n"
         f"    typedef {C_TYPES[what.dtype]} Real;\n"
         f"    typedef {'int' if _is_small(what) else 'i64'} Index;\n"
+        f"    template <class A, class B> using SumsOf = {sums};\n"
         f"    static constexpr int {_wrapped(listed)};\n"
         f"    static constexpr bool {said};\n"
         "};\n"

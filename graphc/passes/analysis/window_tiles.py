@@ -119,11 +119,17 @@ def _whole(what: Convolution, rows: int, columns: int) -> WindowTile:
     return WindowTile(rows, columns, depth, STAGES)
 
 
+def as_tiling(tile: WindowTile) -> GpuTiling:
+    """What computes it when the windows are copied."""
+    return GpuTiling(tile.rows, tile.columns, tile.depth, tile.stages)
+
+
 def shared_of(what: Convolution, tile: WindowTile) -> int:
     """Bytes of shared memory."""
-    tiling = GpuTiling(tile.rows, tile.columns, tile.depth, tile.stages)
     transposes = (what.role == "weight_grad", False)
-    return shared_bytes(tiling, what.dtype.itemsize, transposes, is_long=is_long(what, tile))
+    return shared_bytes(
+        as_tiling(tile), what.dtype.itemsize, transposes, is_long=is_long(what, tile)
+    )
 
 
 def has_parts(what: Convolution, tile: WindowTile) -> bool:

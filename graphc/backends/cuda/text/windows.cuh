@@ -197,7 +197,8 @@ template <class W, class What> struct Tile {
     typedef typename W::Real T;
     typedef Factor<T, W::ROWS, W::DEPTH, What::SPOTS_ARE_ROWS, W::LEFT_PACK> A;
     typedef Factor<T, W::COLUMNS, W::DEPTH, false, W::RIGHT_PACK> B;
-    typedef ::Product<A, B, Sums<A, B, W::IS_FUSED>, W::STAGES, W::IS_LONG> Product;
+    typedef typename W::template SumsOf<A, B> Sums;
+    typedef ::Product<A, B, Sums, W::STAGES, W::IS_LONG> Product;
     static_assert(Product::SHARED == W::SHARED, "");
 };
 
@@ -311,7 +312,7 @@ __device__ inline void multiply(
     T *const stages = (T *)own_shared(shared), *const tile = stages + P::BEFORE;
     Left<W, What> left(what);
     Right<W, What> right(what);
-    Sums<typename Tile<W, What>::A, typename Tile<W, What>::B, W::IS_FUSED> sums;
+    typename Tile<W, What>::Sums sums;
     Index step = what.origin.first_step;
     const Index end = what.origin.steps_end;
     const int chunks = step < end ? (int)((end - step + W::DEPTH - 1) / W::DEPTH) : 0;

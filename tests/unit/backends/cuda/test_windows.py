@@ -5,7 +5,7 @@ Each call is made in two orders of threads, with the same bits (`tests/support/c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -159,9 +159,9 @@ def planned(
 
 
 def compiled(
-    texts: Sequence[str], tile: WindowTile | None = None
+    texts: Iterable[str], tile: WindowTile | None = None, contraction: ContractionMode = "fma"
 ) -> list[tuple[Function, CompiledFunction, Signature]]:
-    modules = [planned(text, tile) for text in texts]
+    modules = [planned(text, tile, contraction) for text in texts]
     functions = [(m.functions[0], make_signature(m, m.functions[0])) for m in modules]
     made = compile_together(functions)
     return [(f, c, s) for (f, s), c in zip(functions, made, strict=True)]
@@ -234,12 +234,27 @@ def text_of(*modules: Module, machine: GpuMachine = GPU) -> str:
     return write_source(functions, machine).text
 
 
-@pytest.mark.parametrize(("contraction", "fused"), [("fma", "true"), ("off", "false")])
-def test_without_contraction_no_product_is_fused_with_a_sum(
-    contraction: ContractionMode, fused: str
+@pytest.mark.parametrize(
+    ("contraction", "sums"),
+    [("fma", "Sums<A, B, true>"), ("off", "Sums<A, B, false>"), ("tf32", "TensorSums<A, B>")],
+)
+def test_products_are_added_up_as_the_contraction_says(
+    contraction: ContractionMode, sums: str
 ) -> None:
-    module = planned(products(CONVOLUTIONS[0]), contraction=contraction)
-    assert text_of(module).count(f"IS_FUSED = {fused}") == 3
+    module = planned(products(CONVOLUTIONS[0]), WindowTile(64, 32, 16, 4), contraction)
+    assert text_of(module).count(f" SumsOf = {sums};") == 3
+
+
+@needs_emulator
+def test_tensor_cores_round_factors_alone() -> None:
+    shapes = [Windows((9, 8, 3), (3, 3), (2, 2), 5), Windows((9, 7, 32), (3, 3), features=36)]
+    tile = WindowTile(64, 32, 16, 3)
+    for function, code, signature in compiled(map(products, shapes), tile, "tf32"):
+        given = random_arguments(signature, {"N": 3})
+        expected = evaluate(function, given, {"N": 3})
+        for name, value in call(code, signature, given, {"N": 3}).items():
+            error = np.abs(value - expected[name]).max() / np.abs(expected[name]).max()
+            assert 1e-5 < error < 2e-3, name
 
 
 @needs_nvrtc
