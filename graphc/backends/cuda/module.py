@@ -6,7 +6,7 @@ that is not plain C++ (shuffles, asynchronous copies, tensor cores) stands in th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.resources import files
 
 from graphc.backends.cuda.kernel import Kernel
@@ -26,7 +26,6 @@ HEADERS = ("device", "words", "fold", "product", "indexed", "windows", "pooling"
 
 _BITS = {1: "unsigned char", 4: "unsigned int", 8: "unsigned long long"}
 _ROW = 12
-_NOT_INLINED = "__attribute__((noinline))"
 _REMARKS = 6
 """What more launches a kernel has is counted."""
 
@@ -45,6 +44,7 @@ class CudaModule:
         self._named: dict[object, str] = {}
         self._data: dict[tuple[bytes, DType], str] = {}
         self._headers = {"device"}
+        self._apart: set[str] = set()
 
     def kernel(self, key: object, prefix: str, make: Callable[[str], Kernel]) -> Kernel:
         """The kernel of this key; at first `make` writes it under the name that it is given."""
@@ -62,6 +62,11 @@ class CudaModule:
             self._functions[found] = text
         return self._named[key]
 
+    def keep_apart(self, kernels: Iterable[Kernel]) -> None:
+        """Have one function of each, which is called, however many kernels run it: copies of it
+        would take long to compile, and a kernel of many of them would take many registers."""
+        self._apart.update(kernel.name for kernel in kernels)
+
     def use(self, *headers: str) -> None:
         """Have these files of `text/` in the program."""
         self._headers.update(headers)
@@ -72,21 +77,20 @@ class CudaModule:
         name = self._data.setdefault((content, dtype), f"constant{len(self._data)}")
         return f"((const {C_TYPES[dtype]} *){name})"
 
-    def text(self, launched: Collection[str] | None = None) -> str:
-        """Everything but launches, which are `launch_text`.
-
-        Kernels that are not `launched` themselves (None: all are) are functions of those that run
-        them. They are not inlined: so they are compiled once, and one that needs many registers
-        costs the others none.
-        """
+    def text(self) -> str:
+        """Everything but launches, which are `launch_text`."""
         used = [name for name in HEADERS if name in self._headers]
         parts = [header_text(name) for name in used]
         parts += [_data_text(name, *key) for key, name in self._data.items()]
         parts += self._functions.values()
-        for name, kernel in self.kernels.items():
-            is_launched = launched is None or name in launched
-            parts.append(kernel.text if is_launched else _as_function(kernel))
+        parts += [self._kernel_text(kernel) for kernel in self.kernels.values()]
         return "\n".join(parts)
+
+    def _kernel_text(self, kernel: Kernel) -> str:
+        if kernel.name not in self._apart:
+            return kernel.text
+        head = f"__device__ void {kernel.name}("
+        return kernel.text.replace(head, head.replace("void", "__noinline__ void"), 1)
 
 
 def header_text(name: str) -> str:
@@ -103,11 +107,6 @@ def launch_text(kernel: Kernel, remarks: Sequence[str] = ()) -> str:
         f"    {', '.join(kernel.parameters)})\n"
         f"{{\n    {kernel.name}({', '.join(given)});\n}}\n"
     )
-
-
-def _as_function(kernel: Kernel) -> str:
-    head = f"void {kernel.name}("
-    return kernel.text.replace(f"__device__ {head}", f"__device__ {_NOT_INLINED} {head}")
 
 
 def comment(lines: Iterable[str]) -> str:

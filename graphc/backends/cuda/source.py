@@ -39,4 +39,4 @@ def write_source(functions: Sequence[tuple[Function, Signature]], machine: GpuMa
         remarks.setdefault(launch.kernel, {})[launch.remark] = None
     starts = [launch_text(module.kernels[name], list(said)) for name, said in remarks.items()]
     summaries = "".join(f"// {program.summary}\n" for program in programs)
-    return Source("\n".join([summaries, module.text(remarks), *starts]), tuple(programs))
+    return Source("\n".join([summaries, module.text(), *starts]), tuple(programs))
