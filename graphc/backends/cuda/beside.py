@@ -95,6 +95,7 @@ def _joined(module: CudaModule, group: Sequence[Launch]) -> Launch:
     if len(group) == 1:
         return group[0]
     kernels = [module.kernels[launch.kernel] for launch in group]
+    module.keep_apart(kernels)
     key = ("beside", *(k.name for k in kernels))
     kernel = module.kernel(key, "beside", lambda name: _beside(name, kernels))
     pointers: list[Where] = []

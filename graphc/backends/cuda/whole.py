@@ -58,6 +58,7 @@ def whole_launch(
         made = Kernel(name, types, symbols, tiles, "", shared, together=way == "grid")
         return replace(made, text=_Writer(module, made, buffers).text(phases, remark))
 
+    module.keep_apart(kernels)
     kernel = module.kernel(("whole", way, tuple(phases)), "whole", make)
     pointers = [_all_of("arena", touched), _all_of("scratch", touched)]
     pointers += [next(p for p in touched if (p.base, p.index) == ("buffer", i)) for i in buffers]
