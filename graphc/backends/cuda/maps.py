@@ -47,14 +47,16 @@ class _Map:
         w, code = self.writer, self.writer.code
         outside = w.element(self.indices)
         lines = [] if self.is_apart else self._numbers("at", self._used())
-        for number in self.needed:
+        vectors = [n for n in self.needed if self._is_vector_load(n)]
+        for number in vectors:
             work = self.nest.statements[number].work
-            if isinstance(work, Load) and self._is_vector(work.access):
+            if isinstance(work, Load):
                 place = self._place(work.access, outside)
                 vector = w.load(work.access, place, self.left)
                 lines.append(f"const {w.vector(work.access.dtype)} v{number} = {vector};")
         if not self.is_apart:
-            outside.require(n for n in self.needed if not self.nest.has_lanes(n))
+            alike = (n for n in self.needed if not self.nest.has_lanes(n))
+            outside.require(n for n in alike if n not in vectors)
         lines += code.taken()
         inside = self._inside(outside)
         for store in self.nest.stores:
@@ -80,12 +82,16 @@ class _Map:
         inside = w.element(indices, outside.values)
         for number in self.needed:
             statement = self.nest.statements[number]
-            if isinstance(statement.work, Load) and self._is_vector(statement.work.access):
+            if self._is_vector_load(number):
                 type_ = lane_type(element_of(statement.dtype))
                 inside.values[number] = Val(w.of_lane(f"v{number}"), type_)
         results = [(s.access.index, inside.text(s.value)) for s in self.nest.stores]
         made = (f"{w.of_lane(f'r{index}')} = {text};" for index, text in results)
         return [*lines, *code.taken(), *made]
+
+    def _is_vector_load(self, number: int) -> bool:
+        work = self.nest.statements[number].work
+        return isinstance(work, Load) and self._is_vector(work.access)
 
     def _is_vector(self, access: ArrayAccess) -> bool:
         """Whether several elements are moved at once. Of others there is one for all of them, or

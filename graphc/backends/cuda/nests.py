@@ -102,7 +102,7 @@ def _lanes(
     stage: Stage, spread: NestSpread, aligned: Mapping[ArrayKey, int], ports: Sequence[Port]
 ) -> int:
     """How many neighbours are moved at once: as the schedule says, where all arrays lie so."""
-    lanes = spread.lanes
+    lanes = spread.lanes if stage.nest.dims else 1
     sizes = [(p.dtype.itemsize, aligned[p.key]) for p in ports if p.has_lanes]
     while lanes > 1 and not (
         all(bytes_ % (lanes * size) == 0 for size, bytes_ in sizes)

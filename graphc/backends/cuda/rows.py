@@ -186,6 +186,8 @@ class _Rows:
         if self.groups > 1:
             group = "thread_index()" + (f" / {self.threads}" if self.threads > 1 else "")
             lines.append(f"const int group = {group};")
+        if not self.sums and self.groups == 1:
+            return lines
         dims = self.summed if self.sums else range(self.nest.lane)
         return [*lines, w.define("rows", w.size(product_of(self.nest.dims[d] for d in dims)))]
 
@@ -222,7 +224,7 @@ class _Rows:
         if self.parts:
             lanes = self._part_lanes()
             lines = [
-                w.define("row", f"{tile} / {self.parts}"),
+                *([w.define("row", f"{tile} / {self.parts}")] if self.nest.lane else []),
                 w.define("part", f"{tile} % {self.parts}"),
                 w.define("begin", f"part * {lanes}"),
                 w.define("most", f"begin + {lanes}"),
@@ -235,7 +237,7 @@ class _Rows:
                 w.define("row", f"is_row ? {number} : rows - 1"),
             ]
         else:
-            lines = [w.define("row", tile)]
+            lines = [w.define("row", tile)] if self.nest.lane else []
         return [*lines, *w.part_of("row", range(self.nest.lane), self._used())]
 
     def _lanes(self) -> str:

@@ -36,7 +36,7 @@ VECTOR_BYTES = 16
 WARP_VECTORS = 256
 """The longest row of a warp, in what a thread reads at once; with sums for each lane half of it."""
 
-CUT_LANES = 65536
+CUT_LANES = 16384
 """From this length on rows are cut, where there are not enough rows for all multiprocessors."""
 
 PART_LANES = 4096
@@ -189,16 +189,22 @@ def stages_of(nest: Nest, spread: NestSpread) -> Stages:
     scratch: list[tuple[int, DType]] = []
     while spread.parts and _can_cut(nest):
         partial, folded, nest = _cut(nest, spread.parts, scratch)
-        stages += [Stage(partial, spread.parts), Stage(folded)]
+        stages += [Stage(partial, spread.parts), *_by_summed_dims(folded)]
+    if nest.stores:
+        stages += _by_summed_dims(nest)
+    return Stages(tuple(stages), tuple(scratch))
+
+
+def _by_summed_dims(nest: Nest) -> list[Stage]:
+    """A stage for each set of dims that sums fold; what is not a sum is in the first."""
     plain = [s for s in nest.stores if s.combine is None]
     by_dims: dict[frozenset[int], list[Store]] = {}
     for store in nest.stores:
         if store.combine is not None:
             by_dims.setdefault(store.access.dims - {nest.lane}, []).append(store)
-    for stores in by_dims.values() or [[]]:
-        stages.append(Stage(replace(nest, stores=(*plain, *stores))))
-        plain = []
-    return Stages(tuple(stages), tuple(scratch))
+    groups = list(by_dims.values()) or [[]]
+    groups[0] = [*plain, *groups[0]]
+    return [Stage(replace(nest, stores=tuple(stores))) for stores in groups]
 
 
 def _can_cut(nest: Nest) -> bool:
@@ -206,36 +212,39 @@ def _can_cut(nest: Nest) -> bool:
 
 
 def _cut(nest: Nest, parts: int, scratch: list[tuple[int, DType]]) -> tuple[Nest, Nest, Nest]:
-    """The first reductions of a nest apart: over parts of each row, over the parts, and the nest
-    that reads what they give."""
-    first = [n for n in reductions(nest) if nest.statements[n].level == 1]
-    rows = tuple(range(nest.lane))
+    """The first reductions of a nest apart: over parts of each row; over the parts, with what
+    happens once a row if nothing is folded later; and the nest that reads what they give."""
+    folds = reductions(nest)
+    first = [n for n in folds if nest.statements[n].level == 1]
+    outer, is_last = nest.dims[:-1], len(first) == len(folds)
+    with_lanes = tuple(s for s in nest.stores if nest.lane in s.access.dims)
+    goals = [s for s in nest.stores if s not in with_lanes] if is_last else []
     partial: list[Store] = []
-    folded: list[Statement] = []
-    goals: list[Store] = []
+    between = list(nest.statements)
     rest = [replace(s, level=max(s.level - 1, 0)) for s in nest.statements]
+    most, every = math.prod(nest.bounds[:-1]), frozenset(range(nest.lane + 1))
     for number in first:
         statement = nest.statements[number]
-        sizes = (*nest.dims[:-1], Size(parts))
-        pieces = _dense(len(scratch), statement.dtype, sizes)
-        total = _dense(len(scratch) + 1, statement.dtype, (*nest.dims[:-1], None))
-        most = math.prod(nest.bounds[:-1])
-        scratch += [(most * parts, statement.dtype), (most, statement.dtype)]
+        dtype = statement.dtype
+        pieces = _dense(len(scratch), dtype, (*outer, Size(parts)))
+        total = _dense(len(scratch) + 1, dtype, (*outer, None))
+        scratch += [(most * parts, dtype), (most, dtype)]
         partial.append(Store(number, pieces))
-        load = Statement(Load(pieces), (), statement.dtype, frozenset((*rows, nest.lane)), 0, 1)
-        folded += [load, replace(statement, args=(len(folded),), level=1)]
-        goals.append(Store(len(folded) - 1, total))
-        rest[number] = Statement(Load(total), (), statement.dtype, frozenset(rows), 0, 1)
-    between = replace(
-        nest,
-        dims=(*nest.dims[:-1], Size(parts)),
+        between[number] = replace(statement, args=(len(between),))
+        between.append(Statement(Load(pieces), (), dtype, every, 0, 1))
+        if with_lanes or not is_last:
+            goals.append(Store(number, total))
+        rest[number] = Statement(Load(total), (), dtype, every - {nest.lane}, 0, 1)
+    plain = replace(nest, keeps=())
+    folded = replace(
+        plain,
+        dims=(*outer, Size(parts)),
         bounds=(*nest.bounds[:-1], parts),
-        statements=tuple(folded),
+        statements=tuple(between),
         stores=tuple(goals),
-        keeps=(),
     )
-    before = replace(nest, stores=tuple(partial), keeps=())
-    return before, between, replace(nest, statements=tuple(rest))
+    after = replace(plain, statements=tuple(rest), stores=with_lanes if is_last else nest.stores)
+    return replace(plain, stores=tuple(partial)), folded, after
 
 
 def _dense(index: int, dtype: DType, sizes: Sequence[Size | None]) -> ArrayAccess:
