@@ -12,22 +12,21 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import accumulate
-from math import prod
 from operator import is_
 
 import numpy as np
 
-from graphc.backends.cuda.device import Device, LoadedCode, Memory
+from graphc.backends.cuda.device import Device, LoadedCode
 from graphc.backends.cuda.interop import new_array, taken
 from graphc.backends.cuda.kernel import Kernel
 from graphc.backends.cuda.program import Program
 from graphc.backends.cuda.residency import residents_of
+from graphc.backends.cuda.staging import Frame, FunctionMemory, Layout, bound_bytes
 from graphc.backends.cuda.steps import Launch, Place, Step, address_of, launches, run_order
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.device_arrays import DeviceArray
 from graphc.runtime.residency import homecomings
-from graphc.runtime.signature import NUMPY_DTYPES, ROLES_OF_MODEL, Argument, Result, Signature
+from graphc.runtime.signature import ROLES_OF_MODEL, Argument, Result, Signature
 from graphc.support.diagnostics import GraphcError, Note, fail
 
 MOST_BLOCKS = 2**31 - 1
@@ -39,9 +38,6 @@ KEPT_FRAMES = 64
 
 MOST_RECORDED = 1 << 16
 """Launches of a graph: recording takes memory for each."""
-
-ALIGNMENT = 256
-"""Of arrays in staging."""
 
 BLOCKING = "CUDA_LAUNCH_BLOCKING"
 """The variable by which people ask that each launch is waited for, to see which one fails."""
@@ -56,7 +52,7 @@ Array = np.ndarray
 class Call:
     """What decides the launches of a call.
 
-    sizes    of every dim
+    sizes    of every dim, always in the same order
     buffers  addresses of arguments, fresh results and whatever the steps name behind them
     """
 
@@ -67,70 +63,6 @@ class Call:
     @property
     def key(self) -> tuple[int, ...]:
         return (*self.sizes.values(), *self.buffers)
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Arrays one behind the other: where each starts, and behind them where the next would.
-
-    In staging these are the arguments that are not held, then the fresh results.
-    """
-
-    starts: tuple[int, ...]
-
-    @staticmethod
-    def of(sizes: Sequence[int]) -> Layout:
-        """For arrays of so many bytes."""
-        rounded = (-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)
-        return Layout(tuple(accumulate(rounded, initial=0)))
-
-    @property
-    def size(self) -> int:
-        return self.starts[-1]
-
-
-@dataclass(frozen=True, slots=True)
-class _Memory:
-    """What a function has on the device, and `host`, which copies to and from staging."""
-
-    arena: Memory
-    scratch: Memory
-    staging: Memory
-    host: Array
-
-
-@dataclass(frozen=True, slots=True)
-class _Frame:
-    """How the arrays of calls of some sizes are staged: arguments that are not held, then results.
-
-    places   on the device
-    inputs, results  their memory on the host's side
-    given, made      all bytes of those
-    """
-
-    places: Sequence[int]
-    inputs: Sequence[Array]
-    results: Sequence[Array]
-    given: Array
-    made: Array
-
-    @staticmethod
-    def of(memory: _Memory, inputs: Sequence[Array], results: Sequence[Array]) -> _Frame:
-        """For arrays of these shapes and element types."""
-        arrays = [*inputs, *results]
-        layout = Layout.of([a.nbytes for a in arrays])
-        views = [
-            memory.host[start : start + a.nbytes].view(a.dtype).reshape(a.shape)
-            for start, a in zip(layout.starts, arrays, strict=False)
-        ]
-        middle, base = layout.starts[len(inputs)], memory.staging.address
-        return _Frame(
-            [base + start for start in layout.starts[:-1]],
-            views[: len(inputs)],
-            views[len(inputs) :],
-            memory.host[:middle],
-            memory.host[middle : layout.size],
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +93,10 @@ class CudaFunction(CompiledFunction):
         self.held = [i for i, a in enumerate(arguments) if a.role in held]
         self.given = [i for i, a in enumerate(arguments) if a.role not in held]
         self._updated = frozenset(i for i, a in enumerate(arguments) if a.name in updated)
+        self._dims = tuple(dim.name for dim in signature.dims)
         self._results = len(signature.fresh_results)
-        self._kept_memory: _Memory | None = None
-        self._frames: dict[tuple[int, ...], _Frame] = {}
+        self._kept_memory: FunctionMemory | None = None
+        self._frames: dict[tuple[int, ...], Frame] = {}
         self._placed = _Placed((), (), -1)
         self._graphs: OrderedDict[tuple[int, ...], Callable[[], None] | None] = OrderedDict()
 
@@ -172,6 +105,7 @@ class CudaFunction(CompiledFunction):
     ) -> None:
         """See `CompiledFunction`."""
         with self.residents.lock:
+            sizes = {name: sizes[name] for name in self._dims}  # in one order: they are keys
             inputs = [arguments[i] for i in self.given]
             frame = self._frame(inputs, results, sizes)
             places = frame.places
@@ -197,14 +131,14 @@ class CudaFunction(CompiledFunction):
 
     def _frame(
         self, inputs: Sequence[Array], results: Sequence[Array], sizes: Mapping[str, int]
-    ) -> _Frame:
+    ) -> Frame:
         """Of calls of these sizes, from which the shapes of all arrays follow."""
         key = tuple(sizes.values())
         frame = self._frames.get(key)
         if frame is None:
             if len(self._frames) >= KEPT_FRAMES:
                 self._frames.clear()
-            frame = self._frames[key] = _Frame.of(self.memory, inputs, results)
+            frame = self._frames[key] = Frame.of(self.memory, inputs, results)
         return frame
 
     def _where_they_lie(self, inputs: Sequence[Array], places: Sequence[int]) -> list[int]:
@@ -217,7 +151,7 @@ class CudaFunction(CompiledFunction):
                     self.device.follow(array.stream)
         return found
 
-    def _fetch(self, results: Sequence[Array], frame: _Frame) -> None:
+    def _fetch(self, results: Sequence[Array], frame: Frame) -> None:
         """Hand over the results, and wait for them."""
         starts = frame.places[len(frame.inputs) :]
         if DeviceArray in map(type, results):
@@ -235,13 +169,13 @@ class CudaFunction(CompiledFunction):
     # --- memory
 
     @property
-    def memory(self) -> _Memory:
+    def memory(self) -> FunctionMemory:
         """Allocated for calls up to the bounds. GraphcError `limit` where there is not as much."""
         if self._kept_memory is None:
             self._kept_memory = self._allocated()
         return self._kept_memory
 
-    def _allocated(self) -> _Memory:
+    def _allocated(self) -> FunctionMemory:
         signature = self.signature
         given = [signature.arguments[i] for i in self.given]
         specs: list[Argument | Result] = [*given, *signature.fresh_results]
@@ -249,7 +183,7 @@ class CudaFunction(CompiledFunction):
         sizes = signature.arena_bytes, self.program.scratch, staging
         try:
             arena, scratch, staged = map(self.device.allocate, sizes)
-            return _Memory(arena, scratch, staged, self.device.host_memory(staging))
+            return FunctionMemory(arena, scratch, staged, self.device.host_memory(staging))
         except MemoryError:
             bounds = ", ".join(f"{d.name} up to {d.bound}" for d in signature.dims)
             raise fail(
@@ -358,13 +292,6 @@ class CudaFunction(CompiledFunction):
         except GraphcError as problem:
             remarks = [launch.remark for launch in launches(self.program.steps)]
             raise _blamed(problem, list(dict.fromkeys(remarks))) from None
-
-
-def bound_bytes(spec: Argument | Result, signature: Signature) -> int:
-    """The bytes of an array with every dim at its bound."""
-    bounds = {d.name: d.bound for d in signature.dims}
-    elements = prod(bounds[d] if isinstance(d, str) else d for d in spec.shape)
-    return elements * NUMPY_DTYPES[spec.dtype].itemsize
 
 
 def _blamed(problem: GraphcError, remarks: Sequence[str]) -> GraphcError:

@@ -64,6 +64,12 @@ def test_host_memory_has_the_size_that_is_asked_for(device: CupyDevice) -> None:
     assert device.host_memory(0).shape == (0,)
 
 
+def test_host_memory_is_there_where_no_fast_one_is(device: CupyDevice, cupy: FakeCupy) -> None:
+    cupy.host_limit = 10
+    assert device.host_memory(100).shape == (100,)
+    device.wait()
+
+
 def test_a_launch_is_on_the_stream_of_the_device(device: CupyDevice, cupy: FakeCupy) -> None:
     code = device.load(b"image")
     code.launch("run_a", 6, 256, 1024, [1 << 40, 5])
