@@ -42,7 +42,7 @@ FUNCTIONS = {
     "product": product(SQUARE),
     "product of turned a": product(SQUARE, turned="a"),
     "product of turned b": product(SQUARE, turned="b"),
-    "product in f64": product(SQUARE, "f64"),
+    "product in f64": product((1024, 1024, 512), "f64"),
     "product in two roundings": product(SQUARE, contraction="off"),
     "transpose": "func @f(%x: tensor<512x256xf32> input) -> (y: tensor<256x512xf32>) {\n"
     "  %y = transpose %x {permutation = [1, 0]} : tensor<256x512xf32>\n  return %y\n}\n",
