@@ -70,6 +70,7 @@ class FileKind:
     is_text      people can read it
     is_compiled  it defines the functions of the C header
     linked_of    the kind that it is linked of, if it is
+    one_target   it is for one target: of several there is a file for each
     """
 
     suffix: str
@@ -78,6 +79,7 @@ class FileKind:
     is_text: bool = True
     is_compiled: bool = True
     linked_of: str | None = None
+    one_target: bool = False
 
     def make(self, function: Function, signature: Signature, request: EmitRequest) -> bytes:
         """Its content, of a kind with an emitter."""

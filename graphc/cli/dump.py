@@ -47,7 +47,7 @@ Examples:
   graphc dump net.ndl --stage tensor                what is computed, optimised
   graphc dump net.ndl --stage kernels --train       the kernels of a training step
   graphc dump net.ndl --stage schedule --machine x86-64-v3   how they are computed there
-  graphc dump net.ndl --stage cuda --machine sm_90  the CUDA C++ of them, and what is launched
+  graphc dump net.ndl --stage cuda                  their CUDA C++, and what a call launches
   graphc dump net.ndl --stage kernels --after all   the text after each pass
   graphc dump net.ndl --stage tensor --after cse    after one pass, and stop there
 """
@@ -152,7 +152,7 @@ def _cuda_text(module: Module, options: CompileOptions) -> str:
     """The kernels of the module's function, for `options.machine` or the GPU that there is."""
     machine = machine_of(options)
     if not isinstance(machine, GpuMachine):
-        raise fail("bad-option", f"--stage cuda requires a GPU such as sm_90, got {machine}")
+        raise fail("bad-option", "--stage cuda requires a GPU such as sm_90, got a processor")
     source = BACKENDS[CUDA]().source
     assert source is not None
     module.functions[0].contraction = options.contraction

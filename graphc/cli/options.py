@@ -376,8 +376,8 @@ contraction_option = click.option(
     type=click.Choice(CONTRACTION_MODES),
     default=CompileOptions.contraction,
     show_default=True,
-    help="Whether native code may round a product and the sum it goes to together (fma), or "
-    "rounds each by itself (off).",
+    help="Whether native code may round a product and the sum it goes to together (fma), "
+    "rounds each by itself (off), or rounds factors of products too on a GPU (tf32).",
 )
 launch_option = click.option(
     "--launch",

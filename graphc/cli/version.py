@@ -1,9 +1,12 @@
-"""What `graphc --version` prints: graphc, Python, numpy, LLVM from llvmlite, the GPU."""
+"""What `graphc --version` prints: graphc, Python, numpy, LLVM from llvmlite, CuPy."""
 
 from __future__ import annotations
 
 import platform
 from importlib import metadata
+
+CUPY = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
+"""The packages that CuPy comes in."""
 
 
 def version_text() -> str:
@@ -20,11 +23,9 @@ def _llvm_line() -> str:
 
 
 def _gpu_line() -> str:
-    from graphc.backends import BACKENDS
-
-    backend = BACKENDS["cuda"]()
-    missing = backend.missing()
-    return f"no GPU: {missing}" if missing else f"GPU of {backend.isa('native')}"
+    found = {name: version for name in CUPY if (version := _version(name)) != "unknown"}
+    listed = ", ".join(f"{name} {version}" for name, version in found.items())
+    return f"GPUs by {listed}" if found else "no GPUs: CuPy missing"
 
 
 def _version(package: str) -> str:

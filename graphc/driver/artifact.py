@@ -85,7 +85,7 @@ class ArtifactRequest:
     out      the file for one kind; for several the stem that suffixes are added to, after one that
              it has itself is taken away
     outputs  nodes to compute, by default the output nodes
-    target   instruction set: `native`, `x86-64`, `x86-64-v3`, …
+    target   instruction set: `native`, `x86-64`, `x86-64-v3`, …; of GPUs several, with commas
     version  of graphc, written into the files
     name     what C names begin with; made from `out` if empty
     """
@@ -100,8 +100,9 @@ class ArtifactRequest:
     def paths(self) -> dict[str, Path]:
         """The file of each kind, in order. GraphcError for an unknown kind or a name not of C.
 
-        A library beside a Python file of the same stem is `libSTEM.so`: `import STEM` would take
-        STEM.so for the module.
+        A kind that is for one target is, where there are several, one for each: `cubin@sm_80`, in
+        `STEM.sm_80.cubin`. A library beside a Python file of the same stem is `libSTEM.so`:
+        `import STEM` would take STEM.so for the module.
         """
         if self.name:
             check_name(self.name)
@@ -113,15 +114,32 @@ class ArtifactRequest:
                     f"one of {', '.join(KINDS)} can be emitted, got `{kind}`"
                     f"{suggestion(kind, KINDS)}",
                 )
-        if len(kinds) == 1:
-            return {kinds[0]: self.out}
+        each = [one for kind in kinds for one in self._of_targets(kind)]
+        if len(each) == 1:
+            return {each[0]: self.out}
         stem, own = _split(self.out.name)
-        names = {kind: stem + KINDS[kind].suffix for kind in kinds}
+        names = {one: f"{stem}{_middle(one)}{kind_in(one).suffix}" for one in each}
         if "so" in names:
             has_python = any(KINDS[kind].suffix == ".py" for kind in kinds)
             library = f"lib{stem}" if has_python else stem
             names["so"] = library + (own if own.startswith(".so") else ".so")
-        return {kind: self.out.with_name(name) for kind, name in names.items()}
+        return {one: self.out.with_name(name) for one, name in names.items()}
+
+    def _of_targets(self, kind: str) -> list[str]:
+        targets = list(dict.fromkeys(self.target.split(",")))
+        is_split = KINDS[kind].one_target and len(targets) > 1
+        return [f"{kind}@{target}" for target in targets] if is_split else [kind]
+
+
+def kind_in(name: str) -> FileKind:
+    """The kind, also of `cubin@sm_80`."""
+    return KINDS[name.partition("@")[0]]
+
+
+def _middle(name: str) -> str:
+    """What stands between a file's stem and its suffix: `.sm_80`, or nothing."""
+    _, at, target = name.partition("@")
+    return f".{target}" if at else ""
 
 
 def _split(name: str) -> tuple[str, str]:
@@ -168,12 +186,12 @@ def emit(source: Source, request: ArtifactRequest, options: CompileOptions) -> d
     written. Until everything is made, nothing is in its place.
     """
     paths = request.paths()
-    compiler = require_compiler() if any(KINDS[kind].linked_of for kind in paths) else None
+    compiler = require_compiler() if any(kind_in(kind).linked_of for kind in paths) else None
     made, native = contents(source, list(paths), request, options)
     with temporary_folder(request.out) as folder, ExitStack() as open_files:
         finished: list[Callable[[], None]] = []
         for kind, path in paths.items():
-            if KINDS[kind].linked_of is not None:
+            if kind_in(kind).linked_of is not None:
                 assert native is not None
                 part = _object_kind(request.target)
                 with options.phases.measure("link"):
@@ -192,21 +210,23 @@ def contents(
     """The content of each kind, of those that are linked that of their source, and what an object
     is made from."""
     made: dict[str, bytes] = {}
-    prepared: dict[str, Prepared] = {}
+    prepared: dict[tuple[str, str], Prepared] = {}
     part = _object_kind(request.target)
-    sources = list(dict.fromkeys(part if KINDS[kind].linked_of else kind for kind in kinds))
+    sources = list(dict.fromkeys(part if kind_in(kind).linked_of else kind for kind in kinds))
     # The header says what the compiled kinds beside it offer; alone it is that of an object.
-    compiled = [k for k in sources if KINDS[k].is_compiled]
+    compiled = [k for k in sources if kind_in(k).is_compiled]
     first = part if part in sources or not compiled else compiled[0]
-    for kind in sources:
+    for name in sources:
+        kind, _, target = name.partition("@")
         if KINDS[kind].emitter is None:
-            made[kind] = _ir_text(source, request, options)
+            made[name] = _ir_text(source, request, options)
             continue
-        backend = MADE_BY.get(kind) or MADE_BY[first]
-        if backend not in prepared:
-            prepared[backend] = prepare_emission(source, backend, request, options)
-        made[kind] = prepared[backend].emit(kind)
-    return made, prepared.get(MADE_BY[part])
+        backend, target = MADE_BY.get(kind) or MADE_BY[first], target or request.target
+        if (backend, target) not in prepared:
+            asked = replace(request, target=target)
+            prepared[backend, target] = prepare_emission(source, backend, asked, options)
+        made[name] = prepared[backend, target].emit(kind)
+    return made, prepared.get((MADE_BY[part], request.target))
 
 
 def _object_kind(target: str) -> str:

@@ -56,7 +56,9 @@ class CompileOptions:
     phases     where the time of compiling is counted, of all compilations with these options
     freeze     the parameters as they are now belong to the code, which may turn matrices
     contraction  of native code: "fma" rounds a product and the sum it goes to together, in the
-               functions and sums of products where the target can; "off" rounds each by itself
+               functions and sums of products where the target can; "off" rounds each by itself;
+               "tf32" is "fma", but a GPU may round the factors of matrix products of f32 to 10 bits
+               of fraction
     threads    how many compute a call; None: as `graphc.runtime.threads` says
     target     the instruction set that code is made for: `native`, `x86-64-v3`, …
     machine    what schedules are made for; None: the target

@@ -22,7 +22,8 @@ CLEAN = "cse,dce"
 OPTIMISE = f"{SIMPLIFY},{CLEAN}"
 FUSED = "fuse-patches,fuse-kernels,fuse-epilogues,schedule-updates,split-work"
 GPU_FUSED = (
-    "fuse-patches,fuse-kernels,fuse-epilogues{least_bytes = 0, in_parts = false},schedule-updates"
+    "fuse-patches{line_bytes = 0},fuse-kernels,"
+    "fuse-epilogues{least_bytes = 0, in_parts = false},schedule-updates"
 )
 """For a GPU: what a launch costs is more than what a small product saves by staying alone, and
 tiles are shared among blocks by whoever writes the kernels."""

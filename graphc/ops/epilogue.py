@@ -9,9 +9,9 @@
     }
 
 The first argument of the body is the product, the others are the operands behind `a` and `b`. The
-product itself is stored nowhere, unless the body hands it out: on a processor it is made in the
-chunks of its schedule, so many rows or columns each, and the body runs on a chunk as soon as that is
-finished; on a GPU, on each element of a tile.
+product itself is stored nowhere, unless the body hands it out. On a processor it is made in the
+chunks of its schedule, so many rows or columns each, and the body runs on a chunk as soon as that
+is finished; on a GPU it runs on each element of a tile.
 """
 
 from __future__ import annotations

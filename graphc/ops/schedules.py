@@ -33,14 +33,14 @@ MOST_SUMS = 256
 MOST_LANES = 64
 """Of a vector: a schedule may be made for a wider machine than any there is."""
 
-BLOCK_THREADS = 256
-"""Of a block of a GPU."""
-
-MOST_THREAD_SUMS = 64
-"""That a thread of a GPU has registers for."""
-
 MOST_VECTORS = 16
 """That a turn of a nest takes."""
+
+MOST_ROWS = 128
+"""That a thread adds up one after the other on a GPU."""
+
+MOST_PARTS = 1024
+"""Of a row that is cut on a GPU."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,32 @@ class NestSchedule(Params):
 
 
 @dataclass(frozen=True)
+class NestSpread(Params):
+    """How a loop nest of a kernel is spread over the threads of a GPU.
+
+    lanes    neighbouring elements that a thread reads and writes at once, as far as they lie so
+    threads  that share a row whose lanes are folded, or the lanes of a sum over rows: a power of
+             two up to 32, or a block; a nest without folds has no use for it
+    rows     that each thread of a sum over rows adds up, at most; the sums of such parts are added
+             in order. 0: all rows
+    parts    pieces that each long row is folded in, by a block each, before its next sweep; 0: rows
+             are not cut
+    """
+
+    lanes: int = 1
+    threads: int = 1
+    rows: int = 0
+    parts: int = 0
+
+
+@dataclass(frozen=True)
 class KernelSchedule(Schedule):
-    """`parallel` is an axis; `nests`, in the order in which they run, are empty if not chosen."""
+    """`parallel` is an axis; `nests`, in the order in which they run, are empty if not chosen, and
+    so is `spread`, which is theirs on a GPU."""
 
     parallel: int | None = None
     nests: tuple[NestSchedule, ...] = ()
+    spread: tuple[NestSpread, ...] = ()
 
 
 ReadB = Literal["in place", "packed by tiles", "packed", "transposed by tiles"]
@@ -137,6 +158,12 @@ GPU_TILES = (
     *((4, 128), (4, 64), (4, 32), (128, 4), (64, 4), (32, 4)),
 )
 """Rows and columns that tiles of a GPU may have."""
+
+WINDOW_TILES = (
+    *((128, 128), (128, 64), (64, 64), (128, 32), (64, 32), (32, 32)),
+    *((128, 16), (64, 16), (32, 16)),
+)
+"""The same of products with windows."""
 
 GPU_DEPTHS = (8, 16, 32, 64)
 """Steps of k that may be copied at once: a stretch is so many of them."""
@@ -198,18 +225,17 @@ class ConvTile(Params):
 
 @dataclass(frozen=True)
 class WindowTile(Params):
-    """How a GPU computes a product with windows: a block of threads has `rows` x `columns` of its
-    sums at a time, a thread `down` x `across` of them.
+    """How a GPU computes a product with windows: a block has `rows` x `columns` of its sums.
 
-    depth  steps that are in shared memory at once
-    part   steps of a sum that one tile takes, results of parts are added up afterwards; 0: all
+    depth   steps that are copied at once
+    stages  that there is room for: all but one are copied ahead
+    part    steps of a sum that one tile takes, results of parts are added up afterwards; 0: all
     """
 
     rows: int
     columns: int
-    down: int
-    across: int
-    depth: int = 16
+    depth: int
+    stages: int
     part: int = 0
 
 
@@ -257,12 +283,15 @@ def check_schedule(op: Operation) -> Iterable[str]:
         for tile in op.schedule.tiles:
             yield from _check_conv_tile(tile)
         if op.schedule.gpu is not None:
-            yield from _check_window_tile(op.schedule.gpu)
+            yield from (f"`gpu` requires {what}" for what in _check_window_tile(op.schedule.gpu))
     if (
         isinstance(op.schedule, LaneSchedule | ImagesSchedule | WeightGradSchedule)
         and op.schedule.lanes
     ):
         yield from (f"a schedule requires {what}" for what in _check_lanes(op.schedule.lanes))
+    if isinstance(op.schedule, KernelSchedule):
+        for spread in op.schedule.spread:
+            yield from (f"a spread requires {what}" for what in _check_spread(spread))
     for nest in nest_schedules(op.schedule):
         yield from (f"a nest requires {what}" for what in _check_nest(nest))
     schedule = schedule_of(op)
@@ -319,24 +348,15 @@ def _check_conv_tile(tile: ConvTile) -> Iterable[str]:
 
 
 def _check_window_tile(tile: WindowTile) -> Iterable[str]:
-    lengths = (tile.rows, tile.columns, tile.down, tile.across)
-    if min(lengths) < 1 or any(n & (n - 1) for n in lengths):
-        yield f"a tile requires powers of two, got {list(lengths)}"
-        return
-    if tile.rows * tile.columns != BLOCK_THREADS * tile.down * tile.across:
-        yield (
-            f"a tile requires as many sums as {BLOCK_THREADS} threads have, got {tile.rows} x "
-            f"{tile.columns} of {tile.down} x {tile.across} each"
-        )
-    if max(tile.rows, tile.columns) > BLOCK_THREADS or tile.down * tile.across > MOST_THREAD_SUMS:
-        yield (
-            f"a tile requires at most {BLOCK_THREADS} rows and columns, and {MOST_THREAD_SUMS} "
-            f"sums of a thread, got {list(lengths)}"
-        )
-    if tile.depth not in (8, 16, 32, 64):
-        yield f"a tile requires a depth of 8, 16, 32 or 64, got {tile.depth}"
+    if (tile.rows, tile.columns) not in WINDOW_TILES:
+        known = ", ".join(f"{rows} x {columns}" for rows, columns in WINDOW_TILES)
+        yield f"rows x columns out of {known}, got {tile.rows} x {tile.columns}"
+    if tile.depth not in GPU_DEPTHS:
+        yield f"a depth out of {', '.join(map(str, GPU_DEPTHS))}, got {tile.depth}"
+    if not 2 <= tile.stages <= MOST_STAGES:
+        yield f"2 to {MOST_STAGES} stages, got {tile.stages}"
     if tile.part < 0 or tile.part % STRETCH:
-        yield f"a tile requires parts of a multiple of {STRETCH} steps, got {tile.part}"
+        yield f"parts of a multiple of {STRETCH} steps, got {tile.part}"
 
 
 def _check_nest(nest: NestSchedule) -> Iterable[str]:
@@ -345,6 +365,17 @@ def _check_nest(nest: NestSchedule) -> Iterable[str]:
         yield f"1 to {MOST_VECTORS} vectors a turn, got {nest.vectors}"
     if sorted(set(nest.keep)) != list(nest.keep):
         yield f"kept operations in order, got {list(nest.keep)}"
+
+
+def _check_spread(spread: NestSpread) -> Iterable[str]:
+    if spread.lanes not in (1, 2, 4, 8, 16):
+        yield f"1, 2, 4, 8 or 16 lanes, got {spread.lanes}"
+    if spread.threads not in (1, 2, 4, 8, 16, 32, 256):
+        yield f"1, 2, 4, 8, 16, 32 or 256 threads, got {spread.threads}"
+    if not 0 <= spread.rows <= MOST_ROWS:
+        yield f"0 to {MOST_ROWS} rows, got {spread.rows}"
+    if not 0 <= spread.parts <= MOST_PARTS:
+        yield f"0 to {MOST_PARTS} parts, got {spread.parts}"
 
 
 def _check_lanes(lanes: int) -> Iterable[str]:

@@ -7,6 +7,7 @@ kept from an earlier look refuses to be changed, which nobody would see.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from weakref import ref
@@ -28,6 +29,8 @@ class _Away:
 
 
 _AWAY: dict[int, _Away] = {}
+_HOMECOMINGS = itertools.count()
+_last_homecoming = next(_HOMECOMINGS)
 
 
 def leave(array: Array, fetch: Fetch) -> None:
@@ -55,3 +58,14 @@ def come_home(arrays: Iterable[Array]) -> None:
                 array.flags.writeable = True
             away.fetch(array)
             _AWAY.pop(id(array), None)
+            _count_homecoming()
+
+
+def homecomings() -> int:
+    """A number that is another one whenever an array has come home."""
+    return _last_homecoming
+
+
+def _count_homecoming() -> None:
+    global _last_homecoming  # one number for the process
+    _last_homecoming = next(_HOMECOMINGS)

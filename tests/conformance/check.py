@@ -115,7 +115,7 @@ def _compile_all(
         return
     lowered = [lowered_for(backend, module) for module in modules]
     if backend.name == "cuda":
-        yield from ((f, f.signature) for f in cuda_functions.compile_together(lowered))
+        yield from ((f, f.signature) for f in cuda_functions.compile_for_gpu(lowered))
         return
     for compiled in c_functions.compile_together(lowered):
         yield GuardedFunction(compiled), compiled.signature

@@ -12,68 +12,16 @@ from graphc.passes import pipeline
 from graphc.passes.manager import PassManager
 from tests.support.compiling import RUN_HERE, call, load_backend, parse
 from tests.support.native import TOLERANCE, random_arguments
+from tests.support.product_bodies import LAYOUTS, product_with_body
 
 SIZES = (0, 1, 5, 12, 33, 70)
-LAYOUTS = {
-    "plain": ("Nx{K}", "{K}x{C}", ""),
-    "transposed a": ("{K}xN", "{K}x{C}", "{transpose_a = true}"),
-    "transposed b": ("Nx{K}", "{C}x{K}", "{transpose_b = true}"),
-}
 BLOCKS = (("rows", 1), ("rows", 12), ("rows", 100), ("cols", 7), ("cols", 32), ("cols", 512))
 
-TEXT = """
-dim N <= 70
-func @f({ARGUMENTS}) -> ({RESULTS}) {{
-  {NAMES} = gemm.fused %a, %b, %s, %r, %n, %v {SETTINGS} : {TYPES} {{
-  ^(%p: {FULL}, %ps: {ROW}, %pr: tensor<Nx1x{T}>, %pn: tensor<1x1x{T}>, %pv: {FULL}):
-    %0 = broadcast %ps {{dims = [N, {C}]}} : {FULL}
-    %1 = broadcast %pr {{dims = [N, {C}]}} : {FULL}
-    %2 = broadcast %pn {{dims = [N, {C}]}} : {FULL}
-    %3 = mul %2, %pv : {FULL}
-    %4 = add %p, %0 : {FULL}
-    %5 = mul %4, %1 : {FULL}
-    %6 = add %5, %3 : {FULL}
-    %7 = tanh %6 : {FULL}
-{SUM}
-    yield {YIELD}
-  }}
-  return {NAMES}
-}}
-"""
-ARGUMENTS = {
-    "a": ("{A}", "input"),
-    "b": ("{B}", "input"),
-    "s": ("1x{C}", "input"),
-    "r": ("Nx1", "input"),
-    "n": ("1x1", "input"),
-    "v": ("Nx{C}", "state"),
-}
 
-
-def text_of(layout: str, along: str, block: int, inner: int, cols: int, dtype: str) -> str:
-    """A product with a bias, a factor for each row, one for all, an update of %v and, where the
-    blocks are columns, a sum over the rows."""
-    a, b, setting = LAYOUTS[layout]
-    full, row = f"tensor<Nx{cols}x{dtype}>", f"tensor<1x{cols}x{dtype}>"
-    sizes = {"A": a.format(K=inner), "B": b.format(K=inner, C=cols), "C": cols}
-    arguments = [
-        f"%{name}: tensor<{dims.format(**sizes)}x{dtype}> {role}"
-        for name, (dims, role) in ARGUMENTS.items()
-    ]
-    has_sum = along == "cols"
-    return TEXT.format(
-        ARGUMENTS=", ".join(arguments),
-        RESULTS=f"z: {full}, v: {full} updates %v" + f", t: {row}" * has_sum,
-        NAMES="%z, %w" + ", %t" * has_sum,
-        SETTINGS=f'{setting} schedule {{parallel = "{along}", chunk = {block}}}',
-        TYPES=f"{full}, {full}" + f", {row}" * has_sum,
-        YIELD="%7, %6" + ", %8" * has_sum,
-        SUM=f"    %8 = reduce_sum %7 {{axes = [0]}} : {row}" * has_sum,
-        FULL=full,
-        ROW=row,
-        C=cols,
-        T=dtype,
-    )
+def text_of(layout: str, along: str, block: int, extents: tuple[int, int], dtype: str) -> str:
+    """With a sum over the rows where the blocks are columns."""
+    schedule = f'schedule {{parallel = "{along}", chunk = {block}}}'
+    return product_with_body(layout, schedule, extents, dtype, has_sum=along == "cols")
 
 
 def check(backend_name: str, text: str, dtype: str) -> None:
@@ -101,7 +49,7 @@ def check(backend_name: str, text: str, dtype: str) -> None:
 def test_a_body_gets_the_product_whatever_the_blocks(
     layout: str, along: str, block: int, dtype: str, backend: str
 ) -> None:
-    check(backend, text_of(layout, along, block, 9, 45, dtype), dtype)
+    check(backend, text_of(layout, along, block, (9, 45), dtype), dtype)
 
 
 @pytest.mark.parametrize("backend", RUN_HERE)
@@ -110,7 +58,7 @@ def test_a_body_gets_the_product_whatever_the_blocks(
 def test_a_body_gets_products_of_any_extents(
     along: str, inner: int, cols: int, backend: str
 ) -> None:
-    check(backend, text_of("plain", along, 24, inner, cols, "f32"), "f32")
+    check(backend, text_of("plain", along, 24, (inner, cols), "f32"), "f32")
 
 
 def test_a_kernel_that_takes_a_product_twice_goes_with_it() -> None:

@@ -93,10 +93,19 @@ BACKEND = Backend(
     emit={
         "cu": FileKind(".cu", "CUDA C++ of the kernels", _emit_cu, is_compiled=False),
         "ptx": FileKind(
-            ".ptx", "PTX of the kernels, for GPUs to come", _emit_ptx, is_compiled=False
+            ".ptx",
+            "PTX of the kernels, for GPUs to come",
+            _emit_ptx,
+            is_compiled=False,
+            one_target=True,
         ),
         "cubin": FileKind(
-            ".cubin", "the kernels for one GPU", _emit_cubin, is_text=False, is_compiled=False
+            ".cubin",
+            "the kernels for one GPU",
+            _emit_cubin,
+            is_text=False,
+            is_compiled=False,
+            one_target=True,
         ),
         "host": FileKind(".cuda.c", "one C file that runs the network on a GPU", _emit_host),
     },

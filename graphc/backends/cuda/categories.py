@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from graphc.backends.cuda.fused import launch_fused
 from graphc.backends.cuda.indexed import launch_indexed, launch_selection
 from graphc.backends.cuda.launcher import Launcher
 from graphc.backends.cuda.moves import launch_copy, launch_move
 from graphc.backends.cuda.nests import launch_kernel
 from graphc.backends.cuda.pooling import launch_pooling
-from graphc.backends.cuda.products import launch_fused, launch_product
+from graphc.backends.cuda.products import launch_product
 from graphc.backends.cuda.update_rows import launch_update_rows
 from graphc.backends.cuda.windows import launch_convolution
 from graphc.ir import codegen

@@ -11,8 +11,11 @@ from graphc.backends.cuda.nvrtc import MAJORS, Nvrtc, require_nvrtc
 from graphc.support.diagnostics import fail
 from graphc.support.phases import Phases
 
-OPTIONS = ("--std=c++17", "--fmad=false", "--device-int128")
+OPTIONS = ("--std=c++17", "--fmad=false")
 """A product and a sum are rounded together only where the text says so."""
+
+_OWN_OPTIONS = (*OPTIONS, "--device-int128")
+"""Of NVRTC, which has to be told of what nvcc allows."""
 
 _log = logging.getLogger(__name__)
 
@@ -32,8 +35,9 @@ class Resources:
     """What a kernel takes, as the assembler says.
 
     registers  of a thread
-    stack      bytes of memory of its own that a thread has, because registers cannot be indexed
-    spills     bytes of instructions that store and load what found no register
+    stack      bytes of memory of its own that a thread has in one function, because registers
+               cannot be indexed or a function keeps those of its caller
+    spills     bytes that are stored and loaded because they found no register
     shared     bytes of shared memory of a block, without what a launch adds
     """
 
@@ -67,7 +71,7 @@ def compile_text(
     with (phases or Phases()).measure("nvrtc"):
         nvrtc = require_nvrtc(newest)
         _check_arch(nvrtc, arch)
-        options = (f"--gpu-architecture={arch}", *OPTIONS, "--ptxas-options=-v")
+        options = (f"--gpu-architecture={arch}", *_OWN_OPTIONS, "--ptxas-options=-v")
         with nvrtc.compiled(text, options) as compiled:
             log = compiled.log
             if warned := [line for line in log.splitlines() if not _is_remark(line)]:
@@ -80,7 +84,7 @@ def portable_text(text: str, arch: str, phases: Phases | None = None) -> str:
     with (phases or Phases()).measure("nvrtc"):
         nvrtc = require_nvrtc()
         _check_arch(nvrtc, arch)
-        options = (f"--gpu-architecture={arch.replace('sm_', 'compute_')}", *OPTIONS)
+        options = (f"--gpu-architecture={arch.replace('sm_', 'compute_')}", *_OWN_OPTIONS)
         with nvrtc.compiled(text, options) as compiled:
             return compiled.ptx
 
@@ -99,14 +103,15 @@ def newest_release() -> int:
 def compiler_version() -> str:
     """What decides images besides the text."""
     nvrtc = require_nvrtc()
-    return f"NVRTC {nvrtc.shown_version} {' '.join(OPTIONS)}"
+    return f"NVRTC {nvrtc.shown_version} {' '.join(_OWN_OPTIONS)}"
 
 
 def _resources(said: str) -> Resources:
-    found = {name: pattern.search(said) for name, pattern in _NUMBERS.items()}
-    numbers = {name: int(match[1]) if match else 0 for name, match in found.items()}
-    spills = numbers["stored"] + numbers["loaded"]
-    return Resources(numbers["registers"], numbers["stack"], spills, numbers["shared"])
+    """Out of the remarks on a kernel and on the functions that it calls."""
+    numbers = {name: [*map(int, found.findall(said))] or [0] for name, found in _NUMBERS.items()}
+    spills = sum(numbers["stored"]) + sum(numbers["loaded"])
+    stack = max(numbers["stack"])
+    return Resources(max(numbers["registers"]), stack, spills, max(numbers["shared"]))
 
 
 def _is_remark(line: str) -> bool:

@@ -102,7 +102,10 @@ class CupyDevice:
 
     def host_memory(self, size: int) -> np.ndarray:
         with self.checked(), self._device:
-            pinned = self._cuda.alloc_pinned_memory(max(size, 1))
+            try:
+                pinned = self._cuda.alloc_pinned_memory(max(size, 1))
+            except self._errors:  # the system lends no more of such memory: slower copies then
+                return np.empty(size, np.uint8)
         return np.frombuffer(pinned, np.uint8, size)
 
     def upload(self, address: int, array: np.ndarray) -> None:

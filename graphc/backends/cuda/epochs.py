@@ -12,7 +12,8 @@ import numpy as np
 from graphc.backends.cuda.device import Device, LoadedCode, Memory
 from graphc.backends.cuda.minibatches import MINIBATCH, MINIBATCHES
 from graphc.backends.cuda.program import Program
-from graphc.backends.cuda.runtime import Array, Call, CudaFunction, Layout
+from graphc.backends.cuda.runtime import Array, Call, CudaFunction
+from graphc.backends.cuda.staging import Layout
 from graphc.backends.cuda.steps import Launch
 from graphc.backends.native import row_bytes
 from graphc.runtime.signature import NUMPY_DTYPES, Signature

@@ -1,4 +1,4 @@
-"""Matrix products, plain and with a body.
+"""Matrix products; `fused.py` writes those with a body.
 
 A product is computed tile by tile (`text/product.cuh`); which tiles is its schedule (`GpuTiling`).
 Where there are too few of them to keep a GPU busy, each stretch of k is a tile of its own, and a
@@ -8,12 +8,13 @@ second kernel adds up the stretches: in the order that everything adds them in, 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphc.backends.cuda.kernel import THREADS, Kernel, Tiles, size_text, tiles_text
 from graphc.backends.cuda.launcher import Launcher
 from graphc.backends.cuda.module import C_TYPES
-from graphc.backends.cuda.steps import Either, Part, Place, Where
+from graphc.backends.cuda.steps import Place, Where, alignment_of
 from graphc.ir.core import Operation
 from graphc.ir.types import DType, bound_elements
 from graphc.ops.contraction import STRETCH, MatmulParams
@@ -36,7 +37,7 @@ class Product:
     transposes     a is stored [k, m], b is stored [n, k]
     pack           elements of a, of b and of c that are copied at once
     is_long        k may be longer than a stretch
-    is_contracted  a product and its sum are rounded once
+    sums           the type of its sums in C
     """
 
     dtype: DType
@@ -48,7 +49,7 @@ class Product:
     pack: tuple[int, int, int]
     tiling: GpuTiling
     is_long: bool
-    is_contracted: bool
+    sums: str
 
     @property
     def sizes(self) -> tuple[Size, Size, Size, Size]:
@@ -58,6 +59,13 @@ class Product:
     def symbols(self) -> tuple[str, ...]:
         """The dims of the call that decide extents, sorted."""
         return tuple(sorted({name for size in self.sizes for name in size.symbols}))
+
+    @property
+    def described(self) -> str:
+        """For people."""
+        ta, tb = self.transposes
+        factors = f"A{'^T' if ta else ''} B{'^T' if tb else ''}"
+        return f"{factors} by tiles of {self.tiling.rows} x {self.tiling.cols}"
 
     @property
     def shared(self) -> int:
@@ -75,19 +83,37 @@ def launch_product(program: Launcher, op: Operation) -> None:
     a, b = (program.where[v] for v in op.operands)
     c = program.where[op.result]
     product = product_of(program, op)
-    if not product.tiling.split:
+    if product.tiling.split:
+        parts = launch_stretches(program, op, product, a, b)
+        program.launch(_added(program, product), (parts, c), writes=(1,))
+    else:
         program.launch(_plain(program, product), (a, b, c), writes=(2,))
-        return
-    parts = program.scratch(stretches_bytes(op))
+
+
+def sums_type(contraction: str, dtype: DType, tiling: GpuTiling) -> str:
+    """Tensor cores take what is at least one of their pieces; the rest has more bits at no cost."""
+    if contraction == "tf32" and dtype == DType.F32 and min(tiling.rows, tiling.cols) >= 32:
+        return "TensorSums<A, B>"
+    return f"Sums<A, B, {_c(contraction != 'off')}>"
+
+
+def launch_stretches(
+    program: Launcher, op: Operation, product: Product, a: Where, b: Where
+) -> Where:
+    """The sums of every stretch of k by themselves, [stretch, batch, m, n], in scratch memory."""
+    roles = product_groups(op)
+    elements = bound_elements((*roles.batch, *roles.rows, *roles.cols))
+    stretches = max(-(-bound_elements(roles.inner) // STRETCH), 1)
+    parts = program.scratch(elements * stretches * product.dtype.itemsize)
     program.launch(_plain(program, product), (a, b, parts), writes=(2,))
-    program.launch(_added(program, product), (parts, c), writes=(1,))
+    return parts
 
 
 def product_of(program: Launcher, op: Operation) -> Product:
     """The product of a `gemm` or `gemm.fused`."""
     roles, params = product_groups(op), op.params_as(MatmulParams)
     a, b = (program.where[v] for v in op.operands[:2])
-    dtype = op.operands[0].tensor.dtype
+    dtype, tiling = op.operands[0].tensor.dtype, tiling_of(op, program.machine)
     groups = (roles.batch, roles.rows, roles.cols, roles.inner)
     batch, m, n, k = (Size.of(dims) for dims in groups)
     c = Place("scratch", 0, 0) if op.regions else program.where[op.result]
@@ -101,37 +127,16 @@ def product_of(program: Launcher, op: Operation) -> Product:
         *(batch, m, n, k),
         (params.transpose_a, params.transpose_b),
         pack,
-        tiling_of(op, program.machine),
+        tiling,
         is_long=bound_elements(roles.inner) > STRETCH,
-        is_contracted=program.contraction != "off",
+        sums=sums_type(program.contraction, dtype, tiling),
     )
-
-
-def stretches_bytes(op: Operation) -> int:
-    """Of the sums of all stretches of a product."""
-    roles = product_groups(op)
-    elements = bound_elements((*roles.batch, *roles.rows, *roles.cols))
-    stretches = -(-bound_elements(roles.inner) // STRETCH)
-    return elements * max(stretches, 1) * op.operands[0].tensor.dtype.itemsize
 
 
 def copied(where: Where, row: Size, dtype: DType) -> int:
     """Elements that are copied at once: their rows, of this length, begin at multiples of them."""
-    divisor = math.gcd(_alignment(where), row.factor * dtype.itemsize, COPIED)
+    divisor = math.gcd(alignment_of(where), row.factor * dtype.itemsize, COPIED)
     return max(divisor // dtype.itemsize, 1)
-
-
-def _alignment(where: Where) -> int:
-    """What the address is a multiple of, as far as that counts."""
-    match where:
-        case Place("buffer"):
-            return COPIED
-        case Place(_, index):
-            return math.gcd(index, COPIED)
-        case Part(whole, _, size, itemsize):
-            return math.gcd(_alignment(whole), size.factor * itemsize)
-        case Either(_, some, otherwise):
-            return math.gcd(_alignment(some), _alignment(otherwise))
 
 
 def product_type(program: Launcher, product: Product) -> list[str]:
@@ -143,8 +148,7 @@ def product_type(program: Launcher, product: Product) -> list[str]:
     return [
         f"typedef Factor<{element}, {tiling.rows}, {depth}, {_c(not ta)}, {pack_a}> A;",
         f"typedef Factor<{element}, {tiling.cols}, {depth}, {_c(tb)}, {pack_b}> B;",
-        f"typedef Product<A, B, Sums<A, B, {_c(product.is_contracted)}>, {tiling.stages}, "
-        f"{_c(is_long)}> P;",
+        f"typedef Product<A, B, {product.sums}, {tiling.stages}, {_c(is_long)}> P;",
         f'static_assert(P::SHARED == {product.shared}, "");',
     ]
 
@@ -158,7 +162,7 @@ def _plain(program: Launcher, product: Product) -> Kernel:
 
     def make(name: str) -> Kernel:
         tiling, element = product.tiling, C_TYPES[product.dtype]
-        names = {s: f"d{i}" for i, s in enumerate(product.symbols)}
+        names = size_names(product.symbols)
         batch, m, n, k = (size_text(size, names) for size in product.sizes)
         parts = ((product.k, STRETCH),) if tiling.split else ()
         tiles = Tiles(
@@ -171,7 +175,7 @@ def _plain(program: Launcher, product: Product) -> Kernel:
             f"multiply_all<P, {product.pack[2]}>(p0, p1, p2, {batch}, {m}, {n}, {k}, "
             f"{STRETCH if tiling.split else k}, block);",
         ]
-        return with_text(kernel, f"{_described(product)}, tile by tile.", body)
+        return with_text(kernel, f"{product.described}.", body)
 
     return program.module.kernel(("product", product), "product", make)
 
@@ -182,7 +186,7 @@ def _added(program: Launcher, product: Product) -> Kernel:
 
     def make(name: str) -> Kernel:
         element = C_TYPES[product.dtype]
-        names = {s: f"d{i}" for i, s in enumerate(product.symbols)}
+        names = size_names(product.symbols)
         size = product.batch * product.m * product.n
         pointers = (f"const {element} *", f"{element} *")
         kernel = Kernel(name, pointers, product.symbols, Tiles(((size, ADDED),)), "")
@@ -203,19 +207,14 @@ def _added(program: Launcher, product: Product) -> Kernel:
     return program.module.kernel(key, "stretches", make)
 
 
+def size_names(symbols: Sequence[str]) -> dict[str, str]:
+    """What a kernel calls the sizes of these dims."""
+    return {symbol: f"d{i}" for i, symbol in enumerate(symbols)}
+
+
 def with_text(kernel: Kernel, remark: str, body: list[str]) -> Kernel:
     """The kernel with its definition."""
     lines = "".join(f"    {line}\n" for line in body)
     parameters = ", ".join([*kernel.parameters, "Block block"])
     text = f"// {remark}\n__device__ void {kernel.name}({parameters})\n{{\n{lines}}}\n"
     return Kernel(kernel.name, kernel.pointers, kernel.symbols, kernel.tiles, text, kernel.shared)
-
-
-def _described(product: Product) -> str:
-    (ta, tb), tiling = product.transposes, product.tiling
-    factors = f"A{'^T' if ta else ''} B{'^T' if tb else ''}"
-    return f"{factors} by {tiling.rows} x {tiling.cols}"
-
-
-def launch_fused(program: Launcher, op: Operation) -> None:
-    raise NotImplementedError

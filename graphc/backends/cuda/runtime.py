@@ -12,31 +12,32 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import accumulate
-from math import prod
+from operator import is_
 
 import numpy as np
 
-from graphc.backends.cuda.device import Device, LoadedCode, Memory
+from graphc.backends.cuda.device import Device, LoadedCode
 from graphc.backends.cuda.interop import new_array, taken
 from graphc.backends.cuda.kernel import Kernel
 from graphc.backends.cuda.program import Program
 from graphc.backends.cuda.residency import residents_of
+from graphc.backends.cuda.staging import Frame, FunctionMemory, Layout, bound_bytes
 from graphc.backends.cuda.steps import Launch, Place, Step, address_of, launches, run_order
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.device_arrays import DeviceArray
-from graphc.runtime.signature import NUMPY_DTYPES, ROLES_OF_MODEL, Argument, Result, Signature
+from graphc.runtime.residency import homecomings
+from graphc.runtime.signature import ROLES_OF_MODEL, Argument, Result, Signature
 from graphc.support.diagnostics import GraphcError, Note, fail
 
 MOST_BLOCKS = 2**31 - 1
 """Of a grid."""
 
 KEPT_GRAPHS = 8
+KEPT_FRAMES = 64
+"""Sizes whose staging is kept."""
+
 MOST_RECORDED = 1 << 16
 """Launches of a graph: recording takes memory for each."""
-
-ALIGNMENT = 256
-"""Of arrays in staging."""
 
 BLOCKING = "CUDA_LAUNCH_BLOCKING"
 """The variable by which people ask that each launch is waited for, to see which one fails."""
@@ -51,7 +52,7 @@ Array = np.ndarray
 class Call:
     """What decides the launches of a call.
 
-    sizes    of every dim
+    sizes    of every dim, always in the same order
     buffers  addresses of arguments, fresh results and whatever the steps name behind them
     """
 
@@ -65,32 +66,12 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """Arrays one behind the other: where each starts, and behind them where the next would.
+class _Placed:
+    """The held arrays of the last call, which have not come home since; none before the first."""
 
-    In staging these are the arguments that are not held, then the fresh results.
-    """
-
-    starts: tuple[int, ...]
-
-    @staticmethod
-    def of(sizes: Sequence[int]) -> Layout:
-        """For arrays of so many bytes."""
-        rounded = (-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)
-        return Layout(tuple(accumulate(rounded, initial=0)))
-
-    @property
-    def size(self) -> int:
-        return self.starts[-1]
-
-
-@dataclass(frozen=True, slots=True)
-class _Memory:
-    """What a function has on the device."""
-
-    arena: Memory
-    scratch: Memory
-    staging: Memory
+    arrays: tuple[Array, ...]
+    addresses: tuple[int, ...]
+    homecomings: int
 
 
 class CudaFunction(CompiledFunction):
@@ -112,8 +93,11 @@ class CudaFunction(CompiledFunction):
         self.held = [i for i, a in enumerate(arguments) if a.role in held]
         self.given = [i for i, a in enumerate(arguments) if a.role not in held]
         self._updated = frozenset(i for i, a in enumerate(arguments) if a.name in updated)
-        self._kept_memory: _Memory | None = None
-        self._host = np.empty(0, np.uint8)
+        self._dims = tuple(dim.name for dim in signature.dims)
+        self._results = len(signature.fresh_results)
+        self._kept_memory: FunctionMemory | None = None
+        self._frames: dict[tuple[int, ...], Frame] = {}
+        self._placed = _Placed((), (), -1)
         self._graphs: OrderedDict[tuple[int, ...], Callable[[], None] | None] = OrderedDict()
 
     def __call__(
@@ -121,19 +105,19 @@ class CudaFunction(CompiledFunction):
     ) -> None:
         """See `CompiledFunction`."""
         with self.residents.lock:
-            for array in arguments:
-                if isinstance(array, DeviceArray) and array.stream is not None:
-                    self.device.follow(array.stream)
+            sizes = {name: sizes[name] for name in self._dims}  # in one order: they are keys
             inputs = [arguments[i] for i in self.given]
-            layout = Layout.of([a.nbytes for a in (*inputs, *results)])
-            places = [self.memory.staging.address + start for start in layout.starts]
-            self._stage(inputs, layout)
-            for k, array in enumerate(inputs):
-                if isinstance(array, DeviceArray):
-                    places[k] = array.address
+            frame = self._frame(inputs, results, sizes)
+            places = frame.places
+            if DeviceArray in map(type, inputs):
+                places = self._where_they_lie(inputs, places)
+            for view, array in zip(frame.inputs, inputs, strict=True):
+                if not isinstance(array, DeviceArray):
+                    view[...] = array
+            self.device.upload(self.memory.staging.address, frame.given)
             buffers = self.buffers(arguments, places)
             self.run(Call(self.program.steps, sizes, buffers))
-            self._fetch(results, layout, len(inputs))
+            self._fetch(results, frame)
             for i in self._updated.intersection(self.given):
                 self.device.download(arguments[i], buffers[i])
 
@@ -145,47 +129,61 @@ class CudaFunction(CompiledFunction):
 
     # --- staging
 
-    def _stage(self, inputs: Sequence[Array], layout: Layout) -> None:
-        """Put the inputs of this process on the device, in one copy."""
-        if all(isinstance(array, DeviceArray) for array in inputs):
-            return
-        end = layout.starts[len(inputs)]
-        host = self._host_memory(layout.size)
-        for start, array in zip(layout.starts, inputs, strict=False):
-            if not isinstance(array, DeviceArray):
-                host[start : start + array.nbytes] = _bytes_of(array)
-        self.device.upload(self.memory.staging.address, host[:end])
+    def _frame(
+        self, inputs: Sequence[Array], results: Sequence[Array], sizes: Mapping[str, int]
+    ) -> Frame:
+        """Of calls of these sizes, from which the shapes of all arrays follow."""
+        key = tuple(sizes.values())
+        frame = self._frames.get(key)
+        if frame is None:
+            if len(self._frames) >= KEPT_FRAMES:
+                self._frames.clear()
+            frame = self._frames[key] = Frame.of(self.memory, inputs, results)
+        return frame
 
-    def _fetch(self, results: Sequence[Array], layout: Layout, first: int) -> None:
-        """Fetch the results, of which the first has this place in the layout, and wait."""
-        staging, begin = self.memory.staging.address, layout.starts[first]
-        host = self._host_memory(layout.size)
-        if not all(isinstance(array, DeviceArray) for array in results):
-            self.download(host[begin : layout.size], staging + begin)
-        for start, array in zip(layout.starts[first:], results, strict=False):
+    def _where_they_lie(self, inputs: Sequence[Array], places: Sequence[int]) -> list[int]:
+        """The places with those of inputs that are on the device already, once they are made."""
+        found = list(places)
+        for k, array in enumerate(inputs):
             if isinstance(array, DeviceArray):
-                self.device.copy(array.address, staging + start, array.nbytes)
-            else:
-                _bytes_of(array)[:] = host[start : start + array.nbytes]
-        self.wait()
+                found[k] = array.address
+                if array.stream is not None:
+                    self.device.follow(array.stream)
+        return found
+
+    def _fetch(self, results: Sequence[Array], frame: Frame) -> None:
+        """Hand over the results, and wait for them."""
+        starts = frame.places[len(frame.inputs) :]
+        if DeviceArray in map(type, results):
+            for start, array in zip(starts, results, strict=True):
+                if isinstance(array, DeviceArray):
+                    self.device.copy(array.address, start, array.nbytes)
+            self.wait()
+        elif results:
+            self.download(frame.made, starts[0])
+            for view, array in zip(frame.results, results, strict=True):
+                array[...] = view
+        else:
+            self.wait()
 
     # --- memory
 
     @property
-    def memory(self) -> _Memory:
+    def memory(self) -> FunctionMemory:
         """Allocated for calls up to the bounds. GraphcError `limit` where there is not as much."""
         if self._kept_memory is None:
             self._kept_memory = self._allocated()
         return self._kept_memory
 
-    def _allocated(self) -> _Memory:
+    def _allocated(self) -> FunctionMemory:
         signature = self.signature
-        staged = [signature.arguments[i] for i in self.given]
-        specs: list[Argument | Result] = [*staged, *signature.fresh_results]
+        given = [signature.arguments[i] for i in self.given]
+        specs: list[Argument | Result] = [*given, *signature.fresh_results]
         staging = Layout.of([bound_bytes(spec, signature) for spec in specs]).size
         sizes = signature.arena_bytes, self.program.scratch, staging
         try:
-            return _Memory(*map(self.device.allocate, sizes))
+            arena, scratch, staged = map(self.device.allocate, sizes)
+            return FunctionMemory(arena, scratch, staged, self.device.host_memory(staging))
         except MemoryError:
             bounds = ", ".join(f"{d.name} up to {d.bound}" for d in signature.dims)
             raise fail(
@@ -198,35 +196,40 @@ class CudaFunction(CompiledFunction):
     def buffers(self, arguments: Sequence[Array], staged: Sequence[int]) -> list[int]:
         """The addresses of all arguments and fresh results, held ones with their content as it is
         now; those that are updated are newer on the device from here on."""
-        found = dict(zip(self.given, staged, strict=False))
-        for i in self.held:
-            resident = self.residents.place(arguments[i])
-            resident.is_newer |= i in self._updated
-            found[i] = resident.memory.address
-        results = staged[len(self.given) : len(self.given) + len(self.signature.fresh_results)]
-        return [*(found[i] for i in range(len(arguments))), *results]
-
-    def _host_memory(self, size: int) -> Array:
-        if len(self._host) < size:
-            self._host = self.device.host_memory(size)
-        return self._host
+        held = [arguments[i] for i in self.held]
+        placed = self._placed
+        if placed.homecomings != homecomings() or not all(map(is_, held, placed.arrays)):
+            residents = [self.residents.place(array) for array in held]
+            for i, resident in zip(self.held, residents, strict=True):
+                resident.is_newer |= i in self._updated
+            addresses = tuple(r.memory.address for r in residents)
+            placed = self._placed = _Placed(tuple(held), addresses, homecomings())
+        count = len(arguments)
+        found = [0] * count + list(staged[len(self.given) : len(self.given) + self._results])
+        for i, address in zip(self.given, staged, strict=False):
+            found[i] = address
+        for i, address in zip(self.held, placed.addresses, strict=True):
+            found[i] = address
+        return found
 
     # --- launches
 
-    def run(self, call: Call) -> None:
+    def run(self, call: Call, times: int = 1) -> None:
         """Launch all: one by one the first time, as a graph from the second call alike on."""
         graphs, key = self._graphs, call.key
         if key not in graphs:
             self._launch(call)
+            times -= 1
             graphs[key] = None
             if len(graphs) > KEPT_GRAPHS:
                 graphs.popitem(last=False)
-            return
-        graphs.move_to_end(key)
-        graph = graphs[key]
-        if graph is None:
-            graph = graphs[key] = self._recorded(call)
-        graph()
+        if times:
+            graphs.move_to_end(key)
+            graph = graphs[key]
+            if graph is None:
+                graph = graphs[key] = self._recorded(call)
+            for _ in range(times):
+                graph()
 
     def _recorded(self, call: Call) -> Callable[[], None]:
         count = sum(1 for _ in run_order(call.steps, call.sizes))
@@ -289,18 +292,6 @@ class CudaFunction(CompiledFunction):
         except GraphcError as problem:
             remarks = [launch.remark for launch in launches(self.program.steps)]
             raise _blamed(problem, list(dict.fromkeys(remarks))) from None
-
-
-def bound_bytes(spec: Argument | Result, signature: Signature) -> int:
-    """The bytes of an array with every dim at its bound."""
-    bounds = {d.name: d.bound for d in signature.dims}
-    elements = prod(bounds[d] if isinstance(d, str) else d for d in spec.shape)
-    return elements * NUMPY_DTYPES[spec.dtype].itemsize
-
-
-def _bytes_of(array: Array) -> Array:
-    """The array's memory."""
-    return array.reshape(-1).view(np.uint8)
 
 
 def _blamed(problem: GraphcError, remarks: Sequence[str]) -> GraphcError:

@@ -113,6 +113,11 @@ class CudaCode(Writer):
             raise InternalError("a thread has no lanes")
         return number_text(a.number, a.type)
 
+    def taken(self) -> list[str]:
+        """The lines so far; those that follow are others."""
+        lines, self.lines = self.lines, []
+        return lines
+
     # --- elements
 
     def binary(self, op: str, a: Val, b: Val) -> Val:

@@ -12,18 +12,22 @@ from collections.abc import Mapping
 from graphc.backends.cuda.kernel import THREADS, Kernel, Tiles, size_text, tiles_text
 from graphc.backends.cuda.launcher import Launcher
 from graphc.backends.cuda.module import C_TYPES
+from graphc.backends.cuda.products import sums_type
 from graphc.ir.codegen import Role
 from graphc.ir.core import Operation
 from graphc.ir.types import DType
-from graphc.ops.contraction import STRETCH
 from graphc.ops.schedules import WindowTile
 from graphc.passes.analysis.loopnest import Size
 from graphc.passes.analysis.window_products import Convolution, product_of
 from graphc.passes.analysis.window_tiles import (
     PACK_BYTES,
+    as_tiling,
     complete_window_schedule,
+    has_parts,
+    is_long,
     left_pack,
     matrix_of,
+    shared_of,
     spots_of,
 )
 from graphc.support.diagnostics import fail
@@ -47,15 +51,16 @@ def launch_convolution(program: Launcher, op: Operation) -> None:
     tile = complete_window_schedule(op, program.machine).gpu
     assert tile is not None
     _check_shared(op, what, tile, program.machine.shared)
-    program.module.use("windows")
-    is_fused = program.contraction != "off"
-    key = ("windows", what, tile, is_fused)
+    program.module.use("product", "windows")
+    sums = sums_type(program.contraction, what.dtype, as_tiling(tile))
     kernel = program.module.kernel(
-        key, "windows", lambda name: _product_kernel(name, what, tile, is_fused=is_fused)
+        ("windows", what, tile, sums),
+        "windows",
+        lambda name: _product_kernel(name, what, tile, sums),
     )
     a, b = (program.where[v] for v in op.operands)
     result = program.where[op.result]
-    if not _has_parts(what, tile):
+    if not has_parts(what, tile):
         program.launch(kernel, (a, b, result), writes=(2,))
         return
     type = op.result.tensor
@@ -71,7 +76,7 @@ def launch_convolution(program: Launcher, op: Operation) -> None:
 
 
 def _check_shared(op: Operation, what: Convolution, tile: WindowTile, most: int) -> None:
-    if (needed := _shared(what, tile)) > most:
+    if (needed := shared_of(what, tile)) > most:
         message = (
             f"the schedule of `{op.opdef.name}` requires {needed} bytes of shared memory, a block "
             f"has {most}"
@@ -82,7 +87,7 @@ def _check_shared(op: Operation, what: Convolution, tile: WindowTile, most: int)
 # --- the product ----------------------------------------------------------------------------------
 
 
-def _product_kernel(name: str, what: Convolution, tile: WindowTile, *, is_fused: bool) -> Kernel:
+def _product_kernel(name: str, what: Convolution, tile: WindowTile, sums: str) -> Kernel:
     element, symbols = C_TYPES[what.dtype], what.symbols()
     names = {symbol: f"d{i}" for i, symbol in enumerate(symbols)}
     tiles = _tiles(what, tile)
@@ -90,7 +95,7 @@ def _product_kernel(name: str, what: Convolution, tile: WindowTile, *, is_fused:
     parameters += [f"i64 {names[s]}" for s in symbols]
     text = (
         f"// {_described(what)}.\n"
-        f"{_record(name, what, tile, is_fused=is_fused)}"
+        f"{_record(name, what, tile, sums)}"
         f"__device__ void {name}({', '.join(parameters)}, Block block)\n"
         "{\n"
         f"    typedef windows::{_PRODUCTS[what.role]}<{name}_sizes> Product;\n"
@@ -99,7 +104,7 @@ def _product_kernel(name: str, what: Convolution, tile: WindowTile, *, is_fused:
         "}\n"
     )
     pointers = (f"const {element} *", f"const {element} *", f"{element} *")
-    return Kernel(name, pointers, symbols, tiles, text, _shared(what, tile))
+    return Kernel(name, pointers, symbols, tiles, text, shared_of(what, tile))
 
 
 def _tiles(what: Convolution, tile: WindowTile) -> Tiles:
@@ -107,13 +112,9 @@ def _tiles(what: Convolution, tile: WindowTile) -> Tiles:
     spots = what.images * Size(math.prod(spots_of(what)))
     rows = Size(product.rows) if what.role == "weight_grad" else spots
     factors = [(rows, tile.rows), (Size(product.columns), tile.columns), (Size(product.rests), 1)]
-    if _has_parts(what, tile):
+    if has_parts(what, tile):
         factors.append(_parts(what, tile))
     return Tiles(tuple(factors))
-
-
-def _has_parts(what: Convolution, tile: WindowTile) -> bool:
-    return 0 < tile.part < matrix_of(what).steps
 
 
 def _parts(what: Convolution, tile: WindowTile) -> tuple[Size, int]:
@@ -127,18 +128,11 @@ def _part_bound(what: Convolution, tile: WindowTile) -> int:
     return -(-matrix_of(what).steps // tile.part)
 
 
-def _shared(what: Convolution, tile: WindowTile) -> int:
-    """Two tiles of each factor."""
-    row = tile.rows * what.dtype.itemsize + PACK_BYTES
-    return 2 * tile.depth * (row + tile.columns * what.dtype.itemsize)
-
-
-def _record(name: str, what: Convolution, tile: WindowTile, *, is_fused: bool) -> str:
+def _record(name: str, what: Convolution, tile: WindowTile, sums: str) -> str:
     numbers = _numbers(what, tile)
     listed = ", ".join(f"{word} = {number}" for word, number in numbers.items())
     flags = {
-        "IS_LONG": _is_long(what, tile),
-        "IS_FUSED": is_fused,
+        "IS_LONG": is_long(what, tile),
         "IS_EMPTY": 0 in (what.channels, what.outputs),
     }
     said = ", ".join(f"{word} = {str(flag).lower()}" for word, flag in flags.items())
@@ -146,6 +140,7 @@ def _record(name: str, what: Convolution, tile: WindowTile, *, is_fused: bool) -
         f"struct {name}_sizes {{\n"
         f"    typedef {C_TYPES[what.dtype]} Real;\n"
         f"    typedef {'int' if _is_small(what) else 'i64'} Index;\n"
+        f"    template <class A, class B> using SumsOf = {sums};\n"
         f"    static constexpr int {_wrapped(listed)};\n"
         f"    static constexpr bool {said};\n"
         "};\n"
@@ -181,21 +176,14 @@ def _numbers(what: Convolution, tile: WindowTile) -> dict[str, int]:
         "ROWS": tile.rows,
         "COLUMNS": tile.columns,
         "DEPTH": tile.depth,
-        "DOWN": tile.down,
-        "ACROSS": tile.across,
-        "GAP": lanes,
-        "PART": tile.part if _has_parts(what, tile) else 0,
+        "STAGES": tile.stages,
+        "SHARED": shared_of(what, tile),
+        "PART": tile.part if has_parts(what, tile) else 0,
         "COLUMN_TILES": max(1, -(-product.columns // tile.columns)),
         "LEFT_PACK": left_pack(what),
         "RIGHT_PACK": math.gcd(lanes, product.columns, what.block),
-        "RESULT_PACK": math.gcd(lanes, product.columns, tile.across),
+        "RESULT_PACK": math.gcd(lanes, product.columns),
     }
-
-
-def _is_long(what: Convolution, tile: WindowTile) -> bool:
-    """Whether a sum is more than one chain."""
-    steps = tile.part if _has_parts(what, tile) else matrix_of(what).steps
-    return steps > STRETCH
 
 
 def _is_small(what: Convolution) -> bool:

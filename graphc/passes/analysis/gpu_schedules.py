@@ -5,7 +5,14 @@ from __future__ import annotations
 from graphc.ir.core import Operation
 from graphc.ir.machine import GpuMachine
 from graphc.ir.params import Params
-from graphc.ops.schedules import ConvSchedule, WeightGradSchedule
+from graphc.ops.schedules import (
+    ConvSchedule,
+    KernelSchedule,
+    ProductSchedule,
+    WeightGradSchedule,
+)
+from graphc.passes.analysis.gpu_nests import complete_kernel
+from graphc.passes.analysis.gpu_products import product_grid
 from graphc.passes.analysis.window_tiles import complete_window_schedule
 
 
@@ -17,5 +24,9 @@ def complete_gpu_schedule(op: Operation, machine: GpuMachine) -> Params:
     match op.schedule:
         case ConvSchedule() | WeightGradSchedule():
             return complete_window_schedule(op, machine)
+        case KernelSchedule():
+            return complete_kernel(op, machine)
+        case ProductSchedule():
+            return product_grid(op, machine)
         case schedule:
             return schedule

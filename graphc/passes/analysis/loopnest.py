@@ -49,6 +49,14 @@ class Size:
         return Size(self.factor * other.factor, tuple(sorted(self.symbols + other.symbols)))
 
 
+def product_of(sizes: Iterable[Size]) -> Size:
+    """The elements of all these extents together."""
+    whole = Size()
+    for size in sizes:
+        whole *= size
+    return whole
+
+
 @dataclass(frozen=True, slots=True)
 class ArrayAccess:
     """Memory that a nest reads or writes: a dense array, addressed by `strides` per dim.

@@ -18,49 +18,42 @@ from dataclasses import dataclass, replace
 from graphc.ir.core import Operation
 from graphc.ir.machine import GpuMachine
 from graphc.ops.contraction import STRETCH
-from graphc.ops.schedules import BLOCK_THREADS, ConvSchedule, WeightGradSchedule, WindowTile
+from graphc.ops.schedules import (
+    WINDOW_TILES,
+    ConvSchedule,
+    GpuTiling,
+    WeightGradSchedule,
+    WindowTile,
+)
+from graphc.passes.analysis.gpu_products import most_elements, shared_bytes
 from graphc.passes.analysis.window_products import Convolution, product_of
 
-TILES = (
-    WindowTile(128, 64, 8, 4),
-    WindowTile(64, 64, 4, 4),
-    WindowTile(128, 32, 4, 4),
-    WindowTile(64, 32, 4, 2),
-    WindowTile(32, 32, 2, 2),
-    WindowTile(256, 16, 4, 4),
-    WindowTile(128, 16, 4, 2),
-    WindowTile(64, 16, 2, 2),
-    WindowTile(32, 16, 2, 1),
-)
-
-DEPTHS = (16, 32)
-"""Steps of a tile that are in shared memory at once: more where tiles wait for memory."""
-
-MOST_LOADS = 4
-"""Packs of the left factor that a thread loads at a time: their places and what was loaded are in
-its registers."""
+STAGES = 4
+"""So much is copied ahead that what is multiplied next is there."""
 
 PACK_BYTES = 16
 """That a thread loads at once, at most."""
+
+MOST_COPIES = 4
+"""Of the left factor, by a thread at once: it keeps the place of each in its registers."""
+
+BLOCK_THREADS = 256
 
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Of a sum: they are read again to be added up."""
 
 WAIT = 900
-"""Cycles from the begin of a load to its use by a product: what the steps that are in shared memory
-at once take at least. This and the numbers below are estimates for an H100."""
+"""Cycles from the begin of a copy to its end. This and the numbers below are estimates for an H100;
+none was measured."""
 
-SCHEDULERS = 4
-"""Of a multiprocessor; each has 32 threads begin an instruction in a cycle."""
+LOAD_CYCLES = 16
+"""Of a load of a number, or of four neighbours, by each thread of a block, from shared memory."""
 
-RESIDENT = 4
-"""Blocks of a multiprocessor at a time, if a thread has at most 64 registers."""
+SUM_CYCLES_OF_BLOCK = 2
+"""Of a multiply-add by each thread of a block."""
 
-MOST_SUMS = 32
-"""Of a thread, of f32."""
-
-FEW_SUMS = 16
-"""Of f32: a thread with more has more registers than that."""
+MOST_RESIDENT = 4
+"""Blocks of a multiprocessor at a time: a thread has some 64 registers."""
 
 SUM_CYCLES = 4000
 """Of the launch that adds up parts."""
@@ -108,17 +101,45 @@ def matrix_of(what: Convolution) -> WindowMatrix:
 
 def choose_window_tile(what: Convolution, machine: GpuMachine) -> WindowTile:
     """The tile with which the last multiprocessor is expected to end first."""
-    product = matrix_of(what)
-    most_sums = MOST_SUMS * 4 // what.dtype.itemsize
-    most_loads = MOST_LOADS * left_pack(what) * BLOCK_THREADS
-    tiles = [
-        replace(tile, depth=depth)
-        for tile in TILES
-        for depth in DEPTHS
-        if tile.down * tile.across <= most_sums and tile.rows * depth <= most_loads
+    candidates = [
+        cut
+        for rows, columns in WINDOW_TILES
+        if rows * columns <= most_elements(what.dtype.itemsize)
+        for cut in _in_parts(matrix_of(what), _whole(what, rows, columns))
+        if shared_of(what, cut) <= machine.shared
     ]
-    candidates = [cut for tile in tiles for cut in _in_parts(product, tile)]
-    return min(candidates, key=lambda t: _cost(product, t, machine, what.dtype.itemsize))
+    return min(candidates, key=lambda tile: _cost(what, tile, machine))
+
+
+def _whole(what: Convolution, rows: int, columns: int) -> WindowTile:
+    """With a depth whose copies keep all threads busy, and registers free."""
+    depth = 32 if rows == 32 else 16
+    if rows * depth > MOST_COPIES * left_pack(what) * BLOCK_THREADS:
+        depth = 8
+    return WindowTile(rows, columns, depth, STAGES)
+
+
+def as_tiling(tile: WindowTile) -> GpuTiling:
+    """What computes it when the windows are copied."""
+    return GpuTiling(tile.rows, tile.columns, tile.depth, tile.stages)
+
+
+def shared_of(what: Convolution, tile: WindowTile) -> int:
+    """Bytes of shared memory."""
+    transposes = (what.role == "weight_grad", False)
+    return shared_bytes(
+        as_tiling(tile), what.dtype.itemsize, transposes, is_long=is_long(what, tile)
+    )
+
+
+def has_parts(what: Convolution, tile: WindowTile) -> bool:
+    """Whether sums are cut, with every dim at its bound."""
+    return 0 < tile.part < matrix_of(what).steps
+
+
+def is_long(what: Convolution, tile: WindowTile) -> bool:
+    """Whether a sum is more than one stretch."""
+    return (tile.part if has_parts(what, tile) else matrix_of(what).steps) > STRETCH
 
 
 def left_pack(what: Convolution) -> int:
@@ -150,22 +171,22 @@ def _in_parts(product: WindowMatrix, tile: WindowTile) -> list[WindowTile]:
     return [tile, *(replace(tile, part=n * STRETCH) for n in sorted(lengths) if n < chains)]
 
 
-def _cost(
-    product: WindowMatrix, tile: WindowTile, machine: GpuMachine, itemsize: int
-) -> tuple[float, int]:
+def _cost(what: Convolution, tile: WindowTile, machine: GpuMachine) -> tuple[int, int]:
     """Cycles until all tiles are computed, then what is computed, needed or not."""
+    product, width = matrix_of(what), what.dtype.itemsize // 4
     steps = min(tile.part or product.steps, product.steps)
     parts = -(-product.steps // steps) if steps else 1
     tiles = _tile_count(product, tile) * parts
-    sums = tile.down * tile.across * itemsize // 4
-    resident = RESIDENT if sums <= FEW_SUMS else RESIDENT // 2
-    # A thread loads a number of each of its rows and columns for all their products.
-    instructions = tile.depth * (sums + tile.down + tile.across)
-    busy = instructions * BLOCK_THREADS // (32 * SCHEDULERS)
+    # Threads are in 16 rows of 16.
+    down, across = max(1, tile.rows // 16), max(1, tile.columns // 16)
+    loading = LOAD_CYCLES * (-(-down // 4) + -(-across // 4))
+    busy = tile.depth * width * max(SUM_CYCLES_OF_BLOCK * down * across, loading)
+    resident = max(1, min(MOST_RESIDENT, machine.shared // max(shared_of(what, tile), 1)))
+    wait = WAIT // (tile.stages - 1)
     turns, rest = divmod(-(-tiles // machine.multiprocessors), resident)
-    cycles = turns * max(WAIT, resident * busy) + (max(WAIT, rest * busy) if rest else 0)
-    cycles *= -(-steps // tile.depth)
+    cycles = turns * max(wait, resident * busy) + (max(wait, rest * busy) if rest else 0)
+    cycles = cycles * -(-steps // tile.depth) + (turns + bool(rest)) * 2 * WAIT
     if parts > 1:
-        summed = parts * product.rows * product.rests * product.columns * itemsize
+        summed = parts * product.rows * product.rests * product.columns * what.dtype.itemsize
         cycles += SUM_CYCLES + 2 * summed // SUMMED_BYTES
     return cycles, tiles * tile.rows * tile.columns * steps

@@ -17,7 +17,7 @@ from graphc.support.phases import Phases
 HERE = Path(__file__).parent
 _COMMON = ("-std=c++17", "-shared", "-fPIC", "-x", "c++")
 _KERNELS = (
-    *("-O1", "-mfma", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv"),
+    *("-Og", "-mfma", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv"),
     # A vector that does not lie at a multiple of its size is a fault on a GPU.
     *("-fsanitize=alignment", "-fsanitize-undefined-trap-on-error"),
     *("-Werror=return-type", "-Wno-psabi"),
@@ -32,11 +32,15 @@ def missing() -> str:
 
 def compile_kernels(text: str) -> bytes:
     """The shared object of a program's text."""
+    return _built((*_KERNELS, "-include", str(HERE / "emulator.h")), whole_text(text))
+
+
+def whole_text(text: str) -> str:
+    """The program with a table of its kernels, in C++."""
     entries = "".join(f"    EMULATED_KERNEL({name}),\n" for name in _ENTRY.findall(text))
     listed = f"extern const EmulatedKernel emulated_kernels[] = {{\n{entries}    {{0, 0}},\n}};\n"
     # In a namespace without a name nothing is compiled that is not called.
-    whole = f'namespace {{\n#line 1 "kernels.cu"\n{text}\n}}\nextern "C" {{\n{listed}}}\n'
-    return _built((*_KERNELS, "-include", str(HERE / "emulator.h")), whole)
+    return f'namespace {{\n#line 1 "kernels.cu"\n{text}\n}}\nextern "C" {{\n{listed}}}\n'
 
 
 def emulated_image(text: str, arch: str, phases: Phases) -> Image:

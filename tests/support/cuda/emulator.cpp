@@ -75,6 +75,63 @@ void *fresh(char *stack, void (*entry)())
     return top - 6;
 }
 
+// --- ThreadSanitizer, which is told of each thread, and of who waited for whom
+
+#ifdef EMULATED_RACES
+
+extern "C" {
+void *__tsan_get_current_fiber();
+void *__tsan_create_fiber(unsigned);
+void __tsan_destroy_fiber(void *);
+void __tsan_switch_to_fiber(void *, unsigned);
+void __tsan_acquire(void *);
+void __tsan_release(void *);
+void AnnotateIgnoreReadsBegin(const char *, int);
+void AnnotateIgnoreReadsEnd(const char *, int);
+void AnnotateIgnoreWritesBegin(const char *, int);
+void AnnotateIgnoreWritesEnd(const char *, int);
+}
+
+// Memory that a thread has used would look like shared with the one that gets it next.
+constexpr bool REUSES = false;
+
+void *racing_main() { return __tsan_get_current_fiber(); }
+void *racing_thread() { return __tsan_create_fiber(0); }
+void end_racing_thread(void *fiber) { __tsan_destroy_fiber(fiber); }
+void switch_racing(void *fiber) { __tsan_switch_to_fiber(fiber, 1); }
+void arrive(void *place) { __tsan_release(place); }
+void see_arrived(void *place) { __tsan_acquire(place); }
+
+// Within, what the emulator itself reads and writes is nobody's.
+struct Unseen {
+    Unseen()
+    {
+        AnnotateIgnoreReadsBegin("", 0);
+        AnnotateIgnoreWritesBegin("", 0);
+    }
+    ~Unseen()
+    {
+        AnnotateIgnoreReadsEnd("", 0);
+        AnnotateIgnoreWritesEnd("", 0);
+    }
+};
+
+#else
+
+constexpr bool REUSES = true;
+
+void *racing_main() { return nullptr; }
+void *racing_thread() { return nullptr; }
+void end_racing_thread(void *) {}
+void switch_racing(void *) {}
+void arrive(void *) {}
+void see_arrived(void *) {}
+struct Unseen {
+    Unseen() {}
+};
+
+#endif
+
 // --- threads and blocks
 
 enum class Order { FORWARDS, BACKWARDS, SHUFFLED };
@@ -99,6 +156,7 @@ struct Thread {
     unsigned meetings = 0; // of its warp
     int group = 0;
     std::vector<Copy> copies = {};
+    void *racing = nullptr;
 };
 
 struct Warp {
@@ -114,6 +172,8 @@ struct LiveBlock {
     std::vector<Warp> warps;
     std::vector<int> order;
     int begun = 0, left = 0, arrived = 0, elsewhere = 0;
+    unsigned meetings = 0;
+    char met[2]; // in turns: a thread may arrive at one meeting before others leave the last one
 };
 
 struct Launch {
@@ -129,7 +189,10 @@ struct Launch {
     i64 step = 1, start = 0; // of shuffled blocks
     char *message;
     int room;
-    void *main = nullptr;
+    void *main = nullptr, *racing = nullptr;
+    std::vector<void *> racing_threads;
+    unsigned meetings = 0; // of all blocks
+    char met[2], ended;
     bool failed = false;
 };
 
@@ -137,12 +200,27 @@ Launch *launch;
 Thread *running;
 std::vector<char *> stacks, shared_memories;
 
+// Has kernels see that this one runs.
+void show(const Thread *thread)
+{
+    const LiveBlock *block = thread->block;
+    emulated_thread = {thread->index, block->index, launch->grid, block->shared};
+}
+
 void switch_to(void **from, Thread *thread)
 {
     running = thread;
-    const LiveBlock *block = thread->block;
-    emulated_thread = {thread->index, block->index, launch->grid, block->shared};
+    show(thread);
+    switch_racing(thread->racing);
     emulated_switch(from, thread->left_at);
+}
+
+[[noreturn]] void switch_to_main()
+{
+    void *nowhere;
+    switch_racing(launch->racing);
+    emulated_switch(&nowhere, launch->main);
+    abort();
 }
 
 [[noreturn]] void fail(const char *format, ...)
@@ -152,9 +230,7 @@ void switch_to(void **from, Thread *thread)
     vsnprintf(launch->message, launch->room, format, arguments);
     va_end(arguments);
     launch->failed = true;
-    void *nowhere;
-    emulated_switch(&nowhere, launch->main);
-    abort();
+    switch_to_main();
 }
 
 char *taken(std::vector<char *> &kept, size_t size)
@@ -197,12 +273,18 @@ void begin_block()
     block->threads.reserve(launch->threads);
     for (int i = 0; i < launch->threads; i++)
         block->threads.push_back(Thread{i, block.get()});
+    if (!launch->racing_threads.empty())
+        for (Thread &thread : block->threads) {
+            thread.racing = launch->racing_threads.back();
+            launch->racing_threads.pop_back();
+        }
     launch->blocks.push_back(std::move(block));
 }
 
 void end_block(LiveBlock *block)
 {
-    shared_memories.push_back(block->memory);
+    if (REUSES)
+        shared_memories.push_back(block->memory);
     launch->left++;
     auto &blocks = launch->blocks;
     for (size_t i = 0; i < blocks.size(); i++)
@@ -264,6 +346,13 @@ void release(LiveBlock *block, int first, int count)
 
 void run_threads();
 
+// Gives a new thread a fiber that starts with it.
+void begin(Thread *thread)
+{
+    thread->stack = taken(stacks, STACK);
+    thread->left_at = fresh(thread->stack, run_threads);
+}
+
 // Leaves the thread that runs for another; `from` is told where.
 void go_on(void **from)
 {
@@ -272,8 +361,7 @@ void go_on(void **from)
         thread = next_new();
         if (thread == nullptr)
             fail_waiting();
-        thread->stack = taken(stacks, STACK);
-        thread->left_at = fresh(thread->stack, run_threads);
+        begin(thread);
     }
     if (thread != running)
         switch_to(from, thread);
@@ -294,33 +382,46 @@ void leave()
         fail("thread %d of block %lld leaves with copies under way", self->index,
              self->block->index);
     self->state = State::LEFT;
+    arrive(&launch->ended);
     if (++self->block->left == launch->threads)
         end_block(self->block);
+}
+
+// The thread that goes on when one has left; a new one on its fiber, which `here` is, if it may.
+Thread *next_behind(char *here)
+{
+    const Unseen emulator;
+    leave();
+    Thread *thread = next_ready();
+    if (thread == nullptr && (thread = next_new()) != nullptr) {
+        thread->stack = here;
+        if (!REUSES)
+            begin(thread);
+    }
+    return thread;
 }
 
 // What a fiber does: threads from their beginning to their end.
 void run_threads()
 {
+    char *here = running->stack;
     for (;;) {
         launch->kernel(launch->words);
-        char *stack = running->stack;
-        leave();
-        Thread *thread = next_ready();
-        if (thread == nullptr && (thread = next_new()) != nullptr) {
-            thread->stack = stack;
+        Thread *thread = next_behind(here);
+        if (thread != nullptr && thread->stack == here) {
             running = thread;
-            const LiveBlock *block = thread->block;
-            emulated_thread = {thread->index, block->index, launch->grid, block->shared};
+            show(thread);
             continue;
         }
         // Nothing runs on this fiber any more, but for the switch to another.
-        stacks.push_back(stack);
+        if (REUSES)
+            stacks.push_back(here);
         void *nowhere;
         if (thread != nullptr)
             switch_to(&nowhere, thread);
         if (launch->left < launch->grid)
             fail_waiting();
-        emulated_switch(&nowhere, launch->main);
+        switch_to_main();
     }
 }
 
@@ -373,17 +474,25 @@ EmulatedThread emulated_thread;
 
 void emulated_meet()
 {
+    const Unseen here;
     LiveBlock *block = running->block;
+    char *place = &block->met[block->meetings % 2];
+    arrive(place);
     if (++block->arrived == launch->threads) {
         block->arrived = 0;
+        block->meetings++;
         release(block, 0, launch->threads);
     }
     wait("meet");
+    see_arrived(place);
 }
 
 void emulated_meet_all(unsigned *arrived)
 {
     emulated_meet();
+    const Unseen here;
+    char *place = &launch->met[launch->meetings % 2];
+    arrive(place);
     LiveBlock *own = running->block;
     if (running->index == 0 && own->index == 0)
         *arrived ^= 0x80000000u;
@@ -391,22 +500,27 @@ void emulated_meet_all(unsigned *arrived)
     i64 there = 0;
     for (auto &block : launch->blocks)
         there += block->elsewhere == launch->threads;
-    if (there == launch->grid)
+    if (there == launch->grid) {
+        launch->meetings++;
         for (auto &block : launch->blocks) { // in the order in which they began
             block->elsewhere = 0;
             release(block.get(), 0, launch->threads);
         }
+    }
     wait("meet_all");
+    see_arrived(place);
 }
 
 const EmulatedSlots *emulated_exchange(const char *which, const void *brought, int bytes)
 {
+    const Unseen here;
     Thread *self = running;
     LiveBlock *block = self->block;
     const int number = self->index / 32, first = number * 32;
     Warp &warp = block->warps[number];
     EmulatedSlots &slots = warp.slots[self->meetings++ % 2];
     memcpy(slots.lane[self->index - first], brought, bytes);
+    arrive(&slots);
     if (warp.arrived++ == 0)
         warp.which = which;
     else if (strcmp(warp.which, which))
@@ -418,6 +532,7 @@ const EmulatedSlots *emulated_exchange(const char *which, const void *brought, i
         release(block, first, count);
     }
     wait(which);
+    see_arrived(&slots);
     return &slots;
 }
 
@@ -477,10 +592,18 @@ extern "C" int emulated_launch(
     launch = &made;
     running = nullptr;
     Faults faults;
+    const Unseen here;
+    made.racing = racing_main();
+    if (!REUSES)
+        for (i64 i = 0; i < grid * threads; i++)
+            made.racing_threads.push_back(racing_thread());
+    const std::vector<void *> racing_threads = made.racing_threads;
     Thread *first = next_new();
-    first->stack = taken(stacks, STACK);
-    first->left_at = fresh(first->stack, run_threads);
+    begin(first);
     switch_to(&made.main, first);
+    see_arrived(&made.ended);
+    for (void *racing : racing_threads)
+        end_racing_thread(racing);
     for (auto &block : made.blocks) { // those of a launch that failed
         shared_memories.push_back(block->memory);
         for (Thread &thread : block->threads)

@@ -48,6 +48,21 @@ class Running:
     seed: int = 1
 
 
+@dataclass(frozen=True)
+class Launched:
+    """A launch as it was.
+
+    held  the address and content of all memory before; of the first launch alone
+    """
+
+    kernel: str
+    grid: int
+    threads: int
+    shared: int
+    arguments: Sequence[int]
+    held: Sequence[tuple[int, bytes]] = ()
+
+
 class EmulatedMemory:
     """An allocation on the device."""
 
@@ -113,11 +128,13 @@ class EmulatedCode:
         words = (ctypes.c_uint64 * max(len(arguments), 1))(*(w & (1 << 64) - 1 for w in arguments))
         message = ctypes.create_string_buffer(_ROOM)
         device.launches += 1
+        blocks = grid if together else min(grid, running.blocks)
+        device.write_down(Launched(kernel, blocks, threads, shared, arguments))
         with _LOCK:
             failed = self._engine.emulated_launch(
                 ctypes.c_void_p(self._calls[kernel]),
                 words,
-                ctypes.c_longlong(grid if together else min(grid, running.blocks)),
+                ctypes.c_longlong(blocks),
                 threads,
                 shared,
                 ORDERS.index(running.order),
@@ -136,12 +153,14 @@ class EmulatedDevice:
 
     running   may be changed between calls
     launches  how many there were
+    written_down  these, where one asks for them
     followed  the streams of others that were waited for
     """
 
     machine: GpuMachine = field(default_factory=lambda: emulated_machine("sm_90"))
     running: Running = Running()
     launches: int = 0
+    written_down: list[Launched] | None = None
     followed: list[int] = field(default_factory=list[int])
 
     def __post_init__(self) -> None:
@@ -214,6 +233,13 @@ class EmulatedDevice:
             work()
         else:
             self._recorded.append(work)
+
+    def write_down(self, launched: Launched) -> None:
+        """Keep it for whoever asked for launches."""
+        if self.written_down is not None:
+            first = not self.written_down
+            held = [(m.address, ctypes.string_at(m.address, m.size)) for m in self._live if first]
+            self.written_down.append(replace(launched, held=held))
 
     def described(self, problem: str) -> str:
         """The same, with an address told as its distance from the nearest memory."""

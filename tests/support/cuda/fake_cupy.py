@@ -65,7 +65,7 @@ class FakeCupy:
         self.collected_in_capture = False
         self.fails: Exception | None = None
         self.attributes = SimpleNamespace(type=2, device=0)
-        self.limit = 1 << 20
+        self.limit = self.host_limit = 1 << 20
         runtime = SimpleNamespace(
             CUDARuntimeError=RuntimeProblem,
             memcpyAsync=self._copy,
@@ -87,7 +87,7 @@ class FakeCupy:
             Event=lambda disable_timing: SimpleNamespace(ptr=5),
             get_current_stream=lambda: SimpleNamespace(ptr=3),
             alloc=self._alloc,
-            alloc_pinned_memory=lambda size: (ctypes.c_char * max(size, 1))(),
+            alloc_pinned_memory=self._alloc_pinned,
             memory=SimpleNamespace(OutOfMemoryError=OutOfMemory),
             function=SimpleNamespace(Module=lambda: Module(self)),
         )
@@ -118,6 +118,11 @@ class FakeCupy:
         if size > self.limit:
             raise OutOfMemory(f"out of memory allocating {size} bytes")
         return Pointer(size)
+
+    def _alloc_pinned(self, size: int) -> ctypes.Array[ctypes.c_char]:
+        if size > self.host_limit:
+            raise RuntimeProblem("cudaErrorMemoryAllocation: out of memory")
+        return (ctypes.c_char * size)()
 
     def _copy(self, target: int, source: int, size: int, kind: int, stream: int) -> None:
         self.begin("copy", size, kind, stream)

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from graphc.backends.cuda.device import Device
+from graphc.backends.cuda.platform import platform
+from graphc.backends.cuda.program import Program
 from graphc.backends.cuda.runtime import Call, CudaFunction
 from graphc.backends.cuda.source import write_source
 from graphc.ir.core import Function
@@ -13,6 +16,7 @@ from graphc.ir.machine import GpuMachine
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.residency import come_home
 from graphc.runtime.signature import Signature
+from graphc.support.phases import Phases
 from tests.support.cuda.building import compile_kernels
 from tests.support.cuda.emulator import EmulatedDevice, Running, emulated_machine
 
@@ -36,17 +40,24 @@ class CheckedFunction(CompiledFunction):
     where nothing updates them, in one of several orders; then as the runtime runs it.
     """
 
-    def __init__(self, plain: CudaFunction, strict: CudaFunction, device: EmulatedDevice) -> None:
+    def __init__(
+        self,
+        plain: CudaFunction,
+        strict: CudaFunction,
+        device: EmulatedDevice,
+        runnings: Sequence[Running] = STRICTLY,
+    ) -> None:
         self.signature = plain.signature
         self._plain = plain
         self._strict = strict
         self._device = device
+        self._runnings = runnings
         self._calls = 0
 
     def __call__(
         self, arguments: Sequence[Array], results: Sequence[Array], sizes: Mapping[str, int]
     ) -> None:
-        running = STRICTLY[self._calls % len(STRICTLY)]
+        running = self._runnings[self._calls % len(self._runnings)]
         self._calls += 1
         self._device.running = running
         strictly = self._outcome(arguments, results, sizes)
@@ -82,21 +93,44 @@ class CheckedFunction(CompiledFunction):
 
 
 def compile_together(
-    functions: Sequence[tuple[Function, Signature]], machine: GpuMachine | None = None
+    functions: Sequence[tuple[Function, Signature]],
+    machine: GpuMachine | None = None,
+    running: Running | None = None,
 ) -> list[CheckedFunction]:
-    """The functions, whose kernels are in one image."""
+    """The functions on emulated devices, each call checked; their kernels are in one image.
+
+    running  how checked calls run, if not now in this way, now in that
+    """
     machine = machine or emulated_machine("sm_90")
     source = write_source(functions, machine)
     image = compile_kernels(source.text)
     devices = EmulatedDevice(machine), EmulatedDevice(machine)
-    codes = [device.load(image) for device in devices]
+    plain, strict = (_loaded(device, image, source.programs, functions) for device in devices)
+    runnings = STRICTLY if running is None else (running,)
+    return [CheckedFunction(*p, devices[1], runnings) for p in zip(plain, strict, strict=True)]
 
-    def checked(number: int) -> CheckedFunction:
-        program, (_, signature) = source.programs[number], functions[number]
-        plain, strict = (
-            CudaFunction(device, code, program, signature)
-            for device, code in zip(devices, codes, strict=True)
-        )
-        return CheckedFunction(plain, strict, devices[1])
 
-    return [checked(number) for number in range(len(functions))]
+def compile_for_gpu(
+    functions: Sequence[tuple[Function, Signature]],
+) -> Sequence[CheckedFunction | CudaFunction]:
+    """The functions on the GPU in use; where it is emulated, each call is checked."""
+    used = platform()
+    device = used.device()
+    if isinstance(device, EmulatedDevice):
+        return compile_together(functions, device.machine)
+    source = write_source(functions, device.machine)
+    image = used.compile(source.text, device.machine.arch, Phases())
+    return _loaded(device, image.code, source.programs, functions)
+
+
+def _loaded(
+    device: Device,
+    image: bytes,
+    programs: Sequence[Program],
+    functions: Sequence[tuple[Function, Signature]],
+) -> list[CudaFunction]:
+    code = device.load(image)
+    return [
+        CudaFunction(device, code, program, signature)
+        for program, (_, signature) in zip(programs, functions, strict=True)
+    ]

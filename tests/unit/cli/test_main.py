@@ -69,7 +69,7 @@ def test_the_version_names_graphc_python_llvm_and_the_gpu() -> None:
     assert code == 0
     *first, gpu = out.splitlines()
     assert [line.split()[0] for line in first] == ["graphc", "Python", "LLVM"]
-    assert gpu.startswith(("GPU of sm_", "no GPU: "))
+    assert gpu.startswith(("GPUs by cupy", "no GPUs: "))
 
 
 def test_a_wrong_model_is_exit_code_3_with_the_place() -> None:

@@ -303,6 +303,17 @@ def test_of_two_suffixes_the_longer_one_counts() -> None:
     assert paths == {"host": Path("out/net.cuda.c"), "cu": Path("out/net.cu")}
 
 
+def test_a_kind_for_one_target_is_a_file_for_each_of_several() -> None:
+    asked = request(Path("out/net.cubin"), "cubin", "cu", target="sm_80,sm_90,sm_80")
+    assert asked.paths() == {
+        "cubin@sm_80": Path("out/net.sm_80.cubin"),
+        "cubin@sm_90": Path("out/net.sm_90.cubin"),
+        "cu": Path("out/net.cu"),
+    }
+    assert request(Path("a.cubin"), "cubin", target="sm_80").paths() == {"cubin": Path("a.cubin")}
+    assert len(request(Path("a.cubin"), "cubin", target="sm_80,sm_90").paths()) == 2
+
+
 @pytest.mark.parametrize("name", ["libnet.so.1", "libnet.so.1.2.3"])
 def test_a_library_may_have_a_version(name: str) -> None:
     assert kind_of(Path(name)) == "so"

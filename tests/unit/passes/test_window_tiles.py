@@ -11,7 +11,7 @@ from graphc.ops import default_context
 from graphc.ops.schedules import ConvSchedule, WeightGradSchedule
 from graphc.passes import pipeline
 from graphc.passes.analysis.window_products import product_of
-from graphc.passes.analysis.window_tiles import TILES, matrix_of
+from graphc.passes.analysis.window_tiles import matrix_of
 from graphc.passes.choose_schedule import choose_schedules
 from graphc.passes.manager import PassManager
 from graphc.support.diagnostics import GraphcError
@@ -76,22 +76,22 @@ def test_long_sums_of_few_elements_go_in_parts_that_cover_them(images: int) -> N
 @pytest.mark.parametrize(
     ("tile", "message"),
     [
-        ("rows = 96, columns = 64, down = 6, across = 4", "powers of two, got [96, 64, 6, 4]"),
         (
-            "rows = 64, columns = 64, down = 4, across = 2",
-            "as many sums as 256 threads have, got 64 x 64 of 4 x 2 each",
+            "rows = 96, columns = 64, depth = 16, stages = 4",
+            "`gpu` requires rows x columns out of 128 x 128, 128 x 64, 64 x 64, 128 x 32, 64 x 32, "
+            "32 x 32, 128 x 16, 64 x 16, 32 x 16, got 96 x 64",
         ),
         (
-            "rows = 512, columns = 64, down = 16, across = 8",
-            "at most 256 rows and columns, and 64 sums of a thread",
+            "rows = 64, columns = 64, depth = 24, stages = 4",
+            "`gpu` requires a depth out of 8, 16, 32, 64, got 24",
         ),
         (
-            "rows = 64, columns = 64, down = 4, across = 4, depth = 24",
-            "a depth of 8, 16, 32 or 64, got 24",
+            "rows = 64, columns = 64, depth = 16, stages = 1",
+            "`gpu` requires 2 to 8 stages, got 1",
         ),
         (
-            "rows = 64, columns = 64, down = 4, across = 4, part = 100",
-            "parts of a multiple of 256 steps, got 100",
+            "rows = 64, columns = 64, depth = 16, stages = 4, part = 100",
+            "`gpu` requires parts of a multiple of 256 steps, got 100",
         ),
     ],
 )
@@ -102,11 +102,6 @@ def test_a_tile_that_cannot_be_is_refused(tile: str, message: str) -> None:
 
 
 def test_a_schedule_for_a_gpu_is_no_processors() -> None:
-    module = conv("{gpu = {rows = 64, columns = 64, down = 4, across = 4}}")
+    module = conv("{gpu = {rows = 64, columns = 64, depth = 16, stages = 4}}")
     with pytest.raises(GraphcError, match="`conv` has a schedule for a GPU"):
         choose_schedules(module.functions[0], MACHINES["x86-64-v3"])
-
-
-def test_all_tiles_are_sound() -> None:
-    for tile in TILES:
-        assert tile.rows * tile.columns == 256 * tile.down * tile.across

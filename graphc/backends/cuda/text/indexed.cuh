@@ -82,19 +82,20 @@ __device__ inline void sum_rows(const T *x, const T *table, const int *index, T 
         const Place n = (Place)at / groups, d = (Place)at % groups * LANES;
         Lanes<T, LANES> sum = {};
         for (Place first = 0; first < k; first += AHEAD) {
-            int i[AHEAD];
             T factor[AHEAD];
             Lanes<T, LANES> found[AHEAD];
-            for (int j = 0; j < AHEAD; ++j)
-                i[j] = first + j < k ? index[n * k + first + j] : -1;
-            for (int j = 0; j < AHEAD; ++j)
-                if (is_inside(i[j], size)) {
-                    const Place there = COLUMNS ? d * (Place)size + i[j] : i[j] * (Place)width + d;
+            bool is_there[AHEAD];
+            for (int j = 0; j < AHEAD; ++j) {
+                const int i = first + j < k ? index[n * k + first + j] : -1;
+                is_there[j] = is_inside(i, size);
+                if (is_there[j]) {
+                    const Place there = COLUMNS ? d * (Place)size + i : i * (Place)width + d;
                     factor[j] = x[n * k + first + j];
                     found[j] = *(const Lanes<T, LANES> *)(table + there);
                 }
+            }
             for (int j = 0; j < AHEAD; ++j)
-                if (is_inside(i[j], size))
+                if (is_there[j])
                     for (int l = 0; l < LANES; ++l)
                         sum.at[l] = plus_product<FUSED>(sum.at[l], factor[j], found[j].at[l]);
         }
@@ -402,7 +403,7 @@ template <class T> __device__ inline bool comes_before(T a, int at, T b, int bt)
 }
 
 // An element and its place, of which `take_first` keeps what comes first.
-template <class T> struct Largest {
+template <class T> struct Candidate {
     T value;
     int at;
 
@@ -422,15 +423,15 @@ __device__ inline void select_largest(const T *x, int *y, i64 rows, int columns,
                                       Block block)
 {
     constexpr int TOGETHER = 8 / WARPS;
-    Largest<T> *of_warps = (Largest<T> *)block.shared;
+    Candidate<T> *of_warps = (Candidate<T> *)block.shared;
     const int warp = thread_index() / 32, lane = thread_index() % (32 * WARPS);
     for (i64 tile = block.index; tile * TOGETHER < rows; tile += block.count) {
         const i64 n = tile * TOGETHER + warp / WARPS;
         if (n >= rows)
             continue;
-        Largest<T> last = {0, -1};
+        Candidate<T> last = {0, -1};
         for (int turn = 0; turn < count; ++turn) {
-            Largest<T> best = {0, -1};
+            Candidate<T> best = {0, -1};
             for (int at = lane; at < columns; at += 32 * WARPS) {
                 const T value = x[n * columns + at];
                 if (turn == 0 || comes_before(last.value, last.at, value, at))

@@ -32,15 +32,24 @@ template <class Number, int LINES_, int DEPTH_, bool BY_K_, int PACK> struct Fac
     static __device__ inline void copy(T *to, const T *from, i64 stride, int lines, int steps)
     {
         constexpr int ACROSS = INNER / PACK, ROWS = PRODUCT_THREADS / ACROSS;
+        constexpr int TURNS = (OUTER + ROWS - 1) / ROWS, UNROLLED = TURNS <= 2 ? TURNS : 1;
         const int outer_left = BY_K ? lines : steps, inner_left = BY_K ? steps : lines;
         const int column = thread_index() % ACROSS * PACK, first = thread_index() / ACROSS;
         const T *place = from + first * stride + column;
-#pragma unroll
-        for (int row = first; row < OUTER; row += ROWS, place += ROWS * stride) {
+#pragma unroll UNROLLED
+        for (int turn = 0; turn < TURNS; turn++, place += ROWS * stride) {
+            const int row = first + turn * ROWS;
+            if (OUTER % ROWS != 0 && row >= OUTER)
+                break;
             const bool is_there = row < outer_left && column < inner_left;
             copy_ahead<PACK * (int)sizeof(T)>(to + row * PITCH + column, is_there ? place : from,
                                               is_there);
         }
+    }
+
+    static __device__ inline T at(const T *stage, int line, int k)
+    {
+        return stage[BY_K ? line * PITCH + k : k * PITCH + line];
     }
 
     // STEPS steps from `k` on of COUNT neighbouring lines; BY_K, of one line.
@@ -65,7 +74,7 @@ template <class Number, int LINES_, int DEPTH_, bool BY_K_, int PACK> struct Fac
     }
 };
 
-// The sums of a tile of A's lines by B's, some of them in each thread: threads are in rows of WIDE,
+// The sums of a tile of A's lines by B's, some of them in each thread. Threads are in rows of WIDE,
 // those of a warp in a square. CONTRACTED: a product and its sum are rounded once.
 template <class A, class B, bool CONTRACTED> struct Sums {
     typedef typename A::T T;
@@ -79,7 +88,8 @@ template <class A, class B, bool CONTRACTED> struct Sums {
     static constexpr int MOST = 16 / (int)sizeof(T);
     static constexpr int M_PACK = A::BY_K ? 1 : least(M, MOST);
     static constexpr int N_PACK = B::BY_K ? 1 : least(N, MOST);
-    static constexpr int STEPS = !A::BY_K && !B::BY_K ? 1 : M * N > 32 ? 2 : MOST;
+    static constexpr int STEPS = !A::BY_K && !B::BY_K ? 1 : M * N >= 32 ? 2 : MOST;
+    static constexpr int UNROLLED = (M * N >= 32 ? 8 : 16) / STEPS;
     static_assert(HIGH % WARP_HIGH == 0 && WIDE % WARP_WIDE == 0 && A::DEPTH % STEPS == 0, "");
 
     T sum[M][N];
@@ -110,7 +120,7 @@ template <class A, class B, bool CONTRACTED> struct Sums {
     {
         if (high >= HIGH)
             return;
-#pragma unroll
+#pragma unroll UNROLLED
         for (int k = 0; k < A::DEPTH; k += STEPS) {
             T x[M][STEPS], y[N][STEPS];
 #pragma unroll
@@ -151,6 +161,78 @@ template <class A, class B, bool CONTRACTED> struct Sums {
     }
 };
 
+// The same by tensor cores, of factors with 10 bits of fraction. Warps are in rows of WIDE; each has
+// M x N pieces of 16 x 8 sums, whose places are those of `multiply_warp`.
+template <class A, class B> struct TensorSums {
+    typedef float T;
+    static constexpr int ROWS = A::LINES, COLS = B::LINES, PITCH = COLS + 8;
+    static constexpr int HIGH = ROWS > COLS ? 4 : 2, WIDE = 8 / HIGH;
+    static constexpr int M = ROWS / HIGH / 16, N = COLS / WIDE / 8;
+    static_assert(M * HIGH * 16 == ROWS && N * WIDE * 8 == COLS && A::DEPTH % 8 == 0, "");
+
+    float sum[M][N][4];
+    int row, col, eighth, quarter;
+
+    __device__ inline TensorSums()
+    {
+        const int lane = thread_index() % 32, warp = thread_index() / 32;
+        row = warp / WIDE * (M * 16), col = warp % WIDE * (N * 8);
+        eighth = lane / 4, quarter = lane % 4;
+        clear();
+    }
+
+    __device__ inline void clear()
+    {
+#pragma unroll
+        for (int i = 0; i < M; i++)
+#pragma unroll
+            for (int j = 0; j < N; j++)
+#pragma unroll
+                for (int c = 0; c < 4; c++)
+                    sum[i][j][c] = 0;
+    }
+
+    __device__ inline void add(const float *a, const float *b)
+    {
+#pragma unroll
+        for (int k = 0; k < A::DEPTH; k += 8) {
+            u32 x[M][4], y[N][2];
+#pragma unroll
+            for (int i = 0; i < M; i++)
+#pragma unroll
+                for (int c = 0; c < 4; c++)
+                    x[i][c] = to_tf32(A::at(a, row + i * 16 + c % 2 * 8 + eighth, k + c / 2 * 4 + quarter));
+#pragma unroll
+            for (int j = 0; j < N; j++)
+#pragma unroll
+                for (int c = 0; c < 2; c++)
+                    y[j][c] = to_tf32(B::at(b, col + j * 8 + eighth, k + c * 4 + quarter));
+#pragma unroll
+            for (int i = 0; i < M; i++)
+#pragma unroll
+                for (int j = 0; j < N; j++)
+                    multiply_warp(sum[i][j], x[i], y[j]);
+        }
+    }
+
+    __device__ inline void put(float *tile, bool adds)
+    {
+#pragma unroll
+        for (int i = 0; i < M; i++)
+#pragma unroll
+            for (int j = 0; j < N; j++)
+#pragma unroll
+                for (int c = 0; c < 4; c += 2) {
+                    const int line = row + i * 16 + c / 2 * 8 + eighth;
+                    auto &to = *(Pack<float, 2> *)(tile + line * PITCH + col + j * 8 + quarter * 2);
+                    auto sums = to;
+                    sums.at[0] = adds ? sums.at[0] + sum[i][j][c] : sum[i][j][c];
+                    sums.at[1] = adds ? sums.at[1] + sum[i][j][c + 1] : sum[i][j][c + 1];
+                    to = sums;
+                }
+    }
+};
+
 // A product by tiles with these sums. LONG: k may be longer than a stretch.
 template <class A, class B, class Tile, int STAGES, bool LONG> struct Product {
     typedef typename A::T T;
@@ -167,25 +249,23 @@ template <class A, class B, class Tile, int STAGES, bool LONG> struct Product {
 
     // Multiplies lines of A and B, which lie in memory as their factors say, in rows of these
     // strides; `rows` and `cols` are how many there are.
-    static __attribute__((noinline)) __device__ void multiply(const T *a, i64 stride_a, const T *b,
-                                                              i64 stride_b, i64 rows, i64 cols,
-                                                              i64 k, char *shared)
+    static __device__ inline void multiply(const T *a, i64 stride_a, const T *b, i64 stride_b,
+                                           i64 rows, i64 cols, i64 k, char *shared)
     {
         T *const stages = (T *)own_shared(shared), *const tile = stages + BEFORE;
         const int high = (int)(rows < ROWS ? rows : ROWS), wide = (int)(cols < COLS ? cols : COLS);
-        const i64 chunks = (k + DEPTH - 1) / DEPTH;
-        i64 copied = 0;
-        int to = 0, from = 0;
+        const int chunks = (int)((k + DEPTH - 1) / DEPTH);
+        const int last = (int)(k - (i64)(chunks - 1) * DEPTH);
+        int copied = 0, to = 0, from = 0;
         Tile sums;
         meet();
-        for (i64 chunk = 1 - STAGES; chunk < chunks; chunk++) {
+        for (int chunk = 1 - STAGES; chunk < chunks; chunk++) {
             if (chunk >= 0) {
                 wait_for_copies<STAGES - 2>();
                 meet();
             }
             if (copied < chunks) {
-                const i64 left = k - copied * DEPTH;
-                const int steps = (int)(left < DEPTH ? left : DEPTH);
+                const int steps = copied + 1 < chunks ? DEPTH : last;
                 A::copy(stages + to * STAGE, a, stride_a, high, steps);
                 B::copy(stages + to * STAGE + A::SIZE, b, stride_b, wide, steps);
                 a += A::BY_K ? DEPTH : DEPTH * stride_a;
@@ -211,6 +291,24 @@ template <class A, class B, class Tile, int STAGES, bool LONG> struct Product {
     }
 };
 
+// The sums of rows from `row` and columns from `col` on, over `part` steps of k from `from` on, of a
+// product of arrays as P says.
+template <class P>
+__device__ inline void multiply_part(const typename P::T *a, const typename P::T *b, i64 m, i64 n,
+                                     i64 k, i64 row, i64 col, i64 from, i64 part, char *shared)
+{
+    P::multiply(P::A_BY_K ? a + row * k + from : a + from * m + row, P::A_BY_K ? k : m,
+                P::B_BY_K ? b + col * k + from : b + from * n + col, P::B_BY_K ? k : n, m - row,
+                n - col, part < k - from ? part : k - from, shared);
+}
+
+template <class P>
+__device__ inline void multiply_tile(const typename P::T *a, const typename P::T *b, i64 m, i64 n,
+                                     i64 k, i64 row, i64 col, char *shared)
+{
+    multiply_part<P>(a, b, m, n, k, row, col, 0, k, shared);
+}
+
 // The sums of stretches, `size` elements apart, from the first to the last.
 template <class T> __device__ inline T add_stretches(const T *sums, i64 size, i64 parts)
 {
@@ -222,23 +320,18 @@ template <class T> __device__ inline T add_stretches(const T *sums, i64 size, i6
 
 // c[part, batch, m, n]: sums over parts of `part` steps of k; all of k is one part.
 template <class P, int PACK>
-__device__ __attribute__((noinline)) void multiply_all(const typename P::T *a,
-                                                       const typename P::T *b, typename P::T *c,
-                                                       i64 batch, i64 m, i64 n, i64 k, i64 part,
-                                                       Block block)
+__device__ inline void multiply_all(const typename P::T *a, const typename P::T *b,
+                                    typename P::T *c, i64 batch, i64 m, i64 n, i64 k, i64 part,
+                                    Block block)
 {
     typedef typename P::T T;
     const i64 high = (m + P::ROWS - 1) / P::ROWS, wide = (n + P::COLS - 1) / P::COLS;
     const i64 parts = part < k ? (k + part - 1) / part : 1;
-    const i64 stride_a = P::A_BY_K ? k : m, stride_b = P::B_BY_K ? k : n;
     for (i64 at = block.index; at < parts * batch * high * wide; at += block.count) {
         const i64 matrix = at / (high * wide), from = matrix / batch * part;
         const i64 row = at / wide % high * P::ROWS, col = at % wide * P::COLS;
-        const T *const left = a + matrix % batch * m * k;
-        const T *const right = b + matrix % batch * k * n;
-        P::multiply(P::A_BY_K ? left + row * k + from : left + from * m + row, stride_a,
-                    P::B_BY_K ? right + col * k + from : right + from * n + col, stride_b, m - row,
-                    n - col, part < k - from ? part : k - from, block.shared);
+        multiply_part<P>(a + matrix % batch * m * k, b + matrix % batch * k * n, m, n, k, row, col,
+                         from, part, block.shared);
         const T *const tile = P::tile(block.shared);
         T *const place = c + (matrix * m + row) * n + col;
         for (int i = thread_index() * PACK; i < P::ROWS * P::COLS; i += PRODUCT_THREADS * PACK) {

@@ -7,22 +7,14 @@
 // images rows are spots and steps are taps; of the gradient to its weights it is the other way round.
 //
 // The record W that a product is written for says, as constants, what the images and windows are
-// and how many rows, columns and steps a tile has. Sums are chains of CHAIN products in rising
-// order, which are added up in rising order. A sum may go in parts of PART steps, each of which makes
-// a result of its own, which are added up afterwards.
+// and how many rows, columns and steps a tile has. Tiles are computed as those of matrices, whose
+// stretches their sums have; only their copies differ. A sum may go in parts of PART steps, each of
+// which makes a result of its own, which are added up afterwards.
 
 namespace windows {
 
-constexpr int THREADS = 256, CHAIN = 256;
+constexpr int THREADS = PRODUCT_THREADS;
 constexpr int NOWHERE = -(1 << 30);
-
-// Neighbours that are loaded and stored together.
-template <class Real, int N> struct alignas(sizeof(Real) * N) Pack {
-    Real at[N];
-};
-
-__device__ inline float fused(float a, float b, float c) { return fmaf(a, b, c); }
-__device__ inline double fused(double a, double b, double c) { return fma(a, b, c); }
 
 template <class Index> struct Spot {
     Index image;
@@ -32,20 +24,6 @@ template <class Index> struct Spot {
 struct Tap {
     int row, column, channel;
 };
-
-// The elements of A from the tap on.
-template <class W, int N>
-__device__ Pack<typename W::Real, N> read(
-    const typename W::Real *a, const Spot<typename W::Index> &spot, const Tap &tap)
-{
-    const int row = spot.row + tap.row, column = spot.column + tap.column;
-    Pack<typename W::Real, N> found = {};
-    if ((u32)row < (u32)W::IMAGE_0 && (u32)column < (u32)W::IMAGE_1) {
-        const int inside = (row * W::IMAGE_1 + column) * W::CHANNELS + tap.channel;
-        found = *(const Pack<typename W::Real, N> *)(a + spot.image + inside);
-    }
-    return found;
-}
 
 // The number of a column in a row of B, whose columns may lie in blocks that are `apart`.
 template <class W> __device__ typename W::Index column_of(int column, int apart)
@@ -214,250 +192,180 @@ template <class W> struct WeightGradient : Forward<W> {
     __device__ static i64 size(i64) { return HEIGHT * W::WIDTH; }
 };
 
-// What of A a thread copies from memory to shared memory, DEPTH steps at a time.
-template <class W, class Product> struct Left {
-    typedef typename W::Real Real;
+// How the factors of a tile lie in shared memory, and its sums (`product.cuh`).
+template <class W, class What> struct Tile {
+    typedef typename W::Real T;
+    typedef Factor<T, W::ROWS, W::DEPTH, What::SPOTS_ARE_ROWS, W::LEFT_PACK> A;
+    typedef Factor<T, W::COLUMNS, W::DEPTH, false, W::RIGHT_PACK> B;
+    typedef typename W::template SumsOf<A, B> Sums;
+    typedef ::Product<A, B, Sums, W::STAGES, W::IS_LONG> Product;
+    static_assert(Product::SHARED == W::SHARED, "");
+};
+
+// Where the packs are that a thread copies of a factor: `inner` is the same for all of them.
+template <class F, int PACK> struct Packs {
+    static constexpr int ACROSS = F::INNER / PACK, ALL = F::OUTER * ACROSS;
+    static constexpr int COUNT = (ALL + THREADS - 1) / THREADS;
+    static __device__ inline int outer(int i) { return (thread_index() + i * THREADS) / ACROSS; }
+    static __device__ inline int inner() { return thread_index() % ACROSS * PACK; }
+    static __device__ inline bool has(int i) { return ALL % THREADS == 0 || outer(i) < F::OUTER; }
+
+    static __device__ inline void copy(
+        typename F::T *stage, int i, const typename F::T *from, bool is_there)
+    {
+        copy_ahead<PACK * (int)sizeof(typename F::T)>(stage + outer(i) * F::PITCH + inner(), from,
+                                                      is_there);
+    }
+};
+
+// Copies of A.
+template <class W, class What> struct Left {
     typedef typename W::Index Index;
-    static constexpr int N = W::LEFT_PACK;
-    static constexpr int LINE = (Product::SPOTS_ARE_ROWS ? W::DEPTH : W::ROWS) / N;
-    static constexpr int COUNT = (W::ROWS * W::DEPTH / N + THREADS - 1) / THREADS;
-    static constexpr int SPOTS = Product::SPOTS_ARE_ROWS ? COUNT : 1;
+    typedef typename W::Real T;
+    typedef Packs<typename Tile<W, What>::A, W::LEFT_PACK> All;
+    static constexpr int SPOTS = What::SPOTS_ARE_ROWS ? All::COUNT : 1;
 
     Spot<Index> spots[SPOTS];
     Tap tap;
-    Pack<Real, N> held[COUNT];
 
-    __device__ Left(const Product &product)
+    __device__ inline Left(const What &what)
     {
-        if constexpr (Product::SPOTS_ARE_ROWS) {
+        if constexpr (What::SPOTS_ARE_ROWS) {
 #pragma unroll
-            for (int i = 0; i < COUNT; i++) {
-                const Index row = product.origin.row + line(i);
-                spots[i] = product.spot(row);
-                if (row >= product.rows)
+            for (int i = 0; i < SPOTS; i++) {
+                const Index row = what.origin.row + All::outer(i);
+                spots[i] = what.spot(row);
+                if (row >= what.rows)
                     spots[i].row = NOWHERE;
             }
         } else {
-            const Index row = product.origin.row + along();
-            tap = product.tap((int)row);
-            if (row >= product.rows)
+            const Index row = what.origin.row + All::inner();
+            tap = what.tap((int)row);
+            if (row >= what.rows)
                 tap.row = NOWHERE;
         }
     }
-    // Packs of a line lie together in memory: its number, and what comes before the pack in it.
-    __device__ static int line(int i) { return (thread_index() + i * THREADS) / LINE; }
-    __device__ static int along() { return thread_index() % LINE * N; }
 
-    __device__ void fetch(const Product &product, const Real *a, Index step)
+    __device__ inline void copy(const What &what, const T *a, Index step, T *stage)
     {
-        if constexpr (Product::SPOTS_ARE_ROWS) {
-            tap = product.tap((int)step + along());
-            const bool is_there = step + along() < product.origin.steps_end;
-#pragma unroll
-            for (int i = 0; i < COUNT; i++)
-                held[i] = is_there ? read<W, N>(a, spots[i], tap) : Pack<Real, N>{};
-        } else {
-#pragma unroll
-            for (int i = 0; i < COUNT; i++) {
-                const Index from = step + line(i);
-                const bool is_there = from < product.origin.steps_end;
-                held[i] = is_there ? read<W, N>(a, product.spot(from), tap) : Pack<Real, N>{};
-            }
+        if constexpr (What::SPOTS_ARE_ROWS) {
+            tap = what.tap((int)step + All::inner());
+            if (step + All::inner() >= what.origin.steps_end)
+                tap.row = NOWHERE;
         }
-    }
-    __device__ void put(Real (*to)[W::ROWS + W::GAP]) const
-    {
 #pragma unroll
-        for (int i = 0; i < COUNT; i++) {
-            if (W::ROWS * W::DEPTH / N % THREADS && thread_index() + i * THREADS >= W::ROWS * W::DEPTH / N)
-                break;
-            if constexpr (Product::SPOTS_ARE_ROWS) {
-#pragma unroll
-                for (int j = 0; j < N; j++)
-                    to[along() + j][line(i)] = held[i].at[j];
-            } else
-                *(Pack<Real, N> *)&to[line(i)][along()] = held[i];
+        for (int i = 0; i < All::COUNT; i++) {
+            if (!All::has(i))
+                continue;
+            Spot<Index> spot = spots[What::SPOTS_ARE_ROWS ? i : 0];
+            if constexpr (!What::SPOTS_ARE_ROWS) {
+                spot = what.spot(step + All::outer(i));
+                if (step + All::outer(i) >= what.origin.steps_end)
+                    spot.row = NOWHERE;
+            }
+            const int row = spot.row + tap.row, column = spot.column + tap.column;
+            const bool is_there = (u32)row < (u32)W::IMAGE_0 && (u32)column < (u32)W::IMAGE_1;
+            const int inside = (row * W::IMAGE_1 + column) * W::CHANNELS + tap.channel;
+            All::copy(stage, i, is_there ? a + spot.image + inside : a, is_there);
         }
     }
 };
 
-// What of B a thread copies.
-template <class W, class Product> struct Right {
-    typedef typename W::Real Real;
+// Copies of B.
+template <class W, class What> struct Right {
     typedef typename W::Index Index;
-    static constexpr int N = W::RIGHT_PACK;
-    static constexpr int LINE = W::COLUMNS / N;
-    static constexpr int COUNT = (W::DEPTH * LINE + THREADS - 1) / THREADS;
+    typedef typename W::Real T;
+    typedef Packs<typename Tile<W, What>::B, W::RIGHT_PACK> All;
 
     Index column;
     bool is_inside;
-    Pack<Real, N> held[COUNT];
 
-    __device__ Right(const Product &product)
+    __device__ inline Right(const What &what)
     {
-        const int first = product.origin.column + along();
+        const int first = what.origin.column + All::inner();
         is_inside = first < W::WIDTH;
-        column = product.right_column(first);
+        column = what.right_column(first);
     }
-    __device__ static int line(int i) { return (thread_index() + i * THREADS) / LINE; }
-    __device__ static int along() { return thread_index() % LINE * N; }
 
-    __device__ void fetch(const Product &product, const Real *b, Index step)
+    __device__ inline void copy(const What &what, const T *b, Index step, T *stage) const
     {
 #pragma unroll
-        for (int i = 0; i < COUNT; i++) {
-            const Index from = step + line(i);
-            held[i] = {};
-            if (is_inside && line(i) < W::DEPTH && from < product.origin.steps_end)
-                held[i] = *(const Pack<Real, N> *)(b + product.right_row(from) + column);
+        for (int i = 0; i < All::COUNT; i++) {
+            if (!All::has(i))
+                continue;
+            const Index from = step + All::outer(i);
+            const bool is_there = is_inside && from < what.origin.steps_end;
+            All::copy(stage, i, is_there ? b + what.right_row(from) + column : b, is_there);
         }
-    }
-    __device__ void put(Real (*to)[W::COLUMNS]) const
-    {
-#pragma unroll
-        for (int i = 0; i < COUNT; i++)
-            if (W::DEPTH * LINE % THREADS == 0 || line(i) < W::DEPTH)
-                *(Pack<Real, N> *)&to[line(i)][along()] = held[i];
     }
 };
 
-// The sums of a thread: DOWN rows and ACROSS columns that lie together.
-template <class W> struct Sums {
-    typedef typename W::Real Real;
-    static constexpr int TOTALS = W::IS_LONG ? W::DOWN : 1;
-
-    Real chain[W::DOWN][W::ACROSS], total[TOTALS][W::ACROSS];
-
-    __device__ Sums()
-    {
-        clear();
-#pragma unroll
-        for (int i = 0; i < TOTALS; i++)
-#pragma unroll
-            for (int j = 0; j < W::ACROSS; j++)
-                total[i][j] = 0;
-    }
-    __device__ void clear()
-    {
-#pragma unroll
-        for (int i = 0; i < W::DOWN; i++)
-#pragma unroll
-            for (int j = 0; j < W::ACROSS; j++)
-                chain[i][j] = 0;
-    }
-    __device__ static int row() { return thread_index() / (W::COLUMNS / W::ACROSS) * W::DOWN; }
-    __device__ static int column() { return thread_index() % (W::COLUMNS / W::ACROSS) * W::ACROSS; }
-
-    __device__ void add(const Real (*a)[W::ROWS + W::GAP], const Real (*b)[W::COLUMNS])
-    {
-#pragma unroll
-        for (int step = 0; step < W::DEPTH; step++) {
-            Real left[W::DOWN], right[W::ACROSS];
-            copy<W::DOWN>(left, &a[step][row()]);
-            copy<W::ACROSS>(right, &b[step][column()]);
-#pragma unroll
-            for (int i = 0; i < W::DOWN; i++)
-#pragma unroll
-                for (int j = 0; j < W::ACROSS; j++)
-                    chain[i][j] = W::IS_FUSED ? fused(left[i], right[j], chain[i][j])
-                                              : chain[i][j] + left[i] * right[j];
+// The sums of a tile, which stand in shared memory then: as `Product::multiply`, with other copies.
+template <class W, class What>
+__device__ inline void multiply(
+    const typename W::Real *a, const typename W::Real *b, const What &what, char *shared)
+{
+    typedef typename Tile<W, What>::Product P;
+    typedef typename W::Real T;
+    typedef typename W::Index Index;
+    constexpr int A_SIZE = Tile<W, What>::A::SIZE;
+    T *const stages = (T *)own_shared(shared), *const tile = stages + P::BEFORE;
+    Left<W, What> left(what);
+    Right<W, What> right(what);
+    typename Tile<W, What>::Sums sums;
+    Index step = what.origin.first_step;
+    const Index end = what.origin.steps_end;
+    const int chunks = step < end ? (int)((end - step + W::DEPTH - 1) / W::DEPTH) : 0;
+    int to = 0, from = 0;
+    meet();
+    for (int chunk = 1 - W::STAGES; chunk < chunks; chunk++) {
+        if (chunk >= 0) {
+            wait_for_copies<W::STAGES - 2>();
+            meet();
         }
-    }
-    template <int COUNT> __device__ static void copy(Real *to, const Real *from)
-    {
-        constexpr int MOST = 16 / sizeof(Real), N = COUNT < MOST ? COUNT : MOST;
-#pragma unroll
-        for (int i = 0; i < COUNT; i += N) {
-            const Pack<Real, N> found = *(const Pack<Real, N> *)(from + i);
-#pragma unroll
-            for (int j = 0; j < N; j++)
-                to[i + j] = found.at[j];
+        if (step < end) {
+            left.copy(what, a, step, stages + to * P::STAGE);
+            right.copy(what, b, step, stages + to * P::STAGE + A_SIZE);
+            step += W::DEPTH;
+            to = to + 1 < W::STAGES ? to + 1 : 0;
         }
-    }
-    __device__ void end_chain()
-    {
-        if constexpr (W::IS_LONG) {
-#pragma unroll
-            for (int i = 0; i < W::DOWN; i++)
-#pragma unroll
-                for (int j = 0; j < W::ACROSS; j++)
-                    total[i][j] += chain[i][j];
-            clear();
-        }
-    }
-    template <class Product> __device__ void write(const Product &product, Real *c) const
-    {
-        const int first = product.origin.column + column();
-#pragma unroll
-        for (int i = 0; i < W::DOWN; i++) {
-            const typename W::Index number = product.origin.row + row() + i;
-            const i64 at = number < product.rows ? product.result(number) : -1;
-            if (at < 0)
-                continue;
-#pragma unroll
-            for (int j = 0; j < W::ACROSS; j += W::RESULT_PACK) {
-                Pack<Real, W::RESULT_PACK> made;
-#pragma unroll
-                for (int k = 0; k < W::RESULT_PACK; k++)
-                    made.at[k] = W::IS_LONG ? total[i % TOTALS][j + k] : chain[i][j + k];
-                if (first + j < W::WIDTH)
-                    *(Pack<Real, W::RESULT_PACK> *)(c + at + first + j) = made;
+        group_copies();
+        if (chunk >= 0) {
+            sums.add(stages + from * P::STAGE, stages + from * P::STAGE + A_SIZE);
+            from = from + 1 < W::STAGES ? from + 1 : 0;
+            if (W::IS_LONG && (chunk + 1) % P::STRETCHES == 0 && chunk + 1 < chunks) {
+                sums.put(tile, chunk >= P::STRETCHES);
+                sums.clear();
             }
         }
     }
-};
-
-// One tile.
-template <class W, class Product>
-__device__ void multiply(
-    const typename W::Real *a, const typename W::Real *b, typename W::Real *c,
-    const Product &product, char *shared)
-{
-    typedef typename W::Real Real;
-    typedef typename W::Index Index;
-    typedef Real LeftTile[W::DEPTH][W::ROWS + W::GAP];
-    typedef Real RightTile[W::DEPTH][W::COLUMNS];
-    LeftTile *const lefts = (LeftTile *)shared;
-    RightTile *const rights = (RightTile *)(shared + 2 * sizeof(LeftTile));
-    Left<W, Product> left(product);
-    Right<W, Product> right(product);
-    Sums<W> sums;
-    Index step = product.origin.first_step;
-    left.fetch(product, a, step);
-    right.fetch(product, b, step);
-    meet();
-    left.put(lefts[0]);
-    right.put(rights[0]);
-    int now = 0, steps = 0;
-    // While one pair of tiles is multiplied, the next is on its way to the other.
-    for (; step < product.origin.steps_end; step += W::DEPTH) {
+    wait_for_copies<0>();
+    if (!W::IS_LONG)
         meet();
-        const bool is_last = step + W::DEPTH >= product.origin.steps_end;
-        if (!is_last) {
-            left.fetch(product, a, step + W::DEPTH);
-            right.fetch(product, b, step + W::DEPTH);
-        }
-        sums.add(lefts[now], rights[now]);
-        now ^= 1;
-        if (!is_last) {
-            left.put(lefts[now]);
-            right.put(rights[now]);
-        }
-        steps += W::DEPTH;
-        if (is_last || steps % CHAIN == 0)
-            sums.end_chain();
-    }
-    sums.write(product, c);
+    sums.put(tile, W::IS_LONG && chunks > P::STRETCHES);
+    meet();
 }
 
-template <class W, class Product>
+template <class W, class What>
 __device__ void multiply_tiles(
     const typename W::Real *a, const typename W::Real *b, typename W::Real *c, i64 images,
     i64 tiles, Block block)
 {
+    typedef Pack<typename W::Real, W::RESULT_PACK> Some;
+    typedef typename Tile<W, What>::Product P;
+    constexpr int ACROSS = W::COLUMNS / W::RESULT_PACK;
     for (i64 tile = block.index; tile < tiles; tile += block.count) {
-        const Product product(tile, images);
-        multiply<W>(a, b, c + product.origin.part * Product::size(images), product, block.shared);
+        const What what(tile, images);
+        multiply<W>(a, b, what, block.shared);
+        const typename W::Real *const sums = P::tile(own_shared(block.shared));
+        for (int i = thread_index(); i < W::ROWS * ACROSS; i += THREADS) {
+            const int row = i / ACROSS, column = i % ACROSS * W::RESULT_PACK;
+            const typename W::Index number = what.origin.row + row;
+            const i64 at = number < what.rows ? what.result(number) : -1;
+            if (at >= 0 && what.origin.column + column < W::WIDTH)
+                *(Some *)(c + what.origin.part * What::size(images) + at + what.origin.column +
+                          column) = *(const Some *)(sums + row * P::PITCH + column);
+        }
     }
 }
 

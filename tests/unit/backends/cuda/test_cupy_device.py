@@ -64,6 +64,12 @@ def test_host_memory_has_the_size_that_is_asked_for(device: CupyDevice) -> None:
     assert device.host_memory(0).shape == (0,)
 
 
+def test_host_memory_is_there_where_no_fast_one_is(device: CupyDevice, cupy: FakeCupy) -> None:
+    cupy.host_limit = 10
+    assert device.host_memory(100).shape == (100,)
+    device.wait()
+
+
 def test_a_launch_is_on_the_stream_of_the_device(device: CupyDevice, cupy: FakeCupy) -> None:
     code = device.load(b"image")
     code.launch("run_a", 6, 256, 1024, [1 << 40, 5])
@@ -155,7 +161,7 @@ def test_memory_of_others_is_looked_at(
     [
         ("driver_version", None, "driver was not found"),
         ("device_machine", None, "finds no GPU"),
-        ("device_machine", replace(GPUS["sm_80"], capability=70), "sm_70"),
+        ("device_machine", replace(GPUS["sm_80"], capability=70), "80 or more, got 70"),
         ("find_spec", None, "CuPy is not installed"),
         ("driver_version", (12, 4), "too old: it is of CUDA 12.4"),
     ],

@@ -8,8 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from graphc.backends.cuda.compiler import compile_text
+from graphc.backends.cuda.source import write_source
+from graphc.backends.cuda.steps import launches
 from graphc.backends.signature import make_signature
 from graphc.ir.core import Module
+from graphc.ir.evaluate import evaluate
 from graphc.ir.machine import GPUS
 from graphc.ops import default_context
 from graphc.ops.schedules import GPU_TILES
@@ -18,6 +22,10 @@ from graphc.passes.manager import PassManager
 from tests.support.compiling import call, compile_for, load_backend, parse
 from tests.support.cuda.building import missing
 from tests.support.cuda.functions import compile_together
+from tests.support.cuda.tools import needs_nvrtc
+from tests.support.native import TOLERANCE, random_arguments
+from tests.support.product_bodies import LAYOUTS as LAYOUTS_OF_BODIES
+from tests.support.product_bodies import product_with_body
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
@@ -114,12 +122,15 @@ SHAPES: list[Sizes] = [
 
 
 def test_chosen_tiles_compute_the_bits_of_native_code() -> None:
-    assert_same_bits([Case(s, t, d) for s in SHAPES for t in LAYOUTS for d in ("f32", "f64")])
+    wide = [Case(s, LAYOUTS[at % 4], "f64") for at, s in enumerate(SHAPES)]
+    assert_same_bits([*(Case(s, t) for s in SHAPES for t in LAYOUTS), *wide])
 
 
 def test_extents_of_the_call_from_none_to_many() -> None:
     shapes: list[Sizes] = [(0, 5, 4), (4, 0, 5), (6, 5, 0), (1, 9, 700), (65, 33, 515)]
-    every = [Case(s, t, dims="MNK") for s in shapes for t in LAYOUTS]
+    every = [
+        Case(s, LAYOUTS[(at + i) % 4], dims="MNK") for at, s in enumerate(shapes) for i in (0, 1)
+    ]
     assert_same_bits([*every, *(Case(s, dims="M") for s in shapes)])
 
 
@@ -151,3 +162,104 @@ def test_forced_tiles_change_no_bit(split: bool) -> None:
         dtype = "f64" if at % 3 == 1 and rows * cols <= 8192 else "f32"
         cases.append(Case(sizes, LAYOUTS[at % 4], dtype, f"{forced}, split = {str(split).lower()}"))
     assert_same_bits(cases)
+
+
+def test_bodies_and_their_sums_over_rows() -> None:
+    """Whatever the layout, with and without split sums of k, from no rows to many."""
+    schedules = {
+        (9, 45): ["", "rows = 32, cols = 32, depth = 8, stages = 2"],
+        (300, 16): [
+            "",
+            "rows = 4, cols = 32, depth = 64, stages = 3, split = true",
+            "rows = 64, cols = 64, depth = 16, stages = 3",
+        ],
+        (0, 3): [""],
+        (1, 1): [""],
+        (3, 0): [""],
+        (260, 70): ["rows = 32, cols = 64, depth = 32, stages = 2, split = true"],
+    }
+    texts = [
+        (
+            product_with_body(
+                layout, f"schedule {{grid = {{{grid}}}}}" if grid else "", e, d, has_sum=s
+            ),
+            d,
+        )
+        for at, layout in enumerate(LAYOUTS_OF_BODIES)
+        for e, grids in schedules.items()
+        for i, grid in enumerate(grids)
+        for d, s in [(("f32", True), ("f64", True), ("f32", False))[(at + i + e[1]) % 3]]
+    ]
+    modules = [planned(text) for text, _ in texts]
+    functions = [(m.functions[0], make_signature(m, m.functions[0])) for m in modules]
+    compiled = compile_together(functions, GPUS["sm_90"])
+    for (text, dtype), made, (function, signature) in zip(texts, compiled, functions, strict=True):
+        for rows in (0, 1, 33, 70):
+            arguments = random_arguments(signature, {"N": rows})
+            expected = evaluate(function, arguments, {"N": rows})
+            got = call(made, signature, arguments, {"N": rows})
+            for name, array in expected.items():
+                np.testing.assert_allclose(
+                    got[name], array, TOLERANCE[dtype], 10 * TOLERANCE[dtype], err_msg=text
+                )
+
+
+def rounded_to_tf32(x: np.ndarray) -> np.ndarray:
+    """The nearest numbers with 10 bits of fraction; of two the one further from 0."""
+    return ((x.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
+def test_tf32_rounds_the_factors_of_f32_and_nothing_else() -> None:
+    tiles = [t for t in GPU_TILES if min(t) >= 32]
+    grids = [f"rows = {r}, cols = {c}, depth = 16, stages = 3" for r, c in tiles]
+    cases = [
+        Case((70 + 9 * at, 83, 300), LAYOUTS[at % 4], schedule=grid, contraction="tf32")
+        for at, grid in enumerate(grids)
+    ]
+    cases.append(
+        Case(
+            (70, 83, 300), (True, False), schedule=f"{grids[-1]}, split = true", contraction="tf32"
+        )
+    )
+    for case, got in on_gpu(cases):
+        ta, tb = case.transposes
+        a, b = (case.operands()[name] for name in "ab")
+        a, b = a.T if ta else a, b.T if tb else b
+        sums = np.abs(a).astype(np.float64) @ np.abs(b)
+        exact = rounded_to_tf32(np.ascontiguousarray(a)).astype(np.float64) @ rounded_to_tf32(
+            np.ascontiguousarray(b)
+        )
+        assert (np.abs(got - exact) / sums).max() < 1e-6, case
+        unrounded = np.abs(got - a.astype(np.float64) @ b) / sums
+        assert 1e-6 < unrounded.max() < 2**-10, case
+    assert_same_bits([Case((70, 83, 300), dtype="f64", contraction="tf32")])
+
+
+def test_tf32_of_few_rows_is_f32() -> None:
+    assert_same_bits([Case((3, 83, 300), contraction="tf32")])
+
+
+@needs_nvrtc
+def test_every_tile_keeps_its_sums_in_registers() -> None:
+    """Two blocks to a multiprocessor find room, but for the tile with most sums."""
+    cases: list[Case] = []
+    for at, (rows, cols) in enumerate(GPU_TILES):
+        depth = 8 if rows * cols == 16384 else 16
+        forced = f"rows = {rows}, cols = {cols}, depth = {depth}, stages = 3"
+        cases.append(Case((512, 512, 512), LAYOUTS[at % 4], schedule=forced))
+        if min(rows, cols) >= 64:
+            cases.append(
+                Case((512, 512, 512), LAYOUTS[at % 4], schedule=forced, contraction="tf32")
+            )
+    functions = [
+        (m.functions[0], make_signature(m, m.functions[0]))
+        for m in (planned(case.text(on_gpu=True)) for case in cases)
+    ]
+    source = write_source(functions, GPUS["sm_80"])
+    resources = compile_text(source.text, "sm_80").resources
+    for case, program in zip(cases, source.programs, strict=True):
+        (launch,) = launches(program.steps)
+        found = resources[f"run_{launch.kernel}"]
+        is_largest = "rows = 128, cols = 128" in case.schedule and case.contraction == "fma"
+        assert (found.stack, found.spills) == (0, 0), case
+        assert found.registers <= (255 if is_largest else 128), (case, found)

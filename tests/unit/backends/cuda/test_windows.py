@@ -1,8 +1,11 @@
-"""Convolutions, poolings and their gradients on the emulated device, against the references."""
+"""Convolutions, poolings and their gradients on the emulated device, against the references.
+
+Each call is made in two orders of threads, with the same bits (`tests/support/cuda/functions.py`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -17,9 +20,8 @@ from graphc.ir.core import ContractionMode, Function, Module
 from graphc.ir.evaluate import evaluate
 from graphc.ir.machine import GPUS, GpuMachine
 from graphc.ops import default_context
-from graphc.ops.schedules import ConvSchedule, WeightGradSchedule, WindowTile
+from graphc.ops.schedules import WINDOW_TILES, ConvSchedule, WeightGradSchedule, WindowTile
 from graphc.passes import pipeline
-from graphc.passes.analysis.window_tiles import TILES
 from graphc.passes.choose_schedule import choose_schedules
 from graphc.passes.manager import PassManager
 from graphc.runtime.compiled import CompiledFunction
@@ -27,7 +29,6 @@ from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import GraphcError
 from tests.support.compiling import call, parse
 from tests.support.cuda.building import missing
-from tests.support.cuda.emulator import ORDERS, Running
 from tests.support.cuda.functions import compile_together
 from tests.support.cuda.tools import needs_nvrtc
 from tests.support.native import random_arguments
@@ -158,11 +159,11 @@ def planned(
 
 
 def compiled(
-    texts: Sequence[str], running: Running | None = None, tile: WindowTile | None = None
+    texts: Iterable[str], tile: WindowTile | None = None, contraction: ContractionMode = "fma"
 ) -> list[tuple[Function, CompiledFunction, Signature]]:
-    modules = [planned(text, tile) for text in texts]
+    modules = [planned(text, tile, contraction) for text in texts]
     functions = [(m.functions[0], make_signature(m, m.functions[0])) for m in modules]
-    made = compile_together(functions, running=running)
+    made = compile_together(functions)
     return [(f, c, s) for (f, s), c in zip(functions, made, strict=True)]
 
 
@@ -196,25 +197,13 @@ def test_convolutions_and_poolings_are_those_of_the_references(dtype: str) -> No
 
 
 @needs_emulator
-@pytest.mark.parametrize("number", range(len(TILES)))
-def test_every_tile_computes_the_same(number: int) -> None:
-    tile = replace(TILES[number], part=256, depth=(8, 32)[number % 2])
+@pytest.mark.parametrize(("rows", "columns"), WINDOW_TILES)
+def test_every_tile_computes_the_same(rows: int, columns: int) -> None:
+    depth, stages = (8, 3) if columns == 32 else (32, 2)
+    tile = WindowTile(rows, columns, depth, stages, part=256)
     shapes = [Windows((9, 8, 3), (3, 3), (2, 2), 5), Windows((9, 7, 32), (3, 3), features=36)]
     for made in compiled([products(w) for w in shapes], tile=tile):
         check(made, 3)
-
-
-@needs_emulator
-def test_bits_depend_neither_on_the_order_of_threads_nor_on_the_grid() -> None:
-    texts = [products(CONVOLUTIONS[12]), products(CONVOLUTIONS[3]), poolings(POOLINGS[2], "add")]
-    found: list[list[bytes]] = []
-    for order, blocks in zip(ORDERS, (1, 3, 7), strict=True):
-        results: list[bytes] = []
-        for _, code, signature in compiled(texts, Running(order=order, blocks=blocks)):
-            given = random_arguments(signature, {"N": 2})
-            results += [v.tobytes() for v in call(code, signature, given, {"N": 2}).values()]
-        found.append(results)
-    assert found[0] == found[1] == found[2]
 
 
 @needs_emulator
@@ -245,12 +234,27 @@ def text_of(*modules: Module, machine: GpuMachine = GPU) -> str:
     return write_source(functions, machine).text
 
 
-@pytest.mark.parametrize(("contraction", "fused"), [("fma", "true"), ("off", "false")])
-def test_without_contraction_no_product_is_fused_with_a_sum(
-    contraction: ContractionMode, fused: str
+@pytest.mark.parametrize(
+    ("contraction", "sums"),
+    [("fma", "Sums<A, B, true>"), ("off", "Sums<A, B, false>"), ("tf32", "TensorSums<A, B>")],
+)
+def test_products_are_added_up_as_the_contraction_says(
+    contraction: ContractionMode, sums: str
 ) -> None:
-    module = planned(products(CONVOLUTIONS[0]), contraction=contraction)
-    assert text_of(module).count(f"IS_FUSED = {fused}") == 3
+    module = planned(products(CONVOLUTIONS[0]), WindowTile(64, 32, 16, 4), contraction)
+    assert text_of(module).count(f" SumsOf = {sums};") == 3
+
+
+@needs_emulator
+def test_tensor_cores_round_factors_alone() -> None:
+    shapes = [Windows((9, 8, 3), (3, 3), (2, 2), 5), Windows((9, 7, 32), (3, 3), features=36)]
+    tile = WindowTile(64, 32, 16, 3)
+    for function, code, signature in compiled(map(products, shapes), tile, "tf32"):
+        given = random_arguments(signature, {"N": 3})
+        expected = evaluate(function, given, {"N": 3})
+        for name, value in call(code, signature, given, {"N": 3}).items():
+            error = np.abs(value - expected[name]).max() / np.abs(expected[name]).max()
+            assert 1e-5 < error < 2e-3, name
 
 
 @needs_nvrtc
@@ -273,6 +277,6 @@ def test_equal_convolutions_share_a_kernel() -> None:
 
 
 def test_a_tile_that_needs_more_shared_memory_than_there_is_is_refused() -> None:
-    module = planned(products(CONVOLUTIONS[0]), WindowTile(128, 128, 8, 8))
-    with pytest.raises(GraphcError, match="requires 33280 bytes of shared memory, a block has"):
+    module = planned(products(CONVOLUTIONS[0]), WindowTile(128, 128, 16, 4))
+    with pytest.raises(GraphcError, match="requires 75776 bytes of shared memory, a block has"):
         text_of(module, machine=replace(GPU, shared=16384))
