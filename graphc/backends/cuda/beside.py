@@ -104,8 +104,7 @@ def _joined(module: CudaModule, group: Sequence[Launch]) -> Launch:
         writes.update(len(pointers) + i for i in launch.writes)
         pointers.extend(launch.pointers)
     remark = "; ".join(launch.remark for launch in group)
-    flops = sum(launch.flops for launch in group)
-    return Launch(kernel.name, tuple(pointers), remark, frozenset(writes), flops)
+    return Launch(kernel.name, tuple(pointers), remark, frozenset(writes))
 
 
 def _beside(name: str, kernels: Sequence[Kernel]) -> Kernel:
