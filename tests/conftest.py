@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from graphc.backends.cuda.platform import NVIDIA, using
+from tests.support.cuda.emulator import emulated_platform
 from tests.support.distributions import add_new_entry_points
 from tests.support.golden import GoldenFile, collect_golden
 
@@ -23,6 +26,19 @@ add_new_entry_points()
 # No test may fail because the machine is busy.
 settings.register_profile("graphc", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("graphc")
+
+
+@pytest.fixture(autouse=True)
+def gpus_are_emulated(request: pytest.FixtureRequest) -> Generator[None]:
+    """A test that is given the name `cuda` runs on an emulated GPU where there is none."""
+    callspec = getattr(request.node, "callspec", None)
+    given = callspec.params.values() if callspec else ()
+    is_asked = any(isinstance(value, str) and value == "cuda" for value in given)
+    if is_asked and NVIDIA.missing():
+        with using(emulated_platform()):
+            yield
+    else:
+        yield
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

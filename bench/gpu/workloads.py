@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from bench.check import TF32_SLACK
 from bench.gpu.budget import Budget
 from bench.peers import GPU_ENTRIES
 from bench.runner import (
@@ -96,7 +97,8 @@ class Batch:
             try:
                 expected = reference(name, self.folder, self.plan, waiting.left)
                 results = self._results(name, entry)
-                ready[name, entry] = one, started(one, expected, results, waiting.left)
+                slack = TF32_SLACK if entry.endswith("tf32") else 1.0
+                ready[name, entry] = one, started(one, expected, results, waiting.left, slack)
             except NotMeasured as why:
                 self.problems.append(Problem(name, entry, ON_GPU, why.kind, why.reason))
             except Failed as why:

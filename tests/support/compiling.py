@@ -8,6 +8,7 @@ import numpy as np
 
 from graphc.backends import BACKENDS
 from graphc.backends.base import Backend, CompiledFunction
+from graphc.backends.cuda.platform import using
 from graphc.backends.signature import make_signature
 from graphc.ir.core import Function, IRBuilder, Module, OpDef, RegionKind, ResultInfo
 from graphc.ir.params import Params
@@ -18,7 +19,9 @@ from graphc.ops.control import RETURN
 from graphc.ops.reduction import broadcast
 from graphc.passes import pipeline
 from graphc.passes.manager import PassManager
+from graphc.runtime.residency import come_home
 from graphc.runtime.signature import Signature, concrete_shape
+from tests.support.cuda.emulator import emulated_platform
 
 Array = np.ndarray
 KERNEL_PIPELINE = (
@@ -65,8 +68,17 @@ def load_backend(name: str) -> Backend | str:
     return f"backend {name}: {missing}" if missing else backend
 
 
-RUN_HERE = tuple(name for name, load in BACKENDS.items() if not load().missing())
-"""The backends whose functions can be run on this machine, by their names."""
+def _run_here() -> tuple[str, ...]:
+    with using(emulated_platform()):
+        emulated = {name for name, load in BACKENDS.items() if not load().missing()}
+    return tuple(
+        name for name, load in BACKENDS.items() if name in emulated or not load().missing()
+    )
+
+
+RUN_HERE = _run_here()
+"""The backends whose functions can be run on this machine, by their names. Tests that are given
+the name `cuda` run on an emulated GPU where there is none."""
 
 
 def compile_for(backend: Backend, module: Module) -> tuple[CompiledFunction, Signature]:
@@ -99,6 +111,7 @@ def call(
         for r in signature.fresh_results
     }
     compiled(list(held.values()), list(fresh.values()), sizes)
+    come_home(held.values())
     return {
         r.name: fresh[r.name] if r.updates is None else held[r.updates] for r in signature.results
     }

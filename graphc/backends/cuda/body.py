@@ -148,14 +148,19 @@ def body_text(
     module.use("words")
     code = CudaCode(module)
     element = Element(nest, DeviceScalars(code, contraction=contraction), names)
+    # The product stands innermost, also where its only row or column is the same for all.
+    inner = set[int]()
     for number, statement in enumerate(nest.statements):
         work = statement.work
         if isinstance(work, Load) and (work.access.kind, work.access.index) == ("operand", 0):
             element.values[number] = Val(product, lane_type(element_of(statement.dtype)))
+            inner.add(number)
+        elif isinstance(work, Reduce) or not inner.isdisjoint(statement.args):
+            inner.add(number)
     parts: list[list[str]] = []
     for dims in (frozenset[int](), frozenset((1,)), frozenset((0,))):
         element.require(
-            n for n, s in enumerate(nest.statements) if s.dims == dims and _is_plain(nest, n)
+            n for n, s in enumerate(nest.statements) if s.dims == dims and n not in inner
         )
         parts.append(code.taken())
     sums = [(s, element.text(s.value)) for s in nest.stores if s.combine is not None]
@@ -163,11 +168,6 @@ def body_text(
     lines = [*code.taken(), *(f"{element.there(s.access)} = {text};" for s, text in stores)]
     whole, column, row = parts
     return BodyText(whole, column, row, lines, sums)
-
-
-def _is_plain(nest: Nest, number: int) -> bool:
-    """Whether a statement can be computed without any reduction."""
-    return not isinstance(nest.statements[number].work, Reduce)
 
 
 def integer_type(*bounds: int) -> LaneType:

@@ -40,17 +40,24 @@ class CheckedFunction(CompiledFunction):
     where nothing updates them, in one of several orders; then as the runtime runs it.
     """
 
-    def __init__(self, plain: CudaFunction, strict: CudaFunction, device: EmulatedDevice) -> None:
+    def __init__(
+        self,
+        plain: CudaFunction,
+        strict: CudaFunction,
+        device: EmulatedDevice,
+        runnings: Sequence[Running] = STRICTLY,
+    ) -> None:
         self.signature = plain.signature
         self._plain = plain
         self._strict = strict
         self._device = device
+        self._runnings = runnings
         self._calls = 0
 
     def __call__(
         self, arguments: Sequence[Array], results: Sequence[Array], sizes: Mapping[str, int]
     ) -> None:
-        running = STRICTLY[self._calls % len(STRICTLY)]
+        running = self._runnings[self._calls % len(self._runnings)]
         self._calls += 1
         self._device.running = running
         strictly = self._outcome(arguments, results, sizes)
@@ -86,15 +93,21 @@ class CheckedFunction(CompiledFunction):
 
 
 def compile_together(
-    functions: Sequence[tuple[Function, Signature]], machine: GpuMachine | None = None
+    functions: Sequence[tuple[Function, Signature]],
+    machine: GpuMachine | None = None,
+    running: Running | None = None,
 ) -> list[CheckedFunction]:
-    """The functions on emulated devices, each call checked; their kernels are in one image."""
+    """The functions on emulated devices, each call checked; their kernels are in one image.
+
+    running  how checked calls run, if not now in this way, now in that
+    """
     machine = machine or emulated_machine("sm_90")
     source = write_source(functions, machine)
     image = compile_kernels(source.text)
     devices = EmulatedDevice(machine), EmulatedDevice(machine)
     plain, strict = (_loaded(device, image, source.programs, functions) for device in devices)
-    return [CheckedFunction(*pair, devices[1]) for pair in zip(plain, strict, strict=True)]
+    runnings = STRICTLY if running is None else (running,)
+    return [CheckedFunction(*p, devices[1], runnings) for p in zip(plain, strict, strict=True)]
 
 
 def compile_for_gpu(

@@ -32,11 +32,15 @@ template <class Number, int LINES_, int DEPTH_, bool BY_K_, int PACK> struct Fac
     static __device__ inline void copy(T *to, const T *from, i64 stride, int lines, int steps)
     {
         constexpr int ACROSS = INNER / PACK, ROWS = PRODUCT_THREADS / ACROSS;
+        constexpr int TURNS = (OUTER + ROWS - 1) / ROWS, UNROLLED = TURNS <= 2 ? TURNS : 1;
         const int outer_left = BY_K ? lines : steps, inner_left = BY_K ? steps : lines;
         const int column = thread_index() % ACROSS * PACK, first = thread_index() / ACROSS;
         const T *place = from + first * stride + column;
-#pragma unroll
-        for (int row = first; row < OUTER; row += ROWS, place += ROWS * stride) {
+#pragma unroll UNROLLED
+        for (int turn = 0; turn < TURNS; turn++, place += ROWS * stride) {
+            const int row = first + turn * ROWS;
+            if (OUTER % ROWS != 0 && row >= OUTER)
+                break;
             const bool is_there = row < outer_left && column < inner_left;
             copy_ahead<PACK * (int)sizeof(T)>(to + row * PITCH + column, is_there ? place : from,
                                               is_there);
@@ -84,7 +88,8 @@ template <class A, class B, bool CONTRACTED> struct Sums {
     static constexpr int MOST = 16 / (int)sizeof(T);
     static constexpr int M_PACK = A::BY_K ? 1 : least(M, MOST);
     static constexpr int N_PACK = B::BY_K ? 1 : least(N, MOST);
-    static constexpr int STEPS = !A::BY_K && !B::BY_K ? 1 : M * N > 32 ? 2 : MOST;
+    static constexpr int STEPS = !A::BY_K && !B::BY_K ? 1 : M * N >= 32 ? 2 : MOST;
+    static constexpr int UNROLLED = (M * N >= 32 ? 8 : 16) / STEPS;
     static_assert(HIGH % WARP_HIGH == 0 && WIDE % WARP_WIDE == 0 && A::DEPTH % STEPS == 0, "");
 
     T sum[M][N];
@@ -115,7 +120,7 @@ template <class A, class B, bool CONTRACTED> struct Sums {
     {
         if (high >= HIGH)
             return;
-#pragma unroll
+#pragma unroll UNROLLED
         for (int k = 0; k < A::DEPTH; k += STEPS) {
             T x[M][STEPS], y[N][STEPS];
 #pragma unroll
@@ -244,9 +249,8 @@ template <class A, class B, class Tile, int STAGES, bool LONG> struct Product {
 
     // Multiplies lines of A and B, which lie in memory as their factors say, in rows of these
     // strides; `rows` and `cols` are how many there are.
-    static __attribute__((noinline)) __device__ void multiply(const T *a, i64 stride_a, const T *b,
-                                                              i64 stride_b, i64 rows, i64 cols,
-                                                              i64 k, char *shared)
+    static __device__ inline void multiply(const T *a, i64 stride_a, const T *b, i64 stride_b,
+                                           i64 rows, i64 cols, i64 k, char *shared)
     {
         T *const stages = (T *)own_shared(shared), *const tile = stages + BEFORE;
         const int high = (int)(rows < ROWS ? rows : ROWS), wide = (int)(cols < COLS ? cols : COLS);
