@@ -123,6 +123,7 @@ CLIPPED = gc.SGD(learning_rate=0.1, clip=gc.ClipGlobalNorm(0.5))
         *((MOMENTUM, (2, 4, 6), backend) for backend in BACKENDS),
         (MOMENTUM, (4,), "numpy"),
         (MOMENTUM, (1, 1), "numpy"),
+        (MOMENTUM, (4,), "cuda"),
         (gc.Adam(0.1), (1, 1), "llvm"),
         (gc.Adam(0.1), (4,), "numpy"),
         (CLIPPED, (4,), "numpy"),
