@@ -56,6 +56,35 @@ FUNCTIONS = {
 }
 
 
+WORDS = ("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf")
+"""Functions of f32 that are computed in f32."""
+
+
+def mapped(word: str) -> str:
+    t = "tensor<65536xf32>"
+    return (
+        f"func @f(%x: {t} input, %b: tensor<1xf32> input) -> (y: {t}) {{\n"
+        f"  %w = {word} %x : {t}\n  %s = broadcast %b {{dims = [65536]}} : {t}\n"
+        f"  %y = add %w, %s : {t}\n  return %y\n}}\n"
+    )
+
+
+def softmax(lanes: int) -> str:
+    t, r = f"tensor<4096x{lanes}xf32>", "tensor<4096x1xf32>"
+    wide = f"{{dims = [4096, {lanes}]}} : {t}"
+    return (
+        f"func @f(%x: {t} input) -> (y: {t}) {{\n"
+        f"  %m = reduce_max %x {{axes = [1]}} : {r}\n  %mb = broadcast %m {wide}\n"
+        f"  %d = sub %x, %mb : {t}\n  %e = exp %d : {t}\n"
+        f"  %s = reduce_sum %e {{axes = [1]}} : {r}\n  %sb = broadcast %s {wide}\n"
+        f"  %y = div %e, %sb : {t}\n  return %y\n}}\n"
+    )
+
+
+SOFTMAXES = (64, 1024, 4096)
+FUNCTIONS.update((word, mapped(word)) for word in WORDS)
+FUNCTIONS.update((f"softmax {lanes}", softmax(lanes)) for lanes in SOFTMAXES)
+
 Made = dict[str, tuple[Counter[str], Image, str]]
 
 
@@ -142,3 +171,20 @@ def test_a_transpose_goes_through_shared_memory(made: Made) -> None:
     words, _, _ = made["transpose"]
     assert count(words, "LDS") > 0
     assert count(words, "STS") > 0
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_maps_move_16_bytes_a_thread_and_compute_in_their_type(made: Made, name: str) -> None:
+    words, _, _ = made[name]
+    assert count(words, "LDG.E.128") == count(words, "STG.E.128") == count(words, "STG.") == 1
+    assert count(words, "LDG.") == 2  # and the number that is added to all
+    assert count(words, "DADD", "DMUL", "DFMA", "F2F") == 0
+
+
+@pytest.mark.parametrize("lanes", SOFTMAXES)
+def test_a_softmax_reads_its_row_once(made: Made, lanes: int) -> None:
+    words, image, kernel = made[f"softmax {lanes}"]
+    threads = {64: 16, 1024: 32, 4096: 256}[lanes]
+    assert count(words, "LDG.") == count(words, "LDG.E.128") == lanes // (4 * threads)
+    assert count(words, "STG.") == count(words, "STG.E.128") == lanes // (4 * threads)
+    assert image.resources[kernel].registers <= 96
