@@ -95,6 +95,23 @@ def test_behind_a_fault_another_process_goes_on(
     assert table.cases == 0
 
 
+def test_a_device_that_is_gone_is_not_asked_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    firsts: list[int] = []
+
+    def run(command: Sequence[str], file: Path, seconds: float, patience: float) -> str:
+        firsts.append(int(command[command.index("--first") + 1]))
+        put(file, {"next": firsts[-1] + 1, "state": "lost", "judged": []})
+        return "it ended with code 3"
+
+    monkeypatch.setattr(correctness, "run_apart", run)
+    networks, table = correctness.check_apart(Budget(60), _hush, tmp_path, processes=1)
+    assert firsts == list(range(correctness.MOST_ENDS))
+    assert networks.left[0] == list(WORKLOADS)[len(firsts)]
+    assert len(table.left) == sum(len(row.dtypes) for row in ROWS)
+
+
 @pytest.mark.parametrize(
     ("statement", "why"),
     [
