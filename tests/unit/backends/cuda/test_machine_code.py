@@ -44,6 +44,13 @@ FUNCTIONS = {
     "product of turned b": product(SQUARE, turned="b"),
     "product in f64": product((1024, 1024, 512), "f64"),
     "product in two roundings": product(SQUARE, contraction="off"),
+    "product in TF32": product(SQUARE, contraction="tf32"),
+    "map": "func @f(%a: tensor<512x512xf32> input, %b: tensor<512x512xf32> input) "
+    "-> (y: tensor<512x512xf32>) {\n  %c = mul %a, %b : tensor<512x512xf32>\n"
+    "  %y = add %c, %a : tensor<512x512xf32>\n  return %y\n}\n",
+    "sum of rows": "dim N <= 512\n"
+    "func @f(%x: tensor<Nx512xf32> input) -> (y: tensor<Nx1xf32>) {\n"
+    "  %y = reduce_sum %x {axes = [1]} : tensor<Nx1xf32>\n  return %y\n}\n",
     "transpose": "func @f(%x: tensor<512x256xf32> input) -> (y: tensor<256x512xf32>) {\n"
     "  %y = transpose %x {permutation = [1, 0]} : tensor<256x512xf32>\n  return %y\n}\n",
 }
@@ -83,14 +90,16 @@ Made = dict[str, tuple[Counter[str], Image, str]]
 
 @pytest.fixture(scope="module")
 def made() -> Made:
-    """Of each function how often its kernel has an instruction, by name without what it is for."""
+    """Of each function how often its first kernel has an instruction, whatever its predicate."""
     functions = [planned(parse(text), MACHINE) for text in FUNCTIONS.values()]
+    for function, _ in functions:
+        function.launch = "graph"
     source = write_source(functions, MACHINE)
     image = compile_text(source.text, MACHINE.arch)
     codes = machine_code(image)
     found: Made = {}
     for name, program in zip(FUNCTIONS, source.programs, strict=True):
-        (launch,) = launches(program.steps)
+        launch = next(launches(program.steps))  # what adds up parts comes after it
         kernel = f"run_{launch.kernel}"
         words = [_PREDICATE.sub("", line).split()[0] for line in codes[kernel]]
         found[name] = Counter(words), image, kernel
@@ -136,6 +145,26 @@ def test_products_are_copied_ahead_16_bytes_at_a_time(made: Made, name: str) -> 
     assert count(words, "LDG.") == 0
     assert count(words, "STG.E.128") == count(words, "STG.") > 0
     assert count(words, "LDS.128") > 0
+
+
+def test_products_in_tf32_are_computed_by_tensor_cores(made: Made) -> None:
+    words, _, _ = made["product in TF32"]
+    assert count(words, "HMMA.1688.F32.TF32") >= 4
+    assert count(words, "FFMA", "FMUL") == 0
+    assert count(made["product"][0], "HMMA") == 0
+
+
+@pytest.mark.parametrize(("name", "loads", "stores"), [("map", 2, 1), ("sum of rows", 1, 0)])
+def test_nests_move_16_bytes_at_a_time(made: Made, name: str, loads: int, stores: int) -> None:
+    words, _, _ = made[name]
+    assert count(words, "LDG.E.128") == count(words, "LDG.") >= loads
+    assert count(words, "STG.E.128") >= stores
+
+
+def test_a_map_is_as_long_as_its_arithmetic(made: Made) -> None:
+    words, _, _ = made["map"]
+    assert count(words, "FMUL") == count(words, "FADD") == 4
+    assert sum(words.values()) < 100
 
 
 def test_a_transpose_goes_through_shared_memory(made: Made) -> None:
