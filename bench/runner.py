@@ -204,14 +204,14 @@ class NotMeasured(Exception):
 
 
 def started(
-    one: Worker, expected: Values, results: Path, patience: float = PATIENCE
+    one: Worker, expected: Values, results: Path, patience: float = PATIENCE, slack: float = 1.0
 ) -> dict[str, Any]:
     """What the process says of itself, if its results are right."""
     said = one.answer(patience)
     for kind in ("absent", "unsaid"):
         if kind in said:
             raise NotMeasured(kind, said[kind])
-    wrong = difference(load(results), expected)
+    wrong = difference(load(results), expected, slack)
     results.unlink()
     if wrong:
         raise NotMeasured("failed", f"other results than the reference: {wrong}")

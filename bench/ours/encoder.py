@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import graphc as gc
-from bench.ours.how import How
+from bench.ours.how import How, array_calls
 from bench.peers import Case
 from bench.workloads.encoder import EPSILON, Encoder
 from bench.workloads.record import Workload
@@ -33,5 +33,4 @@ def encoder(work: Workload, how: How) -> Case:
         x = normalised(p, "first", x + affine(p, "o", gc.reshape(mixed, x.shape)))
         return normalised(p, "second", x + affine(p, "down", gc.relu(affine(p, "up", x))))
 
-    compiled = gc.function(block, backend=how.backend, precision=how.precision)
-    return Case(lambda: compiled(work.parameters, work.inputs["x"]))
+    return array_calls(block, (work.parameters, work.inputs["x"]), how)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 import graphc as gc
-from bench.peers import Case
+from bench.peers import CannotSay, Case
 from bench.workloads.record import MOMENTUM, Array, Values, Workload
+from graphc.runtime.device_arrays import device_array
 
 if TYPE_CHECKING:
     from graphc.builder import GraphBuilder
@@ -22,8 +23,11 @@ CRITERION, SCORES = "ce", "z"
 
 @dataclass(frozen=True)
 class How:
+    """`contraction`: "tf32" may round the factors of products on a GPU."""
+
     backend: str
     precision: str
+    contraction: Literal["fma", "tf32"] = "fma"
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -53,6 +57,7 @@ def training_step(net: GraphBuilder, work: Workload, how: How, **bounds: int) ->
         learner=gc.SGD(learning_rate=work.learning_rate, momentum=MOMENTUM),
         backend=how.backend,
         precision=how.precision,
+        contraction=how.contraction,
         **bounds,
     )
 
@@ -60,7 +65,13 @@ def training_step(net: GraphBuilder, work: Workload, how: How, **bounds: int) ->
 def inference(net: GraphBuilder, how: How, **bounds: int) -> Any:
     """The scores; the parameters stay as they are, as those in a file of ONNX do."""
     return gc.compile(
-        net, SCORES, backend=how.backend, precision=how.precision, freeze=True, **bounds
+        net,
+        SCORES,
+        backend=how.backend,
+        precision=how.precision,
+        contraction=how.contraction,
+        freeze=True,
+        **bounds,
     )
 
 
@@ -88,6 +99,27 @@ def calls(
         lambda: function(**there, out="device"),
         platform().device().wait,
     )
+
+
+def array_calls(python: Callable[..., object], arguments: Sequence[object], how: How) -> Case:
+    """Calls of a function of arrays, which on a GPU lie there before anything is timed."""
+    if how.contraction != "fma":
+        raise CannotSay("functions of arrays have no option for TF32")
+    function = gc.function(python, backend=how.backend, precision=how.precision)
+    if how.backend != "cuda" or not has_gpu():
+        return Case(lambda: function(*arguments))
+    import cupy
+
+    from graphc.backends.cuda.platform import platform
+
+    call, arrays = function.compiled_for(*arguments)
+    there = [device_array(cupy.asarray(a)) for a in (*arrays, *call.held)]
+
+    def begin() -> None:
+        results = [call.compiled.new_array(shape, dtype) for shape, dtype in call.results]
+        call.compiled(there, results, {})
+
+    return Case(lambda: function(*arguments), begin=begin, wait=platform().device().wait)
 
 
 def loss(results: Any) -> float:

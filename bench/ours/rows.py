@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import graphc as gc
-from bench.ours.how import How
+from bench.ours.how import How, array_calls
 from bench.peers import Case
 from bench.workloads.record import Workload
 from bench.workloads.rows import EPSILON, RowFunction
@@ -33,8 +33,4 @@ FUNCTIONS: dict[RowFunction, Callable[..., Any]] = {
 
 
 def rows(work: Workload, how: How) -> Case:
-    compiled = gc.function(
-        FUNCTIONS[work.spec.function], backend=how.backend, precision=how.precision
-    )
-    arrays = list(work.inputs.values())
-    return Case(lambda: compiled(*arrays))
+    return array_calls(FUNCTIONS[work.spec.function], list(work.inputs.values()), how)

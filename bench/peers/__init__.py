@@ -73,6 +73,7 @@ GPU_ENTRIES: dict[str, Entry] = {
     "torch.compile": Entry("torch_cuda", ("torch",), "compile"),
     "torch.compile.tf32": Entry("torch_cuda", ("torch",), "compile.tf32"),
     "jax": Entry("jax", ("jax",)),
+    "jax.tf32": Entry("jax", ("jax",), "tf32"),
     "cupy": Entry("numpy", ("cupy",), "cupy"),
 }
 """Who is measured on a GPU (`bench/gpu`). Names with tf32 may round the factors of products."""

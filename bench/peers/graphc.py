@@ -12,7 +12,7 @@ HOW = {
     "llvm": How("llvm", "f32"),
     "numpy": How("numpy", "f32"),
     "cuda": How("cuda", "f32"),
-    "cuda.tf32": How("cuda", "tf32"),
+    "cuda.tf32": How("cuda", "f32", "tf32"),
     "reference": How("numpy", "f64"),
 }
 

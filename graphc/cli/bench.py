@@ -6,7 +6,7 @@ import json
 import math
 import statistics
 import time as clock
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 import numpy as np
 
+from graphc.backends import BACKENDS
 from graphc.backends.base import MachinePeak
 from graphc.cli.command import Command, RecordOption
 from graphc.cli.network import open_network
@@ -23,6 +24,7 @@ from graphc.cli.options import (
     Definitions,
     FiniteRange,
     Wanted,
+    backend_option,
     check_reports,
     contraction_option,
     definition_options,
@@ -71,7 +73,7 @@ from graphc.support.diagnostics import fail
 SCHEMA = 1
 NOISY = 0.3
 """A spread from which a machine is called busy."""
-CODE_PHASE = "codegen"
+CODE_PHASES = frozenset({"codegen", "nvrtc"})
 """What is measured where code is made, and not where it is loaded."""
 ENTRIES = 4
 """Numbers in a sample of a sparse input."""
@@ -108,12 +110,13 @@ class Timing:
 @dataclass(frozen=True)
 class Setup:
     """What was timed. compiling: the seconds until the code was there, is_cached: as it was kept;
-    threads: as many at most."""
+    threads: as many at most; backend: whose code."""
 
     precision: DType
     threads: int
     compiling: float
     is_cached: bool = False
+    backend: str = CompileOptions.backend
 
 
 Prepare = Callable[[CompileOptions], tuple[Callable[[], object], int]]
@@ -175,6 +178,7 @@ class RoundsOption(RecordOption):
     metavar="FILE",
     help="Write when each kernel ran, for ui.perfetto.dev.",
 )
+@backend_option
 @precision_option
 @contraction_option
 @launch_option
@@ -198,7 +202,7 @@ def command(
     definitions: Definitions,
     as_json: bool,
 ) -> None:
-    """Time the native code of MODEL on random data: rounds of calls, taken one after the other.
+    """Time the code of MODEL on random data: rounds of calls, taken one after the other.
 
     MODEL may be a function of graphc's IR (.gir): what is written there of schedules and memory is
     kept.
@@ -217,14 +221,20 @@ def command(
         call, samples = prepare(options)
         setup = setup_of(options)
         timing = measure(call, rounds.rounds, rounds.seconds)
-        profile = profiled(prepare, options, trace=trace is not None)
+        takes_times = BACKENDS[options.backend]().profile is not None
+        with_times = takes_times or kernels or trace is not None
+        profile = profiled(prepare, options, trace=trace is not None) if with_times else None
     except MemoryError:
         message = "a call takes more memory than there is: see --minibatch, --time and --sequences"
         raise fail("limit", message) from None
-    work = work_of_a_call(profile)
-    peak = measured_peak()
+    if profile is None:
+        record = bench_record(timing, samples, setup)
+        text = bench_text(timing, samples, setup)
+        terminal.write(json.dumps({"schema": SCHEMA, **record}, indent=1) if as_json else text)
+        return
+    work, peak = work_of_a_call(profile), measured_peak()
     if as_json:
-        record = bench_record(timing, samples, setup, work, peak)
+        record = bench_record(timing, samples, setup) | work_record(timing, setup, work, peak)
         kernel_record = {"profile": profile_record(profile, peak)} if kernels else {}
         terminal.write(json.dumps({"schema": SCHEMA, **record, **kernel_record}, indent=1))
     else:
@@ -268,7 +278,8 @@ def setup_of(options: CompileOptions) -> Setup:
         options.precision,
         thread_count(options.threads),
         sum(phases.values()),
-        is_cached="cache" in phases and CODE_PHASE not in phases,
+        is_cached="cache" in phases and CODE_PHASES.isdisjoint(phases),
+        backend=options.backend,
     )
 
 
@@ -388,9 +399,7 @@ def work_of_a_call(profile: Profile) -> Cost:
     return Cost(total.flops // count, total.bytes_read // count, total.bytes_written // count)
 
 
-def bench_record(
-    timing: Timing, samples: int, setup: Setup, work: Cost, peak: MachinePeak
-) -> dict[str, object]:
+def bench_record(timing: Timing, samples: int, setup: Setup) -> dict[str, object]:
     """The numbers for JSON, in seconds."""
     return {
         "median": timing.median,
@@ -402,8 +411,15 @@ def bench_record(
         "samples_per_second": samples / timing.median,
         "compile_seconds": setup.compiling,
         "from_cache": setup.is_cached,
+        "backend": setup.backend,
         "precision": setup.precision.value,
         "threads": setup.threads,
+    }
+
+
+def work_record(timing: Timing, setup: Setup, work: Cost, peak: MachinePeak) -> dict[str, object]:
+    """What a call computes and moves, and what one core of the machine could, for JSON."""
+    return {
         "flops": work.flops,
         "bytes": work.bytes,
         "flops_per_second": work.flops / timing.median,
@@ -413,26 +429,38 @@ def bench_record(
     }
 
 
-def bench_text(timing: Timing, samples: int, setup: Setup, work: Cost, peak: MachinePeak) -> str:
+def bench_text(
+    timing: Timing,
+    samples: int,
+    setup: Setup,
+    work: Cost | None = None,
+    peak: MachinePeak | None = None,
+) -> str:
     """The same in words."""
-    computing, moving = work.flops / timing.median, work.bytes / timing.median
     dtype = setup.precision.value
-    most = peak_flops(peak, dtype)
     how = "loaded from the cache in" if setup.is_cached else "compiled in"
-    threads = f"{setup.threads} thread{'s' if setup.threads > 1 else ''} at most"
-    lines: Mapping[str, str] = {
+    threads = f"with {setup.threads} thread{'s' if setup.threads > 1 else ''} at most"
+    by = threads if setup.backend == CompileOptions.backend else f"by {setup.backend}"
+    lines = {
         how: f"{setup.compiling * 1e3:.1f} ms",
-        "computed": f"in {dtype} with {threads}",
+        "computed": f"in {dtype} {by}",
         "a call": f"{_time(timing.median)} (median of {len(timing.rounds)} rounds of "
         f"{timing.calls}), {_time(min(timing.rounds))} at best, spread {timing.spread:.0%}",
         "samples": f"{samples:,} in a call, {samples / timing.median:,.0f} a second",
-        "arithmetic": f"{computing / 1e9:.2f} GFLOP/s, {computing / most:.0%} of "
-        f"{most / 1e9:.0f} (multiply-adds of {dtype} on one core)",
-        "memory": f"{moving / 1e9:.2f} GB/s read and written, {moving / peak.bytes:.0%} of "
-        f"{peak.bytes / 1e9:.1f} (a copy from memory to memory)",
     }
+    if work is not None and peak is not None:
+        computing, moving = work.flops / timing.median, work.bytes / timing.median
+        most = peak_flops(peak, dtype)
+        lines["arithmetic"] = (
+            f"{computing / 1e9:.2f} GFLOP/s, {computing / most:.0%} of "
+            f"{most / 1e9:.0f} (multiply-adds of {dtype} on one core)"
+        )
+        lines["memory"] = (
+            f"{moving / 1e9:.2f} GB/s read and written, {moving / peak.bytes:.0%} of "
+            f"{peak.bytes / 1e9:.1f} (a copy from memory to memory)"
+        )
     if timing.spread > NOISY:
-        lines = {**lines, "note": "the rounds differ much: the machine is busy"}
+        lines["note"] = "the rounds differ much: the machine is busy"
     return "\n".join(f"{name:<12} {text}" for name, text in lines.items())
 
 

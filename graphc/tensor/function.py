@@ -122,6 +122,15 @@ class ArrayFunction:
             call = self._compiled[key] = self._compile(found, made)
         return call(arrays)
 
+    def compiled_for(self, *arguments: object) -> tuple[Call, list[Array]]:
+        """What a call with these arguments runs, and the arrays among them."""
+        found, arrays = self._described(arguments)
+        fast = _fast_key(arguments)
+        key = fast[0] if fast else found
+        if key not in self._compiled:
+            self._compiled[key] = self._compile(found, self.traced(found))
+        return self._compiled[key], arrays
+
     def ir(self, *arguments: object) -> str:
         """The text of the function in the IR, as it is traced for these arguments."""
         found, _ = self._described(arguments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -196,3 +197,32 @@ def test_commands_compute_on_the_gpu(tmp_path: Path) -> None:
     outputs = [graphc("eval", model, *common, "--backend", b) for b in ("cuda", "llvm")]
     assert [done.code for done in outputs] == [0, 0]
     assert outputs[0].out == outputs[1].out
+    timed = graphc("bench", network, "--backend", "cuda", "--rounds", "1", "--seconds", "0.001")
+    assert timed.code == 0, timed.err
+    assert "by cuda" in timed.out
+    profiled = graphc("bench", network, "--backend", "cuda", "--kernels")
+    assert "takes no times of single operations" in profiled.err
+
+
+@pytest.mark.parametrize("command", ["train", "eval", "run", "bench"])
+def test_without_a_gpu_a_command_says_what_is_missing(command: str, tmp_path: Path) -> None:
+    network, data = write_network(tmp_path), write_data(tmp_path)
+    given: dict[str, tuple[str | Path, ...]] = {
+        "train": (
+            "--data",
+            data,
+            *COLUMNS,
+            "-o",
+            tmp_path / "m.safetensors",
+            "--learning-rate",
+            "1",
+        ),
+        "eval": ("--data", data, *COLUMNS),
+        "run": (data,),
+        "bench": (),
+    }
+    nothing = replace(emulated_platform(), missing=lambda: "the driver was not found")
+    with using(nothing):
+        done = graphc(command, network, *given[command], "--backend", "cuda")
+    assert done.code == 3
+    assert "the backend cuda cannot run functions here: the driver was not found" in done.err

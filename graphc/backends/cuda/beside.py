@@ -95,6 +95,7 @@ def _joined(module: CudaModule, group: Sequence[Launch]) -> Launch:
     if len(group) == 1:
         return group[0]
     kernels = [module.kernels[launch.kernel] for launch in group]
+    module.keep_apart(kernels)
     key = ("beside", *(k.name for k in kernels))
     kernel = module.kernel(key, "beside", lambda name: _beside(name, kernels))
     pointers: list[Where] = []
@@ -103,8 +104,7 @@ def _joined(module: CudaModule, group: Sequence[Launch]) -> Launch:
         writes.update(len(pointers) + i for i in launch.writes)
         pointers.extend(launch.pointers)
     remark = "; ".join(launch.remark for launch in group)
-    flops = sum(launch.flops for launch in group)
-    return Launch(kernel.name, tuple(pointers), remark, frozenset(writes), flops)
+    return Launch(kernel.name, tuple(pointers), remark, frozenset(writes))
 
 
 def _beside(name: str, kernels: Sequence[Kernel]) -> Kernel:

@@ -35,8 +35,9 @@ class Resources:
     """What a kernel takes, as the assembler says.
 
     registers  of a thread
-    stack      bytes of memory of its own that a thread has, because registers cannot be indexed
-    spills     bytes of instructions that store and load what found no register
+    stack      bytes of memory of its own that a thread has in one function, because registers
+               cannot be indexed or a function keeps those of its caller
+    spills     bytes that are stored and loaded because they found no register
     shared     bytes of shared memory of a block, without what a launch adds
     """
 
@@ -106,10 +107,11 @@ def compiler_version() -> str:
 
 
 def _resources(said: str) -> Resources:
-    found = {name: pattern.search(said) for name, pattern in _NUMBERS.items()}
-    numbers = {name: int(match[1]) if match else 0 for name, match in found.items()}
-    spills = numbers["stored"] + numbers["loaded"]
-    return Resources(numbers["registers"], numbers["stack"], spills, numbers["shared"])
+    """Out of the remarks on a kernel and on the functions that it calls."""
+    numbers = {name: [*map(int, found.findall(said))] or [0] for name, found in _NUMBERS.items()}
+    spills = sum(numbers["stored"]) + sum(numbers["loaded"])
+    stack = max(numbers["stack"])
+    return Resources(max(numbers["registers"]), stack, spills, max(numbers["shared"]))
 
 
 def _is_remark(line: str) -> bool:

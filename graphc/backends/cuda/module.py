@@ -44,6 +44,7 @@ class CudaModule:
         self._named: dict[object, str] = {}
         self._data: dict[tuple[bytes, DType], str] = {}
         self._headers = {"device"}
+        self._apart: set[str] = set()
 
     def kernel(self, key: object, prefix: str, make: Callable[[str], Kernel]) -> Kernel:
         """The kernel of this key; at first `make` writes it under the name that it is given."""
@@ -61,6 +62,11 @@ class CudaModule:
             self._functions[found] = text
         return self._named[key]
 
+    def keep_apart(self, kernels: Iterable[Kernel]) -> None:
+        """Have one function of each, which is called, however many kernels run it: copies of it
+        would take long to compile, and a kernel of many of them would take many registers."""
+        self._apart.update(kernel.name for kernel in kernels)
+
     def use(self, *headers: str) -> None:
         """Have these files of `text/` in the program."""
         self._headers.update(headers)
@@ -77,8 +83,14 @@ class CudaModule:
         parts = [header_text(name) for name in used]
         parts += [_data_text(name, *key) for key, name in self._data.items()]
         parts += self._functions.values()
-        parts += [kernel.text for kernel in self.kernels.values()]
+        parts += [self._kernel_text(kernel) for kernel in self.kernels.values()]
         return "\n".join(parts)
+
+    def _kernel_text(self, kernel: Kernel) -> str:
+        if kernel.name not in self._apart:
+            return kernel.text
+        head = f"__device__ void {kernel.name}("
+        return kernel.text.replace(head, head.replace("void", "__noinline__ void"), 1)
 
 
 def header_text(name: str) -> str:

@@ -28,7 +28,7 @@ from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import InternalError
 
 SCRATCH_ALIGNMENT = 256
-SCRATCH_IN_TURN = 4 * 1024 * 1024
+SCRATCH_IN_TURN = 16 * 1024 * 1024
 """Operations take scratch memory one behind the other, so that they can run side by side, and from
 the start again when this much is taken: it stays in the cache that all share."""
 _FORMATS = {DType.F32: "f", DType.F64: "d", DType.I32: "i", DType.I64: "q", DType.I1: "?"}
@@ -66,7 +66,7 @@ class ProgramWriter(Walker[Where, Number]):
         self._steps: list[Step] = []
         self._loops = 0
         self._remark = ""
-        self._flops = 0
+        self._flops = self._moved = 0
         self._scratch = self.most_scratch = 0
 
     def program(self) -> Program:
@@ -78,8 +78,8 @@ class ProgramWriter(Walker[Where, Number]):
         if len(pointers) != len(kernel.pointers):
             raise InternalError(f"{kernel.name} takes {len(kernel.pointers)} pointers")
         flops, self._flops = self._flops, 0
-        launch = Launch(kernel.name, tuple(pointers), self._remark, frozenset(writes), flops)
-        self._steps.append(launch)
+        given = tuple(pointers), self._remark, frozenset(writes)
+        self._steps.append(Launch(kernel.name, *given, flops, self._moved))
 
     def scratch(self, size: int) -> Where:
         place = Place("scratch", self._scratch, size)
@@ -105,8 +105,10 @@ class ProgramWriter(Walker[Where, Number]):
 
     def compute(self, op: Operation) -> None:
         # What several launches share is counted with the first.
-        self._flops = cost(op).flops
+        found = cost(op)
+        self._flops, self._moved = found.flops, found.bytes
         write_operation(self, op)
+        self._flops = self._moved = 0
 
     def view(self, op: Operation) -> Where:
         return self.where[op.operands[0]]

@@ -78,6 +78,8 @@ class Launch:
     remark  the operation that it belongs to, for people
     writes  the pointers, by their places, that it writes; it may read all
     flops   of arithmetic, with every dim at its bound
+    moved   bytes that the operation reads and writes at least, at the bounds: of a table only what
+            is looked up
     """
 
     kernel: str
@@ -85,6 +87,7 @@ class Launch:
     remark: str = ""
     writes: frozenset[int] = frozenset()
     flops: int = 0
+    moved: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ none was measured.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from graphc.backends.cuda.beside import steps_of
@@ -19,7 +20,7 @@ from graphc.backends.cuda.kernel import size_in
 from graphc.backends.cuda.module import CudaModule
 from graphc.backends.cuda.phases import Phase, Phased, phases_of
 from graphc.backends.cuda.program import Program
-from graphc.backends.cuda.steps import Either, Part, Place, Step, Where, launches, run_order
+from graphc.backends.cuda.steps import Either, Launch, Part, Place, Step, Where, launches, run_order
 from graphc.backends.cuda.whole import can_be_whole, whole_launch
 from graphc.ir.core import Function
 from graphc.support.diagnostics import fail
@@ -37,8 +38,45 @@ PHASE: Mapping[Way, float] = {"graph": 2.2, "grid": 1.3, "block": 0.5}
 PERSISTENT = 1.25
 """How much longer work takes in a kernel that has the registers of the hungriest of its parts."""
 
+NEAR_MEMORY = 3
+"""A multiprocessor alone moves so many times its share of what all move."""
+
 PRODUCT_SHARE = 0.5
 """Of the peak, what products reach."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How a program would be run.
+
+    kernels, phases  of a call
+    times            of each way, in microseconds by estimate
+    """
+
+    kernels: int
+    phases: int
+    times: Mapping[Way, float]
+
+    @property
+    def way(self) -> Way:
+        """The one that takes least time."""
+        return min(WAYS, key=lambda way: self.times[way])
+
+    def __str__(self) -> str:
+        told = ", ".join(f"{way} {time:.0f}" for way, time in self.times.items())
+        return (
+            f"{self.kernels} kernels a call in {self.phases} phases, "
+            f"microseconds by estimate: {told}"
+        )
+
+
+def choose(module: CudaModule, program: Program, sizes: Mapping[str, int]) -> Choice:
+    """For calls of these sizes."""
+    phases = phases_of(program.steps)
+    work = {way: list(_phase_times(module, phases, way, sizes, ())) for way in WAYS}
+    times: dict[Way, float] = {way: estimate(work[way], way) for way in WAYS}
+    kernels = sum(1 for _ in run_order(program.steps, sizes))
+    return Choice(kernels, len(work["graph"]), times)
 
 
 def run_by_its_way(
@@ -48,12 +86,9 @@ def run_by_its_way(
 
     bounds  the largest sizes of dims, which times are estimated for
     """
-    phases = phases_of(program.steps)
-    work = {way: list(_phase_times(module, phases, way, bounds, ())) for way in WAYS}
-    times = {way: estimate(work[way], way) for way in WAYS}
-    chosen = min(WAYS, key=lambda way: times[way])
-    wanted = chosen if function.launch == "auto" else function.launch
-    epoch = phases_of(program.epoch)
+    choice = choose(module, program, bounds)
+    wanted = choice.way if function.launch == "auto" else function.launch
+    phases, epoch = phases_of(program.steps), phases_of(program.epoch)
     fits = wanted == "graph" or all(can_be_whole(module, p) for p in (phases, epoch))
     way = wanted if fits else "graph"
     if function.launch not in ("auto", way):
@@ -61,12 +96,7 @@ def run_by_its_way(
         raise fail("not-supported", f"{message}: use graph")
     steps = _steps(module, phases, way, bounds, f"@{function.name}")
     minibatches = _steps(module, epoch, way, bounds, f"@{function.name}, minibatches")
-    launched = sum(1 for _ in run_order(program.steps, bounds))
-    told = ", ".join(f"{name} {time:.0f}" for name, time in times.items())
-    summary = (
-        f"@{function.name}: {way}; {launched} kernels a call in {len(work[way])} phases, "
-        f"microseconds by estimate: {told}"
-    )
+    summary = f"@{function.name}: {way}; {choice}"
     all_steps = (*steps, *minibatches)
     kernels = {launch.kernel: module.kernels[launch.kernel] for launch in launches(all_steps)}
     return Program(kernels, steps, program.scratch, summary, minibatches)
@@ -96,16 +126,21 @@ def _phase_times(
 
 def _work_time(module: CudaModule, phase: Phase, way: Way, bounds: Mapping[str, int]) -> float:
     machine = module.machine
-    tiles = sum(module.kernels[launch.kernel].tiles.count(bounds) for launch in phase.launches)
-    blocks = 1 if way == "block" else tiles
-    share = min(blocks / machine.multiprocessors, 1.0)
-    moved = sum(_bytes(where, bounds) for launch in phase.launches for where in launch.pointers)
-    flops = sum(launch.flops for launch in phase.launches)
-    by_memory = moved / (machine.bandwidth * 1e3)
-    by_arithmetic = flops / (machine.gflops * 1e3 * PRODUCT_SHARE)
-    busy = max(by_memory, by_arithmetic) / max(share, 1 / machine.multiprocessors)
-    is_crowded = way == "grid" and tiles > machine.multiprocessors
-    return busy * (PERSISTENT if is_crowded else 1)
+    counts = [module.kernels[launch.kernel].tiles.count(bounds) for launch in phase.launches]
+    busy = [launch for launch, tiles in zip(phase.launches, counts, strict=True) if tiles]
+    blocks = 1 if way == "block" else max(sum(counts), 1)
+    share = blocks / machine.multiprocessors
+    moved = sum(_moved(launch, bounds) for launch in busy)
+    flops = sum(launch.flops for launch in busy)
+    by_memory = moved / (machine.bandwidth * 1e3 * min(share * NEAR_MEMORY, 1))
+    by_arithmetic = flops / (machine.gflops * 1e3 * PRODUCT_SHARE * min(share, 1))
+    return max(by_memory, by_arithmetic) * (PERSISTENT if way == "grid" and share > 1 else 1)
+
+
+def _moved(launch: Launch, bounds: Mapping[str, int]) -> int:
+    """Bytes: of all arrays that it is given, but no more than its operation needs."""
+    arrays = sum(_bytes(where, bounds) for where in launch.pointers)
+    return min(arrays, launch.moved) if launch.moved else arrays
 
 
 def _bytes(where: Where, bounds: Mapping[str, int]) -> int:

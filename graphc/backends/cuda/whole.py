@@ -58,11 +58,11 @@ def whole_launch(
         made = Kernel(name, types, symbols, tiles, "", shared, together=way == "grid")
         return replace(made, text=_Writer(module, made, buffers).text(phases, remark))
 
+    module.keep_apart(kernels)
     kernel = module.kernel(("whole", way, tuple(phases)), "whole", make)
     pointers = [_all_of("arena", touched), _all_of("scratch", touched)]
     pointers += [next(p for p in touched if (p.base, p.index) == ("buffer", i)) for i in buffers]
-    flops = sum(launch.flops for launch in launches)
-    return Launch(kernel.name, tuple(pointers), remark, frozenset(range(len(pointers))), flops)
+    return Launch(kernel.name, tuple(pointers), remark, frozenset(range(len(pointers))))
 
 
 def can_be_whole(module: CudaModule, phases: Sequence[Phased]) -> bool:

@@ -28,9 +28,6 @@ TILE = 1500.0
 STEP = 3.0
 """Nanoseconds of a step of k at least, however few sums there are: each waits for the last."""
 
-PRODUCT_SHARE = 0.7
-"""Of the peak, what threads reach that multiply from shared memory."""
-
 NEAR_BANDWIDTH = 40.0
 """Bytes a nanosecond that a multiprocessor gets from the cache that all share."""
 
@@ -159,10 +156,14 @@ def estimate(tiling: GpuTiling, product: GpuProduct, machine: GpuMachine) -> flo
     steps = min(product.k, STRETCH) if tiling.split else product.k
     tiles = product.tiles(tiling.rows, tiling.cols) * (product.stretches if tiling.split else 1)
     share = -(-tiles // machine.multiprocessors)
-    rate = PRODUCT_SHARE * machine.gflops / machine.multiprocessors * 4 / product.itemsize
-    multiplied = 2 * max(tiling.rows, 16) * max(tiling.cols, 16) / rate
+    rate = machine.gflops / machine.multiprocessors * 4 / product.itemsize
+    high, wide = max(tiling.rows, 16), max(tiling.cols, 16)
+    # A thread of 16 x 16 reads high / 16 + wide / 16 elements for its products.
+    multiplied = 2 * (high * wide + 16 * (high + wide)) / rate
     fed = (tiling.rows + tiling.cols) * product.itemsize / NEAR_BANDWIDTH
-    time = TILE + max(share * steps * max(multiplied, fed), steps * STEP)
+    step = max(multiplied, fed)
+    time = TILE + max(share * steps * step, steps * STEP)
+    time += tiles * steps * step / machine.multiprocessors  # that others beside it would have
     if tiling.split:
         bytes_each = product.split_bytes / machine.multiprocessors
         time += LAUNCH + 2 * bytes_each / NEAR_BANDWIDTH

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench.check import LOSSES, OUTPUTS, difference
+from bench.check import LOSSES, OUTPUTS, TF32_SLACK, difference
 from bench.workloads.record import Values
 
 
@@ -35,6 +35,13 @@ def test_a_parameter_that_has_not_moved_is_refused() -> None:
     found = expected()
     found["W0"] = np.zeros((4, 5))
     assert "W0 is off by 1 " in difference(found, expected())
+
+
+def test_with_slack_results_may_be_further_off() -> None:
+    found = {n: v * 1.001 for n, v in expected().items()}
+    assert difference(found, expected()).startswith(LOSSES)
+    assert difference(found, expected(), TF32_SLACK) == ""
+    assert difference({n: v * 1.2 for n, v in expected().items()}, expected(), TF32_SLACK)
 
 
 def test_outputs_of_another_shape_are_refused() -> None:

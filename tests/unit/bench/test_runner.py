@@ -34,7 +34,7 @@ def test_a_process_that_ends_is_reported_with_its_last_words(tmp_path: Path) -> 
 
 
 def test_results_that_differ_are_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "difference", lambda found, expected: "losses is off")
+    monkeypatch.setattr(runner, "difference", lambda found, expected, slack: "losses is off")
     timings, problems = measure("W1", ["numpy"], 1, PLAN, tmp_path)
     assert timings == []
     assert problems[0].reason == "other results than the reference: losses is off"

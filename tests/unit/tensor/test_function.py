@@ -25,6 +25,14 @@ def counted(**options: Any) -> tuple[Any, list[int]]:
     return gc.function(python, **{"backend": "numpy", **options}), traced
 
 
+def test_what_a_call_runs_is_made_once_for_both() -> None:
+    f, traced = counted()
+    x = np.arange(3.0)
+    call, arrays = f.compiled_for(x, 2.0)
+    np.testing.assert_array_equal(call(arrays), f(x, 2.0))
+    assert len(traced) == 1
+
+
 def test_it_is_traced_once_for_each_kind_of_arguments() -> None:
     f, traced = counted()
     for x in (np.ones(3), np.zeros(3), np.ones((2, 3)), np.ones(3, np.float32), np.ones(3)):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import graphc as gc
+from graphc.backends.cuda.platform import NVIDIA, using
 from graphc.config.assemble import assemble
 from graphc.config.lookup import Scope
 from graphc.driver.options import CompileOptions
@@ -18,6 +20,8 @@ from graphc.toolkit.action import Session
 from graphc.toolkit.configuration import plan_commands, read_settings, run_commands
 from graphc.toolkit.log import LogReport
 from tests.support.commands import Done, graphc
+from tests.support.cuda.building import missing
+from tests.support.cuda.emulator import EmulatedDevice, emulated_platform
 from tests.support.model_bytes import dbn_file
 
 CV_READER = (
@@ -297,10 +301,30 @@ def test_the_processor_has_several_names(folder: Path, device: str) -> None:
     assert graphc("cntk", "configFile=a.config", f"deviceId={device}", "--check").code == 0
 
 
-def test_a_graphics_card_is_asked_for_in_vain(folder: Path) -> None:
-    done = cntk("deviceId=0")
+def test_a_gpu_that_is_not_there_is_asked_for_in_vain(folder: Path) -> None:
+    with using(replace(NVIDIA, missing=lambda: "the driver was not found")):
+        done = cntk("deviceId=0")
+        assert done.code == 3
+        assert "requires a GPU: the driver was not found; write deviceId=cpu" in done.err
+        assert graphc("cntk", "configFile=a.config", "deviceId=auto", "--check").code == 0
+
+
+@pytest.mark.skipif(bool(missing()), reason=missing())
+@pytest.mark.parametrize(("device", "computes"), [("0", True), ("auto", True), ("cpu", False)])
+def test_the_gpu_computes_where_there_is_one(folder: Path, device: str, computes: bool) -> None:
+    emulated = EmulatedDevice()
+    with using(emulated_platform(emulated)):
+        done = graphc("cntk", "configFile=a.config", "command=Train", f"deviceId={device}")
+    assert done.code == 0, done.err
+    assert (emulated.launches > 0) == computes
+
+
+@pytest.mark.parametrize("device", ["1", "*"])
+def test_the_first_gpu_alone_computes(folder: Path, device: str) -> None:
+    with using(replace(NVIDIA, missing=lambda: "")):
+        done = cntk(f"deviceId={device}")
     assert done.code == 3
-    assert "write deviceId=cpu" in done.err
+    assert f"got `deviceId={device}`: CUDA_VISIBLE_DEVICES" in done.err
 
 
 def test_precision_is_that_of_all_numbers(folder: Path) -> None:

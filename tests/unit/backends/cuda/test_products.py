@@ -8,6 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from graphc.backends.cuda.compiler import compile_text
+from graphc.backends.cuda.source import write_source
+from graphc.backends.cuda.steps import launches
 from graphc.backends.signature import make_signature
 from graphc.ir.core import Module
 from graphc.ir.evaluate import evaluate
@@ -19,6 +22,7 @@ from graphc.passes.manager import PassManager
 from tests.support.compiling import call, compile_for, load_backend, parse
 from tests.support.cuda.building import missing
 from tests.support.cuda.functions import compile_together
+from tests.support.cuda.tools import needs_nvrtc
 from tests.support.native import TOLERANCE, random_arguments
 from tests.support.product_bodies import LAYOUTS as LAYOUTS_OF_BODIES
 from tests.support.product_bodies import product_with_body
@@ -118,12 +122,15 @@ SHAPES: list[Sizes] = [
 
 
 def test_chosen_tiles_compute_the_bits_of_native_code() -> None:
-    assert_same_bits([Case(s, t, d) for s in SHAPES for t in LAYOUTS for d in ("f32", "f64")])
+    wide = [Case(s, LAYOUTS[at % 4], "f64") for at, s in enumerate(SHAPES)]
+    assert_same_bits([*(Case(s, t) for s in SHAPES for t in LAYOUTS), *wide])
 
 
 def test_extents_of_the_call_from_none_to_many() -> None:
     shapes: list[Sizes] = [(0, 5, 4), (4, 0, 5), (6, 5, 0), (1, 9, 700), (65, 33, 515)]
-    every = [Case(s, t, dims="MNK") for s in shapes for t in LAYOUTS]
+    every = [
+        Case(s, LAYOUTS[(at + i) % 4], dims="MNK") for at, s in enumerate(shapes) for i in (0, 1)
+    ]
     assert_same_bits([*every, *(Case(s, dims="M") for s in shapes)])
 
 
@@ -178,10 +185,10 @@ def test_bodies_and_their_sums_over_rows() -> None:
             ),
             d,
         )
-        for layout in LAYOUTS_OF_BODIES
+        for at, layout in enumerate(LAYOUTS_OF_BODIES)
         for e, grids in schedules.items()
-        for grid in grids
-        for d, s in (("f32", True), ("f64", False))
+        for i, grid in enumerate(grids)
+        for d, s in [(("f32", True), ("f64", True), ("f32", False))[(at + i + e[1]) % 3]]
     ]
     modules = [planned(text) for text, _ in texts]
     functions = [(m.functions[0], make_signature(m, m.functions[0])) for m in modules]
@@ -230,3 +237,29 @@ def test_tf32_rounds_the_factors_of_f32_and_nothing_else() -> None:
 
 def test_tf32_of_few_rows_is_f32() -> None:
     assert_same_bits([Case((3, 83, 300), contraction="tf32")])
+
+
+@needs_nvrtc
+def test_every_tile_keeps_its_sums_in_registers() -> None:
+    """Two blocks to a multiprocessor find room, but for the tile with most sums."""
+    cases: list[Case] = []
+    for at, (rows, cols) in enumerate(GPU_TILES):
+        depth = 8 if rows * cols == 16384 else 16
+        forced = f"rows = {rows}, cols = {cols}, depth = {depth}, stages = 3"
+        cases.append(Case((512, 512, 512), LAYOUTS[at % 4], schedule=forced))
+        if min(rows, cols) >= 64:
+            cases.append(
+                Case((512, 512, 512), LAYOUTS[at % 4], schedule=forced, contraction="tf32")
+            )
+    functions = [
+        (m.functions[0], make_signature(m, m.functions[0]))
+        for m in (planned(case.text(on_gpu=True)) for case in cases)
+    ]
+    source = write_source(functions, GPUS["sm_80"])
+    resources = compile_text(source.text, "sm_80").resources
+    for case, program in zip(cases, source.programs, strict=True):
+        (launch,) = launches(program.steps)
+        found = resources[f"run_{launch.kernel}"]
+        is_largest = "rows = 128, cols = 128" in case.schedule and case.contraction == "fma"
+        assert (found.stack, found.spills) == (0, 0), case
+        assert found.registers <= (255 if is_largest else 128), (case, found)

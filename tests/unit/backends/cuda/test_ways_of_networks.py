@@ -6,12 +6,12 @@ from functools import cache
 
 import pytest
 
+from bench.gpu.planned import Recorded, recorded
 from graphc.backends.cuda.ways import WAYS
 from graphc.ir.clone import clone_function
 from tests.support.cuda.building import missing
 from tests.support.cuda.emulator import emulated_machine
 from tests.support.cuda.functions import CheckedFunction, compile_together
-from tests.support.cuda.workloads import Recorded, recorded
 
 NAMES = ("W1", "W4", "W5class", "W7a", "W9encoder1")
 """A training step of products, two of sequences, one of images; attention."""
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(missing() != "", reason=missing() or "it is ther
 @cache
 def calls() -> dict[str, Recorded]:
     machine = emulated_machine("sm_90")
-    return {name: recorded(name, machine) for name in NAMES}
+    return {name: recorded(name, machine, small=True) for name in NAMES}
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,15 +63,11 @@ class _Recorder(CompiledFunction):
         raise _Stop
 
 
-def recorded(name: str, machine: GpuMachine) -> Recorded:
-    """The workload at its small size, planned for the machine."""
-    work = workload(name, small=True)
-    with _recording(machine) as found:
-        case = FORMS[type(work.spec)](work, How("recording", "f32"))
-        try:
-            case.run()
-        except _Stop:
-            pass
+def recorded(name: str, machine: GpuMachine, *, small: bool) -> Recorded:
+    """The workload, planned for the machine."""
+    work = workload(name, small=small)
+    with _recording(machine) as found, suppress(_Stop):
+        FORMS[type(work.spec)](work, How("recording", "f32")).run()
     return found[0]
 
 
