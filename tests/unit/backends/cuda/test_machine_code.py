@@ -44,6 +44,7 @@ FUNCTIONS = {
     "product of turned b": product(SQUARE, turned="b"),
     "product in f64": product((1024, 1024, 512), "f64"),
     "product in two roundings": product(SQUARE, contraction="off"),
+    "product by tensor cores": product(SQUARE, contraction="tf32"),
     "transpose": "func @f(%x: tensor<512x256xf32> input) -> (y: tensor<256x512xf32>) {\n"
     "  %y = transpose %x {permutation = [1, 0]} : tensor<256x512xf32>\n  return %y\n}\n",
 }
@@ -98,6 +99,12 @@ def test_without_contraction_no_product_is_fused_with_a_sum(made: Made) -> None:
     words, _, _ = made["product in two roundings"]
     assert count(words, "FFMA") == 0
     assert count(words, "FMUL") >= 64
+
+
+def test_tensor_cores_multiply_factors_of_tf32(made: Made) -> None:
+    words, _, _ = made["product by tensor cores"]
+    assert count(words, "HMMA.1688.F32.TF32") >= 4
+    assert count(words, "FFMA", "FMUL") == 0
 
 
 @pytest.mark.parametrize("name", [name for name in FUNCTIONS if "product" in name])
