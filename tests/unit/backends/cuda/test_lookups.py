@@ -20,6 +20,7 @@ from graphc.passes import pipeline
 from graphc.passes.manager import PassManager
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.signature import Signature
+from graphc.support.diagnostics import GraphcError
 from tests.support import row_updates
 from tests.support.compiling import KERNEL_PIPELINE, call, load_backend, parse
 from tests.support.cuda.building import missing
@@ -152,6 +153,16 @@ def test_entries_are_sorted_only_where_there_are_many() -> None:
     text = PRODUCTS.format(width=7, rows=ROWS, table=f"{ROWS}x7", columns="false")
     text = text.replace("NxK", "30x20").replace("Nx7", "30x7")
     assert launched(parse(text), {}) == {"clear", "rows"}
+
+
+def test_more_entries_than_32_bits_count_are_refused() -> None:
+    text = PRODUCTS.format(width=1, rows=ROWS, table=f"{ROWS}x1", columns="false")
+    text = text.replace("N <= 80", "N <= 65536").replace("K <= 64", "K <= 32768")
+    function, signature = planned(parse(text))
+    machine = GPUS["sm_90"]
+    with pytest.raises(GraphcError) as raised:
+        write_program(CudaModule(machine), function, signature, machine)
+    assert [d.slug for d in raised.value.diagnostics] == ["limit"]
 
 
 @pytest.mark.parametrize("samples", [1, 9])
