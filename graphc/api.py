@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from graphc.builder import Edited, GraphBuilder, Workshop
 from graphc.driver.cache_key import default_cache
 from graphc.driver.compile import bind, evaluation_passes
-from graphc.driver.options import CompileOptions, parse_precision
+from graphc.driver.options import CompileOptions, parse_arithmetic, parse_precision
 from graphc.frontend import (
     EditingFrontend,
     editing_frontend,
@@ -265,7 +265,8 @@ def compile(
     recompute  for gradients of recurrent networks, "none", "auto", "all" or "sqrt": what is
                computed again to save memory (docs/loops.md)
     contraction  "fma" or "off": whether native code may round a product and the sum that it goes
-               to together (docs/numerics.md)
+               to together; "tf32", as precision = "tf32" says too: a GPU may round the factors of
+               matrix products of f32 (docs/numerics.md)
     launch     how a GPU runs it, "graph", "grid" or "block": many kernels, one, or one of one
                block; "auto": what takes least time by estimate
     threads    how many compute a call, `exe.threads` from then on; by default what the variable
@@ -281,9 +282,10 @@ def compile(
     Raises GraphcError for a bad network or option.
     """
     model = _model_of(network)
+    dtype, contraction = parse_arithmetic(precision, contraction)
     options = CompileOptions(
         backend=backend,
-        precision=parse_precision(precision),
+        precision=dtype,
         batch=batch,
         verify=verify,
         time=time,
@@ -337,9 +339,10 @@ def compile_training(
     been computed (`net.precompute`). Raises GraphcError for a bad network or option.
     """
     require_learner(learner)
+    dtype, contraction = parse_arithmetic(precision, contraction)
     options = CompileOptions(
         backend=backend,
-        precision=parse_precision(precision),
+        precision=dtype,
         batch=batch,
         verify=verify,
         time=time,
@@ -386,9 +389,10 @@ def gradients(
     there. Options as in `compile_training`; the network holds its parameters in this precision from
     here on. Raises GraphcError for a bad network or option.
     """
+    dtype, contraction = parse_arithmetic(precision, contraction)
     options = CompileOptions(
         backend=backend,
-        precision=parse_precision(precision),
+        precision=dtype,
         batch=batch,
         time=time,
         sequences=sequences,
@@ -497,9 +501,10 @@ def train(
         control=read_controls(control),
         minimum_rate=minimum_rate,
     )
+    dtype, contraction = parse_arithmetic(precision, contraction)
     options = CompileOptions(
         backend=backend,
-        precision=parse_precision(precision),
+        precision=dtype,
         time=time,
         recompute=recompute,
         cache=default_cache(),
@@ -538,9 +543,10 @@ def evaluate(
     `compile`, and for bad data.
     """
     check_source("evaluate", data)
+    dtype, contraction = parse_arithmetic(precision, contraction)
     options = CompileOptions(
         backend=backend,
-        precision=parse_precision(precision),
+        precision=dtype,
         batch=batch,
         time=time,
         sequences=sequences,

@@ -151,8 +151,9 @@ class TrainingStep:
                    side, by default the bound on it. The last minibatch may be shorter
 
         The same, bit for bit, as calling the step for each minibatch. On the llvm backend the loop
-        over minibatches of dense samples is native code, which an interrupt (Ctrl-C) leaves after a
-        whole minibatch and within a tenth of a second or so; `steps` then counts the updates made.
+        over minibatches of dense samples is native code, and on a GPU data and loop are there. An
+        interrupt (Ctrl-C) leaves both after a whole minibatch and within a tenth of a second or so;
+        `steps` then counts the updates made.
         Sequences, sparse inputs, learners that follow the losses and other backends are called
         minibatch by minibatch.
 
