@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from graphc.builder import Edited, GraphBuilder, Workshop
 from graphc.driver.cache_key import default_cache
 from graphc.driver.compile import bind, evaluation_passes
-from graphc.driver.options import CompileOptions, parse_precision
+from graphc.driver.options import CompileOptions, parse_arithmetic, parse_precision
 from graphc.frontend import (
     EditingFrontend,
     editing_frontend,
@@ -42,6 +42,7 @@ from graphc.learn.training import Extras
 from graphc.model.container import MAX_FILE_BYTES, looks_like_container
 from graphc.model.model import Model, load_model
 from graphc.passes.loop_gradient import Recompute
+from graphc.runtime.communicator import Communicator, checked_communicator
 from graphc.runtime.executable import Executable
 from graphc.support import arguments
 from graphc.support.diagnostics import fail, warn
@@ -264,7 +265,8 @@ def compile(
     recompute  for gradients of recurrent networks, "none", "auto", "all" or "sqrt": what is
                computed again to save memory (docs/loops.md)
     contraction  "fma" or "off": whether native code may round a product and the sum that it goes
-               to together (docs/numerics.md)
+               to together; "tf32", as precision = "tf32" says too: a GPU may round the factors of
+               matrix products of f32 (docs/numerics.md)
     launch     how a GPU runs it, "graph", "grid" or "block": many kernels, one, or one of one
                block; "auto": what takes least time by estimate
     threads    how many compute a call, `exe.threads` from then on; by default what the variable
@@ -280,9 +282,10 @@ def compile(
     Raises GraphcError for a bad network or option.
     """
     model = _model_of(network)
+    dtype, contraction = parse_arithmetic(precision, contraction)
     options = CompileOptions(
         backend=backend,
-        precision=parse_precision(precision),
+        precision=dtype,
         batch=batch,
         verify=verify,
         time=time,
@@ -315,6 +318,7 @@ def compile_training(
     precision: str = CompileOptions.precision.value,
     threads: int | None = CompileOptions.threads,
     verify: bool = CompileOptions.verify,
+    communicator: Communicator | None = None,
 ) -> TrainingStep:
     """A compiled training step: `step(features=x, labels=t)` updates the network's parameters.
 
@@ -328,14 +332,17 @@ def compile_training(
                `seed` decides which they are
     recompute, contraction, launch  as in `compile`
     threads    as in `compile`; `step.threads` from then on
+    communicator  one of several members who train together, each calling a step of its own network
+               with its part of every minibatch (docs/training.md); `batch` is then of a part
 
     From here on the network holds its parameters in the step's precision. Statistics must have
     been computed (`net.precompute`). Raises GraphcError for a bad network or option.
     """
     require_learner(learner)
+    dtype, contraction = parse_arithmetic(precision, contraction)
     options = CompileOptions(
         backend=backend,
-        precision=parse_precision(precision),
+        precision=dtype,
         batch=batch,
         verify=verify,
         time=time,
@@ -347,7 +354,13 @@ def compile_training(
         threads=threads,
     )
     return compile_training_step(
-        _model_of(network), learner, options, criterion=criterion, dropout=dropout, seed=seed
+        _model_of(network),
+        learner,
+        options,
+        criterion=criterion,
+        dropout=dropout,
+        seed=seed,
+        communicator=checked_communicator(communicator),
     )
 
 
@@ -376,9 +389,10 @@ def gradients(
     there. Options as in `compile_training`; the network holds its parameters in this precision from
     here on. Raises GraphcError for a bad network or option.
     """
+    dtype, contraction = parse_arithmetic(precision, contraction)
     options = CompileOptions(
         backend=backend,
-        precision=parse_precision(precision),
+        precision=dtype,
         batch=batch,
         time=time,
         sequences=sequences,
@@ -487,9 +501,10 @@ def train(
         control=read_controls(control),
         minimum_rate=minimum_rate,
     )
+    dtype, contraction = parse_arithmetic(precision, contraction)
     options = CompileOptions(
         backend=backend,
-        precision=parse_precision(precision),
+        precision=dtype,
         time=time,
         recompute=recompute,
         cache=default_cache(),
@@ -528,9 +543,10 @@ def evaluate(
     `compile`, and for bad data.
     """
     check_source("evaluate", data)
+    dtype, contraction = parse_arithmetic(precision, contraction)
     options = CompileOptions(
         backend=backend,
-        precision=parse_precision(precision),
+        precision=dtype,
         batch=batch,
         time=time,
         sequences=sequences,

@@ -147,6 +147,18 @@ def parse_precision(name: str) -> DType:
     return dtype
 
 
+def parse_arithmetic(precision: str, contraction: ContractionMode) -> tuple[DType, ContractionMode]:
+    """What to compute in, and how to round: `tf32` is the precision f32 with that contraction."""
+    if text(precision, "precision") != "tf32":
+        return parse_precision(precision), contraction
+    if contraction == "off":
+        message = (
+            "precision tf32 rounds products as tensor cores do: contraction off is not possible"
+        )
+        raise fail("bad-option", message)
+    return DType.F32, "tf32" if contraction == "fma" else contraction
+
+
 def _is_whole(value: object) -> bool:
     """For callers without a type checker."""
     return isinstance(value, int) and not isinstance(value, bool)

@@ -9,7 +9,7 @@ from dataclasses import MISSING, fields
 import pytest
 
 import graphc as gc
-from graphc.driver.options import CompileOptions
+from graphc.driver.options import CompileOptions, parse_arithmetic
 from graphc.ir.types import DType
 from graphc.learn.loop import TrainingPlan
 from graphc.learn.schedule import Schedule
@@ -71,3 +71,11 @@ def test_a_plan_requires_a_number_of_epochs(epochs: object) -> None:
 def test_a_plan_requires_a_truth_value_for_shuffle() -> None:
     with pytest.raises(GraphcError, match="shuffle requires True or False, got str"):
         TrainingPlan(SGD(0.1), shuffle="no")  # type: ignore[arg-type]
+
+
+def test_tf32_is_a_precision_of_f32_with_that_contraction() -> None:
+    assert parse_arithmetic("tf32", "fma") == (DType.F32, "tf32")
+    assert parse_arithmetic("tf32", "tf32") == (DType.F32, "tf32")
+    assert parse_arithmetic("f64", "off") == (DType.F64, "off")
+    with pytest.raises(GraphcError, match="contraction off is not possible"):
+        parse_arithmetic("tf32", "off")
