@@ -452,7 +452,7 @@ class _Rows:
             access = self.places[n]
             reads.append(f"{w.vector(access.dtype)} kept{n};")
             array = w.array((access.kind, access.index))
-            stored = w.store(array, row.place(access), f"kept{n}", self._left())
+            stored = w.store(array, self._place(access), f"kept{n}", self._left())
             writes += when(self.is_row, [stored])
         return [*reads, *w.each_lane(lanes), *writes]
 
@@ -468,7 +468,7 @@ class _Rows:
             if isinstance(work, Load):
                 sources[n] = work.access
         for n, access in sources.items():
-            vector = w.load(access, self._place(row, access), self._left())
+            vector = w.load(access, self._place(access), self._left())
             reads.append(f"const {w.vector(access.dtype)} v{n} = {vector};")
         for n in (*sources, *sweep.found):
             name = f"v{n}" if n in sources else f"keep{n}[{self._turn}]"
@@ -476,8 +476,8 @@ class _Rows:
             inside.values[n] = Val(w.of_lane(name), type_)
         return reads, inside
 
-    def _place(self, row: Element, access: ArrayAccess) -> str:
-        """Of a vector; in a part of a row the lane is not what names the row's indices."""
+    def _place(self, access: ArrayAccess) -> str:
+        """Where the vector at `lane` is in an array."""
         indices = [*self.indices[:-1], "lane"]
         return self.writer.element(indices).place(access)
 
@@ -500,7 +500,7 @@ class _Rows:
             reads.append(f"{w.vector(access.dtype)} r{number};")
             lanes.append(f"{w.of_lane(f'r{number}')} = {value};")
             array = w.array((access.kind, access.index))
-            place = self._place(inside, access)
+            place = self._place(access)
             writes += when(self.is_row, [w.store(array, place, f"r{number}", self._left())])
         elif self.turns:
             total = w.of_lane(f"sum{number}[{self._turn}]")

@@ -19,6 +19,9 @@ from graphc.passes.analysis.nestplan import HEAVY
 MOST_LANES = 64
 """Elements of a row that a thread goes over without a loop."""
 
+MOST_WORK = 8192
+"""What such elements cost together: their text is long, and takes long to compile."""
+
 MOST_WORDS = 64
 """Registers of a thread that keep values and sums of a row."""
 
@@ -95,7 +98,9 @@ def plan_row(stage: Stage, threads: int, lanes: int) -> RowPlan:
     turns = max(-(-nest.bound // (threads * lanes)), 1)
     sums = [s.access.dtype for s in (nest.stores[n] for n in stores) if s.combine is not None]
     words = turns * lanes * (_most_kept(nest, sweeps) + sum(map(_words, sums)))
-    if turns * lanes <= MOST_LANES and words <= MOST_WORDS and not stage.parts:
+    work = turns * lanes * sum(nest.statements[n].weight for s in sweeps for n in s.compute)
+    is_short = turns * lanes <= MOST_LANES and words <= MOST_WORDS and work <= MOST_WORK
+    if is_short and not stage.parts:
         return RowPlan(sweeps, turns)
     whole = {s.access for s in nest.stores if s.combine is None}
     kept_in = ((keep.value, keep.access) for keep in nest.keeps)
