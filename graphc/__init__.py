@@ -56,6 +56,7 @@ _HOMES = {
     "learner": "graphc.learn.traced_learner",
     "SGD": "graphc.learn.sgd",
     "SteppingHeuristic": "graphc.learn.stepping",
+    **dict.fromkeys(("Communicator", "thread_members"), "graphc.runtime.communicator"),
     "check_node": "graphc.testing.node",
     "self_test": "graphc.testing.selftest",
     "BackendUnavailable": "graphc.support.diagnostics",

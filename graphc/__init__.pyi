@@ -49,6 +49,8 @@ from graphc.learn.stepping import SteppingHeuristic as SteppingHeuristic
 from graphc.learn.stopping import EarlyStopping as EarlyStopping
 from graphc.learn.stopping import KeepBest as KeepBest
 from graphc.learn.traced_learner import learner as learner
+from graphc.runtime.communicator import Communicator as Communicator
+from graphc.runtime.communicator import thread_members as thread_members
 from graphc.support.diagnostics import BackendUnavailable as BackendUnavailable
 from graphc.support.diagnostics import GraphcError as GraphcError
 from graphc.support.diagnostics import GraphcWarning as GraphcWarning

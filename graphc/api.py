@@ -42,6 +42,7 @@ from graphc.learn.training import Extras
 from graphc.model.container import MAX_FILE_BYTES, looks_like_container
 from graphc.model.model import Model, load_model
 from graphc.passes.loop_gradient import Recompute
+from graphc.runtime.communicator import Communicator, checked_communicator
 from graphc.runtime.executable import Executable
 from graphc.support import arguments
 from graphc.support.diagnostics import fail, warn
@@ -317,6 +318,7 @@ def compile_training(
     precision: str = CompileOptions.precision.value,
     threads: int | None = CompileOptions.threads,
     verify: bool = CompileOptions.verify,
+    communicator: Communicator | None = None,
 ) -> TrainingStep:
     """A compiled training step: `step(features=x, labels=t)` updates the network's parameters.
 
@@ -330,6 +332,8 @@ def compile_training(
                `seed` decides which they are
     recompute, contraction, launch  as in `compile`
     threads    as in `compile`; `step.threads` from then on
+    communicator  one of several members who train together, each calling a step of its own network
+               with its part of every minibatch (docs/training.md); `batch` is then of a part
 
     From here on the network holds its parameters in the step's precision. Statistics must have
     been computed (`net.precompute`). Raises GraphcError for a bad network or option.
@@ -350,7 +354,13 @@ def compile_training(
         threads=threads,
     )
     return compile_training_step(
-        _model_of(network), learner, options, criterion=criterion, dropout=dropout, seed=seed
+        _model_of(network),
+        learner,
+        options,
+        criterion=criterion,
+        dropout=dropout,
+        seed=seed,
+        communicator=checked_communicator(communicator),
     )
 
 

@@ -39,6 +39,8 @@ NETWORKS, TABLE = "networks, small", "operation table"
 MOST_PROCESSES = 8
 PATIENCE = 60.0
 """Seconds for one network, or one row of the table in one type."""
+MOST_ENDS = 6
+"""So often a share goes on behind an item that ended its process."""
 LOST = 3
 """The code of a process that ends because the device no longer answers it."""
 
@@ -109,7 +111,7 @@ def _share_apart(
     budget: Budget, say: Say, folder: Path, processes: int, number: int
 ) -> list[Judged]:
     """What one process after the other finds of a share."""
-    found, items, first = list[Judged](), _shared(number, processes), 0
+    found, items, first, ends = list[Judged](), _shared(number, processes), 0, 0
     while first < len(items):
         file = folder / f"correctness-{number}-{first}.json"
         command = ["bench.gpu.correctness", "--json", str(file), "--first", str(first)]
@@ -119,6 +121,12 @@ def _share_apart(
         found += [Judged(**some) for some in ended["judged"]]
         first = ended["next"]
         if ended["state"] == "done":
+            break
+        ends += 1
+        if ends == MOST_ENDS:
+            say(f"a share of the table: {why} for the {ends}th time, nothing more is tried")
+            for item in items[first:]:
+                found.append(Judged(item.what, left=[item.name]))
             break
         if ended["state"] == "running":
             item = items[first]

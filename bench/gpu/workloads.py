@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -29,11 +30,16 @@ from bench.runner import (
     worker,
 )
 from bench.worker import ON_GPU
+from bench.workloads.record import Values
 
 TOGETHER = 3
 """Workloads whose processes start together: each has nine, and each of these some gigabytes."""
 LEAST = 20.0
 """Seconds that a batch needs to be worth its start."""
+REFERENCES = 0.3
+"""Of the time, at most, for the numbers that results are compared with."""
+LEAST_PATIENCE = 0.5
+"""Seconds for an answer that may be there already, when others have taken all the time."""
 
 Say = Callable[[str], None]
 
@@ -45,15 +51,39 @@ def measure(
     none of."""
     # Memory of the GPU is shared by all processes.
     os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+    expected, missing = _references(names, plan, budget, folder, say)
+    unknown = Batch([], entries, plan, budget, folder, say, expected)
+    unknown.problems = missing
+    yield unknown
+    names = [name for name in names if name in expected]
     batches = [names[i : i + TOGETHER] for i in range(0, len(names), TOGETHER)]
     for number, batch in enumerate(batches):
         share = Budget(budget.left / (len(batches) - number))
-        some = Batch(batch, entries, plan, share, folder, say)
+        some = Batch(batch, entries, plan, share, folder, say, expected)
         if budget.left < LEAST:
             some.problems = [Problem(n, "", ON_GPU, "unsaid", "no time was left") for n in batch]
         else:
             some.run()
         yield some
+
+
+def _references(
+    names: Sequence[str], plan: Plan, budget: Budget, folder: Path, say: Say
+) -> tuple[dict[str, Values], list[Problem]]:
+    """What results have to be, by workload, and for which of them nobody knows."""
+    say("references")
+    waiting = Budget(budget.left * REFERENCES)
+
+    def one(name: str) -> Values | Problem:
+        try:
+            return reference(name, folder, plan, max(waiting.left, LEAST_PATIENCE))
+        except Exception as why:  # whatever it is, the others are worth having
+            return Problem(name, "reference", ON_GPU, "failed", f"{type(why).__name__}: {why}")
+
+    with ThreadPoolExecutor(max(1, len(os.sched_getaffinity(0)) // 2)) as pool:
+        found = dict(zip(names, pool.map(one, names), strict=True))
+    problems = [x for x in found.values() if isinstance(x, Problem)]
+    return {n: x for n, x in found.items() if not isinstance(x, Problem)}, problems
 
 
 class Batch:
@@ -67,7 +97,9 @@ class Batch:
         budget: Budget,
         folder: Path,
         say: Say,
+        expected: Mapping[str, Values],
     ) -> None:
+        self.expected = expected
         self.pairs = [(name, entry) for name in names for entry in entries]
         self.plan, self.budget, self.folder, self.say = plan, budget, folder, say
         self.timings: list[tuple[str, Timing]] = []
@@ -95,10 +127,13 @@ class Batch:
         for (name, entry), one in workers.items():
             self.say(f"{name}: {entry}")
             try:
-                expected = reference(name, self.folder, self.plan, waiting.left)
                 results = self._results(name, entry)
                 slack = TF32_SLACK if entry.endswith("tf32") else 1.0
-                ready[name, entry] = one, started(one, expected, results, waiting.left, slack)
+                patience = max(waiting.left, LEAST_PATIENCE)
+                ready[name, entry] = (
+                    one,
+                    started(one, self.expected[name], results, patience, slack),
+                )
             except NotMeasured as why:
                 self.problems.append(Problem(name, entry, ON_GPU, why.kind, why.reason))
             except Failed as why:

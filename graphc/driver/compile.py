@@ -212,7 +212,15 @@ def _offer_pool(cache: Cache) -> None:
 PassesFor = Callable[[Model, CompileOptions], list[Pass]]
 
 
-def bind(model: Model, passes_for: PassesFor, options: CompileOptions) -> Executable:
+CompileModel = Callable[[Model, Sequence[Pass], CompileOptions], tuple[CompiledFunction, Signature]]
+
+
+def bind(
+    model: Model,
+    passes_for: PassesFor,
+    options: CompileOptions,
+    compile_by: CompileModel = compile_model,
+) -> Executable:
     """The compiled function with the network's parameters bound to it.
 
     A call beyond the bound compiles again, with the passes for a larger one: of the network as it
@@ -230,7 +238,7 @@ def bind(model: Model, passes_for: PassesFor, options: CompileOptions) -> Execut
         bounds: Mapping[str, int], *, carry: bool = False
     ) -> tuple[CompiledFunction, Signature]:
         wider = replace(options.widened(bounds), carry=carry or options.carry)
-        function, signature = compile_model(frozen, passes_for(frozen, wider), wider)
+        function, signature = compile_by(frozen, passes_for(frozen, wider), wider)
         if options.freeze:
             draw_for(signature)
             embedded.update(signature.model_arrays(frozen.values_in(options.precision)))

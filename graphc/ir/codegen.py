@@ -170,6 +170,11 @@ class RowUpdate:
 
 
 @dataclass(frozen=True)
+class Collective:
+    """Waits for other members: a function is cut there before a backend gets it."""
+
+
+@dataclass(frozen=True)
 class Terminator:
     """Ends a block and hands values out."""
 
@@ -198,6 +203,7 @@ Category = (
     | FusedProduct
     | Loop
     | RowUpdate
+    | Collective
     | Terminator
     | NodeLevel
 )

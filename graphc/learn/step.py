@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from numbers import Integral
 from typing import TypeVar
 from weakref import ref
@@ -11,7 +13,8 @@ from weakref import ref
 import numpy as np
 
 from graphc.driver import pipelines
-from graphc.driver.compile import bind, bounds_for, node_names
+from graphc.driver.compile import bind, bounds_for, compile_model, node_names
+from graphc.driver.members import compile_for_members
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import draw, infer
 from graphc.ir.types import DType
@@ -36,6 +39,7 @@ from graphc.ops.nodes.leaves import ParameterParams
 from graphc.ops.nodes.normalisation import running_parameters
 from graphc.ops.nodes.training import DROPOUT_RATE, SEED_LIMIT, STEP
 from graphc.passes.expand_nodes import inputs_of
+from graphc.runtime.communicator import Communicator
 from graphc.runtime.executable import Executable, Results
 from graphc.runtime.signature import Signature
 from graphc.support.arguments import text
@@ -71,8 +75,10 @@ class TrainingStep:
         nominal: int,
         criterion: str,
         dropout_rate: float = 0.0,
+        communicator: Communicator | None = None,
     ) -> None:
         self._executable = executable
+        self._communicator = communicator
         self._set_learner(learner)
         self._hyperparameters_taken = {
             a.name for a in executable.signature.with_role("hyperparameter")
@@ -96,7 +102,11 @@ class TrainingStep:
         return results
 
     def _hyperparameters(self, samples: int) -> Mapping[str, float]:
-        """What the function takes of the numbers of this call."""
+        """What the function takes of the numbers of this call, of all members together."""
+        if self._communicator is not None:
+            count = np.array([samples])
+            self._communicator.all_reduce(count)
+            samples = int(count[0])
         if samples == 0:
             raise no_samples()
         self._samples = samples
@@ -141,8 +151,9 @@ class TrainingStep:
                    side, by default the bound on it. The last minibatch may be shorter
 
         The same, bit for bit, as calling the step for each minibatch. On the llvm backend the loop
-        over minibatches of dense samples is native code, which an interrupt (Ctrl-C) leaves after a
-        whole minibatch and within a tenth of a second or so; `steps` then counts the updates made.
+        over minibatches of dense samples is native code, and on a GPU data and loop are there. An
+        interrupt (Ctrl-C) leaves both after a whole minibatch and within a tenth of a second or so;
+        `steps` then counts the updates made.
         Sequences, sparse inputs, learners that follow the losses and other backends are called
         minibatch by minibatch.
 
@@ -343,17 +354,20 @@ def training_passes(
     options: CompileOptions,
     criterion: str | None = None,
     seed: int = 0,
+    members: int = 1,
 ) -> tuple[list[str], list[pipelines.Pass]]:
-    """The step's outputs, the trained criterion first, and the passes that make it."""
+    """The step's outputs, the trained criterion first, and the passes that make it, for one of so
+    many who train together."""
     checked_seed(seed)
     outputs = training_outputs(model, criterion)
     trained = trainable_parameters(model, outputs[0])
+    update = update_pass(model, learner, trained, options.precision, int(seed))
     passes = pipelines.training(
         outputs,
         trained,
         options.precision,
         bounds_for(model, outputs, options),
-        learner=update_pass(model, learner, trained, options.precision, int(seed)),
+        learner=replace(update, members=members),
         seed=int(seed),
         recompute=options.recompute,
     )
@@ -368,10 +382,12 @@ def compile_training_step(
     criterion: str | None = None,
     dropout: float = 0.0,
     seed: int = 0,
+    communicator: Communicator | None = None,
 ) -> TrainingStep:
     """A training step for `criterion`, by default the first criterion node.
 
-    dropout  share of elements that Dropout nodes set to zero; `seed` decides which
+    dropout       share of elements that Dropout nodes set to zero; `seed` decides which
+    communicator  this member of those who train together
     """
     checked_dropout(dropout)
     infer(model)
@@ -381,12 +397,18 @@ def compile_training_step(
     model.convert(options.precision)
     if options.precision is DType.F32:
         model.forget_exact(trainable_parameters(model, outputs[0]))
-    executable = bind(
-        model, lambda m, o: training_passes(m, learner, o, criterion, seed)[1], options
-    )
+    members = 1 if communicator is None else communicator.size
+    compile_by = compile_model
+    if communicator is not None and members > 1:
+        compile_by = partial(compile_for_members, communicator)
+
+    def passes_for(model: Model, options: CompileOptions) -> list[pipelines.Pass]:
+        return training_passes(model, learner, options, criterion, seed, members)[1]
+
+    executable = bind(model, passes_for, options, compile_by)
     bounds = bounds_for(model, outputs, options)
-    nominal = bounds.time * bounds.sequences or options.batch
-    return TrainingStep(executable, learner, nominal, outputs[0], dropout)
+    nominal = (bounds.time * bounds.sequences or options.batch) * members
+    return TrainingStep(executable, learner, nominal, outputs[0], dropout, communicator)
 
 
 def training_outputs(model: Model, criterion: str | None = None) -> list[str]:

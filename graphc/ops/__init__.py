@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from graphc.ir.context import Context
 from graphc.ops import (
+    communication,
     constant,
     contraction,
     control,
@@ -44,6 +45,7 @@ ALL_OPS = (
     *pooling.OPS,
     *loop.OPS,
     *update_rows.OPS,
+    *communication.OPS,
 )
 
 

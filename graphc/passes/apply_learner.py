@@ -14,6 +14,10 @@ and the learner's rule is lazy, only the rows that are looked up change:
     %g = transposed_sparse_product %x, %y, %index
  => %W.new, %velocity.new = update_rows %W, %velocity, …
 
+With `members` gradients, and what is kept of the results, are summed over all who train the same
+parameters, each with data of its own; then all make the same step. Of a table's rows only those
+change that some member looks up, as if one had looked them all up.
+
 A rule that is in no table comes as text, `bodies`: a function of gradient, parameter, states and
 numbers for each type of parameter. What goes with any rule (clipping, regularisation, noise) is in
 `ops/learner_terms.py`; a term that touches every element makes every row of a table take a step.
@@ -46,6 +50,7 @@ from graphc.ops.update_rows import Lookup, update_rows
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.passes.rule_text import rule_of
+from graphc.passes.share_gradients import only_where, require_shareable, share
 from graphc.passes.synthesize_gradient import PREFIX
 from graphc.support.diagnostics import suggestion
 
@@ -53,24 +58,38 @@ MAX_LOOKUPS = 64
 """Lookups of a parameter whose gradients are added row by row; of more, as whole tables."""
 
 
-def apply_learner(function: Function, rule: Rule, terms: Terms = NO_TERMS, seed: int = 0) -> int:
+def apply_learner(
+    function: Function, rule: Rule, terms: Terms = NO_TERMS, seed: int = 0, members: int = 1
+) -> int:
     """Replace gradients by updates; the number of parameters that are now trained.
 
-    seed  of the noise
+    seed     of the noise
+    members  who train together
     """
     builder = IRBuilder.before(function.block.end)
     found = list(zip(function.results, function.returned, strict=True))
     trained = [(p, g) for info, g in found if (p := _trained(function, info)) is not None]
     if not trained:
         return 0
+    is_random = function.argument(STEP) is not None
     step = _Step.of(function, builder, rule, terms, seed, trained[0][0])
     kept = [(info, v) for info, v in found if _trained(function, info) is None]
+    gradients, touched = [g for _, g in trained], [None] * len(trained)
+    if members > 1:
+        require_shareable([info for info, _ in kept], is_random=is_random)
+        is_lazy = rule.lazy and not terms.moves_all
+        lookups = [lookups_of(g) if is_lazy else None for g in gradients]
+        shared = share(builder, gradients, lookups, [v for _, v in kept], members)
+        gradients, touched = shared.gradients, shared.touched
+        kept = [(info, v) for (info, _), v in zip(kept, shared.kept, strict=True)]
     updates: list[tuple[ResultInfo, Value]] = []
-    gradients = step.clipped([g for _, g in trained])
-    for (parameter, _), gradient in zip(trained, gradients, strict=True):
+    gradients = step.clipped(gradients)
+    for (parameter, _), gradient, rows in zip(trained, gradients, touched, strict=True):
         states = [_state(function, s, parameter) for s in rule.states]
         with builder.at(builder.location.within(f"{parameter.name}.new")):
             new = step.updated(parameter, gradient, states)
+            if rows is not None:
+                new = only_where(builder, rows, new, [parameter, *states])
         for argument, value in zip((parameter, *states), new, strict=True):
             name = argument.name or ""
             value.label = f"{name}.new"
@@ -194,7 +213,8 @@ def _state(function: Function, kind: str, parameter: Value) -> Value:
 @dataclass(frozen=True)
 class ApplyLearner(Pass):
     """`learner`: a name of `ops/learners.py`, or that of the rule in `bodies`, which is `lazy` or
-    not; `clip`, `l2`, `noise`, `l1`: the terms that there are, `seed` that of the noise."""
+    not; `clip`, `l2`, `noise`, `l1`: the terms that there are, `seed` that of the noise; `members`:
+    how many train together, each with its part of a minibatch."""
 
     name: ClassVar[str] = "apply-learner"
     summary: ClassVar[str] = "turn gradients into parameter updates"
@@ -208,6 +228,7 @@ class ApplyLearner(Pass):
     seed: int = 0
     bodies: tuple[str, ...] = ()
     lazy: bool = False
+    members: int = 1
 
     def run(self, module: Module, context: Context) -> PassOutcome:
         rule = LEARNERS.get(self.learner)
@@ -219,7 +240,7 @@ class ApplyLearner(Pass):
             return PassOutcome(False)
         terms = Terms(self.clip, self.l2, self.noise, self.l1)
         functions = [f for f in module.functions if f.kind is RegionKind.SSA]
-        trained = sum(apply_learner(f, rule, terms, self.seed) for f in functions)
+        trained = sum(apply_learner(f, rule, terms, self.seed, self.members) for f in functions)
         for name in dict.fromkeys(n for f in functions for n in _repeated_names(f)):
             message = (
                 f"`{name}` names both a node that is computed or given and a value of training"

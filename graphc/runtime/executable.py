@@ -251,8 +251,8 @@ class Executable:
 
     @property
     def runs_minibatches(self) -> bool:
-        """Whether `run_minibatches` is there: only of functions of dense samples, and in native
-        code."""
+        """Whether `run_minibatches` is there: only of functions of dense samples, in native code
+        and on a GPU."""
         return self._plan.compiled.run_minibatches is not None
 
     def forget_data(self) -> None:

@@ -53,12 +53,16 @@ def come_home(arrays: Iterable[Array]) -> None:
     """Give those of the arrays that are away their newest content; they may be changed then."""
     for array in arrays:
         away = _AWAY.get(id(array))
-        if away is not None:
-            if away.was_writeable:
-                array.flags.writeable = True
+        if away is None:
+            continue
+        array.flags.writeable = away.was_writeable
+        try:
             away.fetch(array)
-            _AWAY.pop(id(array), None)
-            _count_homecoming()
+        except BaseException:
+            array.flags.writeable = False
+            raise
+        _AWAY.pop(id(array), None)
+        _count_homecoming()
 
 
 def homecomings() -> int:

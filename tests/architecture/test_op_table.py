@@ -5,17 +5,18 @@ from __future__ import annotations
 import pytest
 
 from graphc.backends import BACKENDS
-from graphc.ir.codegen import WITH_BODY, Terminator
+from graphc.ir.codegen import WITH_BODY, Collective, Terminator
 from graphc.ir.core import Level, NotDifferentiable, OpDef
 from graphc.ir.scalar import WORDS
 from graphc.ops import ALL_OPS
 from tests.support.op_table import ROWS
 
 # What a loop computes is what its body does: tests/unit/ops/test_loop.py has bodies of every kind.
+# Sums over members are no backend's: tests/unit/learn/test_members.py has them.
 TENSOR_OPS = [
     op
     for op in ALL_OPS
-    if op.level is Level.TENSOR and not isinstance(op.codegen, (Terminator, *WITH_BODY))
+    if op.level is Level.TENSOR and not isinstance(op.codegen, (Terminator, Collective, *WITH_BODY))
 ]
 
 

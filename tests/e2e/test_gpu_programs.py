@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from graphc.driver.artifact import ArtifactRequest, emit
 from graphc.driver.options import CompileOptions
 from graphc.support.phases import Phases
 from tests.support.cuda.building import emulated_image, missing
-from tests.support.cuda.hosts import environment
+from tests.support.cuda.hosts import call, environment
 
 NETWORK = """
 x = Input(3, tag=feature)
@@ -33,22 +34,30 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the files of the network are, whose kernels are for the emulator."""
+@pytest.fixture(scope="module", autouse=True)
+def _emulated() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]
+    """Kernels are compiled for the emulator."""
 
     def compiled(text: str, arch: str, phases: Phases) -> Image:
         return emulated_image(text, arch, phases)
 
-    monkeypatch.setattr(host, "compile_text", compiled)
-    monkeypatch.setattr(host, "newest_release", lambda: 12)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(host, "compile_text", compiled)
+        patch.setattr(host, "newest_release", lambda: 12)
+        yield
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the files of the network are."""
+    folder = tmp_path_factory.mktemp("net")
     network = gc.loads(NETWORK)
     network.parameters["W"] = W
     kinds = ("exe", "so", "header", "host")
-    request = ArtifactRequest(kinds, tmp_path / "net", target="sm_80,sm_90", version="1")
+    request = ArtifactRequest(kinds, folder / "net", target="sm_80,sm_90", version="1")
     paths = emit(network.model, request, CompileOptions())
     assert {path.name for path in paths.values()} == {"net", "net.so", "net.h", "net.cuda.c"}
-    return tmp_path
+    return folder
 
 
 def run(folder: Path, settings: str = "") -> subprocess.CompletedProcess[str]:
@@ -78,3 +87,59 @@ def test_a_program_says_why_it_cannot_use_the_gpu(folder: Path) -> None:
     done = run(folder, "capability=75")
     assert done.returncode != 0
     assert "code for sm_80, sm_90, the GPU Emulated is sm_75" in done.stderr
+
+
+LAYERS = """
+x = ImageInput(8, 8, 2, tag=feature)
+K = Parameter(3, 18)
+c = Convolution(K, x, 3, 3, 3, 1, 1, zeroPadding=true)
+p = MaxPooling(RectifiedLinear(c), 2, 2, 2, 2)
+W = Parameter(5, 48)
+b = Parameter(5, 1)
+z = Softmax(Plus(Times(W, p), b), tag=output)
+"""
+RECURRENT = """
+x = Input(2, tag=feature)
+W = Parameter(3, 2)
+R = Parameter(3, 3)
+past = PastValue(3, h)
+h = Tanh(Plus(Times(W, x), Times(R, past)), tag=output)
+"""
+STEPS, SLOTS, LENGTHS = 5, 2, (5, 2)
+
+
+@pytest.mark.parametrize("launch", ["graph", "grid", "block"])
+def test_a_library_of_layers_gives_what_the_reference_gives(launch: str, tmp_path: Path) -> None:
+    network = gc.loads(LAYERS)
+    options = CompileOptions(launch=launch)  # type: ignore[arg-type]
+    request = ArtifactRequest(["so"], tmp_path / "net.so", target="sm_90", version="1")
+    library = emit(network.model, request, options)["so"]
+    rng = np.random.default_rng(0)
+    for count in (7, 1, 0):
+        x = rng.standard_normal((count, 128)).astype(np.float32)
+        expected = gc.compile(network, backend="reference")(x=x)["z"]
+        got = call(library, "net", [x, np.zeros((count, 5), np.float32)], [[count]])
+        assert not isinstance(got, str), got
+        np.testing.assert_allclose(got[1], expected, rtol=2e-6)
+
+
+def test_a_library_of_a_recurrent_network_takes_steps_and_sequences(tmp_path: Path) -> None:
+    network = gc.loads(RECURRENT)
+    options = CompileOptions(time=STEPS, sequences=SLOTS)
+    request = ArtifactRequest(["so"], tmp_path / "net.so", target="sm_90", version="1")
+    library = emit(network.model, request, options)["so"]
+    rng = np.random.default_rng(0)
+    lists = [rng.standard_normal((n, 2)).astype(np.float32) for n in LENGTHS]
+    reference = gc.compile(network, time=STEPS, sequences=SLOTS, backend="reference")
+    expected = reference(x=lists)["h"]
+    real = np.arange(STEPS)[:, None] < np.array(LENGTHS)
+    x = np.full((STEPS, SLOTS, 2), np.nan, np.float32)
+    for slot, sequence in enumerate(lists):
+        x[: len(sequence), slot] = sequence
+    begin = np.where(real, 0, STEPS).astype(np.int32)
+    end = np.where(real, LENGTHS, 0).astype(np.int32)
+    out = np.zeros((STEPS, SLOTS, 3), np.float32)
+    got = call(library, "net", [begin, end, x, out], [[STEPS, SLOTS]])
+    assert not isinstance(got, str), got
+    for slot, sequence in enumerate(expected):
+        np.testing.assert_allclose(got[-1][: len(sequence), slot], sequence, rtol=2e-6)

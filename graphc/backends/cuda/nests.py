@@ -20,6 +20,7 @@ from graphc.backends.cuda.sums import PartialSum, partial_sums, sum_of_parts
 from graphc.ir.core import Operation
 from graphc.ops.schedules import NestSpread
 from graphc.passes.analysis.gpu_nests import Stage, can_move, spreads_of, stages_of
+from graphc.passes.analysis.gpu_rows import fitting
 from graphc.passes.analysis.loopnest import Nest
 from graphc.passes.analysis.nestplan import nests_of
 
@@ -52,12 +53,14 @@ def launch_nest(
     for i, (elements, dtype) in enumerate(plan.scratch):
         found["chain", i] = program.scratch(elements * dtype.itemsize)
     for stage in plan.stages:
-        sums = partial_sums(stage, spread)
+        aligned = {p.key: alignment_of(found[p.key]) for p in ports_of(stage)}
+        lanes = _lanes(stage, spread, aligned)
+        fitted = fitting(stage, spread, lanes)
+        sums = partial_sums(stage, fitted)
         for number, partial in sums.items():
             found["partial", number] = program.scratch(partial.size)
         ports = ports_of(stage, sums)
-        lanes = _lanes(stage, spread, {p.key: alignment_of(found[p.key]) for p in ports}, ports)
-        kernel = _kernel(program, stage, spread, ports, sums, lanes, constants)
+        kernel = _kernel(program, stage, fitted, ports, sums, lanes, constants)
         _launch(program, kernel, ports, found)
         for number, partial in sums.items():
             _launch_sum(program, number, partial, found)
@@ -98,12 +101,10 @@ def _launch_sum(
     program.launch(kernel, [where["partial", number], result], [1])
 
 
-def _lanes(
-    stage: Stage, spread: NestSpread, aligned: Mapping[ArrayKey, int], ports: Sequence[Port]
-) -> int:
+def _lanes(stage: Stage, spread: NestSpread, aligned: Mapping[ArrayKey, int]) -> int:
     """How many neighbours are moved at once: as the schedule says, where all arrays lie so."""
     lanes = spread.lanes if stage.nest.dims else 1
-    sizes = [(p.dtype.itemsize, aligned[p.key]) for p in ports if p.has_lanes]
+    sizes = [(p.dtype.itemsize, aligned[p.key]) for p in ports_of(stage) if p.has_lanes]
     while lanes > 1 and not (
         all(bytes_ % (lanes * size) == 0 for size, bytes_ in sizes)
         and (not stage.folds or can_move(stage.nest, lanes))

@@ -28,7 +28,7 @@ from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import InternalError
 
 SCRATCH_ALIGNMENT = 256
-SCRATCH_IN_TURN = 4 * 1024 * 1024
+SCRATCH_IN_TURN = 16 * 1024 * 1024
 """Operations take scratch memory one behind the other, so that they can run side by side, and from
 the start again when this much is taken: it stays in the cache that all share."""
 _FORMATS = {DType.F32: "f", DType.F64: "d", DType.I32: "i", DType.I64: "q", DType.I1: "?"}

@@ -12,34 +12,26 @@ than 128 numbers one after the other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from graphc.backends.cuda.body import Element
 from graphc.backends.cuda.kernel import THREADS, Kernel, Tiles
 from graphc.backends.cuda.module import C_TYPES
 from graphc.backends.cuda.stages import Frame, StageWriter
 from graphc.backends.cuda.sums import FUNCTORS, PartialSum, part_length
-from graphc.backends.cuda.text import indented, literal, register_words
+from graphc.backends.cuda.text import indented, literal
 from graphc.backends.loops.chains import chain_ends, is_rounded
 from graphc.backends.loops.values import Val, element_of, lane_type
 from graphc.ops.schedules import NestSpread
-from graphc.passes.analysis.gpu_nests import needed_by, reductions
+from graphc.passes.analysis.gpu_nests import needed_by
+from graphc.passes.analysis.gpu_rows import RowSweep, plan_row, with_lanes
 from graphc.passes.analysis.loopnest import (
     ArrayAccess,
     Index,
     Load,
-    Nest,
     Reduce,
     Size,
     product_of,
 )
-from graphc.passes.analysis.nestplan import HEAVY
-
-MOST_LANES = 64
-"""Elements of a row that a thread goes over without a loop."""
-
-MOST_WORDS = 64
-"""Registers of a thread that keep values and sums of a row."""
 
 
 def write_rows(
@@ -47,50 +39,6 @@ def write_rows(
 ) -> Kernel:
     """The kernel of a stage that folds; `sums`: the stores that write partial sums."""
     return _Rows(writer, spread, sums).kernel(name)
-
-
-@dataclass(frozen=True, slots=True)
-class RowSweep:
-    """One pass over the lanes: what it computes and what it finds kept, the reductions that it
-    folds, the stores with lanes that it writes."""
-
-    compute: tuple[int, ...]
-    found: tuple[int, ...]
-    fold: tuple[int, ...]
-    store: tuple[int, ...]
-
-
-def plan_sweeps(
-    nest: Nest, stores: Sequence[int], kept: Callable[[int], bool]
-) -> tuple[RowSweep, ...]:
-    """The sweeps for these stores with lanes and all reductions.
-
-    kept  says whether a value is there for later sweeps, which else compute it again
-    """
-    statements, folds = nest.statements, reductions(nest)
-    level = {n: statements[nest.stores[n].value].level for n in stores}
-    last = max([*level.values(), *(statements[n].level - 1 for n in folds)], default=-1)
-    sweeps: list[RowSweep] = []
-    computed = set[int]()
-    for number in range(last + 1):
-        folded = [n for n in folds if statements[n].level - 1 == number]
-        written = [n for n in stores if level[n] == number]
-        pending = [statements[n].args[0] for n in folded]
-        pending += [nest.stores[n].value for n in written]
-        found, compute = set[int](), set[int]()
-        while pending:
-            value = pending.pop()
-            if not nest.has_lanes(value) or value in found or value in compute:
-                continue
-            if value in computed and kept(value):
-                found.add(value)
-            else:
-                compute.add(value)
-                pending.extend(statements[value].args)
-        computed |= compute
-        order = tuple(sorted(compute)), tuple(sorted(found))
-        sweeps.append(RowSweep(order[0], order[1], tuple(folded), tuple(written)))
-    return tuple(sweeps)
 
 
 class _Rows:
@@ -119,14 +67,9 @@ class _Rows:
         self.length = part_length(spread) if self.sums else 0
         self.is_chunked = not stage.folds_lanes
         self.parts = stage.parts
-        with_lanes = [n for n, s in enumerate(nest.stores) if nest.lane in s.access.dims]
-        self.with_lanes = [] if self.parts else with_lanes
-        self.places: dict[int, ArrayAccess] = {}
-        self.sweeps = plan_sweeps(nest, self.with_lanes, self._is_worth)
-        self.turns = 1 if self.is_chunked else self._most_turns()
-        if not self.turns:
-            self.places = self._places()
-            self.sweeps = plan_sweeps(nest, self.with_lanes, lambda n: n in self.places)
+        plan = plan_row(stage, spread.threads, writer.lanes)
+        self.with_lanes = with_lanes(stage)
+        self.sweeps, self.turns, self.places = plan.sweeps, plan.turns, plan.places
         self.kept = {n for sweep in self.sweeps for n in sweep.found}
         self.indices = [*(f"i{d}" for d in range(nest.lane)), "part" if self.parts else "lane"]
         self.end = "end" if self.parts else writer.extent(nest.lane)
@@ -143,29 +86,6 @@ class _Rows:
             lines = [*self._tile_of_rows(), *row]
         frame = Frame(self._about(), Tiles(tuple(self._tiles())), self._begin(), self.shared)
         return self.writer.kernel(name, frame, lines)
-
-    # --- what is kept
-
-    def _is_worth(self, number: int) -> bool:
-        """Whether a value is better kept in registers than computed again."""
-        statement = self.nest.statements[number]
-        return statement.weight >= HEAVY or isinstance(statement.work, Load)
-
-    def _most_turns(self) -> int:
-        turns = -(-self.nest.bound // self.width)
-        most = turns * self.writer.lanes
-        kept = {n for sweep in self.sweeps for n in sweep.found}
-        types = [self.nest.statements[n].dtype for n in kept]
-        types += [self.nest.stores[n].access.dtype for n in self.sums if n in self.with_lanes]
-        words = most * sum(map(register_words, types))
-        is_short = most <= MOST_LANES and words <= MOST_WORDS and not self.parts
-        return max(turns, 1) if is_short else 0
-
-    def _places(self) -> dict[int, ArrayAccess]:
-        """Where values of long rows wait: in results of this stage."""
-        whole = {s.access for s in self.nest.stores if s.combine is None}
-        kept = ((keep.value, keep.access) for keep in self.nest.keeps)
-        return {n: access for n, access in kept if access is not None and access in whole}
 
     # --- the tile
 
@@ -528,7 +448,8 @@ class _Rows:
             access = self.places[n]
             reads.append(f"{w.vector(access.dtype)} kept{n};")
             array = w.array((access.kind, access.index))
-            writes.append(w.store(array, row.place(access), f"kept{n}", self._left()))
+            stored = w.store(array, row.place(access), f"kept{n}", self._left())
+            writes += when(self.is_row, [stored])
         return [*reads, *w.each_lane(lanes), *writes]
 
     def _reads(self, row: Element, sweep: RowSweep) -> tuple[list[str], Element]:

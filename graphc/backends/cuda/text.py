@@ -15,7 +15,6 @@ from typing import NoReturn
 
 from graphc.backends.cuda.module import C_TYPES, CudaModule
 from graphc.backends.loops.values import (
-    ELEMENT_BYTES,
     FLOATS,
     I64,
     PTR,
@@ -279,8 +278,3 @@ def text_of(
 
 def _struct_name(function: str) -> str:
     return f"{function}_results"
-
-
-def register_words(dtype: DType) -> int:
-    """Registers of 32 bits that a value takes."""
-    return max(ELEMENT_BYTES[element_of(dtype)] // 4, 1)

@@ -12,10 +12,9 @@ from graphc.backends.cuda.row_sums import Entries, RowRule, launch_row_sums
 from graphc.backends.cuda.scalars import DeviceScalars
 from graphc.backends.cuda.text import CudaCode
 from graphc.backends.loops.values import Val, constant, element_of, lane_type
-from graphc.ir.codegen import Broadcast, Elementwise, Fill
+from graphc.ir.codegen import Broadcast, Elementwise, Fill, Terminator
 from graphc.ir.core import Operation, Value
 from graphc.ops.constant import ConstantParams
-from graphc.ops.control import YIELD
 from graphc.ops.update_rows import RowUpdateParts, row_update
 from graphc.support.diagnostics import InternalError
 
@@ -46,9 +45,8 @@ def _rule(program: Launcher, update: RowUpdateParts) -> RowRule:
     values = dict(zip(update.block.arguments, given, strict=True))
     scalars = DeviceScalars(code, contraction=program.contraction)
     for op in update.block:
-        if op.opdef is YIELD:
-            break
-        values[op.result] = _result(scalars, op, values)
+        if not isinstance(op.opdef.codegen, Terminator):
+            values[op.result] = _result(scalars, op, values)
     stores = [f"t{i}[at] = {code.use(values[v])};" for i, v in enumerate(update.block.end.operands)]
     ctype = C_TYPES[update.tables[0].tensor.dtype]
     return RowRule(

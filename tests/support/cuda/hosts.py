@@ -95,20 +95,20 @@ def built(text: str, folder: Path, name: str) -> Path:
 
 def call(
     library: Path,
-    signature: Signature,
+    name: str,
     arrays: Sequence[np.ndarray],
     counts: Sequence[Sequence[int]],
     settings: str = "",
     driver: Path | None = None,
 ) -> list[np.ndarray] | str:
-    """The arrays after calls with these counts, or what the last says that went wrong.
+    """The arrays after calls of NAME_run with these counts, or what the last says that went wrong.
 
     driver  the folder with `libcuda.so.1`, if it is not the emulated one
     """
-    with tempfile.TemporaryDirectory() as name:
-        before, after = Path(name) / "before.npz", Path(name) / "after.npz"
+    with tempfile.TemporaryDirectory() as folder:
+        before, after = Path(folder) / "before.npz", Path(folder) / "after.npz"
         np.savez(before, *arrays)
-        command = [sys.executable, "-c", _CALL, str(library), signature.name, str(before)]
+        command = [sys.executable, "-c", _CALL, str(library), name, str(before)]
         command += [str(after), json.dumps([list(c) for c in counts])]
         done = subprocess.run(
             command, env=environment(settings, driver), capture_output=True, text=True

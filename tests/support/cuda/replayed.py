@@ -1,7 +1,7 @@
-"""Runs the steps of a program on memory without numbers: which launch wrote each word last.
+"""Runs the steps of a program on memory without numbers: which launch wrote each byte last.
 
 This knows the addresses of a call alone, and nothing of how phases are found: in whatever order a
-program is run, each launch has to find the same words, and launches of a phase must not meet.
+program is run, each launch has to find the same bytes, and launches of a phase must not meet.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from graphc.backends.cuda.steps import Either, Launch, Part, Place, Where, addre
 REGION = 1 << 24
 """Bytes for the arena, the scratch memory, and each buffer."""
 
-WORD = 4
-
 Sizes = Mapping[str, int]
 Turns = tuple[int, ...]
 Group = tuple[Sequence[Launch], Turns]
@@ -30,18 +28,18 @@ def replay(order: Iterable[tuple[Launch, Turns]], sizes: Sizes) -> tuple[object,
 
     Launches are told apart by their remarks.
     """
-    words: dict[int, np.ndarray] = {}
+    written: dict[int, np.ndarray] = {}
     found: dict[tuple[str, Turns], tuple[bytes, ...]] = {}
     for launch, turns in order:
         touched = stretches(launch, sizes, turns)
         for stretch in touched:
-            _grow(words, stretch)
-        arrays = [_array(words, stretch) for stretch in touched]
+            _grow(written, stretch)
+        arrays = [_array(written, stretch) for stretch in touched]
         assert (launch.remark, turns) not in found
         found[launch.remark, turns] = tuple(array.tobytes() for array in arrays)
         for i in sorted(launch.writes):
             arrays[i][:] = hash((launch.remark, turns, i))
-    return found, {region: array.tobytes() for region, array in words.items()}
+    return found, {region: array.tobytes() for region, array in written.items()}
 
 
 def groups_in_call(phases: Sequence[Phased], sizes: Sizes, turns: Turns = ()) -> Iterator[Group]:
@@ -94,17 +92,17 @@ def _bytes(where: Where, sizes: Sizes, turns: Turns) -> int:
             return _bytes(some if turn.at(sizes, turns) > 0 else otherwise, sizes, turns)
 
 
-def _grow(words: dict[int, np.ndarray], stretch: tuple[int, int]) -> None:
-    """Have at least these words of its region."""
+def _grow(written: dict[int, np.ndarray], stretch: tuple[int, int]) -> None:
+    """Have a region at least as long as this stretch needs it."""
     region, start = divmod(stretch[0], REGION)
-    needed = -(-(start + stretch[1] - stretch[0]) // WORD)
-    whole = words.setdefault(region, np.zeros(0, np.int64))
+    needed = start + stretch[1] - stretch[0]
+    whole = written.setdefault(region, np.zeros(0, np.int64))
     if needed > len(whole):
-        words[region] = np.concatenate([whole, np.zeros(needed - len(whole), np.int64)])
+        written[region] = np.concatenate([whole, np.zeros(needed - len(whole), np.int64)])
 
 
-def _array(words: dict[int, np.ndarray], stretch: tuple[int, int]) -> np.ndarray:
+def _array(written: dict[int, np.ndarray], stretch: tuple[int, int]) -> np.ndarray:
     region, start = divmod(stretch[0], REGION)
     end = start + stretch[1] - stretch[0]
-    assert start % WORD == 0 and end <= REGION
-    return words[region][start // WORD : -(-end // WORD)]
+    assert end <= REGION
+    return written[region][start:end]

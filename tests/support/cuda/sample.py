@@ -16,7 +16,7 @@ from graphc.passes.manager import PassManager
 from graphc.runtime.signature import Signature
 from tests.conformance.check import module_of
 from tests.support.cuda.dry import dry_platform
-from tests.support.op_table import ROWS
+from tests.support.op_table import ROWS, Row
 
 Planned = tuple[Function, Signature]
 
@@ -29,11 +29,16 @@ def planned(module: Module, machine: GpuMachine) -> Planned:
 
 
 def table_functions(machine: GpuMachine, every: int = 1) -> Iterator[Planned]:
-    """The first case of each operation and element type, and then every so-manieth."""
+    """Of each operation and element type the first case, and then every so-manieth."""
     for row in ROWS:
-        for dtype in row.dtypes:
-            for case in list(row.cases(dtype))[::every]:
-                yield planned(module_of(row, case), machine)
+        yield from row_functions(row, machine, every)
+
+
+def row_functions(row: Row, machine: GpuMachine, every: int = 1) -> Iterator[Planned]:
+    """The same of one operation."""
+    for dtype in row.dtypes:
+        for case in list(row.cases(dtype))[::every]:
+            yield planned(module_of(row, case), machine)
 
 
 def workload_texts(name: str, machine: GpuMachine) -> list[str]:

@@ -189,3 +189,28 @@ def test_a_file_of_another_kind_is_told_all_suffixes(tmp_path: Path, name: str, 
     assert done.code == 3
     assert "one of the suffixes .ndl, .safetensors" in done.err
     assert got in done.err
+
+
+def test_the_text_for_a_gpu_names_what_it_launches(tmp_path: Path) -> None:
+    network = write_network(tmp_path)
+    done = graphc("dump", network, "--stage", "cuda", "--machine", "sm_80", "--train")
+    assert done.code == 0, done.err
+    assert "written by graphc for sm_80" in done.out
+    assert "net.ndl:" in done.out
+    assert "__global__ void" in done.out
+    levels = graphc("dump", network, "--stage", "cuda", "--after", "all").out
+    assert "// ----- after plan-memory" in levels
+    assert "__global__" not in levels
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("--machine", "x86-64"), "requires a GPU such as sm_90"),
+        (("--format", "svg"), "--stage cuda is text"),
+    ],
+)
+def test_text_for_a_gpu_is_for_one(tmp_path: Path, given: tuple[str, str], message: str) -> None:
+    done = graphc("dump", write_network(tmp_path), "--stage", "cuda", *given)
+    assert done.code == 2
+    assert message in done.err

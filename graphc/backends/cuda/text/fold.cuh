@@ -102,18 +102,23 @@ __device__ inline T fold_groups(T value, Op op, char *shared)
     return value;
 }
 
-// result[i] = parts[0, i] op parts[1, i] op …, WIDTH elements of `count` a tile.
+// result[i] = parts[0, i] op parts[1, i] op …, WIDTH elements of `count` a tile. No thread adds more
+// than 128 one after the other.
 template <int WIDTH, class T, class Op>
 __device__ inline void fold_parts(
     const T *parts, i64 number, T *result, i64 count, T identity, Op op, Block block)
 {
+    constexpr int groups = 256 / WIDTH, chain = 128 * groups;
     const int me = thread_index() % WIDTH, group = thread_index() / WIDTH;
     for (i64 tile = block.index; tile * WIDTH < count; tile += block.count) {
         const i64 i = tile * WIDTH + me;
         T total = identity;
-        if (i < count)
-            for (i64 part = group; part < number; part += 256 / WIDTH)
-                total = op(total, parts[part * count + i]);
+        for (i64 begin = 0; i < count && begin < number; begin += chain) {
+            T sum = identity;
+            for (i64 part = begin + group; part < begin + chain && part < number; part += groups)
+                sum = op(sum, parts[part * count + i]);
+            total = op(total, sum);
+        }
         total = fold_groups<WIDTH>(total, op, block.shared);
         if (group == 0 && i < count)
             result[i] = total;

@@ -64,7 +64,7 @@ def test_steps_and_loops_give_what_the_function_says(launch: str, tmp_path: Path
     library = built(emulated_host(function, signature, {"b0": B0}), tmp_path, "net")
     for count in (0, 1, 3, 8):
         out = [np.zeros((count, 4), np.float32), np.zeros(4, np.float32), np.zeros(4, np.float32)]
-        got = call(library, signature, [X[:count], A0, *out], [[count], [count]])
+        got = call(library, signature.name, [X[:count], A0, *out], [[count], [count]])
         assert not isinstance(got, str), got
         for result, expected in zip(got[2:], shifted(X[:count], A0, B0), strict=True):
             np.testing.assert_array_equal(result, expected)
@@ -96,7 +96,7 @@ def test_what_cannot_run_says_why(
     path, signature = library
     needed = 256 * 7  # an arena and six arrays, each from a multiple of 256
     arrays = [X, A0, X.copy(), A0.copy(), A0.copy()]
-    assert call(path, signature, arrays, [[8]], settings) == said.format(bytes=needed)
+    assert call(path, signature.name, arrays, [[8]], settings) == said.format(bytes=needed)
 
 
 def test_without_a_driver_the_program_says_so(
@@ -106,7 +106,7 @@ def test_without_a_driver_the_program_says_so(
         pytest.skip("there is a driver")
     path, signature = library
     arrays = [X, A0, X.copy(), A0.copy(), A0.copy()]
-    said = call(path, signature, arrays, [[8]], driver=tmp_path)
+    said = call(path, signature.name, arrays, [[8]], driver=tmp_path)
     assert isinstance(said, str)
     assert said.startswith("5: no driver of an NVIDIA GPU: libcuda.so.1: cannot open")
 
@@ -115,7 +115,7 @@ def test_code_of_an_earlier_gpu_of_the_series_is_taken(library: tuple[Path, Sign
     path, signature = library
     arrays = [X, A0, np.zeros((8, 4), np.float32), A0.copy(), A0.copy()]
     for capability in (80, 86, 89, 90):
-        got = call(path, signature, arrays, [[8]], f"capability={capability}")
+        got = call(path, signature.name, arrays, [[8]], f"capability={capability}")
         assert not isinstance(got, str), got
         np.testing.assert_array_equal(got[2], shifted(X, A0, B0)[0])
 
@@ -125,6 +125,6 @@ def test_a_wrong_call_has_the_status_of_the_interface(
     library: tuple[Path, Signature], count: int, status: int
 ) -> None:
     path, signature = library
-    said = call(path, signature, [X, A0, X.copy(), A0.copy(), A0.copy()], [[count]])
+    said = call(path, signature.name, [X, A0, X.copy(), A0.copy(), A0.copy()], [[count]])
     assert isinstance(said, str)
     assert said.startswith(f"{status}: the number of samples")

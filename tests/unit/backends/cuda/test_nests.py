@@ -5,18 +5,27 @@ Every function is compiled in one image, and each call runs with the threads in 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 from graphc.backends.base import CompiledFunction
+from graphc.backends.llvm.target import host_target
 from graphc.ir.core import Function
 from graphc.ir.evaluate import evaluate
 from graphc.ir.machine import GPUS
+from graphc.ir.verifier import verify_module
+from graphc.ops import default_context
+from graphc.ops.kernel import KERNEL
+from graphc.ops.schedules import KernelSchedule, NestSpread
+from graphc.passes.analysis.gpu_nests import complete_kernel
 from graphc.runtime.signature import Signature
-from tests.support.compiling import call, parse
+from graphc.support.diagnostics import GraphcError
+from tests.conformance.test_sums import check_sum, sum_text
+from tests.support.compiling import call, compile_for, load_backend, parse
 from tests.support.cuda.building import missing
 from tests.support.cuda.functions import compile_together
 from tests.support.cuda.sample import planned
@@ -29,12 +38,15 @@ Sizes = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Case:
-    """A function, the sizes that it is called with, and how far from the reference it may be."""
+    """A function, the sizes that it is called with, and how far from the reference it may be.
+
+    spread  of its only nest, where that is not left to the compiler
+    """
 
     text: str
     sizes: tuple[Sizes, ...] = ({},)
     tolerance: float = 2e-5
-    low: float = -3.0
+    spread: NestSpread | None = None
 
 
 def rows(*numbers: int) -> tuple[Sizes, ...]:
@@ -184,32 +196,88 @@ CASES: dict[str, Case] = {
     "positions": Case(POSITIONS, rows(1, 2999)),
     "rank zero": Case(RANK_ZERO),
     "in place": Case(IN_PLACE, rows(0, 1, 4999)),
+    **{
+        f"softmax {c} by {threads}, {lanes} at once": Case(
+            softmax(c), rows(0, 1, 7), spread=NestSpread(lanes, threads)
+        )
+        for c, threads, lanes in ((130, 1, 1), (64, 2, 4), (33, 8, 4), (256, 256, 2), (9, 256, 1))
+    },
+    **{
+        f"softmax {c} in {parts} parts": Case(
+            softmax(c), rows(0, 1, 7), spread=NestSpread(lanes, 256, parts=parts)
+        )
+        for c, parts, lanes in ((10, 3, 1), (2000, 2, 4), (1025, 1, 1))
+    },
+    **{
+        f"normed {c} by {threads}, {length} rows": Case(
+            normed(c), rows(0, 1, 39), 2e-4, NestSpread(4, threads, length)
+        )
+        for c, threads, length in ((48, 1, 1), (48, 32, 2), (48, 256, 7), (6, 2, 128), (500, 1, 3))
+    },
+    "normed 300 in parts": Case(normed(300), rows(0, 1, 39), 2e-4, NestSpread(4, 256, 5, 4)),
+    "columns by many": Case(
+        reduction("sum", "Nx40", [0], most=700), rows(0, 1, 650), 1e-4, NestSpread(1, 256, 3)
+    ),
 }
 
+SUMS = [
+    ((1_000_003,), (0,)),
+    ((1, 500_000), (1,)),
+    ((700_001, 3), (0,)),
+    ((40_000, 5), (0, 1)),
+    ((3, 9_000, 17), (1,)),
+    ((300, 7, 150), (0, 2)),
+    ((129, 33), (0,)),
+]
+"""Of numbers whose sum in one chain is far from the exact one."""
 
-@dataclass
-class Made:
-    """What the cases were made into, by name."""
 
-    functions: dict[str, tuple[Function, CompiledFunction, Signature]] = field(default_factory=dict)
+WORDS = ("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "sin", "cos")
+
+
+def words(dtype: str, contraction: str) -> str:
+    """Every function of the scalar vocabulary, of the same numbers."""
+    t = f"tensor<1200x{dtype}>"
+    results = ", ".join(f"{w}: {t}" for w in (*WORDS, "power"))
+    lines = "\n".join(f"  %{w} = {w} %x : {t}" for w in WORDS)
+    return f"""
+func @f(%x: {t} input, %z: {t} input) -> ({results}) contraction {contraction} {{
+{lines}
+  %power = power %x, %z : {t}
+  return {", ".join(f"%{w}" for w in (*WORDS, "power"))}
+}}
+"""
+
+
+MODES = [(dtype, mode) for dtype in ("f32", "f64") for mode in ("fma", "off")]
+Made = dict[object, tuple[Function, CompiledFunction, Signature]]
 
 
 @pytest.fixture(scope="module")
 def made() -> Made:
-    """All cases, in one image."""
-    lowered = [planned(parse(case.text), GPUS["sm_90"]) for case in CASES.values()]
+    """All functions, in one image."""
+    texts: dict[object, tuple[str, NestSpread | None]] = {
+        name: (case.text, case.spread) for name, case in CASES.items()
+    }
+    texts.update((mode, (words(*mode), None)) for mode in MODES)
+    texts.update((what, (sum_text(*what, "f32"), None)) for what in SUMS)
+    lowered = [planned(parse(text), GPUS["sm_90"]) for text, _ in texts.values()]
+    for (function, _), (_, spread) in zip(lowered, texts.values(), strict=True):
+        if spread is not None:
+            (kernel,) = (op for op in function.block if op.opdef is KERNEL)
+            kernel.schedule = replace(kernel.schedule_as(KernelSchedule), spread=(spread,))
     compiled = compile_together(lowered)
-    found = Made()
-    for name, case, (_, signature), function in zip(
-        CASES, CASES.values(), lowered, compiled, strict=True
-    ):
-        found.functions[name] = parse(case.text).functions[0], function, signature
-    return found
+    return {
+        key: (parse(text).functions[0], function, signature)
+        for (key, (text, _)), (_, signature), function in zip(
+            texts.items(), lowered, compiled, strict=True
+        )
+    }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_nest_is_what_the_reference_is(made: Made, name: str) -> None:
-    reference, compiled, signature = made.functions[name]
+    reference, compiled, signature = made[name]
     case = CASES[name]
     for sizes in case.sizes:
         arguments = random_arguments(signature, sizes, seed=len(name))
@@ -223,3 +291,76 @@ def test_a_nest_is_what_the_reference_is(made: Made, name: str) -> None:
                 atol=case.tolerance,
                 err_msg=f"{result.name} with {dict(sizes)}",
             )
+
+
+@pytest.mark.parametrize(("shape", "axes"), SUMS, ids=str)
+def test_long_sums_are_as_near_as_promised(
+    made: Made, shape: tuple[int, ...], axes: tuple[int, ...]
+) -> None:
+    _, compiled, signature = made[shape, axes]
+    for terms in (np.full(shape, 0.1, np.float32), _random(shape)):
+        check_sum(call(compiled, signature, {"x": terms}, {})["y"], terms, axes)
+
+
+def _random(shape: tuple[int, ...]) -> np.ndarray:
+    return np.random.default_rng(3).random(shape, np.float32)
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_functions_have_the_bits_of_native_code(made: Made, mode: tuple[str, str]) -> None:
+    """Ordinary numbers, random bit patterns, and the ends of the range."""
+    native = load_backend("llvm")
+    if isinstance(native, str) or not host_target().machine.has_fma:
+        pytest.skip("requires native code with fused multiply-adds to compare with")
+    _, compiled, signature = made[mode]
+    x, z = _hard_numbers(np.dtype({"f32": np.float32, "f64": np.float64}[mode[0]]))
+    expected = call(*compile_for(native, parse(words(*mode))), {"x": x, "z": z}, {})
+    got = call(compiled, signature, {"x": x, "z": z}, {})
+    for name, numbers in expected.items():
+        same = (got[name] == numbers) | (np.isnan(got[name]) & np.isnan(numbers))
+        same &= (np.signbit(got[name]) == np.signbit(numbers)) | np.isnan(numbers)
+        assert same.all(), f"{name} of {x[~same][:3]}: {got[name][~same][:3]}"
+
+
+def _hard_numbers(dtype: np.dtype[np.floating]) -> tuple[np.ndarray, np.ndarray]:
+    rng, info = np.random.default_rng(4), np.finfo(dtype)
+    unsigned = np.dtype(f"u{dtype.itemsize}")
+    bits = rng.integers(0, np.iinfo(unsigned).max, 800, unsigned, endpoint=True).view(dtype)
+    ends = [0.0, 1.0, 0.5, np.inf, np.nan, info.max, info.tiny, info.smallest_subnormal, 1e-20, 90]
+    special = np.array([*ends, *(-e for e in ends), np.pi / 2, 1e6, 4e6, 1e15], dtype)
+    with np.errstate(over="ignore"):
+        ordinary = (rng.standard_normal(1200 - 800 - special.size) * 8).astype(dtype)
+    x = np.concatenate([bits, special, ordinary])
+    return x, rng.permutation(x)
+
+
+def test_a_spread_that_does_not_fit_is_refused() -> None:
+    function, _ = planned(parse(CASES["map"].text), GPUS["sm_90"])
+    (kernel,) = (op for op in function.block if op.opdef is KERNEL)
+    for spread, said in (
+        ((NestSpread(), NestSpread()), "a spread for each of 1 nests, got 2"),
+        ((NestSpread(parts=3),), "parts = 0 for rows that are not folded, got 3"),
+    ):
+        kernel.schedule = KernelSchedule(spread=spread)
+        with pytest.raises(GraphcError, match=said):
+            complete_kernel(kernel, GPUS["sm_90"])
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("lanes = 3", "1, 2, 4, 8 or 16 lanes, got 3"),
+        ("threads = 64", "1, 2, 4, 8, 16, 32 or 256 threads, got 64"),
+        ("rows = 129", "0 to 128 rows, got 129"),
+        ("parts = -1", "0 to 1024 parts, got -1"),
+    ],
+)
+def test_a_spread_that_no_gpu_has_is_an_error_of_the_text(written: str, said: str) -> None:
+    module = parse(CASES["map"].text)
+    planned(module, GPUS["sm_90"])
+    schedule = f"schedule {{spread = [{{{written}}}]}}"
+    wrong = re.sub(r"schedule \{spread = \[[^]]*\]\}", schedule, str(module))
+    sink = default_context().sink
+    verify_module(parse(wrong), sink)
+    with pytest.raises(GraphcError, match=f"a spread requires {said}"):
+        sink.raise_if_errors()

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
+from bench.gpu.planned import recorded
+from graphc.backends.cuda.module import CudaModule
 from graphc.backends.cuda.phases import Phase, PhasedTurns, phases_of, walk_phases
+from graphc.backends.cuda.program import write_program
 from graphc.backends.cuda.steps import (
     Either,
     Launch,
@@ -19,6 +24,7 @@ from graphc.backends.cuda.steps import (
     Where,
     run_order,
 )
+from graphc.ir.machine import GPUS
 from graphc.passes.analysis.loopnest import Size
 from tests.support.cuda.replayed import groups_in_call, meetings, replay
 
@@ -143,3 +149,26 @@ def test_behind_a_loop_its_sequences_are_one_array() -> None:
     found = phases_of([first, write, read])
     assert [p.launches[0].remark for p in walk_phases(found)] == ["first", "write", "read"]
     assert [type(p) for p in found] == [Phase, PhasedTurns, PhasedTurns]
+
+
+@pytest.mark.parametrize("name", ["W1", "W4", "W5class", "W7a", "W9resnet", "W9encoder1"])
+def test_networks_find_in_phases_what_they_find_in_order(name: str) -> None:
+    """Whole programs of kernels, with the memory plan that they share."""
+    call = recorded(name, GPUS["sm_90"], small=True)
+    program = write_program(CudaModule(GPUS["sm_90"]), call.function, call.signature, GPUS["sm_90"])
+    steps = _numbered(program.steps, iter(range(1000)))
+    groups = list(groups_in_call(phases_of(steps), call.sizes))
+    assert len(groups) < sum(1 for _ in run_order(steps, call.sizes))
+    assert [m for group in groups for m in meetings(group, call.sizes)] == []
+    backwards = [(launch, turns) for launches, turns in groups for launch in reversed(launches)]
+    assert replay(backwards, call.sizes) == replay(run_order(steps, call.sizes), call.sizes)
+
+
+def _numbered(steps: Sequence[Step], numbers: Iterator[int]) -> tuple[Step, ...]:
+    """With remarks that tell launches apart."""
+    return tuple(
+        replace(step, remark=f"{next(numbers)} {step.remark}")
+        if isinstance(step, Launch)
+        else replace(step, steps=_numbered(step.steps, numbers))
+        for step in steps
+    )

@@ -1,0 +1,104 @@
+"""A function for one of several members: cut where it adds up what all of them have.
+
+    func @main(%x, %W) -> (ce, W updates %W) {       func @main(%x, %W) -> (sum.0, sum.1)
+      … %g, %ce …                               =>   func @main(%W, %sum.0, %sum.1)
+      %g1, %ce1 = all_reduce %g, %ce                     -> (ce, W updates %W)
+      … }
+
+Both halves are compiled by any backend, which knows nothing of members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphc.backends.signature import make_signature
+from graphc.driver.compile import all_passes, compile_kept, lower_by, run_passes
+from graphc.driver.options import CompileOptions
+from graphc.driver.prepare import infer
+from graphc.ir.clone import clone_operations
+from graphc.ir.core import Function, Module, Operation, ResultInfo, Value
+from graphc.model.model import Model
+from graphc.ops import default_context
+from graphc.ops.communication import ALL_REDUCE
+from graphc.passes import pipeline
+from graphc.passes.manager import Pass
+from graphc.runtime.communicator import Communicator
+from graphc.runtime.compiled import CompiledFunction
+from graphc.runtime.members import Half, MemberFunction
+from graphc.runtime.signature import Signature
+from graphc.support.diagnostics import InternalError
+
+
+def compile_for_members(
+    communicator: Communicator, model: Model, passes: Sequence[Pass], options: CompileOptions
+) -> tuple[CompiledFunction, Signature]:
+    """What `passes` make of a network, an `all_reduce` in it done by the communicator."""
+    infer(model)
+    lowered = lower_by(model, passes, options)
+    before, after = (_half(half, options) for half in cut(lowered.module, lowered.function))
+    return MemberFunction(lowered.signature, before, after, communicator), lowered.signature
+
+
+def cut(module: Module, function: Function) -> tuple[Module, Module]:
+    """What comes before the only `all_reduce`, giving its operands, and what comes after it."""
+    found = [op for op in function.block if op.opdef is ALL_REDUCE]
+    if len(found) != 1:
+        raise InternalError(f"@{function.name} has {len(found)} all_reduce, one is required")
+    (op,) = found
+    names = [f"sum.{i}" for i in range(len(op.operands))]
+    before = _copied(function, {})
+    twin = next(o for o in before.block if o.opdef is ALL_REDUCE)
+    before.results = [ResultInfo(name) for name in names]
+    before.block.end.set_operands(twin.operands)
+    after = _copied(function, {op: names})
+    return _cleaned(module, before), _cleaned(module, after)
+
+
+def _copied(function: Function, given: dict[Operation, list[str]]) -> Function:
+    """A copy in which the results of some operations are arguments of these names."""
+    made = _empty_like(function)
+    values: dict[Value, Value] = {}
+    for argument, role in zip(function.arguments, function.roles, strict=True):
+        values[argument] = made.add_argument(argument.name or "", argument.type, role)
+    for op, names in given.items():
+        for result, name in zip(op.results, names, strict=True):
+            values[result] = made.add_argument(name, result.type, "input")
+    clone_operations((op for op in function.block if op not in given), made.block, values)
+    return made
+
+
+def _cleaned(module: Module, function: Function) -> Module:
+    """Without what its results do not depend on, arguments too."""
+    whole = Module([function], module.dims)
+    run_passes(whole, pipeline("dce"), default_context(), CompileOptions())
+    made = _empty_like(function)
+    values: dict[Value, Value] = {}
+    updated = {info.updates for info in function.results}
+    for argument, role in zip(function.arguments, function.roles, strict=True):
+        if argument.has_uses or argument.name in updated:
+            values[argument] = made.add_argument(argument.name or "", argument.type, role)
+    clone_operations(function.block, made.block, values)
+    return Module([made], module.dims)
+
+
+def _empty_like(function: Function) -> Function:
+    return Function(
+        function.name,
+        function.kind,
+        results=list(function.results),
+        location=function.location,
+        contraction=function.contraction,
+        launch=function.launch,
+    )
+
+
+def _half(module: Module, options: CompileOptions) -> Half:
+    passes = all_passes((), options)
+
+    def lowered() -> tuple[Function, Signature]:
+        run_passes(module, passes, default_context(), options)
+        (function,) = module.functions
+        return function, make_signature(module, function)
+
+    return Half(*compile_kept(module, passes, lowered, options))
