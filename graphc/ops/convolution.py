@@ -255,7 +255,7 @@ def _infer(types: Sequence[Type], params: Params) -> Sequence[Type]:
 
 def _workspace(op: Operation) -> Sequence[TensorType]:
     """An image with zeros around it, and sums of weights: of each chunk. A GPU needs neither."""
-    if isinstance(op.schedule, ConvSchedule | WeightGradSchedule) and op.schedule.gpu is not None:
+    if isinstance(op.schedule, ConvSchedule | WeightGradSchedule) and op.schedule.grid is not None:
         return []
     types = [v.type for v in op.operands]
     shape, chunks, made = conv_shape(op.params, types), chunk_count(op), list[TensorType]()

@@ -242,18 +242,18 @@ class WindowTile(Params):
 @dataclass(frozen=True)
 class ConvSchedule(ImagesSchedule):
     """Of a convolution, or the gradient to its images; `columns` of output positions in a block, at
-    most. `gpu` is all there is for a GPU."""
+    most. `grid` is all there is for a GPU."""
 
     columns: int = 0
     tiles: tuple[ConvTile, ...] = ()
-    gpu: WindowTile | None = None
+    grid: WindowTile | None = None
 
 
 @dataclass(frozen=True)
 class WeightGradSchedule(Schedule):
     """Of a convolution's gradient to its weights; a chunk of rows is of one column of a window.
 
-    lanes, columns, tiles, gpu  as of a convolution
+    lanes, columns, tiles, grid  as of a convolution
     pack                   panels of the output positions are copied: their own rows are far apart
     """
 
@@ -262,7 +262,7 @@ class WeightGradSchedule(Schedule):
     columns: int = 0
     tiles: tuple[ConvTile, ...] = ()
     pack: bool = False
-    gpu: WindowTile | None = None
+    grid: WindowTile | None = None
 
 
 def schedule_of(op: Operation) -> Schedule | None:
@@ -280,10 +280,11 @@ def check_schedule(op: Operation) -> Iterable[str]:
         if op.schedule.grid is not None:
             yield from (f"`grid` requires {what}" for what in _check_gpu_tiling(op.schedule.grid))
     if isinstance(op.schedule, ConvSchedule | WeightGradSchedule):
+        grid = op.schedule.grid
         for tile in op.schedule.tiles:
             yield from _check_conv_tile(tile)
-        if op.schedule.gpu is not None:
-            yield from (f"`gpu` requires {what}" for what in _check_window_tile(op.schedule.gpu))
+        if grid is not None:
+            yield from (f"`grid` requires {what}" for what in _check_window_tile(grid))
     if (
         isinstance(op.schedule, LaneSchedule | ImagesSchedule | WeightGradSchedule)
         and op.schedule.lanes

@@ -48,7 +48,7 @@ _PRODUCTS: Mapping[Role, str] = {
 def launch_convolution(program: Launcher, op: Operation) -> None:
     """One launch; another where the sums go in parts."""
     what = product_of(op)
-    tile = complete_window_schedule(op, program.machine).gpu
+    tile = complete_window_schedule(op, program.machine).grid
     assert tile is not None
     _check_shared(op, what, tile, program.machine.shared)
     program.module.use("product", "windows")

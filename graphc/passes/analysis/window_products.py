@@ -244,7 +244,7 @@ def convolution_schedule(op: Operation) -> AnySchedule | None:
     """
     schedule = op.schedule
     assert isinstance(schedule, ConvSchedule | WeightGradSchedule)
-    if schedule.gpu is not None:
+    if schedule.grid is not None:
         # Its workspace is another one.
         message = f"`{op.opdef.name}` has a schedule for a GPU"
         raise fail("bad-schedule", message, op.location)

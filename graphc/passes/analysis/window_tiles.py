@@ -42,6 +42,10 @@ BLOCK_THREADS = 256
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Of a sum: they are read again to be added up."""
 
+MULTIPROCESSORS = 132
+"""What tiles and parts are chosen for on every GPU: parts decide bits, which are the same on all
+GPUs of an architecture."""
+
 WAIT = 900
 """Cycles from the begin of a copy to its end. This and the numbers below are estimates for an H100;
 none was measured."""
@@ -154,9 +158,9 @@ def complete_window_schedule(
     """The schedule of a `conv`, `conv.data_grad` or `conv.weight_grad` with a tile."""
     schedule = op.schedule
     assert isinstance(schedule, ConvSchedule | WeightGradSchedule)
-    if schedule.gpu is not None:
+    if schedule.grid is not None:
         return schedule
-    return replace(schedule, gpu=choose_window_tile(product_of(op), machine))
+    return replace(schedule, grid=choose_window_tile(product_of(op), machine))
 
 
 def _tile_count(product: WindowMatrix, tile: WindowTile) -> int:
@@ -183,7 +187,7 @@ def _cost(what: Convolution, tile: WindowTile, machine: GpuMachine) -> tuple[int
     busy = tile.depth * width * max(SUM_CYCLES_OF_BLOCK * down * across, loading)
     resident = max(1, min(MOST_RESIDENT, machine.shared // max(shared_of(what, tile), 1)))
     wait = WAIT // (tile.stages - 1)
-    turns, rest = divmod(-(-tiles // machine.multiprocessors), resident)
+    turns, rest = divmod(-(-tiles // MULTIPROCESSORS), resident)
     cycles = turns * max(wait, resident * busy) + (max(wait, rest * busy) if rest else 0)
     cycles = cycles * -(-steps // tile.depth) + (turns + bool(rest)) * 2 * WAIT
     if parts > 1:

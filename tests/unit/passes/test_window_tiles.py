@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from graphc.ir.core import Module
@@ -50,6 +52,16 @@ def test_what_is_chosen_reads_back_and_stays() -> None:
     assert choose_schedules(again.functions[0], GPU) == 0
 
 
+def test_gpus_of_an_architecture_compute_the_same_parts() -> None:
+    texts: set[str] = set()
+    for multiprocessors in (1, 78, 132):
+        module = conv(images=1000)
+        choose_schedules(module.functions[0], replace(GPU, multiprocessors=multiprocessors))
+        texts.add(print_module(module))
+    assert len(texts) == 1
+    assert "part = " in texts.pop()
+
+
 def test_zeros_around_images_need_memory_on_a_processor_only() -> None:
     module = conv()
     assert print_module(planned(module)).count(" workspace ") == 2
@@ -65,11 +77,11 @@ def test_long_sums_of_few_elements_go_in_parts_that_cover_them(images: int) -> N
     of_result, of_weights = [op for op in module.functions[0].block if op.operands][:2]
     assert isinstance(of_result.schedule, ConvSchedule)
     assert isinstance(of_weights.schedule, WeightGradSchedule)
-    assert of_result.schedule.gpu is not None
-    assert of_weights.schedule.gpu is not None
-    assert of_result.schedule.gpu.part == 0
-    assert bool(of_weights.schedule.gpu.part) == (images > 1)
-    part = of_weights.schedule.gpu.part
+    assert of_result.schedule.grid is not None
+    assert of_weights.schedule.grid is not None
+    assert of_result.schedule.grid.part == 0
+    assert bool(of_weights.schedule.grid.part) == (images > 1)
+    part = of_weights.schedule.grid.part
     assert part <= matrix_of(product_of(of_weights)).steps
 
 
@@ -78,30 +90,30 @@ def test_long_sums_of_few_elements_go_in_parts_that_cover_them(images: int) -> N
     [
         (
             "rows = 96, columns = 64, depth = 16, stages = 4",
-            "`gpu` requires rows x columns out of 128 x 128, 128 x 64, 64 x 64, 128 x 32, 64 x 32, "
-            "32 x 32, 128 x 16, 64 x 16, 32 x 16, got 96 x 64",
+            "`grid` requires rows x columns out of 128 x 128, 128 x 64, 64 x 64, 128 x 32, "
+            "64 x 32, 32 x 32, 128 x 16, 64 x 16, 32 x 16, got 96 x 64",
         ),
         (
             "rows = 64, columns = 64, depth = 24, stages = 4",
-            "`gpu` requires a depth out of 8, 16, 32, 64, got 24",
+            "`grid` requires a depth out of 8, 16, 32, 64, got 24",
         ),
         (
             "rows = 64, columns = 64, depth = 16, stages = 1",
-            "`gpu` requires 2 to 8 stages, got 1",
+            "`grid` requires 2 to 8 stages, got 1",
         ),
         (
             "rows = 64, columns = 64, depth = 16, stages = 4, part = 100",
-            "`gpu` requires parts of a multiple of 256 steps, got 100",
+            "`grid` requires parts of a multiple of 256 steps, got 100",
         ),
     ],
 )
 def test_a_tile_that_cannot_be_is_refused(tile: str, message: str) -> None:
     with pytest.raises(GraphcError) as caught:
-        PassManager([], verify=True).run(conv(f"{{gpu = {{{tile}}}}}"), default_context())
+        PassManager([], verify=True).run(conv(f"{{grid = {{{tile}}}}}"), default_context())
     assert message in str(caught.value)
 
 
 def test_a_schedule_for_a_gpu_is_no_processors() -> None:
-    module = conv("{gpu = {rows = 64, columns = 64, depth = 16, stages = 4}}")
+    module = conv("{grid = {rows = 64, columns = 64, depth = 16, stages = 4}}")
     with pytest.raises(GraphcError, match="`conv` has a schedule for a GPU"):
         choose_schedules(module.functions[0], MACHINES["x86-64-v3"])

@@ -1,6 +1,6 @@
 // Products of matrices, tile by tile. A block copies DEPTH steps of the factors' lines (rows of A,
-// columns of B) to shared memory, STAGES - 1 copies ahead, and its threads add up the sums of the tile
-// in registers. Then the sums stand in shared memory, row by row, for whoever goes through them.
+// columns of B) to shared memory, STAGES - 1 copies ahead, and its threads add up the sums of the
+// tile in registers. Then these stand in shared memory, row by row, for whoever goes through them.
 //
 // A sum is one of stretches: STRETCH steps of k in rising order are one chain of additions from 0,
 // and stretches are added up in rising order. So no tile and no split decides bits.
@@ -112,8 +112,15 @@ template <class A, class B, bool CONTRACTED> struct Sums {
                 sum[i][j] = 0;
     }
 
-    __device__ inline int row(int i) const { return (i / M_PACK * HIGH + high) * M_PACK + i % M_PACK; }
-    __device__ inline int col(int j) const { return (j / N_PACK * WIDE + wide) * N_PACK + j % N_PACK; }
+    // The rows and columns of this thread's sums.
+    __device__ inline int row(int i) const
+    {
+        return (i / M_PACK * HIGH + high) * M_PACK + i % M_PACK;
+    }
+    __device__ inline int col(int j) const
+    {
+        return (j / N_PACK * WIDE + wide) * N_PACK + j % N_PACK;
+    }
 
     // Adds DEPTH steps of both factors, which are in shared memory.
     __device__ inline void add(const T *a, const T *b)
@@ -161,8 +168,8 @@ template <class A, class B, bool CONTRACTED> struct Sums {
     }
 };
 
-// The same by tensor cores, of factors with 10 bits of fraction. Warps are in rows of WIDE; each has
-// M x N pieces of 16 x 8 sums, whose places are those of `multiply_warp`.
+// The same by tensor cores, of factors with 10 bits of fraction. Warps are in rows of WIDE; each
+// has M x N pieces of 16 x 8 sums, whose places are those of `multiply_warp`.
 template <class A, class B> struct TensorSums {
     typedef float T;
     static constexpr int ROWS = A::LINES, COLS = B::LINES, PITCH = COLS + 8;
@@ -200,8 +207,10 @@ template <class A, class B> struct TensorSums {
 #pragma unroll
             for (int i = 0; i < M; i++)
 #pragma unroll
-                for (int c = 0; c < 4; c++)
-                    x[i][c] = to_tf32(A::at(a, row + i * 16 + c % 2 * 8 + eighth, k + c / 2 * 4 + quarter));
+                for (int c = 0; c < 4; c++) {
+                    const int line = row + i * 16 + c % 2 * 8 + eighth;
+                    x[i][c] = to_tf32(A::at(a, line, k + c / 2 * 4 + quarter));
+                }
 #pragma unroll
             for (int j = 0; j < N; j++)
 #pragma unroll
@@ -245,7 +254,10 @@ template <class A, class B, class Tile, int STAGES, bool LONG> struct Product {
         (int)sizeof(T) * (BEFORE + TILE > STAGES * STAGE ? BEFORE + TILE : STAGES * STAGE);
 
     // The sums of a tile, row by row, PITCH apart. A thread finds what others wrote.
-    static __device__ inline const T *tile(const char *shared) { return (const T *)shared + BEFORE; }
+    static __device__ inline const T *tile(const char *shared)
+    {
+        return (const T *)shared + BEFORE;
+    }
 
     // Multiplies lines of A and B, which lie in memory as their factors say, in rows of these
     // strides; `rows` and `cols` are how many there are.
@@ -291,8 +303,8 @@ template <class A, class B, class Tile, int STAGES, bool LONG> struct Product {
     }
 };
 
-// The sums of rows from `row` and columns from `col` on, over `part` steps of k from `from` on, of a
-// product of arrays as P says.
+// The sums of rows from `row` and columns from `col` on, over `part` steps of k from `from` on; the
+// arrays are as P says.
 template <class P>
 __device__ inline void multiply_part(const typename P::T *a, const typename P::T *b, i64 m, i64 n,
                                      i64 k, i64 row, i64 col, i64 from, i64 part, char *shared)
@@ -302,9 +314,12 @@ __device__ inline void multiply_part(const typename P::T *a, const typename P::T
                 n - col, part < k - from ? part : k - from, shared);
 }
 
+// The sums of rows from `row` and columns from `col` on. Products of one kind share its code, which
+// takes long to be compiled.
 template <class P>
-__device__ inline void multiply_tile(const typename P::T *a, const typename P::T *b, i64 m, i64 n,
-                                     i64 k, i64 row, i64 col, char *shared)
+__device__ __attribute__((noinline)) void multiply_tile(const typename P::T *a,
+                                                        const typename P::T *b, i64 m, i64 n,
+                                                        i64 k, i64 row, i64 col, char *shared)
 {
     multiply_part<P>(a, b, m, n, k, row, col, 0, k, shared);
 }
@@ -313,6 +328,7 @@ __device__ inline void multiply_tile(const typename P::T *a, const typename P::T
 template <class T> __device__ inline T add_stretches(const T *sums, i64 size, i64 parts)
 {
     T sum = parts > 0 ? *sums : (T)0;
+#pragma unroll 8
     for (i64 part = 1; part < parts; part++)
         sum = sum + sums[part * size];
     return sum;
@@ -320,9 +336,10 @@ template <class T> __device__ inline T add_stretches(const T *sums, i64 size, i6
 
 // c[part, batch, m, n]: sums over parts of `part` steps of k; all of k is one part.
 template <class P, int PACK>
-__device__ inline void multiply_all(const typename P::T *a, const typename P::T *b,
-                                    typename P::T *c, i64 batch, i64 m, i64 n, i64 k, i64 part,
-                                    Block block)
+__device__ __attribute__((noinline)) void multiply_all(const typename P::T *a,
+                                                       const typename P::T *b, typename P::T *c,
+                                                       i64 batch, i64 m, i64 n, i64 k, i64 part,
+                                                       Block block)
 {
     typedef typename P::T T;
     const i64 high = (m + P::ROWS - 1) / P::ROWS, wide = (n + P::COLS - 1) / P::COLS;

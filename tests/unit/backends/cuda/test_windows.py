@@ -152,7 +152,7 @@ def planned(
     function.contraction = contraction
     for op in function.block:
         if tile is not None and isinstance(op.schedule, ConvSchedule | WeightGradSchedule):
-            op.schedule = replace(op.schedule, gpu=tile)
+            op.schedule = replace(op.schedule, grid=tile)
     choose_schedules(function, GPU)
     PassManager(pipeline("plan-memory"), verify=True).run(module, default_context())
     return module
