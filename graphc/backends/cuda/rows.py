@@ -73,7 +73,9 @@ class _Rows:
         self.kept = {n for sweep in self.sweeps for n in sweep.found}
         self.indices = [*(f"i{d}" for d in range(nest.lane)), "part" if self.parts else "lane"]
         self.end = "end" if self.parts else writer.extent(nest.lane)
-        self.is_row = "is_row" if self.groups > 1 else ""
+        rows = product_of(nest.dims[:-1])
+        is_exact = not (self.sums or rows.symbols or rows.factor % self.groups)
+        self.is_row = "" if self.groups == 1 or is_exact else "is_row"
         self._declared = set[int]()
         self.shared = 8 * (THREADS // 32) if self.threads > 32 else 0
 
@@ -106,7 +108,7 @@ class _Rows:
         if self.groups > 1:
             group = "thread_index()" + (f" / {self.threads}" if self.threads > 1 else "")
             lines.append(f"const int group = {group};")
-        if not self.sums and self.groups == 1:
+        if not self.sums and not self.is_row:
             return lines
         dims = self.summed if self.sums else range(self.nest.lane)
         return [*lines, w.define("rows", w.size(product_of(self.nest.dims[d] for d in dims)))]
@@ -150,6 +152,8 @@ class _Rows:
                 w.define("most", f"begin + {lanes}"),
                 w.define("end", f"most < {self._lanes()} ? most : {self._lanes()}"),
             ]
+        elif self.groups > 1 and not self.is_row:
+            lines = [w.define("row", f"{tile} * {self.groups} + group")]
         elif self.groups > 1:
             number = f"{tile} * {self.groups} + group"
             lines = [
