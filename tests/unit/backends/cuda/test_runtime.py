@@ -540,6 +540,22 @@ def test_arrays_by_dlpack_are_taken_where_they_lie(
     ]
 
 
+def test_arrays_that_a_library_keeps_to_itself_are_refused(
+    function: EpochFunction, device: WatchedDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class WithGradient(OfDlpack):
+        @property
+        def __cuda_array_interface__(self) -> object:
+            raise RuntimeError("it requires grad")
+
+    def kept(value: object) -> object:
+        raise BufferError("it requires grad")
+
+    monkeypatch.setattr(device, "from_dlpack", kept)
+    with pytest.raises(GraphcError, match="does not hand out: it requires grad"):
+        run(executable(function, samples(1)), WithGradient(2, samples(2)))
+
+
 @pytest.mark.parametrize(
     ("said", "streams"),
     [({"stream": 77}, [77]), ({"stream": None}, []), ({"version": 2}, [1])],
