@@ -73,7 +73,9 @@ class _Rows:
         self.kept = {n for sweep in self.sweeps for n in sweep.found}
         self.indices = [*(f"i{d}" for d in range(nest.lane)), "part" if self.parts else "lane"]
         self.end = "end" if self.parts else writer.extent(nest.lane)
-        self.is_row = "is_row" if self.groups > 1 else ""
+        rows = product_of(nest.dims[:-1])
+        is_exact = not (self.sums or rows.symbols or rows.factor % self.groups)
+        self.is_row = "" if self.groups == 1 or is_exact else "is_row"
         self._declared = set[int]()
         self.shared = 8 * (THREADS // 32) if self.threads > 32 else 0
 
@@ -106,7 +108,7 @@ class _Rows:
         if self.groups > 1:
             group = "thread_index()" + (f" / {self.threads}" if self.threads > 1 else "")
             lines.append(f"const int group = {group};")
-        if not self.sums and self.groups == 1:
+        if not self.sums and not self.is_row:
             return lines
         dims = self.summed if self.sums else range(self.nest.lane)
         return [*lines, w.define("rows", w.size(product_of(self.nest.dims[d] for d in dims)))]
@@ -150,6 +152,8 @@ class _Rows:
                 w.define("most", f"begin + {lanes}"),
                 w.define("end", f"most < {self._lanes()} ? most : {self._lanes()}"),
             ]
+        elif self.groups > 1 and not self.is_row:
+            lines = [w.define("row", f"{tile} * {self.groups} + group")]
         elif self.groups > 1:
             number = f"{tile} * {self.groups} + group"
             lines = [
@@ -448,7 +452,7 @@ class _Rows:
             access = self.places[n]
             reads.append(f"{w.vector(access.dtype)} kept{n};")
             array = w.array((access.kind, access.index))
-            stored = w.store(array, row.place(access), f"kept{n}", self._left())
+            stored = w.store(array, self._place(access), f"kept{n}", self._left())
             writes += when(self.is_row, [stored])
         return [*reads, *w.each_lane(lanes), *writes]
 
@@ -464,7 +468,7 @@ class _Rows:
             if isinstance(work, Load):
                 sources[n] = work.access
         for n, access in sources.items():
-            vector = w.load(access, self._place(row, access), self._left())
+            vector = w.load(access, self._place(access), self._left())
             reads.append(f"const {w.vector(access.dtype)} v{n} = {vector};")
         for n in (*sources, *sweep.found):
             name = f"v{n}" if n in sources else f"keep{n}[{self._turn}]"
@@ -472,8 +476,8 @@ class _Rows:
             inside.values[n] = Val(w.of_lane(name), type_)
         return reads, inside
 
-    def _place(self, row: Element, access: ArrayAccess) -> str:
-        """Of a vector; in a part of a row the lane is not what names the row's indices."""
+    def _place(self, access: ArrayAccess) -> str:
+        """Where the vector at `lane` is in an array."""
         indices = [*self.indices[:-1], "lane"]
         return self.writer.element(indices).place(access)
 
@@ -496,7 +500,7 @@ class _Rows:
             reads.append(f"{w.vector(access.dtype)} r{number};")
             lanes.append(f"{w.of_lane(f'r{number}')} = {value};")
             array = w.array((access.kind, access.index))
-            place = self._place(inside, access)
+            place = self._place(access)
             writes += when(self.is_row, [w.store(array, place, f"r{number}", self._left())])
         elif self.turns:
             total = w.of_lane(f"sum{number}[{self._turn}]")

@@ -16,6 +16,9 @@ from graphc.ir.types import DType
 from graphc.passes.analysis.gpu_nests import Stage, loaded
 from graphc.passes.analysis.loopnest import ArrayAccess, Size
 
+BEYOND = 1 << 22
+"""How far behind the last element indices go, at most: blocks and parts are of whole numbers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Port:
@@ -86,7 +89,7 @@ class StageWriter:
         self._arrays = {port.key: f"p{i}" for i, port in enumerate(ports)}
         self._arrays.update((("constant", i), name) for i, name in constants.items())
         self._symbols = nest.symbols()
-        self._integer = integer_type(math.prod(nest.bounds))
+        self._integer = integer_type(math.prod(nest.bounds) + BEYOND)
         self.integer = C_TYPES[DType.I32 if self._integer == I32 else DType.I64]
         letter = "n" if self._integer == I32 else "d"
         self.sizes = {name: f"{letter}{i}" for i, name in enumerate(self._symbols)}

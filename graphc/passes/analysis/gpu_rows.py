@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from graphc.ir.types import DType
 from graphc.ops.schedules import NestSpread
 from graphc.passes.analysis.gpu_nests import BLOCK, Stage, reductions
 from graphc.passes.analysis.loopnest import ArrayAccess, Load, Nest
@@ -17,6 +18,9 @@ from graphc.passes.analysis.nestplan import HEAVY
 
 MOST_LANES = 64
 """Elements of a row that a thread goes over without a loop."""
+
+MOST_WORK = 8192
+"""What such elements cost together: their text is long, and takes long to compile."""
 
 MOST_WORDS = 64
 """Registers of a thread that keep values and sums of a row."""
@@ -92,16 +96,36 @@ def plan_row(stage: Stage, threads: int, lanes: int) -> RowPlan:
     if not stage.folds_lanes:
         return RowPlan(sweeps, 1)
     turns = max(-(-nest.bound // (threads * lanes)), 1)
-    kept = {n for sweep in sweeps for n in sweep.found}
-    types = [nest.statements[n].dtype for n in kept]
-    types += [nest.stores[n].access.dtype for n in stores if nest.stores[n].combine is not None]
-    words = turns * lanes * sum(max(t.itemsize // 4, 1) for t in types)
-    if turns * lanes <= MOST_LANES and words <= MOST_WORDS and not stage.parts:
+    sums = [s.access.dtype for s in (nest.stores[n] for n in stores) if s.combine is not None]
+    words = turns * lanes * (_most_kept(nest, sweeps) + sum(map(_words, sums)))
+    work = turns * lanes * sum(nest.statements[n].weight for s in sweeps for n in s.compute)
+    is_short = turns * lanes <= MOST_LANES and words <= MOST_WORDS and work <= MOST_WORK
+    if is_short and not stage.parts:
         return RowPlan(sweeps, turns)
     whole = {s.access for s in nest.stores if s.combine is None}
     kept_in = ((keep.value, keep.access) for keep in nest.keeps)
     places = {n: access for n, access in kept_in if access is not None and access in whole}
     return RowPlan(plan_sweeps(nest, stores, places.__contains__), 0, places)
+
+
+def _most_kept(nest: Nest, sweeps: Sequence[RowSweep]) -> int:
+    """Registers that are needed at once to keep an element's values from sweep to sweep."""
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for number, sweep in enumerate(sweeps):
+        for n in sweep.compute:
+            first.setdefault(n, number)
+        last.update((n, number) for n in sweep.found)
+    behind = (
+        sum(_words(nest.statements[n].dtype) for n in last if first[n] <= number < last[n])
+        for number in range(len(sweeps))
+    )
+    return max(behind, default=0)
+
+
+def _words(dtype: DType) -> int:
+    """Registers of 32 bits that a value takes."""
+    return max(dtype.itemsize // 4, 1)
 
 
 def with_lanes(stage: Stage) -> list[int]:

@@ -215,6 +215,10 @@ CASES: dict[str, Case] = {
         for c, threads, length in ((48, 1, 1), (48, 32, 2), (48, 256, 7), (6, 2, 128), (500, 1, 3))
     },
     "normed 300 in parts": Case(normed(300), rows(0, 1, 39), 2e-4, NestSpread(4, 256, 5, 4)),
+    # Compiled only: what runs them makes room for all that may be.
+    "a map that may be huge": Case(mapped("Nx3", "1x3", 2**31), sizes=()),
+    "rows that may be huge": Case(softmax(10, 2**31), sizes=()),
+    "sums that may be huge": Case(normed(6, 2**31), sizes=()),
     "columns by many": Case(
         reduction("sum", "Nx40", [0], most=700), rows(0, 1, 650), 1e-4, NestSpread(1, 256, 3)
     ),
