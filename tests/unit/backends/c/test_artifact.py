@@ -31,8 +31,10 @@ y = Cosine(z, tag=output)
 """
 
 
-def made(tmp_path: Path, target: str, *kinds: str, precision: str = "f32") -> dict[str, Path]:
-    network = gc.loads(NETWORK)
+def made(
+    tmp_path: Path, target: str, *kinds: str, precision: str = "f32", text: str = NETWORK
+) -> dict[str, Path]:
+    network = gc.loads(text)
     options = CompileOptions(precision=parse_precision(precision), batch=16)
     request = ArtifactRequest(kinds, tmp_path / "net", target=target, version="0", name="net")
     return emit(network.model, request, options)
@@ -111,6 +113,24 @@ def test_the_file_computes_what_the_network_does(tmp_path: Path) -> None:
     assert library.net_run(ctypes.c_int64(4), odd, *pointers[1:]) == 4
     assert [library.net_status(i).decode() for i in range(len(STATUS))] == list(STATUS)
     assert b'"outputs":[{"name":"z"' in library.net_info()
+
+
+def test_sizes_that_follow_from_the_call_are_computed(tmp_path: Path) -> None:
+    """Samples of other columns: three of two rows become two of three, so calls are even."""
+    text = "x = Input(2, tag=feature)\nz = Reshape(x, 3, tag=output)\n"
+    paths = made(tmp_path, "native", "c", text=text)
+    library_file = tmp_path / "net.so"
+    assert compiler is not None
+    command = [compiler.path, *STRICT, "-march=native", "-shared", paths["c"], "-o", library_file]
+    subprocess.run(command, check=True)
+    library = ctypes.CDLL(str(library_file))
+    x, z = np.arange(12, dtype=np.float32).reshape(6, 2), np.zeros((4, 3), np.float32)
+    arena = np.zeros(4096, np.uint8)
+    places = (x.ctypes.data, z.ctypes.data, arena.ctypes.data + -arena.ctypes.data % 64)
+    pointers = [ctypes.c_void_p(p) for p in places]
+    assert library.net_run(ctypes.c_int64(6), *pointers) == 0
+    np.testing.assert_array_equal(z, x.reshape(4, 3))
+    assert library.net_run(ctypes.c_int64(5), *pointers) == 1
 
 
 def test_the_same_network_gives_the_same_file_in_any_folder(tmp_path: Path) -> None:
