@@ -15,6 +15,7 @@ from graphc.backends.base import Backend
 from graphc.ir.core import Function
 from graphc.ir.machine import GpuMachine
 from graphc.runtime.compiled import CompiledFunction
+from graphc.runtime.residency import come_home
 from graphc.runtime.signature import NUMPY_DTYPES, Signature, concrete_shape
 
 Array = np.ndarray
@@ -33,6 +34,7 @@ class Recorded:
         """What fresh results and updated arguments are then."""
         given, results = [array.copy() for array in self.arguments], self._results()
         compiled(given, results, self.sizes)
+        come_home(given)
         return [array.tobytes() for array in (*given, *results)]
 
     def before(self) -> list[bytes]:

@@ -38,6 +38,8 @@ LEAST = 20.0
 """Seconds that a batch needs to be worth its start."""
 REFERENCES = 0.3
 """Of the time, at most, for the numbers that results are compared with."""
+ROUND_PATIENCE = 30.0
+"""Seconds for one entry's part of a round."""
 LEAST_PATIENCE = 0.5
 """Seconds for an answer that may be there already, when others have taken all the time."""
 
@@ -152,7 +154,8 @@ class Batch:
             self.say(f"round {turn + 1} of {self.plan.rounds}")
             for (name, entry), (one, _) in list(ready.items()):
                 try:
-                    found = one.ask({"seconds": self.plan.seconds}, 30.0)
+                    patience = min(ROUND_PATIENCE, self.budget.left + self.plan.seconds + 1)
+                    found = one.ask({"seconds": self.plan.seconds}, patience)
                 except (Failed, ValueError) as why:
                     self.problems.append(Problem(name, entry, ON_GPU, "failed", str(why)))
                     del ready[name, entry]

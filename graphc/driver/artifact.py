@@ -30,7 +30,7 @@ from graphc.backends import BACKENDS
 from graphc.backends.base import Backend, EmitRequest, FileKind, KeptCode
 from graphc.driver.cache import Cache
 from graphc.driver.cache_key import kept, make_key
-from graphc.driver.compile import Lowered, evaluation_passes, lower, lower_by
+from graphc.driver.compile import Lowered, check_machine, evaluation_passes, lower, lower_by
 from graphc.driver.function_file import FunctionFile
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import draw, infer
@@ -338,6 +338,7 @@ def prepare_emission(
     """Lower the source for a backend and gather what is written into every file."""
     used = BACKENDS[backend]()
     options = replace(options, backend=backend, freeze=True, target=request.target)
+    check_machine(options)
     lowered, parameters = (
         _of_function(source, options)
         if isinstance(source, FunctionFile)

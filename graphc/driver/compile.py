@@ -23,7 +23,7 @@ from graphc.driver.shared_code import shared_code
 from graphc.ir.clone import clone_module
 from graphc.ir.context import Context
 from graphc.ir.core import Function, Module
-from graphc.ir.machine import AnyMachine
+from graphc.ir.machine import AnyMachine, GpuMachine
 from graphc.ir.printer import print_module
 from graphc.ir.traversal import walk
 from graphc.model.model import Model
@@ -103,6 +103,18 @@ def machine_of(options: CompileOptions) -> AnyMachine | None:
     return backend.machine(options.target)
 
 
+def check_machine(options: CompileOptions) -> None:
+    """GraphcError for code of a processor by the schedules of a GPU, or the other way round."""
+    backend = BACKENDS[options.backend]()
+    if options.machine is None or backend.machine is None:
+        return
+    wants_gpu = isinstance(backend.machine(options.target), GpuMachine)
+    if isinstance(options.machine, GpuMachine) != wants_gpu:
+        wanted, got = ("a GPU", "a processor") if wants_gpu else ("a processor", "a GPU")
+        message = f"the backend {backend.name} requires the machine of {wanted}, got {got}"
+        raise fail("bad-option", message)
+
+
 def _sparse_inputs(model: Model, function: Function) -> tuple[SparseInput, ...]:
     """The sparse inputs of the network that the function takes."""
     nodes = [op for op in model.graph.block if op.opdef is SPARSE_INPUT]
@@ -151,6 +163,7 @@ def compile_kept(
     """
     backend, phases = BACKENDS[options.backend](), options.phases
     backend.require_here()
+    check_machine(options)
     if options.profile is not None:
         if backend.profile is None:
             raise fail("backend", f"the backend {backend.name} takes no times of single operations")

@@ -35,7 +35,10 @@ class DeviceArray:
 def device_array(owner: object) -> DeviceArray | str | None:
     """What an object says by `__cuda_array_interface__`; why it cannot be taken; None if it says
     nothing."""
-    found: object = getattr(owner, "__cuda_array_interface__", None)
+    try:
+        found: object = getattr(owner, "__cuda_array_interface__", None)
+    except RuntimeError:  # PyTorch's answer for tensors with gradients
+        return None
     if not isinstance(found, Mapping):
         return None
     said = cast("Mapping[str, object]", found)  # its keys are fixed by the protocol

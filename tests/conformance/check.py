@@ -17,7 +17,7 @@ from graphc.ir.types import DType, size_of
 from graphc.runtime.executable import Executable
 from graphc.runtime.signature import Signature
 from tests.support import c_functions
-from tests.support.compiling import RUN_HERE, call, compile_for, lowered_for, one_op_module
+from tests.support.compiling import JUDGED, call, compile_for, lowered_for, one_op_module
 from tests.support.cuda import functions as cuda_functions
 from tests.support.guarded import GuardedFunction
 from tests.support.judges import (
@@ -32,7 +32,7 @@ from tests.support.judges import (
 from tests.support.op_table import Case, N, Row
 from tests.support.ulp import largest_ulp
 
-BACKEND_NAMES = RUN_HERE
+BACKEND_NAMES = JUDGED
 FILLS: tuple[Fill, ...] = ("ordinary", "special")
 _TAME = (
     *("reduce_sum", "matmul"),

@@ -10,7 +10,7 @@ from graphc.ir.evaluate import evaluate
 from graphc.ops import default_context
 from graphc.passes import pipeline
 from graphc.passes.manager import PassManager
-from tests.support.compiling import RUN_HERE, call, load_backend, parse
+from tests.support.compiling import JUDGED, call, load_backend, parse
 from tests.support.native import TOLERANCE, random_arguments
 from tests.support.product_bodies import LAYOUTS, product_with_body
 
@@ -42,7 +42,7 @@ def check(backend_name: str, text: str, dtype: str) -> None:
             np.testing.assert_allclose(got[name], array, TOLERANCE[dtype], 10 * TOLERANCE[dtype])
 
 
-@pytest.mark.parametrize("backend", RUN_HERE)
+@pytest.mark.parametrize("backend", JUDGED)
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize(("along", "block"), BLOCKS)
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -52,7 +52,7 @@ def test_a_body_gets_the_product_whatever_the_blocks(
     check(backend, text_of(layout, along, block, (9, 45), dtype), dtype)
 
 
-@pytest.mark.parametrize("backend", RUN_HERE)
+@pytest.mark.parametrize("backend", JUDGED)
 @pytest.mark.parametrize(("inner", "cols"), [(0, 3), (1, 1), (3, 0), (300, 16), (2, 1), (17, 2)])
 @pytest.mark.parametrize("along", ["rows", "cols"])
 def test_a_body_gets_products_of_any_extents(

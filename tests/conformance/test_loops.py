@@ -23,7 +23,7 @@ from graphc.passes.infer_shapes import InferShapes
 from graphc.passes.manager import Pass, PassManager
 from graphc.passes.synthesize_gradient import SynthesizeGradient
 from graphc.passes.synthesize_tangent import SynthesizeTangent
-from tests.support.compiling import RUN_HERE
+from tests.support.compiling import JUDGED
 from tests.support.recurrent_networks import FEATURES, LABELS, NETWORKS, network
 from tests.support.sequences import (
     Packing,
@@ -36,7 +36,7 @@ from tests.support.unrolled import step_inputs, unrolled
 
 Array = np.ndarray
 EVERY = pytest.mark.parametrize("name", NETWORKS)
-EVERYWHERE = pytest.mark.parametrize("backend", RUN_HERE)
+EVERYWHERE = pytest.mark.parametrize("backend", JUDGED)
 OUTPUTS = ("ce", "z")
 BOUNDS = (64, 5)
 TIMES = (1, 2, 7, 64)

@@ -68,17 +68,18 @@ def load_backend(name: str) -> Backend | str:
     return f"backend {name}: {missing}" if missing else backend
 
 
-def _run_here() -> tuple[str, ...]:
+RUN_HERE = tuple(name for name, load in BACKENDS.items() if not load().missing())
+"""The backends whose functions can be run on this machine, by their names."""
+
+
+def _judged() -> tuple[str, ...]:
     with using(emulated_platform()):
-        emulated = {name for name, load in BACKENDS.items() if not load().missing()}
-    return tuple(
-        name for name, load in BACKENDS.items() if name in emulated or not load().missing()
-    )
+        return tuple(n for n, load in BACKENDS.items() if n in RUN_HERE or not load().missing())
 
 
-RUN_HERE = _run_here()
-"""The backends whose functions can be run on this machine, by their names. Tests that are given
-the name `cuda` run on an emulated GPU where there is none."""
+JUDGED = _judged()
+"""These, and `cuda` where there is no GPU too: tests that are given this name run on an emulated
+one, which takes longer."""
 
 
 def compile_for(backend: Backend, module: Module) -> tuple[CompiledFunction, Signature]:

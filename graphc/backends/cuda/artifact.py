@@ -66,6 +66,8 @@ def _documentation(program: Program, signature: Signature, machine: GpuMachine) 
         " the grid can have so many; fewer compute the same bits.",
         96,
     )
+    if any(kernel.together for kernel in program.kernels.values()):
+        yield "Blocks of which is said that they run at once wait for each other: launch them so."
     for size, what in (
         (signature.arena_bytes, "arena, for what is computed on the way"),
         (program.scratch, "scratch, for what kernels leave for the next"),

@@ -103,23 +103,27 @@ class EpochFunction(CudaFunction):
         buffers = (*own, ordered, turn, *(whole.get(i, 0) for i in range(len(own))))
         (dim,) = self.signature.dims
         try:
-            for rows, count in self._stretches(len(order), size):
+            for rows, count, times in self._stretches(len(order), size):
                 sizes = {dim.name: rows, MINIBATCH: size, MINIBATCHES: count}
-                self.run(Call(self.program.epoch, sizes, buffers))
+                self.run(Call(self.program.epoch, sizes, buffers), times)
         finally:
             self.download(done, turn)
             for i, array in enumerate(results, start=len(arguments)):
                 self.download(array, whole[i])
 
-    def _stretches(self, samples: int, size: int) -> Iterator[tuple[int, int]]:
-        """The rows of minibatches, and how many of them are run at once. A graph has one, because
-        a graph of many would take long to record; a kernel goes through many."""
+    def _stretches(self, samples: int, size: int) -> Iterator[tuple[int, int, int]]:
+        """The rows of minibatches, how many of them are one call, and how many such calls there
+        are. A graph has one, because a graph of many would take long to record; a kernel goes
+        through many."""
         most = TOGETHER if isinstance(self.program.epoch[0], Launch) else 1
         whole, rest = divmod(samples, size)
-        for begun in range(0, whole, most):
-            yield size, min(most, whole - begun)
+        calls, left = divmod(whole, most)
+        if calls:
+            yield size, most, calls
+        if left:
+            yield size, left, 1
         if rest:
-            yield rest, 1
+            yield rest, 1, 1
 
     def _run_one_by_one(
         self,

@@ -49,6 +49,9 @@ _FOLDS: dict[ScalarOp, str] = {
 COLUMNS = 32
 """That a tile of the second kernel of sums has."""
 
+SUMMED = THREADS * 8
+"""Bytes of shared memory that threads fold their sums in: one of any type for each."""
+
 
 def launch_fused(program: Launcher, op: Operation) -> None:
     """`gemm.fused`."""
@@ -137,7 +140,7 @@ def _kernel(program: Launcher, fused: FusedProduct) -> Kernel:
         partials = [pointer_type(s.access.dtype, is_written=True) for s in fused.sums]
         tiling = product.tiling
         tiles = Tiles(((product.m, tiling.rows), (product.n, tiling.cols)))
-        shared = product.shared if not tiling.split else THREADS * 8
+        shared = product.shared if not tiling.split else SUMMED
         kernel = Kernel(
             name, (*factors, *arrays, *partials), fused.symbols, tiles, "", shared=shared
         )

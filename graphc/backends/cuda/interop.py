@@ -24,7 +24,7 @@ def taken(device: Device, value: object) -> object:
         return value
     found = device_array(value)
     if found is None and _is_of_cuda(value):
-        found = device_array(device.from_dlpack(value))
+        found = _by_dlpack(device, value)
     if found is None:
         return value
     if isinstance(found, str):
@@ -37,6 +37,13 @@ def taken(device: Device, value: object) -> object:
     if found.nbytes and (problem := device.misfit(found.address)):
         raise _refused(problem)
     return found
+
+
+def _by_dlpack(device: Device, value: object) -> DeviceArray | str | None:
+    try:
+        return device_array(device.from_dlpack(value))
+    except (BufferError, RuntimeError, TypeError, ValueError) as problem:
+        return f"one that its library does not hand out: {problem}"
 
 
 def new_array(device: Device, shape: tuple[int, ...], dtype: np.dtype) -> DeviceArray:

@@ -3,7 +3,7 @@
     for t = 0 .. T - 1
       gemm0  ceil(S / 64) tiles  (x[t], W, arena + 512)  `h` = gemm : tensor<Sx64xf32>, net.ndl:4:5
 
-What a kernel writes comes behind an arrow.
+What a kernel writes comes behind an arrow. Blocks that wait for each other run at once.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _launch_line(launch: Launch, kernel: Kernel, buffers: Sequence[str]) -> str:
     written = ", ".join(t for i, t in enumerate(texts) if i in launch.writes)
     arrays = f"{read.removesuffix(', ')} -> {written}".lstrip()
     tiles = _tiles_text(kernel.tiles)
-    unit = "tile" if tiles == "1" else "tiles"
+    unit = "blocks at once" if kernel.together else "tile" if tiles == "1" else "tiles"
     return f"{launch.kernel}  {tiles} {unit}  ({arrays})  {launch.remark}"
 
 

@@ -17,10 +17,10 @@ from graphc.backends.cuda.module import C_TYPES
 from graphc.backends.cuda.steps import Place, Where, alignment_of
 from graphc.ir.core import Operation
 from graphc.ir.types import DType, bound_elements
-from graphc.ops.contraction import STRETCH, MatmulParams
+from graphc.ops.contraction import STRETCH
 from graphc.ops.epilogue import product_groups
 from graphc.ops.schedules import GpuTiling
-from graphc.passes.analysis.gpu_products import shared_bytes, tiling_of
+from graphc.passes.analysis.gpu_products import shared_bytes, tiling_of, transposes
 from graphc.passes.analysis.loopnest import Size
 
 COPIED = 16
@@ -111,21 +111,21 @@ def launch_stretches(
 
 def product_of(program: Launcher, op: Operation) -> Product:
     """The product of a `gemm` or `gemm.fused`."""
-    roles, params = product_groups(op), op.params_as(MatmulParams)
+    roles, (ta, tb) = product_groups(op), transposes(op)
     a, b = (program.where[v] for v in op.operands[:2])
     dtype, tiling = op.operands[0].tensor.dtype, tiling_of(op, program.machine)
     groups = (roles.batch, roles.rows, roles.cols, roles.inner)
     batch, m, n, k = (Size.of(dims) for dims in groups)
     c = Place("scratch", 0, 0) if op.regions else program.where[op.result]
     pack = (
-        copied(a, m if params.transpose_a else k, dtype),
-        copied(b, k if params.transpose_b else n, dtype),
+        copied(a, m if ta else k, dtype),
+        copied(b, k if tb else n, dtype),
         copied(c, n, dtype),
     )
     return Product(
         dtype,
         *(batch, m, n, k),
-        (params.transpose_a, params.transpose_b),
+        (ta, tb),
         pack,
         tiling,
         is_long=bound_elements(roles.inner) > STRETCH,

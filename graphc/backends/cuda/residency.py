@@ -42,7 +42,7 @@ class Residents:
         if found is None:
             key = id(array)
             kept = ref(array, lambda _: self._found.pop(key, None))
-            found = self._found[key] = Resident(kept, self._device.allocate(array.nbytes))
+            found = self._found[key] = Resident(kept, self._allocated(array.nbytes))
         if not is_away(array):
             self._device.upload(found.memory.address, array)
             found.is_newer = False

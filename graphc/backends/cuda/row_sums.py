@@ -112,27 +112,28 @@ def launch_row_sums(
     `pointers` are those of the rule's tables and numbers."""
     most = sum(one.index.tensor.bound_elements for one in entries)
     if most >= 2**31:
-        fail("limit", f"lookups of at most {2**31 - 1} entries can be added by row, got {most}")
+        message = f"a GPU adds at most {2**31 - 1} entries of lookups by row, got {most}"
+        raise fail("limit", f"{message}: compile for a smaller bound")
     if most == 0:
         return
     program.module.use("words", "indexed")
     lookups = _Lookups.of(entries, size, width)
     arrays = [program.where[v] for one in entries for v in (one.x, one.y, one.index)]
-    is_fused, is_open = program.contraction != "off", any(n.symbols for n in lookups.counts)
+    is_fused = program.contraction != "off"
+    # Whether there are few is known by the call alone.
+    is_open = any(count.symbols for count in lookups.counts)
 
     def launch(listed: Sequence[Where], limit: Limit | None) -> None:
         what = _Sums(lookups, rule, is_fused, bool(listed), limit)
-        kernel = program.module.kernel(what, "rows", lambda name: _summing(name, what))
+        kernel = program.module.kernel(what, "rows", lambda name: _summing_kernel(name, what))
         program.launch(kernel, (*pointers, *arrays, *listed), writes)
 
     if most <= FEW or is_open:
         launch((), Limit(lookups.counts, FEW, is_over=False) if most > FEW else None)
     if most > FEW:
         limit = Limit(lookups.counts, FEW, is_over=True) if is_open else None
-        launch(
-            _sort(program, lookups, [program.where[one.index] for one in entries], most, limit),
-            limit,
-        )
+        indices = [program.where[one.index] for one in entries]
+        launch(_sort(program, lookups, indices, most, limit), limit)
 
 
 def _tiles(
@@ -157,7 +158,9 @@ def _sort(
     lists = [program.scratch(4 * most) for _ in range(4)]
     counts = program.scratch(4 * DIGITS * -(-most // SORT_TILE))
     listing = _Listing(lookups, limit)
-    kernel = program.module.kernel(listing, "list_rows", lambda name: _listing(name, listing))
+    kernel = program.module.kernel(
+        listing, "list_rows", lambda name: _listing_kernel(name, listing)
+    )
     program.launch(kernel, (*indices, *lists[:2]), (len(indices), len(indices) + 1))
     entries = (lookups.counts,)
     tiles, shared = _tiles(lookups.counts, SORT_TILE, limit), 4 * WARPS * DIGITS
@@ -182,7 +185,7 @@ class _Listing:
     limit: Limit | None
 
 
-def _listing(name: str, what: _Listing) -> Kernel:
+def _listing_kernel(name: str, what: _Listing) -> Kernel:
     lookups = what.lookups
     count = len(lookups.extents)
     pointers = (*["const int *"] * count, "int *", "int *")
@@ -196,7 +199,7 @@ def _listing(name: str, what: _Listing) -> Kernel:
 # --- sums ----------------------------------------------------------------------------------------
 
 
-def _summing(name: str, what: _Sums) -> Kernel:
+def _summing_kernel(name: str, what: _Sums) -> Kernel:
     lookups, rule = what.lookups, what.rule
     real = lookups.real
     fields = [*rule.tables, *(f"const {type} *" for type in rule.numbers)]

@@ -94,12 +94,20 @@ class GpuProduct:
         return self.batch * -(-self.m // rows) * -(-self.n // cols)
 
 
-def _form_of(op: Operation) -> GpuProduct:
+def transposes(op: Operation) -> tuple[bool, bool]:
+    """Whether a product's factors are stored [k, m] and [n, k]. A single row or column lies in
+    memory both ways: steps of k are neighbours then, so that many are copied at once."""
     roles, params = product_groups(op), op.params_as(MatmulParams)
+    is_row, is_column = (all(dim == 1 for dim in dims) for dims in (roles.rows, roles.cols))
+    return params.transpose_a and not is_row, params.transpose_b or is_column
+
+
+def _form_of(op: Operation) -> GpuProduct:
+    roles = product_groups(op)
     groups = (roles.batch, roles.rows, roles.cols, roles.inner)
     batch, m, n, k = (bound_elements(dims) for dims in groups)
     itemsize = op.operands[0].tensor.dtype.itemsize
-    return GpuProduct(itemsize, batch, m, n, k, (params.transpose_a, params.transpose_b))
+    return GpuProduct(itemsize, batch, m, n, k, transposes(op))
 
 
 def misfit(tiling: GpuTiling, product: GpuProduct, machine: GpuMachine) -> str:

@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from graphc.backends.cuda.compiler import Image
@@ -17,11 +17,14 @@ from graphc.support.phases import Phases
 HERE = Path(__file__).parent
 _COMMON = ("-std=c++17", "-shared", "-fPIC", "-x", "c++")
 _KERNELS = (
-    *("-Og", "-mfma", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv"),
+    *("-mfma", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv"),
     # A vector that does not lie at a multiple of its size is a fault on a GPU.
     *("-fsanitize=alignment", "-fsanitize-undefined-trap-on-error"),
     *("-Werror=return-type", "-Wno-psabi"),
 )
+_COMMENT = re.compile(r"//.*")
+KEPT = 64
+"""Objects: what moves numbers of one width is often the same in all types, but for comments."""
 _ENTRY = re.compile(r"__global__ void __launch_bounds__\(\d+\)\s*(\w+)\(")
 
 
@@ -30,9 +33,14 @@ def missing() -> str:
     return "" if shutil.which("g++") else "the emulator of CUDA requires g++"
 
 
-def compile_kernels(text: str) -> bytes:
-    """The shared object of a program's text."""
-    return _built((*_KERNELS, "-include", str(HERE / "emulator.h")), whole_text(text))
+def compile_kernels(text: str, *, optimise: bool = True) -> bytes:
+    """The shared object of a program's text; optimised a little, or compiled in half the time."""
+    return _compiled(_COMMENT.sub("", text), "-Og" if optimise else "-O0")
+
+
+@lru_cache(KEPT)
+def _compiled(text: str, level: str) -> bytes:
+    return _built((level, *_KERNELS, "-include", str(HERE / "emulator.h")), whole_text(text))
 
 
 def whole_text(text: str) -> str:

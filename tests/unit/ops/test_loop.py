@@ -21,8 +21,8 @@ from graphc.passes.analysis.memory import check_plan
 from graphc.passes.manager import PassManager
 from graphc.support.diagnostics import DiagnosticSink
 from tests.support.compiling import (
+    JUDGED,
     KERNEL_PIPELINE,
-    RUN_HERE,
     call,
     compile_for,
     load_backend,
@@ -30,7 +30,7 @@ from tests.support.compiling import (
 )
 
 Array = np.ndarray
-EVERYWHERE = pytest.mark.parametrize("backend", RUN_HERE)
+EVERYWHERE = pytest.mark.parametrize("backend", JUDGED)
 SIZES = ((0, 1), (1, 1), (1, 5), (2, 1), (7, 5), (64, 1), (64, 5), (7, 0), (0, 0))
 
 _ARGUMENTS = """dim T <= 64

@@ -22,7 +22,7 @@ from graphc.ops.schedules import ImagesSchedule, WeightGradSchedule
 from graphc.passes import pipeline
 from graphc.passes.manager import PassManager
 from graphc.runtime.signature import Signature
-from tests.support.compiling import RUN_HERE, call, load_backend, parse
+from tests.support.compiling import JUDGED, call, load_backend, parse
 from tests.support.guarded_child import exit_code_guarded
 from tests.support.guarded_memory import SIDES, Side
 from tests.support.native import random_arguments, runnable_targets
@@ -111,7 +111,7 @@ def results(
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("cut", ["whole", *CUT])
-@pytest.mark.parametrize("backend", RUN_HERE)
+@pytest.mark.parametrize("backend", JUDGED)
 def test_all_three_are_what_they_mean(backend: str, cut: str, dtype: str, shape: str) -> None:
     text, schedules = SHAPES[shape].replace("f32", dtype), CUT.get(cut, WHOLE)
     module = parse(text)

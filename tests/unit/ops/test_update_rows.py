@@ -16,12 +16,12 @@ from graphc.ops.movement import transpose
 from graphc.ops.reduction import reduce_sum
 from graphc.ops.update_rows import UPDATE_ROWS, UpdateRowsParams, most_rows
 from graphc.passes.analysis.memory import check_plan
-from tests.support.compiling import RUN_HERE, call, compile_for, load_backend, parse
+from tests.support.compiling import JUDGED, call, compile_for, load_backend, parse
 from tests.support.judges import make_index
 from tests.support.row_updates import K, N, step
 
 Array = np.ndarray
-EVERYWHERE = pytest.mark.parametrize("backend", RUN_HERE)
+EVERYWHERE = pytest.mark.parametrize("backend", JUDGED)
 TOLERANCE = {DType.F32: 2e-5, DType.F64: 1e-12}
 
 

@@ -54,6 +54,12 @@ def test_the_text_begins_with_what_a_call_launches() -> None:
         assert part in listed
 
 
+def test_the_text_says_which_blocks_have_to_run_at_once() -> None:
+    for launch, is_said in (("grid", True), ("graph", False)):
+        said = " ".join(comment_of(emit_cu(*function(launch), request("sm_90")).decode("ascii")))
+        assert ("wait for each other" in said) == ("blocks at once" in said) == is_said
+
+
 def test_each_kernel_says_what_it_is_for() -> None:
     text = emit_cu(*function(), request("sm_90")).decode("ascii")
     starts = re.findall(r'((?://.*\n)+)extern "C" __global__', text)

@@ -74,3 +74,9 @@ def test_loops_are_indented_and_turns_have_names() -> None:
         "    k0  1 tile  (-> y)  fill",
         "  k0  1 tile  (-> y)  fill",
     ]
+
+
+def test_blocks_that_wait_for_each_other_run_at_once() -> None:
+    kernel = Kernel("k0", ("float *",), (), Tiles(((Size(6), 1),)), "", together=True)
+    program = Program({"k0": kernel}, (Launch("k0", (Y,), "all", frozenset({0})),))
+    assert program_lines(program, SIGNATURE) == ["k0  6 blocks at once  (-> y)  all"]

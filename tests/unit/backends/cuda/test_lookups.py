@@ -7,16 +7,20 @@ from functools import cache
 import numpy as np
 import pytest
 
+from graphc.backends.cuda.module import CudaModule
+from graphc.backends.cuda.program import write_program
 from graphc.backends.cuda.row_sums import FEW
 from graphc.backends.signature import make_signature
 from graphc.ir.core import Function, Module
 from graphc.ir.evaluate import evaluate
+from graphc.ir.machine import GPUS
 from graphc.ir.types import DType
 from graphc.ops import default_context
 from graphc.passes import pipeline
 from graphc.passes.manager import PassManager
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.signature import Signature
+from graphc.support.diagnostics import GraphcError
 from tests.support import row_updates
 from tests.support.compiling import KERNEL_PIPELINE, call, load_backend, parse
 from tests.support.cuda.building import missing
@@ -130,6 +134,35 @@ def test_rows_have_the_bits_of_native_code(fill: Fill, shape: tuple[int, int]) -
         got = call(checked, signature, given, sizes)
         for name, expected in call(plain, signature, given, sizes).items():
             np.testing.assert_array_equal(got[name], expected, err_msg=str(function))
+
+
+def test_entries_are_sorted_only_where_there_are_many() -> None:
+    """Which kernels have tiles follows from the sizes of a call; of a known number, beforehand."""
+    machine = GPUS["sm_90"]
+
+    def launched(module: Module, sizes: dict[str, int]) -> set[str]:
+        function, signature = planned(module)
+        program = write_program(CudaModule(machine), function, signature, machine)
+        kernels = program.kernels.values()
+        return {k.name.rstrip("0123456789") for k in kernels if k.tiles.count(sizes)}
+
+    few, many = ({"N": n, "K": 64} for n in (FEW // 64, FEW // 64 + 1))
+    sorting = {"list_rows", "sort_count", "sort_places", "sort_move"}
+    assert launched(product(7, columns=False), few) == {"clear", "rows"}
+    assert launched(product(7, columns=False), many) == {"clear", "rows", *sorting}
+    text = PRODUCTS.format(width=7, rows=ROWS, table=f"{ROWS}x7", columns="false")
+    text = text.replace("NxK", "30x20").replace("Nx7", "30x7")
+    assert launched(parse(text), {}) == {"clear", "rows"}
+
+
+def test_more_entries_than_32_bits_count_are_refused() -> None:
+    text = PRODUCTS.format(width=1, rows=ROWS, table=f"{ROWS}x1", columns="false")
+    text = text.replace("N <= 80", "N <= 65536").replace("K <= 64", "K <= 32768")
+    function, signature = planned(parse(text))
+    machine = GPUS["sm_90"]
+    with pytest.raises(GraphcError) as raised:
+        write_program(CudaModule(machine), function, signature, machine)
+    assert [d.slug for d in raised.value.diagnostics] == ["limit"]
 
 
 @pytest.mark.parametrize("samples", [1, 9])

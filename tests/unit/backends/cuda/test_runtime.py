@@ -230,6 +230,29 @@ def test_too_little_memory_is_told_before_anything_is_launched(
     assert device.launches == 0
 
 
+def test_too_little_memory_for_a_parameter_is_told_before_anything_is_launched(
+    function: EpochFunction, device: WatchedDevice
+) -> None:
+    assert function.memory  # the function's own is there
+    device.limit = 0
+    with pytest.raises(GraphcError, match=r"12 bytes of the GPU's memory .* for a parameter"):
+        run(executable(function, samples(1)), samples(2))
+    assert device.launches == 0
+
+
+def test_launches_that_are_waited_for_are_not_recorded(
+    function: EpochFunction, device: WatchedDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    w = expected = samples(1, 7)
+    exe = executable(function, w.copy())
+    for turn in range(3):
+        x = samples(5, turn)
+        expected, total = by_numpy(expected, x, 0.5)
+        assert close(run(exe, x), total)
+    assert device.recorded == 0
+
+
 def test_a_fault_names_the_operations_that_may_have_caused_it(
     function: EpochFunction, device: WatchedDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -484,6 +507,53 @@ def test_arrays_that_do_not_fit_are_refused(
         run(executable(function, samples(1)), given)
     assert caught.value.diagnostics[0].slug == "input"
     assert device.launches == 0
+
+
+class OfDlpack:
+    """An array that has only this to say of itself."""
+
+    def __init__(self, kind: int, array: object) -> None:
+        self._kind = kind
+        self.array = array
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._kind, 0
+
+    def __array__(self, dtype: object = None, copy: object = None) -> Array:
+        return np.asarray(self.array)
+
+
+def test_arrays_by_dlpack_are_taken_where_they_lie(
+    function: EpochFunction, device: WatchedDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(value: object) -> object:
+        assert isinstance(value, OfDlpack)
+        return value.array
+
+    monkeypatch.setattr(device, "from_dlpack", opened)
+    w, x = samples(1, 7), samples(5)
+    total = by_numpy(w, x, 0.5)[1]
+    on_device, here = OfDlpack(2, EmulatedArray(device, x)), OfDlpack(1, x)
+    assert [close(run(executable(function, w.copy()), a), total) for a in (on_device, here)] == [
+        True,
+        True,
+    ]
+
+
+def test_arrays_that_a_library_keeps_to_itself_are_refused(
+    function: EpochFunction, device: WatchedDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class WithGradient(OfDlpack):
+        @property
+        def __cuda_array_interface__(self) -> object:
+            raise RuntimeError("it requires grad")
+
+    def kept(value: object) -> object:
+        raise BufferError("it requires grad")
+
+    monkeypatch.setattr(device, "from_dlpack", kept)
+    with pytest.raises(GraphcError, match="does not hand out: it requires grad"):
+        run(executable(function, samples(1)), WithGradient(2, samples(2)))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,9 @@ import pytest
 from graphc.backends.cuda import target
 from graphc.backends.cuda.nvrtc import Nvrtc, require_nvrtc
 from graphc.backends.cuda.target import device_machine, gpus_named
-from graphc.ir.machine import GPUS, GpuMachine
+from graphc.driver.compile import check_machine
+from graphc.driver.options import CompileOptions
+from graphc.ir.machine import GPUS, MACHINES, AnyMachine, GpuMachine
 from graphc.support.diagnostics import GraphcError
 from tests.support.cuda.tools import needs_nvrtc
 
@@ -93,3 +95,18 @@ def test_every_gpu_with_a_name_is_one_that_nvrtc_knows() -> None:
         assert machine.arch == name
         assert machine.capability in nvrtc.architectures
         assert not machine.misfit()
+
+
+@pytest.mark.parametrize(
+    ("backend", "machine", "said"),
+    [
+        ("llvm", GPUS["sm_90"], "llvm requires the machine of a processor, got a GPU"),
+        ("cuda", MACHINES["aarch64"], "cuda requires the machine of a GPU, got a processor"),
+    ],
+)
+def test_code_by_schedules_of_another_kind_of_machine_is_refused(
+    backend: str, machine: AnyMachine, said: str
+) -> None:
+    with pytest.raises(GraphcError, match=said):
+        check_machine(CompileOptions(backend=backend, machine=machine))
+    check_machine(CompileOptions(backend=backend))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from functools import cache
 
 import pytest
 
 import graphc as gc
-from graphc.backends.cuda.kernel import Kernel, Tiles
+from graphc.backends.cuda.kernel import Tiles
 from graphc.backends.cuda.module import CudaModule, launch_text
 from graphc.backends.cuda.program import Program
 from graphc.backends.cuda.steps import Launch, Place, launches
@@ -24,6 +23,7 @@ from graphc.ir.printer import print_module
 from graphc.passes.analysis.loopnest import Size
 from graphc.support.diagnostics import GraphcError
 from tests.support.compiling import parse
+from tests.support.cuda.barriers import run_by, with_one_barrier_less
 from tests.support.cuda.building import compile_kernels, missing
 from tests.support.cuda.emulator import ORDERS, EmulatedDevice, Order, Running
 from tests.support.cuda.mixing import SIZES, chained_program, expected, mixing_program, run
@@ -84,32 +84,20 @@ def test_a_missing_barrier_is_noticed(way: LaunchMode) -> None:
     plain = chained_program(module)
     function = Function("chained", RegionKind.SSA, launch=way)
     program = run_by_its_way(module, plain, function, SIZES)
-    ((name, kernel),) = program.kernels.items()
-    damaged = [
-        replace(kernel, name=f"{name}_{i}", text=text)
-        for i, text in enumerate(_with_one_barrier_less(kernel.text))
-    ]
+    (kernel,) = program.kernels.values()
+    damaged = with_one_barrier_less(kernel)
     assert len(damaged) == 4
-    renamed = [replace(k, text=k.text.replace(name, k.name)) for k in damaged]
-    texts = [module.text(), *(k.text for k in renamed), *map(launch_text, [kernel, *renamed])]
+    texts = [module.text(), *(k.text for k in damaged), *map(launch_text, [kernel, *damaged])]
     code = compile_kernels("\n".join(texts))
-    assert _is_right(code, plain, program, kernel)
-    assert [k.name for k in renamed if _is_right(code, plain, program, k)] == []
+    assert _is_right(code, plain, run_by(program, kernel))
+    assert [k.name for k in damaged if _is_right(code, plain, run_by(program, k))] == []
 
 
-def _with_one_barrier_less(text: str) -> list[str]:
-    meeting = re.compile(r"^ +(meet_all\(block, &\w+\)|meet\(\));$", re.MULTILINE)
-    return [text[: found.start()] + text[found.end() :] for found in meeting.finditer(text)]
-
-
-def _is_right(code: bytes, plain: Program, program: Program, kernel: Kernel) -> bool:
+def _is_right(code: bytes, plain: Program, program: Program) -> bool:
     """Whether it does what the plain program does, in every order."""
-    (launch,) = program.steps
-    assert isinstance(launch, Launch)
-    other = Program({kernel.name: kernel}, (replace(launch, kernel=kernel.name),))
     for order in ORDERS:
         device = EmulatedDevice(running=Running(order))
-        if run(other, device, device.load(code)) != expected(plain):
+        if run(program, device, device.load(code)) != expected(plain):
             return False
     return True
 

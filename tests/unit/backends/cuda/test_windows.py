@@ -265,7 +265,10 @@ def test_kernels_keep_everything_in_registers() -> None:
         Windows((32, 32, 3), (5, 5), (1, 1), 16, bound=256),
     ]
     pools = [poolings(Windows((8, 8, 16), (3, 3), (2, 2)), word) for word in ("maximum", "add")]
-    text = text_of(*map(planned, [*map(products, shapes), *pools]))
+    modules = [*map(planned, [*map(products, shapes), *pools])]
+    modules.append(planned(products(shapes[1]), contraction="tf32"))
+    text = text_of(*modules)
+    assert "TensorSums<A, B>;" in text
     for name, found in compile_text(text, "sm_90").resources.items():
         assert (found.spills, found.stack) == (0, 0), name
         assert found.registers <= 128, f"{name}: {found.registers} registers"
