@@ -137,9 +137,9 @@ def with_lanes(stage: Stage) -> list[int]:
 
 
 def fitting(stage: Stage, spread: NestSpread, lanes: int) -> NestSpread:
-    """The spread with whole blocks for rows whose lanes are summed over rows in memory: what
-    several rows of a block add to would be one place."""
+    """The spread with whole blocks for parts of rows, and for rows whose lanes are summed over rows
+    in memory: what several rows of a block add to would be one place."""
     has_sums = any(stage.nest.stores[n].combine is not None for n in with_lanes(stage))
-    if has_sums and not plan_row(stage, spread.threads, lanes).turns:
+    if stage.parts or (has_sums and not plan_row(stage, spread.threads, lanes).turns):
         return replace(spread, threads=BLOCK)
     return spread

@@ -204,7 +204,7 @@ CASES: dict[str, Case] = {
     },
     **{
         f"softmax {c} in {parts} parts": Case(
-            softmax(c), rows(0, 1, 7), spread=NestSpread(lanes, 256, parts=parts)
+            softmax(c), rows(0, 1, 7), spread=NestSpread(lanes, 8, parts=parts)
         )
         for c, parts, lanes in ((10, 3, 1), (2000, 2, 4), (1025, 1, 1))
     },
