@@ -118,7 +118,7 @@ def test_the_file_computes_what_the_network_does(tmp_path: Path) -> None:
 def test_sizes_that_follow_from_the_call_are_computed(tmp_path: Path) -> None:
     """Samples of other columns: three of two rows become two of three, so calls are even."""
     text = "x = Input(2, tag=feature)\nz = Reshape(x, 3, tag=output)\n"
-    paths = made(tmp_path, "native", "c", text=text)
+    paths = made(tmp_path, "native", "c", "header", text=text)
     library_file = tmp_path / "net.so"
     assert compiler is not None
     command = [compiler.path, *STRICT, "-march=native", "-shared", paths["c"], "-o", library_file]
