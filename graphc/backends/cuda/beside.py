@@ -63,6 +63,12 @@ def all_symbols(kernels: Iterable[Kernel]) -> tuple[str, ...]:
     return tuple(sorted({s for k in kernels for s in (*k.symbols, *symbols_of(k.tiles))}))
 
 
+def blocks_of(kernels: Iterable[Kernel]) -> int:
+    """Of a kernel that calls these: two find room on a multiprocessor, which costs products in f64
+    too many registers."""
+    return 1 if any("double" in type for k in kernels for type in k.pointers) else 2
+
+
 def _groups(
     module: CudaModule, launches: Sequence[Launch], bounds: Mapping[str, int]
 ) -> list[list[Launch]]:
@@ -121,6 +127,7 @@ def _beside(name: str, kernels: Sequence[Kernel]) -> Kernel:
         replace(first, others=(*first.others, *others)),
         "",
         max(kernel.shared for kernel in kernels),
+        blocks=blocks_of(kernels),
     )
     body = "\n".join(f"    {line}" for line in call_texts(kernels, pointers, names))
     text = (

@@ -70,6 +70,7 @@ class Kernel:
     tiles     what its blocks share
     shared    bytes of shared memory that a block needs
     text      the definition, with a comment before it
+    blocks    that a multiprocessor has registers for, at least
     together  blocks wait for each other: no more are launched than are resident at once
     """
 
@@ -81,6 +82,7 @@ class Kernel:
     shared: int = 0
     threads: int = THREADS
     together: bool = False
+    blocks: int = 1
 
     @property
     def parameters(self) -> tuple[str, ...]:

@@ -101,9 +101,10 @@ def header_text(name: str) -> str:
 def launch_text(kernel: Kernel, remarks: Sequence[str] = ()) -> str:
     """The kernel that runs the device function alone; `remarks`: what it is launched for."""
     given = [*(p.split()[-1].lstrip("*") for p in kernel.parameters), "grid_block()"]
+    bounds = f"{kernel.threads}, {kernel.blocks}" if kernel.blocks > 1 else str(kernel.threads)
     said = [*remarks[:_REMARKS], f"and {len(remarks) - _REMARKS} more"]
     return comment(said[: len(remarks)]) + (
-        f'extern "C" __global__ void __launch_bounds__({kernel.threads}) run_{kernel.name}(\n'
+        f'extern "C" __global__ void __launch_bounds__({bounds}) run_{kernel.name}(\n'
         f"    {', '.join(kernel.parameters)})\n"
         f"{{\n    {kernel.name}({', '.join(given)});\n}}\n"
     )

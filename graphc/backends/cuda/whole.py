@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from graphc.backends.cuda.beside import all_symbols, call_texts
+from graphc.backends.cuda.beside import all_symbols, blocks_of, call_texts
 from graphc.backends.cuda.kernel import THREADS, Kernel, Tiles, size_text
 from graphc.backends.cuda.module import CudaModule, comment
 from graphc.backends.cuda.phases import Phase, Phased, PhasedTurns, walk_phases
@@ -55,7 +55,9 @@ def whole_launch(
             blocks = max(min(most, module.machine.resident_blocks(shared, THREADS)), 1)
             tiles = Tiles(((Size(blocks), 1),))
         types = ("char *",) * (2 + len(buffers))
-        made = Kernel(name, types, symbols, tiles, "", shared, together=way == "grid")
+        together = way == "grid"
+        blocks = blocks_of(kernels) if together else 1
+        made = Kernel(name, types, symbols, tiles, "", shared, together=together, blocks=blocks)
         return replace(made, text=_Writer(module, made, buffers).text(phases, remark))
 
     module.keep_apart(kernels)

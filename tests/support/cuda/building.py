@@ -25,7 +25,7 @@ _KERNELS = (
 _COMMENT = re.compile(r"//.*")
 KEPT = 64
 """Objects: what moves numbers of one width is often the same in all types, but for comments."""
-_ENTRY = re.compile(r"__global__ void __launch_bounds__\(\d+\)\s*(\w+)\(")
+_ENTRY = re.compile(r"__global__ void __launch_bounds__\([\d, ]+\)\s*(\w+)\(")
 
 
 def missing() -> str:

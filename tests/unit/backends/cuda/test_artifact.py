@@ -83,7 +83,7 @@ def test_text_that_could_leave_a_comment_does_not() -> None:
 def test_the_text_is_what_the_image_is_made_of(launch: str) -> None:
     text = emit_cu(*function(launch), request("sm_80")).decode("ascii")
     image = compile_text(text, "sm_80")
-    assert set(image.resources) == set(re.findall(r"__launch_bounds__\(\d+\) (\w+)\(", text))
+    assert set(image.resources) == set(re.findall(r"__launch_bounds__\([\d, ]+\) (\w+)\(", text))
     assert emit_cubin(*function(launch), request("sm_80")) == image.code
 
 
