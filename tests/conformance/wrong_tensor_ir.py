@@ -455,5 +455,15 @@ WRONG_TENSOR_IR: Mapping[str, tuple[str, ...]] = {
         use("random_uniform %l : tensor<3x5xf32>", "graph-structure", "(counter, key), got 1"),
         use("random_uniform %l, %l : tensor<3x5xf64>", "graph-structure", "gives tensor<3x5xf32>"),
     ),
+    # communication
+    "all_reduce": (
+        use("all_reduce %a : tensor<3x5xf32>", "bad-value", "`members` is required"),
+        use("all_reduce %a {members = 0} : tensor<3x5xf32>", "bad-value", "1 member or more"),
+        use("all_reduce %i {members = 2} : tensor<3x5xi32>", "ill-typed", "elements of f32"),
+        "%y, %z = all_reduce %a, %d {members = 2} : tensor<3x5xf32>, tensor<3x5xf64> "
+        "// error: ill-typed: one element type",
+        use("all_reduce %n {members = 2} : tensor<Nx5xf32>", "ill-typed", "the same for all"),
+        use("all_reduce %a {members = 2} : tensor<5x3xf32>", "graph-structure", "is marked tensor"),
+    ),
 }
 """By operation."""
