@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TextIO, TypeVar
 
+from graphc.backends.cuda.platform import NVIDIA, using
 from graphc.ir.types import DType
 from tests.conformance.check import BACKEND_NAMES, check_row
 from tests.conformance.node_check import FLOATS, check_node
@@ -38,6 +39,7 @@ from tests.conformance.test_tangents import (
     compare_tangent_of_vjp,
 )
 from tests.support.compiling import load_backend
+from tests.support.cuda.emulator import emulated_platform
 from tests.support.op_table import ALL, ROWS, Row
 
 _R = TypeVar("_R")
@@ -187,4 +189,5 @@ def _largest_errors(count: Count, out: TextIO) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(1 if report(sys.argv[1:], sys.stdout) else 0)
+    with using(emulated_platform() if NVIDIA.missing() else NVIDIA):
+        sys.exit(1 if report(sys.argv[1:], sys.stdout) else 0)
