@@ -6,6 +6,7 @@ import gc
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -58,9 +59,7 @@ def first_device() -> Device:
 
 
 def _cupy() -> Any:  # its modules have no types
-    import cupy
-
-    return cupy
+    return import_module("cupy")  # an `import` is an error of the type checker where it is not
 
 
 class CupyMemory:
