@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 import graphc as gc
-from bench.peers import CannotSay, Case
+from bench.peers import Case
 from bench.workloads.record import MOMENTUM, Array, Values, Workload
 from graphc.runtime.device_arrays import device_array
 
@@ -103,9 +103,8 @@ def calls(
 
 def array_calls(python: Callable[..., object], arguments: Sequence[object], how: How) -> Case:
     """Calls of a function of arrays, which on a GPU lie there before anything is timed."""
-    if how.contraction != "fma":
-        raise CannotSay("functions of arrays have no option for TF32")
-    function = gc.function(python, backend=how.backend, precision=how.precision)
+    precision = "tf32" if how.contraction == "tf32" else how.precision
+    function = gc.function(python, backend=how.backend, precision=precision)
     if how.backend != "cuda" or not has_gpu():
         return Case(lambda: function(*arguments))
     import cupy

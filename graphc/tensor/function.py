@@ -18,7 +18,7 @@ from graphc.backends.base import CompiledFunction
 from graphc.backends.signature import make_signature
 from graphc.driver.cache_key import default_cache
 from graphc.driver.compile import all_passes, compile_kept, run_passes
-from graphc.driver.options import DEFAULT_BACKEND, CompileOptions, parse_precision
+from graphc.driver.options import DEFAULT_BACKEND, CompileOptions, parse_arithmetic
 from graphc.driver.pipelines import OPTIMISE, kernels
 from graphc.ir.clone import clone_function
 from graphc.ir.core import Function, Module
@@ -75,8 +75,9 @@ class TracedFunction:
 class ArrayFunction:
     """A function of arrays; `gc.function` and the transforms make it.
 
-    backend    `reference`, `numpy` or `llvm`
-    precision  "f32" or "f64": all floating-point arrays are converted to it; None: as they come
+    backend    a name of `BACKENDS`
+    precision  "f32", "f64" or "tf32" (f32 whose products may round their factors on a GPU): all
+               floating-point arrays are converted to it; None: as they come
     """
 
     def __init__(self, python: Callable[..., object], backend: str, precision: str | None) -> None:
@@ -89,8 +90,12 @@ class ArrayFunction:
         functools.update_wrapper(self, python)
         self.python = python
         self.backend = backend
-        self.precision = None if precision is None else parse_precision(precision)
+        self._precision_name = precision
+        self.precision = None
         self._options = CompileOptions(backend)
+        if precision is not None:
+            self.precision, contraction = parse_arithmetic(precision, "fma")
+            self._options = CompileOptions(backend, contraction=contraction)
         self._traced: dict[Arguments, TracedFunction] = {}
         self._compiled: dict[object, Call] = {}
         self._derived: dict[object, ArrayFunction] = {}
@@ -154,8 +159,7 @@ class ArrayFunction:
     def derive(self, key: object, make: MakePython) -> ArrayFunction:
         """Another function made of this one, with its options; the same one for the same key."""
         if key not in self._derived:
-            precision = None if self.precision is None else self.precision.value
-            made = ArrayFunction(make(self), self.backend, precision)
+            made = ArrayFunction(make(self), self.backend, self._precision_name)
             made.location = self.location
             made._made_of = (self, key, make)
             self._derived[key] = made
@@ -279,6 +283,7 @@ class ArrayFunction:
             module = Module([clone_function(made.function)])
             run_passes(module, passes, default_context(), options)
             (function,) = module.functions
+            function.contraction = options.contraction
             return function, make_signature(module, function)
 
         compiled, _ = compile_kept(source, passes, lowered, options)

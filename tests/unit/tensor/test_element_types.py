@@ -104,3 +104,18 @@ def test_other_element_types_are_refused(dtype: Any) -> None:
 
 def test_a_number_beyond_f32_is_infinite_in_it() -> None:
     assert gc.function(lambda a: a, precision="f32", backend="numpy")(np.array([1e300])) == np.inf
+
+
+@pytest.mark.parametrize("backend", ["llvm", "cuda"])
+def test_tf32_is_f32_with_products_that_round_their_factors_on_a_gpu(backend: str) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((64, 64)).astype(np.float32) for _ in range(2))
+    product = gc.function(lambda a, b: a @ b, backend=backend, precision="tf32")
+    exact = a.astype(np.float64) @ b
+    off = np.abs(product(a, b) - exact).max()
+    assert product(a, b).dtype == np.float32
+    assert off < 64 * 2.0**-10
+    assert (off > 1e-3) == (backend == "cuda")
+    slope = gc.grad(gc.function(lambda a, b: gc.sum(a @ b), backend=backend, precision="tf32"))
+    wrong = np.abs(slope(a, b) - b.astype(np.float64).sum(axis=1)).max()
+    assert (wrong > 1e-3) == (backend == "cuda")
