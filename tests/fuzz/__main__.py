@@ -1,5 +1,5 @@
-"""Random programs on the LLVM backend, in guarded memory, against the evaluator, and mutated model
-files; for long runs.
+"""Random programs on the LLVM backend, in guarded memory, and on an emulated GPU, against the
+evaluator, and mutated model files; for long runs.
 
     python -m tests.fuzz [--count 10000] [--seed 0] [--kinds functions,splits] [--jobs 2]
 
@@ -26,6 +26,7 @@ KINDS = {
     "splits": "tests.fuzz.test_random_splits",
     "mel": "tests.fuzz.test_random_mel",
     "model-files": "tests.fuzz.test_model_files",
+    "cuda": "tests.fuzz.test_random_cuda",
 }
 EVERY = 15.0
 """Seconds between two lines about how far it is."""

@@ -10,8 +10,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from graphc.ir.core import Function, Operation
+from graphc.ir.params import Params
 from graphc.ir.traversal import straight_blocks
-from graphc.ops.schedules import KernelSchedule, NestSchedule, ProductSchedule, Tiling
+from graphc.ops.contraction import STRETCH
+from graphc.ops.schedules import (
+    GPU_DEPTHS,
+    GPU_TILES,
+    MOST_STAGES,
+    WINDOW_TILES,
+    ConvSchedule,
+    GpuTiling,
+    KernelSchedule,
+    NestSchedule,
+    NestSpread,
+    ProductSchedule,
+    Tiling,
+    WeightGradSchedule,
+    WindowTile,
+)
 
 LANES = (1, 2, 4, 8, 16)
 
@@ -87,3 +103,32 @@ def edit(choose: random.Random, op: Operation, *, nests: bool = True) -> None:
             op.schedule = replace(schedule, few_rows=random_tiling(choose, schedule.few_rows))
         elif schedule.tile is not None:
             op.schedule = replace(schedule, tile=random_tiling(choose, schedule.tile))
+
+
+def random_gpu_schedule(choose: random.Random, like: Params) -> Params:
+    """The complete schedule of an operation on a GPU with other spreads or another grid."""
+    stages = choose.randint(2, MOST_STAGES)
+    depth = choose.choice(GPU_DEPTHS)
+    match like:
+        case KernelSchedule(spread=spreads):
+            return replace(like, spread=tuple(random_spread(choose, s) for s in spreads))
+        case ProductSchedule():
+            is_split = choose.random() < 0.5
+            return replace(like, grid=GpuTiling(*choose.choice(GPU_TILES), depth, stages, is_split))
+        case ConvSchedule() | WeightGradSchedule():
+            part = choose.choice((0, 0, STRETCH, 2 * STRETCH))
+            return replace(like, grid=WindowTile(*choose.choice(WINDOW_TILES), depth, stages, part))
+        case _:
+            return like
+
+
+def random_spread(choose: random.Random, like: NestSpread) -> NestSpread:
+    """`like` with any number of fields changed."""
+    changes = {
+        "lanes": choose.choice(LANES),
+        "threads": choose.choice((1, 2, 4, 8, 16, 32, 256)),
+        "rows": choose.choice((0, 1, 2, 3, 7, 128)),
+        "parts": choose.choice((0, 0, 1, 2, 3, 7, 200)),
+    }
+    names = choose.sample(sorted(changes), choose.randint(0, len(changes)))
+    return replace(like, **{name: changes[name] for name in names})

@@ -26,6 +26,8 @@ HEADERS = ("device", "words", "fold", "product", "indexed", "windows", "pooling"
 
 _BITS = {1: "unsigned char", 4: "unsigned int", 8: "unsigned long long"}
 _ROW = 12
+_WIDEST = 128
+"""Bytes that a thread reads at once, at most: 16 lanes of 8 bytes."""
 _REMARKS = 6
 """What more launches a kernel has is counted."""
 
@@ -126,4 +128,4 @@ def _data_text(name: str, content: bytes, dtype: DType) -> str:
     ]
     rows = [", ".join(numbers[i : i + _ROW]) for i in range(0, len(numbers), _ROW)] or ["0"]
     listed = ",\n    ".join(rows)
-    return f"__device__ __align__(16) const {_BITS[width]} {name}[] = {{\n    {listed}}};\n"
+    return f"__device__ __align__({_WIDEST}) const {_BITS[width]} {name}[] = {{\n    {listed}}};\n"

@@ -144,6 +144,18 @@ func @f(%x: tensor<Nx12xf32> input) -> (y: tensor<Nx12xf32>, s: tensor<1x12xf32>
 }
 """
 
+TABLES = """
+func @f(%x: tensor<17xf64> input) -> (y: tensor<17xf64>) {
+  %a = constant {type = tensor<17xf64>, value = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0,
+    10.0, 11.0, 12.0, 13.0, 14.0, 15.0, 16.0]} : tensor<17xf64>
+  %b = constant {type = tensor<17xf64>, value = [9.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0,
+    10.0, 11.0, 12.0, 13.0, 14.0, 15.0, 16.0]} : tensor<17xf64>
+  %0 = mul %x, %a : tensor<17xf64>
+  %y = add %0, %b : tensor<17xf64>
+  return %y
+}
+"""
+
 RANK_ZERO = """
 func @f(%x: tensor<f32> input) -> (y: tensor<f32>) {
   %y = tanh %x : tensor<f32>
@@ -195,6 +207,7 @@ CASES: dict[str, Case] = {
     "a map in f64": Case(mapped("Nx6", "1x6", dtype="f64"), rows(0, 1, 500)),
     "positions": Case(POSITIONS, rows(1, 2999)),
     "rank zero": Case(RANK_ZERO),
+    "tables by the widest vectors": Case(TABLES, spread=NestSpread(16)),
     "in place": Case(IN_PLACE, rows(0, 1, 4999)),
     **{
         f"softmax {c} by {threads}, {lanes} at once": Case(
