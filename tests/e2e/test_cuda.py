@@ -13,7 +13,12 @@ import graphc as gc
 from graphc.backends.cuda.platform import using
 from tests.support.commands import COLUMNS, graphc, write_data, write_network
 from tests.support.cuda.building import missing
-from tests.support.cuda.emulator import EmulatedArray, EmulatedDevice, emulated_platform
+from tests.support.cuda.emulator import (
+    EmulatedArray,
+    EmulatedCode,
+    EmulatedDevice,
+    emulated_platform,
+)
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
@@ -226,3 +231,14 @@ def test_without_a_gpu_a_command_says_what_is_missing(command: str, tmp_path: Pa
         done = graphc(command, network, *given[command], "--backend", "cuda")
     assert done.code == 3
     assert "the backend cuda cannot run functions here: the driver was not found" in done.err
+
+
+def test_a_grid_of_which_no_block_can_be_resident_is_a_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(EmulatedCode, "resident_blocks", lambda *given: 0)
+    text = "x = Input(4, tag=feature)\nW = Parameter(3, 4)\nz = Softmax(Times(W, x), tag=output)\n"
+    with using(emulated_platform()):
+        grid = gc.compile(gc.loads(text), backend="cuda", launch="grid")
+        with pytest.raises(gc.GraphcError, match=r"the GPU has not as much: .* launch=\"graph\""):
+            grid(x=np.ones((2, 4)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -88,6 +89,8 @@ class CupyDevice:
         self.driver = self._cuda.driver
         self._errors = self._cuda.runtime.CUDARuntimeError, self.driver.CUDADriverError
         self._lost = ""
+        self._is_recording = False
+        self._threads = threading.local()
         with self._device:
             self.stream = self._cuda.Stream(non_blocking=True)
 
@@ -126,13 +129,18 @@ class CupyDevice:
     def record(self, work: Callable[[], None]) -> Callable[[], None]:
         with self.checked(), self._device, _no_collection():
             self.stream.begin_capture(self._cuda.runtime.streamCaptureModeRelaxed)
+            self._is_recording = True
             try:
                 work()
-            except BaseException:
+                graph = self.stream.end_capture()
+            except BaseException as problem:
                 with suppress(*self._errors):  # a stream that captures is of no other use
                     self.stream.end_capture()
+                if isinstance(problem, self._errors):
+                    return work  # what cannot be recorded is begun anew each time
                 raise
-            graph = self.stream.end_capture()
+            finally:
+                self._is_recording = False
 
         def replay() -> None:
             with self.checked():
@@ -183,10 +191,19 @@ class CupyDevice:
         if self._lost:
             raise self._refusal()
         try:
+            self._enter_thread()
             yield
         except self._errors as problem:
+            if self._is_recording:  # of the recording, which tells
+                raise
             self._lost = str(problem)
             raise self._refusal() from problem
+
+    def _enter_thread(self) -> None:
+        """Have the driver know the GPU in this thread: its launches do not ask for that."""
+        if not getattr(self._threads, "is_known", False):
+            self._cuda.runtime.setDevice(0)
+            self._threads.is_known = True
 
     def _refusal(self) -> GraphcError:
         return fail(
@@ -221,7 +238,7 @@ class CupyCode:
             self._function(kernel, shared)(
                 (grid,),
                 (threads,),
-                tuple(arguments),
+                tuple(map(int, arguments)),  # a number of numpy's has a width of its own
                 shared_mem=shared,
                 stream=self._device.stream,
                 enable_cooperative_groups=together,

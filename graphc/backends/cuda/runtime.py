@@ -261,6 +261,12 @@ class CudaFunction(CompiledFunction):
         if not kernel.together:
             return blocks
         resident = self._code.resident_blocks(f"run_{kernel.name}", kernel.threads, kernel.shared)
+        if resident < 1:
+            raise fail(
+                "limit",
+                f"a block of {kernel.name} requires {kernel.threads} threads and {kernel.shared} "
+                'bytes of shared memory, the GPU has not as much: compile with launch="graph"',
+            )
         return min(blocks, resident)
 
     def _launches(self, call: Call) -> Iterator[tuple[Launch, list[int]]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import threading
 from collections.abc import Callable
 from types import SimpleNamespace
 
@@ -25,6 +26,7 @@ NAMES = (
     *("cuda.runtime.CUDARuntimeError", "cuda.runtime.memcpyAsync", "cuda.runtime.eventRecord"),
     *("cuda.runtime.pointerGetAttributes", "cuda.runtime.runtimeGetVersion"),
     *("cuda.runtime.streamCaptureModeRelaxed", "cuda.driver.CUDADriverError"),
+    "cuda.runtime.setDevice",
     *("cuda.driver.funcSetAttribute", "cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor"),
     *("cuda.Stream.begin_capture", "cuda.Stream.end_capture", "cuda.Stream.synchronize"),
     *("cuda.Stream.wait_event", "cuda.function.Module.load", "cuda.function.Module.get_function"),
@@ -57,6 +59,7 @@ class FakeCupy:
     done      what was begun, in order; what is captured, when it is launched
     fails     raised by the next thing that is asked of the device
     attributes  of pointers: kind of memory and device
+    threads   that have said which GPU they use
     """
 
     def __init__(self) -> None:
@@ -64,6 +67,7 @@ class FakeCupy:
         self.captured: list[Callable[[], None]] | None = None
         self.collected_in_capture = False
         self.fails: Exception | None = None
+        self.threads: set[int] = set()
         self.attributes = SimpleNamespace(type=2, device=0)
         self.limit = self.host_limit = 1 << 20
         runtime = SimpleNamespace(
@@ -73,6 +77,7 @@ class FakeCupy:
             pointerGetAttributes=lambda address: self.attributes,
             runtimeGetVersion=lambda: 13020,
             streamCaptureModeRelaxed=2,
+            setDevice=self._enter_thread,
         )
         driver = SimpleNamespace(
             CUDADriverError=DriverProblem,
@@ -109,7 +114,12 @@ class FakeCupy:
             self.collected_in_capture |= gc.isenabled()
             self.captured.append(work)
 
+    def _enter_thread(self, number: int) -> None:
+        assert number == 0
+        self.threads.add(threading.get_ident())
+
     def check(self) -> None:
+        assert threading.get_ident() in self.threads
         if self.fails is not None:
             failed, self.fails = self.fails, None
             raise failed

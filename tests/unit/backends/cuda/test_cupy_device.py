@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from dataclasses import replace
 from functools import reduce
 
@@ -109,6 +110,31 @@ def test_an_error_while_recording_ends_the_recording(device: CupyDevice, cupy: F
         device.record(work)
     assert cupy.captured is None
     assert gc.isenabled()
+
+
+def test_what_cannot_be_recorded_is_begun_anew_each_time(
+    device: CupyDevice, cupy: FakeCupy
+) -> None:
+    code = device.load(b"image")
+
+    def work() -> None:
+        code.launch("run_a", 3, 256, 0, [np.int32(1)])
+
+    cupy.fails = DriverProblem("operation not permitted when stream is capturing")
+    again = device.record(work)
+    assert cupy.captured is None
+    again()
+    again()
+    assert [done[0] for done in cupy.done] == ["load", "run_a", "run_a"]
+
+
+def test_every_thread_says_which_gpu_it_uses(device: CupyDevice, cupy: FakeCupy) -> None:
+    one = threading.Thread(target=device.wait)
+    one.start()
+    one.join()
+    device.wait()
+    assert cupy.done == [("synchronize",)] * 2
+    assert len(cupy.threads) == 2
 
 
 def test_a_lack_of_memory_is_a_memory_error_and_no_fault(
