@@ -58,6 +58,11 @@ class Image:
     code: bytes
     resources: Mapping[str, Resources] = field(default_factory=dict)
 
+    @property
+    def capability(self) -> int:
+        """90 of sm_90."""
+        return int(self.arch.removeprefix("sm_"))
+
 
 def compile_text(
     text: str, arch: str, phases: Phases | None = None, newest: int = MAJORS[0]

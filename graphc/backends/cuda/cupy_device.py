@@ -25,6 +25,11 @@ _DYNAMIC_SHARED = 8
 Above 48 KB it has to be set."""
 _SHARED_WITHOUT_ASKING = 49152
 
+_RESTART = (
+    Note("CUDA gives up all memory of this process after that: restart the process"),
+    Note("with CUDA_LAUNCH_BLOCKING=1 the error names the operation that failed"),
+)
+
 EXTRAS = "pip install 'graphc[cuda13]' (for drivers below 580 'graphc[cuda12]') brings it"
 
 
@@ -187,33 +192,33 @@ class CupyDevice:
 
     @contextmanager
     def checked(self) -> Generator[None]:
-        """CUDA's errors as ours; none of its functions is of use after the first."""
+        """CUDA's errors as ours. After a fault in a kernel none of its functions is of use."""
         if self._lost:
-            raise self._refusal()
+            raise _refusal(self._lost, _RESTART)
         try:
             self._enter_thread()
             yield
         except self._errors as problem:
             if self._is_recording:  # of the recording, which tells
                 raise
-            self._lost = str(problem)
-            raise self._refusal() from problem
+            if self._is_faulty():
+                self._lost = str(problem)
+                raise _refusal(self._lost, _RESTART) from problem
+            raise _refusal(str(problem)) from problem
+
+    def _is_faulty(self) -> bool:
+        """Whether the error stays: a fault does, a request that was refused does not."""
+        try:
+            self._cuda.runtime.deviceSynchronize()
+        except self._errors:
+            return True
+        return False
 
     def _enter_thread(self) -> None:
         """Have the driver know the GPU in this thread: its launches do not ask for that."""
         if not getattr(self._threads, "is_known", False):
             self._cuda.runtime.setDevice(0)
             self._threads.is_known = True
-
-    def _refusal(self) -> GraphcError:
-        return fail(
-            "backend",
-            f"the GPU failed: {self._lost}",
-            notes=[
-                Note("CUDA gives up all memory of this process after that: restart the process"),
-                Note("with CUDA_LAUNCH_BLOCKING=1 the error names the operation that failed"),
-            ],
-        )
 
 
 class CupyCode:
@@ -223,6 +228,7 @@ class CupyCode:
         self._device = device
         self._module = module
         self._functions: dict[str, Any] = {}
+        self._resident: dict[tuple[str, int, int], int] = {}
 
     def launch(
         self,
@@ -245,12 +251,14 @@ class CupyCode:
             )
 
     def resident_blocks(self, kernel: str, threads: int, shared: int) -> int:
-        with self._device.checked():
-            function = self._function(kernel, shared)
-            each = self._device.driver.occupancyMaxActiveBlocksPerMultiprocessor(
-                function.ptr, threads, shared
-            )
-        return each * self._device.machine.multiprocessors
+        key = kernel, threads, shared
+        if key not in self._resident:
+            with self._device.checked():
+                each = self._device.driver.occupancyMaxActiveBlocksPerMultiprocessor(
+                    self._function(kernel, shared).ptr, threads, shared
+                )
+            self._resident[key] = each * self._device.machine.multiprocessors
+        return self._resident[key]
 
     def _function(self, kernel: str, shared: int) -> Any:
         function = self._functions.get(kernel)
@@ -259,6 +267,10 @@ class CupyCode:
             if shared > _SHARED_WITHOUT_ASKING:
                 self._device.driver.funcSetAttribute(function.ptr, _DYNAMIC_SHARED, shared)
         return function
+
+
+def _refusal(what: str, notes: Sequence[Note] = ()) -> GraphcError:
+    return fail("backend", f"the GPU failed: {what}", notes=list(notes))
 
 
 @contextmanager

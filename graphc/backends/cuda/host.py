@@ -148,7 +148,7 @@ def _table(type: str, name: str, rows: Sequence[str]) -> str:
 
 
 def _image_row(image: Image) -> str:
-    capability = int(image.arch.removeprefix("sm_"))
+    capability = image.capability
     return f"{{{capability // 10}, {capability % 10}, image_{image.arch}}}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graphc.backends.cuda.compiler import Image
 from graphc.backends.cuda.container import CudaCode, code_bytes, read_code
 from graphc.backends.cuda.epochs import EpochFunction
 from graphc.backends.cuda.platform import platform
@@ -28,10 +29,18 @@ def load_function(code: bytes, signature: Signature) -> CudaFunction:
     device = platform().device()
     found = read_code(code)
     (program,) = found.programs
-    arch = device.machine.arch
-    for image in found.images:
-        if image.arch == arch:
-            kind = EpochFunction if program.epoch else CudaFunction
-            return kind(device, device.load(image.code), program, signature)
-    held = ", ".join(image.arch for image in found.images) or "none"
-    raise fail("not-supported", f"the GPU requires code for {arch}, got code for {held}")
+    capability = device.machine.capability
+    fitting = [image for image in found.images if runs_on(image, capability)]
+    if not fitting:
+        held = ", ".join(image.arch for image in found.images) or "none"
+        message = f"the GPU requires code for {device.machine.arch}, got code for {held}"
+        raise fail("not-supported", message)
+    image = max(fitting, key=lambda image: image.capability)
+    kind = EpochFunction if program.epoch else CudaFunction
+    return kind(device, device.load(image.code), program, signature)
+
+
+def runs_on(image: Image, capability: int) -> bool:
+    """Code runs on GPUs of its capability, and of later ones of its series."""
+    series = capability // 10
+    return image.capability // 10 == series and image.capability <= capability

@@ -26,7 +26,7 @@ NAMES = (
     *("cuda.runtime.CUDARuntimeError", "cuda.runtime.memcpyAsync", "cuda.runtime.eventRecord"),
     *("cuda.runtime.pointerGetAttributes", "cuda.runtime.runtimeGetVersion"),
     *("cuda.runtime.streamCaptureModeRelaxed", "cuda.driver.CUDADriverError"),
-    "cuda.runtime.setDevice",
+    *("cuda.runtime.setDevice", "cuda.runtime.deviceSynchronize"),
     *("cuda.driver.funcSetAttribute", "cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor"),
     *("cuda.Stream.begin_capture", "cuda.Stream.end_capture", "cuda.Stream.synchronize"),
     *("cuda.Stream.wait_event", "cuda.function.Module.load", "cuda.function.Module.get_function"),
@@ -58,6 +58,7 @@ class FakeCupy:
 
     done      what was begun, in order; what is captured, when it is launched
     fails     raised by the next thing that is asked of the device
+    stays     whether `fails` is raised by everything from then on
     attributes  of pointers: kind of memory and device
     threads   that have said which GPU they use
     """
@@ -67,6 +68,7 @@ class FakeCupy:
         self.captured: list[Callable[[], None]] | None = None
         self.collected_in_capture = False
         self.fails: Exception | None = None
+        self.stays = False
         self.threads: set[int] = set()
         self.attributes = SimpleNamespace(type=2, device=0)
         self.limit = self.host_limit = 1 << 20
@@ -78,6 +80,7 @@ class FakeCupy:
             runtimeGetVersion=lambda: 13020,
             streamCaptureModeRelaxed=2,
             setDevice=self._enter_thread,
+            deviceSynchronize=self.check,
         )
         driver = SimpleNamespace(
             CUDADriverError=DriverProblem,
@@ -121,7 +124,7 @@ class FakeCupy:
     def check(self) -> None:
         assert threading.get_ident() in self.threads
         if self.fails is not None:
-            failed, self.fails = self.fails, None
+            failed, self.fails = self.fails, self.fails if self.stays else None
             raise failed
 
     def _alloc(self, size: int) -> Pointer:

@@ -193,7 +193,8 @@ static int32_t fill(Gpu *gpu, const Network *network)
     u64 at = gpu->start;
     for (int i = 0; i < network->parameter_count && !code; i++) {
         const Parameter *parameter = &network->parameters[i];
-        code = driver.cuMemcpyHtoD_v2(at, parameter->content, (size_t)parameter->bytes);
+        if (parameter->bytes)
+            code = driver.cuMemcpyHtoD_v2(at, parameter->content, (size_t)parameter->bytes);
         at += (u64)rounded(parameter->bytes);
     }
     return code ? say(FAULT, "the parameters cannot be copied: %s", reason(code)) : FINE;
@@ -235,7 +236,10 @@ static int32_t enter(Gpu *gpu, const Network *network)
     if ((code = driver.cuDeviceGet(&device, 0)) ||
         (code = driver.cuDevicePrimaryCtxRetain(&gpu->context, device)))
         return say(NO_GPU, "the GPU cannot be used: %s", reason(code));
-    driver.cuCtxPushCurrent_v2(gpu->context);
+    if ((code = driver.cuCtxPushCurrent_v2(gpu->context))) {
+        driver.cuDevicePrimaryCtxRelease_v2(device);
+        return say(NO_GPU, "the GPU cannot be used: %s", reason(code));
+    }
     status = load(gpu, network, device);
     if (!status)
         status = fill(gpu, network);

@@ -146,14 +146,29 @@ def test_a_lack_of_memory_is_a_memory_error_and_no_fault(
     device.wait()
 
 
-@pytest.mark.parametrize("problem", [RuntimeProblem("bad address"), DriverProblem("bad address")])
-def test_after_a_fault_everything_is_refused(
+PROBLEMS = [RuntimeProblem("bad address"), DriverProblem("bad address")]
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_what_is_refused_once_is_no_fault(
     device: CupyDevice, cupy: FakeCupy, problem: Exception
 ) -> None:
     cupy.fails = problem
     with pytest.raises(GraphcError, match="the GPU failed: bad address") as caught:
+        device.follow(99)
+    assert "restart" not in str(caught.value)
+    device.wait()
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_after_a_fault_everything_is_refused(
+    device: CupyDevice, cupy: FakeCupy, problem: Exception
+) -> None:
+    cupy.fails, cupy.stays = problem, True
+    with pytest.raises(GraphcError, match="the GPU failed: bad address") as caught:
         device.wait()
     assert "restart the process" in str(caught.value)
+    cupy.fails = None
     with pytest.raises(GraphcError, match="the GPU failed: bad address"):
         device.allocate(10)
 
