@@ -6,9 +6,9 @@ import pytest
 
 from bench.gpu.planned import Recorded, recorded
 from graphc.backends.cuda.compiler import compile_text
+from graphc.backends.cuda.loading import function_on
 from graphc.backends.cuda.module import launch_text
 from graphc.backends.cuda.program import Program
-from graphc.backends.cuda.runtime import CudaFunction
 from graphc.backends.cuda.source import write_source
 from graphc.backends.cuda.steps import launches
 from graphc.ir.clone import clone_function
@@ -48,8 +48,10 @@ def test_every_barrier_of_a_grid_is_missed() -> None:
     code = compile_kernels("\n".join([source.text, *added]))
     right = outcomes(run_by(program, launched), code, call)
     assert len(set(map(tuple, right))) == 1
-    assert len(damaged) > 5
-    for kernel in damaged:
+    assert len(damaged) > 8
+    # The first and the last two stand around a minibatch's rows and results, which a step alone
+    # does not have.
+    for kernel in damaged[1:-2]:
         found = outcomes(run_by(program, kernel), code, call)
         assert any(other != right[0] for other in found), kernel.name
 
@@ -59,6 +61,6 @@ def outcomes(program: Program, code: bytes, call: Recorded) -> list[list[bytes]]
     found: list[list[bytes]] = []
     for order in ORDERS:
         device = EmulatedDevice(emulated_machine("sm_90"), Running(order))
-        compiled = CudaFunction(device, device.load(code), program, call.signature)
+        compiled = function_on(device, device.load(code), program, call.signature)
         found.append(call.call(compiled))
     return found

@@ -3,14 +3,14 @@ each minibatch is one graph that is begun anew (`minibatches.py` has the launche
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from weakref import ref
 
 import numpy as np
 
 from graphc.backends.cuda.device import Device, LoadedCode, Memory
-from graphc.backends.cuda.minibatches import MINIBATCH, MINIBATCHES
+from graphc.backends.cuda.minibatches import MINIBATCH, MINIBATCHES, STEP_ALONE
 from graphc.backends.cuda.program import Program
 from graphc.backends.cuda.runtime import Array, Call, CudaFunction
 from graphc.backends.cuda.staging import Layout
@@ -59,6 +59,16 @@ class EpochFunction(CudaFunction):
 
     def forget_data(self) -> None:
         self._data.clear()
+
+    def call(self, sizes: Mapping[str, int], buffers: Sequence[int]) -> Call:
+        if self._is_one_kernel:
+            unread = [0] * (2 + len(buffers))  # the order, the minibatch's number, and all data
+            return Call(self.program.epoch, {**sizes, **STEP_ALONE}, (*buffers, *unread))
+        return super().call(sizes, buffers)
+
+    @property
+    def _is_one_kernel(self) -> bool:
+        return isinstance(self.program.epoch[0], Launch)
 
     def _run_minibatches(
         self,
@@ -115,7 +125,7 @@ class EpochFunction(CudaFunction):
         """The rows of minibatches, how many of them are one call, and how many such calls there
         are. A graph has one, because a graph of many would take long to record; a kernel goes
         through many."""
-        most = TOGETHER if isinstance(self.program.epoch[0], Launch) else 1
+        most = TOGETHER if self._is_one_kernel else 1
         whole, rest = divmod(samples, size)
         calls, left = divmod(whole, most)
         if calls:

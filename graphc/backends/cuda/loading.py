@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from graphc.backends.cuda.compiler import Image
 from graphc.backends.cuda.container import CudaCode, code_bytes, read_code
+from graphc.backends.cuda.device import Device, LoadedCode
 from graphc.backends.cuda.epochs import EpochFunction
 from graphc.backends.cuda.platform import platform
+from graphc.backends.cuda.program import Program
 from graphc.backends.cuda.runtime import CudaFunction
 from graphc.backends.cuda.source import write_source
 from graphc.ir.core import Function
@@ -36,8 +38,15 @@ def load_function(code: bytes, signature: Signature) -> CudaFunction:
         message = f"the GPU requires code for {device.machine.arch}, got code for {held}"
         raise fail("not-supported", message)
     image = max(fitting, key=lambda image: image.capability)
+    return function_on(device, device.load(image.code), program, signature)
+
+
+def function_on(
+    device: Device, code: LoadedCode, program: Program, signature: Signature
+) -> CudaFunction:
+    """A program whose kernels are loaded."""
     kind = EpochFunction if program.epoch else CudaFunction
-    return kind(device, device.load(image.code), program, signature)
+    return kind(device, code, program, signature)
 
 
 def runs_on(image: Image, capability: int) -> bool:

@@ -4,9 +4,14 @@ The data, the order of its rows, the numbers of all minibatches and their result
 and so is the number of the minibatch: so every minibatch is the same launches, which are recorded
 once, or are one kernel for many of them. Before the step its rows are gathered; behind it its
 results are kept, the minibatch is counted, and the next one's numbers are put in their places.
+
+That kernel runs a step alone too, as one minibatch of no rows (`STEP_ALONE`), for which none of
+this is done: a second kernel would take as long to compile again.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from graphc.backends.cuda.kernel import THREADS, Kernel, Tiles, size_text, tiles_text
 from graphc.backends.cuda.module import C_TYPES, CudaModule
@@ -22,6 +27,9 @@ MINIBATCH = "minibatch"
 
 MINIBATCHES = "minibatches"
 """The symbol of how many minibatches are run."""
+
+STEP_ALONE = {MINIBATCH: 0, MINIBATCHES: 1}
+"""Sizes with which the rows are where the step reads them, and its results stay where they are."""
 
 GATHERED = THREADS * 4
 """Elements of a tile of a gather."""
@@ -65,10 +73,12 @@ def _gather(module: CudaModule, signature: Signature, buffer: int, argument: Arg
         names = {dim.name: "d0", MINIBATCH: "d1"}
         pointers = (f"const {unit} *", "const i64 *", "const i64 *", f"{unit} *")
         text = (
-            f"// The rows p1[p2[0] * d1], ... of p0, each of {words} elements.\n"
+            f"// The rows p1[p2[0] * d1], ... of p0, each of {words} elements; none if d1 is 0.\n"
             f"__device__ void {name}(const {unit} *p0, const i64 *p1, const i64 *p2, {unit} *p3,\n"
             "    i64 d0, i64 d1, Block block)\n"
             "{\n"
+            "    if (d1 == 0)\n"
+            "        return;\n"
             "    const i64 *rows = p1 + p2[0] * d1;\n"
             f"    for (i64 tile = block.index; tile < {tiles_text(tiles, names)}; "
             "tile += block.count)\n"
@@ -106,20 +116,20 @@ def _turn_over(module: CudaModule, signature: Signature) -> Launch:
             else:
                 pointers += [f"{type} *", f"const {type} *"]
                 lines.append(f"{one}[0] = {all_}[turn + 1];")
-        kernel = Kernel(name, tuple(pointers), (), Tiles(), "")
+        kernel = Kernel(name, tuple(pointers), (MINIBATCH,), Tiles(), "")
         inner = "".join(f"        {line}\n" for line in lines)
         text = (
             "// Behind a minibatch: its results are kept, the next one's numbers put in place.\n"
             f"__device__ void {name}({', '.join(kernel.parameters)}, Block block)\n"
             "{\n"
-            "    if (block.index == 0 && thread_index() == 0) {\n"
+            "    if (block.index == 0 && thread_index() == 0 && d0 != 0) {\n"
             "        const i64 turn = p0[0];\n"
             f"{inner}"
             "        p0[0] = turn + 1;\n"
             "    }\n"
             "}\n"
         )
-        return Kernel(name, kernel.pointers, (), Tiles(), text)
+        return replace(kernel, text=text)
 
     kernel = module.kernel(("turn over", types, len(results)), "turn_over", make)
     places = [order_buffer(signature) + 1]

@@ -42,7 +42,7 @@ class Program:
     scratch  bytes of memory that it needs besides the arena
     summary  how it is run and why, for people
     epoch    steps that run minibatches of a data set, of a training step that goes through one by
-             itself (`minibatches.py`)
+             itself (`minibatches.py`); if it is one kernel, that is all of `steps` too
     """
 
     kernels: Mapping[str, Kernel]

@@ -167,11 +167,12 @@ def _sort(
     one = Tiles(limit=limit)
     for shift in range(0, lookups.most_rows.bit_length(), DIGIT):
         rows, order, *to = lists
-        count = Call(f"sort_count<{shift}>", ("const int *", "int *"), entries, tiles, shared)
+        numbers = (*entries, (Size(shift),))
+        count = Call("sort_count", ("const int *", "int *"), numbers, tiles, shared)
         launch_call(program, count, (rows, counts), writes=(1,))
         launch_call(program, Call("sort_places", ("int *",), entries, one, shared), (counts,), (0,))
         types = (*["const int *"] * 3, *["int *"] * 2)
-        move = Call(f"sort_move<{shift}>", types, entries, tiles, shared)
+        move = Call("sort_move", types, numbers, tiles, shared)
         launch_call(program, move, (rows, order, counts, *to), writes=(3, 4))
         lists = [*to, rows, order]
     return lists[0], lists[1]

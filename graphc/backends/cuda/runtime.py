@@ -116,7 +116,7 @@ class CudaFunction(CompiledFunction):
                     view[...] = array
             self.device.upload(self.memory.staging.address, frame.given)
             buffers = self.buffers(arguments, places)
-            self.run(Call(self.program.steps, sizes, buffers))
+            self.run(self.call(sizes, buffers))
             self._fetch(results, frame)
             for i in self._updated.intersection(self.given):
                 self.device.download(arguments[i], buffers[i])
@@ -126,6 +126,10 @@ class CudaFunction(CompiledFunction):
 
     def new_array(self, shape: tuple[int, ...], dtype: np.dtype) -> DeviceArray:
         return new_array(self.device, shape, dtype)
+
+    def call(self, sizes: Mapping[str, int], buffers: Sequence[int]) -> Call:
+        """Of the function alone."""
+        return Call(self.program.steps, sizes, buffers)
 
     # --- staging
 

@@ -94,8 +94,9 @@ def run_by_its_way(
     if function.launch not in ("auto", way):
         message = f"@{function.name} has too many arguments and results for launch = {wanted}"
         raise fail("not-supported", f"{message}: use graph")
-    steps = _steps(module, phases, way, bounds, f"@{function.name}")
     minibatches = _steps(module, epoch, way, bounds, f"@{function.name}, minibatches")
+    is_for_both = way != "graph" and minibatches  # `STEP_ALONE`
+    steps = minibatches if is_for_both else _steps(module, phases, way, bounds, f"@{function.name}")
     summary = f"@{function.name}: {way}; {choice}"
     all_steps = (*steps, *minibatches)
     kernels = {launch.kernel: module.kernels[launch.kernel] for launch in launches(all_steps)}

@@ -26,9 +26,6 @@ def run_by(program: Program, kernel: Kernel) -> Program:
     """A program of one launch, by another kernel."""
     (launch,) = program.steps
     assert isinstance(launch, Launch)
-    return replace(
-        program,
-        kernels={kernel.name: kernel},
-        steps=(replace(launch, kernel=kernel.name),),
-        epoch=(),
-    )
+    steps = (replace(launch, kernel=kernel.name),)
+    epoch = steps if program.epoch else ()
+    return replace(program, kernels={kernel.name: kernel}, steps=steps, epoch=epoch)

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from graphc.backends.cuda.device import Device
+from graphc.backends.cuda.loading import function_on
 from graphc.backends.cuda.platform import platform
 from graphc.backends.cuda.program import Program
-from graphc.backends.cuda.runtime import Call, CudaFunction
+from graphc.backends.cuda.runtime import CudaFunction
 from graphc.backends.cuda.source import write_source
 from graphc.ir.core import Function
 from graphc.ir.machine import GpuMachine
@@ -84,7 +85,7 @@ class CheckedFunction(CompiledFunction):
             if argument.name not in updated:
                 memory.protect()
         buffers = [memory.address for memory in memories]
-        self._strict.run(Call(self._strict.program.steps, sizes, buffers))
+        self._strict.run(self._strict.call(sizes, buffers))
         held = [np.empty_like(array) for array in arrays]
         for array, memory in zip(held, memories, strict=True):
             device.download(array, memory.address)
@@ -131,6 +132,6 @@ def _loaded(
 ) -> list[CudaFunction]:
     code = device.load(image)
     return [
-        CudaFunction(device, code, program, signature)
+        function_on(device, code, program, signature)
         for program, (_, signature) in zip(programs, functions, strict=True)
     ]

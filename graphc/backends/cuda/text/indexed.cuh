@@ -324,14 +324,14 @@ __device__ inline SortPart count_digits(const int *rows, int first, int entries,
     return part;
 }
 
-// counts[tile, digit]
-template <int SHIFT>
-__device__ inline void sort_count(const int *rows, int *counts, i64 total, Block block)
+// counts[tile, digit] of the digit above the lowest `shift` bits
+__device__ __attribute__((noinline)) void sort_count(const int *rows, int *counts, i64 total,
+                                                     i64 shift, Block block)
 {
     int(*of_warps)[256] = (int(*)[256])block.shared;
     const int entries = (int)total;
     for (i64 tile = block.index; tile * SORT_TILE < entries; tile += block.count) {
-        count_digits(rows, (int)tile * SORT_TILE, entries, SHIFT, of_warps);
+        count_digits(rows, (int)tile * SORT_TILE, entries, (int)shift, of_warps);
         int sum = 0;
         for (int warp = 0; warp < 8; ++warp)
             sum += of_warps[warp][thread_index()];
@@ -341,7 +341,7 @@ __device__ inline void sort_count(const int *rows, int *counts, i64 total, Block
 
 // Makes of the counts where the entries of a tile with a digit begin: digits first, then tiles. One
 // block does it.
-__device__ inline void sort_places(int *counts, i64 total, Block block)
+__device__ __attribute__((noinline)) void sort_places(int *counts, i64 total, Block block)
 {
     int *totals = (int *)block.shared;
     const int tiles = (int)((total + SORT_TILE - 1) / SORT_TILE), digit = thread_index();
@@ -363,15 +363,16 @@ __device__ inline void sort_places(int *counts, i64 total, Block block)
     }
 }
 
-template <int SHIFT>
-__device__ inline void sort_move(const int *rows, const int *order, const int *places,
-                                 int *sorted_rows, int *sorted_order, i64 total, Block block)
+__device__ __attribute__((noinline)) void sort_move(const int *rows, const int *order,
+                                                    const int *places, int *sorted_rows,
+                                                    int *sorted_order, i64 total, i64 shift,
+                                                    Block block)
 {
     int(*of_warps)[256] = (int(*)[256])block.shared;
     const int lane = thread_index() % 32, warp = thread_index() / 32, entries = (int)total;
     for (i64 tile = block.index; tile * SORT_TILE < entries; tile += block.count) {
         const int first = (int)tile * SORT_TILE;
-        const SortPart part = count_digits(rows, first, entries, SHIFT, of_warps);
+        const SortPart part = count_digits(rows, first, entries, (int)shift, of_warps);
         int place = places[tile * 256 + thread_index()];
         for (int i = 0; i < 8; ++i) {
             const int count = of_warps[i][thread_index()];
