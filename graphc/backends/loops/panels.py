@@ -36,7 +36,7 @@ class Blocking:
     rows       rows of C in a block
     packs_a    blocks of A are copied into panels
     read_b     how tiles get B
-    prefetch   as of the tiling
+    prefetch, prefetch_level  as of the tiling
     """
 
     tile: Tile
@@ -47,6 +47,7 @@ class Blocking:
     packs_a: bool
     read_b: ReadB
     prefetch: int
+    prefetch_level: int
 
     @staticmethod
     def of(tiling: Tiling, x: ProductRange) -> Blocking:
@@ -64,6 +65,7 @@ class Blocking:
             tiling.a == "packed",
             tiling.b,
             tiling.prefetch,
+            tiling.prefetch_level,
         )
 
 
@@ -249,15 +251,29 @@ class _Rows:
         machine, tile, is_long = self.w.machine, part.tile, blocking.is_long
         if blocking.read_b == "transposed by tiles":
             function = tiles.emit_transposing_tile(
-                code.module, machine, tile, rows, is_long=is_long, ahead=blocking.prefetch
+                code.module,
+                machine,
+                tile,
+                rows,
+                is_long=is_long,
+                ahead=blocking.prefetch,
+                level=blocking.prefetch_level,
             )
             call(code, function, *arguments)
             return
         ahead = blocking.prefetch if packs or blocking.read_b == "in place" else 0
+        level = blocking.prefetch_level if ahead else 2
         function = code.module.once(
-            ("tile", machine, tile, rows, is_long, packs, ahead),
+            ("tile", machine, tile, rows, is_long, packs, ahead, level),
             lambda: tiles.emit_tile(
-                code.module, machine, tile, rows, is_long=is_long, packs=packs, ahead=ahead
+                code.module,
+                machine,
+                tile,
+                rows,
+                is_long=is_long,
+                packs=packs,
+                ahead=ahead,
+                level=level,
             ),
         )
         call(code, function, *arguments, *([self.w.panel] if packs else []))

@@ -40,6 +40,10 @@ SHORT_ROW_BYTES = 1536
 """Rows of B up to this length end before the hardware prefetcher recognises the stream."""
 FAR_BYTES = 2097152
 """A B from this size on comes from so far away that its rows are fetched long before their use."""
+FEW_ROWS_VECTORS = {1: 8, 2: 5, 3: 3, 4: 3}
+FEW_ROWS_VECTORS_512 = {1: 10, 2: 8, 3: 4, 4: 4}
+"""Vectors that a tile of so many rows has at most; with vectors of 512 bits there are more
+registers."""
 
 UNBOUNDED = 1 << 40
 """Of a length for which there is no bound."""
@@ -192,7 +196,7 @@ def choose_tiling(machine: Machine, x: ProductRange) -> Tiling:
     rows = machine.tile_rows
     read_b = _read_b(x, rows)
     panel = min(machine.l1 * 3 // 4, PANEL_BYTES)
-    vectors = _vectors(x.m, read_b)
+    vectors = _vectors(x, read_b, machine)
     if x.n is None or read_b == "packed":
         # More would make a panel of one stretch too large for a near cache.
         vectors = min(vectors, max(panel * 8 // (STRETCH * machine.vector_bits), 2))
@@ -203,11 +207,12 @@ def choose_tiling(machine: Machine, x: ProductRange) -> Tiling:
         vectors = max(-(-x.n // lanes), 1)
     width = vectors * lanes if x.n is None else min(vectors * lanes, x.n)
     prefetch = _prefetch(read_b, x, width, machine.l2)
+    level = 1 if prefetch and read_b == "in place" and machine.vector_bits == 512 else 2
     is_narrow = _row_bytes(x) <= NEAR_BYTES and not x.b_transposed
     if x.n is not None and (
         read_b == "transposed by tiles" or (read_b == "in place" and not is_narrow)
     ):
-        return Tiling(rows, vectors, lanes, b=read_b, prefetch=prefetch)
+        return Tiling(rows, vectors, lanes, b=read_b, prefetch=prefetch, prefetch_level=level)
     packs_a = (
         x.a_transposed and (x.m is None or x.m > 4 * rows) and (x.n is None or x.n >= 4 * width)
     )
@@ -223,6 +228,7 @@ def choose_tiling(machine: Machine, x: ProductRange) -> Tiling:
         a="packed" if packs_a else "in place",
         b=read_b,
         prefetch=prefetch,
+        prefetch_level=level,
     )
 
 
@@ -251,11 +257,20 @@ def _prefetch(read_b: ReadB, x: ProductRange, width: int, l2: int) -> int:
     return width if read_b == "transposed by tiles" and is_short and size >= l2 else 0
 
 
-def _vectors(m: int | None, read_b: ReadB) -> int:
-    """Vectors of a tile: more for few rows, so that enough sums are under way at once."""
-    if m is None or read_b == "transposed by tiles" or (read_b == "packed" and m > TRANSPOSED_ROWS):
+def _vectors(x: ProductRange, read_b: ReadB, machine: Machine) -> int:
+    """Vectors of a tile: more for few rows, so that enough sums are under way at once. Then panels
+    are equally wide, as the last one computes again what it lacks."""
+    is_turned = read_b == "transposed by tiles"
+    if x.m is None or is_turned or (read_b == "packed" and x.m > TRANSPOSED_ROWS):
         return 2
-    return {1: 8, 2: 5, 3: 3, 4: 3}.get(m, 2)
+    most = (FEW_ROWS_VECTORS_512 if machine.vector_bits == 512 else FEW_ROWS_VECTORS).get(x.m)
+    if most is None:
+        return 2
+    if x.n is None:
+        return most
+    vectors = -(-x.n // machine.lanes(x.dtype))
+    panels = -(-vectors // most)
+    return -(-vectors // max(panels, 1))
 
 
 def _depth(k: int | None, most_k: int, most: int) -> int:
