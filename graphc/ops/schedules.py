@@ -108,9 +108,10 @@ class KernelSchedule(Schedule):
     spread: tuple[NestSpread, ...] = ()
 
 
-ReadB = Literal["in place", "packed by tiles", "packed", "transposed by tiles"]
+ReadB = Literal["in place", "packed by tiles", "packed", "transposed by tiles", "panels"]
 """How tiles get B: from where it lies; through a panel, which the tiles of the first rows fill or
-which is filled before; or from columns, which the tiles transpose."""
+which is filled before; from columns, which the tiles transpose; or from panels that whoever binds
+the function has made of a parameter."""
 
 
 @dataclass(frozen=True)
