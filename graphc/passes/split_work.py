@@ -18,7 +18,8 @@ large, chunks are longer, as each fetches it anew. Products over a batch are han
 Convolutions and poolings are cut by images, the result of a convolution for one image into parts
 where there are few images, the gradient of a convolution to its weights by rows of these. With
 zeros around the images, which each chunk copies, there are fewer chunks; and the gradient is cut by
-images where it stays in a cache from one image to the next. Loops' bodies are cut too.
+images where it stays in a cache from one image to the next. Lookups are cut by the rows of their
+index, where each has a row of the result. Loops' bodies are cut too.
 
 Leaves alone: rearrangements, functions with a memory plan. O(operations).
 """
@@ -48,10 +49,12 @@ from graphc.ops.schedules import (
     ConvSchedule,
     ImagesSchedule,
     KernelSchedule,
+    LookupSchedule,
     ProductSchedule,
     Schedule,
     WeightGradSchedule,
     folded_axes,
+    has_own_rows,
 )
 from graphc.passes.analysis.iteration import dims_of
 from graphc.passes.analysis.work import (
@@ -62,6 +65,7 @@ from graphc.passes.analysis.work import (
     even_length,
     images_ns,
     kernel_ns,
+    lookups_ns,
     product_ns,
 )
 from graphc.passes.invariants import Invariant
@@ -78,6 +82,9 @@ MOST_PARTS = 128
 
 MOST_PRODUCT_PARTS = 8
 """Of a product: each chunk reads, and where it is transposed copies, one factor anew."""
+
+MOST_LOOKUP_PARTS = 8
+"""Of lookups: each chunk walks over the table anew."""
 
 NEAR_BYTES = 262144
 """A factor up to this size is in a near cache when the next chunk reads it."""
@@ -143,6 +150,8 @@ def chunks(op: Operation) -> Schedule | None:
             return image_chunks(op)
         case WeightGradSchedule():
             return weight_chunks(op)
+        case LookupSchedule() if has_own_rows(op):
+            return lookup_chunks(op)
         case _:
             return None
 
@@ -199,6 +208,16 @@ def _most_chunks(extent: int, read: TensorType) -> int:
     if size <= NEAR_BYTES:
         return MOST_PRODUCT_PARTS
     return min(MOST_PRODUCT_PARTS, max(extent // FAR_PART, 2))
+
+
+def lookup_chunks(op: Operation) -> LookupSchedule:
+    """How to cut a sum of looked up products."""
+    work = lookups_ns(op)
+    rows = bound_of(op.result.tensor.dims[0])
+    if work < GRAIN_NS:
+        return LookupSchedule()
+    length = _length(rows, work, MOST_LOOKUP_PARTS, 1)
+    return LookupSchedule("rows", length) if length < rows else LookupSchedule()
 
 
 def image_chunks(op: Operation) -> ImagesSchedule:

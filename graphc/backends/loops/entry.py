@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from graphc.backends.loops.chunk_sum import emit_chunk_sum
-from graphc.backends.loops.control import add, loop, mul, offset, size_value, sub
+from graphc.backends.loops.control import add, loop, mul, offset, size_value, sub, when
 from graphc.backends.loops.convolution import emit_convolution
 from graphc.backends.loops.fused import emit_fused
 from graphc.backends.loops.gemm import Product, emit_gemm
@@ -35,6 +35,7 @@ from graphc.backends.loops.update_rows import emit_update_rows
 from graphc.backends.loops.values import (
     I32,
     I64,
+    NULL,
     PTR,
     LaneType,
     Val,
@@ -69,6 +70,7 @@ from graphc.ops.schedules import (
     CopySchedule,
     ImagesSchedule,
     LaneSchedule,
+    LookupSchedule,
     NestSchedule,
     schedule_of,
 )
@@ -317,6 +319,19 @@ class _EntryEmitter(Walker[Val, Val]):
         arguments = (Val("%pool", PTR), Val(task, PTR), self.context, chunks)
         self.code.invoke(parallel_for, arguments)
 
+    def _in_ranges(
+        self, function: str, pointers: Sequence[Val], symbols: Sequence[str], chunking: Chunking
+    ) -> None:
+        """The call in chunks, of a function that takes less time for all at once: without a pool it
+        is called once."""
+        code, pool = self.code, Val("%pool", PTR)
+        extent = size_value(code, chunking.extent, self.sizes)
+        given = [*pointers, *(self.sizes[name] for name in symbols), index(0), extent]
+        with when(code, code.compare("eq", pool, NULL), []):
+            code.invoke(function, given)
+        with when(code, code.compare("ne", pool, NULL), []):
+            self._parallel_for(function, pointers, symbols, chunking)
+
     def _constants(self, op: Operation) -> dict[int, str]:
         """The arrays of the constants in a body."""
         return {
@@ -412,11 +427,15 @@ class _EntryEmitter(Walker[Val, Val]):
 
     def _indexed(self, op: Operation, texts: tuple[str, ...]) -> None:
         types = [v.tensor for v in (*op.operands, op.result)]
-        sums = LookedUp(texts, (*types[:-2], types[-1]), types[-2])
-        lanes = op.schedule_as(LaneSchedule).lanes
-        name = emit_indexed(self.module, self.machine, sums, lanes)
+        schedule = op.schedule_as(LookupSchedule)
+        sums = LookedUp(texts, (*types[:-2], types[-1]), types[-2], schedule.is_parallel)
+        name = emit_indexed(self.module, self.machine, sums, schedule.lanes)
         pointers = [self.where[v] for v in (*op.operands, op.result)]
-        self._call(name, pointers, sums.symbols())
+        if not schedule.is_parallel:
+            self._call(name, pointers, sums.symbols())
+            return
+        chunking = Chunking(0, Size(), Size.of(types[-2].dims[:1]), schedule.chunk)
+        self._in_ranges(name, pointers, sums.symbols(), chunking)
 
     def _selection(self, op: Operation) -> None:
         x, y = op.operands[0].tensor, op.result.tensor

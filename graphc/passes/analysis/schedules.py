@@ -14,6 +14,7 @@ from graphc.ops.schedules import (
     ImagesSchedule,
     KernelSchedule,
     LaneSchedule,
+    LookupSchedule,
     ProductSchedule,
     WeightGradSchedule,
 )
@@ -42,7 +43,7 @@ def complete_schedule(op: Operation, machine: Machine) -> Params:
             return _of_convolution(op, machine)
         case ImagesSchedule(lanes=0) as schedule:
             return replace(schedule, lanes=machine.lanes(op.result.tensor.dtype))
-        case LaneSchedule(lanes=0) as schedule:
+        case LaneSchedule(lanes=0) | LookupSchedule(lanes=0) as schedule:
             return replace(schedule, lanes=_lanes(op, machine))
         case CopySchedule(nest=None):
             return CopySchedule(choose_nest(copy_nest(op.result.tensor), machine))
