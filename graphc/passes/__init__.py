@@ -28,6 +28,7 @@ from graphc.passes.plan_memory import PlanMemory
 from graphc.passes.plugins import PassTable
 from graphc.passes.schedule_updates import ScheduleUpdates
 from graphc.passes.simplify import Simplify
+from graphc.passes.split_early import SplitEarly
 from graphc.passes.split_work import SplitWork
 from graphc.passes.synthesize_gradient import SynthesizeGradient
 from graphc.passes.synthesize_tangent import SynthesizeTangent
@@ -51,6 +52,7 @@ PASSES: dict[str, type[Pass]] = {
         EliminateCommonSubexpressions,
         EliminateDeadCode,
         HoistLoops,
+        SplitEarly,
         TransposeParameters,
         # kernel level
         FusePatches,
