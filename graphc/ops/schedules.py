@@ -2,6 +2,7 @@
 
     kernel … schedule {parallel = 0, chunk = 16}          16 indices of axis 0 a chunk
     gemm … schedule {parallel = "rows", chunk = 64}       64 rows of the product, or "cols"
+    gemm … schedule {parallel = "batch", chunk = 2}       2 products of those over a batch
     conv … schedule {parallel = "images", chunk = 4}      4 images; `conv.data_grad`, `pool.*` too
     conv … schedule {parallel = "images", chunk = 1, column_parts = 4, feature_parts = 2}
                                                           an eighth of the result of one image
@@ -188,7 +189,7 @@ class ProductSchedule(Schedule):
     A product without a `tile`, or a `grid`, gets one when code is written.
     """
 
-    parallel: Literal["rows", "cols"] | None = None
+    parallel: Literal["rows", "cols", "batch"] | None = None
     tile: Tiling | None = None
     few_rows: Tiling | None = None
     body: NestSchedule | None = None
@@ -314,8 +315,9 @@ def check_schedule(op: Operation) -> Iterable[str]:
     if schedule.chunk < 1:
         yield f"a chunk is at least 1 long, got {schedule.chunk}"
     elif isinstance(schedule, ProductSchedule):
-        if isinstance(op.params, MatmulParams) and op.params.batch:
-            yield "a product over a batch cannot be cut"
+        has_batch = isinstance(op.params, MatmulParams) and op.params.batch > 0
+        if has_batch != (schedule.parallel == "batch"):
+            yield 'products over a batch, and only those, are cut by it: parallel = "batch"'
     elif isinstance(schedule, KernelSchedule):
         yield from _check_axis(op, schedule)
 

@@ -3,7 +3,7 @@
 A `Tiling` says how it is cut (`passes/analysis/product_tiles.py` chooses one); `panels` writes the
 loops.
 
-A product over a batch is the same function, called once for each matrix.
+A product over a batch is the same function, called once for each matrix, or for those of a chunk.
 
 Every element of C is a sum of stretches of k of one length (`ops.contraction.STRETCH`), each a
 chain of additions of its own, added up from the first to the last, whatever tile it is computed
@@ -63,7 +63,7 @@ class Product:
     transpose_a: bool
     transpose_b: bool
     batch: Size = Size()  # noqa: RUF009  # frozen
-    split: Literal["", "rows", "cols"] = ""
+    split: Literal["", "rows", "cols", "batch"] = ""
     pitch: int = 0
     part: int = 0
     most_m: int = UNBOUNDED
@@ -101,11 +101,19 @@ class Product:
         m, n, k = (None if s.symbols and s.factor else s.factor for s in (self.m, self.n, self.k))
         return ProductForm(
             self.dtype,
-            *(m, n, k, self.transpose_a, self.transpose_b, self.split, self.part, self.pitch),
+            *(m, n, k, self.transpose_a, self.transpose_b),
+            split="" if self.split == "batch" else self.split,
+            part=self.part,
+            pitch=self.pitch,
             most_m=self.most_m,
             most_k=self.most_k,
             panel=self.panel,
         )
+
+    @property
+    def cut_extent(self) -> Size:
+        """Of what `split` names."""
+        return {"rows": self.m, "cols": self.n, "batch": self.batch}[self.split]
 
     def symbols(self) -> tuple[str, ...]:
         sizes = (self.m, self.n, self.k, self.batch)
@@ -118,9 +126,9 @@ def emit_gemm(module: ModuleWriter, machine: Machine, product: Product) -> str:
 
 
 def _written(module: ModuleWriter, machine: Machine, product: Product) -> str:
-    if product.batch != Size():
-        if product.split:
-            raise InternalError("a product over a batch is not cut")
+    if product.batch != Size() or product.split == "batch":
+        if product.split in ("rows", "cols"):
+            raise InternalError("a product over a batch is cut by the batch alone")
         return _emit_batch(module, machine, product)
     code, sizes = module.body(), _sizes(product)
     whole = _operands(code, product, sizes)
@@ -219,15 +227,18 @@ def _workspace(code: Writer, dtype: DType, elements: int) -> Val:
 
 
 def _emit_batch(module: ModuleWriter, machine: Machine, product: Product) -> str:
-    """The loop over the matrices of a batch."""
-    one = replace(product, batch=Size())
+    """The loop over the matrices of a batch, or over those of a chunk."""
+    one = replace(product, batch=Size(), split="")
     function = emit_gemm(module, machine, one)
     code, sizes = module.body(), _sizes(product)
     m, n, k, batch = (
         size_value(code, size, sizes) for size in (one.m, one.n, one.k, product.batch)
     )
     lengths = {"%a": mul(code, m, k), "%b": mul(code, k, n), "%c": mul(code, m, n)}
-    with loop_if_any(code, index(0), batch, 1, []) as state:
+    begin, end = index(0), batch
+    if product.split:
+        begin, end = Val("%begin", I64), Val("%end", I64)
+    with loop_if_any(code, begin, end, 1, []) as state:
         if state:
             places = [
                 offset(code, Val(name, PTR), element_of(one.dtype), mul(code, state.index, length))

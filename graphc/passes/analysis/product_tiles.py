@@ -93,7 +93,8 @@ class ProductRange:
 class ProductForm:
     """A product before it is cut: extents, None where only the call knows them, and layouts.
 
-    split  what a call computes a part of; `part` of it, 0 where parts differ
+    split  what a call computes a part of: "rows", "cols" or nothing; `part` of it, 0 where parts
+           differ
     pitch  elements from row to row of C, 0 for n
     panel  as of a `ProductRange`
     """
@@ -142,8 +143,9 @@ def form_of(op: Operation) -> ProductForm:
     roles = groups(params, a, b)
     m, n, k = _known(roles.rows), _known(roles.cols), _known(roles.inner)
     part = pitch = 0
-    if schedule.parallel is not None:
-        part = even_part(m if schedule.parallel == "rows" else n, schedule.chunk)
+    split = schedule.parallel if schedule.parallel in ("rows", "cols") else ""
+    if split:
+        part = even_part(m if split == "rows" else n, schedule.chunk)
     if op.regions:
         if schedule.parallel is None:
             wanted = 'chunks to be made in: schedule {parallel = "cols", chunk = 128}, say'
@@ -153,7 +155,7 @@ def form_of(op: Operation) -> ProductForm:
     return ProductForm(
         a.dtype,
         *(m, n, k, params.transpose_a, params.transpose_b),
-        split=schedule.parallel or "",
+        split=split,
         part=part,
         pitch=pitch,
         most_m=bound_elements(roles.rows),

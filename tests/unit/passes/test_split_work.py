@@ -57,6 +57,21 @@ func @f(%x: {type} input) -> (y: {type}) {{
 """)
 
 
+@pytest.mark.parametrize(("batch", "is_cut"), [(1, False), (2, True), (32, True)])
+def test_products_over_a_batch_are_handed_out_whole(batch: int, is_cut: bool) -> None:
+    op = split(f"""
+func @f(%x: tensor<{batch}x128x64xf32> input, %y: tensor<{batch}x64x128xf32> input)
+    -> (z: tensor<{batch}x128x128xf32>) {{
+  %z = gemm %x, %y {{batch = 1}} : tensor<{batch}x128x128xf32>
+  return %z
+}}
+""")
+    schedule = schedule_of(op)
+    assert (schedule is not None) == is_cut
+    if schedule is not None:
+        assert (schedule.parallel, schedule.chunk) == ("batch", 1)
+
+
 def test_a_kernel_is_cut_from_the_grain_on() -> None:
     kernels = [sigmoid(rows, 64) for rows in range(8, 1024, 8)]
     works = [kernel_ns(kernel) for kernel in kernels]

@@ -86,7 +86,7 @@ def test_a_part_writes_nothing_outside_itself(
 
 
 @pytest.mark.parametrize("split", ["rows", "cols"])
-def test_a_product_over_a_batch_is_not_cut(split: Literal["rows", "cols"]) -> None:
+def test_products_over_a_batch_have_no_parts(split: Literal["rows", "cols"]) -> None:
     product = replace(product_of((3, 4, 5), (False, False)), batch=Size(2), split=split)
     with pytest.raises(InternalError, match="batch"):
         emit_gemm(Module(host_target().triple), host_target().machine, product)
