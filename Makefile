@@ -6,7 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 TEST_JOBS ?= 2
 
-# What `make bench` compares with. Each is installed alone: one that cannot be is reported absent.
+# What `make bench` compares with. Each is installed alone, and an index that does not answer is not
+# waited for: one that cannot be installed is reported absent.
 BENCH := .venv-bench
 PEERS ?= torch==2.13.0+cpu jax onnx onnxruntime openvino tensorflow-cpu pytensor numba
 PEER_INDEX := https://download.pytorch.org/whl/cpu
@@ -76,6 +77,7 @@ $(BENCH)/.installed: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m venv $(BENCH)
 	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[plot]'
 	@for peer in $(PEERS); do \
-		$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check \
-			--extra-index-url $(PEER_INDEX) "$$peer" || echo "$$peer cannot be installed"; done
+		case "$$peer" in torch*) index="--extra-index-url $(PEER_INDEX)";; *) index=;; esac; \
+		$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --timeout 10 \
+			--retries 0 $$index "$$peer" || echo "$$peer cannot be installed: it will be absent"; done
 	@touch $@

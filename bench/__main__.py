@@ -1,18 +1,21 @@
 """The workloads, graphc next to everyone who is installed.
 
-    python -m bench [WORKLOAD ...] [--threads 1,2] [--rounds 7] [--seconds 0.2] [--quick]
-                    [--peers torch,jax] [--python PEER=PATH] [--json FILE] [--plot FILE]
+    python -m bench [WORKLOAD ...] [--drawn N [--seed S]] [--threads 1,2] [--rounds 7]
+                    [--seconds 0.2] [--quick] [--peers torch,jax] [--python PEER=PATH]
+                    [--json FILE] [--plot FILE]
 
 Each entry lives in a process of its own; what it computes is compared with graphc's numpy backend
 in f64, and then rounds are taken in turn. Times are medians, of one step. `of bound` is the share
 of the machine's peak or bandwidth, measured in the same run. `--python` names the interpreter of a
-peer that lives in another environment; it needs numpy.
+peer that lives in another environment; it needs numpy. `--drawn` measures networks that are in no
+list, of sizes from the seed, which is another one each time if it is not given.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import secrets
 import shlex
 import subprocess
 import sys
@@ -29,6 +32,7 @@ from bench.plot import draw
 from bench.runner import Failed, Plan, Problem, chosen_entries, environment, measure
 from bench.table import HEADINGS, line, rows
 from bench.workloads import WORKLOADS, workload
+from bench.workloads.drawn import drawn_names
 
 QUICK = Plan(rounds=3, seconds=0.05)
 
@@ -44,9 +48,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     limits = {x["threads"]: from_json(x) for x in machine["limits"]}
     found: list[dict[str, Any]] = []
     problems: list[Problem] = []
+    if given.drawn:
+        print(f"drawn with --seed {given.seed}:")
+        for name in drawn_names(given.seed, given.drawn):
+            print(f"  {name}: {workload(name).title}")
     print(HEADINGS, flush=True)
     with tempfile.TemporaryDirectory(prefix="graphc-bench-") as folder:
-        for name in given.workload or list(WORKLOADS):
+        for name in _names(given):
             work = workload(name)
             for threads in counts:
                 try:
@@ -83,6 +91,8 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m bench", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument("workload", nargs="*", help=f"of {', '.join(WORKLOADS)}; all without one")
+    parser.add_argument("--drawn", type=int, default=0, metavar="N", help="N networks of any size")
+    parser.add_argument("--seed", type=int, help="what --drawn draws from; printed if not given")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.2, help="of an entry in a round")
@@ -98,7 +108,14 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         unknown = [n for n in asked if n not in all_of_them]
         if unknown:
             parser.error(f"{', '.join(unknown)}: not one of {', '.join(all_of_them)}")
+    if given.drawn and given.seed is None:
+        given.seed = secrets.randbelow(1_000_000)
     return given
+
+
+def _names(given: argparse.Namespace) -> list[str]:
+    drawn = drawn_names(given.seed, given.drawn) if given.drawn else []
+    return [*given.workload, *drawn] or list(WORKLOADS)
 
 
 def _command(arguments: Sequence[str]) -> str:

@@ -21,7 +21,7 @@ from unittest.mock import patch
 import graphc as gc
 from bench.ours import FORMS, How
 from bench.workloads import WORKLOADS, workload
-from graphc.cli.bench import zero_statistics
+from graphc.cli.bench import make_up_statistics
 from graphc.driver.cache_key import SWITCH
 from graphc.driver.prepare import infer
 from graphc.ir.context import Context
@@ -70,7 +70,7 @@ def step_of(path: Path) -> None:
     macros = [MACROS] if "LSTM(" in path.read_text(encoding="utf-8") else []
     network = gc.load(path, macros=macros)
     infer(network.model)
-    zero_statistics(network.model)
+    make_up_statistics(network.model)
     gc.compile_training(network, learner=gc.SGD(learning_rate=0.1, momentum=0.9))
 
 

@@ -24,10 +24,9 @@ from pathlib import Path
 import numpy as np
 
 from graphc.backends.llvm import engine
-from graphc.backends.llvm.target import Target, host_target
+from graphc.backends.llvm.target import Target, cache_bytes, host_target
 from graphc.ir.types import DType
 
-CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 ACCUMULATORS = 12
 """Enough for two multiply-adds a cycle of a latency of up to six cycles."""
 SPIN = 500_000
@@ -102,15 +101,8 @@ def _processor() -> str:
 
 def caches() -> dict[str, int]:
     """Bytes of the caches that hold data, by level."""
-    found: dict[str, int] = {}
-    for folder in sorted(CACHES.glob("index*")):
-        kind, level, text = (
-            (folder / name).read_text(encoding="ascii").strip()
-            for name in ("type", "level", "size")
-        )
-        if kind != "Instruction":
-            found[f"L{level}"] = int(text[:-1]) << {"K": 10, "M": 20, "G": 30}[text[-1]]
-    return found or ASSUMED
+    found = {f"L{level}": cache_bytes(level) for level in (1, 2, 3, 4)}
+    return {name: size for name, size in found.items() if size} or ASSUMED
 
 
 # --- the loops -----------------------------------------------------------------------------------

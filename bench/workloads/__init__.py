@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from bench.workloads.drawn import drawn, is_drawn
 from bench.workloads.encoder import Encoder, encoder
 from bench.workloads.images import ConvNet, ResNet, convnet, resnet
 from bench.workloads.mlp import EPOCH_STEPS, Mlp, mlp
@@ -14,7 +15,7 @@ from bench.workloads.rows import rows
 
 def workload(name: str, *, small: bool = False) -> Workload:
     """small  the same network at sizes that are compiled and checked in a moment, for tests"""
-    return WORKLOADS[name](small)
+    return drawn(name, small=small) if is_drawn(name) else WORKLOADS[name](small)
 
 
 def _w1(name: str, title: str, targets: tuple[float, float], epoch: bool) -> Workload:

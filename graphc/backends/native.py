@@ -12,12 +12,13 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from ctypes import byref
 from math import prod
 
 import numpy as np
 
 from graphc.backends.base import aligned_bytes
-from graphc.runtime.compiled import CompiledFunction
+from graphc.runtime.compiled import CompiledFunction, Prepared
 from graphc.runtime.signature import NUMPY_DTYPES, ROLES_OF_MODEL, Argument, Signature
 from graphc.support.diagnostics import InternalError
 
@@ -89,10 +90,10 @@ class NativeFunction(CompiledFunction):
         signature: Signature,
         arrays: Sequence[np.ndarray | None],
         changing: Sequence[int],
-    ) -> _PreparedCall:
+    ) -> Prepared:
         """A call with these arrays but for those `changing`; see `CompiledFunction`."""
-        pool = self._pool if signature.is_split else int
-        return _PreparedCall(self._entry, pool, self._tables(), arrays, changing)
+        pool = self._pool if signature.is_split else None
+        return _prepared(self._entry, pool, self._tables(), arrays, changing)
 
     def _run_minibatches(
         self,
@@ -138,41 +139,45 @@ class NativeFunction(CompiledFunction):
         return tables
 
 
-class _PreparedCall:
-    """See `CompiledFunction.prepare`. It keeps the memory alive that the entry is given."""
+def _prepared(
+    entry: Callable[..., int],
+    pool: Callable[[], int] | None,
+    tables: _Tables,
+    arrays: Sequence[np.ndarray | None],
+    changing: Sequence[int],
+) -> Prepared:
+    """See `CompiledFunction.prepare`. It keeps the memory alive that the entry is given.
 
-    def __init__(
-        self,
-        entry: Callable[..., int],
-        pool: Callable[[], int],
-        tables: _Tables,
-        arrays: Sequence[np.ndarray | None],
-        changing: Sequence[int],
-    ) -> None:
-        self._kept = tables, arrays
-        self._buffers = (ctypes.c_uint64 * len(tables.buffers))()
-        for i, array in enumerate(arrays):
-            if array is not None:
-                self._buffers[i] = _address(array)
-        self._dims = (ctypes.c_int64 * 1)()
-        self._changing = tuple(changing)
-        self._entry = entry
-        self._pool = pool
-        at = ctypes.addressof
-        self._given = at(self._buffers), at(self._dims), tables.arena_at
+    `pool` is None where no work is split. These are functions and not methods, and the entry's
+    arguments values of ctypes, which takes them as they are: all that is half of a small call.
+    """
+    buffers = (ctypes.c_uint64 * len(tables.buffers))()
+    for i, array in enumerate(arrays):
+        if array is not None:
+            buffers[i] = _address(array)
+    dims, pool_at, kept = (ctypes.c_int64 * 1)(), POINTER(0), (entry, tables, arrays)
+    call = ctypes.CFUNCTYPE(ctypes.c_int32)(ctypes.cast(entry, POINTER).value)  # type: ignore[arg-type]
+    buffers_at, dims_at, arena_at = byref(buffers), byref(dims), POINTER(tables.arena_at)
+    places = tuple(changing)
 
-    def __call__(self, samples: int, arrays: Sequence[np.ndarray]) -> None:
-        buffers = self._buffers
-        self._dims[0] = samples
-        try:
-            for i, array in zip(self._changing, arrays, strict=True):
-                buffers[i] = _addressof(_char_at(array))
-        except (TypeError, ValueError):
-            for i, array in zip(self._changing, arrays, strict=True):
-                buffers[i] = array.ctypes.data
-        status = self._entry(*self._given, self._pool())
+    def run(samples: int, given: Sequence[np.ndarray], _: object = kept) -> None:
+        dims[0] = samples
+        if pool is not None:
+            pool_at.value = pool()
+        status = call(buffers_at, dims_at, arena_at, pool_at)
         if status:
             raise InternalError(f"compiled code gave status {status}")
+
+    def fill_and_run(samples: int, given: Sequence[np.ndarray]) -> None:
+        try:
+            for i, array in zip(places, given):  # noqa: B905  # checking costs as much as a place
+                buffers[i] = _addressof(_char_at(array))
+        except (TypeError, ValueError):
+            for i, array in zip(places, given, strict=True):
+                buffers[i] = array.ctypes.data
+        run(samples, ())
+
+    return fill_and_run if places else run
 
 
 def _address(array: np.ndarray) -> int:

@@ -64,7 +64,7 @@ from graphc.learn.sgd import SGD
 from graphc.learn.step import compile_training_step, training_outputs
 from graphc.model.model import Model
 from graphc.ops.nodes.layout import node_type
-from graphc.ops.nodes.statistics import StatisticParams
+from graphc.ops.nodes.statistics import MEAN, StatisticParams
 from graphc.passes.analysis.costs import Cost
 from graphc.runtime.signature import NUMPY_DTYPES, Signature
 from graphc.runtime.threads import thread_count
@@ -86,16 +86,19 @@ Examples:
   graphc bench edited.gir                       a function as `graphc dump` prints it
 
 The smallest time is what the machine can do, the median what it did. Inputs are normal random
-numbers, labels one of their classes; Mean and InvStdDev nodes have made-up values.
+numbers, labels one of their classes. Nodes that are normalised by Mean and InvStdDev have that mean
+and deviation; where these have no values yet they are 0 and 1.
 """
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of a call: over rounds, in each of which it was called so many times."""
+    """Seconds of a call: over rounds, in each of which it was called so many times, and of the
+    shortest single call."""
 
     rounds: tuple[float, ...]
     calls: int
+    least: float
 
     @property
     def median(self) -> float:
@@ -154,7 +157,7 @@ class RoundsOption(RecordOption):
     default=20,
     show_default=True,
     metavar="R",
-    help="How often calls are timed; median, best and spread are those of the rounds.",
+    help="How often calls are timed; median and spread are those of the rounds.",
 )
 @click.option(
     "--seconds",
@@ -255,7 +258,7 @@ def opened(
     """The network with its sizes, and with made-up statistics."""
     network = open_network(path, definitions).model
     infer(network)
-    zero_statistics(network)
+    make_up_statistics(network)
     if minibatch is not None and has_steps(network, options, wanted):
         raise click.UsageError(
             "--minibatch is for samples without time; the network looks along it: "
@@ -283,11 +286,12 @@ def setup_of(options: CompileOptions) -> Setup:
     )
 
 
-def zero_statistics(model: Model) -> None:
-    """Give Mean and InvStdDev nodes zeros: random data have no statistics worth computing."""
+def make_up_statistics(model: Model) -> None:
+    """Give Mean and InvStdDev nodes without values those of the random data."""
     for op in model.graph.block:
         if isinstance(op.params, StatisticParams) and not op.params.computed:
-            model.set_statistic(op.result.name or "", np.zeros((node_type(op).rows or 0, 1)))
+            value = np.full((node_type(op).rows or 0, 1), 0.0 if op.opdef is MEAN else 1.0)
+            model.set_statistic(op.result.name or "", value)
 
 
 def call_of_function(
@@ -337,8 +341,10 @@ def prepared_call(
 def random_inputs(
     model: Model, signature: Signature, options: CompileOptions
 ) -> tuple[dict[str, object], int]:
-    """What the function takes at its bounds: normal numbers, of labels a class for each sample."""
+    """What the function takes at its bounds: normal numbers with the statistics that the network
+    has of them, of labels a class for each sample."""
     rng = np.random.default_rng(0)
+    statistics = statistics_of_inputs(model)
     tables = signature.sequences
     bounds = {d.name: d.bound for d in signature.call_dims}
     labels = {name.lower() for name in model.tagged("label")}
@@ -354,7 +360,8 @@ def random_inputs(
         assert isinstance(width, int)
         if name.lower() in labels and width > 1:
             return np.eye(width, dtype=dtype)[rng.integers(0, width, count)]
-        return rng.standard_normal((count, width), dtype=dtype)
+        mean, deviation = statistics.get(name.lower(), (0.0, 1.0))
+        return (mean + deviation * rng.standard_normal((count, width))).astype(dtype)
 
     if tables is None:
         return {n: columns(n, options.batch) for n in signature.input_names}, options.batch
@@ -363,8 +370,24 @@ def random_inputs(
     return dict(given), steps * slots
 
 
+def statistics_of_inputs(model: Model) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Mean and deviation by the names of inputs, in lower case, as rows."""
+    found: dict[str, list[np.ndarray]] = {}
+    for op in model.graph.block:
+        if isinstance(op.params, StatisticParams) and op.params.computed:
+            value = model.values[op.result.name or ""].reshape(1, -1)
+            both = found.setdefault((op.operands[0].name or "").lower(), [value * 0, value * 0 + 1])
+            if op.opdef is MEAN:
+                both[0] = value
+            else:
+                # What is the same in all samples has an InvStdDev of 0.
+                both[1] = np.divide(1, value, out=value * 0, where=value != 0)
+    return {name: (mean, deviation) for name, (mean, deviation) in found.items()}
+
+
 def measure(call: Callable[[], object], rounds: int, seconds: float) -> Timing:
-    """Rounds of calls that take about so many seconds together; the first calls do not count."""
+    """Rounds of calls that take about so many seconds together, then single calls of a tenth of
+    these; the first calls do not count."""
     call()
     start = clock.perf_counter()
     call()
@@ -376,7 +399,14 @@ def measure(call: Callable[[], object], rounds: int, seconds: float) -> Timing:
         for _ in range(calls):
             call()
         found.append((clock.perf_counter() - start) / calls)
-    return Timing(tuple(found), calls)
+    single = max(calls * rounds // 10, 1)
+    return Timing(tuple(found), calls, min(seconds_of(call) for _ in range(single)))
+
+
+def seconds_of(call: Callable[[], object]) -> float:
+    start = clock.perf_counter()
+    call()
+    return clock.perf_counter() - start
 
 
 def profiled(prepare: Prepare, options: CompileOptions, *, trace: bool) -> Profile:
@@ -403,7 +433,7 @@ def bench_record(timing: Timing, samples: int, setup: Setup) -> dict[str, object
     """The numbers for JSON, in seconds."""
     return {
         "median": timing.median,
-        "min": min(timing.rounds),
+        "min": timing.least,
         "max": max(timing.rounds),
         "rounds": list(timing.rounds),
         "calls_in_a_round": timing.calls,
@@ -445,19 +475,21 @@ def bench_text(
         how: f"{setup.compiling * 1e3:.1f} ms",
         "computed": f"in {dtype} {by}",
         "a call": f"{_time(timing.median)} (median of {len(timing.rounds)} rounds of "
-        f"{timing.calls}), {_time(min(timing.rounds))} at best, spread {timing.spread:.0%}",
+        f"{timing.calls}), {_time(timing.least)} the shortest, spread {timing.spread:.0%}",
         "samples": f"{samples:,} in a call, {samples / timing.median:,.0f} a second",
     }
     if work is not None and peak is not None:
         computing, moving = work.flops / timing.median, work.bytes / timing.median
         most = peak_flops(peak, dtype)
+        several = " on one core; several have more" if computing > most else " on one core"
+        cached = "; caches have more" if moving > peak.bytes else ""
         lines["arithmetic"] = (
             f"{computing / 1e9:.2f} GFLOP/s, {computing / most:.0%} of "
-            f"{most / 1e9:.0f} (multiply-adds of {dtype} on one core)"
+            f"{most / 1e9:.0f} (multiply-adds of {dtype}{several})"
         )
         lines["memory"] = (
             f"{moving / 1e9:.2f} GB/s read and written, {moving / peak.bytes:.0%} of "
-            f"{peak.bytes / 1e9:.1f} (a copy from memory to memory)"
+            f"{peak.bytes / 1e9:.1f} (a copy from memory to memory{cached})"
         )
     if timing.spread > NOISY:
         lines["note"] = "the rounds differ much: the machine is busy"

@@ -21,6 +21,7 @@ from graphc.ir.types import TensorType
 from graphc.ops.contraction import MatmulParams, groups
 from graphc.ops.nodes.layout import display_name
 from graphc.passes.analysis.costs import Cost, walk_costs
+from graphc.passes.loop_gradient import LABEL
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.signature import Signature
 from graphc.support.source import Location, Span
@@ -36,8 +37,8 @@ class ProfileRow:
     """One operation in all calls. Of a loop the time that its body's operations do not take.
 
     operation  its name and extents, as `gemm N x 512 x 792`
-    nodes      the nodes of the network that it computes or whose gradients it does, or `update of`
-               parameters; one without a name is its function in a node that has one
+    nodes      the nodes of the network that it computes, gradients `d.NAME`, or `update of`
+               parameters; a node without a name is its function in a node that has one
     lines      where these stand in the source, as file:line
     depth      loops around it
     dtype      element type of its first result
@@ -250,7 +251,10 @@ Names = Mapping[tuple[Span, ...], list[str]]
 
 
 def nodes_of(op: Operation, names: Names, signature: Signature) -> tuple[str, ...]:
-    """The nodes that an operation stands for: by where they were written, else what it updates."""
+    """The nodes that an operation stands for: by where they were written, else what it updates; of
+    a gradient what it is of."""
+    if op.results and all(result.called.startswith(LABEL) for result in op.results):
+        return tuple(dict.fromkeys(result.called for result in op.results))
     found: dict[str, None] = {}
     for location in _locations(op):
         for name in names.get(_place(location), ()):

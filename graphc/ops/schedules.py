@@ -108,9 +108,10 @@ class KernelSchedule(Schedule):
     spread: tuple[NestSpread, ...] = ()
 
 
-ReadB = Literal["in place", "packed by tiles", "packed", "transposed by tiles"]
+ReadB = Literal["in place", "packed by tiles", "packed", "transposed by tiles", "panels"]
 """How tiles get B: from where it lies; through a panel, which the tiles of the first rows fill or
-which is filled before; or from columns, which the tiles transpose."""
+which is filled before; from columns, which the tiles transpose; or from panels that whoever binds
+the function has made of a parameter."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,7 @@ class Tiling(Params):
     b              how tiles get B
     prefetch       steps of k before its use that a row of B is fetched; of tiles that transpose B:
                    rows of B; 0: the processor does so
+    prefetch_level of the cache that it is fetched into
     """
 
     rows: int
@@ -135,6 +137,7 @@ class Tiling(Params):
     a: Literal["in place", "packed"] = "in place"
     b: ReadB = "in place"
     prefetch: int = 0
+    prefetch_level: int = 2
 
 
 @dataclass(frozen=True)
@@ -324,6 +327,8 @@ def _check_tiling(tiling: Tiling) -> Iterable[str]:
     yield from _check_lanes(lanes)
     if min(tiling.depth, tiling.block, tiling.prefetch) < 0:
         yield "a depth, a block and a prefetch of 0 or more"
+    if tiling.prefetch_level not in (1, 2):
+        yield f"a prefetch_level of 1 or 2, got {tiling.prefetch_level}"
 
 
 def _check_gpu_tiling(tiling: GpuTiling) -> Iterable[str]:

@@ -76,6 +76,15 @@ class Results(Mapping[str, Any]):
         return f"Results({', '.join(self._arrays)})"
 
 
+class _Calls(threading.local):
+    """What a thread knows of its calls."""
+
+    fast: FastCall | None = None
+
+
+_NO_NUMBERS: Mapping[str, float] = {}
+
+
 def _by_name(arrays: Mapping[str, Any], name: str) -> Any:
     for known, array in arrays.items():
         if known.lower() == name.lower():
@@ -117,7 +126,7 @@ class Executable:
         self._recompile = recompile
         self._carrying = carrying
         self._sequence_state: dict[str, Array] | None = None
-        self._calls = threading.local()
+        self._calls = _Calls()
         self._names = frozenset(name.lower() for name in signature.input_names)
         self._prepare_stores()
 
@@ -175,15 +184,17 @@ class Executable:
 
         Raises GraphcError `input`.
         """
-        return self.run(inputs, {})
+        return self.run(inputs, _NO_NUMBERS)
 
     def run(self, inputs: Mapping[str, object], hyperparameters: Hyperparameters) -> Results:
         """Run once with inputs by name and the numbers of this call (learning rate, …) by name."""
         if some_are_away() and not self._plan.compiled.keeps_arrays:
             self._bring_home()
-        fast: FastCall | None = getattr(self._calls, "fast", None)
-        if fast is not None and (results := fast(inputs, hyperparameters, self._plan)) is not None:
-            return Results(results)
+        fast = self._calls.fast
+        if fast is not None:
+            results = fast.run(inputs, hyperparameters, self._plan)
+            if results is not None:
+                return Results(results)
         return self._run_thoroughly(inputs, hyperparameters)
 
     def _run_thoroughly(

@@ -186,8 +186,9 @@ class Code(Operations):
     def store_masked(self, value: Val, address: Val, align: int, mask: Val) -> None:
         raise InternalError("the machine of a C file has no masked stores")
 
-    def prefetch(self, address: Val, *, writes: bool = False) -> None:
-        self._do(f"__builtin_prefetch({self._use(address, ANY)}, {'1, 3' if writes else '0, 2'});")
+    def prefetch(self, address: Val, *, writes: bool = False, level: int = 2) -> None:
+        how = "1, 3" if writes else f"0, {4 - level}"
+        self._do(f"__builtin_prefetch({self._use(address, ANY)}, {how});")
 
     def stack_array(self, element: str, count: int, align: int) -> Val:
         return self._array(element, count, align)[0]

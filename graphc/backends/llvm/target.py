@@ -6,10 +6,10 @@ needs llvmlite, and imports it when called.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 
 from graphc.backends.llvm.scarcity import unavailable
 from graphc.ir.machine import MACHINES, Machine
@@ -44,6 +44,10 @@ TARGETS: dict[str, Target] = {t.isa: t for t in (X86_64, X86_64_V2, X86_64_V3, X
 
 TARGET_NAMES = (*TARGETS, "native")
 
+CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+"""Where Linux describes the caches of a core."""
+_UNITS = {"K": 10, "M": 20, "G": 30}
+
 _V4_FEATURES = ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 _V3_FEATURES = ("avx2", "fma", "bmi2", "f16c")
 
@@ -72,15 +76,25 @@ def host_target() -> Target:
     found = native_target(llvm.get_process_triple(), llvm.get_host_cpu_name(), text, features)
     machine = replace(
         found.machine,
-        l1=_cache_size("SC_LEVEL1_DCACHE_SIZE") or found.machine.l1,
-        l2=_cache_size("SC_LEVEL2_CACHE_SIZE") or found.machine.l2,
+        l1=cache_bytes(1) or found.machine.l1,
+        l2=cache_bytes(2) or found.machine.l2,
     )
     return replace(found, machine=machine)
 
 
-def _cache_size(name: str) -> int:
-    """In bytes; 0 if the system does not report it."""
-    return max(os.sysconf(name), 0) if name in os.sysconf_names else 0
+def cache_bytes(level: int, folder: Path = CACHES) -> int:
+    """Of a core's cache of data; 0 if the system does not report it, as `os.sysconf` never does."""
+    for place in folder.glob("index*"):
+        try:
+            found, kind, size = (
+                (place / name).read_text(encoding="ascii").strip()
+                for name in ("level", "type", "size")
+            )
+        except OSError:
+            continue
+        if found == str(level) and kind != "Instruction":
+            return int(size[:-1]) << _UNITS[size[-1]]
+    return 0
 
 
 def native_target(triple: str, cpu: str, text: str, features: Mapping[str, bool]) -> Target:

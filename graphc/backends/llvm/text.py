@@ -242,11 +242,9 @@ class Code(Writer):
         )
         self.do(f"call void {function}({value}, ptr {address.ref}, i32 {align}, {mask})")
 
-    def prefetch(self, address: Val, *, writes: bool = False) -> None:
-        """Asks for the line of an address: to the second level to be read, to the first to be
-        written."""
+    def prefetch(self, address: Val, *, writes: bool = False, level: int = 2) -> None:
         function = self.module.intrinsic("llvm.prefetch.p0", "void", "ptr", "i32", "i32", "i32")
-        how = "i32 1, i32 3" if writes else "i32 0, i32 2"
+        how = "i32 1, i32 3" if writes else f"i32 0, i32 {4 - level}"
         self.do(f"call void {function}({address}, {how}, i32 1)")
 
     def stack_array(self, element: str, count: int, align: int) -> Val:

@@ -53,6 +53,7 @@ class Product:
     part    the length of every range, where all are as long; 0 where that is not known
     most_m, most_k  where only the call knows m and k: they are no larger
     tile, few_rows  how it is cut, as in a `ProductSchedule`; None: chosen for the machine
+    panel   as of a `ProductForm`
     """
 
     m: Size
@@ -69,6 +70,7 @@ class Product:
     most_k: int = UNBOUNDED
     tile: Tiling | None = None
     few_rows: Tiling | None = None
+    panel: int = 0
 
     @staticmethod
     def of(op: Operation) -> Product:
@@ -91,6 +93,7 @@ class Product:
             form.most_k,
             schedule.tile,
             schedule.few_rows,
+            form.panel,
         )
 
     @property
@@ -101,6 +104,7 @@ class Product:
             *(m, n, k, self.transpose_a, self.transpose_b, self.split, self.part, self.pitch),
             most_m=self.most_m,
             most_k=self.most_k,
+            panel=self.panel,
         )
 
     def symbols(self) -> tuple[str, ...]:
@@ -133,12 +137,13 @@ def _operands(code: Writer, product: Product, sizes: Mapping[str, Val]) -> Opera
         product.dtype,
         *(a, b, c, m, n, k),
         lda=m if product.transpose_a else k,
-        ldb=k if product.transpose_b else n,
+        ldb=k if product.transpose_b or product.panel else n,
         ldc=index(product.pitch) if product.pitch else n,
         a_transposed=product.transpose_a,
         b_transposed=product.transpose_b,
         most_m=product.most_m,
         most_k=product.most_k,
+        panel=product.panel,
     )
 
 
@@ -165,22 +170,31 @@ def _emit(code: Writer, machine: Machine, whole: Operands, product: Product) -> 
     if few is None:
         _emit_range(_writer(code, machine, tile, ranged), x)
         return
-    one_row = _writer(code, machine, few, ranged.one_row)
     several = _writer(code, machine, tile, ranged) if x.most_m > FEW_ROWS else None
     is_few = code.compare("sle", x.m, index(FEW_ROWS))
-    with when(code, is_few, []), loop(code, index(0), x.m, 1) as state:
-        row = x.of_rows(code, state.index, add(code, state.index, index(1)))
-        emit_panels(one_row, replace(row, m=index(1)))
+    with when(code, is_few, []):
+        _few_rows(_writer(code, machine, few, ranged.one_row), x)
     if several is not None:
         with when(code, code.compare("sgt", x.m, index(FEW_ROWS)), []):
             emit_panels(several, x)
+
+
+def _few_rows(w: ProductWriter, x: Operands) -> None:
+    """One after the other; all in each panel, where B lies in panels."""
+    code = w.code
+    if x.panel:
+        emit_panels(w, replace(x, most_m=min(x.most_m, FEW_ROWS)))
+        return
+    with loop(code, index(0), x.m, 1) as state:
+        row = x.of_rows(code, state.index, add(code, state.index, index(1)))
+        emit_panels(w, replace(row, m=index(1)))
 
 
 def _writer(code: Writer, machine: Machine, tiling: Tiling, x: ProductRange) -> ProductWriter:
     """The blocking of this range, with workspace on the stack for what it packs."""
     blocking = Blocking.of(tiling, x)
     panel = block = NULL
-    if x.n is None or blocking.read_b in ("packed", "packed by tiles"):
+    if (x.n is None and not x.panel) or blocking.read_b in ("packed", "packed by tiles"):
         panel = _workspace(code, x.dtype, blocking.depth * blocking.tile.width)
     if blocking.packs_a:
         block = _workspace(code, x.dtype, blocking.rows * (blocking.depth + APART))
@@ -189,7 +203,7 @@ def _writer(code: Writer, machine: Machine, tiling: Tiling, x: ProductRange) -> 
 
 def _emit_range(w: ProductWriter, x: Operands) -> None:
     """A range of any width; if only the call knows it, as wide as a tile or narrower."""
-    if number_of(x.n) is not None:
+    if number_of(x.n) is not None or x.panel:
         emit_panels(w, x)
         return
     code, width = w.code, w.blocking.tile.width

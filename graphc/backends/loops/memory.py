@@ -105,6 +105,7 @@ def stack_array(code: Writer, element: str, count: int, align: int) -> Val:
     return code.stack_array(memory_element(element), count, align)
 
 
-def prefetch(s: LaneScalars, base: Val, element: str, position: Val) -> None:
-    """Prefetches the cache line of an element; it may be outside the array."""
-    s.code.prefetch(s.code.offset(base, element, position, inside=False))
+def prefetch(s: LaneScalars, base: Val, element: str, position: Val, level: int = 2) -> None:
+    """Prefetches the cache line of an element into the cache of a level; it may be outside the
+    array."""
+    s.code.prefetch(s.code.offset(base, element, position, inside=False), level=level)

@@ -127,8 +127,9 @@ class Writer(ABC):
     def store_masked(self, value: Val, address: Val, align: int, mask: Val) -> None: ...
 
     @abstractmethod
-    def prefetch(self, address: Val, *, writes: bool = False) -> None:
-        """Prefetches the cache line of an address, which need not be valid."""
+    def prefetch(self, address: Val, *, writes: bool = False, level: int = 2) -> None:
+        """Prefetches the cache line of an address, which need not be valid: to be read into the
+        cache of a level, or to be written into the first."""
 
     @abstractmethod
     def stack_array(self, element: str, count: int, align: int) -> Val:

@@ -40,6 +40,13 @@ SHORT_ROW_BYTES = 1536
 """Rows of B up to this length end before the hardware prefetcher recognises the stream."""
 FAR_BYTES = 2097152
 """A B from this size on comes from so far away that its rows are fetched long before their use."""
+FEW_ROWS_VECTORS = {1: 8, 2: 5, 3: 3, 4: 3}
+FEW_ROWS_VECTORS_512 = {1: 10, 2: 8, 3: 4, 4: 4}
+"""Vectors that a tile of so many rows has at most; with vectors of 512 bits there are more
+registers."""
+
+MOST_FEW_VECTORS = 8
+"""Of a tile that reads several panels at once: enough sums are under way then."""
 
 UNBOUNDED = 1 << 40
 """Of a length for which there is no bound."""
@@ -61,6 +68,7 @@ class ProductRange:
     b_transposed    B is stored [n, k]
     is_exchanged    it is the transposed product: one column of C is computed as a row
     has_few_rows    one or two rows, which only the call tells, have a tiling of their own
+    panel           columns of the panels that B lies in (`b = "panels"`); 0: it lies by rows
     """
 
     dtype: DType
@@ -74,6 +82,7 @@ class ProductRange:
     b_transposed: bool = False
     is_exchanged: bool = False
     has_few_rows: bool = False
+    panel: int = 0
 
     @property
     def one_row(self) -> ProductRange:
@@ -86,6 +95,7 @@ class ProductForm:
 
     split  what a call computes a part of; `part` of it, 0 where parts differ
     pitch  elements from row to row of C, 0 for n
+    panel  as of a `ProductRange`
     """
 
     dtype: DType
@@ -99,6 +109,7 @@ class ProductForm:
     pitch: int = 0
     most_m: int = UNBOUNDED
     most_k: int = UNBOUNDED
+    panel: int = 0
 
     def call_range(self) -> ProductRange:
         """What one call computes."""
@@ -120,6 +131,7 @@ class ProductForm:
             self.dtype,
             *(m, n, k, pitch, self.most_m, self.most_k, a_transposed, b_transposed, is_exchanged),
             has_few_rows=rows is None and not a_transposed and not is_small,
+            panel=self.panel,
         )
 
 
@@ -146,7 +158,14 @@ def form_of(op: Operation) -> ProductForm:
         pitch=pitch,
         most_m=bound_elements(roles.rows),
         most_k=bound_elements(roles.inner),
+        panel=panel_width(schedule),
     )
+
+
+def panel_width(schedule: ProductSchedule) -> int:
+    """Columns of the panels that it wants B in; 0 where B lies by rows or columns."""
+    tile = schedule.tile
+    return tile.vectors * tile.lanes if tile is not None and tile.b == "panels" else 0
 
 
 def product_schedule(op: Operation) -> ProductSchedule:
@@ -192,7 +211,7 @@ def choose_tiling(machine: Machine, x: ProductRange) -> Tiling:
     rows = machine.tile_rows
     read_b = _read_b(x, rows)
     panel = min(machine.l1 * 3 // 4, PANEL_BYTES)
-    vectors = _vectors(x.m, read_b)
+    vectors = _vectors(x, read_b, machine)
     if x.n is None or read_b == "packed":
         # More would make a panel of one stretch too large for a near cache.
         vectors = min(vectors, max(panel * 8 // (STRETCH * machine.vector_bits), 2))
@@ -203,11 +222,12 @@ def choose_tiling(machine: Machine, x: ProductRange) -> Tiling:
         vectors = max(-(-x.n // lanes), 1)
     width = vectors * lanes if x.n is None else min(vectors * lanes, x.n)
     prefetch = _prefetch(read_b, x, width, machine.l2)
+    level = 1 if prefetch and read_b == "in place" and machine.vector_bits == 512 else 2
     is_narrow = _row_bytes(x) <= NEAR_BYTES and not x.b_transposed
     if x.n is not None and (
         read_b == "transposed by tiles" or (read_b == "in place" and not is_narrow)
     ):
-        return Tiling(rows, vectors, lanes, b=read_b, prefetch=prefetch)
+        return Tiling(rows, vectors, lanes, b=read_b, prefetch=prefetch, prefetch_level=level)
     packs_a = (
         x.a_transposed and (x.m is None or x.m > 4 * rows) and (x.n is None or x.n >= 4 * width)
     )
@@ -223,6 +243,7 @@ def choose_tiling(machine: Machine, x: ProductRange) -> Tiling:
         a="packed" if packs_a else "in place",
         b=read_b,
         prefetch=prefetch,
+        prefetch_level=level,
     )
 
 
@@ -251,11 +272,20 @@ def _prefetch(read_b: ReadB, x: ProductRange, width: int, l2: int) -> int:
     return width if read_b == "transposed by tiles" and is_short and size >= l2 else 0
 
 
-def _vectors(m: int | None, read_b: ReadB) -> int:
-    """Vectors of a tile: more for few rows, so that enough sums are under way at once."""
-    if m is None or read_b == "transposed by tiles" or (read_b == "packed" and m > TRANSPOSED_ROWS):
+def _vectors(x: ProductRange, read_b: ReadB, machine: Machine) -> int:
+    """Vectors of a tile: more for few rows, so that enough sums are under way at once. Then panels
+    are equally wide, as the last one computes again what it lacks."""
+    is_turned = read_b == "transposed by tiles"
+    if x.m is None or is_turned or (read_b == "packed" and x.m > TRANSPOSED_ROWS):
         return 2
-    return {1: 8, 2: 5, 3: 3, 4: 3}.get(m, 2)
+    most = (FEW_ROWS_VECTORS_512 if machine.vector_bits == 512 else FEW_ROWS_VECTORS).get(x.m)
+    if most is None:
+        return 2
+    if x.n is None:
+        return most
+    vectors = -(-x.n // machine.lanes(x.dtype))
+    panels = -(-vectors // most)
+    return -(-vectors // max(panels, 1))
 
 
 def _depth(k: int | None, most_k: int, most: int) -> int:
@@ -271,6 +301,34 @@ def _part(length: int | None, most: int, step: int) -> int:
     parts = max(-(-length // most), 1)
     part = -(-length // parts)
     return max(-(-part // step) * step, step)
+
+
+def panel_schedule(op: Operation, machine: Machine) -> ProductSchedule | None:
+    """The schedule of a product whose B lies in panels, made of its complete schedule; None where
+    B is better read as it is or cannot be."""
+    schedule, form = op.schedule_as(ProductSchedule), form_of(op)
+    tile, few = schedule.tile, schedule.few_rows
+    if (
+        tile is None
+        or tile.b not in ("in place", "packed by tiles")
+        or op.params_as(MatmulParams).batch
+    ):
+        return None
+    x, width = form.call_range(), tile.vectors * tile.lanes
+    if x.is_exchanged or form.n is None or form.n < width or _row_bytes(x) <= NEAR_BYTES:
+        return None
+    if schedule.parallel == "cols" and (
+        schedule.chunk % width or 0 < form.n % schedule.chunk < width
+    ):
+        return None
+    if few is not None:
+        count = 1 if x.n is None else x.n // width
+        most = max(MOST_FEW_VECTORS // tile.vectors, 1)
+        together = -(-count // -(-count // most))
+        rows = FEW_ROWS if machine.registers > FEW_ROWS * MOST_FEW_VECTORS else 1
+        few = Tiling(rows, together * tile.vectors, tile.lanes, b="panels")
+    # Each panel is read from one end to the other: the processor fetches that by itself, sooner.
+    return replace(schedule, tile=replace(tile, b="panels", prefetch=0), few_rows=few)
 
 
 # --- tilings that people write --------------------------------------------------------------------
@@ -293,6 +351,10 @@ def misfit(tiling: Tiling, x: ProductRange) -> str:
     most_k = x.most_k if x.k is None else x.k
     if tiling.depth % STRETCH and tiling.depth < most_k:
         return f"a depth of all {most_k} steps or a multiple of {STRETCH}, got {tiling.depth}"
+    if (tiling.b == "panels") != bool(x.panel):
+        return 'b = "panels" of both tilings or of none'
+    if x.panel and (x.is_exchanged or x.b_transposed or width % x.panel):
+        return f"a B stored by rows and tiles of whole panels of {x.panel} columns, got {width}"
     if tiling.b in ("packed", "transposed by tiles") and not x.b_transposed:
         return f'b = "in place" or "packed by tiles" for a B that is stored by rows, got {tiling.b}'
     if tiling.b in ("in place", "packed by tiles") and x.b_transposed:
@@ -301,7 +363,7 @@ def misfit(tiling: Tiling, x: ProductRange) -> str:
         return 'a depth, a block and an A that is stored by columns for a = "packed"'
     if tiling.block and tiling.block % tiling.rows:
         return f"a block of whole tiles of {tiling.rows} rows, got {tiling.block}"
-    has_panel = x.n is None or tiling.b in ("packed", "packed by tiles")
+    has_panel = (x.n is None and not x.panel) or tiling.b in ("packed", "packed by tiles")
     if has_panel and not 0 < tiling.depth * width * size <= MOST_STACK:
         return f"a panel of 1 to {MOST_STACK} bytes, got depth {tiling.depth} x {width} columns"
     if tiling.a == "packed" and tiling.block * tiling.depth * size > MOST_STACK // 2:

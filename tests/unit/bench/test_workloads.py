@@ -8,6 +8,7 @@ import pytest
 from bench.check import difference, results
 from bench.peers.graphc import case
 from bench.workloads import WORKLOADS, workload
+from bench.workloads.drawn import drawn_names
 from bench.workloads.record import Values
 
 
@@ -17,7 +18,7 @@ def run(name: str, variant: str) -> Values:
     return results(work, made, made.run())
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("name", [*WORKLOADS, *drawn_names(11, 6)])
 def test_a_small_form_of_the_workload_is_what_its_reference_says(name: str) -> None:
     assert difference(run(name, "llvm"), run(name, "reference")) == ""
 
@@ -29,13 +30,18 @@ def test_every_parameter_of_a_training_workload_moves(name: str) -> None:
     assert {n for n in work.parameters if not moved[n].any()} == set()
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("name", [*WORKLOADS, *drawn_names(11, 6)])
 def test_the_arrays_of_a_workload_are_the_same_in_every_process_and_no_zeros(name: str) -> None:
     one, other = workload(name, small=True), workload(name, small=True)
     for key, array in (one.inputs | one.parameters | one.constants).items():
         again = (other.inputs | other.parameters | other.constants)[key]
         assert np.array_equal(array, again)
         assert array.any()
+
+
+def test_networks_are_drawn_by_the_seed() -> None:
+    titles = {workload(name).title for seed in (1, 2) for name in drawn_names(seed, 30)}
+    assert len(titles) == 60
 
 
 @pytest.mark.parametrize("name", WORKLOADS)

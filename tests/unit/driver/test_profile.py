@@ -86,7 +86,7 @@ def test_a_training_step_has_rows_for_updates() -> None:
     for part in (slice(0, 8), slice(8, 9)):
         step(x=X[part], t=T[part])
     nodes = {node for row in profile.rows() for node in row.nodes}
-    assert nodes == {"Times in z", "z", "c", "update of W"}
+    assert nodes == {"Times in z", "z", "c", "d.W", "update of W"}
 
 
 def test_an_epoch_in_one_call_counts_its_minibatches() -> None:

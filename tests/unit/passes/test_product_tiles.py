@@ -19,6 +19,7 @@ from graphc.passes.analysis.product_tiles import (
 )
 
 V3 = MACHINES["x86-64-v3"]
+V4 = MACHINES["x86-64-v4"]
 
 
 def rows_of(m: int | None, n: int, k: int, *, b_transposed: bool = False) -> ProductRange:
@@ -57,6 +58,21 @@ def test_a_tile_of_few_rows_has_more_vectors_unless_a_panel_would_not_stay_near(
     )
     assert b_transposed == [3, 3, 3, 2]
     assert as_stored == [8, 5, 3, 3]
+
+
+@pytest.mark.parametrize("machine", [V3, V4], ids=["v3", "v4"])
+@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+def test_panels_of_few_rows_are_about_as_wide_as_each_other(rows: int, machine: Machine) -> None:
+    for n in range(16, 1300, 13):
+        made = choose_tiling(machine, rows_of(rows, n, 300))
+        width = made.vectors * made.lanes
+        panels = -(-n // width)
+        assert panels * width - n < panels * made.lanes
+
+
+def test_few_rows_are_fetched_into_the_first_cache_with_long_vectors() -> None:
+    levels = [choose_tiling(m, rows_of(2, 512, 300)).prefetch_level for m in (V3, V4)]
+    assert levels == [2, 1]
 
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=list(MACHINES))

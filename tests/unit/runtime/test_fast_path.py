@@ -160,6 +160,24 @@ def test_arrays_that_have_to_be_looked_at_go_the_long_way(
     assert thorough() == 1
 
 
+def test_calls_whose_arrays_are_copied_take_them_as_they_lie() -> None:
+    """From the third call with as many samples on: strides and alignment make no difference."""
+    z = gc.compile(classifier(), ["z", "ce"], batch=16)
+    fresh = gc.compile(classifier(), ["z", "ce"], batch=16)
+    for _ in range(3):
+        z(**f32(5))
+    given = [ODD[how](f32(5, seed=k)["features"]) for k, how in enumerate(ODD)]
+    results = [z(labels=f32(5, seed=k)["labels"], features=x) for k, x in enumerate(given)]
+    for k, result in enumerate(results):
+        again = fresh(**f32(5, seed=k))
+        np.testing.assert_array_equal(result["z"], again["z"])
+        assert result["ce"] == again["ce"]
+    assert not any(np.shares_memory(results[0]["z"], r["z"]) for r in results[1:])
+    for wrong in (np.zeros((5, 3), np.float32), np.zeros((4, 2), np.float32)):
+        with pytest.raises(gc.GraphcError, match="features"):
+            z(labels=f32(5)["labels"], features=wrong)
+
+
 def test_a_read_only_array_is_read() -> None:
     z = gc.compile(classifier(), ["z", "ce"], batch=16)
     data = f32(5)

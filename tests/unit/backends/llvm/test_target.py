@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from graphc.backends.llvm.target import TARGETS, host_target, native_target, target_named
+from graphc.backends.llvm.target import (
+    TARGETS,
+    cache_bytes,
+    host_target,
+    native_target,
+    target_named,
+)
 from graphc.ir.types import DType
 from graphc.support.diagnostics import GraphcError
 
@@ -45,6 +53,17 @@ def test_a_named_target_states_its_name_as_level(name: str) -> None:
 
 def test_native_is_the_host() -> None:
     assert target_named("native") == host_target()
+
+
+def test_caches_of_data_are_read_from_the_system(tmp_path: Path) -> None:
+    described = [("1", "Instruction", "64K"), ("1", "Data", "48K"), ("2", "Unified", "2M")]
+    for number, texts in enumerate(described):
+        folder = tmp_path / f"index{number}"
+        folder.mkdir()
+        for name, text in zip(("level", "type", "size"), texts, strict=True):
+            (folder / name).write_text(text + "\n", encoding="ascii")
+    (tmp_path / "index3").mkdir()  # a container may hide what is in it
+    assert [cache_bytes(level, tmp_path) for level in (1, 2, 3)] == [48 << 10, 2 << 20, 0]
 
 
 def test_an_unknown_target_is_reported_with_a_near_name() -> None:
