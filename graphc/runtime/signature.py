@@ -80,6 +80,7 @@ class Argument:
 
     panel  a matrix [k, n] of the model lies in panels of so many columns: its shape is
            (panels, k, panel), see `in_panels`; 0: it lies by rows
+    dims, permutation  a parameter lies as that of `dims`, transposed; empty: as it is
     """
 
     name: str
@@ -87,6 +88,8 @@ class Argument:
     shape: Shape
     role: Role
     panel: int = 0
+    dims: tuple[int, ...] = ()
+    permutation: tuple[int, ...] = ()
 
 
 ROLES_OF_MODEL: tuple[Role, ...] = ("parameter", "transposed")
@@ -179,6 +182,8 @@ class Signature:
                 array = values[argument.name]
             if argument.panel:
                 array = in_panels(array, argument.panel)
+            if argument.permutation:
+                array = array.reshape(argument.dims).transpose(argument.permutation)
             made[argument.name] = np.ascontiguousarray(array, NUMPY_DTYPES[argument.dtype])
         return made
 
