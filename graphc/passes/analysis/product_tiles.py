@@ -88,7 +88,8 @@ class ProductRange:
 class ProductForm:
     """A product before it is cut: extents, None where only the call knows them, and layouts.
 
-    split  what a call computes a part of; `part` of it, 0 where parts differ
+    split  what a call computes a part of: `part` of it, the last call what is left; 0 where only
+           the call knows how much
     pitch  elements from row to row of C, 0 for n
     """
 
@@ -105,24 +106,51 @@ class ProductForm:
     most_k: int = UNBOUNDED
 
     def call_range(self) -> ProductRange:
-        """What one call computes."""
+        """What one call computes; of columns, every call but a last one that computes fewer."""
+        return self._range(self.part)
+
+    def last_range(self) -> ProductRange | None:
+        """What the last call computes, where it computes fewer columns than the others."""
+        extent = self.m if self.split == "rows" else self.n
+        rest = extent % self.part if self.part and extent is not None else 0
+        if not rest or (self.split == "rows") != self.is_exchanged:
+            return None
+        return replace(self._range(rest), has_few_rows=False)
+
+    @property
+    def is_exchanged(self) -> bool:
+        """One column is computed as a row."""
+        return self.n == 1 and self.pitch in (0, 1)
+
+    def _range(self, part: int) -> ProductRange:
         m, n, k, split = self.m, self.n, self.k, self.split
         a_transposed, b_transposed = self.transpose_a, self.transpose_b
         pitch = k if b_transposed else n
-        is_exchanged = n == 1 and self.pitch in (0, 1)
-        if is_exchanged:
+        if self.is_exchanged:
             pitch = m if a_transposed else k
             m, n, a_transposed, b_transposed = n, m, False, not a_transposed
             split = {"rows": "cols", "cols": "rows"}.get(split, "")
         rows = m
         if rows == 1:  # one row lies in memory like one column
             a_transposed = False
-        m = (self.part or None) if split == "rows" else m
-        n = (self.part or None) if split == "cols" else n
+        if split == "rows":
+            m = even_part(m, part) or None
+        elif split == "cols":
+            n = part or None
         is_small = n is None or (k is not None and n * k < FEW_ROWS_ELEMENTS)
         return ProductRange(
             self.dtype,
-            *(m, n, k, pitch, self.most_m, self.most_k, a_transposed, b_transposed, is_exchanged),
+            *(
+                m,
+                n,
+                k,
+                pitch,
+                self.most_m,
+                self.most_k,
+                a_transposed,
+                b_transposed,
+                self.is_exchanged,
+            ),
             has_few_rows=rows is None and not a_transposed and not is_small,
         )
 
@@ -135,7 +163,8 @@ def form_of(op: Operation) -> ProductForm:
     m, n, k = _known(roles.rows), _known(roles.cols), _known(roles.inner)
     part = pitch = 0
     if schedule.parallel is not None:
-        part = even_part(m if schedule.parallel == "rows" else n, schedule.chunk)
+        extent = m if schedule.parallel == "rows" else n
+        part = 0 if extent is None else min(schedule.chunk, extent)
     if op.regions:
         if schedule.parallel is None:
             wanted = 'chunks to be made in: schedule {parallel = "cols", chunk = 128}, say'
@@ -156,11 +185,14 @@ def form_of(op: Operation) -> ProductForm:
 def product_schedule(op: Operation) -> ProductSchedule:
     """The schedule of a product; GraphcError (bad-schedule) for tilings that do not fit it."""
     schedule = op.schedule_as(ProductSchedule)
-    if schedule.tile is None and schedule.few_rows is None:
+    if (schedule.tile, schedule.few_rows, schedule.last) == (None, None, None):
         return schedule
-    ranged = form_of(op).call_range()
+    form = form_of(op)
+    ranged, last = form.call_range(), form.last_range()
     pairs = [("tile", schedule.tile, ranged, True)]
     pairs.append(("few_rows", schedule.few_rows, ranged.one_row, ranged.has_few_rows))
+    if last is None or schedule.last is not None:
+        pairs.append(("last", schedule.last, last or ranged, last is not None))
     for name, tiling, part, is_wanted in pairs:
         if (tiling is not None) != is_wanted:
             message = f"a schedule of `{op.opdef.name}` {'requires' if is_wanted else 'has no'}"
@@ -174,7 +206,7 @@ def product_schedule(op: Operation) -> ProductSchedule:
 
 def even_part(extent: int | None, length: int) -> int:
     """The length of each part of an extent, if all are as long; else 0."""
-    return length if extent is not None and extent % length == 0 else 0
+    return length if length and extent is not None and extent % length == 0 else 0
 
 
 def _known(dims: Sequence[Dim]) -> int | None:
@@ -184,11 +216,17 @@ def _known(dims: Sequence[Dim]) -> int | None:
     return None
 
 
-def tilings(machine: Machine, form: ProductForm) -> tuple[Tiling, Tiling | None]:
-    """The tiling of a product, and that of few rows where it has one."""
-    ranged = form.call_range()
-    few = choose_tiling(machine, ranged.one_row) if ranged.has_few_rows else None
-    return choose_tiling(machine, ranged), few
+def with_tilings(schedule: ProductSchedule, machine: Machine, form: ProductForm) -> ProductSchedule:
+    """The schedule with the tilings that it leaves open: none for a product without elements."""
+    if 0 in (form.m, form.n):
+        return schedule
+    ranged, last = form.call_range(), form.last_range()
+    if schedule.tile is None:
+        few = choose_tiling(machine, ranged.one_row) if ranged.has_few_rows else None
+        schedule = replace(schedule, tile=choose_tiling(machine, ranged), few_rows=few)
+    if schedule.last is None and last is not None:
+        schedule = replace(schedule, last=choose_tiling(machine, last))
+    return schedule
 
 
 def choose_tiling(machine: Machine, x: ProductRange) -> Tiling:
