@@ -57,6 +57,7 @@ _HOMES = {
     "SGD": "graphc.learn.sgd",
     "SteppingHeuristic": "graphc.learn.stepping",
     **dict.fromkeys(("Communicator", "thread_members"), "graphc.runtime.communicator"),
+    "nccl_member": "graphc.backends.cuda.nccl",
     "check_node": "graphc.testing.node",
     "self_test": "graphc.testing.selftest",
     "BackendUnavailable": "graphc.support.diagnostics",

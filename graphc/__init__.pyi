@@ -18,6 +18,7 @@ from graphc.api import load as load
 from graphc.api import loads as loads
 from graphc.api import to_networkx as to_networkx
 from graphc.api import train as train
+from graphc.backends.cuda.nccl import nccl_member as nccl_member
 from graphc.learn.adaptation import Adaptation as Adaptation
 from graphc.learn.adaptive import AdaGrad as AdaGrad
 from graphc.learn.adaptive import Adam as Adam

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Generator
 from pathlib import Path
@@ -39,6 +40,11 @@ def gpus_are_emulated(request: pytest.FixtureRequest) -> Generator[None]:
             yield
     else:
         yield
+
+
+def pytest_collection_finish() -> None:
+    """Nothing of what was collected is ever garbage: it need not be looked at each time."""
+    gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

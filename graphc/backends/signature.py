@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from graphc.ir.core import Function, Module, Value
 from graphc.ir.traversal import walk
 from graphc.ops.schedules import schedule_of
+from graphc.passes.analysis.panels import panels_of
 from graphc.runtime.signature import Argument, Dimension, Result, Shape, Signature
 
 
@@ -13,8 +16,9 @@ def make_signature(module: Module, function: Function) -> Signature:
 
     `arena_bytes` is 0 before `plan-memory` has run.
     """
+    panels = panels_of(function)
     arguments = tuple(
-        Argument(a.name or f"argument{i}", *_element_and_shape(a), role)
+        _in_panels(Argument(a.name or f"argument{i}", *_element_and_shape(a), role), panels.get(a))
         for i, (a, role) in enumerate(zip(function.arguments, function.roles, strict=True))
     )
     results = tuple(
@@ -28,6 +32,14 @@ def make_signature(module: Module, function: Function) -> Signature:
     is_split = any(schedule_of(op) is not None for op in walk(function))
     arena = function.arena or 0
     return Signature(function.name, dims, arguments, results, arena, is_split=is_split)
+
+
+def _in_panels(argument: Argument, width: int | None) -> Argument:
+    """The same for what lies in panels of so many columns."""
+    rows, columns = argument.shape if width else (0, 0)
+    if not width or not isinstance(columns, int):
+        return argument
+    return replace(argument, shape=(-(-columns // width), rows, width), panel=width)
 
 
 def _element_and_shape(value: Value) -> tuple[str, Shape]:

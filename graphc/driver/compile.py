@@ -92,7 +92,7 @@ def all_passes(passes: Sequence[Pass], options: CompileOptions) -> list[Pass]:
     """These passes, and then those that the backend needs."""
     if BACKENDS[options.backend]().stage != "kernels":
         return list(passes)
-    return [*passes, *pipelines.kernels(machine_of(options))]
+    return [*passes, *pipelines.kernels(machine_of(options), freeze=options.freeze)]
 
 
 def machine_of(options: CompileOptions) -> AnyMachine | None:

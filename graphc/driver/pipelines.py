@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from graphc.ir.machine import AnyMachine, GpuMachine
+from graphc.ir.machine import AnyMachine, GpuMachine, Machine
 from graphc.ir.types import DType
 from graphc.passes import pipeline
 from graphc.passes.apply_learner import ApplyLearner
@@ -15,6 +15,7 @@ from graphc.passes.expand_nodes import DEFAULT_ENTRIES, ExpandNodes
 from graphc.passes.infer_shapes import InferShapes
 from graphc.passes.loop_gradient import Recompute
 from graphc.passes.manager import Pass
+from graphc.passes.pack_parameters import PackParameters
 from graphc.passes.synthesize_gradient import SynthesizeGradient
 
 SIMPLIFY = "hoist-pooling,simplify,fold-constants,hoist-loops,simplify"
@@ -134,10 +135,15 @@ def training_gradients(
     return [InferShapes(), expand, gradients, *pipeline(OPTIMISE)]
 
 
-def kernels(machine: AnyMachine | None = None) -> list[Pass]:
-    """From tensor operations to fused, planned kernels, with schedules for a machine."""
+def kernels(machine: AnyMachine | None = None, *, freeze: bool = False) -> list[Pass]:
+    """From tensor operations to fused, planned kernels, with schedules for a machine.
+
+    freeze  parameters are laid as products read them
+    """
     fused = GPU_FUSED if isinstance(machine, GpuMachine) else FUSED
-    chosen = [ChooseSchedule(machine)] if machine is not None else []
+    chosen: list[Pass] = [ChooseSchedule(machine)] if machine is not None else []
+    if freeze and isinstance(machine, Machine):
+        chosen.append(PackParameters(machine))
     return [*pipeline(fused), *chosen, *planned(machine)]
 
 

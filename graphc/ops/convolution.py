@@ -14,9 +14,9 @@ With a `block` of b the weights lie in blocks of so many F, for `conv.data_grad`
 there is one dim: w [F/b, S.., C.., b] and [S.., C/b, F.., b].
 
 With `low` and `high`, one number for each walked axis, an image is surrounded by so many zeros: its
-workspace has room for one such image, for each chunk where the operation is cut. Where the sum of
-`conv.weight_grad` is cut by images, each chunk has sums of its own there too, which are added in
-the end, the first chunk's first.
+workspace has room for one such image, for each chunk where the operation is cut (for each image,
+where chunks are parts of the result of one). Where the sum of `conv.weight_grad` is cut by images,
+each chunk has sums of its own there too, which are added in the end, the first chunk's first.
 
 `fuse-patches` makes them.
 """
@@ -325,6 +325,28 @@ def _weights_reference(p: ConvWeightGradParams, x: Array, y: Array) -> Array:
     return np.tensordot(patches, y, (over, over))
 
 
+def _check_parts(op: Operation) -> Iterable[str]:
+    """Of `conv` and `conv.data_grad`: what is wrong with a schedule that cuts single images."""
+    yield from check_schedule(op)
+    schedule = op.schedule_as(ConvSchedule)
+    across, features = schedule.column_parts, schedule.feature_parts
+    if (across, features) == (1, 1):
+        return
+    if not isinstance(op.params, ConvParams) or (schedule.parallel, schedule.chunk) != (
+        "images",
+        1,
+    ):
+        yield "parts of an image are those of a `conv` in chunks of 1 image"
+        return
+    shape = conv_shape(op.params, [v.type for v in op.operands])
+    columns = shape.output_positions[0] if len(shape.sizes) > 1 else 1
+    if not 1 <= across <= columns:
+        yield f"1 to {columns} parts of columns, got {across}"
+    whole = math.prod(shape.features) // (shape.block or 1)
+    if features < 1 or whole % features:
+        yield f"parts of features divide {whole}, got {features}"
+
+
 def _check_weights(op: Operation) -> Iterable[str]:
     yield from check_schedule(op)
     schedule = schedule_of(op)
@@ -359,7 +381,7 @@ def _conv(
         schedule=WeightGradSchedule if role == "weight_grad" else ConvSchedule,
         infer=_infer,
         reference=reference,
-        check=_check_weights if role == "weight_grad" else check_schedule,
+        check=_check_weights if role == "weight_grad" else _check_parts,
         workspace=_workspace,
         codegen=WindowProduct(role),
         vjp=NotDifferentiable.NONE,

@@ -3,6 +3,8 @@
     kernel … schedule {parallel = 0, chunk = 16}          16 indices of axis 0 a chunk
     gemm … schedule {parallel = "rows", chunk = 64}       64 rows of the product, or "cols"
     conv … schedule {parallel = "images", chunk = 4}      4 images; `conv.data_grad`, `pool.*` too
+    conv … schedule {parallel = "images", chunk = 1, column_parts = 4, feature_parts = 2}
+                                                          an eighth of the result of one image
     conv.weight_grad … schedule {parallel = "rows", chunk = 40}   40 rows of one column of weights
     conv.weight_grad … schedule {parallel = "images", chunk = 4}  4 images, their sums added at last
 
@@ -106,9 +108,10 @@ class KernelSchedule(Schedule):
     spread: tuple[NestSpread, ...] = ()
 
 
-ReadB = Literal["in place", "packed by tiles", "packed", "transposed by tiles"]
+ReadB = Literal["in place", "packed by tiles", "packed", "transposed by tiles", "panels"]
 """How tiles get B: from where it lies; through a panel, which the tiles of the first rows fill or
-which is filled before; or from columns, which the tiles transpose."""
+which is filled before; from columns, which the tiles transpose; or from panels that whoever binds
+the function has made of a parameter."""
 
 
 @dataclass(frozen=True)
@@ -246,8 +249,14 @@ class WindowTile(Params):
 @dataclass(frozen=True)
 class ConvSchedule(ImagesSchedule):
     """Of a convolution, or the gradient to its images; `columns` of output positions in a block, at
-    most. `grid` is all there is for a GPU."""
+    most. `grid` is all there is for a GPU.
 
+    column_parts, feature_parts  of the result of one image, whose product is the number of chunks
+                                 that it is cut into: neighbouring columns, neighbouring features
+    """
+
+    column_parts: int = 1
+    feature_parts: int = 1
     columns: int = 0
     tiles: tuple[ConvTile, ...] = ()
     grid: WindowTile | None = None

@@ -23,6 +23,7 @@ from graphc.passes.hoist_loops import HoistLoops
 from graphc.passes.hoist_pooling import HoistPooling
 from graphc.passes.infer_shapes import InferShapes
 from graphc.passes.manager import Pass, parse_pipeline
+from graphc.passes.pack_parameters import PackParameters
 from graphc.passes.plan_memory import PlanMemory
 from graphc.passes.plugins import PassTable
 from graphc.passes.schedule_updates import ScheduleUpdates
@@ -58,6 +59,7 @@ PASSES: dict[str, type[Pass]] = {
         ScheduleUpdates,
         SplitWork,
         ChooseSchedule,
+        PackParameters,
         PlanMemory,
     )
 }

@@ -14,10 +14,11 @@ A kernel is cut along its outermost axis that nothing is folded over, or along a
 that is short; so sums over samples are cut along their columns and no chunk adds to another's. A
 product is cut by columns; by rows where its first factor is transposed, which is packed row by row,
 and where there are too few columns: so no chunk packs what another has packed. Where that factor is
-large, chunks are longer, as each fetches it anew. Convolutions and
-poolings are cut by images, the gradient of a convolution to its weights by rows of these. With
-zeros around the images, which each chunk copies, there are fewer chunks; and the gradient is cut by
-images where it stays in a cache from one image to the next. Loops' bodies are cut too.
+large, chunks are longer, as each fetches it anew. Convolutions and poolings are cut by images, the
+result of a convolution for one image into parts where there are few images, the gradient of a
+convolution to its weights by rows of these. With zeros around the images, which each chunk copies,
+there are fewer chunks; and the gradient is cut by images where it stays in a cache from one image
+to the next. Loops' bodies are cut too.
 
 Leaves alone: products over a batch, rearrangements, functions with a memory plan. O(operations).
 """
@@ -35,6 +36,7 @@ from graphc.ir.traversal import straight_blocks
 from graphc.ir.types import Dim, TensorType, bound_elements, bound_of
 from graphc.ops.contraction import MatmulParams, groups
 from graphc.ops.convolution import (
+    CONV,
     ConvDataGradParams,
     ConvParams,
     column_rows,
@@ -43,6 +45,7 @@ from graphc.ops.convolution import (
 from graphc.ops.kernel import GEMM
 from graphc.ops.pooling import MaxGradParams, PoolParams, SumGradParams
 from graphc.ops.schedules import (
+    ConvSchedule,
     ImagesSchedule,
     KernelSchedule,
     ProductSchedule,
@@ -91,6 +94,15 @@ LINE_BYTES = 64
 MOST_PADDED_PARTS = 16
 """Of a convolution with zeros around its images: each chunk clears memory for one."""
 
+MOST_IMAGE_PARTS = 16
+"""Of a convolution's result for one image, where there are few images."""
+
+IMAGE_PART_NS = 40_000.0
+"""Of one of them, at least: they are handed out in two steps where there are zeros to copy."""
+
+LEAST_COLUMNS = 2
+"""Of output positions in a part: a tile has several."""
+
 MOST_COPYING_PARTS = 8
 """Of a gradient to weights with zeros around the images: each chunk copies all images, or has sums
 of its own."""
@@ -111,6 +123,9 @@ def split_function(function: Function) -> int:
         schedule = chunks(op)
         if schedule is not None:
             changes = {"parallel": schedule.parallel, "chunk": schedule.chunk}
+            if isinstance(schedule, ConvSchedule):
+                parts = schedule.column_parts, schedule.feature_parts
+                changes |= {"column_parts": parts[0], "feature_parts": parts[1]}
             op.schedule = replace(op.schedule, **changes)
             count += schedule.is_parallel
     return count
@@ -188,8 +203,41 @@ def image_chunks(op: Operation) -> ImagesSchedule:
         return ImagesSchedule()
     dims = op.operands[0].tensor.dims[: _walked_axis(op)]
     images = bound_elements(dims)
+    across, features = image_parts(op, work / images) if 0 < images < FEW else (1, 1)
+    if across * features > 1:
+        return ConvSchedule("images", 1, column_parts=across, feature_parts=features)
     length = _length(images, work, MOST_PADDED_PARTS if _is_padded(op) else MOST_PARTS, 1)
     return ImagesSchedule("images", length) if length < images else ImagesSchedule()
+
+
+def image_parts(op: Operation, work: float) -> tuple[int, int]:
+    """How to cut the result of a convolution for one image, which takes so many ns: into how many
+    parts of columns and of features.
+
+    Parts of columns read all weights each, parts of features all of the image: the smaller of the
+    two is read again and again.
+    """
+    wanted = min(MOST_IMAGE_PARTS, int(work / IMAGE_PART_NS))
+    if op.opdef is not CONV or wanted < 2:
+        return 1, 1
+    shape = conv_shape(op.params, [v.type for v in op.operands])
+    columns = shape.output_positions[0] // LEAST_COLUMNS if len(shape.sizes) > 1 else 1
+    lines, rest = divmod(
+        math.prod(shape.features), 2 * LINE_BYTES // op.result.tensor.dtype.itemsize
+    )
+    panels = 1 if rest else lines
+    image = math.prod((*shape.extents, *shape.channels))
+    weights = math.prod((*shape.sizes, *shape.channels, *shape.features))
+    if weights > image:
+        features = _divisor(panels, wanted)
+        return max(1, min(columns, wanted // features)), features
+    across = max(1, min(columns, wanted))
+    return across, _divisor(panels, wanted // across)
+
+
+def _divisor(number: int, most: int) -> int:
+    """The largest one of a number that is not above `most`."""
+    return next(n for n in range(max(1, most), 0, -1) if number % n == 0)
 
 
 def _is_padded(op: Operation) -> bool:

@@ -13,6 +13,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from graphc.runtime.device_arrays import DeviceArray
 from graphc.support.diagnostics import fail
 
 Array = np.ndarray
@@ -34,6 +35,16 @@ class Communicator(Protocol):
     def all_reduce(self, array: Array) -> None:
         """Put the sum of all members' arrays, of one shape and type, into the array. Everybody gets
         the same bits. Raises GraphcError `training` where a member does not come."""
+        ...
+
+
+@runtime_checkable
+class DeviceCommunicator(Communicator, Protocol):
+    """One that adds arrays in the memory of GPUs where they lie."""
+
+    def all_reduce_there(self, array: DeviceArray, stream: int) -> None:
+        """The same on a GPU: begun on a stream of CUDA, by its handle, behind what was begun there
+        and before what will be."""
         ...
 
 

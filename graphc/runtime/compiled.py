@@ -31,10 +31,12 @@ class CompiledFunction(ABC):
 
     run_minibatches  of a function that can do it by itself
     keeps_arrays  parameters and state live in memory of its own (`graphc.runtime.residency`)
+    stream  of a GPU's function the handle of CUDA's stream that its work is on
     """
 
     run_minibatches: RunMinibatches | None = None
     keeps_arrays: bool = False
+    stream: int | None = None
 
     @abstractmethod
     def __call__(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 
-from graphc.runtime.communicator import Communicator
+from graphc.runtime.communicator import Communicator, DeviceCommunicator
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.signature import NUMPY_DTYPES, Result, Signature
 
@@ -37,17 +38,22 @@ class MemberFunction(CompiledFunction):
         self._names = [a.name for a in signature.arguments]
         self._before, self._after = before, after
         self._communicator = communicator
-        self._buffer, self._summands = _side_by_side(before.signature.fresh_results)
+        made = before.signature.fresh_results
+        stream = before.compiled.stream
+        if stream is not None and isinstance(communicator, DeviceCommunicator):
+            self._sum = _sum_there(made, before.compiled, communicator, stream)
+        else:
+            self._sum = _sum_here(made, communicator)
 
     def __call__(
         self, arguments: Sequence[Array], results: Sequence[Array], sizes: Mapping[str, int]
     ) -> None:
         """See `CompiledFunction`."""
-        arrays = {**dict(zip(self._names, arguments, strict=True)), **self._summands}
-        before, after = self._before, self._after
+        before, after, summands = self._before, self._after, self._sum.parts
+        arrays = {**dict(zip(self._names, arguments, strict=True)), **summands}
         given = [arrays[a.name] for a in before.signature.arguments]
-        before.compiled(given, list(self._summands.values()), sizes)
-        self._communicator.all_reduce(self._buffer)
+        before.compiled(given, list(summands.values()), sizes)
+        self._sum.add()
         after.compiled([arrays[a.name] for a in after.signature.arguments], results, sizes)
 
     def use_threads(self, threads: int) -> None:
@@ -56,16 +62,57 @@ class MemberFunction(CompiledFunction):
         self._after.compiled.use_threads(threads)
 
 
-def _side_by_side(results: Sequence[Result]) -> tuple[Array, dict[str, Array]]:
-    """One array of zeros, and the results of fixed shapes in it by name."""
-    shapes = [tuple(d for d in r.shape if isinstance(d, int)) for r in results]
-    dtype = NUMPY_DTYPES[results[0].dtype]
-    unit = ALIGNMENT // dtype.itemsize
-    counts = [math.prod(shape) for shape in shapes]
-    starts = list(accumulate((-(-count // unit) * unit for count in counts), initial=0))
-    buffer = np.zeros(starts[-1], dtype)
+@dataclass(frozen=True)
+class _Sum:
+    """What members add: parts of one array by name, and how it is added over all members."""
+
+    parts: Mapping[str, Any]  # a DeviceArray stands for an array
+    add: Callable[[], None]
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Results of fixed shapes side by side in one array of `size` elements: of each where it
+    starts, and its shape."""
+
+    dtype: np.dtype
+    size: int
+    parts: Mapping[str, tuple[int, tuple[int, ...]]]
+
+    @staticmethod
+    def of(results: Sequence[Result]) -> _Layout:
+        shapes = [tuple(d for d in r.shape if isinstance(d, int)) for r in results]
+        dtype = NUMPY_DTYPES[results[0].dtype]
+        unit = ALIGNMENT // dtype.itemsize
+        sizes = (-(-math.prod(shape) // unit) * unit for shape in shapes)
+        starts = list(accumulate(sizes, initial=0))
+        places = zip(starts, shapes, strict=False)
+        return _Layout(dtype, starts[-1], dict(zip([r.name for r in results], places, strict=True)))
+
+
+def _sum_here(results: Sequence[Result], communicator: Communicator) -> _Sum:
+    layout = _Layout.of(results)
+    whole = np.zeros(layout.size, layout.dtype)
     parts = {
-        r.name: buffer[start : start + count].reshape(shape)
-        for r, start, count, shape in zip(results, starts, counts, shapes, strict=False)
+        name: whole[start : start + math.prod(shape)].reshape(shape)
+        for name, (start, shape) in layout.parts.items()
     }
-    return buffer, parts
+    return _Sum(parts, lambda: communicator.all_reduce(whole))
+
+
+def _sum_there(
+    results: Sequence[Result],
+    compiled: CompiledFunction,
+    communicator: DeviceCommunicator,
+    stream: int,
+) -> _Sum:
+    """On the GPU of a function, in the order of its stream."""
+    layout = _Layout.of(results)
+    whole = compiled.new_array((layout.size,), layout.dtype)
+    parts = {
+        name: replace(
+            whole, address=whole.address + start * whole.dtype.itemsize, shape=shape, stream=None
+        )
+        for name, (start, shape) in layout.parts.items()
+    }
+    return _Sum(parts, lambda: communicator.all_reduce_there(whole, stream))

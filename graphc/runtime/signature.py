@@ -55,6 +55,18 @@ class Dimension:
         return f"{' * '.join(self.factors)}{times}{parts}"
 
 
+def in_panels(matrix: np.ndarray, width: int) -> np.ndarray:
+    """[panels, k, width] of [k, n]: its columns side by side, each panel's rows one after another.
+
+    Where `width` does not divide n, the last panel is of the last columns, some of which are in the
+    one before too.
+    """
+    k, n = matrix.shape
+    whole = n // width * width
+    panels = matrix[:, :whole].reshape(k, -1, width).transpose(1, 0, 2)
+    return panels if whole == n else np.concatenate([panels, matrix[None, :, n - width :]])
+
+
 @dataclass(frozen=True, slots=True)
 class Argument:
     """One array handed to the function.
@@ -65,12 +77,16 @@ class Argument:
     state             kept by the learner between calls, starts as zeros
     hyperparameter    a number of the call such as the learning rate, shape ()-like (1, 1)
     carried           what the call before left in the fresh result of the same name, [S, rows]
+
+    panel  a matrix [k, n] of the model lies in panels of so many columns: its shape is
+           (panels, k, panel), see `in_panels`; 0: it lies by rows
     """
 
     name: str
     dtype: str
     shape: Shape
     role: Role
+    panel: int = 0
 
 
 ROLES_OF_MODEL: tuple[Role, ...] = ("parameter", "transposed")
@@ -161,6 +177,8 @@ class Signature:
                 array = values[argument.name.removesuffix(TRANSPOSED)].T
             else:
                 array = values[argument.name]
+            if argument.panel:
+                array = in_panels(array, argument.panel)
             made[argument.name] = np.ascontiguousarray(array, NUMPY_DTYPES[argument.dtype])
         return made
 

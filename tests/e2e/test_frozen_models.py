@@ -39,6 +39,19 @@ def test_a_frozen_network_gives_what_the_live_one_gives(
         np.testing.assert_allclose(frozen(features=x)["z"], live(features=x)["z"], rtol=1e-5)
 
 
+@pytest.mark.parametrize("precision", ["f32", "f64"])
+def test_matrices_in_panels_give_the_same_bits_for_any_threads_and_rows(precision: str) -> None:
+    wide = NETWORK.replace("40", "330").replace("Parameter(3,", "Parameter(200,")
+    network = gc.loads(wide)
+    live = gc.compile(network, precision=precision)
+    for threads in (1, 2, 3):
+        frozen = gc.compile(network, precision=precision, freeze=True, threads=threads)
+        assert any(a.panel for a in frozen.signature.arguments)
+        for count in (0, 1, 2, 5, 70):
+            x = samples(count, precision)
+            np.testing.assert_array_equal(frozen(features=x)["z"], live(features=x)["z"])
+
+
 def test_later_changes_of_parameters_are_not_seen_even_by_larger_calls() -> None:
     network = gc.loads(NETWORK)
     frozen = gc.compile(network, batch=4, freeze=True)

@@ -31,7 +31,7 @@ from tests.support.compiling import KERNEL_PIPELINE, call, load_backend
 from tests.support.random_loops import RandomLoops, make_loops
 from tests.support.seed_runs import judged
 
-FUNCTIONS = 60
+FUNCTIONS = 30
 CHUNKS = 6
 BACKENDS = ("numpy", "llvm")
 KINDS = ("values", "gradient", "tangent", "tangent of the gradient")

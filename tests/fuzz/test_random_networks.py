@@ -24,7 +24,7 @@ from tests.support.network_judge import computed, expectations, gradient_problem
 from tests.support.random_networks import SAMPLE_COUNTS, RandomNetwork, random_network
 from tests.support.seed_runs import judged
 
-NETWORKS = 100  # judged on every backend in every run; more with `python -m tests.fuzz`
+NETWORKS = 60  # judged on every backend in every run; more with `python -m tests.fuzz`
 CHUNKS = 20
 BACKENDS = ("numpy", "llvm")
 MOST_DISCARDED = 0.1

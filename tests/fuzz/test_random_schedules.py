@@ -42,7 +42,7 @@ from tests.support.random_schedules import edit, random_tiling, scheduled
 from tests.support.random_splits import cut_at_random
 from tests.support.seed_runs import judged
 
-FUNCTIONS = 300
+FUNCTIONS = 150
 CHUNKS = 6
 FEW = 24
 IN_C = (0, 1, 2, 6, 12)

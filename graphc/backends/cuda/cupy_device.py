@@ -99,6 +99,10 @@ class CupyDevice:
         with self._device:
             self.stream = self._cuda.Stream(non_blocking=True)
 
+    @property
+    def handle(self) -> int:
+        return self.stream.ptr
+
     def allocate(self, size: int) -> Memory:
         # CuPy gives memory that its stream has done with, which is this one then.
         with self.checked(), self._device, self.stream:

@@ -51,6 +51,11 @@ class Device(Protocol):
 
     machine: GpuMachine
 
+    @property
+    def handle(self) -> int:
+        """Of the stream, by which other libraries of CUDA know it."""
+        ...
+
     def allocate(self, size: int) -> Memory:
         """Raises MemoryError where there is not as much."""
         ...

@@ -85,6 +85,7 @@ class CudaFunction(CompiledFunction):
         self.program = program
         self.signature = signature
         self.device = device
+        self.stream = device.handle
         self.residents = residents_of(device)
         self._code = code
         held = (*ROLES_OF_MODEL, "state")

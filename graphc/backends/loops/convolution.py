@@ -12,6 +12,8 @@ Weights may lie in blocks of outputs (of channels for `data_grad`), so that a pa
 one stretch of memory: `block` columns of all rows, then the next ones.
 
 An image with zeros around it is a copy, one at a time, in the workspace: each chunk has its own.
+Where chunks are parts of the result of one image they share its copy, which `padding.py` makes
+before; there is an image of the workspace for each one then.
 
 Sums over many images are cut into chains (`chains.py`). Where weights are computed in chunks of
 images, each chunk has sums of its own (`chunk_sum.py`).
@@ -20,6 +22,7 @@ images, each chunk has sums of its own (`chunk_sum.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from graphc.backends.loops import memory
@@ -33,6 +36,7 @@ from graphc.backends.loops.control import (
     size_value,
     smaller,
     sub,
+    when,
 )
 from graphc.backends.loops.padded_image import PaddedImage
 from graphc.backends.loops.scalars import LaneScalars
@@ -115,6 +119,7 @@ class _Emitter:
         self.element = element_of(what.dtype)
         self.lanes, self.columns = schedule.lanes, schedule.columns
         self.tiles = {(t.columns, t.vectors): t.tile for t in schedule.tiles}
+        self.column_part = self.first_output = index(0)
         self.scalars = LaneScalars(code, has_fma=machine.has_fma)
         self.padded = self._padded_image() if what.is_padded else None
         self.stack: list[Val] = []
@@ -148,6 +153,9 @@ class _Emitter:
             self.padded.clear(self.scalars)
         sizes = {name: Val(f"%d{i}", I64) for i, name in enumerate(what.symbols())}
         begin, end = index(0), size_value(self.code, what.images, sizes)
+        if what.parts > 1:
+            self._part(Val("%begin", I64))
+            return
         if what.parallel == "images":
             begin, end = Val("%begin", I64), Val("%end", I64)
         if what.role == "weight_grad":
@@ -165,6 +173,16 @@ class _Emitter:
                 self._image(self._at("%a", outputs), self.padded.base if self.padded else goal)
                 if self.padded is not None:
                     self.padded.copy(self.scalars, goal, is_back=True)
+
+    def _part(self, number: Val) -> None:
+        """One part of the result of an image, which has its zeros around it."""
+        code, what = self.code, self.what
+        image, outputs = self._image_and_outputs(code.binary("udiv", number, index(what.parts)))
+        part = code.binary("urem", number, index(what.parts))
+        feature_part = code.binary("urem", part, index(what.feature_parts))
+        self.column_part = code.binary("udiv", part, index(what.feature_parts))
+        self.first_output = mul(code, feature_part, index(what.part_outputs))
+        self._result(self._at("%a", image), self._at("%c", outputs))
 
     def _image_and_outputs(self, number: Val) -> tuple[Val, Val]:
         """Where those of an image begin among those of all images."""
@@ -241,7 +259,8 @@ class _Emitter:
         inner = Turns(what.run, 1, weights.width)
 
         def block(first: Val, width: int) -> None:
-            def columns(panel: Panel, start: Val) -> None:
+            def columns(panel: Panel, panel_start: Val) -> None:
+                start = add(self.code, self.first_output, panel_start)
                 source = self._from(Val("%b", PTR), weights.at(self.code, start))
 
                 def tile(p: Val, q: Val, rows: Sequence[Position]) -> None:
@@ -356,10 +375,23 @@ class _Emitter:
     # --- loops
 
     def _blocks(self, block: Callable[[Val, int], None]) -> None:
-        """Calls `block(first column, how many)` so that all columns of output positions are
-        covered."""
-        pieces = balanced(self.what.output_positions[0], self.columns)
-        self._pieces(self.what.output_positions[0], pieces, block)
+        """Calls `block(first column, how many)` so that all columns of output positions, or those
+        of the part, are covered."""
+        code, pieces = self.code, self.what.column_pieces()
+        start = parts = 0
+        for order, (size, many) in zip(("ult", "uge"), pieces, strict=False):
+            here = sub(code, self.column_part, index(parts))
+            first = add(code, index(start), mul(code, here, index(size)))
+
+            def shifted(at: Val, width: int, first: Val = first) -> None:
+                block(add(code, first, at), width)
+
+            is_here = nullcontext()
+            if len(pieces) > 1:
+                is_here = when(code, code.compare(order, self.column_part, index(pieces[0][1])), [])
+            with is_here:
+                self._pieces(size, balanced(size, self.columns), shifted)
+            start, parts = start + size * many, parts + many
 
     def _panels(self, body: Callable[[Panel, Val], None]) -> None:
         """Calls `body(panel, its first column)` for all panels."""

@@ -27,6 +27,7 @@ from graphc.backends.loops.gemm import Product, emit_gemm
 from graphc.backends.loops.indexed import LookedUp, emit_indexed
 from graphc.backends.loops.moves import emit_move, move_of
 from graphc.backends.loops.nests import NestFunction, emit_nest
+from graphc.backends.loops.padding import emit_padding, padding_chunks
 from graphc.backends.loops.parallel_for import chunk_count, emit_task
 from graphc.backends.loops.pooling import Pooling, emit_pooling
 from graphc.backends.loops.selection import Selected, emit_selection
@@ -74,7 +75,11 @@ from graphc.ops.schedules import (
 from graphc.ops.update_rows import row_update
 from graphc.passes.analysis.loopnest import Chunking, Nest, Size, constants_of, copy_nest
 from graphc.passes.analysis.nest_schedules import scheduled_nests
-from graphc.passes.analysis.window_products import convolution_schedule, product_of
+from graphc.passes.analysis.window_products import (
+    Convolution,
+    convolution_schedule,
+    product_of,
+)
 from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import InternalError
 
@@ -359,6 +364,9 @@ class _EntryEmitter(Walker[Val, Val]):
 
     def _convolution(self, op: Operation) -> None:
         what = product_of(op)
+        if what.parts > 1:
+            self._convolution_in_parts(op, what)
+            return
         name = emit_convolution(self.module, self.machine, what, convolution_schedule(op))
         if what.parallel == "rows":
             rows = Size(what.sizes[0] * what.run)
@@ -370,6 +378,19 @@ class _EntryEmitter(Walker[Val, Val]):
             chunking = Chunking(0, Size(), what.images, what.chunk)
             name = emit_chunk_sum(self.module, self.machine, what.weights, what.dtype, chunking)
             self._call(name, [self.where[op.result], self._workspace(op)[-1]], what.symbols())
+
+    def _convolution_in_parts(self, op: Operation, what: Convolution) -> None:
+        """That of images, or of their copies with zeros around them, which are made before."""
+        x, weights, result, *copies = self._arrays(op)
+        if copies:
+            name = emit_padding(self.module, self.machine, what)
+            self._parallel_for(name, [x, *copies], what.symbols(), padding_chunks(what))
+            x = copies[0]
+        schedule = convolution_schedule(op)
+        name = emit_convolution(self.module, self.machine, what.copied_around(), schedule)
+        parts = Size(what.images.factor * what.parts, what.images.symbols)
+        chunking = Chunking(0, Size(), parts, 1)
+        self._parallel_for(name, [x, weights, result], what.symbols(), chunking)
 
     def _pooling(self, op: Operation, folding: Folding) -> None:
         types = [v.tensor for v in op.operands]

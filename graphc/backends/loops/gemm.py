@@ -53,6 +53,7 @@ class Product:
     part    the length of every range but a last one that may be shorter; 0: any
     most_m, most_k  where only the call knows m and k: they are no larger
     tile, few_rows, last  how it is cut, as in a `ProductSchedule`; None: chosen for the machine
+    panel   as of a `ProductForm`
     """
 
     m: Size
@@ -70,6 +71,7 @@ class Product:
     tile: Tiling | None = None
     few_rows: Tiling | None = None
     last: Tiling | None = None
+    panel: int = 0
 
     @staticmethod
     def of(op: Operation) -> Product:
@@ -93,6 +95,7 @@ class Product:
             schedule.tile,
             schedule.few_rows,
             schedule.last,
+            form.panel,
         )
 
     @property
@@ -103,6 +106,7 @@ class Product:
             *(m, n, k, self.transpose_a, self.transpose_b, self.split, self.part, self.pitch),
             most_m=self.most_m,
             most_k=self.most_k,
+            panel=self.panel,
         )
 
     def symbols(self) -> tuple[str, ...]:
@@ -135,12 +139,13 @@ def _operands(code: Writer, product: Product, sizes: Mapping[str, Val]) -> Opera
         product.dtype,
         *(a, b, c, m, n, k),
         lda=m if product.transpose_a else k,
-        ldb=k if product.transpose_b else n,
+        ldb=k if product.transpose_b or product.panel else n,
         ldc=index(product.pitch) if product.pitch else n,
         a_transposed=product.transpose_a,
         b_transposed=product.transpose_b,
         most_m=product.most_m,
         most_k=product.most_k,
+        panel=product.panel,
     )
 
 
@@ -189,9 +194,8 @@ def _part(
     def write(x: Operands) -> None:
         x = _known(x, ranged)
         is_few = code.compare("sle", x.m, index(FEW_ROWS))
-        with when(code, is_few, []), loop(code, index(0), x.m, 1) as state:
-            row = x.of_rows(code, state.index, add(code, state.index, index(1)))
-            emit_panels(one_row, replace(row, m=index(1)))
+        with when(code, is_few, []):
+            _few_rows(one_row, x)
         if several is not None:
             with when(code, code.compare("sgt", x.m, index(FEW_ROWS)), []):
                 emit_panels(several, x)
@@ -204,11 +208,22 @@ def _known(x: Operands, ranged: ProductRange) -> Operands:
     return x if ranged.n is None else replace(x, n=index(ranged.n))
 
 
+def _few_rows(w: ProductWriter, x: Operands) -> None:
+    """One after the other; all in each panel, where B lies in panels."""
+    code = w.code
+    if x.panel:
+        emit_panels(w, replace(x, most_m=min(x.most_m, FEW_ROWS)))
+        return
+    with loop(code, index(0), x.m, 1) as state:
+        row = x.of_rows(code, state.index, add(code, state.index, index(1)))
+        emit_panels(w, replace(row, m=index(1)))
+
+
 def _writer(code: Writer, machine: Machine, tiling: Tiling, x: ProductRange) -> ProductWriter:
     """The blocking of this range, with workspace on the stack for what it packs."""
     blocking = Blocking.of(tiling, x)
     panel = block = NULL
-    if x.n is None or blocking.read_b in ("packed", "packed by tiles"):
+    if (x.n is None and not x.panel) or blocking.read_b in ("packed", "packed by tiles"):
         panel = _workspace(code, x.dtype, blocking.depth * blocking.tile.width)
     if blocking.packs_a:
         block = _workspace(code, x.dtype, blocking.rows * (blocking.depth + APART))
@@ -217,7 +232,7 @@ def _writer(code: Writer, machine: Machine, tiling: Tiling, x: ProductRange) -> 
 
 def _emit_range(w: ProductWriter, x: Operands) -> None:
     """A range of any width; if only the call knows it, as wide as a tile or narrower."""
-    if number_of(x.n) is not None:
+    if number_of(x.n) is not None or x.panel:
         emit_panels(w, x)
         return
     code, width = w.code, w.blocking.tile.width

@@ -58,6 +58,15 @@ def clear(s: LaneScalars, base: Val, elements: int, lanes: int, element: str) ->
                 store(s, zero, base, state.index)
 
 
+def copy(s: LaneScalars, goal: Val, source: Val, elements: int, lanes: int, dtype: DType) -> None:
+    """Copies one array to another: by whole vectors, then one by one."""
+    whole = elements // lanes * lanes
+    for start, stop, width in ((0, whole, lanes), (whole, elements, 1)):
+        with loop_if_any(s.code, index(start), index(stop), width, []) as state:
+            if state is not None:
+                store(s, load(s, source, state.index, dtype, width), goal, state.index)
+
+
 def add_to(s: LaneScalars, goal: Val, source: Val, elements: int, lanes: int, dtype: DType) -> None:
     """Adds one array to another: by whole vectors, then one by one."""
     whole = elements // lanes * lanes

@@ -20,6 +20,8 @@ class Operands:
     a_transposed    A is stored [k, m]
     b_transposed    B is stored [n, k]
     most_m, most_k  upper bounds of m and k where these are known at run time only
+    panel           B lies in panels of so many columns, each [k, panel], one after the other, and
+                    ldb is k; what is left over at the right is in a last panel that begins earlier
     """
 
     dtype: DType
@@ -36,6 +38,7 @@ class Operands:
     b_transposed: bool
     most_m: int
     most_k: int
+    panel: int = 0
 
     def at(self, code: Writer, base: Val, place: Val) -> Val:
         """The address of an element of one of the matrices."""
@@ -47,6 +50,8 @@ class Operands:
         return add(code, mul(code, row, self.lda), step)
 
     def b_offset(self, code: Writer, step: Val, column: Val) -> Val:
+        if self.panel:  # the column is the first of a panel
+            return add(code, mul(code, step, index(self.panel)), mul(code, column, self.ldb))
         if self.b_transposed:
             return add(code, step, mul(code, column, self.ldb))
         return add(code, mul(code, step, self.ldb), column)

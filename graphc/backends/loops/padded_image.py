@@ -52,12 +52,7 @@ class PaddedImage:
             start = add(s.code, index(self.first), mul(s.code, column.index, index(self.step)))
             there = self._at(s, self.base, start)
             source, goal = (there, here) if is_back else (here, there)
-            whole = self.length // self.lanes * self.lanes
-            for begin, end, lanes in ((0, whole, self.lanes), (whole, self.length, 1)):
-                with loop_if_any(s.code, index(begin), index(end), lanes, []) as state:
-                    if state is not None:
-                        value = memory.load(s, source, state.index, self.dtype, lanes)
-                        memory.store(s, value, goal, state.index)
+            memory.copy(s, goal, source, self.length, self.lanes, self.dtype)
 
     def _clear(self, s: LaneScalars, start: Val, elements: int) -> None:
         place = self._at(s, self.base, start)

@@ -8,10 +8,19 @@ the same bits.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphc.backends.loops import packing, tiles
-from graphc.backends.loops.control import add, loop, mul, remainder, smaller, sub, when
+from graphc.backends.loops.control import (
+    add,
+    loop,
+    mul,
+    remainder,
+    round_down,
+    smaller,
+    sub,
+    when,
+)
 from graphc.backends.loops.operands import Operands, call
 from graphc.backends.loops.tiles import Tile
 from graphc.backends.loops.values import I1, Val, constant, index, number_of
@@ -100,8 +109,11 @@ class _Part:
 
 
 def emit_panels(w: ProductWriter, x: Operands) -> None:
-    """The whole range; it is as wide as a tile at least."""
+    """The whole range; it is as wide as a tile at least, or as a panel where B lies in them."""
     code, tile = w.code, w.blocking.tile
+    if x.panel:
+        _ready_panels(w, x)
+        return
     rest = remainder(code, x.n, tile.width)
     whole = sub(code, x.n, rest)
     if number_of(rest) is None:
@@ -113,6 +125,20 @@ def emit_panels(w: ProductWriter, x: Operands) -> None:
             _blocks(w, x, tile, (index(0), x.n))
             return
         _left_over(w, x)
+    if number_of(whole) != 0:
+        _blocks(w, x, tile, (index(0), whole))
+
+
+def _ready_panels(w: ProductWriter, x: Operands) -> None:
+    """Where B lies in panels: several of them in a tile, the last by a tile of one."""
+    code, tile = w.code, w.blocking.tile
+    one = replace(tile, starts=tuple(s for s in tile.starts if s < x.panel))
+    rest = remainder(code, x.n, x.panel)
+    whole = sub(code, x.n, rest)
+    with when(code, _compare(code, "sgt", rest, index(0)), []):
+        _blocks(w, x, one, (sub(code, x.n, index(x.panel)), x.n))
+    if number_of(whole) is None:
+        tile = one
     if number_of(whole) != 0:
         _blocks(w, x, tile, (index(0), whole))
 
@@ -184,8 +210,12 @@ def _panel(w: ProductWriter, x: Operands, part: _Part, a: Val, start: Val) -> No
     """All rows of one part of one panel."""
     code = w.code
     goal = x.at(code, x.c, x.c_offset(code, part.row, start))
-    source = x.at(code, x.b, x.b_offset(code, part.start, start))
-    b = (source, x.ldb)
+    column, ldb = start, x.ldb
+    if x.panel:  # what is left over is a panel of its own, which begins earlier in C alone
+        column = round_down(code, add(code, start, index(x.panel - 1)), x.panel)
+        ldb = mul(code, x.ldb, index(x.panel))
+    source = x.at(code, x.b, x.b_offset(code, part.start, column))
+    b = (source, ldb)
     if w.blocking.read_b == "packed":
         pack = packing.emit_pack_transposed(code.module, w.machine, part.tile)
         pitch = index(part.tile.width)
@@ -261,19 +291,18 @@ class _Rows:
             )
             call(code, function, *arguments)
             return
-        ahead = blocking.prefetch if packs or blocking.read_b == "in place" else 0
+        fetches = packs or blocking.read_b in ("in place", "panels")
+        ahead = blocking.prefetch if fetches else 0
         level = blocking.prefetch_level if ahead else 2
         function = code.module.once(
-            ("tile", machine, tile, rows, is_long, packs, ahead, level),
+            ("tile", machine, tile, rows, is_long, packs, ahead, level, x.panel),
             lambda: tiles.emit_tile(
-                code.module,
-                machine,
-                tile,
-                rows,
+                *(code.module, machine, tile, rows),
                 is_long=is_long,
                 packs=packs,
                 ahead=ahead,
                 level=level,
+                panel=x.panel,
             ),
         )
         call(code, function, *arguments, *([self.w.panel] if packs else []))

@@ -68,6 +68,7 @@ def emit_tile(
     packs: bool = False,
     ahead: int = 0,
     level: int = 2,
+    panel: int = 0,
 ) -> str:
     """`void (a, lda, b, ldb, c, ldc, k, adds)`: C += A B or C = A B for one tile.
 
@@ -75,6 +76,7 @@ def emit_tile(
     packs   takes `ptr panel` besides and leaves the used part of B there, row after row
     ahead   how many steps of k before its use a row of B is fetched from memory
     level   into the cache of which level
+    panel   B lies in panels of so many columns, ldb is from one to the next; 0: by rows
     """
     code = module.body()
     s = LaneScalars(code, has_fma=machine.has_fma)
@@ -82,14 +84,23 @@ def emit_tile(
     b = Val("%b", PTR)
     lda, ldb = Val("%lda", I64), Val("%ldb", I64)
     a_rows = _rows_of_a(code, tile, rows)
+    wide = panel or tile.width
+    panels = [
+        offset(code, b, tile.element, mul(code, index(i), ldb)) if i else b
+        for i in range(-(-tile.width // wide))
+    ]
+    pitch = index(panel) if panel else ldb
     with (
         goal.stretches(is_long=is_long) as (begin, end, sums),
         loop_if_any(code, begin, end, 1, sums) as state,
     ):
         assert state is not None
-        b_row = offset(code, b, tile.element, mul(code, state.index, ldb))
+        row = mul(code, state.index, pitch)
+        b_rows = [offset(code, at, tile.element, row) for at in panels]
+        b_row = b_rows[0]
         b_values = [
-            memory.load(s, b_row, index(start), tile.dtype, tile.lanes) for start in tile.starts
+            memory.load(s, b_rows[start // wide], index(start % wide), tile.dtype, tile.lanes)
+            for start in tile.starts
         ]
         if packs:
             place = mul(code, state.index, index(tile.width))
@@ -98,9 +109,10 @@ def emit_tile(
                 memory.store(s, value, goal, index(start))
             memory.prefetch(s, b_row, tile.element, index(tile.width))
         if ahead:
-            later = mul(code, add(code, state.index, index(ahead)), ldb)
+            later = mul(code, add(code, state.index, index(ahead)), pitch)
             for start in range(0, tile.width, LINE_BYTES // tile.dtype.itemsize):
-                memory.prefetch(s, b, tile.element, add(code, later, index(start)), level)
+                place = add(code, later, index(start % wide))
+                memory.prefetch(s, panels[start // wide], tile.element, place, level)
         column = mul(code, state.index, lda) if tile.a_transposed else state.index
         for r in range(rows):
             place = add(code, column, index(r)) if tile.a_transposed else column

@@ -45,6 +45,9 @@ FEW_ROWS_VECTORS_512 = {1: 10, 2: 8, 3: 4, 4: 4}
 """Vectors that a tile of so many rows has at most; with vectors of 512 bits there are more
 registers."""
 
+MOST_FEW_VECTORS = 8
+"""Of a tile that reads several panels at once: enough sums are under way then."""
+
 UNBOUNDED = 1 << 40
 """Of a length for which there is no bound."""
 MOST_STACK = 1 << 20
@@ -65,6 +68,7 @@ class ProductRange:
     b_transposed    B is stored [n, k]
     is_exchanged    it is the transposed product: one column of C is computed as a row
     has_few_rows    one or two rows, which only the call tells, have a tiling of their own
+    panel           columns of the panels that B lies in (`b = "panels"`); 0: it lies by rows
     """
 
     dtype: DType
@@ -78,6 +82,7 @@ class ProductRange:
     b_transposed: bool = False
     is_exchanged: bool = False
     has_few_rows: bool = False
+    panel: int = 0
 
     @property
     def one_row(self) -> ProductRange:
@@ -91,6 +96,7 @@ class ProductForm:
     split  what a call computes a part of: `part` of it, the last call what is left; 0 where only
            the call knows how much
     pitch  elements from row to row of C, 0 for n
+    panel  as of a `ProductRange`
     """
 
     dtype: DType
@@ -104,6 +110,7 @@ class ProductForm:
     pitch: int = 0
     most_m: int = UNBOUNDED
     most_k: int = UNBOUNDED
+    panel: int = 0
 
     def call_range(self) -> ProductRange:
         """What one call computes; of columns, every call but a last one that computes fewer."""
@@ -152,6 +159,7 @@ class ProductForm:
                 self.is_exchanged,
             ),
             has_few_rows=rows is None and not a_transposed and not is_small,
+            panel=self.panel,
         )
 
 
@@ -179,7 +187,14 @@ def form_of(op: Operation) -> ProductForm:
         pitch=pitch,
         most_m=bound_elements(roles.rows),
         most_k=bound_elements(roles.inner),
+        panel=panel_width(schedule),
     )
+
+
+def panel_width(schedule: ProductSchedule) -> int:
+    """Columns of the panels that it wants B in; 0 where B lies by rows or columns."""
+    tile = schedule.tile
+    return tile.vectors * tile.lanes if tile is not None and tile.b == "panels" else 0
 
 
 def product_schedule(op: Operation) -> ProductSchedule:
@@ -191,8 +206,9 @@ def product_schedule(op: Operation) -> ProductSchedule:
     ranged, last = form.call_range(), form.last_range()
     pairs = [("tile", schedule.tile, ranged, True)]
     pairs.append(("few_rows", schedule.few_rows, ranged.one_row, ranged.has_few_rows))
-    if last is None or schedule.last is not None:
-        pairs.append(("last", schedule.last, last or ranged, last is not None))
+    given = schedule.last or (schedule.tile if form.panel and last is not None else None)
+    if last is None or given is not None:
+        pairs.append(("last", given, last or ranged, last is not None))
     for name, tiling, part, is_wanted in pairs:
         if (tiling is not None) != is_wanted:
             message = f"a schedule of `{op.opdef.name}` {'requires' if is_wanted else 'has no'}"
@@ -225,7 +241,8 @@ def with_tilings(schedule: ProductSchedule, machine: Machine, form: ProductForm)
         few = choose_tiling(machine, ranged.one_row) if ranged.has_few_rows else None
         schedule = replace(schedule, tile=choose_tiling(machine, ranged), few_rows=few)
     if schedule.last is None and last is not None:
-        schedule = replace(schedule, last=choose_tiling(machine, last))
+        chosen = schedule.tile if last.panel else choose_tiling(machine, last)
+        schedule = replace(schedule, last=chosen)
     return schedule
 
 
@@ -326,6 +343,36 @@ def _part(length: int | None, most: int, step: int) -> int:
     return max(-(-part // step) * step, step)
 
 
+def panel_schedule(op: Operation, machine: Machine) -> ProductSchedule | None:
+    """The schedule of a product whose B lies in panels, made of its complete schedule; None where
+    B is better read as it is or cannot be."""
+    schedule, form = op.schedule_as(ProductSchedule), form_of(op)
+    tile, few = schedule.tile, schedule.few_rows
+    if (
+        tile is None
+        or tile.b not in ("in place", "packed by tiles")
+        or op.params_as(MatmulParams).batch
+    ):
+        return None
+    x, width = form.call_range(), tile.vectors * tile.lanes
+    if x.is_exchanged or form.n is None or form.n < width or _row_bytes(x) <= NEAR_BYTES:
+        return None
+    if schedule.parallel == "cols" and (
+        schedule.chunk % width or 0 < form.n % schedule.chunk < width
+    ):
+        return None
+    if few is not None:
+        count = 1 if x.n is None else x.n // width
+        most = max(MOST_FEW_VECTORS // tile.vectors, 1)
+        together = -(-count // -(-count // most))
+        rows = FEW_ROWS if machine.registers > FEW_ROWS * MOST_FEW_VECTORS else 1
+        few = Tiling(rows, together * tile.vectors, tile.lanes, b="panels")
+    # Each panel is read from one end to the other: the processor fetches that by itself, sooner.
+    tile = replace(tile, b="panels", prefetch=0)
+    last = None if schedule.last is None else tile
+    return replace(schedule, tile=tile, few_rows=few, last=last)
+
+
 # --- tilings that people write --------------------------------------------------------------------
 
 
@@ -346,6 +393,10 @@ def misfit(tiling: Tiling, x: ProductRange) -> str:
     most_k = x.most_k if x.k is None else x.k
     if tiling.depth % STRETCH and tiling.depth < most_k:
         return f"a depth of all {most_k} steps or a multiple of {STRETCH}, got {tiling.depth}"
+    if (tiling.b == "panels") != bool(x.panel):
+        return 'b = "panels" of all tilings or of none'
+    if x.panel and (x.is_exchanged or x.b_transposed or width % x.panel):
+        return f"a B stored by rows and tiles of whole panels of {x.panel} columns, got {width}"
     if tiling.b in ("packed", "transposed by tiles") and not x.b_transposed:
         return f'b = "in place" or "packed by tiles" for a B that is stored by rows, got {tiling.b}'
     if tiling.b in ("in place", "packed by tiles") and x.b_transposed:
@@ -354,7 +405,7 @@ def misfit(tiling: Tiling, x: ProductRange) -> str:
         return 'a depth, a block and an A that is stored by columns for a = "packed"'
     if tiling.block and tiling.block % tiling.rows:
         return f"a block of whole tiles of {tiling.rows} rows, got {tiling.block}"
-    has_panel = x.n is None or tiling.b in ("packed", "packed by tiles")
+    has_panel = (x.n is None and not x.panel) or tiling.b in ("packed", "packed by tiles")
     if has_panel and not 0 < tiling.depth * width * size <= MOST_STACK:
         return f"a panel of 1 to {MOST_STACK} bytes, got depth {tiling.depth} x {width} columns"
     if tiling.a == "packed" and tiling.block * tiling.depth * size > MOST_STACK // 2:

@@ -66,6 +66,7 @@ class Convolution:
     parallel                  what a chunk is made of, if the function computes one, from `begin` to
                               `end`; rows are those of the weights
     chunk                     how many in one; rows are all of one column of windows
+    column_parts, feature_parts  of the result of one image, where a chunk is one of each
     """
 
     role: Role
@@ -83,6 +84,8 @@ class Convolution:
     parallel: Literal["images", "rows"] | None = None
     chunk: int = 0
     most_images: int = 1
+    column_parts: int = 1
+    feature_parts: int = 1
 
     @staticmethod
     def of(role: Role, shape: ConvShape, dtype: DType) -> Convolution:
@@ -137,6 +140,24 @@ class Convolution:
         return self.inner != self.extents
 
     @property
+    def parts(self) -> int:
+        """Of the result of one image."""
+        return self.column_parts * self.feature_parts
+
+    @property
+    def part_outputs(self) -> int:
+        """Outputs that a chunk computes."""
+        return self.outputs // self.feature_parts
+
+    def column_pieces(self) -> list[tuple[int, int]]:
+        """(columns of output positions, how many parts have them), from the first one on."""
+        return in_pieces(self.output_positions[0], self.column_parts)
+
+    def copied_around(self) -> Convolution:
+        """The same product of images that have their zeros around them in memory."""
+        return replace(self, low=(0, 0), high=(0, 0))
+
+    @property
     def sums_chunks(self) -> bool:
         """Whether each chunk has weights of its own."""
         return self.role == "weight_grad" and self.parallel == "images"
@@ -175,7 +196,11 @@ def product_of(op: Operation) -> Convolution:
     what = Convolution.of(codegen.role, conv_shape(op.params, types), types[0].dtype)
     if not schedule.is_parallel:
         return what
-    return replace(what, parallel=schedule.parallel, chunk=schedule.chunk)
+    what = replace(what, parallel=schedule.parallel, chunk=schedule.chunk)
+    if isinstance(schedule, WeightGradSchedule):
+        return what
+    across, features = schedule.column_parts, schedule.feature_parts
+    return replace(what, column_parts=across, feature_parts=features)
 
 
 AnySchedule = ConvSchedule | WeightGradSchedule
@@ -200,22 +225,31 @@ def choose_convolution(what: Convolution, machine: Machine) -> AnySchedule:
     columns = _near_columns(what, _column_bytes(what), FAR_BYTES)
     tiles = tuple(
         ConvTile(width, vectors, best_tile(width, what.output_positions[1], rows, vectors))
-        for width, _ in balanced(what.output_positions[0], columns)
+        for width in _block_widths(what, columns)
         for vectors in _panel_vectors(what, lanes)
         for rows in [most_rows(machine, vectors)]
     )
-    return ConvSchedule(lanes=lanes, columns=columns, tiles=tiles)
+    across, features = what.column_parts, what.feature_parts
+    return ConvSchedule(
+        lanes=lanes, columns=columns, tiles=tiles, column_parts=across, feature_parts=features
+    )
 
 
 def panels_of(what: Convolution, lanes: int) -> list[Panel]:
     """The panels of the product's columns."""
-    columns = what.run if what.role == "data_grad" else what.outputs
+    columns = what.run if what.role == "data_grad" else what.part_outputs
     return panels(columns, lanes, apart=what.role != "result")
 
 
 def _panel_vectors(what: Convolution, lanes: int) -> list[int]:
     """How many vectors panels have."""
     return sorted({len(panel.vectors) for panel in panels_of(what, lanes)}, reverse=True)
+
+
+def _block_widths(what: Convolution, columns: int) -> list[int]:
+    """Columns of output positions that a block may have, of at most so many."""
+    parts = (size for size, _ in what.column_pieces())
+    return sorted({width for part in parts for width, _ in balanced(part, columns)}, reverse=True)
 
 
 def _near_columns(what: Convolution, column: int, near: int) -> int:
@@ -262,7 +296,7 @@ def _misfit(what: Convolution, schedule: AnySchedule) -> str:
         return f"1 to {what.output_positions[0]} columns in a block, got {schedule.columns}"
     widths = [0]
     if what.role != "weight_grad":
-        widths = [width for width, _ in balanced(what.output_positions[0], schedule.columns)]
+        widths = _block_widths(what, schedule.columns)
     needed = {(w, v) for w in widths for v in _panel_vectors(what, schedule.lanes)}
     found = {(t.columns, t.vectors) for t in schedule.tiles}
     if needed != found or len(found) != len(schedule.tiles):
@@ -346,6 +380,10 @@ def _tile_cost(rows: int, vectors: int) -> float:
 
 def balanced(extent: int, most: int) -> list[tuple[int, int]]:
     """(size, how many) of pieces of at most `most`, no two sizes more than one apart."""
-    pieces = -(-extent // most)
+    return in_pieces(extent, -(-extent // most))
+
+
+def in_pieces(extent: int, pieces: int) -> list[tuple[int, int]]:
+    """(size, how many) of so many pieces, no two sizes more than one apart, the larger first."""
     small, larger = divmod(extent, pieces)
     return [(size, n) for size, n in ((small + 1, larger), (small, pieces - larger)) if n]

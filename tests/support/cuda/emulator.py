@@ -155,6 +155,7 @@ class EmulatedDevice:
     launches  how many there were
     written_down  these, where one asks for them
     followed  the streams of others that were waited for
+    handle    of its stream
     """
 
     machine: GpuMachine = field(default_factory=lambda: emulated_machine("sm_90"))
@@ -162,6 +163,7 @@ class EmulatedDevice:
     launches: int = 0
     written_down: list[Launched] | None = None
     followed: list[int] = field(default_factory=list[int])
+    handle: int = 77
 
     def __post_init__(self) -> None:
         self._live: WeakSet[EmulatedMemory] = WeakSet()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -18,7 +19,9 @@ from graphc.ops import default_context
 from graphc.ops.communication import ALL_REDUCE, AllReduceParams
 from graphc.passes import pipeline
 from graphc.passes.manager import PassManager
+from graphc.runtime.device_arrays import DeviceArray
 from tests.support.compiling import load_backend, parse
+from tests.support.cuda.emulator import EmulatedDevice
 
 T = TypeVar("T")
 Array = np.ndarray
@@ -71,13 +74,18 @@ def together(work: Sequence[Callable[[], T]]) -> list[T]:
 
 
 def train(
-    text: str, learner: Learner, backend: str, parts: Sequence[Sequence[Data]], batch: int
+    text: str,
+    learner: Learner,
+    backend: str,
+    parts: Sequence[Sequence[Data]],
+    batch: int,
+    members: Sequence[gc.Communicator] | None = None,
 ) -> list[tuple[gc.Network, list[float]]]:
     """One member for each list of calls: its network afterwards, and its criteria.
 
     batch  samples of a minibatch of all together
     """
-    members = gc.thread_members(len(parts), PATIENCE)
+    members = members or gc.thread_members(len(parts), PATIENCE)
 
     def member(number: int) -> tuple[gc.Network, list[float]]:
         net = network(text)
@@ -142,6 +150,43 @@ def test_members_take_the_step_of_one_with_all_samples(
         for name, value in single.parameters.items():
             np.testing.assert_allclose(net.parameters[name], value, 1e-12, 1e-13)
             assert np.array_equal(net.parameters[name], members[0][0].parameters[name])
+
+
+class MemberThere:
+    """A member whose GPU is emulated: arrays of the device are those of this process."""
+
+    def __init__(self, member: gc.Communicator) -> None:
+        self.rank, self.size = member.rank, member.size
+        self.here: list[int] = []
+        self.there: list[tuple[int, int]] = []
+        self._member = member
+
+    def all_reduce(self, array: Array) -> None:
+        self.here.append(array.size)
+        self._member.all_reduce(array)
+
+    def all_reduce_there(self, array: DeviceArray, stream: int) -> None:
+        self.there.append((array.shape[0], stream))
+        pointer = ctypes.cast(array.address, ctypes.POINTER(ctypes.c_double))
+        self._member.all_reduce(np.ctypeslib.as_array(pointer, array.shape))
+
+
+@pytest.mark.parametrize("backend", ["cuda"])
+def test_sums_of_members_with_gpus_stay_there(backend: str) -> None:
+    """W, b, V, e and s lie in multiples of 64 bytes; only the number of samples comes here."""
+    require_backend(backend)
+    data = minibatches(5)
+    ((single, losses),) = train(DENSE, MOMENTUM, "numpy", calls_of(data, ()), 8)
+    members = [MemberThere(member) for member in gc.thread_members(2, PATIENCE)]
+    trained = train(DENSE, MOMENTUM, backend, calls_of(data, (4,)), 8, members)
+    for net, found in trained:
+        np.testing.assert_allclose(found, losses, 1e-12)
+        for name, value in single.parameters.items():
+            np.testing.assert_allclose(net.parameters[name], value, 1e-12, 1e-13)
+            assert np.array_equal(net.parameters[name], trained[0][0].parameters[name])
+    for member in members:
+        assert member.here == [1] * 3
+        assert member.there == [(24 + 8 + 16 + 8 + 8, EmulatedDevice.handle)] * 3
 
 
 def test_sums_that_are_exact_have_the_bits_of_one() -> None:

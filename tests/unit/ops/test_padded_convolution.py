@@ -18,7 +18,7 @@ from graphc.ir.traversal import walk
 from graphc.ir.verifier import verify_module
 from graphc.ops import default_context
 from graphc.ops.convolution import CONV_WEIGHT_GRAD
-from graphc.ops.schedules import ImagesSchedule, WeightGradSchedule
+from graphc.ops.schedules import ConvSchedule, WeightGradSchedule
 from graphc.passes import pipeline
 from graphc.passes.manager import PassManager
 from graphc.runtime.signature import Signature
@@ -60,13 +60,13 @@ func @f(%x: tensor<Nx2x9x3xf32> input, %w: tensor<4x3x5xf32> parameter,
 """
 SHAPES = {"plane": PLANE, "signal": SIGNAL}
 
-Schedules = tuple[ImagesSchedule, WeightGradSchedule]
-WHOLE: Schedules = ImagesSchedule(), WeightGradSchedule()
+Schedules = tuple[ConvSchedule, WeightGradSchedule]
+WHOLE: Schedules = ConvSchedule(), WeightGradSchedule()
 CUT: dict[str, Schedules] = {
-    "an image each": (ImagesSchedule("images", 1), WeightGradSchedule("images", 1)),
-    "four images": (ImagesSchedule("images", 4), WeightGradSchedule("images", 4)),
-    "all in one chunk": (ImagesSchedule("images", 99), WeightGradSchedule("images", 99)),
-    "rows of weights": (ImagesSchedule("images", 2), WeightGradSchedule("rows", 6)),
+    "an image each": (ConvSchedule("images", 1), WeightGradSchedule("images", 1)),
+    "four images": (ConvSchedule("images", 4), WeightGradSchedule("images", 4)),
+    "all in one chunk": (ConvSchedule("images", 99), WeightGradSchedule("images", 99)),
+    "rows of weights": (ConvSchedule("images", 2), WeightGradSchedule("rows", 6)),
 }
 
 

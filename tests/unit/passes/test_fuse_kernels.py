@@ -175,7 +175,7 @@ def test_operations_are_kept_below_the_limit() -> None:
 def test_a_hundred_thousand_operations_pass_through_every_pass(
     every: OpDef | None, arena: int
 ) -> None:
-    module = long_chain(TANH, LONG if every is None else LONG // 2, every)
+    module = long_chain(TANH, LONG if every is None else LONG // 4, every)
     text = "simplify, fold-constants, cse, dce, fuse-kernels, plan-memory"
     PassManager(pipeline(text)).run(module, default_context())
     assert module.functions[0].arena == arena

@@ -1,0 +1,52 @@
+"""Which matrices of the model a function wants in panels: those whose products say so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from graphc.ir.codegen import Loop
+from graphc.ir.core import Function, Operation, Value
+from graphc.ir.traversal import walk
+from graphc.ops.loop import loop_parts
+from graphc.ops.schedules import ProductSchedule
+from graphc.passes.analysis.product_tiles import panel_width
+from graphc.support.diagnostics import fail
+
+
+def readers(value: Value) -> Iterator[tuple[Operation, int]]:
+    """The operations that read a value, and at which operand, those in loops included."""
+    for op, place in value.uses:
+        if isinstance(op.opdef.codegen, Loop) and place < len(loop_parts(op).invariants):
+            yield from readers(op.regions[0].block.arguments[place])
+        else:
+            yield op, place
+
+
+def is_product(op: Operation) -> bool:
+    """Whether it is a product of the kernel level."""
+    return isinstance(op.schedule, ProductSchedule)
+
+
+def panels_of(function: Function) -> dict[Value, int]:
+    """The arguments that lie in panels, and the columns of these.
+
+    GraphcError (bad-schedule) where a product wants something else in panels, or not all that read
+    a matrix want it in the same.
+    """
+    wanting = {op for op in walk(function) if is_product(op) and _width(op)}
+    found: dict[Value, int] = {}
+    for argument, role in zip(function.arguments, function.roles, strict=True):
+        reads = [*readers(argument)] if wanting and role in ("parameter", "transposed") else []
+        widths = {_width(op) if is_product(op) and place == 1 else 0 for op, place in reads}
+        if len(widths) == 1 and (width := widths.pop()):
+            found[argument] = width
+            wanting -= {op for op, _ in reads}
+    for op in wanting:
+        message = f'`{op.opdef.name}` with b = "panels" requires a parameter as its second operand'
+        what = "that is read so by all that read it"
+        raise fail("bad-schedule", f"{message}, {what}", op.location)
+    return found
+
+
+def _width(op: Operation) -> int:
+    return panel_width(op.schedule_as(ProductSchedule))

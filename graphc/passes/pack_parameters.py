@@ -1,0 +1,77 @@
+"""Takes matrices of the model in the order in which tiles read them; for code that parameters are
+part of.
+
+    %y = gemm %x, %W schedule {tile = {rows = 12, vectors = 2, lanes = 16, b = "packed by tiles"}}
+ =>
+    %y = gemm %x, %W schedule {tile = {rows = 12, vectors = 2, lanes = 16, b = "panels"}}
+
+Whoever binds the function lays a parameter that is read so in panels as wide as a tile, once
+(`runtime.signature.in_panels`). A call then reads memory from its beginning to its end, which the
+processor fetches ahead, and copies nothing. Products of one or two rows read several panels at
+once. The numbers keep their bits.
+
+Leaves alone: a parameter that anything but products reads, or not all of them by rows in panels of
+one width; short rows, which lie side by side as they are; products over a batch. O(operations).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from graphc.ir.context import Context
+from graphc.ir.core import Function, Module, Operation, Value
+from graphc.ir.machine import MACHINES, Machine
+from graphc.ops.schedules import ProductSchedule
+from graphc.passes.analysis.panels import is_product, readers
+from graphc.passes.analysis.product_tiles import panel_schedule, panel_width
+from graphc.passes.invariants import Invariant
+from graphc.passes.manager import Pass, PassOutcome
+from graphc.support.diagnostics import suggestion
+
+
+def pack_parameters(function: Function, machine: Machine) -> int:
+    """Change the schedules of products with parameters; how many parameters are to be packed."""
+    updated = {result.updates for result in function.results}
+    count = 0
+    for argument, role in zip(function.arguments, function.roles, strict=True):
+        if role not in ("parameter", "transposed") or argument.name in updated:
+            continue
+        schedules = _schedules(argument, machine)
+        for op, schedule in schedules.items():
+            op.schedule = schedule
+        count += bool(schedules)
+    return count
+
+
+def _schedules(argument: Value, machine: Machine) -> dict[Operation, ProductSchedule]:
+    """Those of all that reads it, in panels of one width; empty if there is one that cannot."""
+    found: dict[Operation, ProductSchedule] = {}
+    for op, place in readers(argument):
+        schedule = panel_schedule(op, machine) if is_product(op) and place == 1 else None
+        if schedule is None:
+            return {}
+        found[op] = schedule
+    return found if len({panel_width(s) for s in found.values()}) == 1 else {}
+
+
+@dataclass(frozen=True)
+class PackParameters(Pass):
+    """`machine`: the name of an instruction set, or a machine with all its fields."""
+
+    name: ClassVar[str] = "pack-parameters"
+    summary: ClassVar[str] = "take matrices of the model in panels, as tiles read them"
+    requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.FUSED})
+    establishes: ClassVar[frozenset[Invariant]] = frozenset({Invariant.FUSED})
+
+    machine: str | Machine = "x86-64-v3"
+
+    def run(self, module: Module, context: Context) -> PassOutcome:
+        machine = MACHINES.get(self.machine) if isinstance(self.machine, str) else self.machine
+        if machine is None:
+            known, near = ", ".join(MACHINES), suggestion(str(self.machine), MACHINES)
+            message = f"pack-parameters requires a machine out of {known}, got {self.machine}{near}"
+            context.sink.error("bad-option", message)
+            return PassOutcome(changed=False)
+        count = sum(pack_parameters(f, machine) for f in module.functions)
+        return PassOutcome(changed=count > 0, counters={"packed": count})
