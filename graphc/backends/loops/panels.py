@@ -16,7 +16,6 @@ from graphc.backends.loops.control import (
     loop,
     mul,
     remainder,
-    round_down,
     smaller,
     sub,
     when,
@@ -212,7 +211,8 @@ def _panel(w: ProductWriter, x: Operands, part: _Part, a: Val, start: Val) -> No
     goal = x.at(code, x.c, x.c_offset(code, part.row, start))
     column, ldb = start, x.ldb
     if x.panel:  # what is left over is a panel of its own, which begins earlier in C alone
-        column = round_down(code, add(code, start, index(x.panel - 1)), x.panel)
+        after = add(code, start, index(x.panel - 1))
+        column = sub(code, after, remainder(code, after, x.panel))
         ldb = mul(code, x.ldb, index(x.panel))
     source = x.at(code, x.b, x.b_offset(code, part.start, column))
     b = (source, ldb)
