@@ -85,6 +85,11 @@ class ProductRange:
     panel: int = 0
 
     @property
+    def most_rows(self) -> int:
+        """No call computes more."""
+        return self.most_m if self.m is None else self.m
+
+    @property
     def one_row(self) -> ProductRange:
         return replace(self, m=1)
 
@@ -268,9 +273,7 @@ def choose_tiling(machine: Machine, x: ProductRange) -> Tiling:
         read_b == "transposed by tiles" or (read_b == "in place" and not is_narrow)
     ):
         return Tiling(rows, vectors, lanes, b=read_b, prefetch=prefetch, prefetch_level=level)
-    packs_a = (
-        x.a_transposed and (x.m is None or x.m > 4 * rows) and (x.n is None or x.n >= 4 * width)
-    )
+    packs_a = x.a_transposed and x.most_rows > 4 * rows and (x.n is None or x.n >= 4 * width)
     most_k = x.most_k if x.k is None else x.k
     depth = _depth(x.k, most_k, max(panel // (width * x.dtype.itemsize), STRETCH))
     bytes_of_a = min(machine.l2 // 4, PACKED_BLOCK_BYTES) if packs_a else machine.l2 // 2
@@ -296,7 +299,7 @@ def _read_b(x: ProductRange, rows: int) -> ReadB:
         is_few = x.m is not None and x.m <= TRANSPOSED_ROWS
         is_spread = x.pitch is None or x.pitch * x.dtype.itemsize % WAY_BYTES
         return "transposed by tiles" if is_few and is_spread else "packed"
-    if _row_bytes(x) <= NEAR_BYTES or (x.m is not None and x.m <= rows):
+    if _row_bytes(x) <= NEAR_BYTES or x.most_rows <= rows:
         return "in place"
     return "packed by tiles"
 
@@ -316,9 +319,10 @@ def _vectors(x: ProductRange, read_b: ReadB, machine: Machine) -> int:
     """Vectors of a tile: more for few rows, so that enough sums are under way at once. Then panels
     are equally wide, as the last one computes again what it lacks."""
     is_turned = read_b == "transposed by tiles"
-    if x.m is None or is_turned or (read_b == "packed" and x.m > TRANSPOSED_ROWS):
+    rows = x.most_rows
+    if is_turned or (read_b == "packed" and rows > TRANSPOSED_ROWS):
         return 2
-    most = (FEW_ROWS_VECTORS_512 if machine.vector_bits == 512 else FEW_ROWS_VECTORS).get(x.m)
+    most = (FEW_ROWS_VECTORS_512 if machine.vector_bits == 512 else FEW_ROWS_VECTORS).get(rows)
     if most is None:
         return 2
     if x.n is None:
