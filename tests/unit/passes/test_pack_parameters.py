@@ -87,6 +87,21 @@ def test_products_have_the_same_bits_for_any_number_of_rows(
         np.testing.assert_allclose(results[0], exact, atol=1e-3 if dtype == "f32" else 1e-9)
 
 
+@pytest.mark.parametrize("machine", ["x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+def test_panels_may_have_any_number_of_vectors(rows: int, machine: str) -> None:
+    for n in (300, 480, 512):
+        source = text(n, 70).replace("Nx", f"{rows}x").replace("dim N <= 40\n", "")
+        module, signature = kernels(source, MACHINES[machine], freeze=True)
+        assert signature.arguments[1].panel
+        function = BACKENDS["llvm"]().compile(module.functions[0], signature)
+        rng = np.random.default_rng(n)
+        x, w = rng.standard_normal((rows, 70)), rng.standard_normal((70, n))
+        y, panels = np.empty((rows, n), np.float32), signature.model_arrays({"W": w})["W"]
+        function([x.astype(np.float32), panels], [y], {})
+        np.testing.assert_allclose(y, x @ w, atol=1e-4)
+
+
 MACHINE = MACHINES["x86-64-v3"]
 
 
