@@ -9,7 +9,14 @@ from graphc.ir.traversal import walk
 from graphc.ops.kernel import LaidParams
 from graphc.ops.schedules import schedule_of
 from graphc.passes.analysis.panels import laid_of, panels_of
-from graphc.runtime.signature import Argument, Dimension, Result, Shape, Signature
+from graphc.runtime.signature import (
+    Argument,
+    Dimension,
+    Result,
+    Shape,
+    Signature,
+    panels_suffix,
+)
 
 
 def make_signature(module: Module, function: Function) -> Signature:
@@ -45,7 +52,8 @@ def _in_panels(argument: Argument, width: int | None) -> Argument:
     rows, columns = argument.shape if width else (0, 0)
     if not width or not isinstance(columns, int):
         return argument
-    return replace(argument, shape=(-(-columns // width), rows, width), panel=width)
+    name = f"{argument.name}{panels_suffix(width)}"
+    return replace(argument, name=name, shape=(-(-columns // width), rows, width), panel=width)
 
 
 def _laid(argument: Argument, how: LaidParams | None) -> Argument:

@@ -98,8 +98,8 @@ class ProductRange:
 class ProductForm:
     """A product before it is cut: extents, None where only the call knows them, and layouts.
 
-    split  what a call computes a part of, "rows", "cols" or nothing: `part` of it, the last call what
-           is left; 0 where only the call knows how much
+    split  what a call computes a part of, "rows", "cols" or nothing: `part` of it, the last call
+           what is left; 0 where only the call knows how much
     pitch  elements from row to row of C, 0 for n
     panel  as of a `ProductRange`
     """

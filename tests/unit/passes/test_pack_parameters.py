@@ -80,7 +80,7 @@ def test_products_have_the_same_bits_for_any_number_of_rows(
         results: list[Array] = []
         for function, signature in made.values():
             y = np.full((rows, n), np.nan, element)
-            function([x, signature.model_arrays({"W": w})["W"]], [y], {"N": rows})
+            function([x, *signature.model_arrays({"W": w}).values()], [y], {"N": rows})
             results.append(y)
         np.testing.assert_array_equal(results[1], results[0])
         exact = x.astype(np.float64) @ w.astype(np.float64)
@@ -141,7 +141,7 @@ func @f(%x: tensor<9x1x300xf32> input, %W: tensor<300x300xf32> parameter,
     rng = np.random.default_rng(1)
     x, h = rng.standard_normal((9, 1, 300)), rng.standard_normal((1, 300))
     w = rng.standard_normal((300, 300)) / 20
-    y, panels = np.empty((1, 300), np.float32), signature.model_arrays({"W": w})["W"]
+    y, (panels,) = np.empty((1, 300), np.float32), signature.model_arrays({"W": w}).values()
     function([x.astype(np.float32), panels, h.astype(np.float32)], [y], {})
     for e in x:
         h = h @ w + e
