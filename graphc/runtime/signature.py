@@ -86,6 +86,7 @@ class Argument:
 
     panel  a matrix [k, n] of the model, called `NAME.panels.COLUMNS`, lies in panels of so many
            columns: its shape is (panels, k, panel), see `in_panels`; 0: it lies by rows
+    dims, permutation  a parameter lies as that of `dims`, transposed; empty: as it is
     """
 
     name: str
@@ -93,6 +94,8 @@ class Argument:
     shape: Shape
     role: Role
     panel: int = 0
+    dims: tuple[int, ...] = ()
+    permutation: tuple[int, ...] = ()
 
     @property
     def parameter(self) -> str:
@@ -187,6 +190,8 @@ class Signature:
                 array = array.T
             if argument.panel:
                 array = in_panels(array, argument.panel)
+            if argument.permutation:
+                array = array.reshape(argument.dims).transpose(argument.permutation)
             made[argument.name] = np.ascontiguousarray(array, NUMPY_DTYPES[argument.dtype])
         return made
 
