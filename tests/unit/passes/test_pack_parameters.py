@@ -190,7 +190,7 @@ def test_weights_of_a_convolution_lie_as_it_reads_them(backend: str) -> None:
         assert signature.arguments[1].shape == ((2, 3, 3, 2, 16) if freeze else (32, 18))
         function = BACKENDS[backend]().compile(module.functions[0], signature)
         results[freeze] = np.full((3, 4, 5, 32), np.nan, np.float32)
-        function([x, signature.model_arrays({"K": k})["K"]], [results[freeze]], {"N": 3})
+        function([x, *signature.model_arrays({"K": k}).values()], [results[freeze]], {"N": 3})
     np.testing.assert_array_equal(results[True], results[False])
 
 
