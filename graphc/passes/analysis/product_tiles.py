@@ -308,8 +308,8 @@ def _read_b(x: ProductRange, rows: int) -> ReadB:
 def _prefetch(read_b: ReadB, x: ProductRange, width: int, l2: int) -> int:
     """`Tiling.prefetch`; `l2` are the bytes of a second-level cache."""
     size = (x.n or 0) * (x.k or 0) * x.dtype.itemsize
-    if read_b == "in place":
-        return 4 if _row_bytes(x) > NEAR_BYTES else 0
+    if read_b == "in place":  # whole rows are one stream, which the processor fetches by itself
+        return 4 if _row_bytes(x) > NEAR_BYTES and width != x.pitch else 0
     if read_b == "packed by tiles":
         return 32 if size >= FAR_BYTES else 8
     is_short = (x.pitch or 0) * x.dtype.itemsize <= SHORT_ROW_BYTES
@@ -329,8 +329,10 @@ def _vectors(x: ProductRange, read_b: ReadB, machine: Machine) -> int:
     if x.n is None:
         return most
     vectors = -(-x.n // machine.lanes(x.dtype))
-    panels = -(-vectors // most)
-    return -(-vectors // max(panels, 1))
+    # A row has registers for twice as many, where fewer columns are computed again then.
+    widest = 2 * most if rows == 1 and machine.vector_bits == 512 else most
+    panels = range(-(-vectors // most), -(-vectors // widest) - 1, -1)
+    return -(-vectors // max(min(panels, key=lambda p: p * -(-vectors // max(p, 1))), 1))
 
 
 def _depth(k: int | None, most_k: int, most: int) -> int:
