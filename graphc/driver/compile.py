@@ -89,9 +89,10 @@ def sequence_tables(function: Function, signature: Signature) -> SequenceTables 
 
 
 def all_passes(passes: Sequence[Pass], options: CompileOptions) -> list[Pass]:
-    """These passes, and then those that the backend needs."""
+    """These passes, then what rounds factors, and then those that the backend needs."""
+    passes = [*passes, *pipelines.rounding(options.contraction)]
     if BACKENDS[options.backend]().stage != "kernels":
-        return list(passes)
+        return passes
     return [*passes, *pipelines.kernels(machine_of(options), freeze=options.freeze)]
 
 

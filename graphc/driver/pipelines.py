@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from graphc.ir.core import ContractionMode
 from graphc.ir.machine import AnyMachine, GpuMachine, Machine
 from graphc.ir.types import DType
 from graphc.passes import pipeline
@@ -21,6 +22,8 @@ from graphc.passes.synthesize_gradient import SynthesizeGradient
 SIMPLIFY = "hoist-pooling,simplify,fold-constants,hoist-loops,simplify"
 CLEAN = "cse,dce"
 OPTIMISE = f"{SIMPLIFY},{CLEAN}"
+ROUND = f'round-factors,fold-constants,hoist-loops{{kinds = ["invariant"]}},{CLEAN}'
+"""For factors in bf16: what steps of a loop share is rounded once, before it."""
 FUSED = "fuse-patches,fuse-kernels,fuse-epilogues,schedule-updates,split-work"
 GPU_FUSED = (
     "fuse-patches{line_bytes = 0},fuse-kernels,"
@@ -34,6 +37,7 @@ KERNELS = f"{FUSED},{PLAN}"
 
 PIPELINES: dict[str, str] = {
     "optimise": OPTIMISE,
+    "round": ROUND,
     "kernels": KERNELS,
     "gpu-kernels": f"{GPU_FUSED},{GPU_PLAN}",
 }
@@ -133,6 +137,11 @@ def training_gradients(
     expand = bounds.expand(outputs, dtype, training=True, seed=seed, recompute=recompute)
     gradients = SynthesizeGradient(outputs[0], tuple(trained), recompute)
     return [InferShapes(), expand, gradients, *pipeline(OPTIMISE)]
+
+
+def rounding(contraction: ContractionMode) -> list[Pass]:
+    """What follows differentiation where factors of products are rounded on every backend."""
+    return pipeline(ROUND) if contraction == "bf16" else []
 
 
 def kernels(machine: AnyMachine | None = None, *, freeze: bool = False) -> list[Pass]:

@@ -19,7 +19,7 @@ from graphc.backends.signature import make_signature
 from graphc.driver.cache_key import default_cache
 from graphc.driver.compile import all_passes, compile_kept, run_passes
 from graphc.driver.options import DEFAULT_BACKEND, CompileOptions, parse_arithmetic
-from graphc.driver.pipelines import OPTIMISE, kernels
+from graphc.driver.pipelines import OPTIMISE, kernels, rounding
 from graphc.ir.clone import clone_function
 from graphc.ir.core import Function, Module
 from graphc.ir.printer import print_module
@@ -76,8 +76,9 @@ class ArrayFunction:
     """A function of arrays; `gc.function` and the transforms make it.
 
     backend    a name of `BACKENDS`
-    precision  "f32", "f64" or "tf32" (f32 whose products may round their factors on a GPU): all
-               floating-point arrays are converted to it; None: as they come
+    precision  "f32", "f64", or f32 whose products round their factors: "tf32" (on a GPU, where it
+               is faster) or "bf16" (everywhere); all floating-point arrays are converted to it;
+               None: as they come
     """
 
     def __init__(self, python: Callable[..., object], backend: str, precision: str | None) -> None:
@@ -151,8 +152,9 @@ class ArrayFunction:
         passes = pipeline(OPTIMISE)
         if stage == "schedule":
             passes = all_passes(passes, replace(self._options, backend=DEFAULT_BACKEND))
-        elif stage == "kernels":
-            passes = [*passes, *kernels()]
+        else:
+            passes = [*passes, *rounding(self._options.contraction)]
+            passes = [*passes, *kernels()] if stage == "kernels" else passes
         run_passes(module, passes, default_context(), self._options)
         return module
 
