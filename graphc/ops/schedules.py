@@ -2,6 +2,7 @@
 
     kernel … schedule {parallel = 0, chunk = 16}          16 indices of axis 0 a chunk
     gemm … schedule {parallel = "rows", chunk = 64}       64 rows of the product, or "cols"
+    gemm … schedule {parallel = "batch", chunk = 2}       2 products of those over a batch
     conv … schedule {parallel = "images", chunk = 4}      4 images; `conv.data_grad`, `pool.*` too
     conv … schedule {parallel = "images", chunk = 1, column_parts = 4, feature_parts = 2}
                                                           an eighth of the result of one image
@@ -182,15 +183,17 @@ class ProductSchedule(Schedule):
 
     tile      the range of a call
     few_rows  one or two rows, which only the call tells
+    last      a last chunk of columns that is shorter than the others
     body      the nest of a body, over chunks of the product
     grid      on a GPU, where the others have no meaning
 
     A product without a `tile`, or a `grid`, gets one when code is written.
     """
 
-    parallel: Literal["rows", "cols"] | None = None
+    parallel: Literal["rows", "cols", "batch"] | None = None
     tile: Tiling | None = None
     few_rows: Tiling | None = None
+    last: Tiling | None = None
     body: NestSchedule | None = None
     grid: GpuTiling | None = None
 
@@ -285,7 +288,8 @@ def schedule_of(op: Operation) -> Schedule | None:
 def check_schedule(op: Operation) -> Iterable[str]:
     """What is wrong with the schedule of `op`, as far as it does not depend on how it is used."""
     if isinstance(op.schedule, ProductSchedule):
-        for name, tiling in (("tile", op.schedule.tile), ("few_rows", op.schedule.few_rows)):
+        for name in ("tile", "few_rows", "last"):
+            tiling: Tiling | None = getattr(op.schedule, name)
             if tiling is not None:
                 yield from (f"`{name}` requires {what}" for what in _check_tiling(tiling))
         if op.schedule.grid is not None:
@@ -314,8 +318,9 @@ def check_schedule(op: Operation) -> Iterable[str]:
     if schedule.chunk < 1:
         yield f"a chunk is at least 1 long, got {schedule.chunk}"
     elif isinstance(schedule, ProductSchedule):
-        if isinstance(op.params, MatmulParams) and op.params.batch:
-            yield "a product over a batch cannot be cut"
+        has_batch = isinstance(op.params, MatmulParams) and op.params.batch > 0
+        if has_batch != (schedule.parallel == "batch"):
+            yield 'products over a batch, and only those, are cut by it: parallel = "batch"'
     elif isinstance(schedule, KernelSchedule):
         yield from _check_axis(op, schedule)
 

@@ -14,13 +14,13 @@ A kernel is cut along its outermost axis that nothing is folded over, or along a
 that is short; so sums over samples are cut along their columns and no chunk adds to another's. A
 product is cut by columns; by rows where its first factor is transposed, which is packed row by row,
 and where there are too few columns: so no chunk packs what another has packed. Where that factor is
-large, chunks are longer, as each fetches it anew. Convolutions and poolings are cut by images, the
-result of a convolution for one image into parts where there are few images, the gradient of a
-convolution to its weights by rows of these. With zeros around the images, which each chunk copies,
-there are fewer chunks; and the gradient is cut by images where it stays in a cache from one image
-to the next. Loops' bodies are cut too.
+large, chunks are longer, as each fetches it anew. Products over a batch are handed out whole.
+Convolutions and poolings are cut by images, the result of a convolution for one image into parts
+where there are few images, the gradient of a convolution to its weights by rows of these. With
+zeros around the images, which each chunk copies, there are fewer chunks; and the gradient is cut by
+images where it stays in a cache from one image to the next. Loops' bodies are cut too.
 
-Leaves alone: products over a batch, rearrangements, functions with a memory plan. O(operations).
+Leaves alone: rearrangements, functions with a memory plan. O(operations).
 """
 
 from __future__ import annotations
@@ -56,7 +56,6 @@ from graphc.ops.schedules import (
 from graphc.passes.analysis.iteration import dims_of
 from graphc.passes.analysis.work import (
     COLUMNS,
-    EVEN_COLUMNS,
     EVEN_ROWS,
     ROWS,
     even_length,
@@ -74,7 +73,7 @@ CHUNK_NS = 8_000.0
 """The least work of a chunk."""
 
 MOST_PARTS = 128
-"""Of a kernel: more would only make each shorter."""
+"""Of a kernel or a batch: more would only make each shorter."""
 
 MOST_PRODUCT_PARTS = 8
 """Of a product: each chunk reads, and where it is transposed copies, one factor anew."""
@@ -172,11 +171,15 @@ def product_chunks(product: Operation) -> ProductSchedule:
     a, b = (v.tensor for v in product.operands[:2])
     roles = groups(params, a, b)
     work = product_ns(roles, a.dtype.itemsize)
-    if work < GRAIN_NS or params.batch:
+    if work < GRAIN_NS:
         return ProductSchedule()
+    if params.batch:
+        batch = bound_elements(roles.batch)
+        length = _length(batch, work, MOST_PARTS, 1)
+        return ProductSchedule("batch", length) if length < batch else ProductSchedule()
     rows, cols = (bound_elements(dims) for dims in (roles.rows, roles.cols))
     most_cols, most_rows = _most_chunks(cols, a), _most_chunks(rows, b)
-    by_cols = even_length(cols, _length(cols, work, most_cols, COLUMNS), EVEN_COLUMNS)
+    by_cols = even_length(cols, _length(cols, work, most_cols, COLUMNS), COLUMNS)
     by_rows = even_length(rows, _length(rows, work, most_rows, ROWS), EVEN_ROWS)
     chunks_of_cols, chunks_of_rows = -(-cols // by_cols), -(-rows // by_rows)
     first = chunks_of_rows if params.transpose_a else chunks_of_cols

@@ -127,6 +127,7 @@ class Executable:
         self._carrying = carrying
         self._sequence_state: dict[str, Array] | None = None
         self._calls = _Calls()
+        self._known: dict[str, Array] = {}  # parameters and state that are taken as they are
         self._names = frozenset(name.lower() for name in signature.input_names)
         self._prepare_stores()
 
@@ -231,7 +232,7 @@ class Executable:
             self._prepare_fast_calls(plan, inputs, arguments)
         if carry and minibatch is not None:
             left = {spec.name: results[spec.place] for _, spec in plan.carried}
-            self._sequence_state = {STEPS_BEHIND: minibatch.layout.behind, **left}
+            self._sequence_state = {STEPS_BEHIND: minibatch.layout.behind.copy(), **left}
         return _results(plan, results, minibatch)
 
     def _maker_of_results(self, out: object) -> Callable[..., Any]:
@@ -363,6 +364,9 @@ class Executable:
             if spec.name not in store:
                 raise fail("input", f"the network has no parameter {spec.name} any more")
             array = store[spec.name]
+            if array is self._known.get(spec.name):
+                arguments[spec.place] = array
+                continue
             if (
                 array.dtype != spec.dtype
                 or array.shape != spec.fixed
@@ -372,6 +376,8 @@ class Executable:
                     raise _not_updatable(spec, array)
                 come_home((array,))
                 array = _held(spec, array)
+            else:
+                self._known[spec.name] = array
             arguments[spec.place] = array
 
     def _bring_home(self) -> None:

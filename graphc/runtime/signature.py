@@ -55,6 +55,11 @@ class Dimension:
         return f"{' * '.join(self.factors)}{times}{parts}"
 
 
+def panels_suffix(width: int) -> str:
+    """Behind the name of a matrix in panels: two functions may want it in different ones."""
+    return f".panels.{width}"
+
+
 def in_panels(matrix: np.ndarray, width: int) -> np.ndarray:
     """[panels, k, width] of [k, n]: its columns side by side, each panel's rows one after another.
 
@@ -78,8 +83,9 @@ class Argument:
     hyperparameter    a number of the call such as the learning rate, shape ()-like (1, 1)
     carried           what the call before left in the fresh result of the same name, [S, rows]
 
-    panel  a matrix [k, n] of the model lies in panels of so many columns: its shape is
-           (panels, k, panel), see `in_panels`; 0: it lies by rows
+    panel  a matrix [k, n] of the model, called `NAME.panels.COLUMNS`, lies in panels of so many
+           columns: its shape is (panels, k, panel), see `in_panels`; 0: it lies by rows
+    dims, permutation  a parameter lies as that of `dims`, transposed; empty: as it is
     """
 
     name: str
@@ -87,6 +93,14 @@ class Argument:
     shape: Shape
     role: Role
     panel: int = 0
+    dims: tuple[int, ...] = ()
+    permutation: tuple[int, ...] = ()
+
+    @property
+    def parameter(self) -> str:
+        """What the network calls an array of the model."""
+        name = self.name.removesuffix(panels_suffix(self.panel)) if self.panel else self.name
+        return name.removesuffix(TRANSPOSED) if self.role == "transposed" else name
 
 
 ROLES_OF_MODEL: tuple[Role, ...] = ("parameter", "transposed")
@@ -163,22 +177,19 @@ class Signature:
     @property
     def model_names(self) -> frozenset[str]:
         """The parameters of the model that the function takes, as the network calls them."""
-        return frozenset(
-            a.name.removesuffix(TRANSPOSED) if a.role == "transposed" else a.name
-            for a in self.arguments
-            if a.role in ROLES_OF_MODEL
-        )
+        return frozenset(a.parameter for a in self.arguments if a.role in ROLES_OF_MODEL)
 
     def model_arrays(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The model's arrays in the form and element type that the function takes."""
         made: dict[str, np.ndarray] = {}
         for argument in (a for a in self.arguments if a.role in ROLES_OF_MODEL):
+            array = values[argument.parameter]
             if argument.role == "transposed":
-                array = values[argument.name.removesuffix(TRANSPOSED)].T
-            else:
-                array = values[argument.name]
+                array = array.T
             if argument.panel:
                 array = in_panels(array, argument.panel)
+            if argument.permutation:
+                array = array.reshape(argument.dims).transpose(argument.permutation)
             made[argument.name] = np.ascontiguousarray(array, NUMPY_DTYPES[argument.dtype])
         return made
 

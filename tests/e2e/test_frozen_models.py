@@ -52,6 +52,15 @@ def test_matrices_in_panels_give_the_same_bits_for_any_threads_and_rows(precisio
             np.testing.assert_array_equal(frozen(features=x)["z"], live(features=x)["z"])
 
 
+def test_functions_that_want_a_matrix_in_other_panels_do_not_meet() -> None:
+    """A call beyond the bound is compiled for more samples, in chunks of other columns."""
+    network = gc.loads(NETWORK.replace("40", "640").replace("Parameter(3,", "Parameter(640,"))
+    live, frozen = gc.compile(network, batch=2), gc.compile(network, batch=2, freeze=True)
+    for count in (1, 2, 300, 2, 1, 300):
+        x = samples(count)
+        np.testing.assert_array_equal(frozen(features=x)["z"], live(features=x)["z"])
+
+
 def test_later_changes_of_parameters_are_not_seen_even_by_larger_calls() -> None:
     network = gc.loads(NETWORK)
     frozen = gc.compile(network, batch=4, freeze=True)

@@ -25,11 +25,15 @@ from graphc.ir.types import DType
 
 
 class Arithmetic:
-    """The scalar ops that are a few instructions each, and the private layer below them."""
+    """The scalar ops that are a few instructions each, and the private layer below them.
 
-    def __init__(self, code: Writer, *, has_fma: bool) -> None:
+    slow_denormals  functions avoid instructions that take or give denormals; the bits are the same
+    """
+
+    def __init__(self, code: Writer, *, has_fma: bool, slow_denormals: bool = False) -> None:
         self.code = code
         self.has_fma = has_fma
+        self.slow_denormals = slow_denormals
 
     # Arithmetic
 

@@ -358,8 +358,7 @@ class _EntryEmitter(Walker[Val, Val]):
         if schedule is None:
             self._call(name, pointers, product.symbols())
             return
-        extent = product.m if product.split == "rows" else product.n
-        chunking = Chunking(0, Size(), extent, schedule.chunk)
+        chunking = Chunking(0, Size(), product.cut_extent, schedule.chunk)
         self._parallel_for(name, pointers, product.symbols(), chunking)
 
     def _convolution(self, op: Operation) -> None:

@@ -16,7 +16,6 @@ from graphc.backends.loops.control import (
     loop,
     mul,
     remainder,
-    round_down,
     smaller,
     sub,
     when,
@@ -212,7 +211,8 @@ def _panel(w: ProductWriter, x: Operands, part: _Part, a: Val, start: Val) -> No
     goal = x.at(code, x.c, x.c_offset(code, part.row, start))
     column, ldb = start, x.ldb
     if x.panel:  # what is left over is a panel of its own, which begins earlier in C alone
-        column = round_down(code, add(code, start, index(x.panel - 1)), x.panel)
+        after = add(code, start, index(x.panel - 1))
+        column = sub(code, after, remainder(code, after, x.panel))
         ldb = mul(code, x.ldb, index(x.panel))
     source = x.at(code, x.b, x.b_offset(code, part.start, column))
     b = (source, ldb)
@@ -257,6 +257,9 @@ class _Rows:
 
     def _decided_at_the_call(self, b: tuple[Val, Val]) -> None:
         code, rows, height = self.w.code, self.part.rows, self.w.blocking.height
+        if self.x.most_m <= height and not self.w.blocking.packs_a:
+            self._at_most(self.x.most_m, b)
+            return
         whole = sub(code, rows, remainder(code, rows, height))
         first = index(0)
         if self.w.blocking.read_b == "packed by tiles":
@@ -268,6 +271,14 @@ class _Rows:
         with loop(code, first, whole, height) as state:
             self._tile(state.index, height, b)
         each_lower(code, whole, rows, height, lambda row, high: self._tile(row, high, b))
+
+    def _at_most(self, most: int, b: tuple[Val, Val]) -> None:
+        """Where one tile has room for all rows that there may be."""
+        code, rows = self.w.code, self.part.rows
+        with when(code, _compare(code, "sge", rows, index(most)), []):
+            self._tile(index(0), most, b)
+        with when(code, _compare(code, "slt", rows, index(most)), []):
+            each_lower(code, index(0), rows, most, lambda row, high: self._tile(row, high, b))
 
     def _tile(self, row: Val, rows: int, b: tuple[Val, Val], *, packs: bool = False) -> None:
         """One tile whose first row is `row` of the part."""

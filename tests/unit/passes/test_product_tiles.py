@@ -70,6 +70,13 @@ def test_panels_of_few_rows_are_about_as_wide_as_each_other(rows: int, machine: 
         assert panels * width - n < panels * made.lanes
 
 
+def test_rows_known_at_the_call_are_as_few_as_their_bound() -> None:
+    for most in (2, 3, 10, 12):
+        static = rows_of(most, 300, 300)
+        assert choose_tiling(V4, replace(static, m=None)) == choose_tiling(V4, static)
+    assert choose_tiling(V4, replace(rows_of(13, 300, 300), m=None)).b == "packed by tiles"
+
+
 def test_few_rows_are_fetched_into_the_first_cache_with_long_vectors() -> None:
     levels = [choose_tiling(m, rows_of(2, 512, 300)).prefetch_level for m in (V3, V4)]
     assert levels == [2, 1]

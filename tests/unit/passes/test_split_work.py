@@ -10,7 +10,6 @@ from graphc.ir.core import Operation
 from graphc.ops.schedules import schedule_of
 from graphc.passes.analysis.work import (
     COLUMNS,
-    EVEN_COLUMNS,
     even_length,
     kernel_ns,
 )
@@ -57,6 +56,21 @@ func @f(%x: {type} input) -> (y: {type}) {{
 """)
 
 
+@pytest.mark.parametrize(("batch", "is_cut"), [(1, False), (2, True), (32, True)])
+def test_products_over_a_batch_are_handed_out_whole(batch: int, is_cut: bool) -> None:
+    op = split(f"""
+func @f(%x: tensor<{batch}x128x64xf32> input, %y: tensor<{batch}x64x128xf32> input)
+    -> (z: tensor<{batch}x128x128xf32>) {{
+  %z = gemm %x, %y {{batch = 1}} : tensor<{batch}x128x128xf32>
+  return %z
+}}
+""")
+    schedule = schedule_of(op)
+    assert (schedule is not None) == is_cut
+    if schedule is not None:
+        assert (schedule.parallel, schedule.chunk) == ("batch", 1)
+
+
 def test_a_kernel_is_cut_from_the_grain_on() -> None:
     kernels = [sigmoid(rows, 64) for rows in range(8, 1024, 8)]
     works = [kernel_ns(kernel) for kernel in kernels]
@@ -83,11 +97,11 @@ def test_parts_of_the_innermost_axis_are_whole_cache_lines(elements: int) -> Non
 
 
 @pytest.mark.parametrize("cols", [512, 1000, 1008, 1200, 4096])
-def test_parts_of_a_product_are_tiles_or_all_of_one_length(cols: int) -> None:
+def test_parts_of_a_product_are_whole_tiles(cols: int) -> None:
     cut = schedule_of(product(256, 512, cols))
     assert cut is not None
     assert cut.parallel == "cols"
-    assert cut.chunk % COLUMNS == 0 or (cut.chunk % EVEN_COLUMNS == 0 == cols % cut.chunk)
+    assert cut.chunk % COLUMNS == 0
     assert math.ceil(cols / cut.chunk) <= 2 * MOST_PRODUCT_PARTS
 
 

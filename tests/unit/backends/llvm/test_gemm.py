@@ -124,8 +124,9 @@ def test_nan_and_infinity_are_not_spread_to_other_rows() -> None:
     assert np.isfinite(np.delete(c[:, :20], 3, axis=0)).all()
 
 
+@pytest.mark.parametrize("schedule", ["", 'schedule {parallel = "batch", chunk = 5} '])
 @pytest.mark.parametrize("layout", LAYOUTS, ids=LAYOUT_IDS)
-def test_a_batch_is_one_product_after_the_other(layout: tuple[bool, bool]) -> None:
+def test_a_batch_is_one_product_after_the_other(layout: tuple[bool, bool], schedule: str) -> None:
     ta, tb = layout
     a = "NxMx7x3" if ta else "NxMx3x7"
     b = "NxMx5x7" if tb else "NxMx7x5"
@@ -134,7 +135,7 @@ def test_a_batch_is_one_product_after_the_other(layout: tuple[bool, bool]) -> No
         "dim N <= 3\ndim M <= 4\n"
         f"func @f(%a: tensor<{a}xf32> input, %b: tensor<{b}xf32> input)"
         " -> (c: tensor<NxMx3x5xf32>) arena 0 {\n"
-        f"  %c = gemm %a, %b {{{flags}}} at result:0 : tensor<NxMx3x5xf32>\n"
+        f"  %c = gemm %a, %b {{{flags}}} {schedule}at result:0 : tensor<NxMx3x5xf32>\n"
         "  return %c\n}\n"
     )
     check_text(text, [{"N": n, "M": m} for n, m in ((0, 4), (3, 0), (1, 1), (3, 4))])
