@@ -89,10 +89,9 @@ def sequence_tables(function: Function, signature: Signature) -> SequenceTables 
 
 
 def all_passes(passes: Sequence[Pass], options: CompileOptions) -> list[Pass]:
-    """These passes, then what rounds factors, and then those that the backend needs."""
-    passes = [*passes, *pipelines.rounding(options.contraction)]
+    """These passes, and then those that the backend needs."""
     if BACKENDS[options.backend]().stage != "kernels":
-        return passes
+        return list(passes)
     return [*passes, *pipelines.kernels(machine_of(options), freeze=options.freeze)]
 
 
@@ -279,7 +278,9 @@ def evaluation_passes(
     names = node_names(model, outputs or default_outputs(model))
     wanted = node_names(model, gradients)
     bounds = bounds_for(model, names, options)
-    passes = pipelines.evaluation(names, wanted, options.precision, bounds, options.recompute)
+    passes = pipelines.evaluation(
+        names, wanted, options.precision, bounds, options.recompute, options.contraction
+    )
     return [*passes, TransposeParameters()] if options.freeze else passes
 
 

@@ -81,6 +81,11 @@ class Bounds:
         )
 
 
+def rounding(contraction: ContractionMode) -> list[Pass]:
+    """What follows differentiation where factors of products are rounded on every backend."""
+    return pipeline(ROUND) if contraction == "bf16" else []
+
+
 def expansion(
     outputs: Sequence[str], dtype: DType, bounds: Bounds, recompute: Recompute = "auto"
 ) -> list[Pass]:
@@ -94,12 +99,13 @@ def evaluation(
     dtype: DType,
     bounds: Bounds,
     recompute: Recompute = "auto",
+    contraction: ContractionMode = "fma",
 ) -> list[Pass]:
     """Compute `outputs`, and the gradients of the first one's sum."""
     passes = expansion(outputs, dtype, bounds, recompute if gradients else "auto")
     if gradients:
         passes.append(SynthesizeGradient(outputs[0], tuple(gradients), recompute))
-    return passes + pipeline(OPTIMISE)
+    return [*passes, *pipeline(OPTIMISE), *rounding(contraction)]
 
 
 def training(
@@ -111,6 +117,7 @@ def training(
     learner: ApplyLearner,
     seed: int = 0,
     recompute: Recompute = "auto",
+    contraction: ContractionMode = "fma",
 ) -> list[Pass]:
     """A training step: `outputs` (the criterion first), and the update of `trained`.
 
@@ -121,7 +128,7 @@ def training(
     gradients = SynthesizeGradient(outputs[0], tuple(trained), recompute)
     passes: list[Pass] = [InferShapes(), expand, gradients]
     # By then it shows which gradients are sums of lookups.
-    return [*passes, *pipeline(SIMPLIFY), learner, *pipeline(CLEAN)]
+    return [*passes, *pipeline(SIMPLIFY), learner, *pipeline(CLEAN), *rounding(contraction)]
 
 
 def training_gradients(
@@ -132,16 +139,13 @@ def training_gradients(
     *,
     seed: int = 0,
     recompute: Recompute = "auto",
+    contraction: ContractionMode = "fma",
 ) -> list[Pass]:
     """What a training step computes before its update: `outputs`, the first one's gradients."""
     expand = bounds.expand(outputs, dtype, training=True, seed=seed, recompute=recompute)
     gradients = SynthesizeGradient(outputs[0], tuple(trained), recompute)
-    return [InferShapes(), expand, gradients, *pipeline(OPTIMISE)]
-
-
-def rounding(contraction: ContractionMode) -> list[Pass]:
-    """What follows differentiation where factors of products are rounded on every backend."""
-    return pipeline(ROUND) if contraction == "bf16" else []
+    passes: list[Pass] = [InferShapes(), expand, gradients]
+    return [*passes, *pipeline(OPTIMISE), *rounding(contraction)]
 
 
 def kernels(machine: AnyMachine | None = None, *, freeze: bool = False) -> list[Pass]:

@@ -72,11 +72,12 @@ def stage_passes(
     else:
         names = node_names(model, nodes) or shown_nodes(model)
         bounds = bounds_for(model, names, options)
-        passes = pipelines.evaluation(names, (), options.precision, bounds)
-    if stage == "schedule":
-        return all_passes(passes, options)
-    rounded = [*passes, *pipelines.rounding(options.contraction)]
-    return [*rounded, *pipelines.kernels()] if stage == "kernels" else rounded
+        passes = pipelines.evaluation(
+            names, (), options.precision, bounds, contraction=options.contraction
+        )
+    if stage == "kernels":
+        return [*passes, *pipelines.kernels()]
+    return all_passes(passes, options) if stage == "schedule" else list(passes)
 
 
 def shown_nodes(model: Model) -> list[str]:

@@ -26,6 +26,7 @@ from graphc.ir.printer import print_module
 from graphc.ir.types import DType, TensorType, TypeRuleError
 from graphc.ops import default_context
 from graphc.passes import pipeline
+from graphc.passes.manager import Pass
 from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import GraphcError, fail
 from graphc.tensor.caller import caller_location, definition_location
@@ -149,12 +150,11 @@ class ArrayFunction:
         with their schedules for this machine."""
         found, _ = self._described(arguments)
         module = Module([clone_function(self.traced(found).function)])
-        passes = pipeline(OPTIMISE)
+        passes = self._optimising()
         if stage == "schedule":
             passes = all_passes(passes, replace(self._options, backend=DEFAULT_BACKEND))
-        else:
-            passes = [*passes, *rounding(self._options.contraction)]
-            passes = [*passes, *kernels()] if stage == "kernels" else passes
+        elif stage == "kernels":
+            passes = [*passes, *kernels()]
         run_passes(module, passes, default_context(), self._options)
         return module
 
@@ -276,9 +276,12 @@ class ArrayFunction:
         chosen = zip(leaves, found.leaves, strict=True)
         return found, [np.asarray(x) for x, t in chosen if isinstance(t, TensorType)]
 
+    def _optimising(self) -> list[Pass]:
+        return [*pipeline(OPTIMISE), *rounding(self._options.contraction)]
+
     def _compile(self, arguments: Arguments, made: TracedFunction) -> Call:
         options = replace(self._options, cache=default_cache())
-        passes = all_passes(pipeline(OPTIMISE), options)
+        passes = all_passes(self._optimising(), options)
         source = Module([made.function])
 
         def lowered() -> tuple[Function, Signature]:
