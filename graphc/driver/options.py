@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from typing import Literal
 
 from graphc.backends import BACKENDS
 from graphc.driver.cache import Cache
@@ -35,6 +36,8 @@ PRECISIONS: Mapping[str, DType] = {
 }
 
 
+Part = Literal["frozen", "seldom", "rest"]
+
 _NOT_IN_CODE = frozenset({"verify", "after", "cache", "profile", "phases", "threads"})
 
 
@@ -55,6 +58,9 @@ class CompileOptions:
     profile    where the times of each operation are collected; None: they are not taken
     phases     where the time of compiling is counted, of all compilations with these options
     freeze     the parameters as they are now belong to the code, which may turn matrices
+    seldom     inputs that need not be given to every call
+    part       what is compiled: what depends on frozen parameters alone, on these and inputs that
+               are given seldom, or the rest
     contraction  of native code: "fma" rounds a product and the sum it goes to together, in the
                functions and sums of products where the target can; "off" rounds each by itself;
                "tf32" is "fma", but a GPU may round the factors of matrix products of f32 to 10 bits
@@ -82,6 +88,8 @@ class CompileOptions:
     contraction: ContractionMode = "fma"
     threads: int | None = None
     freeze: bool = False
+    seldom: tuple[str, ...] = ()
+    part: Part = "rest"
     target: str = "native"
     machine: AnyMachine | None = None
     launch: LaunchMode = "auto"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from graphc.ir.core import ContractionMode
 from graphc.ir.machine import AnyMachine, GpuMachine, Machine
@@ -17,7 +18,9 @@ from graphc.passes.infer_shapes import InferShapes
 from graphc.passes.loop_gradient import Recompute
 from graphc.passes.manager import Pass
 from graphc.passes.pack_parameters import PackParameters
+from graphc.passes.split_early import SplitEarly
 from graphc.passes.synthesize_gradient import SynthesizeGradient
+from graphc.passes.transpose_parameters import TransposeParameters
 
 SIMPLIFY = "hoist-pooling,simplify,fold-constants,hoist-loops,simplify"
 CLEAN = "cse,dce"
@@ -106,6 +109,21 @@ def evaluation(
     if gradients:
         passes.append(SynthesizeGradient(outputs[0], tuple(gradients), recompute))
     return [*passes, *pipeline(OPTIMISE), *rounding(contraction)]
+
+
+def early_parts(
+    part: Literal["frozen", "seldom", "rest"], seldom: tuple[str, ...], *, freeze: bool
+) -> list[Pass]:
+    """What leaves this part of a function: of what depends on frozen parameters alone, of what
+    depends on inputs that are given seldom too, of the rest."""
+    passes: list[Pass] = []
+    if freeze:
+        passes += [TransposeParameters(), SplitEarly(part="early" if part == "frozen" else "rest")]
+    if seldom and part != "frozen":
+        early = "early" if part == "seldom" else "rest"
+        passes.append(SplitEarly(seldom, early, frozen=freeze))
+    # What has become an argument may be read turned now.
+    return [*passes, TransposeParameters()] if freeze else passes
 
 
 def training(

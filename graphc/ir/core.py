@@ -583,7 +583,9 @@ LAUNCH_MODES = ("auto", "graph", "grid", "block")
 LaunchMode = Literal["auto", "graph", "grid", "block"]
 """How a GPU runs a function: as many kernels, as one of many blocks, as one block (docs/gpu.md)."""
 
-ArgumentRole = Literal["input", "parameter", "transposed", "state", "hyperparameter", "carried"]
+ArgumentRole = Literal[
+    "input", "parameter", "transposed", "state", "hyperparameter", "carried", "kept"
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from graphc.passes.plugins import PassTable
 from graphc.passes.round_factors import RoundFactors
 from graphc.passes.schedule_updates import ScheduleUpdates
 from graphc.passes.simplify import Simplify
+from graphc.passes.split_early import SplitEarly
 from graphc.passes.split_work import SplitWork
 from graphc.passes.synthesize_gradient import SynthesizeGradient
 from graphc.passes.synthesize_tangent import SynthesizeTangent
@@ -53,6 +54,7 @@ PASSES: dict[str, type[Pass]] = {
         EliminateDeadCode,
         HoistLoops,
         RoundFactors,
+        SplitEarly,
         TransposeParameters,
         # kernel level
         FusePatches,

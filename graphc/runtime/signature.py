@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-Role = Literal["input", "parameter", "transposed", "state", "hyperparameter", "carried"]
+Role = Literal["input", "parameter", "transposed", "state", "hyperparameter", "carried", "kept"]
 Shape = tuple[int | str, ...]
 
 NUMPY_DTYPES: dict[str, np.dtype] = {
@@ -82,6 +82,7 @@ class Argument:
     state             kept by the learner between calls, starts as zeros
     hyperparameter    a number of the call such as the learning rate, shape ()-like (1, 1)
     carried           what the call before left in the fresh result of the same name, [S, rows]
+    kept              made of inputs that are given seldom (`runtime/seldom.py`)
 
     panel  a matrix [k, n] of the model, called `NAME.panels.COLUMNS`, lies in panels of so many
            columns: its shape is (panels, k, panel), see `in_panels`; 0: it lies by rows
@@ -176,7 +177,8 @@ class Signature:
 
     @property
     def model_names(self) -> frozenset[str]:
-        """The parameters of the model that the function takes, as the network calls them."""
+        """The parameters of the model that the function takes, as the network calls them, and what
+        is computed of parameters alone."""
         return frozenset(a.parameter for a in self.arguments if a.role in ROLES_OF_MODEL)
 
     def model_arrays(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
