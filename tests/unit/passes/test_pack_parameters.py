@@ -97,7 +97,7 @@ def test_panels_may_have_any_number_of_vectors(rows: int, machine: str) -> None:
         function = BACKENDS["llvm"]().compile(module.functions[0], signature)
         rng = np.random.default_rng(n)
         x, w = rng.standard_normal((rows, 70)), rng.standard_normal((70, n))
-        y, panels = np.empty((rows, n), np.float32), signature.model_arrays({"W": w})["W"]
+        y, (panels,) = np.empty((rows, n), np.float32), signature.model_arrays({"W": w}).values()
         function([x.astype(np.float32), panels], [y], {})
         np.testing.assert_allclose(y, x @ w, atol=1e-4)
 
