@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from graphc.ir.core import Function, Module, Value
 from graphc.ir.traversal import walk
+from graphc.ops.kernel import LaidParams
 from graphc.ops.schedules import schedule_of
-from graphc.passes.analysis.panels import panels_of
+from graphc.passes.analysis.panels import laid_of, panels_of
 from graphc.runtime.signature import Argument, Dimension, Result, Shape, Signature
 
 
@@ -16,9 +17,14 @@ def make_signature(module: Module, function: Function) -> Signature:
 
     `arena_bytes` is 0 before `plan-memory` has run.
     """
-    panels = panels_of(function)
+    panels, laid = panels_of(function), laid_of(function)
     arguments = tuple(
-        _in_panels(Argument(a.name or f"argument{i}", *_element_and_shape(a), role), panels.get(a))
+        _laid(
+            _in_panels(
+                Argument(a.name or f"argument{i}", *_element_and_shape(a), role), panels.get(a)
+            ),
+            laid.get(a),
+        )
         for i, (a, role) in enumerate(zip(function.arguments, function.roles, strict=True))
     )
     results = tuple(
@@ -39,7 +45,17 @@ def _in_panels(argument: Argument, width: int | None) -> Argument:
     rows, columns = argument.shape if width else (0, 0)
     if not width or not isinstance(columns, int):
         return argument
-    return replace(argument, shape=(-(-columns // width), rows, width), panel=width)
+    made = replace(argument, shape=(-(-columns // width), rows, width), panel=width)
+    return replace(made, name=f"{argument.name}{made.layout}")
+
+
+def _laid(argument: Argument, how: LaidParams | None) -> Argument:
+    """The same for what lies transposed."""
+    if how is None:
+        return argument
+    shape = tuple(how.dims[i] for i in how.permutation)
+    made = replace(argument, shape=shape, dims=how.dims, permutation=how.permutation)
+    return replace(made, name=f"{argument.name}{made.layout}")
 
 
 def _element_and_shape(value: Value) -> tuple[str, Shape]:

@@ -18,6 +18,7 @@ class Machine(Params):
     masks_memory   masked loads and stores of 32 and 64 bit elements are instructions
     registers      vector registers
     l1, l2         bytes of a core's caches of data
+    slow_denormals  instructions that take or give denormals take many cycles more
     """
 
     vector_bits: int
@@ -26,6 +27,7 @@ class Machine(Params):
     registers: int = 16
     l1: int = 32768
     l2: int = 524288
+    slow_denormals: bool = True
 
     def lanes(self, dtype: DType) -> int:
         """Elements of a float or integer type in one vector register."""
@@ -102,7 +104,7 @@ MACHINES: Mapping[str, Machine] = {
     "x86-64-v2": _X86,
     "x86-64-v3": Machine(256, has_fma=True, masks_memory=True),
     "x86-64-v4": Machine(512, has_fma=True, masks_memory=True, registers=32),
-    "aarch64": Machine(128, has_fma=True, masks_memory=False, registers=32),
+    "aarch64": Machine(128, has_fma=True, masks_memory=False, registers=32, slow_denormals=False),
 }
 """By the name of the instruction set, with the caches that most of them have at least."""
 

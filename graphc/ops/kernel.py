@@ -17,6 +17,7 @@
 `copy`    the same elements in another buffer.
 `update_rows`  a learner's rule on some rows of tables (`update_rows.py`).
 `reshape` stays as it is: a view of its operand's memory.
+`laid`    a view of a parameter that whoever binds the function has transposed in its memory.
 
 `schedule` says how an operation is computed (`schedules.py`), `at` where each result lives
 (`ir/placement.py`), which is known from `plan-memory` on.
@@ -25,10 +26,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from graphc.ir.codegen import FUSABLE, Copy, Kernel
+from graphc.ir.codegen import FUSABLE, Copy, Kernel, View
 from graphc.ir.core import Level, NotDifferentiable, OpDef, Operation, Region, Trait
 from graphc.ir.params import NoParams, Params
 from graphc.ir.types import TensorType, Type
@@ -105,6 +107,33 @@ COPY = OpDef(
 )
 
 
+@dataclass(frozen=True)
+class LaidParams(Params):
+    """The elements under `dims`, transposed: result dim i is `dims[permutation[i]]`."""
+
+    dims: tuple[int, ...]
+    permutation: tuple[int, ...]
+
+
+def _infer_laid(types: Sequence[Type], params: LaidParams) -> Sequence[Type]:
+    (split,) = movement.RESHAPE.infer(types, movement.ReshapeParams(params.dims))
+    return movement.TRANSPOSE.infer([split], movement.TransposeParams(params.permutation))
+
+
+LAID = OpDef(
+    name="laid",
+    summary="a parameter in another order, which its memory holds already",
+    operands=("x",),
+    params=LaidParams,
+    infer=_infer_laid,
+    reference=lambda p, x: np.ascontiguousarray(x.reshape(p.dims).transpose(p.permutation)),
+    codegen=View(),
+    vjp=NotDifferentiable.NONE,
+    level=Level.KERNEL,
+    equation="y = transpose(reshape(x))",
+)
+
+
 def _buffered(
     op: OpDef, name: str, schedule: type[Params] = LaneSchedule, summary: str = ""
 ) -> OpDef:
@@ -151,4 +180,4 @@ FORMS: dict[OpDef, OpDef] = {
 """The kernel-level form of each tensor operation that stands alone, outside kernels."""
 
 
-OPS = (KERNEL, *FORMS.values(), COPY)
+OPS = (KERNEL, *FORMS.values(), COPY, LAID)

@@ -129,6 +129,7 @@ class Tiling(Params):
     prefetch       steps of k before its use that a row of B is fetched; of tiles that transpose B:
                    rows of B; 0: the processor does so
     prefetch_level of the cache that it is fetched into
+    prefetch_c     a tile's part of C is fetched before its sums begin
     """
 
     rows: int
@@ -140,6 +141,7 @@ class Tiling(Params):
     b: ReadB = "in place"
     prefetch: int = 0
     prefetch_level: int = 2
+    prefetch_c: bool = False
 
 
 @dataclass(frozen=True)
@@ -184,6 +186,7 @@ class ProductSchedule(Schedule):
 
     tile      the range of a call
     few_rows  one or two rows, which only the call tells
+    last      a last chunk of columns that is shorter than the others
     body      the nest of a body, over chunks of the product
     grid      on a GPU, where the others have no meaning
 
@@ -193,6 +196,7 @@ class ProductSchedule(Schedule):
     parallel: Literal["rows", "cols", "batch"] | None = None
     tile: Tiling | None = None
     few_rows: Tiling | None = None
+    last: Tiling | None = None
     body: NestSchedule | None = None
     grid: GpuTiling | None = None
 
@@ -295,7 +299,8 @@ def schedule_of(op: Operation) -> Schedule | None:
 def check_schedule(op: Operation) -> Iterable[str]:
     """What is wrong with the schedule of `op`, as far as it does not depend on how it is used."""
     if isinstance(op.schedule, ProductSchedule):
-        for name, tiling in (("tile", op.schedule.tile), ("few_rows", op.schedule.few_rows)):
+        for name in ("tile", "few_rows", "last"):
+            tiling: Tiling | None = getattr(op.schedule, name)
             if tiling is not None:
                 yield from (f"`{name}` requires {what}" for what in _check_tiling(tiling))
         if op.schedule.grid is not None:

@@ -41,7 +41,7 @@ from graphc.ops.epilogue import GEMM_FUSED, body_misfit, has_sums, product_group
 from graphc.ops.kernel import GEMM, KERNEL
 from graphc.ops.schedules import ProductSchedule
 from graphc.passes.analysis.costs import multiply_adds
-from graphc.passes.analysis.work import COLUMNS, EVEN_COLUMNS, EVEN_ROWS, ROWS, even_length
+from graphc.passes.analysis.work import COLUMNS, EVEN_ROWS, ROWS, even_length
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.support.source import merge_locations
@@ -112,7 +112,7 @@ def _chunks(body: Block, roles: Groups, dtype: DType) -> ProductSchedule | None:
     if rows > MOST_ACROSS:
         return None
     length = _length(cols, rows * dtype.itemsize, COLUMNS)
-    return ProductSchedule("cols", even_length(cols, length, EVEN_COLUMNS))
+    return ProductSchedule("cols", even_length(cols, length, COLUMNS))
 
 
 def _length(extent: int, bytes_each: int, multiple: int) -> int:

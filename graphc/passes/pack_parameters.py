@@ -10,8 +10,16 @@ Whoever binds the function lays a parameter that is read so in panels as wide as
 processor fetches ahead, and copies nothing. Products of one or two rows read several panels at
 once. The numbers keep their bits.
 
+    %0 = reshape %K {dims = [4, 16, 3, 7, 7]} : tensor<4x16x3x7x7xf32>
+    %1 = move.transpose %0 {permutation = [0, 3, 4, 2, 1]} : tensor<4x7x7x3x16xf32>
+ =>
+    %1 = laid %K {dims = [4, 16, 3, 7, 7], permutation = [0, 3, 4, 2, 1]} : tensor<4x7x7x3x16xf32>
+
+Likewise weights that are only transposed, as convolutions want them: their memory holds them so.
+
 Leaves alone: a parameter that anything but products reads, or not all of them by rows in panels of
-one width; short rows, which lie side by side as they are; products over a batch. O(operations).
+one width; short rows, which lie side by side as they are; products over a batch; a parameter that
+is not transposed, or by more than one operation. O(operations).
 """
 
 from __future__ import annotations
@@ -20,8 +28,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from graphc.ir.context import Context
-from graphc.ir.core import Function, Module, Operation, Value
+from graphc.ir.core import Function, IRBuilder, Module, Operation, Value
 from graphc.ir.machine import MACHINES, Machine
+from graphc.ir.types import fixed_size
+from graphc.ops.kernel import FORMS, LAID, LaidParams
+from graphc.ops.movement import RESHAPE, TRANSPOSE, TransposeParams
 from graphc.ops.schedules import ProductSchedule
 from graphc.passes.analysis.panels import is_product, readers
 from graphc.passes.analysis.product_tiles import panel_schedule, panel_width
@@ -37,11 +48,37 @@ def pack_parameters(function: Function, machine: Machine) -> int:
     for argument, role in zip(function.arguments, function.roles, strict=True):
         if role not in ("parameter", "transposed") or argument.name in updated:
             continue
+        if role == "parameter" and _lay(argument):
+            count += 1
+            continue
         schedules = _schedules(argument, machine)
         for op, schedule in schedules.items():
             op.schedule = schedule
         count += bool(schedules)
     return count
+
+
+def _lay(argument: Value) -> bool:
+    """Whether all that is read of the parameter is one transposition, which is then a view."""
+    path: list[Operation] = []
+    value = argument
+    while len(value.uses) == 1:
+        op = value.uses[0][0]
+        path.insert(0, op)
+        if op.opdef is FORMS[TRANSPOSE]:
+            break
+        if op.opdef is not RESHAPE:
+            return False
+        value = op.result
+    if not path or path[0].opdef is not FORMS[TRANSPOSE]:
+        return False
+    last, *views = path
+    dims = tuple(map(fixed_size, last.operands[0].tensor.dims))
+    params = LaidParams(dims, last.params_as(TransposeParams).permutation)
+    last.replace_with([IRBuilder.before(last).emit_one(LAID, argument, params=params)])
+    for view in views:
+        view.erase()
+    return True
 
 
 def _schedules(argument: Value, machine: Machine) -> dict[Operation, ProductSchedule]:

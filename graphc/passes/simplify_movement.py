@@ -114,6 +114,50 @@ def _without_broadcast(b: IRBuilder, value: Value, dims: tuple[Dim, ...]) -> Val
     return b.emit_one(CONSTANT, params=ConstantParams(value.tensor.with_dims(dims), one))
 
 
+def _elementwise_of_reshape(b: IRBuilder, op: Operation) -> Result:
+    """Compute in the shape before a reshape, where that lets operations be one kernel; the reshape
+    goes to the result.
+
+    Either an operand is a broadcast in another shape, which would fill memory, and no other one has
+    to leave the shape that it is computed in; or all operands were computed in one other shape.
+    """
+    if not isinstance(op.opdef.codegen, Elementwise):
+        return None
+    before = [operand_of(value, RESHAPE) for value in op.operands]
+    spread = next((v for v in before if v is not None and made_by(v, BROADCAST)), None)
+    first = spread or next((v for v in before if v is not None and _is_in_kernels(v)), None)
+    if first is None:
+        return None
+    dims, is_free = first.tensor.dims, spread is not None
+    if not all(_fits(v, dims, is_free=is_free) for v in op.operands):
+        return None
+    operands = [_in_shape(b, v, dims) for v in op.operands]
+    return [reshape(b, b.emit_one(op.opdef, *operands, params=op.params), op.result.tensor.dims)]
+
+
+def _fits(value: Value, dims: tuple[Dim, ...], *, is_free: bool) -> bool:
+    """Whether `value` was computed in the shape `dims`, or has no shape; `is_free`: or was not
+    computed in a kernel, so that it may be reshaped."""
+    before = operand_of(value, RESHAPE) or value
+    if splat(value) is not None or before.tensor.dims == dims:
+        return True
+    return is_free and not _is_in_kernels(before)
+
+
+def _is_in_kernels(value: Value) -> bool:
+    made = value.op
+    return made is not None and (
+        made.opdef is BROADCAST or isinstance(made.opdef.codegen, Elementwise)
+    )
+
+
+def _in_shape(b: IRBuilder, value: Value, dims: tuple[Dim, ...]) -> Value:
+    if splat(value) is None:
+        return reshape(b, operand_of(value, RESHAPE) or value, dims)
+    one = value.definition.params_as(ConstantParams).value[:1]
+    return b.emit_one(CONSTANT, params=ConstantParams(value.tensor.with_dims(dims), one))
+
+
 def _transpose_of_transpose(b: IRBuilder, op: Operation) -> Result:
     inner = made_by(op.operands[0], TRANSPOSE)
     if inner is None:
@@ -315,4 +359,5 @@ MOVEMENT_PATTERNS: tuple[Pattern, ...] = (
     Pattern("windows-of-one", PATCHES, _windows_of_one),
     Pattern("overlap-of-one", OVERLAP_ADD, _overlap_of_one),
     Pattern("elementwise-of-broadcast", None, _elementwise_of_broadcast),
+    Pattern("elementwise-of-reshape", None, _elementwise_of_reshape),
 )

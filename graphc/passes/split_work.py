@@ -59,7 +59,6 @@ from graphc.ops.schedules import (
 from graphc.passes.analysis.iteration import dims_of
 from graphc.passes.analysis.work import (
     COLUMNS,
-    EVEN_COLUMNS,
     EVEN_ROWS,
     ROWS,
     even_length,
@@ -189,7 +188,7 @@ def product_chunks(product: Operation) -> ProductSchedule:
         return ProductSchedule("batch", length) if length < batch else ProductSchedule()
     rows, cols = (bound_elements(dims) for dims in (roles.rows, roles.cols))
     most_cols, most_rows = _most_chunks(cols, a), _most_chunks(rows, b)
-    by_cols = even_length(cols, _length(cols, work, most_cols, COLUMNS), EVEN_COLUMNS)
+    by_cols = even_length(cols, _length(cols, work, most_cols, COLUMNS), COLUMNS)
     by_rows = even_length(rows, _length(rows, work, most_rows, ROWS), EVEN_ROWS)
     chunks_of_cols, chunks_of_rows = -(-cols // by_cols), -(-rows // by_rows)
     first = chunks_of_rows if params.transpose_a else chunks_of_cols

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Literal, NoReturn
 
 import numpy as np
@@ -41,9 +42,9 @@ MOST_BEHIND = 2**30
 Form = Literal["list", "columns", "array"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Layout:
-    """Where sequences lie in T x S columns.
+    """Where sequences lie in T x S columns. Its arrays are never changed.
 
     begin, end  the tables i32[T, S] of `SequenceTables`
     behind      i64[S]: how many steps the sequence of each slot has at the end of this call, from
@@ -54,19 +55,32 @@ class Layout:
     end: Array
     behind: Array
 
-    @property
+    @cached_property
     def real(self) -> Array:
         """bool[T, S]: the columns that are steps."""
         return self.end > 0
 
-    @property
+    @cached_property
     def samples(self) -> int:
         """The number of steps."""
         return int(np.count_nonzero(self.end))
 
+    @cached_property
+    def has_gaps(self) -> bool:
+        return self.samples < self.end.size
+
 
 def layout_of_lengths(lengths: Array, time: int, behind: Array) -> Layout:
-    """One sequence a slot, `lengths` of `time` steps each, that goes on after `behind` steps."""
+    """One sequence a slot, `lengths` i64 of `time` steps each, that goes on after `behind` steps.
+
+    The last few are kept: calls often have the lengths of calls before.
+    """
+    return _kept_layout(lengths.tobytes(), time, behind.tobytes())
+
+
+@lru_cache(maxsize=16)
+def _kept_layout(lengths_: bytes, time: int, behind_: bytes) -> Layout:
+    lengths, behind = np.frombuffer(lengths_, np.int64), np.frombuffer(behind_, np.int64)
     steps = np.arange(time)[:, None]
     real = steps < lengths
     begin = np.where(real, -behind, time).astype(np.int32)
@@ -172,7 +186,7 @@ class Minibatch:
         if self.form == "list":
             counts = np.count_nonzero(real, axis=0)
             return [np.ascontiguousarray(array[:n, s]) for s, n in enumerate(counts)]
-        if not real.all():
+        if self.layout.has_gaps:
             array[~real] = 0
         return array.reshape(time * slots, *array.shape[2:]) if self.form == "columns" else array
 

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-Role = Literal["input", "parameter", "transposed", "state", "hyperparameter", "carried"]
+Role = Literal["input", "parameter", "transposed", "state", "hyperparameter", "carried", "kept"]
 Shape = tuple[int | str, ...]
 
 NUMPY_DTYPES: dict[str, np.dtype] = {
@@ -77,9 +77,11 @@ class Argument:
     state             kept by the learner between calls, starts as zeros
     hyperparameter    a number of the call such as the learning rate, shape ()-like (1, 1)
     carried           what the call before left in the fresh result of the same name, [S, rows]
+    kept              made of inputs that are given seldom (`runtime/seldom.py`)
 
     panel  a matrix [k, n] of the model lies in panels of so many columns: its shape is
            (panels, k, panel), see `in_panels`; 0: it lies by rows
+    dims, permutation  a parameter lies as that of `dims`, transposed; empty: as it is
     """
 
     name: str
@@ -87,6 +89,24 @@ class Argument:
     shape: Shape
     role: Role
     panel: int = 0
+    dims: tuple[int, ...] = ()
+    permutation: tuple[int, ...] = ()
+
+    @property
+    def layout(self) -> str:
+        """What ends the name of an array that lies otherwise: two functions may want it each in
+        another way."""
+        if self.panel:
+            return f".panels.{self.panel}"
+        if self.permutation:
+            return f".laid.{'x'.join(map(str, self.dims))}.{'_'.join(map(str, self.permutation))}"
+        return ""
+
+    @property
+    def parameter(self) -> str:
+        """What the network calls an array of the model."""
+        name = self.name.removesuffix(self.layout)
+        return name.removesuffix(TRANSPOSED) if self.role == "transposed" else name
 
 
 ROLES_OF_MODEL: tuple[Role, ...] = ("parameter", "transposed")
@@ -162,23 +182,21 @@ class Signature:
 
     @property
     def model_names(self) -> frozenset[str]:
-        """The parameters of the model that the function takes, as the network calls them."""
-        return frozenset(
-            a.name.removesuffix(TRANSPOSED) if a.role == "transposed" else a.name
-            for a in self.arguments
-            if a.role in ROLES_OF_MODEL
-        )
+        """The parameters of the model that the function takes, as the network calls them, and what
+        is computed of parameters alone."""
+        return frozenset(a.parameter for a in self.arguments if a.role in ROLES_OF_MODEL)
 
     def model_arrays(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The model's arrays in the form and element type that the function takes."""
         made: dict[str, np.ndarray] = {}
         for argument in (a for a in self.arguments if a.role in ROLES_OF_MODEL):
+            array = values[argument.parameter]
             if argument.role == "transposed":
-                array = values[argument.name.removesuffix(TRANSPOSED)].T
-            else:
-                array = values[argument.name]
+                array = array.T
             if argument.panel:
                 array = in_panels(array, argument.panel)
+            if argument.permutation:
+                array = array.reshape(argument.dims).transpose(argument.permutation)
             made[argument.name] = np.ascontiguousarray(array, NUMPY_DTYPES[argument.dtype])
         return made
 

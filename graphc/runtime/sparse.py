@@ -74,16 +74,22 @@ class SparseRows:
         used = slice(self.offsets[0], self.offsets[-1])
         if (counts == most).all():
             shape = (len(counts), most)
-            with np.errstate(over="ignore"):
-                values = self.values[used].astype(dtype)
+            values = _converted(self.values[used], dtype)
             return self.indices[used].reshape(shape), values.reshape(shape)
         is_entry = np.arange(most) < counts[:, None]
         indices = np.full(is_entry.shape, NO_INDEX, np.int32)
         values = np.zeros(is_entry.shape, dtype)
         indices[is_entry] = self.indices[used]
-        with np.errstate(over="ignore"):  # a number too large for f32 is infinite
-            values[is_entry] = self.values[used]
+        values[is_entry] = _converted(self.values[used], dtype)
         return indices, values
+
+
+def _converted(values: Array, dtype: np.dtype) -> Array:
+    """A copy in that type."""
+    if values.dtype == dtype:
+        return values.copy()
+    with np.errstate(over="ignore"):  # a number too large for f32 is infinite
+        return values.astype(dtype)
 
 
 def _lengths(offsets: Array) -> Array:
@@ -206,8 +212,8 @@ def _check_offsets(name: str, offsets: Array, entries: int) -> None:
 
 
 def _check_range(name: str, indices: Array, offsets: Array, width: int) -> None:
-    outside = (indices < 0) | (indices >= width)
-    if outside.any():
+    if indices.size and (indices.min() < 0 or indices.max() >= width):
+        outside = (indices < 0) | (indices >= width)
         entry = int(outside.argmax())
         row = int(np.searchsorted(offsets, entry, side="right")) - 1
         raise fail(

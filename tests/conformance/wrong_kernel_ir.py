@@ -594,5 +594,32 @@ WRONG_KERNEL_IR: Mapping[str, tuple[str, ...]] = {
         use(f"copy %a {_TWO_PLACES}: tensor<3x5xf32>", "graph-structure", "but 2 places"),
         use("copy %a at 1 : tensor<3x5xf32>", "parse", "a place (arena, result"),
     ),
+    "laid": (
+        use(
+            "laid %a {dims = [15], permutation = [0]} : tensor<3x5xf32>",
+            "graph-structure",
+            "gives tensor<15xf32>",
+        ),
+        use(
+            "laid %a {dims = [5, 2], permutation = [1, 0]} : tensor<2x5xf32>",
+            "shape-mismatch",
+            "requires as many elements as before, got tensor<3x5xf32> for [5, 2]",
+        ),
+        use(
+            "laid %a {dims = [3, 5], permutation = [1, 1]} : tensor<5x3xf32>",
+            "ill-typed",
+            "requires a permutation of the 2 axes, got [1, 1]",
+        ),
+        use(
+            "laid %a {dims = [3, 5]} : tensor<3x5xf32>",
+            "bad-value",
+            "`permutation`",
+        ),
+        use(
+            "laid %q {dims = [3, 5], permutation = [1, 0]} : tensor<5x3xf32>",
+            "undefined-name",
+            "value %q is not defined",
+        ),
+    ),
 }
 """By operation."""

@@ -39,6 +39,17 @@ def test_a_frozen_network_gives_what_the_live_one_gives(
         np.testing.assert_allclose(frozen(features=x)["z"], live(features=x)["z"], rtol=1e-5)
 
 
+@pytest.mark.parametrize("count", [1, 30])
+def test_frozen_weights_are_rounded_to_bf16_before_all_calls(count: int) -> None:
+    network = gc.loads(NETWORK)
+    live = gc.compile(network, precision="bf16")
+    frozen = gc.compile(network, precision="bf16", freeze=True)
+    x = samples(count)
+    np.testing.assert_array_equal(frozen(features=x)["z"], live(features=x)["z"])
+    assert not {"W0", "W1"} & {a.parameter for a in frozen.signature.arguments}
+    assert (live(features=x)["z"] != gc.compile(network)(features=x)["z"]).any()
+
+
 @pytest.mark.parametrize("precision", ["f32", "f64"])
 def test_matrices_in_panels_give_the_same_bits_for_any_threads_and_rows(precision: str) -> None:
     wide = NETWORK.replace("40", "330").replace("Parameter(3,", "Parameter(200,")
@@ -50,6 +61,15 @@ def test_matrices_in_panels_give_the_same_bits_for_any_threads_and_rows(precisio
         for count in (0, 1, 2, 5, 70):
             x = samples(count, precision)
             np.testing.assert_array_equal(frozen(features=x)["z"], live(features=x)["z"])
+
+
+def test_functions_that_want_a_matrix_in_other_panels_do_not_meet() -> None:
+    """A call beyond the bound is compiled for more samples, in chunks of other columns."""
+    network = gc.loads(NETWORK.replace("40", "640").replace("Parameter(3,", "Parameter(640,"))
+    live, frozen = gc.compile(network, batch=2), gc.compile(network, batch=2, freeze=True)
+    for count in (1, 2, 300, 2, 1, 300):
+        x = samples(count)
+        np.testing.assert_array_equal(frozen(features=x)["z"], live(features=x)["z"])
 
 
 def test_later_changes_of_parameters_are_not_seen_even_by_larger_calls() -> None:

@@ -36,7 +36,9 @@ def probe_text(
     """`void probe(inputs..., output, n)`: the formula on every `lanes` elements up to n."""
     module = Module(target.triple)
     code = Code(module)
-    scalars = LaneScalars(code, has_fma=target.machine.has_fma)
+    scalars = LaneScalars(
+        code, has_fma=target.machine.has_fma, slow_denormals=target.machine.slow_denormals
+    )
     code.do("br label %loop")
     code.enter("loop")
     hole, i = code.hole(), code.fresh(I64)

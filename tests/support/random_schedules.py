@@ -44,6 +44,7 @@ def random_tiling(choose: random.Random, like: Tiling | None = None) -> Tiling:
         choose.choice(("in place", "packed by tiles", "packed", "transposed by tiles")),
         choose.choice((0, 0, 1, 7, 100)),
         choose.choice((1, 2)),
+        choose.random() < 0.5,
     )
     if like is None:
         return made
@@ -102,6 +103,8 @@ def edit(choose: random.Random, op: Operation, *, nests: bool = True) -> None:
             op.schedule = replace(schedule, body=random_nest(choose, schedule.body, operations))
         elif schedule.few_rows is not None and choose.random() < 0.3:
             op.schedule = replace(schedule, few_rows=random_tiling(choose, schedule.few_rows))
+        elif schedule.last is not None and choose.random() < 0.3:
+            op.schedule = replace(schedule, last=random_tiling(choose, schedule.last))
         elif schedule.tile is not None:
             op.schedule = replace(schedule, tile=random_tiling(choose, schedule.tile))
 

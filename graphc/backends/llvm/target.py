@@ -48,6 +48,9 @@ CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 """Where Linux describes the caches of a core."""
 _UNITS = {"K": 10, "M": 20, "G": 30}
 
+_QUICK_WITH_DENORMALS = ("znver", "btver", "bdver")
+"""AMD's names. Products and sums of denormals take as long as others there, or nearly."""
+
 _V4_FEATURES = ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 _V3_FEATURES = ("avx2", "fma", "bmi2", "f16c")
 
@@ -102,7 +105,11 @@ def native_target(triple: str, cpu: str, text: str, features: Mapping[str, bool]
     if not triple.startswith("x86_64"):
         return Target(triple, cpu, text, cpu, AARCH64.machine)
     level = _level(features)
-    machine = replace(level.machine, has_fma=features.get("fma", False))
+    machine = replace(
+        level.machine,
+        has_fma=features.get("fma", False),
+        slow_denormals=not cpu.startswith(_QUICK_WITH_DENORMALS),
+    )
     return Target(triple, cpu, text, level.isa, machine)
 
 

@@ -13,7 +13,7 @@ cache.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -29,7 +29,7 @@ from graphc.ir.core import Operation
 from graphc.ir.machine import Machine
 from graphc.ir.types import DType
 from graphc.ops.contraction import MatmulParams, groups
-from graphc.ops.schedules import Tiling
+from graphc.ops.schedules import ProductSchedule, Tiling
 from graphc.passes.analysis.loopnest import Size
 from graphc.passes.analysis.product_tiles import (
     FEW_ROWS,
@@ -38,7 +38,7 @@ from graphc.passes.analysis.product_tiles import (
     ProductRange,
     form_of,
     product_schedule,
-    tilings,
+    with_tilings,
 )
 from graphc.support.diagnostics import InternalError
 
@@ -50,9 +50,9 @@ class Product:
     batch   how many such products, the matrices of each operand one after the other
     split   the function computes only a range of these: it takes `i64 begin, i64 end` besides
     pitch   elements from row to row of C; 0: n
-    part    the length of every range, where all are as long; 0 where that is not known
+    part    the length of every range but a last one that may be shorter; 0: any
     most_m, most_k  where only the call knows m and k: they are no larger
-    tile, few_rows  how it is cut, as in a `ProductSchedule`; None: chosen for the machine
+    tile, few_rows, last  how it is cut, as in a `ProductSchedule`; None: chosen for the machine
     panel   as of a `ProductForm`
     """
 
@@ -70,6 +70,7 @@ class Product:
     most_k: int = UNBOUNDED
     tile: Tiling | None = None
     few_rows: Tiling | None = None
+    last: Tiling | None = None
     panel: int = 0
 
     @staticmethod
@@ -93,6 +94,7 @@ class Product:
             form.most_k,
             schedule.tile,
             schedule.few_rows,
+            schedule.last,
             form.panel,
         )
 
@@ -157,10 +159,11 @@ def _operands(code: Writer, product: Product, sizes: Mapping[str, Val]) -> Opera
 
 def _emit(code: Writer, machine: Machine, whole: Operands, product: Product) -> None:
     """The asked range of rows or columns."""
-    ranged = product.form.call_range()
-    tile, few = product.tile, product.few_rows
-    if tile is None:
-        tile, few = tilings(machine, product.form)
+    form = product.form
+    ranged, last = form.call_range(), form.last_range()
+    given = ProductSchedule(tile=product.tile, few_rows=product.few_rows, last=product.last)
+    cut = with_tilings(given, machine, form)
+    assert cut.tile is not None
     split: str = product.split
     if ranged.is_exchanged:
         whole = whole.exchanged()
@@ -171,20 +174,46 @@ def _emit(code: Writer, machine: Machine, whole: Operands, product: Product) -> 
     x, begin, end = whole, Val("%begin", I64), Val("%end", I64)
     if split == "rows":
         x = whole.of_rows(code, begin, end)
-        x = replace(x, m=index(product.part)) if product.part else x
+        x = x if ranged.m is None else replace(x, m=index(ranged.m))
     elif split == "cols":
         x = whole.of_columns(code, begin, end)
-        x = replace(x, n=index(product.part)) if product.part else x
-    if few is None:
-        _emit_range(_writer(code, machine, tile, ranged), x)
+    write = _part(code, machine, ranged, cut.tile, cut.few_rows)
+    if last is None or ranged.n is None:
+        write(x)
         return
-    several = _writer(code, machine, tile, ranged) if x.most_m > FEW_ROWS else None
-    is_few = code.compare("sle", x.m, index(FEW_ROWS))
-    with when(code, is_few, []):
-        _few_rows(_writer(code, machine, few, ranged.one_row), x)
-    if several is not None:
-        with when(code, code.compare("sgt", x.m, index(FEW_ROWS)), []):
-            emit_panels(several, x)
+    assert cut.last is not None
+    write_last = _part(code, machine, last, cut.last, None)
+    with when(code, code.compare("sge", x.n, index(ranged.n)), []):
+        write(x)
+    with when(code, code.compare("slt", x.n, index(ranged.n)), []):
+        write_last(x)
+
+
+def _part(
+    code: Writer, machine: Machine, ranged: ProductRange, tile: Tiling, few: Tiling | None
+) -> Callable[[Operands], None]:
+    """What writes the code of one length of range, whose workspace is reserved here."""
+    if few is None:
+        whole = _writer(code, machine, tile, ranged)
+        return lambda x: _emit_range(whole, _known(x, ranged))
+    one_row = _writer(code, machine, few, ranged.one_row)
+    several = _writer(code, machine, tile, ranged) if ranged.most_m > FEW_ROWS else None
+
+    def write(x: Operands) -> None:
+        x = _known(x, ranged)
+        is_few = code.compare("sle", x.m, index(FEW_ROWS))
+        with when(code, is_few, []):
+            _few_rows(one_row, x)
+        if several is not None:
+            with when(code, code.compare("sgt", x.m, index(FEW_ROWS)), []):
+                emit_panels(several, x)
+
+    return write
+
+
+def _known(x: Operands, ranged: ProductRange) -> Operands:
+    """Columns of a range, where their number is known."""
+    return x if ranged.n is None else replace(x, n=index(ranged.n))
 
 
 def _few_rows(w: ProductWriter, x: Operands) -> None:

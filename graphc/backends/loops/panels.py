@@ -16,13 +16,12 @@ from graphc.backends.loops.control import (
     loop,
     mul,
     remainder,
-    round_down,
     smaller,
     sub,
     when,
 )
 from graphc.backends.loops.operands import Operands, call
-from graphc.backends.loops.tiles import Tile
+from graphc.backends.loops.tiles import Fetches, Tile
 from graphc.backends.loops.values import I1, Val, constant, index, number_of
 from graphc.backends.loops.writer import Order, Writer
 from graphc.ir.machine import Machine
@@ -45,7 +44,7 @@ class Blocking:
     rows       rows of C in a block
     packs_a    blocks of A are copied into panels
     read_b     how tiles get B
-    prefetch, prefetch_level  as of the tiling
+    fetches    what a tile asks for; `ahead` of those that read B where it lies
     """
 
     tile: Tile
@@ -55,8 +54,7 @@ class Blocking:
     rows: int
     packs_a: bool
     read_b: ReadB
-    prefetch: int
-    prefetch_level: int
+    fetches: Fetches
 
     @staticmethod
     def of(tiling: Tiling, x: ProductRange) -> Blocking:
@@ -73,8 +71,7 @@ class Blocking:
             tiling.block or UNCUT,
             tiling.a == "packed",
             tiling.b,
-            tiling.prefetch,
-            tiling.prefetch_level,
+            Fetches(tiling.prefetch, tiling.prefetch_level, tiling.prefetch_c),
         )
 
 
@@ -212,7 +209,8 @@ def _panel(w: ProductWriter, x: Operands, part: _Part, a: Val, start: Val) -> No
     goal = x.at(code, x.c, x.c_offset(code, part.row, start))
     column, ldb = start, x.ldb
     if x.panel:  # what is left over is a panel of its own, which begins earlier in C alone
-        column = round_down(code, add(code, start, index(x.panel - 1)), x.panel)
+        after = add(code, start, index(x.panel - 1))
+        column = sub(code, after, remainder(code, after, x.panel))
         ldb = mul(code, x.ldb, index(x.panel))
     source = x.at(code, x.b, x.b_offset(code, part.start, column))
     b = (source, ldb)
@@ -257,6 +255,9 @@ class _Rows:
 
     def _decided_at_the_call(self, b: tuple[Val, Val]) -> None:
         code, rows, height = self.w.code, self.part.rows, self.w.blocking.height
+        if self.x.most_m <= height and not self.w.blocking.packs_a:
+            self._at_most(self.x.most_m, b)
+            return
         whole = sub(code, rows, remainder(code, rows, height))
         first = index(0)
         if self.w.blocking.read_b == "packed by tiles":
@@ -268,6 +269,14 @@ class _Rows:
         with loop(code, first, whole, height) as state:
             self._tile(state.index, height, b)
         each_lower(code, whole, rows, height, lambda row, high: self._tile(row, high, b))
+
+    def _at_most(self, most: int, b: tuple[Val, Val]) -> None:
+        """Where one tile has room for all rows that there may be."""
+        code, rows = self.w.code, self.part.rows
+        with when(code, _compare(code, "sge", rows, index(most)), []):
+            self._tile(index(0), most, b)
+        with when(code, _compare(code, "slt", rows, index(most)), []):
+            each_lower(code, index(0), rows, most, lambda row, high: self._tile(row, high, b))
 
     def _tile(self, row: Val, rows: int, b: tuple[Val, Val], *, packs: bool = False) -> None:
         """One tile whose first row is `row` of the part."""
@@ -286,22 +295,20 @@ class _Rows:
                 tile,
                 rows,
                 is_long=is_long,
-                ahead=blocking.prefetch,
-                level=blocking.prefetch_level,
+                fetches=blocking.fetches,
             )
             call(code, function, *arguments)
             return
-        fetches = packs or blocking.read_b in ("in place", "panels")
-        ahead = blocking.prefetch if fetches else 0
-        level = blocking.prefetch_level if ahead else 2
+        fetches = blocking.fetches
+        if not packs and blocking.read_b not in ("in place", "panels"):
+            fetches = Fetches(c=fetches.c)
         function = code.module.once(
-            ("tile", machine, tile, rows, is_long, packs, ahead, level, x.panel),
+            ("tile", machine, tile, rows, is_long, packs, fetches, x.panel),
             lambda: tiles.emit_tile(
                 *(code.module, machine, tile, rows),
                 is_long=is_long,
                 packs=packs,
-                ahead=ahead,
-                level=level,
+                fetches=fetches,
                 panel=x.panel,
             ),
         )

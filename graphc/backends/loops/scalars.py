@@ -11,8 +11,8 @@ from graphc.backends.loops.writer import Writer
 class LaneScalars(Arithmetic):
     """`graphc.ir.scalar.Scalars` over `Val`; appends instructions to a `Writer`."""
 
-    def __init__(self, code: Writer, *, has_fma: bool) -> None:
-        super().__init__(code, has_fma=has_fma)
+    def __init__(self, code: Writer, *, has_fma: bool, slow_denormals: bool = False) -> None:
+        super().__init__(code, has_fma=has_fma, slow_denormals=slow_denormals)
         self._at_most_zero: set[Val] = set()
 
     def note_at_most_zero(self, a: Val) -> None:

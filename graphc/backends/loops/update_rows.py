@@ -112,7 +112,9 @@ class _UpdateEmitter:
         lanes: int,
     ) -> None:
         self.code = code
-        self.scalars = LaneScalars(code, has_fma=machine.has_fma)
+        self.scalars = LaneScalars(
+            code, has_fma=machine.has_fma, slow_denormals=machine.slow_denormals
+        )
         self.columns = update.params.columns
         table = update.tables[0].tensor
         self.dtype = table.dtype

@@ -1,4 +1,5 @@
-"""Which matrices of the model a function wants in panels: those whose products say so."""
+"""In which order a function wants matrices of the model: in panels where products say so, or
+transposed, where `laid` does."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Iterator
 from graphc.ir.codegen import Loop
 from graphc.ir.core import Function, Operation, Value
 from graphc.ir.traversal import walk
+from graphc.ops.kernel import LAID, LaidParams
 from graphc.ops.loop import loop_parts
 from graphc.ops.schedules import ProductSchedule
 from graphc.passes.analysis.product_tiles import panel_width
@@ -46,6 +48,21 @@ def panels_of(function: Function) -> dict[Value, int]:
         what = "that is read so by all that read it"
         raise fail("bad-schedule", f"{message}, {what}", op.location)
     return found
+
+
+def laid_of(function: Function) -> dict[Value, LaidParams]:
+    """The arguments that lie transposed, and how.
+
+    GraphcError (bad-schedule) where `laid` is of something else.
+    """
+    laid = [op for op in walk(function) if op.opdef is LAID]
+    roles = dict(zip(function.arguments, function.roles, strict=True))
+    for op in laid:
+        (x,) = op.operands
+        if roles.get(x) != "parameter" or len(x.uses) > 1:
+            message = "`laid` requires a parameter that nothing else reads"
+            raise fail("bad-schedule", message, op.location)
+    return {op.operands[0]: op.params_as(LaidParams) for op in laid}
 
 
 def _width(op: Operation) -> int:

@@ -69,6 +69,7 @@ class ProductRange:
     is_exchanged    it is the transposed product: one column of C is computed as a row
     has_few_rows    one or two rows, which only the call tells, have a tiling of their own
     panel           columns of the panels that B lies in (`b = "panels"`); 0: it lies by rows
+    c_bytes         of the whole C in memory, at most; 0 where it is not known or always near
     """
 
     dtype: DType
@@ -83,6 +84,12 @@ class ProductRange:
     is_exchanged: bool = False
     has_few_rows: bool = False
     panel: int = 0
+    c_bytes: int = 0
+
+    @property
+    def most_rows(self) -> int:
+        """No call computes more."""
+        return self.most_m if self.m is None else self.m
 
     @property
     def one_row(self) -> ProductRange:
@@ -93,8 +100,8 @@ class ProductRange:
 class ProductForm:
     """A product before it is cut: extents, None where only the call knows them, and layouts.
 
-    split  what a call computes a part of: "rows", "cols" or nothing; `part` of it, 0 where parts
-           differ
+    split  what a call computes a part of, "rows", "cols" or nothing: `part` of it, the last call
+           what is left; 0 where only the call knows how much
     pitch  elements from row to row of C, 0 for n
     panel  as of a `ProductRange`
     """
@@ -113,27 +120,61 @@ class ProductForm:
     panel: int = 0
 
     def call_range(self) -> ProductRange:
-        """What one call computes."""
+        """What one call computes; of columns, every call but a last one that computes fewer."""
+        return self._range(self.part)
+
+    def last_range(self) -> ProductRange | None:
+        """What the last call computes, where it computes fewer columns than the others."""
+        extent = self.m if self.split == "rows" else self.n
+        rest = extent % self.part if self.part and extent is not None else 0
+        if not rest or (self.split == "rows") != self.is_exchanged:
+            return None
+        return replace(self._range(rest), has_few_rows=False)
+
+    @property
+    def is_exchanged(self) -> bool:
+        """One column is computed as a row."""
+        return self.n == 1 and self.pitch in (0, 1)
+
+    def _range(self, part: int) -> ProductRange:
         m, n, k, split = self.m, self.n, self.k, self.split
         a_transposed, b_transposed = self.transpose_a, self.transpose_b
         pitch = k if b_transposed else n
-        is_exchanged = n == 1 and self.pitch in (0, 1)
-        if is_exchanged:
+        if self.is_exchanged:
             pitch = m if a_transposed else k
             m, n, a_transposed, b_transposed = n, m, False, not a_transposed
             split = {"rows": "cols", "cols": "rows"}.get(split, "")
         rows = m
         if rows == 1:  # one row lies in memory like one column
             a_transposed = False
-        m = (self.part or None) if split == "rows" else m
-        n = (self.part or None) if split == "cols" else n
+        if split == "rows":
+            m = even_part(m, part) or None
+        elif split == "cols":
+            n = part or None
         is_small = n is None or (k is not None and n * k < FEW_ROWS_ELEMENTS)
         return ProductRange(
             self.dtype,
-            *(m, n, k, pitch, self.most_m, self.most_k, a_transposed, b_transposed, is_exchanged),
+            *(
+                m,
+                n,
+                k,
+                pitch,
+                self.most_m,
+                self.most_k,
+                a_transposed,
+                b_transposed,
+                self.is_exchanged,
+            ),
             has_few_rows=rows is None and not a_transposed and not is_small,
             panel=self.panel,
+            c_bytes=self._c_bytes(),
         )
+
+    def _c_bytes(self) -> int:
+        """A product with a pitch has a body, which takes it from a near cache."""
+        if self.pitch or self.n is None:
+            return 0
+        return (self.most_m if self.m is None else self.m) * self.n * self.dtype.itemsize
 
 
 def form_of(op: Operation) -> ProductForm:
@@ -145,7 +186,8 @@ def form_of(op: Operation) -> ProductForm:
     part = pitch = 0
     split = schedule.parallel if schedule.parallel in ("rows", "cols") else ""
     if split:
-        part = even_part(m if split == "rows" else n, schedule.chunk)
+        extent = m if split == "rows" else n
+        part = 0 if extent is None else min(schedule.chunk, extent)
     if op.regions:
         if schedule.parallel is None:
             wanted = 'chunks to be made in: schedule {parallel = "cols", chunk = 128}, say'
@@ -173,11 +215,15 @@ def panel_width(schedule: ProductSchedule) -> int:
 def product_schedule(op: Operation) -> ProductSchedule:
     """The schedule of a product; GraphcError (bad-schedule) for tilings that do not fit it."""
     schedule = op.schedule_as(ProductSchedule)
-    if schedule.tile is None and schedule.few_rows is None:
+    if (schedule.tile, schedule.few_rows, schedule.last) == (None, None, None):
         return schedule
-    ranged = form_of(op).call_range()
+    form = form_of(op)
+    ranged, last = form.call_range(), form.last_range()
     pairs = [("tile", schedule.tile, ranged, True)]
     pairs.append(("few_rows", schedule.few_rows, ranged.one_row, ranged.has_few_rows))
+    given = schedule.last or (schedule.tile if form.panel and last is not None else None)
+    if last is None or given is not None:
+        pairs.append(("last", given, last or ranged, last is not None))
     for name, tiling, part, is_wanted in pairs:
         if (tiling is not None) != is_wanted:
             message = f"a schedule of `{op.opdef.name}` {'requires' if is_wanted else 'has no'}"
@@ -191,7 +237,7 @@ def product_schedule(op: Operation) -> ProductSchedule:
 
 def even_part(extent: int | None, length: int) -> int:
     """The length of each part of an extent, if all are as long; else 0."""
-    return length if extent is not None and extent % length == 0 else 0
+    return length if length and extent is not None and extent % length == 0 else 0
 
 
 def _known(dims: Sequence[Dim]) -> int | None:
@@ -201,11 +247,18 @@ def _known(dims: Sequence[Dim]) -> int | None:
     return None
 
 
-def tilings(machine: Machine, form: ProductForm) -> tuple[Tiling, Tiling | None]:
-    """The tiling of a product, and that of few rows where it has one."""
-    ranged = form.call_range()
-    few = choose_tiling(machine, ranged.one_row) if ranged.has_few_rows else None
-    return choose_tiling(machine, ranged), few
+def with_tilings(schedule: ProductSchedule, machine: Machine, form: ProductForm) -> ProductSchedule:
+    """The schedule with the tilings that it leaves open: none for a product without elements."""
+    if 0 in (form.m, form.n):
+        return schedule
+    ranged, last = form.call_range(), form.last_range()
+    if schedule.tile is None:
+        few = choose_tiling(machine, ranged.one_row) if ranged.has_few_rows else None
+        schedule = replace(schedule, tile=choose_tiling(machine, ranged), few_rows=few)
+    if schedule.last is None and last is not None:
+        chosen = schedule.tile if last.panel else choose_tiling(machine, last)
+        schedule = replace(schedule, last=chosen)
+    return schedule
 
 
 def choose_tiling(machine: Machine, x: ProductRange) -> Tiling:
@@ -225,14 +278,21 @@ def choose_tiling(machine: Machine, x: ProductRange) -> Tiling:
     width = vectors * lanes if x.n is None else min(vectors * lanes, x.n)
     prefetch = _prefetch(read_b, x, width, machine.l2)
     level = 1 if prefetch and read_b == "in place" and machine.vector_bits == 512 else 2
+    fetches_c = machine.vector_bits == 512 and x.c_bytes > machine.l2
     is_narrow = _row_bytes(x) <= NEAR_BYTES and not x.b_transposed
     if x.n is not None and (
         read_b == "transposed by tiles" or (read_b == "in place" and not is_narrow)
     ):
-        return Tiling(rows, vectors, lanes, b=read_b, prefetch=prefetch, prefetch_level=level)
-    packs_a = (
-        x.a_transposed and (x.m is None or x.m > 4 * rows) and (x.n is None or x.n >= 4 * width)
-    )
+        return Tiling(
+            rows,
+            vectors,
+            lanes,
+            b=read_b,
+            prefetch=prefetch,
+            prefetch_level=level,
+            prefetch_c=fetches_c,
+        )
+    packs_a = x.a_transposed and x.most_rows > 4 * rows and (x.n is None or x.n >= 4 * width)
     most_k = x.most_k if x.k is None else x.k
     depth = _depth(x.k, most_k, max(panel // (width * x.dtype.itemsize), STRETCH))
     bytes_of_a = min(machine.l2 // 4, PACKED_BLOCK_BYTES) if packs_a else machine.l2 // 2
@@ -246,6 +306,7 @@ def choose_tiling(machine: Machine, x: ProductRange) -> Tiling:
         b=read_b,
         prefetch=prefetch,
         prefetch_level=level,
+        prefetch_c=fetches_c,
     )
 
 
@@ -258,7 +319,7 @@ def _read_b(x: ProductRange, rows: int) -> ReadB:
         is_few = x.m is not None and x.m <= TRANSPOSED_ROWS
         is_spread = x.pitch is None or x.pitch * x.dtype.itemsize % WAY_BYTES
         return "transposed by tiles" if is_few and is_spread else "packed"
-    if _row_bytes(x) <= NEAR_BYTES or (x.m is not None and x.m <= rows):
+    if _row_bytes(x) <= NEAR_BYTES or x.most_rows <= rows:
         return "in place"
     return "packed by tiles"
 
@@ -266,8 +327,8 @@ def _read_b(x: ProductRange, rows: int) -> ReadB:
 def _prefetch(read_b: ReadB, x: ProductRange, width: int, l2: int) -> int:
     """`Tiling.prefetch`; `l2` are the bytes of a second-level cache."""
     size = (x.n or 0) * (x.k or 0) * x.dtype.itemsize
-    if read_b == "in place":
-        return 4 if _row_bytes(x) > NEAR_BYTES else 0
+    if read_b == "in place":  # whole rows are one stream, which the processor fetches by itself
+        return 4 if _row_bytes(x) > NEAR_BYTES and width != x.pitch else 0
     if read_b == "packed by tiles":
         return 32 if size >= FAR_BYTES else 8
     is_short = (x.pitch or 0) * x.dtype.itemsize <= SHORT_ROW_BYTES
@@ -278,16 +339,19 @@ def _vectors(x: ProductRange, read_b: ReadB, machine: Machine) -> int:
     """Vectors of a tile: more for few rows, so that enough sums are under way at once. Then panels
     are equally wide, as the last one computes again what it lacks."""
     is_turned = read_b == "transposed by tiles"
-    if x.m is None or is_turned or (read_b == "packed" and x.m > TRANSPOSED_ROWS):
+    rows = x.most_rows
+    if is_turned or (read_b == "packed" and rows > TRANSPOSED_ROWS):
         return 2
-    most = (FEW_ROWS_VECTORS_512 if machine.vector_bits == 512 else FEW_ROWS_VECTORS).get(x.m)
+    most = (FEW_ROWS_VECTORS_512 if machine.vector_bits == 512 else FEW_ROWS_VECTORS).get(rows)
     if most is None:
         return 2
     if x.n is None:
         return most
     vectors = -(-x.n // machine.lanes(x.dtype))
-    panels = -(-vectors // most)
-    return -(-vectors // max(panels, 1))
+    # A row has registers for twice as many, where fewer columns are computed again then.
+    widest = 2 * most if rows == 1 and machine.vector_bits == 512 else most
+    panels = range(-(-vectors // most), -(-vectors // widest) - 1, -1)
+    return -(-vectors // max(min(panels, key=lambda p: p * -(-vectors // max(p, 1))), 1))
 
 
 def _depth(k: int | None, most_k: int, most: int) -> int:
@@ -330,7 +394,9 @@ def panel_schedule(op: Operation, machine: Machine) -> ProductSchedule | None:
         rows = FEW_ROWS if machine.registers > FEW_ROWS * MOST_FEW_VECTORS else 1
         few = Tiling(rows, together * tile.vectors, tile.lanes, b="panels")
     # Each panel is read from one end to the other: the processor fetches that by itself, sooner.
-    return replace(schedule, tile=replace(tile, b="panels", prefetch=0), few_rows=few)
+    tile = replace(tile, b="panels", prefetch=0)
+    last = None if schedule.last is None else tile
+    return replace(schedule, tile=tile, few_rows=few, last=last)
 
 
 # --- tilings that people write --------------------------------------------------------------------
@@ -354,7 +420,7 @@ def misfit(tiling: Tiling, x: ProductRange) -> str:
     if tiling.depth % STRETCH and tiling.depth < most_k:
         return f"a depth of all {most_k} steps or a multiple of {STRETCH}, got {tiling.depth}"
     if (tiling.b == "panels") != bool(x.panel):
-        return 'b = "panels" of both tilings or of none'
+        return 'b = "panels" of all tilings or of none'
     if x.panel and (x.is_exchanged or x.b_transposed or width % x.panel):
         return f"a B stored by rows and tiles of whole panels of {x.panel} columns, got {width}"
     if tiling.b in ("packed", "transposed by tiles") and not x.b_transposed:

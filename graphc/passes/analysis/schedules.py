@@ -21,7 +21,7 @@ from graphc.ops.schedules import (
 from graphc.passes.analysis.loopnest import copy_nest
 from graphc.passes.analysis.nest_schedules import check_nest, choose_nest, scheduled_nests
 from graphc.passes.analysis.nestplan import epilogue_nest
-from graphc.passes.analysis.product_tiles import form_of, product_schedule, tilings
+from graphc.passes.analysis.product_tiles import form_of, product_schedule, with_tilings
 from graphc.passes.analysis.window_products import (
     choose_convolution,
     convolution_schedule,
@@ -59,11 +59,7 @@ def _of_kernel(op: Operation, schedule: KernelSchedule, machine: Machine) -> Ker
 
 
 def _of_product(op: Operation, machine: Machine) -> ProductSchedule:
-    schedule = product_schedule(op)
-    form = form_of(op)
-    if schedule.tile is None and 0 not in (form.m, form.n):  # else there is nothing to compute
-        tile, few_rows = tilings(machine, form)
-        schedule = replace(schedule, tile=tile, few_rows=few_rows)
+    schedule = with_tilings(product_schedule(op), machine, form_of(op))
     if op.regions:
         nest = epilogue_nest(op)
         if schedule.body is None:

@@ -12,6 +12,8 @@ from graphc.ir.core import Module
 from graphc.ir.machine import MACHINES
 from graphc.ir.printer import print_module
 from graphc.ops import default_context
+from graphc.ops.kernel import GEMM
+from graphc.ops.schedules import ProductSchedule
 from graphc.passes import pipeline
 from graphc.passes.choose_schedule import ChooseSchedule, choose_schedules
 from graphc.passes.manager import PassManager
@@ -90,6 +92,27 @@ def test_the_pass_counts_what_was_not_complete() -> None:
     assert counts == [1, 0]
 
 
+TILE = "rows = 4, vectors = 2, lanes = 8"
+LAST = "rows = 3, vectors = 2, lanes = 4"
+
+
+@pytest.mark.parametrize(
+    ("written", "tile_rows", "last_rows"),
+    [("", 6, 6), (f", tile = {{{TILE}}}", 4, 6), (f", tile = {{{TILE}}}, last = {{{LAST}}}", 4, 3)],
+)
+def test_a_last_chunk_of_fewer_columns_has_a_tiling_chosen_or_written(
+    written: str, tile_rows: int, last_rows: int
+) -> None:
+    module = parse(product(f'{{parallel = "cols", chunk = 32{written}}}'))
+    choose_schedules(module.functions[0], MACHINES["x86-64-v3"])
+    (schedule,) = (op.schedule for op in module.functions[0].block if op.opdef is GEMM)
+    assert isinstance(schedule, ProductSchedule)
+    assert schedule.tile is not None
+    assert schedule.last is not None
+    assert (schedule.tile.rows, schedule.last.rows) == (tile_rows, last_rows)
+    assert schedule.last.lanes * schedule.last.vectors == 8
+
+
 # --- what does not fit ---
 
 
@@ -117,14 +140,21 @@ def refusal(text: str) -> tuple[str, int]:
     return found.message, found.span.line
 
 
-TILE = "rows = 4, vectors = 2, lanes = 8"
-
-
 @pytest.mark.parametrize(
     ("schedule", "params", "message"),
     [
         ("{few_rows = {%s}}", "", "a schedule of `gemm` requires `tile` here"),
         ("{tile = {%s}, few_rows = {%s}}", "", "a schedule of `gemm` has no `few_rows` here"),
+        (
+            '{parallel = "cols", chunk = 20, tile = {%s}, last = {%s}}',
+            "",
+            "a schedule of `gemm` has no `last` here",
+        ),
+        (
+            '{parallel = "cols", chunk = 32, tile = {%s}, last = {%s}}',
+            "",
+            "`last` of `gemm` requires vectors that begin inside the 8 columns, got 2 of 8",
+        ),
         (
             "{tile = {rows = 4, vectors = 6, lanes = 8}}",
             "",

@@ -80,11 +80,26 @@ def test_products_have_the_same_bits_for_any_number_of_rows(
         results: list[Array] = []
         for function, signature in made.values():
             y = np.full((rows, n), np.nan, element)
-            function([x, signature.model_arrays({"W": w})["W"]], [y], {"N": rows})
+            function([x, *signature.model_arrays({"W": w}).values()], [y], {"N": rows})
             results.append(y)
         np.testing.assert_array_equal(results[1], results[0])
         exact = x.astype(np.float64) @ w.astype(np.float64)
         np.testing.assert_allclose(results[0], exact, atol=1e-3 if dtype == "f32" else 1e-9)
+
+
+@pytest.mark.parametrize("machine", ["x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+def test_panels_may_have_any_number_of_vectors(rows: int, machine: str) -> None:
+    for n in (330, 480, 512):
+        source = text(n, 70).replace("Nx", f"{rows}x").replace("dim N <= 40\n", "")
+        module, signature = kernels(source, MACHINES[machine], freeze=True)
+        assert signature.arguments[1].panel
+        function = BACKENDS["llvm"]().compile(module.functions[0], signature)
+        rng = np.random.default_rng(n)
+        x, w = rng.standard_normal((rows, 70)), rng.standard_normal((70, n))
+        y, (panels,) = np.empty((rows, n), np.float32), signature.model_arrays({"W": w}).values()
+        function([x.astype(np.float32), panels], [y], {})
+        np.testing.assert_allclose(y, x @ w, atol=1e-4)
 
 
 MACHINE = MACHINES["x86-64-v3"]
@@ -126,7 +141,7 @@ func @f(%x: tensor<9x1x300xf32> input, %W: tensor<300x300xf32> parameter,
     rng = np.random.default_rng(1)
     x, h = rng.standard_normal((9, 1, 300)), rng.standard_normal((1, 300))
     w = rng.standard_normal((300, 300)) / 20
-    y, panels = np.empty((1, 300), np.float32), signature.model_arrays({"W": w})["W"]
+    y, (panels,) = np.empty((1, 300), np.float32), signature.model_arrays({"W": w}).values()
     function([x.astype(np.float32), panels, h.astype(np.float32)], [y], {})
     for e in x:
         h = h @ w + e
@@ -147,3 +162,62 @@ def test_an_unknown_machine_is_an_error() -> None:
     )
     with pytest.raises(GraphcError, match="requires a machine out of"):
         context.sink.raise_if_errors()
+
+
+CONVOLUTION = """
+dim N <= 3
+func @f(%x: tensor<Nx6x7x2xf32> input, %K: tensor<32x18xf32> {role}
+       ) -> (y: tensor<Nx4x5x32xf32>) {{
+  %k = reshape %K {{dims = [32, 2, 3, 3]}} : tensor<32x2x3x3xf32>
+  %t = transpose %k {{permutation = [2, 3, 1, 0]}} : tensor<3x3x2x32xf32>
+  %p = patches %x {{axis = 1, sizes = [3, 3], strides = [1, 1]}} : tensor<Nx4x5x3x3x2xf32>
+  %y = matmul %p, %t {{contract = 3}} : tensor<Nx4x5x32xf32>
+  {more}return %y
+}}
+"""
+
+
+@pytest.mark.parametrize("backend", ["llvm", "c", "numpy"])
+def test_weights_of_a_convolution_lie_as_it_reads_them(backend: str) -> None:
+    source = CONVOLUTION.format(role="parameter", more="")
+    results: dict[bool, Array] = {}
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((3, 6, 7, 2)).astype(np.float32)
+    k = rng.standard_normal((32, 18)).astype(np.float32)
+    for freeze in (False, True):
+        module, signature = kernels(source, MACHINE, freeze=freeze)
+        assert ("move.transpose" in str(module)) != freeze
+        assert signature.arguments[1].shape == ((2, 3, 3, 2, 16) if freeze else (32, 18))
+        function = BACKENDS[backend]().compile(module.functions[0], signature)
+        results[freeze] = np.full((3, 4, 5, 32), np.nan, np.float32)
+        function([x, *signature.model_arrays({"K": k}).values()], [results[freeze]], {"N": 3})
+    np.testing.assert_array_equal(results[True], results[False])
+
+
+@pytest.mark.parametrize(
+    ("role", "more"),
+    [("input", ""), ("parameter", "%z = exp %K : tensor<32x18xf32>\n  ")],
+    ids=["an input", "another reader"],
+)
+def test_weights_that_are_transposed_in_a_call(role: str, more: str) -> None:
+    source = CONVOLUTION.format(role=role, more=more)
+    if more:
+        source = source.replace("-> (", "-> (z: tensor<32x18xf32>, ").replace(
+            "return", "return %z,"
+        )
+    module, _ = kernels(source, MACHINE, freeze=True)
+    assert "laid" not in str(module)
+
+
+@pytest.mark.parametrize("change", ["role", "reader"])
+def test_laid_is_of_a_parameter_that_nothing_else_reads(change: str) -> None:
+    module, _ = kernels(CONVOLUTION.format(role="parameter", more=""), MACHINE, freeze=True)
+    source = str(module).replace(" parameter", " input")
+    if change == "reader":
+        line = (
+            "%K {dims = [2, 16, 2, 3, 3], permutation = [0, 3, 4, 2, 1]} : tensor<2x3x3x2x16xf32>"
+        )
+        assert line in str(module)
+        source = str(module).replace(f"laid {line}", f"laid {line}\n  %u = laid {line}")
+    with pytest.raises(GraphcError, match="requires a parameter that nothing else reads"):
+        make_signature(parse(source), parse(source).functions[0])

@@ -32,7 +32,10 @@ def exp_of_at_most_zero(s: Arithmetic, x: Val) -> Val:
     f = format_of(x)
     shifted, r = _reduce(s, at_least(s, f.exp_range[0], x))
     far = s.const(2.0 ** -_half_range(f), x)
-    return s.mul(_times_part(s, exp_polynomial(s, r), shifted, far), far)
+    part = _times_part(s, exp_polynomial(s, r), shifted, far)
+    if not s.slow_denormals:
+        return s.mul(part, far)
+    return _times_far(s, part, far, s.const(_least_part(f), x))
 
 
 def log(s: Arithmetic, x: Val) -> Val:
@@ -104,7 +107,12 @@ def sigmoid(s: Arithmetic, x: Val) -> Val:
     shifted, r = _reduce(s, at_least(s, f.exp_range[0], s.neg(s.abs(x))))
     far, one = (s.const(2.0**h, x) for h in (-_half_range(f), _half_range(f)))
     t = _times_part(s, exp_polynomial(s, r), shifted, far)
-    return s.div(s.select(_has_sign(s, x), t, one), s.add(t, one))
+    above, below = s.select(_has_sign(s, x), t, one), s.add(t, one)
+    if not s.slow_denormals:
+        return s.div(above, below)
+    least = s.const(_least_part(f), x)
+    quotient = s.div(_raised(s, above, least), below)
+    return s.select(s.less(above, least), _denormal(s, above), quotient)
 
 
 def erf(s: Arithmetic, x: Val) -> Val:
@@ -134,9 +142,47 @@ def times_power(s: Arithmetic, p: Val, shifted: Val, sign: Val) -> Val:
     one, then with a power of the same direction.
     """
     f = format_of(p)
-    down, up = (s.const(2.0**n, p) for n in (-_half_range(f), _half_range(f)))
-    far = s.select(_has_sign(s, sign), down, up)
-    return s.mul(_times_part(s, p, shifted, far), far)
+    c = constants(s, p)
+    is_below = _has_sign(s, sign)
+    far = s.select(is_below, c(2.0 ** -_half_range(f)), c(2.0 ** _half_range(f)))
+    part = _times_part(s, p, shifted, far)
+    if not s.slow_denormals:
+        return s.mul(part, far)
+    return _times_far(s, part, far, s.select(is_below, c(_least_part(f)), c(0.0)))
+
+
+def _times_far(s: Arithmetic, part: Val, far: Val, least: Val) -> Val:
+    """part far, with no instruction that takes or gives denormals; they are below `least` far."""
+    is_denormal = s.less(part, least)
+    product = s.mul(_raised(s, part, least), far)
+    return s.select(is_denormal, _denormal(s, part), product)
+
+
+def _denormal(s: Arithmetic, part: Val) -> Val:
+    """part 2^-h, h being half of the range, where that is a denormal: rounded once.
+
+    Numbers from the least part to twice that are as far apart as denormals are, times 2^h. So the
+    sum of both parts is rounded as the result is, and its bits count the result's units.
+    """
+    f = format_of(part)
+    least = _least_part(f)
+    counted = s.bits(s.add(part, s.const(least, part)))
+    return s.bits(s.sub(counted, s.const(bit_pattern(f, least), counted)))
+
+
+def _raised(s: Arithmetic, part: Val, least: Val) -> Val:
+    """The larger of the two; nan if the part is.
+
+    Of the bits, because a compiler that sees the same choice twice makes one of both, behind the
+    operation that has to be avoided.
+    """
+    bits, bound = s.bits(part), s.bits(least)
+    return s.bits(s.select(s.compare("ult", bits, bound), bound, bits))
+
+
+def _least_part(f: Format) -> float:
+    """The smallest normal number, times 2^h."""
+    return 2.0 ** (1 - f.bias + _half_range(f))
 
 
 def _times_part(s: Arithmetic, p: Val, shifted: Val, far: Val) -> Val:

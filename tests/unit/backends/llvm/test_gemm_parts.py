@@ -70,6 +70,39 @@ def test_the_bits_are_the_same_however_the_range_is_cut(
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=LAYOUT_IDS)
+@pytest.mark.parametrize(
+    ("split", "dims", "length"),
+    [
+        ("cols", (13, 200, 20), 96),  # the last has code of its own
+        ("cols", (2, 131, 300), 64),  # and is narrower than a vector
+        ("rows", (40, 1, 30), 17),  # one column is computed as a row, whose parts these are
+        ("rows", (29, 53, 17), 12),
+        ("cols", ("M", 200, 300), 160),
+    ],
+    ids=str,
+)
+def test_a_last_part_may_be_shorter_than_the_others(
+    split: Literal["rows", "cols"],
+    dims: tuple[int | str, int, int],
+    length: int,
+    layout: tuple[bool, bool],
+) -> None:
+    rows = (1, 2, 3, 30) if isinstance(dims[0], str) else (dims[0],)
+    product = product_of(dims, layout)
+    one, cut = (compile_product(p) for p in (product, replace(product, split=split, part=length)))
+    for m in rows:
+        sizes = {"M": m}
+        a, b = operands((m, *dims[1:]), layout)
+        expected, c = (np.full((m, dims[1]), np.nan, np.float32) for _ in range(2))
+        one.run(a.ctypes.data, b.ctypes.data, expected.ctypes.data, sizes)
+        extent = m if split == "rows" else dims[1]
+        for begin in range(0, extent, length):
+            part = (begin, min(begin + length, extent))
+            cut.run(a.ctypes.data, b.ctypes.data, c.ctypes.data, sizes, part=part)
+        np.testing.assert_array_equal(c, expected)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=LAYOUT_IDS)
 @pytest.mark.parametrize("split", ["rows", "cols"])
 def test_a_part_writes_nothing_outside_itself(
     split: Literal["rows", "cols"], layout: tuple[bool, bool]

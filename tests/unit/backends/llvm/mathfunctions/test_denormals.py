@@ -1,0 +1,97 @@
+"""Functions whose results are denormals, for machines on which these are slow."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import platform
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from graphc.backends.llvm.target import X86_64, X86_64_V3, Target, host_target
+from graphc.backends.loops import mathfunctions
+from graphc.backends.loops.scalars import LaneScalars
+from graphc.backends.loops.values import Val
+from graphc.ir.types import DType
+from tests.support.llvm_probe import probe, probe_in_place
+
+UNDERFLOW, DENORMAL = 0x10, 0x02
+"""Flags of x86-64 that stay up: a result was inexact and denormal or 0, an operand was denormal."""
+
+Function = Callable[[LaneScalars, Val], Val]
+
+
+def exp_of_at_most_zero(s: LaneScalars, x: Val) -> Val:
+    return mathfunctions.exp_of_at_most_zero(s, x)
+
+
+def power_of_two(s: LaneScalars, x: Val) -> Val:
+    return s.power(s.const(2.0, x), x)
+
+
+FUNCTIONS: list[Function] = [
+    LaneScalars.exp,
+    LaneScalars.sigmoid,
+    exp_of_at_most_zero,
+    power_of_two,
+]
+
+
+def host(*, slow_denormals: bool) -> Target:
+    target = host_target()
+    return replace(target, machine=replace(target.machine, slow_denormals=slow_denormals))
+
+
+def operands(dtype: DType) -> np.ndarray:
+    """All f32 whose exp is a denormal or 0 by rounding, as many f64, others, special values."""
+    rng = np.random.default_rng(2)
+    if dtype is DType.F32:
+        first, last = np.array([-87.0, -104.5], np.float32).view(np.uint32)
+        edge = np.arange(first, last, dtype=np.uint32).view(np.float32)
+    else:
+        edge = rng.uniform(-750, -700, 1_000_000)
+    around = rng.uniform(-2000, 1000, 100_000).astype(dtype.numpy)
+    small = rng.normal(size=100_000).astype(dtype.numpy)
+    special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -1e30, 1e30, 1e-40], dtype.numpy)
+    return np.concatenate([edge, around, small, special])
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64], ids=str)
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+def test_no_bit_depends_on_how_denormals_are_made(function: Function, dtype: DType) -> None:
+    x = operands(dtype)
+    if function is exp_of_at_most_zero:
+        x = -np.abs(x)
+    found, other = (
+        probe(host(slow_denormals=slow), function, [dtype], dtype)(x) for slow in (True, False)
+    )
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(other))
+    assert np.array_equal(found[~np.isnan(found)], other[~np.isnan(other)])
+    denormal = (found != 0) & (np.abs(found) < np.finfo(dtype.numpy).tiny)
+    assert np.count_nonzero(denormal) > 100
+
+
+def test_machines_say_whether_denormals_are_slow() -> None:
+    assert X86_64_V3.machine.slow_denormals
+    assert X86_64.machine.slow_denormals
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="flags of other processors differ")
+@pytest.mark.parametrize("slow", [True, False])
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64], ids=str)
+@pytest.mark.parametrize("function", FUNCTIONS[:3], ids=lambda f: f.__name__)
+def test_no_instruction_gives_or_takes_a_denormal(
+    function: Function, dtype: DType, slow: bool
+) -> None:
+    library = ctypes.CDLL(ctypes.util.find_library("m"))
+    low, high = (-104.0, -87.0) if dtype is DType.F32 else (-746.0, -708.0)
+    x = np.linspace(low, high, 4096).astype(dtype.numpy)
+    x[::7] = -1e9
+    run = probe_in_place(host(slow_denormals=slow), function, [dtype], dtype)(x, np.empty_like(x))
+    library.feclearexcept(0x3F)
+    run()
+    raised = library.fetestexcept(UNDERFLOW | DENORMAL)
+    assert bool(raised) is not slow
