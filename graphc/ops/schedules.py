@@ -265,10 +265,12 @@ class ConvSchedule(ImagesSchedule):
 
     column_parts, feature_parts  of the result of one image, whose product is the number of chunks
                                  that it is cut into: neighbouring columns, neighbouring features
+    winograd     by tiles of 2 x 2 results in place of `tiles` (`backends/loops/winograd.py`)
     """
 
     column_parts: int = 1
     feature_parts: int = 1
+    winograd: bool = False
     columns: int = 0
     tiles: tuple[ConvTile, ...] = ()
     grid: WindowTile | None = None

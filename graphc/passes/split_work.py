@@ -57,6 +57,7 @@ from graphc.ops.schedules import (
     has_own_rows,
 )
 from graphc.passes.analysis.iteration import dims_of
+from graphc.passes.analysis.window_products import Convolution, suits_winograd
 from graphc.passes.analysis.work import (
     COLUMNS,
     EVEN_ROWS,
@@ -106,6 +107,9 @@ MOST_IMAGE_PARTS = 16
 
 IMAGE_PART_NS = 40_000.0
 """Of one of them, at least: they are handed out in two steps where there are zeros to copy."""
+
+LEAST_TILES = 24
+"""Of a part by Winograd's algorithm: each part reads all transformed weights."""
 
 LEAST_COLUMNS = 2
 """Of output positions in a part: a tile has several."""
@@ -244,6 +248,10 @@ def image_parts(op: Operation, work: float) -> tuple[int, int]:
     if op.opdef is not CONV or wanted < 2:
         return 1, 1
     shape = conv_shape(op.params, [v.type for v in op.operands])
+    what = Convolution.of("result", shape, op.result.tensor.dtype)
+    if suits_winograd(what):
+        tiles = math.prod(what.tile_grid)
+        return max(1, min(wanted, tiles // LEAST_TILES, what.tile_grid[0])), 1
     columns = shape.output_positions[0] // LEAST_COLUMNS if len(shape.sizes) > 1 else 1
     lines, rest = divmod(
         math.prod(shape.features), 2 * LINE_BYTES // op.result.tensor.dtype.itemsize

@@ -45,6 +45,7 @@ from graphc.backends.loops.values import (
     memory_element,
     number_of,
 )
+from graphc.backends.loops.winograd import emit_weights, weight_chunks
 from graphc.backends.loops.writer import ModuleWriter, Writer
 from graphc.backends.walk import Walker
 from graphc.ir.codegen import (
@@ -377,34 +378,28 @@ class _EntryEmitter(Walker[Val, Val]):
         self._parallel_for(name, pointers, product.symbols(), chunking)
 
     def _convolution(self, op: Operation) -> None:
-        what = product_of(op)
-        if what.parts > 1:
-            self._convolution_in_parts(op, what)
-            return
-        name = emit_convolution(self.module, self.machine, what, convolution_schedule(op))
-        if what.parallel == "rows":
-            rows = Size(what.sizes[0] * what.run)
-            chunking = Chunking(0, Size(), rows, what.chunk)
-            self._parallel_for(name, self._arrays(op), what.symbols(), chunking)
-        else:
-            self._images(op, name, what.images)
-        if what.sums_chunks:
-            chunking = Chunking(0, Size(), what.images, what.chunk)
-            name = emit_chunk_sum(self.module, self.machine, what.weights, what.dtype, chunking)
-            self._call(name, [self.where[op.result], self._workspace(op)[-1]], what.symbols())
-
-    def _convolution_in_parts(self, op: Operation, what: Convolution) -> None:
-        """That of images, or of their copies with zeros around them, which are made before."""
-        x, weights, result, *copies = self._arrays(op)
-        if copies:
+        what, schedule = product_of(op), convolution_schedule(op)
+        x, second, result, *made = self._arrays(op)
+        if what.winograd:
+            transformed = made.pop(-2)
+            name = emit_weights(self.module, self.machine, what)
+            self._parallel_for(name, [second, transformed], (), weight_chunks(what))
+            second = transformed
+        if what.parts > 1 and what.is_padded:
+            copies = made.pop(0)
             name = emit_padding(self.module, self.machine, what)
-            self._parallel_for(name, [x, *copies], what.symbols(), padding_chunks(what))
-            x = copies[0]
-        schedule = convolution_schedule(op)
-        name = emit_convolution(self.module, self.machine, what.copied_around(), schedule)
-        parts = Size(what.images.factor * what.parts, what.images.symbols)
-        chunking = Chunking(0, Size(), parts, 1)
-        self._parallel_for(name, [x, weights, result], what.symbols(), chunking)
+            self._parallel_for(name, [x, copies], what.symbols(), padding_chunks(what))
+            x, what = copies, what.copied_around()
+        name = emit_convolution(self.module, self.machine, what, schedule)
+        pointers, chunking = [x, second, result, *made], _chunks(what)
+        if chunking is None:
+            self._call(name, pointers, what.symbols())
+        else:
+            self._parallel_for(name, pointers, what.symbols(), chunking)
+        if what.sums_chunks:
+            assert chunking is not None
+            name = emit_chunk_sum(self.module, self.machine, what.weights, what.dtype, chunking)
+            self._call(name, [result, made[-1]], what.symbols())
 
     def _pooling(self, op: Operation, folding: Folding) -> None:
         types = [v.tensor for v in op.operands]
@@ -460,6 +455,16 @@ class _EntryEmitter(Walker[Val, Val]):
         lanes = op.schedule_as(LaneSchedule).lanes
         name = emit_move(self.module, self.machine, move, lanes)
         self._call(name, [self.where[v] for v in (*op.operands, op.result)], move.symbols())
+
+
+def _chunks(what: Convolution) -> Chunking | None:
+    """How a convolution is cut, if it is: by rows of weights, parts of images or images."""
+    if what.parallel is None:
+        return None
+    if what.parallel == "rows":
+        return Chunking(0, Size(), Size(what.sizes[0] * what.run), what.chunk)
+    images = Size(what.images.factor * what.parts, what.images.symbols)
+    return Chunking(0, Size(), images, what.chunk)
 
 
 def _described(op: Operation) -> str:

@@ -24,8 +24,10 @@ from graphc.passes.analysis.nestplan import epilogue_nest
 from graphc.passes.analysis.product_tiles import form_of, product_schedule, with_tilings
 from graphc.passes.analysis.window_products import (
     choose_convolution,
+    choose_winograd,
     convolution_schedule,
     product_of,
+    suits_winograd,
 )
 
 
@@ -74,7 +76,10 @@ def _of_convolution(op: Operation, machine: Machine) -> Params:
     what = product_of(op)
     if given is not None or 0 in (*what.output_positions, what.run, what.outputs):
         return op.schedule
-    chosen = choose_convolution(what, machine)
+    if suits_winograd(what):
+        chosen = choose_winograd(what, machine)
+    else:
+        chosen = choose_convolution(what, machine)
     return replace(chosen, parallel=what.parallel, chunk=what.chunk)
 
 
