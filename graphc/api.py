@@ -266,8 +266,8 @@ def compile(
     recompute  for gradients of recurrent networks, "none", "auto", "all" or "sqrt": what is
                computed again to save memory (docs/loops.md)
     contraction  "fma" or "off": whether native code may round a product and the sum that it goes
-               to together; "tf32", as precision = "tf32" says too: a GPU may round the factors of
-               matrix products of f32 (docs/numerics.md)
+               to together; "tf32" and "bf16", as precision = "tf32" and "bf16" say too: factors of
+               matrix products of f32 are rounded, on a GPU or everywhere (docs/numerics.md)
     launch     how a GPU runs it, "graph", "grid" or "block": many kernels, one, or one of one
                block; "auto": what takes least time by estimate
     threads    how many compute a call, `exe.threads` from then on; by default what the variable

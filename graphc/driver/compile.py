@@ -334,7 +334,9 @@ def evaluation_passes(
     bounds = bounds_for(model, names, options)
     if options.seldom and bounds.time:
         raise fail("not-supported", "seldom= is for inputs of samples, this network has sequences")
-    passes = pipelines.evaluation(names, wanted, options.precision, bounds, options.recompute)
+    passes = pipelines.evaluation(
+        names, wanted, options.precision, bounds, options.recompute, options.contraction
+    )
     return [*passes, *pipelines.early_parts(options.part, options.seldom, freeze=options.freeze)]
 
 

@@ -64,7 +64,7 @@ class CompileOptions:
     contraction  of native code: "fma" rounds a product and the sum it goes to together, in the
                functions and sums of products where the target can; "off" rounds each by itself;
                "tf32" is "fma", but a GPU may round the factors of matrix products of f32 to 10 bits
-               of fraction
+               of fraction; "bf16" rounds these to bf16 on every backend
     threads    how many compute a call; None: as `graphc.runtime.threads` says
     target     the instruction set that code is made for: `native`, `x86-64-v3`, …
     machine    what schedules are made for; None: the target
@@ -156,15 +156,18 @@ def parse_precision(name: str) -> DType:
 
 
 def parse_arithmetic(precision: str, contraction: ContractionMode) -> tuple[DType, ContractionMode]:
-    """What to compute in, and how to round: `tf32` is the precision f32 with that contraction."""
-    if text(precision, "precision") != "tf32":
+    """What to compute in, and how to round: `tf32` and `bf16` are the precision f32 with that
+    contraction."""
+    if text(precision, "precision") not in ("tf32", "bf16"):
         return parse_precision(precision), contraction
-    if contraction == "off":
+    named: ContractionMode = "tf32" if precision == "tf32" else "bf16"
+    if contraction not in ("fma", named):
         message = (
-            "precision tf32 rounds products as tensor cores do: contraction off is not possible"
+            f"precision {precision} is a contraction of its own: contraction {contraction} is not "
+            "possible"
         )
         raise fail("bad-option", message)
-    return DType.F32, "tf32" if contraction == "fma" else contraction
+    return DType.F32, named
 
 
 def _is_whole(value: object) -> bool:

@@ -26,6 +26,7 @@ from graphc.passes.manager import Pass, parse_pipeline
 from graphc.passes.pack_parameters import PackParameters
 from graphc.passes.plan_memory import PlanMemory
 from graphc.passes.plugins import PassTable
+from graphc.passes.round_factors import RoundFactors
 from graphc.passes.schedule_updates import ScheduleUpdates
 from graphc.passes.simplify import Simplify
 from graphc.passes.split_early import SplitEarly
@@ -52,6 +53,7 @@ PASSES: dict[str, type[Pass]] = {
         EliminateCommonSubexpressions,
         EliminateDeadCode,
         HoistLoops,
+        RoundFactors,
         SplitEarly,
         TransposeParameters,
         # kernel level

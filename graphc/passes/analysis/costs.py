@@ -55,6 +55,7 @@ SCALAR_COSTS = {
     "power": 64,
     "random_uniform": 64,
     "floor": 8,
+    "round_bf16": 6,
     "div": 4,
     "sqrt": 4,
     "literal": 0,
