@@ -37,10 +37,11 @@ class SeldomInputs:
         self._make = make
         self._run = run
         self._given: dict[str, object] = {}
+        self._declared = {name.lower(): name for name in names}  # names do not distinguish case
 
     def take(self, inputs: Mapping[str, object]) -> Mapping[str, object]:
         """The other inputs of a call; of those that are given anew the arrays are computed."""
-        found = {n: known for n in inputs if (known := self._known(n)) is not None}
+        found = {n: self._declared[n.lower()] for n in inputs if n.lower() in self._declared}
         if found:
             given = {**self._given, **{known: inputs[n] for n, known in found.items()}}
             if len(given) == len(self.names):
@@ -76,10 +77,6 @@ class SeldomInputs:
         for name, value in made.items():
             # A single number has no dims for callers.
             self.kept[name] = value if isinstance(value, np.ndarray) else np.array([[value]])
-
-    def _known(self, name: str) -> str | None:
-        """The input of that name in any case."""
-        return next((n for n in self.names if n.lower() == name.lower()), None)
 
     def _missing(self) -> GraphcError:
         absent = ", ".join(n for n in self.names if n not in self._given)
