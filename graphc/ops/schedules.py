@@ -128,6 +128,7 @@ class Tiling(Params):
     prefetch       steps of k before its use that a row of B is fetched; of tiles that transpose B:
                    rows of B; 0: the processor does so
     prefetch_level of the cache that it is fetched into
+    prefetch_c     a tile's part of C is fetched before its sums begin
     """
 
     rows: int
@@ -139,6 +140,7 @@ class Tiling(Params):
     b: ReadB = "in place"
     prefetch: int = 0
     prefetch_level: int = 2
+    prefetch_c: bool = False
 
 
 @dataclass(frozen=True)
