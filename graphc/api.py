@@ -442,6 +442,7 @@ def train(
     adaptation: Adaptation | None = None,
     checkpoints: Checkpoints | None = None,
     progress: Progress | None = None,
+    communicator: Communicator | None = None,
 ) -> list[EpochRecord]:
     """Train `network` on `data`, one array (samples, rows) per input, or what a reader gives; the
     record of each epoch.
@@ -474,6 +475,8 @@ def train(
                   record of `control` chooses rates
     adaptation    keeps the network near another one, or near what it is now
     checkpoints   where they are written, and gone on from, bit for bit
+    communicator  one of several members who train together, each calling `train` with a network of
+                  its own and the same data, of which it takes its share of every minibatch
     """
     model = _model_of(network)
     check_source("train", data)
@@ -519,7 +522,8 @@ def train(
     if progress is None:
         progress = Progress()
     arguments.instance(progress, Progress, "progress", "a gc.Progress")
-    extras = Extras(validation, checkpoints, adaptation)
+    member = checked_communicator(communicator)
+    extras = Extras(validation, checkpoints, adaptation, member)
     return run_training(model, data, plan, options, progress, extras)
 
 

@@ -25,6 +25,20 @@ Columns = Array | SparseRows
 
 
 @dataclass(frozen=True)
+class Share:
+    """What one of `size` members takes of every minibatch: each `size`-th unit, from `rank` on."""
+
+    rank: int = 0
+    size: int = 1
+
+    def of(self, chosen: Array) -> Array:
+        return chosen[self.rank :: self.size]
+
+
+WHOLE = Share()
+
+
+@dataclass(frozen=True)
 class Call:
     """The inputs of one call and its samples.
 
@@ -55,8 +69,8 @@ class Dataset(Protocol):
         """The samples of an average call with `size` units."""
         ...
 
-    def calls(self, chosen: Array) -> Iterator[Call]:
-        """What computes the units of these numbers."""
+    def calls(self, chosen: Array, share: Share = WHOLE) -> Iterator[Call]:
+        """What computes a member's share of the units of these numbers."""
         ...
 
     def in_order(self) -> Array:
@@ -78,8 +92,9 @@ class Samples:
     def nominal(self, size: int) -> int:
         return size
 
-    def calls(self, chosen: Array) -> Iterator[Call]:
-        yield Call({name: array[chosen] for name, array in self.arrays.items()}, len(chosen))
+    def calls(self, chosen: Array, share: Share = WHOLE) -> Iterator[Call]:
+        mine = share.of(chosen)
+        yield Call({name: array[mine] for name, array in self.arrays.items()}, len(mine))
 
     def in_order(self) -> Array:
         return np.arange(self.samples)
@@ -108,7 +123,11 @@ class Sequences:
         stretches = np.ceil(self.lengths / (self.truncate or self.lengths)).sum()
         return max(1, round(size * self.samples / max(1, stretches)))
 
-    def calls(self, chosen: Array) -> Iterator[Call]:
+    def calls(self, chosen: Array, share: Share = WHOLE) -> Iterator[Call]:
+        if 0 < len(chosen) < share.size:  # seen by all members, so that none waits for others
+            message = f"{share.size} members require a sequence each, got {len(chosen)}"
+            raise fail("input", f"{message} in a minibatch")
+        chosen = share.of(chosen)
         longest = int(self.lengths[chosen].max(initial=0))
         stretch = self.truncate or max(longest, 1)
         for start in range(0, longest, stretch):
@@ -146,8 +165,8 @@ class Minibatch:
     def nominal(self, size: int) -> int:
         return self.sequences.nominal(size * len(self.chosen))
 
-    def calls(self, chosen: Array) -> Iterator[Call]:
-        return islice(self.sequences.calls(self.chosen), self.skip, None)
+    def calls(self, chosen: Array, share: Share = WHOLE) -> Iterator[Call]:
+        return islice(self.sequences.calls(self.chosen, share), self.skip, None)
 
     def in_order(self) -> Array:
         return np.arange(1)
@@ -236,12 +255,14 @@ def _steps(item: object) -> int:
 
 
 __all__: Sequence[str] = (
+    "WHOLE",
     "Call",
     "Dataset",
     "Extent",
     "Minibatch",
     "Samples",
     "Sequences",
+    "Share",
     "check_truncate",
     "extent_of",
     "place_of_non_finite",

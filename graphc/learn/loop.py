@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from graphc.data.reader import EpochRequest
 from graphc.driver.options import CompileOptions
 from graphc.ir.printer import print_module
+from graphc.learn.agreement import any_of, is_first, require_agreement
 from graphc.learn.checkpoint import Checkpoint, require_arrays
 from graphc.learn.dataset import Dataset
 from graphc.learn.epoch import Part
@@ -52,6 +53,8 @@ def run_training(
     """
     run = Run(prepared(model, data, plan, options, extras), progress)
     run.go_on()
+    if extras.communicator is not None:
+        require_agreement(extras.communicator, run.training.identity(run.standing))
     while not run.is_over:
         run.epoch()
     return run.finish()
@@ -187,7 +190,7 @@ class Run:
                 self._require_number(trained.part, dataset, tally)
                 self.progress.part(trained.part)
                 self.progress.minibatch(tally.samples, total)
-                if self.progress.should_stop():
+                if self._is_asked_to_stop():
                     self.is_stopped = True
                     return
                 if self._is_due() and tally.samples != total:
@@ -197,6 +200,10 @@ class Run:
             self.standing = tally.added_to(self.standing, time.perf_counter() - began)
         if tally.samples == 0:
             raise fail("input", "training requires at least one sample, got none")
+
+    def _is_asked_to_stop(self) -> bool:
+        """Whether this member is, or another one: all stop after the same minibatch."""
+        return any_of(self.training.step.communicator, self.progress.should_stop())
 
     def _require_number(self, part: Part, dataset: Dataset, tally: Tally) -> None:
         """Refuse a part from which on the criterion is no number; it is in the tally already."""
@@ -253,7 +260,7 @@ class Run:
             totals={},
             finished=finished,
         )
-        self.is_stopped = self.is_stopped or self.progress.should_stop()
+        self.is_stopped = self.is_stopped or self._is_asked_to_stop()
         checkpoints = self.training.checkpoints
         if (
             checkpoints is not None
@@ -323,9 +330,10 @@ class Run:
         return time.monotonic() - self.written >= 60 * checkpoints.minutes
 
     def write(self) -> None:
-        """Write a checkpoint of where the training stands, if there are to be any."""
+        """Write a checkpoint of where the training stands, if there are to be any; of members the
+        first one does."""
         checkpoints = self.training.checkpoints
-        if checkpoints is not None:
+        if checkpoints is not None and is_first(self.training.step.communicator):
             checkpoints.series().write(self._checkpoint())
             self.written = time.monotonic()
 

@@ -18,7 +18,7 @@ from graphc.driver.members import compile_for_members
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import draw, infer
 from graphc.ir.types import DType
-from graphc.learn.dataset import Dataset, Samples, check_data, read_dataset
+from graphc.learn.dataset import WHOLE, Dataset, Samples, Share, check_data, read_dataset
 from graphc.learn.epoch import Pace, Part, number_tables, read_order
 from graphc.learn.evaluate import require_sums
 from graphc.learn.learner import (
@@ -178,10 +178,13 @@ class TrainingStep:
             return self.nominal
         return next(d.bound for d in signature.dims if d.name == signature.sequences.slots)
 
-    def parts(self, dataset: Dataset, order: np.ndarray, size: int) -> Iterator[Part]:
+    def parts(
+        self, dataset: Dataset, order: np.ndarray, size: int, share: Share = WHOLE
+    ) -> Iterator[Part]:
         """Updates over the units of a data set in this order, `size` in each; see `epoch.Part`.
 
         order  i64[any], C-contiguous
+        share  what this member takes of each minibatch, where all have the same data
         """
         size = min(size, max(len(order), 1))  # memory for what there is
         if (
@@ -196,12 +199,12 @@ class TrainingStep:
             yield from self._native_parts(arrays, order, size)
             return
         for chosen in minibatches(len(order), size):
-            for call in dataset.calls(order[chosen]):
+            for call in dataset.calls(order[chosen], share):
                 if call.first:
                     self.state = None
                 results = self(**call.given)
                 values = {name: np.asarray(value)[None] for name, value in results.items()}
-                yield Part(call.samples, values)
+                yield Part(self._samples, values)
 
     def _native_parts(
         self, arrays: Mapping[str, np.ndarray], order: np.ndarray, size: int
@@ -295,6 +298,11 @@ class TrainingStep:
         self._follows_losses = follows_losses(learner)
         self._follows_updates = follows_updates(learner)
         self._keeps_numbers = not (self._follows_losses or self._follows_updates)
+
+    @property
+    def communicator(self) -> Communicator | None:
+        """This member of those who train together."""
+        return self._communicator
 
     @property
     def signature(self) -> Signature:

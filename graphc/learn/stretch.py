@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from graphc.learn.agreement import share_of
 from graphc.learn.dataset import Minibatch, Sequences
 from graphc.learn.epoch import Part
 from graphc.learn.shuffle import minibatches
@@ -37,16 +38,17 @@ class Trained:
 def train_stretch(
     step: TrainingStep, stretch: Stretch, size: int, calls: int = 0
 ) -> Iterator[Trained]:
-    """Updates over the units of a stretch, `size` in each; the first minibatch without its first
-    `calls`, from which `step.state` goes on."""
-    dataset, order = stretch.dataset, stretch.order
+    """Updates over the units of a stretch, `size` in each, of which a member takes its share; the
+    first minibatch without its first `calls`, from which `step.state` goes on."""
+    dataset, order, share = stretch.dataset, stretch.order, share_of(step.communicator)
     if not isinstance(dataset, Sequences):
-        yield from (Trained(part, part.samples, 0) for part in step.parts(dataset, order, size))
+        for part in step.parts(dataset, order, size, share):
+            yield Trained(part, part.samples, 0)
         return
     for chosen in minibatches(len(order), size):
         numbers = order[chosen]
         last = dataset.call_count(numbers)
-        for part in step.parts(Minibatch(dataset, numbers, calls), _ONE, 1):
+        for part in step.parts(Minibatch(dataset, numbers, calls), _ONE, 1, share):
             calls += 1
             yield Trained(part, len(numbers), 0) if calls == last else Trained(part, 0, calls)
         calls = 0

@@ -14,6 +14,7 @@ from graphc.driver.prepare import draw, infer
 from graphc.driver.statistics import BATCH, precompute
 from graphc.ir.printer import print_module
 from graphc.learn.adaptation import Adaptation, AdaptedData
+from graphc.learn.agreement import share_of
 from graphc.learn.checkpoint import Checkpoint
 from graphc.learn.checkpoints import Checkpoints, require_same
 from graphc.learn.dataset import extent_of, read_dataset
@@ -22,10 +23,11 @@ from graphc.learn.plan import TrainingPlan
 from graphc.learn.records import Validation, require_measured
 from graphc.learn.source import Data, MemorySource, ReaderSource, Source, blocks_of, is_reader
 from graphc.learn.stages import pretend_statistics
-from graphc.learn.standing import require_memory
+from graphc.learn.standing import Standing, require_memory
 from graphc.learn.step import TrainingStep, compile_training_step, training_outputs
 from graphc.model.model import Model
 from graphc.ops.nodes.statistics import StatisticParams
+from graphc.runtime.communicator import Communicator
 from graphc.runtime.sparse import sample_count
 from graphc.support.diagnostics import fail
 
@@ -39,11 +41,13 @@ class Extras:
     validation   measured after each epoch, through one compiled evaluation
     checkpoints  where they are written, and gone on from
     adaptation   what keeps the network near another one
+    communicator one of several members who train together
     """
 
     validation: Data | None = None
     checkpoints: Checkpoints | None = None
     adaptation: Adaptation | None = None
+    communicator: Communicator | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +73,25 @@ class Training:
     found: Checkpoint | None
     changes: frozenset[int]
 
+    def identity(self, standing: Standing) -> dict[str, bytes]:
+        """What members have to have in common where a training begins or goes on, by what it is."""
+        step, said = self.step, self.configuration
+        arrays = {**self.model.values, **step.learner_state}
+        digest = hashlib.sha256()
+        for name, array in arrays.items():
+            digest.update(f"{name} {array.dtype}{array.shape}".encode())
+            digest.update(array.tobytes())
+        place = (standing.epoch, standing.units, standing.calls, step.steps)
+        data = {name: value for name, value in said.items() if name.startswith(OF_DATA)}
+        options = {n: v for n, v in said.items() if n not in data and n != "network"}
+        return {
+            "network": said["network"].encode(),
+            "options": repr(options).encode(),
+            "data": repr(data).encode(),
+            "parameters": digest.digest(),
+            "place in the training": repr(place).encode(),
+        }
+
     def validate(self) -> Validation | None:
         """What the validation data say of the parameters as they are."""
         if self.evaluator is None or self.validation is None:
@@ -85,6 +108,9 @@ def prepared(
     data, unless a checkpoint has them."""
     if extras.checkpoints is not None:
         require_memory(plan.learner)
+    if plan.truncate and share_of(extras.communicator).size > 1:
+        message = "each would cut its own sequences into another number of updates"
+        raise fail("not-supported", f"members cannot share truncated sequences, {message}")
     infer(model)
     names = training_outputs(model, plan.criterion)  # a missing one shows before a value is drawn
     for node in plan.control.nodes:
@@ -103,12 +129,17 @@ def prepared(
         data = AdaptedData.of(model, data, extras.adaptation, names[0], options)
     fitted, size = _fitted(model, data, plan, options)
     step = compile_training_step(
-        model, plan.learner, fitted, criterion=plan.criterion, seed=plan.seed
+        model,
+        plan.learner,
+        _for_member(fitted, extras.communicator),
+        criterion=plan.criterion,
+        seed=plan.seed,
+        communicator=extras.communicator,
     )
     source = _source(step, data, plan)
     if source.units == 0:
         raise fail("input", "training requires at least one sample, got none")
-    if extras.checkpoints is not None:
+    if extras.checkpoints is not None or extras.communicator is not None:
         said |= {f"{OF_DATA} {name}": value for name, value in source.fingerprint().items()}
     if found is not None:
         require_same(found.configuration, said)
@@ -162,6 +193,13 @@ def _fitted(
         time = extent.time(options.time, plan.truncate)
         sequences = _largest(plan, DEFAULT_SIDE_BY_SIDE, extent.sequences)
     return replace(options, time=time, sequences=sequences, carry=carry), DEFAULT_SIDE_BY_SIDE
+
+
+def _for_member(options: CompileOptions, communicator: Communicator | None) -> CompileOptions:
+    """With bounds for a member's share of a minibatch."""
+    members = share_of(communicator).size
+    sequences, batch = -(-options.sequences // members), -(-options.batch // members)
+    return replace(options, batch=batch, sequences=sequences)
 
 
 def _samples(data: Data) -> int | None:

@@ -1,0 +1,54 @@
+"""What the members of a training agree on, so that each goes the same way as the others.
+
+They read the same data and start from the same numbers, which is checked once; criteria come out of
+the step the same for all, so that whatever follows from them does too. What only one of them knows,
+that it was asked to stop, it tells the others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+import numpy as np
+
+from graphc.learn.dataset import WHOLE, Share
+from graphc.runtime.communicator import Communicator
+from graphc.support.diagnostics import fail
+
+DIGEST_BYTES = 7
+"""Of a digest: those that fit into an i64 that is not negative."""
+
+
+def share_of(communicator: Communicator | None) -> Share:
+    """What this member takes of every minibatch."""
+    return WHOLE if communicator is None else Share(communicator.rank, communicator.size)
+
+
+def is_first(communicator: Communicator | None) -> bool:
+    """Whether this member is the one that writes files."""
+    return communicator is None or communicator.rank == 0
+
+
+def any_of(communicator: Communicator | None, is_asked: bool) -> bool:
+    """Whether a member is asked for something."""
+    if communicator is None or communicator.size == 1:
+        return is_asked
+    asked = np.array([int(is_asked)])
+    communicator.all_reduce(asked)
+    return bool(asked[0])
+
+
+def require_agreement(communicator: Communicator, said: Mapping[str, bytes]) -> None:
+    """GraphcError `training` on all members unless they say the same; `said` has the same keys on
+    all."""
+    digests = np.zeros((len(said), communicator.size), np.int64)
+    for row, text in zip(digests, said.values(), strict=True):
+        digest = hashlib.sha256(text).digest()[:DIGEST_BYTES]
+        row[communicator.rank] = int.from_bytes(digest, "little")
+    communicator.all_reduce(digests)
+    differing = (digests != digests[:, :1]).any(axis=1)
+    names = [name for name, differs in zip(said, differing, strict=True) if differs]
+    if names:
+        message = "members require the same training, other is on some of them"
+        raise fail("training", f"{message}: {', '.join(names)}")

@@ -1,0 +1,249 @@
+"""`gc.train` by several members: as by one, each taking its share of every minibatch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import pytest
+
+import graphc as gc
+from graphc.learn.learner import Learner
+from graphc.learn.source import Data
+from tests.support.compiling import load_backend
+
+T = TypeVar("T")
+Array = np.ndarray
+PATIENCE = 60.0
+DENSE = """
+    x = Input(5)
+    t = Input(3)
+    W = Parameter(4, 5)
+    b = Parameter(4, 1)
+    V = Parameter(3, 4)
+    e = SquareError(t, Times(V, Tanh(Plus(Times(W, x), b))), tag=criteria)
+    s = SumElements(t, tag=eval)
+"""
+TABLE = """
+    x = SparseInput(9)
+    t = Input(2)
+    D = Parameter(2, 9)
+    e = SquareError(t, Times(D, x), tag=criteria)
+"""
+LOOP = """
+    x = Input(3)
+    t = Input(2)
+    W = Parameter(2, 3)
+    R = Parameter(2, 2)
+    h = Tanh(Plus(Times(W, x), Times(R, PastValue(2, 1, h))))
+    e = SquareError(t, h, tag=criteria)
+"""
+RNG = np.random.default_rng(5)
+X, T_, T2 = (RNG.standard_normal((19, n)) for n in (5, 3, 2))
+ROWS = {"x": X, "t": T_}
+LENGTHS = (4, 1, 3, 5, 2, 4, 3)
+STEPS = {
+    "x": [RNG.standard_normal((n, 3)) for n in LENGTHS],
+    "t": [RNG.standard_normal((n, 2)) for n in LENGTHS],
+}
+WORDS = {"x": (RNG.integers(0, 9, 19).tolist(), list(range(20))), "t": T2}
+MOMENTUM = gc.SGD(learning_rate=0.05, momentum=0.9, l2=0.01)
+
+
+def network(text: str) -> gc.Network:
+    net = gc.loads(text)
+    assert isinstance(net, gc.Network)
+    return net
+
+
+def together(count: int, work: Callable[[int, gc.Communicator], T]) -> list[T]:
+    """The members' results; the first error is raised."""
+    members = gc.thread_members(count, PATIENCE)
+    with ThreadPoolExecutor(count) as pool:
+        futures = [pool.submit(work, i, member) for i, member in enumerate(members)]
+        return [future.result() for future in futures]
+
+
+@dataclass
+class Training:
+    """One training by any number of members."""
+
+    text: str
+    data: Data
+    learner: Learner | Callable[[], Learner] = MOMENTUM
+    backend: str = "numpy"
+    options: dict[str, object] = field(default_factory=dict[str, object])
+
+    def alone(self) -> tuple[gc.Network, Sequence[gc.EpochRecord]]:
+        return self.member(0, None)
+
+    def member(
+        self, _: int, member: gc.Communicator | None
+    ) -> tuple[gc.Network, Sequence[gc.EpochRecord]]:
+        net = network(self.text)
+        learner = self.learner() if callable(self.learner) else self.learner
+        options: dict[str, object] = {"precision": "f64", "epochs": 2, **self.options}
+        records = gc.train(
+            net,
+            self.data,
+            learner=learner,
+            backend=self.backend,
+            threads=1,
+            communicator=member,
+            **options,  # type: ignore[arg-type]
+        )
+        return net, records
+
+
+def require_equal(training: Training, members: int, tolerance: float = 1e-11) -> None:
+    single, expected = training.alone()
+    trained = together(members, training.member)
+    for net, records in trained:
+        for name, value in single.parameters.items():
+            np.testing.assert_allclose(net.parameters[name], value, tolerance, tolerance)
+            assert np.array_equal(net.parameters[name], trained[0][0].parameters[name])
+        for record, other in zip(records, expected, strict=True):
+            assert record.samples == other.samples
+            np.testing.assert_allclose(record.criterion, other.criterion, tolerance)
+            for name, average in other.evaluations.items():
+                np.testing.assert_allclose(record.evaluations[name], average, tolerance)
+
+
+@pytest.mark.parametrize(
+    ("text", "data", "backend", "members"),
+    [
+        (DENSE, ROWS, "numpy", 4),
+        (DENSE, ROWS, "llvm", 2),
+        (TABLE, WORDS, "numpy", 4),
+        (TABLE, WORDS, "llvm", 2),
+    ],
+)
+def test_members_train_as_one(
+    text: str, data: dict[str, object], backend: str, members: int
+) -> None:
+    """19 samples by 6: of the last one, all but one of the members have none."""
+    if isinstance(loaded := load_backend(backend), str):
+        pytest.skip(loaded)
+    require_equal(Training(text, data, backend=backend, options={"minibatch": 6}), members)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_members_train_sequences_as_one(backend: str) -> None:
+    training = Training(LOOP, STEPS, backend=backend, options={"minibatch": 5})
+    require_equal(training, 2)
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        gc.Adam(0.01),
+        gc.SGD(learning_rate=0.05, clip=gc.ClipGlobalNorm(0.5)),
+        lambda: gc.SteppingHeuristic(1e-3),
+    ],
+)
+def test_members_train_as_one_by_any_learner(learner: Learner | Callable[[], Learner]) -> None:
+    require_equal(Training(DENSE, ROWS, learner, options={"minibatch": 8}), 2)
+
+
+def test_members_train_as_one_in_f32() -> None:
+    require_equal(Training(DENSE, ROWS, options={"precision": "f32", "minibatch": 8}), 2, 2e-5)
+
+
+def test_members_choose_and_measure_as_one() -> None:
+    """Rates and sizes follow from trials, of which all members see the same criteria."""
+    options: dict[str, object] = {
+        "minibatch": 4,
+        "epochs": 4,
+        "validation": ROWS,
+        "control": [gc.AdjustAfterEpoch(), gc.KeepBest()],
+    }
+    require_equal(Training(DENSE, ROWS, options=options), 2)
+
+
+def test_each_member_goes_through_a_reader_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "rows.npz"
+    np.savez(path, x=X, t=T_)
+    training = Training(DENSE, ROWS, options={"minibatch": 8})
+
+    def member(
+        _: int, communicator: gc.Communicator | None
+    ) -> tuple[gc.Network, Sequence[gc.EpochRecord]]:
+        reader = gc.readers.npz(path, order=gc.readers.Order(seed=3))
+        return replace(training, data=reader).member(0, communicator)
+
+    single, _ = member(0, None)
+    for net, _ in together(2, member):
+        np.testing.assert_allclose(net.parameters["W"], single.parameters["W"], 1e-11)
+
+
+def test_the_first_member_writes_checkpoints_and_all_go_on_from_them(tmp_path: Path) -> None:
+    """Stopped where one of them is asked to, inside of an epoch."""
+    whole = Training(DENSE, ROWS, options={"minibatch": 6})
+    uninterrupted = together(2, whole.member)
+
+    def part(asked: int) -> Callable[[int, gc.Communicator], gc.Network]:
+        def member(number: int, communicator: gc.Communicator) -> gc.Network:
+            folder = tmp_path / str(number if asked else 0)
+            folder.mkdir(exist_ok=True)
+            seen: list[int] = []
+            progress = gc.Progress(
+                minibatch=lambda done, total: seen.append(done),
+                should_stop=lambda: number == 1 and len(seen) == asked,
+            )
+            checkpoints = gc.Checkpoints(folder / "here", resume=True)
+            options = {**whole.options, "progress": progress, "checkpoints": checkpoints}
+            return replace(whole, options=options).member(number, communicator)[0]
+
+        return member
+
+    stopped = together(2, part(6))
+    assert [path.name for path in (tmp_path / "0").iterdir()] == ["here", "here.1"]
+    assert not list((tmp_path / "1").iterdir())
+    for before, after, net in zip(stopped, together(2, part(0)), uninterrupted, strict=True):
+        for name, value in net[0].parameters.items():
+            assert np.array_equal(after.parameters[name], value)
+            assert not np.array_equal(before.parameters[name], value)
+
+
+@pytest.mark.parametrize(
+    ("other", "what"),
+    [
+        ({"data": {"x": X + 1, "t": T_}}, "data"),
+        ({"options": {"minibatch": 7}}, "options"),
+        ({"text": DENSE.replace("Parameter(4, 1)", "Parameter(4, 1, init=zero)")}, "network"),
+    ],
+)
+def test_members_that_train_something_else_are_told_what(
+    other: dict[str, object], what: str
+) -> None:
+    training = Training(DENSE, ROWS, options={"minibatch": 8})
+
+    def member(number: int, communicator: gc.Communicator) -> str:
+        with pytest.raises(gc.GraphcError) as raised:
+            replace(training, **(other if number else {})).member(number, communicator)
+        return str(raised.value)
+
+    assert all(f"on some of them: {what}" in message for message in together(2, member))
+
+
+def test_sequences_are_at_least_one_for_each_member() -> None:
+    """7 sequences by 3: the last minibatch has one."""
+    training = Training(LOOP, STEPS, options={"minibatch": 3})
+
+    def member(number: int, communicator: gc.Communicator) -> str:
+        with pytest.raises(gc.GraphcError) as raised:
+            training.member(number, communicator)
+        return str(raised.value)
+
+    assert all("2 members require a sequence each, got 1" in m for m in together(2, member))
+
+
+def test_truncated_sequences_are_refused() -> None:
+    first, _ = gc.thread_members(2, PATIENCE)
+    with pytest.raises(gc.GraphcError) as raised:
+        Training(LOOP, STEPS, options={"truncate": 2}).member(0, first)
+    assert [d.slug for d in raised.value.diagnostics] == ["not-supported"]
