@@ -16,6 +16,7 @@ from graphc.backends.base import EmitRequest
 from graphc.backends.cuda.compiler import OPTIONS, compile_text, portable_text
 from graphc.backends.cuda.kernel import THREADS
 from graphc.backends.cuda.listing import program_lines
+from graphc.backends.cuda.minibatches import STEP_ALONE
 from graphc.backends.cuda.module import comment
 from graphc.backends.cuda.program import Program
 from graphc.backends.cuda.source import Source, write_source
@@ -77,6 +78,9 @@ def _documentation(program: Program, signature: Signature, machine: GpuMachine) 
     yield ""
     yield "A call launches, with what is read and what is written:"
     yield from (f"  {line}" for line in program_lines(program, signature))
+    if program.epoch and program.epoch == program.steps:
+        alone = " and ".join(f"{size} = {number}" for size, number in STEP_ALONE.items())
+        yield f"With {alone} it is a step alone, which reads neither order nor what is called all X."
 
 
 def _sizes(signature: Signature) -> str:

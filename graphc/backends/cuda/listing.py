@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from graphc.backends.cuda.kernel import Kernel, Tiles
+from graphc.backends.cuda.minibatches import buffer_names
 from graphc.backends.cuda.program import Program
 from graphc.backends.cuda.steps import Either, Launch, Number, Part, Place, Step, Where
 from graphc.passes.analysis.loopnest import Size
@@ -23,8 +24,7 @@ TURNS = "tuvw"
 
 def program_lines(program: Program, signature: Signature) -> list[str]:
     """The steps of a program in order, a line each."""
-    names = [*(a.name for a in signature.arguments), *(r.name for r in signature.fresh_results)]
-    return list(_step_lines(program.steps, program.kernels, names, ""))
+    return list(_step_lines(program.steps, program.kernels, buffer_names(signature), ""))
 
 
 def turn_name(loop: int) -> str:

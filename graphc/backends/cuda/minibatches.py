@@ -48,6 +48,12 @@ def whole_buffer(signature: Signature, buffer: int) -> int:
     return order_buffer(signature) + 2 + buffer
 
 
+def buffer_names(signature: Signature) -> list[str]:
+    """What to call the buffers of a program of this signature, for people."""
+    own = [*(a.name for a in signature.arguments), *(r.name for r in signature.fresh_results)]
+    return [*own, "order", "minibatch", *(f"all {name}" for name in own)]
+
+
 def epoch_steps(module: CudaModule, program: Program, signature: Signature) -> tuple[Step, ...]:
     """The minibatches of a function that `runs_epochs`, as many as its dim says.
 
