@@ -87,15 +87,16 @@ def expm1(s: Arithmetic, x: Val) -> Val:
 
 
 def tanh(s: Arithmetic, x: Val) -> Val:
-    """a + a^3 P(a^2) for small a = abs x, else 1 - 2 / (e^2a + 1); the sign of x put back."""
+    """a + a (a^2 P(a^2)) for small a = abs x, else 1 - 2 / (e^2a + 1); the sign of x put back."""
     f = format_of(x)
     c = constants(s, x)
     a = s.abs(x)
-    p, power = _exp_parts(s, at_most(s, 2.0 * f.tanh_one, s.add(a, a)))
+    base = _with_normal_square(s, a)
+    p, power = _exp_parts(s, at_most(s, 2.0 * f.tanh_one, s.add(base, base)))
     large = s.sub(c(1.0), s.div(c(2.0), s.fma(p, power, s.add(power, c(1.0)))))
-    z = s.mul(a, a)
-    small = s.fma(s.mul(a, z), horner(s, f.tanh_terms, z), a)
-    return s.intrinsic("copysign", s.select(s.less(a, c(f.tanh_small)), small, large), x)
+    z = s.mul(base, base)
+    small = s.fma(a, s.mul(z, horner(s, f.tanh_terms, z)), a)
+    return s.intrinsic("copysign", s.select(s.less(base, c(f.tanh_small)), small, large), x)
 
 
 def sigmoid(s: Arithmetic, x: Val) -> Val:
@@ -120,11 +121,12 @@ def erf(s: Arithmetic, x: Val) -> Val:
     f = format_of(x)
     c = constants(s, x)
     a = s.abs(x)
-    small = s.fma(a, horner(s, f.erf_terms, s.mul(a, a)), a)
-    logarithm = horner(s, f.erfc_log_terms, at_most(s, f.erf_one, a))
+    base = _with_normal_square(s, a)
+    small = s.fma(a, horner(s, f.erf_terms, s.mul(base, base)), a)
+    logarithm = horner(s, f.erfc_log_terms, at_most(s, f.erf_one, base))
     p, power = _exp_parts(s, logarithm)
     large = s.fma(s.neg(p), power, s.sub(c(1.0), power))
-    return s.intrinsic("copysign", s.select(s.less(a, c(1.0)), small, large), x)
+    return s.intrinsic("copysign", s.select(s.less(base, c(1.0)), small, large), x)
 
 
 def exp_in_range(s: Arithmetic, x: Val) -> Val:
@@ -178,6 +180,11 @@ def _raised(s: Arithmetic, part: Val, least: Val) -> Val:
     """
     bits, bound = s.bits(part), s.bits(least)
     return s.bits(s.select(s.compare("ult", bits, bound), bound, bits))
+
+
+def _with_normal_square(s: Arithmetic, a: Val) -> Val:
+    """a, or 2^-30 for a size below it: sums with its square are the same."""
+    return _raised(s, a, s.const(2.0**-30, a)) if s.slow_denormals else a
 
 
 def _least_part(f: Format) -> float:

@@ -39,6 +39,8 @@ FUNCTIONS: list[Function] = [
     power_of_two,
 ]
 
+SMALL: list[Function] = [LaneScalars.tanh, LaneScalars.erf]
+
 
 def host(*, slow_denormals: bool) -> Target:
     target = host_target()
@@ -57,6 +59,33 @@ def operands(dtype: DType) -> np.ndarray:
     small = rng.normal(size=100_000).astype(dtype.numpy)
     special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -1e30, 1e30, 1e-40], dtype.numpy)
     return np.concatenate([edge, around, small, special])
+
+
+def small_operands(dtype: DType) -> np.ndarray:
+    """Bit patterns from zero to infinity, both signs, many where an odd function begins to bend."""
+    types = {DType.F32: np.uint32, DType.F64: np.uint64}
+    top, near, far = (np.array(v, dtype.numpy).view(types[dtype]) for v in (np.inf, 2e-10, 2e-3))
+    everywhere = np.linspace(0, int(top), 1_000_003).astype(types[dtype]).view(dtype.numpy)
+    bend = np.linspace(int(near), int(far), 1_000_003).astype(types[dtype]).view(dtype.numpy)
+    powers = 2.0 ** np.arange(-40, 0)
+    edges = np.concatenate(
+        [np.nextafter(powers.astype(dtype.numpy), np.array(v, dtype.numpy)) for v in (0, 1)]
+    )
+    positive = np.concatenate([everywhere, bend, powers.astype(dtype.numpy), edges])
+    return np.concatenate([positive, -positive, np.array([np.nan, -np.inf], dtype.numpy)])
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64], ids=str)
+@pytest.mark.parametrize("function", SMALL, ids=lambda f: f.__name__)
+def test_no_bit_of_a_small_operand_depends_on_it_either(function: Function, dtype: DType) -> None:
+    x = small_operands(dtype)
+    found, other = (
+        probe(host(slow_denormals=slow), function, [dtype], dtype)(x) for slow in (True, False)
+    )
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(other))
+    integer = f"i{dtype.numpy.itemsize}"
+    is_number = ~np.isnan(found)
+    assert np.array_equal(found[is_number].view(integer), other[is_number].view(integer))
 
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64], ids=str)
@@ -82,14 +111,18 @@ def test_machines_say_whether_denormals_are_slow() -> None:
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="flags of other processors differ")
 @pytest.mark.parametrize("slow", [True, False])
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64], ids=str)
-@pytest.mark.parametrize("function", FUNCTIONS[:3], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", [*FUNCTIONS[:3], *SMALL], ids=lambda f: f.__name__)
 def test_no_instruction_gives_or_takes_a_denormal(
     function: Function, dtype: DType, slow: bool
 ) -> None:
     library = ctypes.CDLL(ctypes.util.find_library("m"))
-    low, high = (-104.0, -87.0) if dtype is DType.F32 else (-746.0, -708.0)
-    x = np.linspace(low, high, 4096).astype(dtype.numpy)
-    x[::7] = -1e9
+    if function in SMALL:
+        least = 2 * np.finfo(dtype.numpy).tiny
+        x = np.geomspace(least, 1e-3, 4096).astype(dtype.numpy)
+    else:
+        low, high = (-104.0, -87.0) if dtype is DType.F32 else (-746.0, -708.0)
+        x = np.linspace(low, high, 4096).astype(dtype.numpy)
+        x[::7] = -1e9
     run = probe_in_place(host(slow_denormals=slow), function, [dtype], dtype)(x, np.empty_like(x))
     library.feclearexcept(0x3F)
     run()
