@@ -1,9 +1,11 @@
 """Matrix products next to OpenBLAS (through numpy) and MKL (through torch), one thread each.
 
-    python -m bench.products [SHAPE ...] [--dtype f64] [--rounds 40] [--json FILE]
+    python -m bench.products [SHAPE ...] [--dtype f64] [--rounds 40] [--offset 16] [--json FILE]
 
 A shape is rows x columns x length of the sums, such as 256x512x784; without any, the shapes of the
-workloads. Each is measured as it is and with A or with B stored transposed. Results are compared
+workloads. Each is measured as it is and with A or with B stored transposed. All matrices begin with
+a line of a cache; everybody's C so many bytes behind one where `--offset` says so, as arrays of
+numpy often do. Results are compared
 before anything is timed. The three take turns, many short runs each, by the processor time of the
 thread; a number is the shortest run, which a busy machine disturbs least. The last column is ours
 over the better of the others: above 1 is faster than both.
@@ -91,14 +93,14 @@ class Row:
         return self.ours / max(self.openblas, self.mkl or 0.0)
 
 
-def measure(shape: Shape, transposed: str, dtype: DType, rounds: int) -> Row:
+def measure(shape: Shape, transposed: str, dtype: DType, rounds: int, offset: int = 0) -> Row:
     """One product by all three; ends with an error where a result differs."""
     m, n, k = shape
     layout = LAYOUTS[transposed]
     rng = np.random.default_rng(0)
     a = _random(rng, (k, m) if layout[0] else (m, k), dtype)
     b = _random(rng, (n, k) if layout[1] else (k, n), dtype)
-    results = {name: np.zeros((m, n), dtype.numpy) for name in ("ours", "openblas", "mkl")}
+    results = {name: _zeros((m, n), dtype, offset) for name in ("ours", "openblas", "mkl")}
     left, right = a.T if layout[0] else a, b.T if layout[1] else b
     works: dict[str, Callable[[], object]] = {
         "ours": _ours(Product(Size(m), Size(n), Size(k), dtype, *layout), a, b, results["ours"]),
@@ -118,9 +120,17 @@ def measure(shape: Shape, transposed: str, dtype: DType, rounds: int) -> Row:
     return Row(name, transposed, dtype.value, speed["ours"], speed["openblas"], speed.get("mkl"))
 
 
+def _zeros(shape: tuple[int, int], dtype: DType, offset: int = 0) -> np.ndarray:
+    """From so many bytes behind an aligned address on."""
+    raw = aligned(math.prod(shape) * dtype.itemsize + offset)[offset:]
+    values = raw.view(dtype.numpy).reshape(shape)
+    values[...] = 0
+    return values
+
+
 def _random(rng: np.random.Generator, shape: tuple[int, int], dtype: DType) -> np.ndarray:
     """Standard normal numbers from an aligned address on."""
-    values = aligned(math.prod(shape) * dtype.itemsize).view(dtype.numpy).reshape(shape)
+    values = _zeros(shape, dtype)
     values[...] = rng.standard_normal(shape)
     return values
 
@@ -203,12 +213,13 @@ def main() -> None:
     arguments.add_argument("shapes", nargs="*", metavar="SHAPE", help="such as 256x512x784")
     arguments.add_argument("--dtype", choices=("f32", "f64"), default="f32")
     arguments.add_argument("--rounds", type=int, default=40)
+    arguments.add_argument("--offset", type=int, default=0, metavar="BYTES", help="of C's address")
     arguments.add_argument("--json", type=Path, metavar="FILE")
     arguments.add_argument("--markdown", action="store_true", help="a line a shape, for documents")
     given = arguments.parse_args()
     shapes = [shape_of(text) for text in given.shapes] or SHAPES
     rows = [
-        measure(shape, transposed, DType(given.dtype), given.rounds)
+        measure(shape, transposed, DType(given.dtype), given.rounds, given.offset)
         for shape in shapes
         for transposed in LAYOUTS
     ]

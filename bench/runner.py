@@ -7,6 +7,7 @@ that a slow moment of the machine meets all of them.
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -48,7 +49,8 @@ class Plan:
 
 @dataclass(frozen=True)
 class Timing:
-    """Of one entry. rounds: the pieces of each, in seconds a step."""
+    """Of one entry. rounds: the pieces of each, in seconds a step; least: the shortest of them, or
+    of what was timed alone."""
 
     entry: str
     version: str
@@ -56,6 +58,7 @@ class Timing:
     compile_s: float
     peak_bytes: int
     imported_bytes: int
+    least: float
 
 
 @dataclass(frozen=True)
@@ -172,6 +175,7 @@ def measure(
                 problems.append(Problem(work, name, threads, "failed", str(why)))
         rounds: dict[str, list[list[float]]] = {name: [] for name in ready}
         peaks: dict[str, int] = {}
+        least = dict.fromkeys(ready, math.inf)
         for turn in range(plan.rounds):
             say(f"{work} {threads}T: round {turn + 1} of {plan.rounds}")
             for name, (one, _) in list(ready.items()):
@@ -183,6 +187,7 @@ def measure(
                     continue
                 rounds[name].append(found["seconds"])
                 peaks[name] = found["peak_bytes"]
+                least[name] = min(least[name], found["least"])
     timings = [
         Timing(
             name,
@@ -191,6 +196,7 @@ def measure(
             said["compile_s"],
             peaks[name],
             said["imported_bytes"],
+            least[name],
         )
         for name, (_, said) in ready.items()
     ]

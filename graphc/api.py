@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from graphc.builder import Edited, GraphBuilder, Workshop
 from graphc.driver.cache_key import default_cache
-from graphc.driver.compile import bind, evaluation_passes
+from graphc.driver.compile import bind, evaluation_passes, node_names
 from graphc.driver.options import CompileOptions, parse_arithmetic, parse_precision
 from graphc.frontend import (
     EditingFrontend,
@@ -252,6 +252,7 @@ def compile(
     launch: LaunchMode = CompileOptions.launch,
     threads: int | None = CompileOptions.threads,
     freeze: bool = CompileOptions.freeze,
+    seldom: str | Sequence[str] = (),
     verify: bool = CompileOptions.verify,
 ) -> Executable:
     """A callable that computes `outputs`, by default the network's output nodes.
@@ -265,14 +266,16 @@ def compile(
     recompute  for gradients of recurrent networks, "none", "auto", "all" or "sqrt": what is
                computed again to save memory (docs/loops.md)
     contraction  "fma" or "off": whether native code may round a product and the sum that it goes
-               to together; "tf32", as precision = "tf32" says too: a GPU may round the factors of
-               matrix products of f32 (docs/numerics.md)
+               to together; "tf32" and "bf16", as precision = "tf32" and "bf16" say too: factors of
+               matrix products of f32 are rounded, on a GPU or everywhere (docs/numerics.md)
     launch     how a GPU runs it, "graph", "grid" or "block": many kernels, one, or one of one
                block; "auto": what takes least time by estimate
     threads    how many compute a call, `exe.threads` from then on; by default what the variable
                GRAPHC_NUM_THREADS says, else one for each core (docs/threads.md)
     freeze     the parameters stay as they are now: kept a second time, in the form that products
-               read fastest
+               read fastest; what depends on them alone is computed once, here
+    seldom     names of inputs that not every call gives: what depends on them alone (and on frozen
+               parameters) is computed when they are given, and kept; of networks without sequences
 
     `exe(features=x)` takes one array (N, rows) per input and gives one (N, rows) per output; a 1x1
     output is a scalar, a parameter's gradient has its shape (rows, cols). A sparse input takes what
@@ -296,6 +299,7 @@ def compile(
         launch=launch,
         threads=threads,
         freeze=freeze,
+        seldom=tuple(node_names(model, arguments.texts(seldom, "seldom"))),
     )
     wanted, of = arguments.texts(outputs, "outputs"), arguments.texts(gradients, "gradients")
     return bind(model, lambda m, o: evaluation_passes(m, wanted, of, o), options)

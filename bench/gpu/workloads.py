@@ -7,6 +7,7 @@ are of one step, from many that are begun one after the other and waited for at 
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -148,6 +149,7 @@ class Batch:
     def _time(self, ready: dict[tuple[str, str], tuple[Worker, dict[str, Any]]]) -> None:
         rounds: dict[tuple[str, str], list[list[float]]] = {pair: [] for pair in ready}
         peaks = dict.fromkeys(ready, 0)
+        least = dict.fromkeys(ready, math.inf)
         for turn in range(self.plan.rounds):
             if rounds and self.budget.left <= 0:
                 break
@@ -162,6 +164,7 @@ class Batch:
                     continue
                 rounds[name, entry].append(found["seconds"])
                 peaks[name, entry] = found["peak_bytes"]
+                least[name, entry] = min(least[name, entry], found["least"])
         for (name, entry), (_, said) in ready.items():
             if rounds[name, entry]:
                 self.timings.append(
@@ -174,6 +177,7 @@ class Batch:
                             said["compile_s"],
                             peaks[name, entry],
                             said["imported_bytes"],
+                            least[name, entry],
                         ),
                     )
                 )

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from graphc.backends.llvm.target import host_target
-from graphc.backends.loops.nests import VECTORS
 from graphc.ir.types import DType
+from graphc.passes.analysis.nest_schedules import VECTORS
 from tests.support.llvm_probe import probe_in_place
 from tests.support.ulp import FUNCTIONS
 

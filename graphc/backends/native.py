@@ -57,7 +57,9 @@ class NativeFunction(CompiledFunction):
             self.run_minibatches = self._run_minibatches
         self.threads = 1
         self._names = tuple(d.name for d in signature.dims)
-        self._lasting = tuple(a.role in (*ROLES_OF_MODEL, "state") for a in signature.arguments)
+        self._lasting = tuple(
+            a.role in (*ROLES_OF_MODEL, "state", "kept") for a in signature.arguments
+        )
         self._threads = threading.local()
 
     def __call__(

@@ -9,14 +9,7 @@ from graphc.ir.traversal import walk
 from graphc.ops.kernel import LaidParams
 from graphc.ops.schedules import schedule_of
 from graphc.passes.analysis.panels import laid_of, panels_of
-from graphc.runtime.signature import (
-    Argument,
-    Dimension,
-    Result,
-    Shape,
-    Signature,
-    panels_suffix,
-)
+from graphc.runtime.signature import Argument, Dimension, Result, Shape, Signature
 
 
 def make_signature(module: Module, function: Function) -> Signature:
@@ -52,8 +45,8 @@ def _in_panels(argument: Argument, width: int | None) -> Argument:
     rows, columns = argument.shape if width else (0, 0)
     if not width or not isinstance(columns, int):
         return argument
-    name = f"{argument.name}{panels_suffix(width)}"
-    return replace(argument, name=name, shape=(-(-columns // width), rows, width), panel=width)
+    made = replace(argument, shape=(-(-columns // width), rows, width), panel=width)
+    return replace(made, name=f"{argument.name}{made.layout}")
 
 
 def _laid(argument: Argument, how: LaidParams | None) -> Argument:
@@ -61,7 +54,8 @@ def _laid(argument: Argument, how: LaidParams | None) -> Argument:
     if how is None:
         return argument
     shape = tuple(how.dims[i] for i in how.permutation)
-    return replace(argument, shape=shape, dims=how.dims, permutation=how.permutation)
+    made = replace(argument, shape=shape, dims=how.dims, permutation=how.permutation)
+    return replace(made, name=f"{argument.name}{made.layout}")
 
 
 def _element_and_shape(value: Value) -> tuple[str, Shape]:

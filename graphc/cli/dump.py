@@ -15,6 +15,7 @@ from graphc.cli.options import (
     EXISTING_FILE,
     Definitions,
     Wanted,
+    contraction_option,
     definition_options,
     precision_option,
     stage_options,
@@ -86,6 +87,7 @@ CUDA = "cuda"
     "--timing", "--time-passes", "timing", is_flag=True, help="Print what each pass did, on stderr."
 )
 @precision_option
+@contraction_option
 @definition_options
 @common_options
 @click.pass_obj

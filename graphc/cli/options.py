@@ -377,7 +377,8 @@ contraction_option = click.option(
     default=CompileOptions.contraction,
     show_default=True,
     help="Whether native code may round a product and the sum it goes to together (fma), "
-    "rounds each by itself (off), or rounds factors of products too on a GPU (tf32).",
+    "rounds each by itself (off), or rounds factors of products too on a GPU (tf32) or "
+    "everywhere (bf16).",
 )
 launch_option = click.option(
     "--launch",

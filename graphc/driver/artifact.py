@@ -30,11 +30,21 @@ from graphc.backends import BACKENDS
 from graphc.backends.base import Backend, EmitRequest, FileKind, KeptCode
 from graphc.driver.cache import Cache
 from graphc.driver.cache_key import kept, make_key
-from graphc.driver.compile import Lowered, check_machine, evaluation_passes, lower, lower_by
+from graphc.driver.compile import (
+    Lowered,
+    PassesFor,
+    check_machine,
+    evaluation_passes,
+    frozen_arrays,
+    lower,
+    lower_by,
+    machine_of,
+)
 from graphc.driver.function_file import FunctionFile
-from graphc.driver.options import CompileOptions
+from graphc.driver.options import DEFAULT_BACKEND, CompileOptions
 from graphc.driver.prepare import draw, infer
 from graphc.ir.core import Function
+from graphc.ir.machine import Machine
 from graphc.ir.printer import print_module
 from graphc.model.model import Model
 from graphc.runtime.signature import Signature, info_json
@@ -311,11 +321,21 @@ def _of_model(
     """The network for a backend, and the parameters' values."""
     with options.phases.measure("sizes"):
         infer(model)
-    lowered = lower(model, evaluation_passes(model, request.outputs, (), options), options)
+    passes_for: PassesFor = lambda m, o: evaluation_passes(m, request.outputs, (), o)  # noqa: E731
+    lowered = lower(model, passes_for(model, options), options)
     _require_dense(model, lowered.signature)
     with options.phases.measure("initial values"):
         draw(model, lowered.signature.model_names)
-    return lowered, lowered.signature.model_arrays(model.values_in(options.precision))
+    return lowered, frozen_arrays(model, lowered.signature, passes_for, _here(options))
+
+
+def _here(options: CompileOptions) -> CompileOptions:
+    """What computes the part of a file that depends on parameters alone, where the file is made:
+    the code that is in it, if that can run here, else the operations' numpy meaning."""
+    backend = BACKENDS[options.backend]()
+    runs_here = options.target == "native" and isinstance(machine_of(options), Machine)
+    name = DEFAULT_BACKEND if runs_here and backend.stage == "kernels" else "reference"
+    return replace(options, backend=name, machine=options.machine if runs_here else None)
 
 
 def _of_function(

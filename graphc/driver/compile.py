@@ -40,9 +40,9 @@ from graphc.ops.nodes.sequence_columns import (
 )
 from graphc.passes.expand_nodes import MAIN, ExpandNodes, inputs_of
 from graphc.passes.manager import Pass, PassManager, PassRecord
-from graphc.passes.transpose_parameters import TransposeParameters
-from graphc.runtime.executable import Executable
-from graphc.runtime.signature import SequenceTables, Signature, SparseInput
+from graphc.runtime.executable import Executable, Results
+from graphc.runtime.seldom import SeldomInputs
+from graphc.runtime.signature import SequenceTables, Signature, SparseInput, concrete_shape
 from graphc.runtime.threads import thread_count
 from graphc.support.diagnostics import InternalError, fail, suggestion
 from graphc.support.graphs import reachable
@@ -251,11 +251,25 @@ def bind(
         bounds: Mapping[str, int], *, carry: bool = False
     ) -> tuple[CompiledFunction, Signature]:
         wider = replace(options.widened(bounds), carry=carry or options.carry)
-        function, signature = compile_by(frozen, passes_for(frozen, wider), wider)
+        return part(wider)
+
+    def part(options: CompileOptions) -> tuple[CompiledFunction, Signature]:
+        function, signature = compile_by(frozen, passes_for(frozen, options), options)
         if options.freeze:
             draw_for(signature)
-            embedded.update(signature.model_arrays(frozen.values_in(options.precision)))
+            embedded.update(frozen_arrays(frozen, signature, passes_for, options, compile_by))
         return function, signature
+
+    def seldom(bounds: Mapping[str, int]) -> Callable[[Mapping[str, object]], Results]:
+        """What makes arrays of the inputs that are given seldom."""
+        own = partial(_seldom_part, part, options)
+        executable = Executable(
+            *own(bounds), values(), recompile=own, threads=thread_count(options.threads)
+        )
+        return lambda inputs: executable.run(inputs, {})
+
+    def values() -> Mapping[str, np.ndarray]:
+        return embedded if options.freeze else frozen.values_in(options.precision)
 
     function, signature = compiled({})
     if not options.freeze:  # only once: what has been renamed or removed by a later call stays so
@@ -264,10 +278,50 @@ def bind(
     return Executable(
         function,
         signature,
-        embedded if options.freeze else frozen.values_in(options.precision),
+        values(),
         recompile=compiled,
         carrying=carrying,
         threads=thread_count(options.threads),
+        seldom=SeldomInputs(options.seldom, seldom, seldom({})) if options.seldom else None,
+    )
+
+
+def _seldom_part(
+    compile_part: Callable[[CompileOptions], tuple[CompiledFunction, Signature]],
+    options: CompileOptions,
+    bounds: Mapping[str, int],
+) -> tuple[CompiledFunction, Signature]:
+    """The function of the inputs that are given seldom, which has to take each of them."""
+    function, signature = compile_part(replace(options.widened(bounds), part="seldom"))
+    if unknown := [n for n in options.seldom if n not in signature.input_names]:
+        message = f"nothing depends on {', '.join(unknown)} and on no other input"
+        raise fail(
+            "bad-option", f"seldom requires inputs that something depends on alone: {message}"
+        )
+    return function, signature
+
+
+def frozen_arrays(
+    model: Model,
+    signature: Signature,
+    passes_for: PassesFor,
+    options: CompileOptions,
+    compile_by: CompileModel = compile_model,
+) -> dict[str, np.ndarray]:
+    """The model's arrays as a function takes them, with what it takes of what depends on frozen
+    parameters alone, which is computed here."""
+    values: dict[str, np.ndarray] = {}
+    if any(model.find(name) is None for name in signature.model_names):
+        own = replace(options, part="frozen")
+        function, early = compile_by(model, passes_for(model, own), own)
+        draw(model, early.model_names)
+        arrays = early.model_arrays(model.values_in(options.precision))
+        made = Executable(function, early, arrays).run({}, {})
+        shapes = {r.name: r.shape for r in early.results}
+        values = {n: np.reshape(v, concrete_shape(shapes[n], {})) for n, v in made.items()}
+    held = model.values_in(options.precision)
+    return signature.model_arrays(
+        {**{n: held[n] for n in signature.model_names - {*values}}, **values}
     )
 
 
@@ -278,8 +332,12 @@ def evaluation_passes(
     names = node_names(model, outputs or default_outputs(model))
     wanted = node_names(model, gradients)
     bounds = bounds_for(model, names, options)
-    passes = pipelines.evaluation(names, wanted, options.precision, bounds, options.recompute)
-    return [*passes, TransposeParameters()] if options.freeze else passes
+    if options.seldom and bounds.time:
+        raise fail("not-supported", "seldom= is for inputs of samples, this network has sequences")
+    passes = pipelines.evaluation(
+        names, wanted, options.precision, bounds, options.recompute, options.contraction
+    )
+    return [*passes, *pipelines.early_parts(options.part, options.seldom, freeze=options.freeze)]
 
 
 def bounds_for(model: Model, names: Sequence[str], options: CompileOptions) -> pipelines.Bounds:

@@ -123,10 +123,12 @@ def read_function(path: Path, model: Model | None = None) -> FunctionFile:
 def passes_left(function: Function, options: CompileOptions) -> list[Pass]:
     """What the backend needs and the function has not gone through yet."""
     machine = machine_of(options)
+    is_tensors = not any(op.opdef.level is Level.KERNEL for op in walk(function))
+    rounding = pipelines.rounding(function.contraction) if is_tensors else []
     if BACKENDS[options.backend]().stage != "kernels":
-        return []
-    if not any(op.opdef.level is Level.KERNEL for op in walk(function)):
-        return pipelines.kernels(machine)
+        return rounding
+    if is_tensors:
+        return [*rounding, *pipelines.kernels(machine)]
     chosen: list[Pass] = [ChooseSchedule(machine)] if machine is not None else []
     return chosen if function.arena is not None else [*chosen, *pipelines.planned(machine)]
 

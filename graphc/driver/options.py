@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from typing import Literal
 
 from graphc.backends import BACKENDS
 from graphc.driver.cache import Cache
@@ -35,6 +36,8 @@ PRECISIONS: Mapping[str, DType] = {
 }
 
 
+Part = Literal["frozen", "seldom", "rest"]
+
 _NOT_IN_CODE = frozenset({"verify", "after", "cache", "profile", "phases", "threads"})
 
 
@@ -55,10 +58,13 @@ class CompileOptions:
     profile    where the times of each operation are collected; None: they are not taken
     phases     where the time of compiling is counted, of all compilations with these options
     freeze     the parameters as they are now belong to the code, which may turn matrices
+    seldom     inputs that need not be given to every call
+    part       what is compiled: what depends on frozen parameters alone, on these and inputs that
+               are given seldom, or the rest
     contraction  of native code: "fma" rounds a product and the sum it goes to together, in the
                functions and sums of products where the target can; "off" rounds each by itself;
                "tf32" is "fma", but a GPU may round the factors of matrix products of f32 to 10 bits
-               of fraction
+               of fraction; "bf16" rounds these to bf16 on every backend
     threads    how many compute a call; None: as `graphc.runtime.threads` says
     target     the instruction set that code is made for: `native`, `x86-64-v3`, …
     machine    what schedules are made for; None: the target
@@ -82,6 +88,8 @@ class CompileOptions:
     contraction: ContractionMode = "fma"
     threads: int | None = None
     freeze: bool = False
+    seldom: tuple[str, ...] = ()
+    part: Part = "rest"
     target: str = "native"
     machine: AnyMachine | None = None
     launch: LaunchMode = "auto"
@@ -148,15 +156,18 @@ def parse_precision(name: str) -> DType:
 
 
 def parse_arithmetic(precision: str, contraction: ContractionMode) -> tuple[DType, ContractionMode]:
-    """What to compute in, and how to round: `tf32` is the precision f32 with that contraction."""
-    if text(precision, "precision") != "tf32":
+    """What to compute in, and how to round: `tf32` and `bf16` are the precision f32 with that
+    contraction."""
+    if text(precision, "precision") not in ("tf32", "bf16"):
         return parse_precision(precision), contraction
-    if contraction == "off":
+    named: ContractionMode = "tf32" if precision == "tf32" else "bf16"
+    if contraction not in ("fma", named):
         message = (
-            "precision tf32 rounds products as tensor cores do: contraction off is not possible"
+            f"precision {precision} is a contraction of its own: contraction {contraction} is not "
+            "possible"
         )
         raise fail("bad-option", message)
-    return DType.F32, "tf32" if contraction == "fma" else contraction
+    return DType.F32, named
 
 
 def _is_whole(value: object) -> bool:

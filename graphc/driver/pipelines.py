@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
+from graphc.ir.core import ContractionMode
 from graphc.ir.machine import AnyMachine, GpuMachine, Machine
 from graphc.ir.types import DType
 from graphc.passes import pipeline
@@ -16,11 +18,15 @@ from graphc.passes.infer_shapes import InferShapes
 from graphc.passes.loop_gradient import Recompute
 from graphc.passes.manager import Pass
 from graphc.passes.pack_parameters import PackParameters
+from graphc.passes.split_early import SplitEarly
 from graphc.passes.synthesize_gradient import SynthesizeGradient
+from graphc.passes.transpose_parameters import TransposeParameters
 
 SIMPLIFY = "hoist-pooling,simplify,fold-constants,hoist-loops,simplify"
 CLEAN = "cse,dce"
 OPTIMISE = f"{SIMPLIFY},{CLEAN}"
+ROUND = f'round-factors,fold-constants,hoist-loops{{kinds = ["invariant"]}},{CLEAN}'
+"""For factors in bf16: what steps of a loop share is rounded once, before it."""
 FUSED = "fuse-patches,fuse-kernels,fuse-epilogues,schedule-updates,split-work"
 GPU_FUSED = (
     "fuse-patches{line_bytes = 0},fuse-kernels,"
@@ -34,6 +40,7 @@ KERNELS = f"{FUSED},{PLAN}"
 
 PIPELINES: dict[str, str] = {
     "optimise": OPTIMISE,
+    "round": ROUND,
     "kernels": KERNELS,
     "gpu-kernels": f"{GPU_FUSED},{GPU_PLAN}",
 }
@@ -77,6 +84,11 @@ class Bounds:
         )
 
 
+def rounding(contraction: ContractionMode) -> list[Pass]:
+    """What follows differentiation where factors of products are rounded on every backend."""
+    return pipeline(ROUND) if contraction == "bf16" else []
+
+
 def expansion(
     outputs: Sequence[str], dtype: DType, bounds: Bounds, recompute: Recompute = "auto"
 ) -> list[Pass]:
@@ -90,12 +102,28 @@ def evaluation(
     dtype: DType,
     bounds: Bounds,
     recompute: Recompute = "auto",
+    contraction: ContractionMode = "fma",
 ) -> list[Pass]:
     """Compute `outputs`, and the gradients of the first one's sum."""
     passes = expansion(outputs, dtype, bounds, recompute if gradients else "auto")
     if gradients:
         passes.append(SynthesizeGradient(outputs[0], tuple(gradients), recompute))
-    return passes + pipeline(OPTIMISE)
+    return [*passes, *pipeline(OPTIMISE), *rounding(contraction)]
+
+
+def early_parts(
+    part: Literal["frozen", "seldom", "rest"], seldom: tuple[str, ...], *, freeze: bool
+) -> list[Pass]:
+    """What leaves this part of a function: of what depends on frozen parameters alone, of what
+    depends on inputs that are given seldom too, of the rest."""
+    passes: list[Pass] = []
+    if freeze:
+        passes += [TransposeParameters(), SplitEarly(part="early" if part == "frozen" else "rest")]
+    if seldom and part != "frozen":
+        early = "early" if part == "seldom" else "rest"
+        passes.append(SplitEarly(seldom, early, frozen=freeze))
+    # What has become an argument may be read turned now.
+    return [*passes, TransposeParameters()] if freeze else passes
 
 
 def training(
@@ -107,6 +135,7 @@ def training(
     learner: ApplyLearner,
     seed: int = 0,
     recompute: Recompute = "auto",
+    contraction: ContractionMode = "fma",
 ) -> list[Pass]:
     """A training step: `outputs` (the criterion first), and the update of `trained`.
 
@@ -117,7 +146,7 @@ def training(
     gradients = SynthesizeGradient(outputs[0], tuple(trained), recompute)
     passes: list[Pass] = [InferShapes(), expand, gradients]
     # By then it shows which gradients are sums of lookups.
-    return [*passes, *pipeline(SIMPLIFY), learner, *pipeline(CLEAN)]
+    return [*passes, *pipeline(SIMPLIFY), learner, *pipeline(CLEAN), *rounding(contraction)]
 
 
 def training_gradients(
@@ -128,11 +157,13 @@ def training_gradients(
     *,
     seed: int = 0,
     recompute: Recompute = "auto",
+    contraction: ContractionMode = "fma",
 ) -> list[Pass]:
     """What a training step computes before its update: `outputs`, the first one's gradients."""
     expand = bounds.expand(outputs, dtype, training=True, seed=seed, recompute=recompute)
     gradients = SynthesizeGradient(outputs[0], tuple(trained), recompute)
-    return [InferShapes(), expand, gradients, *pipeline(OPTIMISE)]
+    passes: list[Pass] = [InferShapes(), expand, gradients]
+    return [*passes, *pipeline(OPTIMISE), *rounding(contraction)]
 
 
 def kernels(machine: AnyMachine | None = None, *, freeze: bool = False) -> list[Pass]:

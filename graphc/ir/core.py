@@ -574,16 +574,18 @@ class RegionKind(Enum):
     SSA = "func"
 
 
-CONTRACTION_MODES = ("fma", "off", "tf32")
-ContractionMode = Literal["fma", "off", "tf32"]
+CONTRACTION_MODES = ("fma", "off", "tf32", "bf16")
+ContractionMode = Literal["fma", "off", "tf32", "bf16"]
 """Whether native code may round a product and a sum once together, and the factors of matrix
-products of f32 before where a GPU is faster with fewer bits (docs/numerics.md)."""
+products of f32 before: where a GPU is faster with fewer bits, or everywhere (docs/numerics.md)."""
 
 LAUNCH_MODES = ("auto", "graph", "grid", "block")
 LaunchMode = Literal["auto", "graph", "grid", "block"]
 """How a GPU runs a function: as many kernels, as one of many blocks, as one block (docs/gpu.md)."""
 
-ArgumentRole = Literal["input", "parameter", "transposed", "state", "hyperparameter", "carried"]
+ArgumentRole = Literal[
+    "input", "parameter", "transposed", "state", "hyperparameter", "carried", "kept"
+]
 
 
 @dataclass(frozen=True, slots=True)

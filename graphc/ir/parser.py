@@ -32,7 +32,7 @@ from graphc.ir.types import DIM_NAME, Symbol, Type, part_of, product_of
 from graphc.support.diagnostics import DiagnosticSink, suggestion
 from graphc.support.source import Location, SourceFile
 
-_ROLES = ("input", "parameter", "transposed", "state", "hyperparameter", "carried")
+_ROLES = ("input", "parameter", "transposed", "state", "hyperparameter", "carried", "kept")
 
 
 def parse_module(text: str, context: Context, *, file: str = "<text>") -> Module:

@@ -169,6 +169,7 @@ def compile_gradients(
             bounds_for(model, outputs, options),
             seed=int(seed),
             recompute=options.recompute,
+            contraction=options.contraction,
         )
 
     executable = bind(model, passes, options)

@@ -72,7 +72,9 @@ def stage_passes(
     else:
         names = node_names(model, nodes) or shown_nodes(model)
         bounds = bounds_for(model, names, options)
-        passes = pipelines.evaluation(names, (), options.precision, bounds)
+        passes = pipelines.evaluation(
+            names, (), options.precision, bounds, contraction=options.contraction
+        )
     if stage == "kernels":
         return [*passes, *pipelines.kernels()]
     return all_passes(passes, options) if stage == "schedule" else list(passes)

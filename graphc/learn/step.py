@@ -378,6 +378,7 @@ def training_passes(
         learner=replace(update, members=members),
         seed=int(seed),
         recompute=options.recompute,
+        contraction=options.contraction,
     )
     return outputs, passes
 

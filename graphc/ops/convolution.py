@@ -18,6 +18,9 @@ workspace has room for one such image, for each chunk where the operation is cut
 where chunks are parts of the result of one). Where the sum of `conv.weight_grad` is cut by images,
 each chunk has sums of its own there too, which are added in the end, the first chunk's first.
 
+By Winograd's algorithm the workspace of `conv` has the transformed weights too, and for each chunk
+the tiles and products of a block.
+
 `fuse-patches` makes them.
 """
 
@@ -264,7 +267,23 @@ def _workspace(op: Operation) -> Sequence[TensorType]:
         made.append(tensor(types[0]).with_dims(image))
     if sums_chunks(op):
         made.append(tensor(types[0]).with_dims((chunks, *tensor(op.result.type).dims)))
+    if isinstance(op.schedule, ConvSchedule) and op.schedule.winograd:
+        made += [tensor(types[0]).with_dims(dims) for dims in _winograd_memory(shape, op, chunks)]
     return made
+
+
+def _winograd_memory(shape: ConvShape, op: Operation, chunks: int) -> list[Sizes]:
+    """Dims of transformed weights, and of the tiles and products of a block in each chunk."""
+    schedule = op.schedule_as(ConvSchedule)
+    channels, outputs = math.prod(shape.channels), math.prod(shape.features)
+    down = -(-shape.output_positions[-1] // 2)
+    tiles = max(schedule.columns // 2, 1) * down
+    parts = schedule.column_parts * schedule.feature_parts
+    of_tile = channels + 2 * schedule.lanes
+    return [
+        (outputs // max(shape.block, 1), 16, channels, max(shape.block, 1)),
+        (chunks * parts, 16, tiles, of_tile),
+    ]
 
 
 def chunk_count(op: Operation) -> int:
@@ -330,6 +349,8 @@ def _check_parts(op: Operation) -> Iterable[str]:
     yield from check_schedule(op)
     schedule = op.schedule_as(ConvSchedule)
     across, features = schedule.column_parts, schedule.feature_parts
+    if schedule.winograd and not schedule.lanes:
+        yield "`winograd` requires `lanes` and `columns`"
     if (across, features) == (1, 1):
         return
     if not isinstance(op.params, ConvParams) or (schedule.parallel, schedule.chunk) != (

@@ -439,6 +439,32 @@ CAST = OpDef(
     jvp=_cast_jvp,
 )
 
+
+def _round_bf16_reference(_p: NoParams, x: Array) -> Array:
+    """By arithmetic on numbers: a multiple of the smallest difference of numbers as large as x."""
+    _, exponent = np.frexp(x)
+    with np.errstate(over="ignore", invalid="ignore"):
+        step = np.ldexp(1.0, np.maximum(exponent - 8, -133))
+        rounded = (np.rint(x / step) * step).astype(x.dtype)
+    return np.where(np.isfinite(x), np.copysign(rounded, x), x)
+
+
+ROUND_BF16 = OpDef(
+    name="round_bf16",
+    summary="the nearest number of bf16, which has 8 significant bits; of two the even one",
+    operands=("x",),
+    infer=same_types((DType.F32,)),
+    reference=_round_bf16_reference,
+    codegen=Elementwise(scalar_op("round_bf16")),
+    vjp=NotDifferentiable.ZERO,
+    equation="y = bf16(x)",
+)
+
+
+def round_bf16(b: IRBuilder, x: Value) -> Value:
+    return b.emit_one(ROUND_BF16, x)
+
+
 OPS = (
     ADD,
     SUB,
@@ -461,4 +487,5 @@ OPS = (
     LOGICAL_NOT,
     STOP_GRADIENT,
     CAST,
+    ROUND_BF16,
 )

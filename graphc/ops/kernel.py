@@ -42,6 +42,7 @@ from graphc.ops.schedules import (
     CopySchedule,
     KernelSchedule,
     LaneSchedule,
+    LookupSchedule,
     ProductSchedule,
     check_schedule,
 )
@@ -173,7 +174,7 @@ GEMM = _buffered(MATMUL, "gemm", ProductSchedule, "matrix product")
 FORMS: dict[OpDef, OpDef] = {
     MATMUL: GEMM,
     **{op: _buffered(op, f"move.{op.name}") for op in (*_MOVEMENTS, *_PATCHES)},
-    **{op: _buffered(op, f"index.{op.name}") for op in _INDEXED},
+    **{op: _buffered(op, f"index.{op.name}", LookupSchedule) for op in _INDEXED},
     selection.TOP_INDICES: _buffered(selection.TOP_INDICES, "index.top_indices", NoParams),
 }
 """The kernel-level form of each tensor operation that stands alone, outside kernels."""

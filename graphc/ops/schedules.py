@@ -3,6 +3,7 @@
     kernel … schedule {parallel = 0, chunk = 16}          16 indices of axis 0 a chunk
     gemm … schedule {parallel = "rows", chunk = 64}       64 rows of the product, or "cols"
     gemm … schedule {parallel = "batch", chunk = 2}       2 products of those over a batch
+    index.… schedule {parallel = "rows", chunk = 13}      13 rows of the index and of the result
     conv … schedule {parallel = "images", chunk = 4}      4 images; `conv.data_grad`, `pool.*` too
     conv … schedule {parallel = "images", chunk = 1, column_parts = 4, feature_parts = 2}
                                                           an eighth of the result of one image
@@ -24,7 +25,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from graphc.ir.codegen import Reduction
+from graphc.ir.codegen import IndexedSum, Reduction
 from graphc.ir.core import Operation
 from graphc.ir.params import Params
 from graphc.ops.contraction import STRETCH, MatmulParams
@@ -128,6 +129,7 @@ class Tiling(Params):
     prefetch       steps of k before its use that a row of B is fetched; of tiles that transpose B:
                    rows of B; 0: the processor does so
     prefetch_level of the cache that it is fetched into
+    prefetch_c     a tile's part of C is fetched before its sums begin
     """
 
     rows: int
@@ -139,6 +141,7 @@ class Tiling(Params):
     b: ReadB = "in place"
     prefetch: int = 0
     prefetch_level: int = 2
+    prefetch_c: bool = False
 
 
 @dataclass(frozen=True)
@@ -206,6 +209,14 @@ class LaneSchedule(Params):
 
 
 @dataclass(frozen=True)
+class LookupSchedule(Schedule):
+    """Of a sum of looked up products; 0 lanes: not chosen."""
+
+    parallel: Literal["rows"] | None = None
+    lanes: int = 0
+
+
+@dataclass(frozen=True)
 class CopySchedule(Params):
     """`nest`: over all elements; None: not chosen."""
 
@@ -254,10 +265,12 @@ class ConvSchedule(ImagesSchedule):
 
     column_parts, feature_parts  of the result of one image, whose product is the number of chunks
                                  that it is cut into: neighbouring columns, neighbouring features
+    winograd     by tiles of 2 x 2 results in place of `tiles` (`backends/loops/winograd.py`)
     """
 
     column_parts: int = 1
     feature_parts: int = 1
+    winograd: bool = False
     columns: int = 0
     tiles: tuple[ConvTile, ...] = ()
     grid: WindowTile | None = None
@@ -301,7 +314,7 @@ def check_schedule(op: Operation) -> Iterable[str]:
         if grid is not None:
             yield from (f"`grid` requires {what}" for what in _check_window_tile(grid))
     if (
-        isinstance(op.schedule, LaneSchedule | ImagesSchedule | WeightGradSchedule)
+        isinstance(op.schedule, LaneSchedule | LookupSchedule | ImagesSchedule | WeightGradSchedule)
         and op.schedule.lanes
     ):
         yield from (f"a schedule requires {what}" for what in _check_lanes(op.schedule.lanes))
@@ -323,6 +336,14 @@ def check_schedule(op: Operation) -> Iterable[str]:
             yield 'products over a batch, and only those, are cut by it: parallel = "batch"'
     elif isinstance(schedule, KernelSchedule):
         yield from _check_axis(op, schedule)
+    elif isinstance(op.opdef.codegen, IndexedSum) and not has_own_rows(op):
+        yield f"the rows of an index add to the same elements of `{op.opdef.name}`: no chunks"
+
+
+def has_own_rows(op: Operation) -> bool:
+    """Whether each row of an index has a row of the sums that are looked up."""
+    codegen = op.opdef.codegen
+    return isinstance(codegen, IndexedSum) and codegen.subscripts(op.params)[-1].startswith("n")
 
 
 def _check_tiling(tiling: Tiling) -> Iterable[str]:

@@ -26,8 +26,10 @@ from graphc.passes.manager import Pass, parse_pipeline
 from graphc.passes.pack_parameters import PackParameters
 from graphc.passes.plan_memory import PlanMemory
 from graphc.passes.plugins import PassTable
+from graphc.passes.round_factors import RoundFactors
 from graphc.passes.schedule_updates import ScheduleUpdates
 from graphc.passes.simplify import Simplify
+from graphc.passes.split_early import SplitEarly
 from graphc.passes.split_work import SplitWork
 from graphc.passes.synthesize_gradient import SynthesizeGradient
 from graphc.passes.synthesize_tangent import SynthesizeTangent
@@ -51,6 +53,8 @@ PASSES: dict[str, type[Pass]] = {
         EliminateCommonSubexpressions,
         EliminateDeadCode,
         HoistLoops,
+        RoundFactors,
+        SplitEarly,
         TransposeParameters,
         # kernel level
         FusePatches,

@@ -8,7 +8,8 @@
 What a schedule says already is kept, so that it can be written by hand. Backends act on schedules
 alone; for an operation without one they ask the same functions. `parallel` and `chunk`, which hold
 for any machine, are `split-work`'s. Changes no result, but for sums over the lanes of a vector,
-whose order follows from their number. O(operations).
+whose order follows from their number, and for convolutions by Winograd's algorithm. These are
+chosen here only, as their memory is planned next. O(operations).
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ large, chunks are longer, as each fetches it anew. Products over a batch are han
 Convolutions and poolings are cut by images, the result of a convolution for one image into parts
 where there are few images, the gradient of a convolution to its weights by rows of these. With
 zeros around the images, which each chunk copies, there are fewer chunks; and the gradient is cut by
-images where it stays in a cache from one image to the next. Loops' bodies are cut too.
+images where it stays in a cache from one image to the next. Lookups are cut by the rows of their
+index, where each has a row of the result. Loops' bodies are cut too.
 
 Leaves alone: rearrangements, functions with a memory plan. O(operations).
 """
@@ -48,12 +49,15 @@ from graphc.ops.schedules import (
     ConvSchedule,
     ImagesSchedule,
     KernelSchedule,
+    LookupSchedule,
     ProductSchedule,
     Schedule,
     WeightGradSchedule,
     folded_axes,
+    has_own_rows,
 )
 from graphc.passes.analysis.iteration import dims_of
+from graphc.passes.analysis.window_products import Convolution, suits_winograd
 from graphc.passes.analysis.work import (
     COLUMNS,
     EVEN_ROWS,
@@ -61,6 +65,7 @@ from graphc.passes.analysis.work import (
     even_length,
     images_ns,
     kernel_ns,
+    lookups_ns,
     product_ns,
 )
 from graphc.passes.invariants import Invariant
@@ -77,6 +82,9 @@ MOST_PARTS = 128
 
 MOST_PRODUCT_PARTS = 8
 """Of a product: each chunk reads, and where it is transposed copies, one factor anew."""
+
+MOST_LOOKUP_PARTS = 8
+"""Of lookups: each chunk walks over the table anew."""
 
 NEAR_BYTES = 262144
 """A factor up to this size is in a near cache when the next chunk reads it."""
@@ -99,6 +107,9 @@ MOST_IMAGE_PARTS = 16
 
 IMAGE_PART_NS = 40_000.0
 """Of one of them, at least: they are handed out in two steps where there are zeros to copy."""
+
+LEAST_TILES = 24
+"""Of a part by Winograd's algorithm: each part reads all transformed weights."""
 
 LEAST_COLUMNS = 2
 """Of output positions in a part: a tile has several."""
@@ -142,6 +153,8 @@ def chunks(op: Operation) -> Schedule | None:
             return image_chunks(op)
         case WeightGradSchedule():
             return weight_chunks(op)
+        case LookupSchedule() if has_own_rows(op):
+            return lookup_chunks(op)
         case _:
             return None
 
@@ -200,6 +213,16 @@ def _most_chunks(extent: int, read: TensorType) -> int:
     return min(MOST_PRODUCT_PARTS, max(extent // FAR_PART, 2))
 
 
+def lookup_chunks(op: Operation) -> LookupSchedule:
+    """How to cut a sum of looked up products."""
+    work = lookups_ns(op)
+    rows = bound_of(op.result.tensor.dims[0])
+    if work < GRAIN_NS:
+        return LookupSchedule()
+    length = _length(rows, work, MOST_LOOKUP_PARTS, 1)
+    return LookupSchedule("rows", length) if length < rows else LookupSchedule()
+
+
 def image_chunks(op: Operation) -> ImagesSchedule:
     """How to cut what goes over images one by one."""
     work = images_ns(op)
@@ -225,6 +248,10 @@ def image_parts(op: Operation, work: float) -> tuple[int, int]:
     if op.opdef is not CONV or wanted < 2:
         return 1, 1
     shape = conv_shape(op.params, [v.type for v in op.operands])
+    what = Convolution.of("result", shape, op.result.tensor.dtype)
+    if suits_winograd(what):
+        tiles = math.prod(what.tile_grid)
+        return max(1, min(wanted, tiles // LEAST_TILES, what.tile_grid[0])), 1
     columns = shape.output_positions[0] // LEAST_COLUMNS if len(shape.sizes) > 1 else 1
     lines, rest = divmod(
         math.prod(shape.features), 2 * LINE_BYTES // op.result.tensor.dtype.itemsize

@@ -19,6 +19,7 @@ from graphc.runtime.device_arrays import DeviceArray
 from graphc.runtime.fast_path import FastCall, Hyperparameters
 from graphc.runtime.plan import Plan, add_hyperparameters, all_sizes, bind, by_input, note_samples
 from graphc.runtime.residency import come_home, some_are_away
+from graphc.runtime.seldom import SeldomInputs
 from graphc.runtime.sequences import MOST_BEHIND, Minibatch, read_minibatch, read_sequences
 from graphc.runtime.signature import GRADIENT, Signature, concrete_shape
 from graphc.runtime.sparse import SparseRows
@@ -103,6 +104,7 @@ class Executable:
                    without it that is an error
     carrying       as `recompile`, the function that goes on with sequences from the call before
     threads        how many compute a call, `threads` from then on
+    seldom         inputs that not every call has to give, if there are
 
     One call at a time where the function updates parameters or state, or carries sequences on;
     otherwise thread-safe.
@@ -117,7 +119,9 @@ class Executable:
         recompile: Recompile | None = None,
         carrying: Recompile | None = None,
         threads: int = 1,
+        seldom: SeldomInputs | None = None,
     ) -> None:
+        self._seldom = seldom
         self._thread_count = checked_threads(threads)
         self._plan = self._planned(compiled, signature)
         self._carry_plan: Plan | None = None
@@ -191,6 +195,8 @@ class Executable:
         """Run once with inputs by name and the numbers of this call (learning rate, …) by name."""
         if some_are_away() and not self._plan.compiled.keeps_arrays:
             self._bring_home()
+        if self._seldom is not None:
+            inputs = self._seldom.take(inputs)
         fast = self._calls.fast
         if fast is not None:
             results = fast.run(inputs, hyperparameters, self._plan)
@@ -206,11 +212,11 @@ class Executable:
         make = self._maker_of_results(options.pop(OUT, "host"))
         plan = self._plan if not carry else self._plan_that_carries()
         given_steps = self._minibatch(plan, inputs, options, carry)
-        arguments, sizes, minibatch = bind(plan, inputs, given_steps)
+        arguments, sizes, minibatch = self._bound(plan, inputs, given_steps)
         above = {d: sizes[d] for d, bound in plan.bounds.items() if sizes.setdefault(d, 1) > bound}
         if above:
             plan = self._widened(plan, above)
-            arguments, sizes, minibatch = bind(plan, inputs, given_steps)
+            arguments, sizes, minibatch = self._bound(plan, inputs, given_steps)
         sizes = all_sizes(plan, sizes)
         samples = minibatch.layout.samples if minibatch is not None else _samples(sizes)
         given = (
@@ -235,6 +241,15 @@ class Executable:
             self._sequence_state = {STEPS_BEHIND: minibatch.layout.behind.copy(), **left}
         return _results(plan, results, minibatch)
 
+    def _bound(
+        self, plan: Plan, inputs: Mapping[str, object], minibatch: Minibatch | None
+    ) -> tuple[list[Array | None], dict[str, int], Minibatch | None]:
+        """As `bind`, with what is kept of inputs that are given seldom."""
+        arguments, sizes, minibatch = bind(plan, inputs, minibatch)
+        if self._seldom is not None:
+            self._seldom.add(plan, arguments, sizes)
+        return arguments, sizes, minibatch
+
     def _maker_of_results(self, out: object) -> Callable[..., Any]:
         """What makes memory for a result of a shape and element type."""
         if out == "host":
@@ -258,6 +273,8 @@ class Executable:
             if any(store[name] is not array for name, array in held.items()):
                 return
             stores.append((store, list(held)))
+        if self._seldom is not None:
+            stores.append((self._seldom.kept, [spec.name for spec in plan.kept]))
         # Every argument has an array after a call.
         self._calls.fast = FastCall(plan, list(inputs), arguments, stores)  # type: ignore[arg-type]
 

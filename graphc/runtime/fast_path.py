@@ -55,13 +55,14 @@ class FastCall:
 
     __slots__ = (
         "_arrays",
-        "_bound",
         "_fresh",
         "_held",
         "_hyperparameters",
         "_inputs",
         "_is_first",
         "_last",
+        "_least",
+        "_most",
         "_numbers",
         "_places",
         "_plan",
@@ -86,7 +87,10 @@ class FastCall:
             (name, p.dtype, p.fixed, p.shape[-1] if p.shape else 0)
             for name, p in zip(names, specs, strict=True)
         ]
-        self._bound = next(iter(plan.bounds.values()), 0)
+        bound = next(iter(plan.bounds.values()), 0)
+        # An array that is kept with a row for each sample is of so many samples.
+        rows = [arguments[p.place].shape[0] for p in plan.kept if p.fixed is None]
+        self._least, self._most = (rows[0], rows[0]) if rows else (-1, bound)
         self._held = [(store, name, store[name]) for store, held in stores for name in held]
         self._hyperparameters = {
             n: (arguments[p.place].copy(), p) for n, p in plan.hyperparameters.items()
@@ -116,6 +120,8 @@ class FastCall:
         if plan.tables is not None or len(specs) < len(plan.inputs):
             return False
         if plan.products or len(plan.bounds) > 1:
+            return False
+        if not all(spec.fixed or _has_samples(spec) for spec in plan.kept):
             return False
         open_specs = [spec for spec in specs if spec.fixed is None]
         return bool(open_specs) == bool(plan.bounds) and all(map(_has_samples, open_specs))
@@ -179,7 +185,7 @@ class FastCall:
                     return None
                 samples = shape[0]
             arrays.append(value)
-        if samples > self._bound or not self._takes(hyperparameters, samples):
+        if not self._least <= samples <= self._most or not self._takes(hyperparameters, samples):
             return None
         if samples != self._samples:
             self._samples, self._small, self._is_first = samples, None, True

@@ -27,6 +27,7 @@ class Plan:
     hyperparameters  the numbers of a call, by name
     held             parameters and what the learner keeps
     carried          arguments that the call before left, each with the result that it was left in
+    kept             arguments made of inputs that are given seldom
     results          the fresh ones
     bounds           of the dims that calls decide
     products         dims that follow from others
@@ -40,6 +41,7 @@ class Plan:
     hyperparameters: dict[str, ArgumentSpec]
     held: tuple[ArgumentSpec, ...]
     carried: tuple[tuple[ArgumentSpec, ArgumentSpec], ...]
+    kept: tuple[ArgumentSpec, ...]
     results: tuple[ArgumentSpec, ...]
     bounds: dict[str, int]
     products: dict[str, Dimension]
@@ -65,6 +67,7 @@ class Plan:
             {a.name: specs[a.name] for a in signature.with_role("hyperparameter")},
             tuple(specs[a.name] for a in signature.arguments if a.role in held),
             tuple((specs[a.name], left[a.name]) for a in signature.with_role("carried")),
+            tuple(specs[a.name] for a in signature.with_role("kept")),
             results,
             {d.name: d.bound for d in signature.dims if not d.factors},
             {d.name: d for d in signature.dims if d.factors},

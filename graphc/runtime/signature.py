@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-Role = Literal["input", "parameter", "transposed", "state", "hyperparameter", "carried"]
+Role = Literal["input", "parameter", "transposed", "state", "hyperparameter", "carried", "kept"]
 Shape = tuple[int | str, ...]
 
 NUMPY_DTYPES: dict[str, np.dtype] = {
@@ -55,11 +55,6 @@ class Dimension:
         return f"{' * '.join(self.factors)}{times}{parts}"
 
 
-def panels_suffix(width: int) -> str:
-    """Behind the name of a matrix in panels: two functions may want it in different ones."""
-    return f".panels.{width}"
-
-
 def in_panels(matrix: np.ndarray, width: int) -> np.ndarray:
     """[panels, k, width] of [k, n]: its columns side by side, each panel's rows one after another.
 
@@ -82,9 +77,10 @@ class Argument:
     state             kept by the learner between calls, starts as zeros
     hyperparameter    a number of the call such as the learning rate, shape ()-like (1, 1)
     carried           what the call before left in the fresh result of the same name, [S, rows]
+    kept              made of inputs that are given seldom (`runtime/seldom.py`)
 
-    panel  a matrix [k, n] of the model, called `NAME.panels.COLUMNS`, lies in panels of so many
-           columns: its shape is (panels, k, panel), see `in_panels`; 0: it lies by rows
+    panel  a matrix [k, n] of the model lies in panels of so many columns: its shape is
+           (panels, k, panel), see `in_panels`; 0: it lies by rows
     dims, permutation  a parameter lies as that of `dims`, transposed; empty: as it is
     """
 
@@ -97,9 +93,19 @@ class Argument:
     permutation: tuple[int, ...] = ()
 
     @property
+    def layout(self) -> str:
+        """What ends the name of an array that lies otherwise: two functions may want it each in
+        another way."""
+        if self.panel:
+            return f".panels.{self.panel}"
+        if self.permutation:
+            return f".laid.{'x'.join(map(str, self.dims))}.{'_'.join(map(str, self.permutation))}"
+        return ""
+
+    @property
     def parameter(self) -> str:
         """What the network calls an array of the model."""
-        name = self.name.removesuffix(panels_suffix(self.panel)) if self.panel else self.name
+        name = self.name.removesuffix(self.layout)
         return name.removesuffix(TRANSPOSED) if self.role == "transposed" else name
 
 
@@ -176,7 +182,8 @@ class Signature:
 
     @property
     def model_names(self) -> frozenset[str]:
-        """The parameters of the model that the function takes, as the network calls them."""
+        """The parameters of the model that the function takes, as the network calls them, and what
+        is computed of parameters alone."""
         return frozenset(a.parameter for a in self.arguments if a.role in ROLES_OF_MODEL)
 
     def model_arrays(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -19,13 +19,14 @@ from graphc.backends.signature import make_signature
 from graphc.driver.cache_key import default_cache
 from graphc.driver.compile import all_passes, compile_kept, run_passes
 from graphc.driver.options import DEFAULT_BACKEND, CompileOptions, parse_arithmetic
-from graphc.driver.pipelines import OPTIMISE, kernels
+from graphc.driver.pipelines import OPTIMISE, kernels, rounding
 from graphc.ir.clone import clone_function
 from graphc.ir.core import Function, Module
 from graphc.ir.printer import print_module
 from graphc.ir.types import DType, TensorType, TypeRuleError
 from graphc.ops import default_context
 from graphc.passes import pipeline
+from graphc.passes.manager import Pass
 from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import GraphcError, fail
 from graphc.tensor.caller import caller_location, definition_location
@@ -76,8 +77,9 @@ class ArrayFunction:
     """A function of arrays; `gc.function` and the transforms make it.
 
     backend    a name of `BACKENDS`
-    precision  "f32", "f64" or "tf32" (f32 whose products may round their factors on a GPU): all
-               floating-point arrays are converted to it; None: as they come
+    precision  "f32", "f64", or f32 whose products round their factors: "tf32" (on a GPU, where it
+               is faster) or "bf16" (everywhere); all floating-point arrays are converted to it;
+               None: as they come
     """
 
     def __init__(self, python: Callable[..., object], backend: str, precision: str | None) -> None:
@@ -148,7 +150,7 @@ class ArrayFunction:
         with their schedules for this machine."""
         found, _ = self._described(arguments)
         module = Module([clone_function(self.traced(found).function)])
-        passes = pipeline(OPTIMISE)
+        passes = self._optimising()
         if stage == "schedule":
             passes = all_passes(passes, replace(self._options, backend=DEFAULT_BACKEND))
         elif stage == "kernels":
@@ -274,9 +276,12 @@ class ArrayFunction:
         chosen = zip(leaves, found.leaves, strict=True)
         return found, [np.asarray(x) for x, t in chosen if isinstance(t, TensorType)]
 
+    def _optimising(self) -> list[Pass]:
+        return [*pipeline(OPTIMISE), *rounding(self._options.contraction)]
+
     def _compile(self, arguments: Arguments, made: TracedFunction) -> Call:
         options = replace(self._options, cache=default_cache())
-        passes = all_passes(pipeline(OPTIMISE), options)
+        passes = all_passes(self._optimising(), options)
         source = Module([made.function])
 
         def lowered() -> tuple[Function, Signature]:

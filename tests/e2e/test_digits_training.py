@@ -82,3 +82,18 @@ def test_eight_epochs_in_f32_read_95_of_100_digits_not_seen(backend: str) -> Non
     measured = evaluate_dataset(net.model, digits("test.txt"), options, ["Err"])
     assert measured.samples == 360
     assert 1 - measured.averages["Err"] >= 0.95
+
+
+def test_eight_epochs_in_bf16_lose_as_much_as_those_in_f32() -> None:
+    data = {name: array.astype(np.float32) for name, array in digits("train.txt").items()}
+    found: dict[str, tuple[float, float]] = {}
+    for precision in ("f32", "bf16"):
+        net = gc.load(EXAMPLE / "digits.ndl", seed=1)
+        options = {"minibatch": 32, "learning_rate": 1.0, "momentum": 0.9, "seed": 1}
+        records = gc.train(net, data, epochs=8, precision=precision, **options)  # type: ignore[arg-type]
+        assert all(value.dtype == np.float32 for value in net.parameters.values())
+        measured = gc.evaluate(net, digits("test.txt"), precision=precision)
+        found[precision] = records[-1].criterion, measured["Err"]
+    assert found["bf16"] != found["f32"]
+    assert found["bf16"][0] == pytest.approx(found["f32"][0], rel=0.01)
+    assert found["bf16"][1] <= found["f32"][1] + 0.01

@@ -39,6 +39,17 @@ def test_a_frozen_network_gives_what_the_live_one_gives(
         np.testing.assert_allclose(frozen(features=x)["z"], live(features=x)["z"], rtol=1e-5)
 
 
+@pytest.mark.parametrize("count", [1, 30])
+def test_frozen_weights_are_rounded_to_bf16_before_all_calls(count: int) -> None:
+    network = gc.loads(NETWORK)
+    live = gc.compile(network, precision="bf16")
+    frozen = gc.compile(network, precision="bf16", freeze=True)
+    x = samples(count)
+    np.testing.assert_array_equal(frozen(features=x)["z"], live(features=x)["z"])
+    assert not {"W0", "W1"} & {a.parameter for a in frozen.signature.arguments}
+    assert (live(features=x)["z"] != gc.compile(network)(features=x)["z"]).any()
+
+
 @pytest.mark.parametrize("precision", ["f32", "f64"])
 def test_matrices_in_panels_give_the_same_bits_for_any_threads_and_rows(precision: str) -> None:
     wide = NETWORK.replace("40", "330").replace("Parameter(3,", "Parameter(200,")

@@ -444,6 +444,7 @@ ROWS: tuple[Row, ...] = (
         for op in (_e.LOGICAL_AND, _e.LOGICAL_OR, _e.LOGICAL_NOT)
     ),
     Row(_e.CAST, ALL, _casts, EXACT, "smooth"),
+    Row(_e.ROUND_BF16, (DType.F32,), _elementwise(_e.ROUND_BF16), EXACT),
     Row(_e.STOP_GRADIENT, ALL, _elementwise(_e.STOP_GRADIENT), EXACT),
     Row(constant.CONSTANT, ALL, _constants, EXACT),
     Row(constant.IOTA, NUMBERS, _positions, EXACT),

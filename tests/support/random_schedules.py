@@ -44,6 +44,7 @@ def random_tiling(choose: random.Random, like: Tiling | None = None) -> Tiling:
         choose.choice(("in place", "packed by tiles", "packed", "transposed by tiles")),
         choose.choice((0, 0, 1, 7, 100)),
         choose.choice((1, 2)),
+        choose.random() < 0.5,
     )
     if like is None:
         return made

@@ -92,7 +92,11 @@ def launch_product(program: Launcher, op: Operation) -> None:
 
 def sums_type(contraction: str, dtype: DType, tiling: GpuTiling) -> str:
     """Tensor cores take what is at least one of their pieces; the rest has more bits at no cost."""
-    if contraction == "tf32" and dtype == DType.F32 and min(tiling.rows, tiling.cols) >= 32:
+    if (
+        contraction in ("tf32", "bf16")
+        and dtype == DType.F32
+        and min(tiling.rows, tiling.cols) >= 32
+    ):
         return "TensorSums<A, B>"
     return f"Sums<A, B, {_c(contraction != 'off')}>"
 

@@ -20,6 +20,9 @@ How it works
              left, and waits for those inside. So it never waits for a thread that is not running.
   waiting    A worker spins for a moment after a job, then sleeps until the next. Without a core for
              each thread it sleeps at once. The caller waits for the last chunks in the same way.
+             What lies between the jobs of a training step is mostly shorter than that moment; to
+             wake a thread takes longer than many a job. The turns of waiting in a moment are
+             measured when the pool is made: the pauses of processors differ by a factor of five.
   alone      A pool in use (nested, or by another thread) does nothing for a second caller, which
              computes its chunks alone. In the child of a fork there are no workers: the pool's
              memory is wiped there, and the null where `run` stood says so to the caller; where a
@@ -32,8 +35,11 @@ from __future__ import annotations
 from graphc.backends.llvm.target import Target
 from graphc.runtime.threads import MAX_THREADS
 
-SPINS = 500
-"""Turns of waiting awake: 13 to 40 microseconds, by the processor's length of a pause."""
+AWAKE_NS = 50_000
+"""Of waiting awake."""
+
+STRETCH, STRETCHES = 64, 4
+"""Turns of waiting that are timed together, and how often: the quickest one counts."""
 
 STACK_BYTES = 4 << 20
 """Of a worker: some C libraries give far less than tasks need by themselves."""
@@ -88,7 +94,9 @@ def _processor(target: Target) -> str:
 
 _CONSTANTS = {
     "max": MAX_THREADS,
-    "spins": SPINS,
+    "awake": AWAKE_NS * STRETCH,
+    "stretch": STRETCH,
+    "stretches": STRETCHES,
     "stack": STACK_BYTES,
     "slot": _SLOT,
     "slots": _SLOTS,
@@ -119,6 +127,7 @@ declare i32 @munmap(ptr, i64)
 declare i32 @madvise(ptr, i64, i32)
 declare i32 @getpid()
 declare i64 @syscall(i64, ...)
+declare i32 @clock_gettime(i32, ptr)
 declare i32 @sched_getaffinity(i32, i64, ptr)
 declare i32 @pthread_sigmask(i32, ptr, ptr)
 declare i32 @pthread_attr_init(ptr)
@@ -400,7 +409,8 @@ fill:
   %more.cores = icmp sge i64 %cores, %wanted
   %unknown = icmp eq i64 %cores, 0
   %enough = or i1 %more.cores, %unknown
-  %spins = select i1 %enough, i32 <spins>, i32 0
+  %turns = call i32 @graphc.pool.turns()
+  %spins = select i1 %enough, i32 %turns, i32 0
   %spins.at = getelementptr i8, ptr %pool, i64 <SPINS>
   store i32 %spins, ptr %spins.at, align 4
   ; All signals but 32 to 34, which C libraries use among their threads.
@@ -448,6 +458,49 @@ ready:
   %freed = call i32 @pthread_attr_destroy(ptr %attributes)
   %restored = call i32 @pthread_sigmask(i32 2, ptr %old.signals, ptr null)
   ret ptr %pool
+}
+
+; How many turns of waiting a thread stays awake.
+define internal i32 @graphc.pool.turns() nounwind {
+entry:
+  %from = alloca [2 x i64], align 16
+  %to = alloca [2 x i64], align 16
+  br label %begin
+begin:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %end ]
+  %least = phi i64 [ 1000000000, %entry ], [ %least.next, %end ]
+  %begun = call i32 @clock_gettime(i32 1, ptr %from)
+  br label %turn
+turn:
+  %t = phi i64 [ 0, %begin ], [ %t.next, %turn ]
+  <pause>
+  %t.next = add nsw i64 %t, 1
+  %goes.on = icmp slt i64 %t.next, <stretch>
+  br i1 %goes.on, label %turn, label %end
+end:
+  %ended = call i32 @clock_gettime(i32 1, ptr %to)
+  %from.s = load i64, ptr %from, align 8
+  %to.s = load i64, ptr %to, align 8
+  %from.ns.at = getelementptr i8, ptr %from, i64 8
+  %to.ns.at = getelementptr i8, ptr %to, i64 8
+  %from.ns = load i64, ptr %from.ns.at, align 8
+  %to.ns = load i64, ptr %to.ns.at, align 8
+  %seconds = sub i64 %to.s, %from.s
+  %whole = mul i64 %seconds, 1000000000
+  %rest = sub i64 %to.ns, %from.ns
+  %taken = add i64 %whole, %rest
+  %is.less = icmp slt i64 %taken, %least
+  %least.next = select i1 %is.less, i64 %taken, i64 %least
+  %i.next = add nsw i64 %i, 1
+  %more = icmp slt i64 %i.next, <stretches>
+  br i1 %more, label %begin, label %done
+done:
+  ; A turn takes a nanosecond or more, whatever a coarse clock says.
+  %is.known = icmp sgt i64 %least.next, <stretch>
+  %divisor = select i1 %is.known, i64 %least.next, i64 <stretch>
+  %turns = udiv i64 <awake>, %divisor
+  %turns.32 = trunc i64 %turns to i32
+  ret i32 %turns.32
 }
 
 ; How many processors this process may use; 0 where that cannot be told.

@@ -74,6 +74,17 @@ class Arithmetic:
         )
         return self.select(self.less(size, whole), below, a)
 
+    def round_bf16(self, a: Val) -> Val:
+        """Numbers of one sign are ordered as their bits are, with infinity behind the largest: half
+        of the lowest bit that stays is added, but for the last place of it where that bit is 0."""
+        bits = self.bits(a)
+        lowest = self.logical_and(
+            self.code.binary("lshr", bits, self.const(16, bits)), self.const(1, bits)
+        )
+        raised = self.add(bits, self.add(lowest, self.const(0x7FFF, bits)))
+        rounded = self.logical_and(raised, self.const(-0x10000, bits))
+        return self.select(self.compare("uno", a, a), a, self.bits(rounded))
+
     def fma(self, a: Val, b: Val, c: Val) -> Val:
         """a * b + c, rounded once where the machine can and twice where it cannot."""
         if self.has_fma:

@@ -42,17 +42,20 @@ from graphc.backends.loops.padded_image import PaddedImage
 from graphc.backends.loops.scalars import LaneScalars
 from graphc.backends.loops.values import I64, PTR, Val, element_of, index, number_of
 from graphc.backends.loops.windowtiles import Turns, WindowTile, emit_window_tile
+from graphc.backends.loops.winograd import emit_results, emit_windows, panel_width
 from graphc.backends.loops.writer import ModuleWriter, Writer
 from graphc.ir.machine import Machine
 from graphc.ops.schedules import WeightGradSchedule
 from graphc.passes.analysis.window_products import (
     LINE_BYTES,
     NEAR_BYTES,
+    PRODUCTS,
     AnySchedule,
     Convolution,
     Panel,
     balanced,
     choose_convolution,
+    most_rows,
     panels_of,
     whole_steps,
 )
@@ -75,6 +78,7 @@ def emit_convolution(
     _Emitter(code, machine, what, schedule or choose_convolution(what, machine)).emit()
     code.leave()
     pointers = ["%a", "%b", "%c", *["%padded"] * what.is_padded, *["%sums"] * what.sums_chunks]
+    pointers += ["%tiles"] * what.winograd
     numbers = [f"%d{i}" for i in range(len(what.symbols()))]
     numbers += ["%begin", "%end"] if what.parallel is not None else []
     parameters = [*(Val(n, PTR) for n in pointers), *(Val(n, I64) for n in numbers)]
@@ -118,6 +122,8 @@ class _Emitter:
         self.what = what
         self.element = element_of(what.dtype)
         self.lanes, self.columns = schedule.lanes, schedule.columns
+        if what.winograd:
+            self.columns //= 2  # of tiles
         self.tiles = {(t.columns, t.vectors): t.tile for t in schedule.tiles}
         self.column_part = self.first_output = index(0)
         self.scalars = LaneScalars(code, has_fma=machine.has_fma)
@@ -252,8 +258,61 @@ class _Emitter:
         self.padded.copy(self.scalars, image, is_back=False)
         return self.padded.base
 
+    def _winograd(self, x: Val, y: Val) -> None:
+        """The result by `winograd.py`, of weights that are transformed already."""
+        code, what, machine = self.code, self.what, self.machine
+        weights, down = _Weights(what.block, PRODUCTS * what.channels), what.tile_grid[1]
+        inner = Turns(what.channels, 1, what.block)
+        of_chunk = PRODUCTS * self.columns * down * (what.channels + 2 * self.lanes)
+        tiles = self._own("%tiles", of_chunk)
+
+        def block(first: Val, columns: int) -> None:
+            count = columns * down
+            code.invoke(emit_windows(code.module, machine, what, columns), (x, tiles, first))
+            products = self._from(tiles, index(PRODUCTS * count * what.channels))
+
+            def panels(panel: Panel, panel_start: Val) -> None:
+                start = add(code, self.first_output, panel_start)
+                source = self._from(Val("%b", PTR), weights.at(code, start))
+                vectors, width = panel.vectors, panel_width(panel.vectors)
+                rows = most_rows(machine, len(vectors))
+                with loop(code, index(0), index(PRODUCTS), 1) as number:
+                    a, b, c = (
+                        self._from(base, mul(code, number.index, index(size)))
+                        for base, size in (
+                            (tiles, count * what.channels),
+                            (source, what.channels * what.block),
+                            (products, count * width),
+                        )
+                    )
+
+                    def tile(row: Val, high: int) -> None:
+                        shape = WindowTile(
+                            what.dtype,
+                            tuple(i * what.channels for i in range(high)),
+                            tuple(i * width for i in range(high)),
+                            vectors,
+                            weights.starts(panel),
+                            ONE_TURN,
+                            inner,
+                            adds=False,
+                        )
+                        there = self._from(a, mul(code, row, index(what.channels)))
+                        self._tile(shape, there, b, self._from(c, mul(code, row, index(width))))
+
+                    self._pieces(count, balanced(count, rows), tile)
+                name = emit_results(code.module, machine, what, columns, vectors)
+                code.invoke(name, (products, self._from(y, start), first))
+
+            self._panels(panels)
+
+        self._blocks(block)
+
     def _result(self, x: Val, y: Val) -> None:
         what = self.what
+        if what.winograd:
+            self._winograd(x, y)
+            return
         weights = _Weights(what.block or what.outputs, what.sizes[0] * what.run)
         outer = Turns(what.sizes[0], what.column, what.run * weights.width)
         inner = Turns(what.run, 1, weights.width)

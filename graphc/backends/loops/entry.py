@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from graphc.backends.loops.chunk_sum import emit_chunk_sum
-from graphc.backends.loops.control import add, loop, mul, offset, size_value, sub
+from graphc.backends.loops.control import add, loop, mul, offset, size_value, sub, when
 from graphc.backends.loops.convolution import emit_convolution
 from graphc.backends.loops.fused import emit_fused
 from graphc.backends.loops.gemm import Product, emit_gemm
@@ -35,6 +35,7 @@ from graphc.backends.loops.update_rows import emit_update_rows
 from graphc.backends.loops.values import (
     I32,
     I64,
+    NULL,
     PTR,
     LaneType,
     Val,
@@ -44,6 +45,7 @@ from graphc.backends.loops.values import (
     memory_element,
     number_of,
 )
+from graphc.backends.loops.winograd import emit_weights, weight_chunks
 from graphc.backends.loops.writer import ModuleWriter, Writer
 from graphc.backends.walk import Walker
 from graphc.ir.codegen import (
@@ -69,6 +71,7 @@ from graphc.ops.schedules import (
     CopySchedule,
     ImagesSchedule,
     LaneSchedule,
+    LookupSchedule,
     NestSchedule,
     schedule_of,
 )
@@ -317,6 +320,19 @@ class _EntryEmitter(Walker[Val, Val]):
         arguments = (Val("%pool", PTR), Val(task, PTR), self.context, chunks)
         self.code.invoke(parallel_for, arguments)
 
+    def _in_ranges(
+        self, function: str, pointers: Sequence[Val], symbols: Sequence[str], chunking: Chunking
+    ) -> None:
+        """The call in chunks, of a function that takes less time for all at once: without a pool it
+        is called once."""
+        code, pool = self.code, Val("%pool", PTR)
+        extent = size_value(code, chunking.extent, self.sizes)
+        given = [*pointers, *(self.sizes[name] for name in symbols), index(0), extent]
+        with when(code, code.compare("eq", pool, NULL), []):
+            code.invoke(function, given)
+        with when(code, code.compare("ne", pool, NULL), []):
+            self._parallel_for(function, pointers, symbols, chunking)
+
     def _constants(self, op: Operation) -> dict[int, str]:
         """The arrays of the constants in a body."""
         return {
@@ -362,34 +378,28 @@ class _EntryEmitter(Walker[Val, Val]):
         self._parallel_for(name, pointers, product.symbols(), chunking)
 
     def _convolution(self, op: Operation) -> None:
-        what = product_of(op)
-        if what.parts > 1:
-            self._convolution_in_parts(op, what)
-            return
-        name = emit_convolution(self.module, self.machine, what, convolution_schedule(op))
-        if what.parallel == "rows":
-            rows = Size(what.sizes[0] * what.run)
-            chunking = Chunking(0, Size(), rows, what.chunk)
-            self._parallel_for(name, self._arrays(op), what.symbols(), chunking)
-        else:
-            self._images(op, name, what.images)
-        if what.sums_chunks:
-            chunking = Chunking(0, Size(), what.images, what.chunk)
-            name = emit_chunk_sum(self.module, self.machine, what.weights, what.dtype, chunking)
-            self._call(name, [self.where[op.result], self._workspace(op)[-1]], what.symbols())
-
-    def _convolution_in_parts(self, op: Operation, what: Convolution) -> None:
-        """That of images, or of their copies with zeros around them, which are made before."""
-        x, weights, result, *copies = self._arrays(op)
-        if copies:
+        what, schedule = product_of(op), convolution_schedule(op)
+        x, second, result, *made = self._arrays(op)
+        if what.winograd:
+            transformed = made.pop(-2)
+            name = emit_weights(self.module, self.machine, what)
+            self._parallel_for(name, [second, transformed], (), weight_chunks(what))
+            second = transformed
+        if what.parts > 1 and what.is_padded:
+            copies = made.pop(0)
             name = emit_padding(self.module, self.machine, what)
-            self._parallel_for(name, [x, *copies], what.symbols(), padding_chunks(what))
-            x = copies[0]
-        schedule = convolution_schedule(op)
-        name = emit_convolution(self.module, self.machine, what.copied_around(), schedule)
-        parts = Size(what.images.factor * what.parts, what.images.symbols)
-        chunking = Chunking(0, Size(), parts, 1)
-        self._parallel_for(name, [x, weights, result], what.symbols(), chunking)
+            self._parallel_for(name, [x, copies], what.symbols(), padding_chunks(what))
+            x, what = copies, what.copied_around()
+        name = emit_convolution(self.module, self.machine, what, schedule)
+        pointers, chunking = [x, second, result, *made], _chunks(what)
+        if chunking is None:
+            self._call(name, pointers, what.symbols())
+        else:
+            self._parallel_for(name, pointers, what.symbols(), chunking)
+        if what.sums_chunks:
+            assert chunking is not None
+            name = emit_chunk_sum(self.module, self.machine, what.weights, what.dtype, chunking)
+            self._call(name, [result, made[-1]], what.symbols())
 
     def _pooling(self, op: Operation, folding: Folding) -> None:
         types = [v.tensor for v in op.operands]
@@ -412,11 +422,15 @@ class _EntryEmitter(Walker[Val, Val]):
 
     def _indexed(self, op: Operation, texts: tuple[str, ...]) -> None:
         types = [v.tensor for v in (*op.operands, op.result)]
-        sums = LookedUp(texts, (*types[:-2], types[-1]), types[-2])
-        lanes = op.schedule_as(LaneSchedule).lanes
-        name = emit_indexed(self.module, self.machine, sums, lanes)
+        schedule = op.schedule_as(LookupSchedule)
+        sums = LookedUp(texts, (*types[:-2], types[-1]), types[-2], schedule.is_parallel)
+        name = emit_indexed(self.module, self.machine, sums, schedule.lanes)
         pointers = [self.where[v] for v in (*op.operands, op.result)]
-        self._call(name, pointers, sums.symbols())
+        if not schedule.is_parallel:
+            self._call(name, pointers, sums.symbols())
+            return
+        chunking = Chunking(0, Size(), Size.of(types[-2].dims[:1]), schedule.chunk)
+        self._in_ranges(name, pointers, sums.symbols(), chunking)
 
     def _selection(self, op: Operation) -> None:
         x, y = op.operands[0].tensor, op.result.tensor
@@ -441,6 +455,16 @@ class _EntryEmitter(Walker[Val, Val]):
         lanes = op.schedule_as(LaneSchedule).lanes
         name = emit_move(self.module, self.machine, move, lanes)
         self._call(name, [self.where[v] for v in (*op.operands, op.result)], move.symbols())
+
+
+def _chunks(what: Convolution) -> Chunking | None:
+    """How a convolution is cut, if it is: by rows of weights, parts of images or images."""
+    if what.parallel is None:
+        return None
+    if what.parallel == "rows":
+        return Chunking(0, Size(), Size(what.sizes[0] * what.run), what.chunk)
+    images = Size(what.images.factor * what.parts, what.images.symbols)
+    return Chunking(0, Size(), images, what.chunk)
 
 
 def _described(op: Operation) -> str:

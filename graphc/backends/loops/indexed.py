@@ -5,7 +5,7 @@ is stored d first, neighbours in d are far apart: the loops then finish a block 
 and k before the next block, so that the rows stay in the cache. A vector of neighbouring k
 whose indices are contiguous in the table (as the words of a class are) is loaded at once, other k
 one by one. Sums over k stay in registers. A result with an indexed axis is zeroed and accumulated
-into.
+into. A chunk of n may be a call of its own, where each n has a row of the result.
 """
 
 from __future__ import annotations
@@ -14,7 +14,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from graphc.backends.loops import memory
-from graphc.backends.loops.control import add, loop_if_any, mul, offset, parts_of, size_value, when
+from graphc.backends.loops.control import (
+    add,
+    loop_if_any,
+    mul,
+    offset,
+    parts_of,
+    size_value,
+    sub,
+    when,
+)
 from graphc.backends.loops.nestlanes import halves
 from graphc.backends.loops.scalars import LaneScalars
 from graphc.backends.loops.segments import Segments
@@ -52,11 +61,13 @@ class LookedUp:
     texts   the subscripts of the operands without the index, then the result's
     types   likewise
     index   the type of the index, [n, k]
+    is_chunk  the function computes a range of n: it takes `i64 begin, i64 end` besides
     """
 
     texts: tuple[str, ...]
     types: tuple[TensorType, ...]
     index: TensorType
+    is_chunk: bool = False
 
     def extents(self) -> dict[str, Size]:
         """The extent of each letter; that of `i` is the extent of the indexed axis."""
@@ -70,13 +81,17 @@ class LookedUp:
 
 
 def emit_indexed(module: ModuleWriter, machine: Machine, sums: LookedUp, lanes: int = 0) -> str:
-    """`@name` of `void (operands…, index, result, sizes of sums.symbols()…)`."""
+    """`@name` of `void (operands…, index, result, sizes of sums.symbols()…)`, then `begin, end` of
+    a chunk."""
     code = module.body()
     sizes = {name: Val(f"%s{i}", I64) for i, name in enumerate(sums.symbols())}
     _IndexedEmitter(code, machine, sums, sizes, lanes).emit()
     code.leave()
     names = [*(f"%x{i}" for i in range(len(sums.texts) - 1)), "%index", "%y"]
-    return module.add("index", [*(Val(n, PTR) for n in names), *sizes.values()], code)
+    parameters = [*(Val(n, PTR) for n in names), *sizes.values()]
+    if sums.is_chunk:
+        parameters += [Val("%begin", I64), Val("%end", I64)]
+    return module.add("index", parameters, code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +129,9 @@ class _IndexedEmitter:
         self.extents = {
             letter: size_value(code, size, sizes) for letter, size in sums.extents().items()
         }
+        self.range = index(0), self.extents["n"]
+        if sums.is_chunk:
+            self.range = Val("%begin", I64), Val("%end", I64)
         self.has_d = "d" in self.extents
         self.is_dense = self.has_d and not any(t.startswith("d") for t in sums.texts)
         self.rows: dict[int, list[Val]] = {}
@@ -124,7 +142,7 @@ class _IndexedEmitter:
         if result == "nd":
             self._sums_over_k()
             return
-        self._fill_zeros(mul(self.code, self.extents[result[0]], self.extents[result[1]]))
+        self._fill_zeros(result)
         if self.is_dense:
             body = self._dot if result == "nk" else self._add_all_blocks
             self._each_n(lambda: self._each_hit(body))
@@ -134,7 +152,7 @@ class _IndexedEmitter:
     # --- loops
 
     def _each_n(self, body: Callable[[], None]) -> None:
-        with loop_if_any(self.code, index(0), self.extents["n"], 1, []) as state:
+        with loop_if_any(self.code, *self.range, 1, []) as state:
             if state:
                 self._bind("n", [state.index])
                 body()
@@ -382,9 +400,16 @@ class _IndexedEmitter:
         pairs = zip(*factors, strict=True)
         return [self.scalars.fma(a, b, t) for t, (a, b) in zip(totals, pairs, strict=True)]
 
-    def _fill_zeros(self, count: Val) -> None:
-        for begin, end, width in parts_of(self.code, count, self.lanes):
+    def _fill_zeros(self, result: str) -> None:
+        """Zeros in the rows that this call computes: with lookups by n, those of its range."""
+        row, base = self.extents[result[1]], self.bases[self.result]
+        count = self.extents[result[0]]
+        if result[0] == "n":
+            begin, end = self.range
+            base = offset(self.code, base, element_of(self.dtype), mul(self.code, begin, row))
+            count = sub(self.code, end, begin)
+        for start, stop, width in parts_of(self.code, mul(self.code, count, row), self.lanes):
             zero = constant(0.0, lane_type(element_of(self.dtype), width))
-            with loop_if_any(self.code, begin, end, width, []) as state:
+            with loop_if_any(self.code, start, stop, width, []) as state:
                 if state:
-                    memory.store(self.scalars, zero, self.bases[self.result], state.index)
+                    memory.store(self.scalars, zero, base, state.index)

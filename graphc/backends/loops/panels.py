@@ -21,7 +21,7 @@ from graphc.backends.loops.control import (
     when,
 )
 from graphc.backends.loops.operands import Operands, call
-from graphc.backends.loops.tiles import Tile
+from graphc.backends.loops.tiles import Fetches, Tile
 from graphc.backends.loops.values import I1, Val, constant, index, number_of
 from graphc.backends.loops.writer import Order, Writer
 from graphc.ir.machine import Machine
@@ -44,7 +44,7 @@ class Blocking:
     rows       rows of C in a block
     packs_a    blocks of A are copied into panels
     read_b     how tiles get B
-    prefetch, prefetch_level  as of the tiling
+    fetches    what a tile asks for; `ahead` of those that read B where it lies
     """
 
     tile: Tile
@@ -54,8 +54,7 @@ class Blocking:
     rows: int
     packs_a: bool
     read_b: ReadB
-    prefetch: int
-    prefetch_level: int
+    fetches: Fetches
 
     @staticmethod
     def of(tiling: Tiling, x: ProductRange) -> Blocking:
@@ -72,8 +71,7 @@ class Blocking:
             tiling.block or UNCUT,
             tiling.a == "packed",
             tiling.b,
-            tiling.prefetch,
-            tiling.prefetch_level,
+            Fetches(tiling.prefetch, tiling.prefetch_level, tiling.prefetch_c),
         )
 
 
@@ -297,22 +295,20 @@ class _Rows:
                 tile,
                 rows,
                 is_long=is_long,
-                ahead=blocking.prefetch,
-                level=blocking.prefetch_level,
+                fetches=blocking.fetches,
             )
             call(code, function, *arguments)
             return
-        fetches = packs or blocking.read_b in ("in place", "panels")
-        ahead = blocking.prefetch if fetches else 0
-        level = blocking.prefetch_level if ahead else 2
+        fetches = blocking.fetches
+        if not packs and blocking.read_b not in ("in place", "panels"):
+            fetches = Fetches(c=fetches.c)
         function = code.module.once(
-            ("tile", machine, tile, rows, is_long, packs, ahead, level, x.panel),
+            ("tile", machine, tile, rows, is_long, packs, fetches, x.panel),
             lambda: tiles.emit_tile(
                 *(code.module, machine, tile, rows),
                 is_long=is_long,
                 packs=packs,
-                ahead=ahead,
-                level=level,
+                fetches=fetches,
                 panel=x.panel,
             ),
         )

@@ -58,6 +58,23 @@ class Tile:
         return element_of(self.dtype)
 
 
+@dataclass(frozen=True, slots=True)
+class Fetches:
+    """What a tile asks memory for before it is needed.
+
+    ahead  rows of B, so many steps of k before their use; of a tile that transposes B, rows of it
+    level  of the cache that they go to
+    c      its part of C, which it writes at last; else lines of the tile that most often follows
+    """
+
+    ahead: int = 0
+    level: int = 2
+    c: bool = False
+
+
+NO_FETCHES = Fetches()
+
+
 def emit_tile(
     module: ModuleWriter,
     machine: Machine,
@@ -66,21 +83,18 @@ def emit_tile(
     *,
     is_long: bool,
     packs: bool = False,
-    ahead: int = 0,
-    level: int = 2,
+    fetches: Fetches = NO_FETCHES,
     panel: int = 0,
 ) -> str:
     """`void (a, lda, b, ldb, c, ldc, k, adds)`: C += A B or C = A B for one tile.
 
     is_long k may be more than one stretch
     packs   takes `ptr panel` besides and leaves the used part of B there, row after row
-    ahead   how many steps of k before its use a row of B is fetched from memory
-    level   into the cache of which level
     panel   B lies in panels of so many columns, ldb is from one to the next; 0: by rows
     """
     code = module.body()
     s = LaneScalars(code, has_fma=machine.has_fma)
-    goal = _Goal(s, tile, rows)
+    goal = _Goal(s, tile, rows, fetches_c=fetches.c)
     b = Val("%b", PTR)
     lda, ldb = Val("%lda", I64), Val("%ldb", I64)
     a_rows = _rows_of_a(code, tile, rows)
@@ -108,11 +122,11 @@ def emit_tile(
             for value, start in zip(b_values, tile.starts, strict=True):
                 memory.store(s, value, goal, index(start))
             memory.prefetch(s, b_row, tile.element, index(tile.width))
-        if ahead:
-            later = mul(code, add(code, state.index, index(ahead)), pitch)
+        if fetches.ahead:
+            later = mul(code, add(code, state.index, index(fetches.ahead)), pitch)
             for start in range(0, tile.width, LINE_BYTES // tile.dtype.itemsize):
                 place = add(code, later, index(start % wide))
-                memory.prefetch(s, panels[start // wide], tile.element, place, level)
+                memory.prefetch(s, panels[start // wide], tile.element, place, fetches.level)
         column = mul(code, state.index, lda) if tile.a_transposed else state.index
         for r in range(rows):
             place = add(code, column, index(r)) if tile.a_transposed else column
@@ -133,19 +147,15 @@ def emit_transposing_tile(
     rows: int,
     *,
     is_long: bool,
-    ahead: int = 0,
-    level: int = 2,
+    fetches: Fetches = NO_FETCHES,
 ) -> str:
     """The same for a B stored [n, k]: blocks of it are transposed in registers.
 
     For few rows, where a packed panel would be read hardly more often than it is written.
-
-    ahead   how many rows of B before their use they are fetched, one after the other
-    level   into the cache of which level
     """
     code = module.body()
     s = LaneScalars(code, has_fma=machine.has_fma)
-    goal = _Goal(s, tile, rows)
+    goal = _Goal(s, tile, rows, fetches_c=fetches.c)
     lda = Val("%lda", I64)
     a_rows = _rows_of_a(code, tile, rows)
 
@@ -162,8 +172,8 @@ def emit_transposing_tile(
         whole = round_down(code, end, tile.lanes)
         with loop_if_any(code, begin, whole, tile.lanes, sums) as state:
             assert state is not None
-            if ahead:
-                _fetch_transposed(s, tile, state.index, ahead, level)
+            if fetches.ahead:
+                _fetch_transposed(s, tile, state.index, fetches)
             for v, lines in enumerate(_lines_of_b(code, tile, state.index)):
                 block = load_transposed(s, lines, index(0), tile.dtype, tile.lanes)
                 for p, value in enumerate(block):
@@ -186,12 +196,18 @@ _PARAMETERS = (
 class _Goal:
     """The tile of C: what is added up goes there after every stretch of k."""
 
-    def __init__(self, s: LaneScalars, tile: Tile, rows: int) -> None:
+    def __init__(self, s: LaneScalars, tile: Tile, rows: int, *, fetches_c: bool) -> None:
         code, self.scalars, self.tile = s.code, s, tile
         c, ldc = Val("%c", PTR), Val("%ldc", I64)
         lines = [offset(code, c, tile.element, mul(code, index(r), ldc)) for r in range(rows)]
-        for r in range(rows, 2 * rows):  # of the tile that most often follows
-            memory.prefetch(s, c, tile.element, mul(code, index(r), ldc))
+        if fetches_c:
+            steps = range(0, tile.width, LINE_BYTES // tile.dtype.itemsize)
+            for line in lines:
+                for start in (*steps, tile.width - 1):  # a row may begin inside a cache line
+                    code.prefetch(offset(code, line, tile.element, index(start)), writes=True)
+        else:
+            for r in range(rows, 2 * rows):  # of the tile that most often follows
+                memory.prefetch(s, c, tile.element, mul(code, index(r), ldc))
         self.places = [(line, index(start)) for line in lines for start in tile.starts]
 
     @contextmanager
@@ -224,12 +240,14 @@ class _Goal:
             memory.store(s, value, line, start)
 
 
-def _fetch_transposed(s: LaneScalars, tile: Tile, step: Val, ahead: int, level: int) -> None:
-    """Asks for a block of rows of a B stored [n, k], `ahead` rows behind those of this step."""
-    following = mul(s.code, index(ahead), Val("%ldb", I64))
+def _fetch_transposed(s: LaneScalars, tile: Tile, step: Val, fetches: Fetches) -> None:
+    """Asks for a block of rows of a B stored [n, k], so many rows behind those of this step."""
+    following = mul(s.code, index(fetches.ahead), Val("%ldb", I64))
     place = add(s.code, following, mul(s.code, step, index(tile.width)))
     for start in range(0, tile.lanes * tile.width, LINE_BYTES // tile.dtype.itemsize):
-        memory.prefetch(s, Val("%b", PTR), tile.element, add(s.code, place, index(start)), level)
+        memory.prefetch(
+            s, Val("%b", PTR), tile.element, add(s.code, place, index(start)), fetches.level
+        )
 
 
 def _lines_of_b(code: Writer, tile: Tile, step: Val) -> Iterator[list[Val]]:

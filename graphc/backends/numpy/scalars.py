@@ -61,6 +61,14 @@ def erf(x, out):
 
     np.copyto(out, np.frompyfunc(math.erf, 1, 1)(x), casting="unsafe")
 ''',
+    "round_bf16": '''
+def round_bf16(x, out):
+    """The nearest number of 8 significant bits, of two the even one."""
+    bits = np.asarray(x).view(np.uint32)
+    raised = bits + ((bits >> np.uint32(16) & np.uint32(1)) + np.uint32(0x7FFF))
+    rounded = (raised & np.uint32(0xFFFF0000)).view(np.float32)
+    np.copyto(out, np.where(np.isnan(x), x, rounded))
+''',
     "select": '''
 def select(condition, x, y, out):
     """x where the condition holds, y elsewhere."""
@@ -385,6 +393,9 @@ class Recorder:
 
     def floor(self, a: Item, /) -> Item:
         return self._scalar_op("floor", a.dtype, a)
+
+    def round_bf16(self, a: Item, /) -> Item:
+        return self._scalar_op("round_bf16", a.dtype, a)
 
     def maximum(self, a: Item, b: Item, /) -> Item:
         return self._scalar_op("maximum", a.dtype, a, b)

@@ -55,6 +55,7 @@ SCALAR_COSTS = {
     "power": 64,
     "random_uniform": 64,
     "floor": 8,
+    "round_bf16": 6,
     "div": 4,
     "sqrt": 4,
     "literal": 0,
@@ -140,6 +141,14 @@ def window_multiply_adds(op: Operation, sizes: Sizes | None = None) -> int:
     return _elements((*walked, *shape.channels, *shape.features), sizes)
 
 
+def lookup_steps(op: Operation, sizes: Sizes | None = None) -> int:
+    """Products that a sum of looked up products adds up."""
+    codegen = op.opdef.codegen
+    assert isinstance(codegen, IndexedSum)
+    extents = _subscript_extents(op, codegen.subscripts(op.params), sizes)
+    return prod(extents.get(letter, 1) for letter in "nkd")
+
+
 def value_bytes(value: Value, sizes: Sizes | None = None) -> int:
     """Of all elements."""
     type = value.tensor
@@ -202,9 +211,8 @@ def _own_flops(op: Operation, sizes: Sizes | None) -> int:
         case WindowReduction():
             shape = pool_shape(op.params, [v.type for v in op.operands])
             return _elements((*shape.narrow, *shape.sizes), sizes)
-        case IndexedSum(subscripts):
-            extents = _subscript_extents(op, subscripts(op.params), sizes)
-            return 2 * prod(extents.get(letter, 1) for letter in "nkd")
+        case IndexedSum():
+            return 2 * lookup_steps(op, sizes)
         case Selection():
             x, y = op.operands[0].tensor, op.result.tensor
             return _elements((*x.dims, y.dims[1]), sizes)

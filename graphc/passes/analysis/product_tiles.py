@@ -69,6 +69,7 @@ class ProductRange:
     is_exchanged    it is the transposed product: one column of C is computed as a row
     has_few_rows    one or two rows, which only the call tells, have a tiling of their own
     panel           columns of the panels that B lies in (`b = "panels"`); 0: it lies by rows
+    c_bytes         of the whole C in memory, at most; 0 where it is not known or always near
     """
 
     dtype: DType
@@ -83,6 +84,7 @@ class ProductRange:
     is_exchanged: bool = False
     has_few_rows: bool = False
     panel: int = 0
+    c_bytes: int = 0
 
     @property
     def most_rows(self) -> int:
@@ -165,7 +167,14 @@ class ProductForm:
             ),
             has_few_rows=rows is None and not a_transposed and not is_small,
             panel=self.panel,
+            c_bytes=self._c_bytes(),
         )
+
+    def _c_bytes(self) -> int:
+        """A product with a pitch has a body, which takes it from a near cache."""
+        if self.pitch or self.n is None:
+            return 0
+        return (self.most_m if self.m is None else self.m) * self.n * self.dtype.itemsize
 
 
 def form_of(op: Operation) -> ProductForm:
@@ -269,11 +278,20 @@ def choose_tiling(machine: Machine, x: ProductRange) -> Tiling:
     width = vectors * lanes if x.n is None else min(vectors * lanes, x.n)
     prefetch = _prefetch(read_b, x, width, machine.l2)
     level = 1 if prefetch and read_b == "in place" and machine.vector_bits == 512 else 2
+    fetches_c = machine.vector_bits == 512 and x.c_bytes > machine.l2
     is_narrow = _row_bytes(x) <= NEAR_BYTES and not x.b_transposed
     if x.n is not None and (
         read_b == "transposed by tiles" or (read_b == "in place" and not is_narrow)
     ):
-        return Tiling(rows, vectors, lanes, b=read_b, prefetch=prefetch, prefetch_level=level)
+        return Tiling(
+            rows,
+            vectors,
+            lanes,
+            b=read_b,
+            prefetch=prefetch,
+            prefetch_level=level,
+            prefetch_c=fetches_c,
+        )
     packs_a = x.a_transposed and x.most_rows > 4 * rows and (x.n is None or x.n >= 4 * width)
     most_k = x.most_k if x.k is None else x.k
     depth = _depth(x.k, most_k, max(panel // (width * x.dtype.itemsize), STRETCH))
@@ -288,6 +306,7 @@ def choose_tiling(machine: Machine, x: ProductRange) -> Tiling:
         b=read_b,
         prefetch=prefetch,
         prefetch_level=level,
+        prefetch_c=fetches_c,
     )
 
 
@@ -308,8 +327,8 @@ def _read_b(x: ProductRange, rows: int) -> ReadB:
 def _prefetch(read_b: ReadB, x: ProductRange, width: int, l2: int) -> int:
     """`Tiling.prefetch`; `l2` are the bytes of a second-level cache."""
     size = (x.n or 0) * (x.k or 0) * x.dtype.itemsize
-    if read_b == "in place":
-        return 4 if _row_bytes(x) > NEAR_BYTES else 0
+    if read_b == "in place":  # whole rows are one stream, which the processor fetches by itself
+        return 4 if _row_bytes(x) > NEAR_BYTES and width != x.pitch else 0
     if read_b == "packed by tiles":
         return 32 if size >= FAR_BYTES else 8
     is_short = (x.pitch or 0) * x.dtype.itemsize <= SHORT_ROW_BYTES
@@ -329,8 +348,10 @@ def _vectors(x: ProductRange, read_b: ReadB, machine: Machine) -> int:
     if x.n is None:
         return most
     vectors = -(-x.n // machine.lanes(x.dtype))
-    panels = -(-vectors // most)
-    return -(-vectors // max(panels, 1))
+    # A row has registers for twice as many, where fewer columns are computed again then.
+    widest = 2 * most if rows == 1 and machine.vector_bits == 512 else most
+    panels = range(-(-vectors // most), -(-vectors // widest) - 1, -1)
+    return -(-vectors // max(min(panels, key=lambda p: p * -(-vectors // max(p, 1))), 1))
 
 
 def _depth(k: int | None, most_k: int, most: int) -> int:

@@ -14,6 +14,7 @@ from graphc.ops.schedules import (
     ImagesSchedule,
     KernelSchedule,
     LaneSchedule,
+    LookupSchedule,
     ProductSchedule,
     WeightGradSchedule,
 )
@@ -23,8 +24,10 @@ from graphc.passes.analysis.nestplan import epilogue_nest
 from graphc.passes.analysis.product_tiles import form_of, product_schedule, with_tilings
 from graphc.passes.analysis.window_products import (
     choose_convolution,
+    choose_winograd,
     convolution_schedule,
     product_of,
+    suits_winograd,
 )
 
 
@@ -42,7 +45,7 @@ def complete_schedule(op: Operation, machine: Machine) -> Params:
             return _of_convolution(op, machine)
         case ImagesSchedule(lanes=0) as schedule:
             return replace(schedule, lanes=machine.lanes(op.result.tensor.dtype))
-        case LaneSchedule(lanes=0) as schedule:
+        case LaneSchedule(lanes=0) | LookupSchedule(lanes=0) as schedule:
             return replace(schedule, lanes=_lanes(op, machine))
         case CopySchedule(nest=None):
             return CopySchedule(choose_nest(copy_nest(op.result.tensor), machine))
@@ -73,7 +76,10 @@ def _of_convolution(op: Operation, machine: Machine) -> Params:
     what = product_of(op)
     if given is not None or 0 in (*what.output_positions, what.run, what.outputs):
         return op.schedule
-    chosen = choose_convolution(what, machine)
+    if suits_winograd(what):
+        chosen = choose_winograd(what, machine)
+    else:
+        chosen = choose_convolution(what, machine)
     return replace(chosen, parallel=what.parallel, chunk=what.chunk)
 
 

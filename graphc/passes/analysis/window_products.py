@@ -38,6 +38,18 @@ LINE_BYTES = 64
 MOST_COPIED = 128 * 1024
 """Bytes of one column of output positions that are copied: the copy is on the stack."""
 
+PRODUCTS = 16
+"""Of Winograd's algorithm, for each tile: four by four."""
+
+WINOGRAD_TILES = 48
+"""Of a block, about: so many rows of a product read each of the weights once."""
+
+WINOGRAD_POSITIONS = 144
+"""Output positions from which on the algorithm gives back what it takes to transform weights."""
+
+WINOGRAD_CHANNELS = 32
+"""Channels from which on it gives back what it takes to transform windows."""
+
 MAX_ROWS = 12
 """Rows of a tile: more would only need more loads."""
 
@@ -86,6 +98,7 @@ class Convolution:
     most_images: int = 1
     column_parts: int = 1
     feature_parts: int = 1
+    winograd: bool = False
 
     @staticmethod
     def of(role: Role, shape: ConvShape, dtype: DType) -> Convolution:
@@ -150,8 +163,16 @@ class Convolution:
         return self.outputs // self.feature_parts
 
     def column_pieces(self) -> list[tuple[int, int]]:
-        """(columns of output positions, how many parts have them), from the first one on."""
-        return in_pieces(self.output_positions[0], self.column_parts)
+        """(columns of output positions, how many parts have them), from the first one on; columns
+        of tiles in Winograd's algorithm."""
+        columns = self.tile_grid[0] if self.winograd else self.output_positions[0]
+        return in_pieces(columns, self.column_parts)
+
+    @property
+    def tile_grid(self) -> tuple[int, int]:
+        """Columns and rows of tiles in Winograd's algorithm."""
+        across, down = self.output_positions
+        return -(-across // 2), -(-down // 2)
 
     def copied_around(self) -> Convolution:
         """The same product of images that have their zeros around them in memory."""
@@ -194,16 +215,51 @@ def product_of(op: Operation) -> Convolution:
     assert isinstance(schedule, ConvSchedule | WeightGradSchedule)
     types = [v.tensor for v in op.operands]
     what = Convolution.of(codegen.role, conv_shape(op.params, types), types[0].dtype)
-    if not schedule.is_parallel:
-        return what
-    what = replace(what, parallel=schedule.parallel, chunk=schedule.chunk)
+    if schedule.is_parallel:
+        what = replace(what, parallel=schedule.parallel, chunk=schedule.chunk)
     if isinstance(schedule, WeightGradSchedule):
         return what
     across, features = schedule.column_parts, schedule.feature_parts
-    return replace(what, column_parts=across, feature_parts=features)
+    return replace(what, column_parts=across, feature_parts=features, winograd=schedule.winograd)
 
 
 AnySchedule = ConvSchedule | WeightGradSchedule
+
+
+def suits_winograd(what: Convolution) -> bool:
+    """Whether a convolution goes by Winograd's algorithm, where memory can be planned for it.
+
+    It depends on nothing but the shape of one image, as it decides bits.
+    """
+    across, down = what.output_positions
+    return (
+        winograd_misfit(what) == ""
+        and across * down >= WINOGRAD_POSITIONS
+        and what.channels >= WINOGRAD_CHANNELS
+    )
+
+
+def winograd_misfit(what: Convolution) -> str:
+    """What Winograd's algorithm requires; "" if that is there."""
+    is_plain = what.sizes == (3, 3) and what.strides == (1, 1)
+    if what.role != "result" or not what.block or not is_plain:
+        return "`winograd` for a `conv` of windows 3 x 3, strides of 1 and weights in blocks"
+    if min(what.output_positions) < 2:
+        return f"`winograd` for two results along each axis, got {what.output_positions}"
+    return ""
+
+
+def choose_winograd(what: Convolution, machine: Machine) -> ConvSchedule:
+    """Blocks of whole columns of tiles."""
+    across, down = what.tile_grid
+    columns = 2 * max(1, min(across, WINOGRAD_TILES // down))
+    return ConvSchedule(
+        column_parts=what.column_parts,
+        feature_parts=what.feature_parts,
+        winograd=True,
+        lanes=machine.lanes(what.dtype),
+        columns=columns,
+    )
 
 
 def choose_convolution(what: Convolution, machine: Machine) -> AnySchedule:
@@ -292,6 +348,8 @@ def convolution_schedule(op: Operation) -> AnySchedule | None:
 
 def _misfit(what: Convolution, schedule: AnySchedule) -> str:
     """What is required and what came; "" if it fits."""
+    if isinstance(schedule, ConvSchedule) and schedule.winograd:
+        return winograd_misfit(what) or _winograd_misfit(what, schedule)
     if not 1 <= schedule.columns <= what.output_positions[0]:
         return f"1 to {what.output_positions[0]} columns in a block, got {schedule.columns}"
     widths = [0]
@@ -309,6 +367,15 @@ def _misfit(what: Convolution, schedule: AnySchedule) -> str:
         if panel > MOST_COPIED:
             return f"pack = false for panels of {panel} bytes, at most {MOST_COPIED} are copied"
     return ""
+
+
+def _winograd_misfit(what: Convolution, schedule: ConvSchedule) -> str:
+    across = what.tile_grid[0]
+    if schedule.columns % 2 or not 2 <= schedule.columns <= 2 * across:
+        return f"2 to {2 * across} columns in a block of whole tiles, got {schedule.columns}"
+    if what.column_parts > across:
+        return f"at most {across} parts of columns of tiles, got {what.column_parts}"
+    return "no `tiles` beside `winograd`" if schedule.tiles else ""
 
 
 # --- pieces ---------------------------------------------------------------------------------------

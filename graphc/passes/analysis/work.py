@@ -14,6 +14,7 @@ from graphc.ir.types import bound_elements
 from graphc.ops.contraction import Groups
 from graphc.passes.analysis.costs import (
     formula_cost,
+    lookup_steps,
     multiply_adds,
     value_bytes,
     window_multiply_adds,
@@ -35,6 +36,9 @@ COLUMNS, ROWS = 32, 12
 EVEN_ROWS = 4
 """Or of this, if all chunks are then as long: their code is made for one length. Lower tiles are
 nearly as fast, narrower ones are not."""
+
+NS_PER_LOOKUP = 0.1
+"""For one number of a looked up row: rows are far apart."""
 
 _WORD = 4  # bytes of the element type that the constants were measured with
 
@@ -69,6 +73,11 @@ def images_ns(op: Operation) -> float:
     if not isinstance(op.opdef.codegen, WindowProduct):
         return moved + NS_PER_BYTE * value_bytes(first)
     return moved + _flops_ns(2 * window_multiply_adds(op), first.tensor.dtype.itemsize)
+
+
+def lookups_ns(op: Operation) -> float:
+    """Of a sum of looked up products."""
+    return NS_PER_LOOKUP * lookup_steps(op) * op.result.tensor.dtype.itemsize / _WORD
 
 
 def _flops_ns(flops: int, itemsize: int) -> float:

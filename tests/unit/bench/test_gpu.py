@@ -134,7 +134,7 @@ def test_tables_show_ratios_of_the_same_precision() -> None:
         "constants": [{"name": "launch", "value": 2.5, "unit": "us"}],
         "correctness": [{"what": "networks", "cases": 3, "right": 2}],
         "rows": [
-            row("W1", Timing(entry, f"{entry} 1", [[us * 1e-6]], 0.1, 0, 0))
+            row("W1", Timing(entry, f"{entry} 1", [[us * 1e-6]], 0.1, 0, 0, us * 1e-6))
             for entry, us in {
                 "graphc-cuda": 10.0,
                 "graphc-cuda.tf32": 8.0,

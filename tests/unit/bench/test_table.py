@@ -17,7 +17,7 @@ LIMITS = Limits(1, 1e9, (Level("L1", 1000, 2e9, 1e9), Level("memory", 10**9, 1e9
 
 def timing(entry: str, ms: float) -> Timing:
     pieces = [[ms / 1e3, ms / 1e3], [ms / 1e3, ms / 1e3], [ms / 0.8e3, ms / 0.8e3]]
-    return Timing(entry, f"{entry} 1.0", pieces, 0.25, 100_000_000, 50_000_000)
+    return Timing(entry, f"{entry} 1.0", pieces, 0.25, 100_000_000, 50_000_000, ms / 2e3)
 
 
 def made() -> list[dict[str, Any]]:
@@ -68,6 +68,7 @@ def test_a_row_has_what_its_readers_rely_on() -> None:
 def test_times_are_medians_with_half_their_range() -> None:
     ours = made()[0]
     assert ours["ms"] == pytest.approx(2.0)
+    assert ours["min_ms"] == pytest.approx(1.0)
     assert ours["spread"] == pytest.approx(0.125)
     assert ours["compile_ms"] == pytest.approx(250)
 
@@ -89,7 +90,10 @@ def test_the_page_has_the_machine_our_row_and_everyones_times() -> None:
     page = markdown(record())
     assert "P, 2 cores, x86-64-v3, L1 32 KiB, 8 GiB" in page
     assert "* 1 thread: 100 GFLOP/s; GB/s: L1 100" in page
-    assert "| W2a | 784-256-10 ReLU, minibatch 32 | 2.00 | 12% | jax | 3.00 | **1.50** |" in page
+    assert (
+        "| W2a | 784-256-10 ReLU, minibatch 32 | 2.00 | 12% | 1.00 | jax | 3.00 | **1.50** |"
+        in page
+    )
     assert "| W2a | 2.00 | 6.00 | 3.00 |" in page
 
 

@@ -88,6 +88,15 @@ def test_later_stages_are_ir_text(tmp_path: Path, stage: str, more: tuple[str, .
     assert parses(done.out)
 
 
+@pytest.mark.parametrize("stage", ["tensor", "kernels", "schedule"])
+def test_factors_in_bf16_are_shown_where_they_are_rounded(tmp_path: Path, stage: str) -> None:
+    network = write_network(tmp_path)
+    assert "round_bf16" not in graphc("dump", network, "--stage", stage).out
+    done = graphc("dump", network, "--stage", stage, "--contraction", "bf16")
+    assert "= round_bf16 %" in done.out
+    assert parses(done.out)
+
+
 def test_networks_with_statistics_are_shown_without_data(tmp_path: Path) -> None:
     text = NETWORK + "m = Mean(features)\nd = Minus(features, m)\n"
     done = graphc("dump", write_network(tmp_path, text), "--stage", "tensor", "--nodes", "d")

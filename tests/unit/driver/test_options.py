@@ -79,3 +79,11 @@ def test_tf32_is_a_precision_of_f32_with_that_contraction() -> None:
     assert parse_arithmetic("f64", "off") == (DType.F64, "off")
     with pytest.raises(GraphcError, match="contraction off is not possible"):
         parse_arithmetic("tf32", "off")
+
+
+def test_bf16_is_a_precision_of_f32_with_that_contraction() -> None:
+    assert parse_arithmetic("bf16", "fma") == (DType.F32, "bf16")
+    assert parse_arithmetic("bf16", "bf16") == (DType.F32, "bf16")
+    for other in ("off", "tf32"):
+        with pytest.raises(GraphcError, match=f"contraction {other} is not possible"):
+            parse_arithmetic("bf16", other)

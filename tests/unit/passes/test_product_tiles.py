@@ -13,6 +13,7 @@ from graphc.ops.contraction import STRETCH
 from graphc.ops.schedules import Tiling
 from graphc.passes.analysis.product_tiles import (
     UNBOUNDED,
+    ProductForm,
     ProductRange,
     choose_tiling,
     misfit,
@@ -75,6 +76,16 @@ def test_rows_known_at_the_call_are_as_few_as_their_bound() -> None:
         static = rows_of(most, 300, 300)
         assert choose_tiling(V4, replace(static, m=None)) == choose_tiling(V4, static)
     assert choose_tiling(V4, replace(rows_of(13, 300, 300), m=None)).b == "packed by tiles"
+
+
+def test_a_c_that_no_near_cache_holds_is_fetched_before_its_sums() -> None:
+    form = ProductForm(DType.F32, 350, 10_000, 200, transpose_a=False, transpose_b=False)
+    # Chunks are parts of the same C, a body takes it from a near cache.
+    chunk = replace(form, split="cols", part=128)
+    near = [replace(form, n=100), replace(form, split="cols", part=128, pitch=128)]
+    found = [choose_tiling(V4, f.call_range()).prefetch_c for f in (form, chunk, *near)]
+    assert found == [True, True, False, False]
+    assert not choose_tiling(V3, form.call_range()).prefetch_c
 
 
 def test_few_rows_are_fetched_into_the_first_cache_with_long_vectors() -> None:

@@ -7,6 +7,7 @@ import math
 import pytest
 
 from graphc.ir.core import Operation
+from graphc.ir.verifier import verify_module
 from graphc.ops.schedules import schedule_of
 from graphc.passes.analysis.work import (
     COLUMNS,
@@ -18,10 +19,12 @@ from graphc.passes.split_work import (
     FAR_PART,
     GRAIN_NS,
     LINE_BYTES,
+    MOST_LOOKUP_PARTS,
     MOST_PARTS,
     MOST_PRODUCT_PARTS,
     split_function,
 )
+from graphc.support.diagnostics import DiagnosticSink
 from tests.support.compiling import parse
 
 
@@ -132,3 +135,62 @@ def test_the_longest_length_of_equal_parts_is_taken_down_to_half(
     extent: int, length: int, multiple: int, expected: int
 ) -> None:
     assert even_length(extent, length, multiple) == expected
+
+
+LOOKUPS = {
+    "sparse_product": ("64x50", "400x300", "64x300", ""),
+    "sampled_product": ("64x300", "400x300", "64x50", ""),
+    "gather": ("64x4000000", "", "64x50", ""),
+    "transposed_sparse_product": ("64x50", "64x300", "400x300", " {size = 400}"),
+}
+
+
+def lookup(name: str, schedule: str = "") -> str:
+    x, y, z, flags = LOOKUPS[name]
+    second = f"%y: tensor<{y}xf32> input, " if y else ""
+    return f"""
+func @f(%x: tensor<{x}xf32> input, {second}%i: tensor<64x50xi32> input) -> (z: tensor<{z}xf32>) {{
+  %z = index.{name} %x, {"%y, " if y else ""}%i{flags} {schedule} : tensor<{z}xf32>
+  return %z
+}}
+"""
+
+
+@pytest.mark.parametrize("name", LOOKUPS)
+def test_lookups_are_cut_where_each_row_of_the_index_has_one_of_the_result(name: str) -> None:
+    schedule = schedule_of(split(lookup(name)))
+    is_cut = name in ("sparse_product", "sampled_product")  # a gather is little work
+    assert (schedule is not None) == is_cut
+    if schedule is not None:
+        assert 64 / MOST_LOOKUP_PARTS <= schedule.chunk < 64
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            lookup("transposed_sparse_product", 'schedule {parallel = "rows", chunk = 4}'),
+            "the rows of an index add to the same elements",
+        ),
+        (
+            """func @f(%x: tensor<4x3x3xf32> input) -> (z: tensor<4x3x3xf32>) {
+  %z = gemm %x, %x {batch = 1} schedule {parallel = "rows", chunk = 1} : tensor<4x3x3xf32>
+  return %z
+}
+""",
+            'are cut by it: parallel = "batch"',
+        ),
+        (
+            """func @f(%x: tensor<3x3xf32> input) -> (z: tensor<3x3xf32>) {
+  %z = gemm %x, %x schedule {parallel = "batch", chunk = 1} : tensor<3x3xf32>
+  return %z
+}
+""",
+            'are cut by it: parallel = "batch"',
+        ),
+    ],
+)
+def test_what_cannot_be_cut_so_is_an_error(text: str, message: str) -> None:
+    verify_module(parse(text), sink := DiagnosticSink())
+    (found,) = sink.diagnostics
+    assert message in found.message

@@ -106,6 +106,19 @@ def test_a_number_beyond_f32_is_infinite_in_it() -> None:
     assert gc.function(lambda a: a, precision="f32", backend="numpy")(np.array([1e300])) == np.inf
 
 
+@pytest.mark.parametrize("backend", ["cuda"])
+def test_bf16_on_a_gpu_is_what_it_is_elsewhere(backend: str) -> None:
+    rng = np.random.default_rng(0)
+    for rows in (3, 64):
+        a, b = (rng.standard_normal((n, 64)).astype(np.float32) for n in (rows, 64))
+        here, there = (
+            gc.function(lambda a, b: a @ b, backend=name, precision="bf16")(a, b)
+            for name in ("llvm", backend)
+        )
+        np.testing.assert_allclose(there, here, rtol=1e-5, atol=1e-5)
+        assert np.abs(there - a.astype(np.float64) @ b).max() > 1e-2
+
+
 @pytest.mark.parametrize("backend", ["llvm", "cuda"])
 def test_tf32_is_f32_with_products_that_round_their_factors_on_a_gpu(backend: str) -> None:
     rng = np.random.default_rng(0)

@@ -74,12 +74,12 @@ def test_the_mode_is_a_part_of_the_text_of_a_function() -> None:
 
 
 def test_an_unknown_mode_in_a_text_is_an_error() -> None:
-    with pytest.raises(GraphcError, match="contraction is one of fma, off, tf32, got `on`"):
+    with pytest.raises(GraphcError, match="contraction is one of fma, off, tf32, bf16, got `on`"):
         parse(TEXT.format(mode="on", word="exp"))
 
 
 def test_an_unknown_mode_is_a_bad_option() -> None:
-    with pytest.raises(GraphcError, match="contraction is one of fma, off, tf32, got 'on'"):
+    with pytest.raises(GraphcError, match="contraction is one of fma, off, tf32, bf16, got 'on'"):
         gc.compile(gc.loads(NETWORK), outputs="z", contraction="on")  # type: ignore[arg-type]
 
 

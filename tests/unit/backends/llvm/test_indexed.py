@@ -36,13 +36,15 @@ FORMS = {
 DIMS = "dim N <= 9\ndim K <= 40\ndim V <= 40\ndim D <= 200\n"
 
 
-def text_of(form: str, dtype: str, fixed: Mapping[str, int] | None = None) -> str:
+def text_of(
+    form: str, dtype: str, fixed: Mapping[str, int] | None = None, schedule: str = ""
+) -> str:
     """One sum; its dims are decided at the call but for those that are fixed."""
     x, y, z, name, flags = FORMS[form]
     text = (
         f"func @f(%x: tensor<{x}x{dtype}> input, %y: tensor<{y}x{dtype}> input,"
         f" %i: tensor<NxKxi32> input) -> (z: tensor<{z}x{dtype}>) arena 0 {{\n"
-        f"  %z = index.{name} %x, %y, %i {flags} at result:0 : tensor<{z}x{dtype}>\n"
+        f"  %z = index.{name} %x, %y, %i {flags} {schedule} at result:0 : tensor<{z}x{dtype}>\n"
         "  return %z\n}\n"
     )
     for dim, size in (fixed or {}).items():
@@ -104,6 +106,24 @@ def test_an_empty_extent_gives_nothing_or_zeros(form: str, empty: str) -> None:
     sizes = {"N": 3, "K": 2, "V": 4, "D": 9} | {empty: 0}
     check(text_of(form, "f32"), form, sizes, "f32")
     check(text_of(form, "f32", sizes), form, sizes, "f32")
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if "outer" not in form])
+@pytest.mark.parametrize("rows", [0, 1, 2, 7])
+def test_neither_chunks_nor_threads_change_a_bit(form: str, rows: int) -> None:
+    sizes = {"N": rows, "K": 37, "V": 40, "D": 21}
+    given = operands(form, sizes, "f32")
+    given["i"][:, :20] = np.arange(20)  # a run of neighbours
+    found: list[Array] = []
+    for schedule in ("", 'schedule {parallel = "rows", chunk = 3}'):
+        (function,) = (module := parse(text_of(form, "f32", schedule=schedule))).functions
+        signature = make_signature(module, function)
+        compiled = compile_function(function, signature)
+        for threads in (1, 2, 3):
+            compiled.threads = threads
+            found.append(call(compiled, signature, given, sizes)["z"])
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0], other)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -1,0 +1,83 @@
+"""Inputs that a caller gives seldom: what depends on them alone is computed when they are given.
+
+A function that was compiled so is two: one makes arrays of these inputs, the other takes those
+arrays (its arguments of the role `kept`) with the inputs of every call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.runtime.argument_specs import note_shape
+from graphc.runtime.plan import Plan
+from graphc.support.diagnostics import GraphcError, fail
+
+Array = np.ndarray
+Run = Callable[[Mapping[str, object]], Mapping[str, Any]]
+"""The inputs that are given seldom -> arrays by their names, and single numbers."""
+
+
+class SeldomInputs:
+    """Those of one function, and what was made of them last.
+
+    names  as the network spells them
+    make   what computes for calls of at most so much
+    run    the first that it made
+    kept   the arrays, by the names that the other function knows
+    """
+
+    def __init__(
+        self, names: Sequence[str], make: Callable[[Mapping[str, int]], Run], run: Run
+    ) -> None:
+        self.names = tuple(names)
+        self.kept: dict[str, Array] = {}
+        self._make = make
+        self._run = run
+        self._given: dict[str, object] = {}
+        self._declared = {name.lower(): name for name in names}  # names do not distinguish case
+
+    def take(self, inputs: Mapping[str, object]) -> Mapping[str, object]:
+        """The other inputs of a call; of those that are given anew the arrays are computed."""
+        found = {n: self._declared[n.lower()] for n in inputs if n.lower() in self._declared}
+        if found:
+            given = {**self._given, **{known: inputs[n] for n, known in found.items()}}
+            if len(given) == len(self.names):
+                self._compute(given)
+            self._given = given
+            inputs = {n: value for n, value in inputs.items() if n not in found}
+        if len(self._given) < len(self.names):
+            raise self._missing()
+        return inputs
+
+    def add(self, plan: Plan, arguments: list[Array | None], sizes: dict[str, int]) -> None:
+        """Add the arrays to the arguments of a call, and the sizes that they have."""
+        if any(spec.name not in self.kept for spec in plan.kept):
+            # Compiled for other bounds, the function was taken apart elsewhere.
+            self._run = self._make(plan.bounds)
+            self._compute(self._given)
+        for spec in plan.kept:
+            array = self.kept[spec.name]
+            known = {d: n for d, n in zip(spec.shape, array.shape, strict=True) if d in sizes}
+            if any(sizes[d] != n for d, n in known.items()):  # type: ignore[index]  # names of dims
+                dim = next(d for d, n in known.items() if sizes[d] != n)  # type: ignore[index]
+                raise fail(
+                    "input",
+                    f"{', '.join(self.names)} requires {sizes[dim]} samples as the other inputs "  # type: ignore[index]
+                    f"have, and was given with {known[dim]}: give it anew",
+                )
+            note_shape(spec, array.shape, sizes)
+            arguments[spec.place] = array
+
+    def _compute(self, given: Mapping[str, object]) -> None:
+        made = self._run(given)
+        self.kept.clear()
+        for name, value in made.items():
+            # A single number has no dims for callers.
+            self.kept[name] = value if isinstance(value, np.ndarray) else np.array([[value]])
+
+    def _missing(self) -> GraphcError:
+        absent = ", ".join(n for n in self.names if n not in self._given)
+        return fail("input", f"no call has given {absent} yet, which is kept from then on")
