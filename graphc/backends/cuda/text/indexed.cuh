@@ -304,6 +304,7 @@ __device__ inline SortPart count_digits(const int *rows, int first, int entries,
     meet();
     for (int i = lane; i < 256; i += 32)
         counts[warp][i] = 0;
+    meet_warp(); // ballots do not make other lanes' zeros seen
     for (int i = 0; i < 8; ++i) {
         const int at = first + warp * 256 + i * 32 + lane;
         const int digit = at < entries ? rows[at] >> shift & 255 : -1;
