@@ -80,7 +80,7 @@ def _documentation(program: Program, signature: Signature, machine: GpuMachine) 
     yield from (f"  {line}" for line in program_lines(program, signature))
     if program.epoch and program.epoch == program.steps:
         alone = " and ".join(f"{size} = {number}" for size, number in STEP_ALONE.items())
-        yield f"With {alone} it is a step alone, which reads neither order nor what is called all X."
+        yield f"With {alone} it is a step alone, which reads neither order nor any 'all X'."
 
 
 def _sizes(signature: Signature) -> str:
