@@ -137,6 +137,7 @@ WRONG_TENSOR_IR: Mapping[str, tuple[str, ...]] = {
     ),
     "neg": _unary("neg", "a", wrong="p"),
     "abs": _unary("abs", "a", wrong="p"),
+    "round_bf16": _unary("round_bf16", "a", wrong="d"),
     **{
         row.op.name: _unary(row.op.name, "a", wrong="i")
         for row in ROWS
