@@ -86,7 +86,8 @@ def test_a_product_of_less_than_the_least_bytes_stays_alone(cols: int, expected:
         ((512, 512, 1024), ("cols", 64)),  # it does not
         ((8192, 512, 1024), ("rows", 16)),  # a column is too long for the stack
         ((8192, 512, 8192), None),  # and so is a row
-        ((512, 512, 1008), ("cols", 48)),  # 64 does not divide the columns, 48 does
+        ((512, 512, 1008), ("cols", 64)),  # whole tiles, though 48 would divide the columns
+        ((512, 512, 1056), ("cols", 32)),  # of whole tiles those that divide them
     ],
 )
 def test_parts_are_short_enough_and_divide_the_extent_if_they_can(
