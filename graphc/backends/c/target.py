@@ -18,4 +18,4 @@ def c_host() -> Target:
 
 
 def without_masks(target: Target) -> Target:
-    return replace(target, machine=replace(target.machine, masks_memory=False))
+    return replace(target, machine=replace(target.machine, masks_memory=False, dots_bf16=False))
