@@ -187,7 +187,7 @@ def matmul(x: Any, y: Any) -> Any:
     """numpy's `@`, of floating-point numbers."""
 
 def max(x: Any, axis: Axes = None, keepdims: bool = False) -> Any:
-    """The largest element over `axis`. Every element that attains it gets the gradient."""
+    """The largest element over `axis`. The first one that attains it gets the gradient."""
 
 def maximum(x: Any, y: Any) -> Any:
     """The larger operand; nan if either is nan; of equal ones y gets the gradient."""
@@ -199,7 +199,7 @@ def mean(x: Any, axis: Axes = None, keepdims: bool = False) -> Any:
     """The average over `axis`, all axes for None; nan of nothing."""
 
 def min(x: Any, axis: Axes = None, keepdims: bool = False) -> Any:
-    """The smallest element over `axis`. Every element that attains it gets the gradient."""
+    """The smallest element over `axis`. The first one that attains it gets the gradient."""
 
 def minimum(x: Any, y: Any) -> Any:
     """The smaller operand; nan if either is nan; of equal ones y gets the gradient."""

@@ -17,10 +17,10 @@ from graphc.ir.core import Array, IRBuilder, NotDifferentiable, OpDef, Value
 from graphc.ir.params import NoParams, Params
 from graphc.ir.scalar import scalar_op
 from graphc.ir.types import Dim, DType, TensorType, Type
-from graphc.ops.constant import constant, extent, iota
+from graphc.ops.constant import constant
 from graphc.ops.elementwise import GREATER_EQUAL, add, cast, compare, mul
 from graphc.ops.movement import reshape
-from graphc.ops.reduction import broadcast
+from graphc.ops.reduction import broadcast, row_major
 from graphc.ops.rules import same_types, tensor
 from graphc.support.randomness import Purpose, random_words
 
@@ -84,7 +84,7 @@ def uniform(b: IRBuilder, dims: Sequence[Dim], *, seed: int, stream: int, step: 
     """
     type = TensorType(tuple(dims), DType.I64)
     far = mul(b, step, constant(b, 2**32, step.tensor))
-    counter = add(b, _element_index(b, type), _spread(b, far, type))
+    counter = add(b, row_major(b, type, range(type.rank)), _spread(b, far, type))
     words = random_words(seed, Purpose.MASK, stream, 1)
     return random_uniform(b, counter, constant(b, int(words[0] & _LOW), type))
 
@@ -100,26 +100,6 @@ def keep_mask(
     numbers = uniform(b, dims, seed=seed, stream=stream, step=step)
     threshold = _spread(b, cast(b, rate, DType.F32), numbers.tensor)
     return compare(b, GREATER_EQUAL, numbers, threshold)
-
-
-def _element_index(b: IRBuilder, type: TensorType) -> Value:
-    """Each element is its own place in row-major order (i64)."""
-    total = constant(b, 0, type)
-    stride: Value | None = None  # none yet: 1
-    for axis in reversed(range(type.rank)):
-        places = iota(b, axis, type)
-        total = add(b, total, places if stride is None else mul(b, places, stride))
-        size = _size(b, type.dims[axis], type)
-        stride = size if stride is None else mul(b, stride, size)
-    return total
-
-
-def _size(b: IRBuilder, dim: Dim, type: TensorType) -> Value:
-    """The extent of a dimension in every element of an i64 type."""
-    if isinstance(dim, int):
-        return constant(b, dim, type)
-    one = TensorType((1,) * type.rank, DType.F64)  # exact for any number of samples
-    return broadcast(b, cast(b, extent(b, dim, one), DType.I64), type.dims)
 
 
 def _spread(b: IRBuilder, x: Value, type: TensorType) -> Value:

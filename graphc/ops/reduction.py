@@ -3,7 +3,7 @@ grows from 1.
 
 Sums run in the order that a backend finds best but always the same one; a reduction over an empty
 extent gives its identity (0, -inf, inf). The gradient of max and min goes to every element that
-attains it.
+attains it, as nodes of images have it, or to the first one, as functions of arrays have it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import numpy as np
 from graphc.ir.codegen import Broadcast, Reduction
 from graphc.ir.core import Array, IRBuilder, JvpRule, OpDef, Operation, Value, VjpRule
 from graphc.ir.params import Params
-from graphc.ir.types import Dim, DType, Symbol, Type, TypeRuleError
-from graphc.ops.constant import full_like
-from graphc.ops.elementwise import EQUAL, compare, select
+from graphc.ir.types import Dim, DType, Symbol, TensorType, Type, TypeRuleError
+from graphc.ops.constant import constant, extent, full_like, iota
+from graphc.ops.elementwise import EQUAL, LOGICAL_AND, add, cast, compare, mul, select
 from graphc.ops.rules import (
     NUMBERS,
     Tangents,
@@ -31,12 +31,25 @@ from graphc.ops.rules import (
     tensor,
 )
 
+Ties = Literal["all", "first"]
+
 
 @dataclass(frozen=True)
 class ReduceParams(Params):
     """`axes`, ascending, become extent 1."""
 
     axes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ExtremumParams(ReduceParams):
+    """`ties`: which of the elements that attain the extremum get its gradient.
+
+    The first is that in row-major order. With `all` the slopes of tied elements add up to as many
+    times the derivative.
+    """
+
+    ties: Ties = "all"
 
 
 @dataclass(frozen=True)
@@ -58,12 +71,12 @@ def reduce_sum(b: IRBuilder, x: Value, axes: Sequence[int]) -> Value:
     return b.emit_one(REDUCE_SUM, x, params=ReduceParams(tuple(axes))) if axes else x
 
 
-def reduce_max(b: IRBuilder, x: Value, axes: Sequence[int]) -> Value:
-    return b.emit_one(REDUCE_MAX, x, params=ReduceParams(tuple(axes)))
+def reduce_max(b: IRBuilder, x: Value, axes: Sequence[int], ties: Ties = "all") -> Value:
+    return b.emit_one(REDUCE_MAX, x, params=ExtremumParams(tuple(axes), ties))
 
 
-def reduce_min(b: IRBuilder, x: Value, axes: Sequence[int]) -> Value:
-    return b.emit_one(REDUCE_MIN, x, params=ReduceParams(tuple(axes)))
+def reduce_min(b: IRBuilder, x: Value, axes: Sequence[int], ties: Ties = "all") -> Value:
+    return b.emit_one(REDUCE_MIN, x, params=ExtremumParams(tuple(axes), ties))
 
 
 def _infer_reduce(types: Sequence[Type], params: ReduceParams) -> Sequence[Type]:
@@ -102,19 +115,51 @@ def _reduce_sum_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | 
 
 
 def _extremum_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
-    (x,) = op.operands
-    attained = compare(b, EQUAL, x, broadcast(b, op.result, x.tensor.dims))
-    spread = broadcast(b, dy, x.tensor.dims)
-    return [select(b, attained, spread, full_like(b, 0.0, spread))]
+    chosen = _chosen(b, op)
+    spread = broadcast(b, dy, chosen.tensor.dims)
+    return [select(b, chosen, spread, full_like(b, 0.0, spread))]
 
 
 def _extremum_jvp(b: IRBuilder, op: Operation, tangents: Tangents) -> Sequence[Value]:
-    (x,), (dx,) = op.operands, tangents
+    (dx,) = tangents
     if dx is None:
         return []
-    attained = compare(b, EQUAL, x, broadcast(b, op.result, x.tensor.dims))
-    axes = op.params_as(ReduceParams).axes
-    return [reduce_sum(b, select(b, attained, dx, full_like(b, 0.0, dx)), axes)]
+    moved = select(b, _chosen(b, op), dx, full_like(b, 0.0, dx))
+    return [reduce_sum(b, moved, op.params_as(ReduceParams).axes)]
+
+
+def _chosen(b: IRBuilder, op: Operation) -> Value:
+    """Whether an element is one that moves the extremum (i1, as the operand)."""
+    (x,), params = op.operands, op.params_as(ExtremumParams)
+    dims = x.tensor.dims
+    attained = compare(b, EQUAL, x, broadcast(b, op.result, dims))
+    if params.ties == "all":
+        return attained
+    is_small = x.tensor.with_dims(dims[a] for a in params.axes).bound_elements < 2**31
+    place = row_major(b, x.tensor.with_dtype(DType.I32 if is_small else DType.I64), params.axes)
+    behind = constant(b, int(np.iinfo(place.tensor.dtype.numpy).max), place.tensor)
+    first = reduce_min(b, select(b, attained, place, behind), params.axes)
+    return b.emit_one(LOGICAL_AND, attained, compare(b, EQUAL, place, broadcast(b, first, dims)))
+
+
+def row_major(b: IRBuilder, type: TensorType, axes: Sequence[int]) -> Value:
+    """Each element of a type of integers is its own place in row-major order along `axes`."""
+    total = constant(b, 0, type)
+    stride: Value | None = None  # none yet: 1
+    for axis in reversed(axes):
+        places = iota(b, axis, type)
+        total = add(b, total, places if stride is None else mul(b, places, stride))
+        size = _size(b, type.dims[axis], type)
+        stride = size if stride is None else mul(b, stride, size)
+    return total
+
+
+def _size(b: IRBuilder, dim: Dim, type: TensorType) -> Value:
+    """The extent of a dimension in every element of a type of integers."""
+    if isinstance(dim, int):
+        return constant(b, dim, type)
+    one = TensorType((1,) * type.rank, DType.F64)  # exact for any number of samples
+    return broadcast(b, cast(b, extent(b, dim, one), type.dtype), type.dims)
 
 
 BROADCAST = OpDef(
@@ -137,6 +182,7 @@ def _reduction(
     identity: float,
     vjp: VjpRule,
     jvp: JvpRule,
+    params: type[ReduceParams],
 ) -> OpDef:
     ufunc = {"add": np.add, "maximum": np.maximum, "minimum": np.minimum}[scalar_op]
 
@@ -150,7 +196,7 @@ def _reduction(
         name=f"reduce_{kind}",
         summary=summary,
         operands=("x",),
-        params=ReduceParams,
+        params=params,
         infer=_infer_reduce,
         reference=reference,
         codegen=Reduction(scalar_op, identity),
@@ -174,7 +220,9 @@ def _identity_of(identity: float, dtype: np.dtype) -> float | int:
     return info.max if identity > 0 else info.min
 
 
-REDUCE_SUM = _reduction("sum", "sum over axes", "add", 0.0, _reduce_sum_vjp, multilinear_jvp)
+REDUCE_SUM = _reduction(
+    "sum", "sum over axes", "add", 0.0, _reduce_sum_vjp, multilinear_jvp, ReduceParams
+)
 REDUCE_MAX = _reduction(
     "max",
     "maximum over axes; nan if any element is nan",
@@ -182,6 +230,7 @@ REDUCE_MAX = _reduction(
     -np.inf,
     _extremum_vjp,
     _extremum_jvp,
+    ExtremumParams,
 )
 REDUCE_MIN = _reduction(
     "min",
@@ -190,6 +239,7 @@ REDUCE_MIN = _reduction(
     np.inf,
     _extremum_vjp,
     _extremum_jvp,
+    ExtremumParams,
 )
 
 

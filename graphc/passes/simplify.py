@@ -22,7 +22,7 @@ it comes to rest. O(operations) firings.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from graphc.ir.context import Context
@@ -62,6 +62,7 @@ from graphc.ops.reduction import (
     REDUCE_MAX,
     REDUCE_MIN,
     REDUCE_SUM,
+    ExtremumParams,
     ReduceParams,
 )
 from graphc.passes.invariants import Invariant
@@ -219,7 +220,7 @@ def _reduce_units(b: IRBuilder, op: Operation) -> Result:
         return None
     if not axes:
         return None if op.opdef is REDUCE_SUM and is_float(x) else [x]
-    return [b.emit_one(op.opdef, x, params=ReduceParams(axes))]
+    return [b.emit_one(op.opdef, x, params=replace(params, axes=axes))]
 
 
 def _reduce_of_reduce(b: IRBuilder, op: Operation) -> Result:
@@ -228,8 +229,15 @@ def _reduce_of_reduce(b: IRBuilder, op: Operation) -> Result:
         return None
     if op.opdef is REDUCE_SUM and is_float(inner.result):
         return None
-    axes = tuple(sorted({*op.params_as(ReduceParams).axes, *inner.params_as(ReduceParams).axes}))
-    return [b.emit_one(op.opdef, inner.operands[0], params=ReduceParams(axes))]
+    params, before = op.params_as(ReduceParams), inner.params_as(ReduceParams)
+    axes = tuple(sorted({*params.axes, *before.axes}))
+    joined = replace(params, axes=axes)
+    # Of ties the first is the same one only where the inner axes come last.
+    is_in_order = axes == (*params.axes, *before.axes)
+    picks_first = isinstance(params, ExtremumParams) and params.ties == "first"
+    if joined != replace(before, axes=axes) or (picks_first and not is_in_order):
+        return None
+    return [b.emit_one(op.opdef, inner.operands[0], params=joined)]
 
 
 def _cast_same(_b: IRBuilder, op: Operation) -> Result:

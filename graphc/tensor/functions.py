@@ -75,12 +75,12 @@ def mean(x: Any, axis: Axes = None, keepdims: bool = False) -> Any:
 
 
 def max(x: Any, axis: Axes = None, keepdims: bool = False) -> Any:
-    """The largest element over `axis`. Every element that attains it gets the gradient."""
+    """The largest element over `axis`. The first one that attains it gets the gradient."""
     return largest(x, axis, keepdims)
 
 
 def min(x: Any, axis: Axes = None, keepdims: bool = False) -> Any:
-    """The smallest element over `axis`. Every element that attains it gets the gradient."""
+    """The smallest element over `axis`. The first one that attains it gets the gradient."""
     return smallest(x, axis, keepdims)
 
 

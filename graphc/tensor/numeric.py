@@ -124,7 +124,8 @@ def extremum(b: IRBuilder, x: Value, axis: Axes, keepdims: bool, *, largest: boo
         )
     if not axes:
         return x
-    reduced = reduce_max(b, x, axes) if largest else reduce_min(b, x, axes)
+    reduce = reduce_max if largest else reduce_min
+    reduced = reduce(b, x, axes, "first")
     return _dropped(b, reduced, axes, keepdims)
 
 

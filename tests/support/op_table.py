@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from graphc.ir.core import OpDef
-from graphc.ir.params import NoParams, Params, print_params
+from graphc.ir.params import NoParams, Params, make_params, print_params
 from graphc.ir.types import Dim, DType, Symbol, TensorType
 from graphc.ops import (
     constant,
@@ -155,14 +155,17 @@ def _casts(dtype: DType) -> Iterable[Case]:
             yield Case(f"{case.name}, to {target}", case.types, case.params, None, case.samples)
 
 
-def _reductions(dtype: DType) -> Iterable[Case]:
-    for name, dims in SHAPES.items():
-        rank = len(dims)
-        for count in range(1, rank + 1):
-            for axes in itertools.combinations(range(rank), count):
-                types = (TensorType(dims, dtype),)
-                params = reduction.ReduceParams(axes)
-                yield from _with_samples(Case(f"{name} over {axes}", types, params))
+def _reductions(op: OpDef) -> MakeCases:
+    def cases(dtype: DType) -> Iterable[Case]:
+        for name, dims in SHAPES.items():
+            rank = len(dims)
+            for count in range(1, rank + 1):
+                for axes in itertools.combinations(range(rank), count):
+                    types = (TensorType(dims, dtype),)
+                    params = make_params(op.params, {"axes": axes})
+                    yield from _with_samples(Case(f"{name} over {axes}", types, params))
+
+    return cases
 
 
 def _broadcasts(dtype: DType) -> Iterable[Case]:
@@ -450,9 +453,9 @@ ROWS: tuple[Row, ...] = (
     Row(constant.IOTA, NUMBERS, _positions, EXACT),
     Row(constant.EXTENT, FLOATS, _extents, EXACT),
     Row(reduction.BROADCAST, ALL, _broadcasts, EXACT, "smooth"),
-    Row(reduction.REDUCE_SUM, NUMBERS, _reductions, sums(), "smooth"),
-    Row(reduction.REDUCE_MAX, NUMBERS, _reductions, SAME_NUMBERS, "kinked"),
-    Row(reduction.REDUCE_MIN, NUMBERS, _reductions, SAME_NUMBERS, "kinked"),
+    Row(reduction.REDUCE_SUM, NUMBERS, _reductions(reduction.REDUCE_SUM), sums(), "smooth"),
+    Row(reduction.REDUCE_MAX, NUMBERS, _reductions(reduction.REDUCE_MAX), SAME_NUMBERS, "kinked"),
+    Row(reduction.REDUCE_MIN, NUMBERS, _reductions(reduction.REDUCE_MIN), SAME_NUMBERS, "kinked"),
     Row(movement.RESHAPE, ALL, _reshapes, EXACT, "smooth"),
     Row(movement.TRANSPOSE, ALL, _transposes, EXACT, "smooth"),
     Row(movement.SLICE, ALL, _moves(movement_cases.slices), EXACT, "smooth"),

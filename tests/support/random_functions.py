@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 
@@ -59,7 +59,7 @@ from graphc.ops.movement import (
     TransposeParams,
 )
 from graphc.ops.patches import OVERLAP_ADD, PATCHES, OverlapAddParams, PatchesParams
-from graphc.ops.reduction import BROADCAST, BroadcastParams, ReduceParams
+from graphc.ops.reduction import BROADCAST, BroadcastParams, ExtremumParams, ReduceParams, Ties
 from graphc.ops.selection import TOP_INDICES, TopParams
 from tests.support.op_table import ROWS
 
@@ -251,7 +251,11 @@ class _Maker:
         axes = [i for i in range(rank) if self._choose.random() < 0.5]
         if rank and self._choose.random() < 0.4:
             axes = [rank - 1]
-        return self._emit(self._choose.choice(self._reductions), [x], ReduceParams(tuple(axes)))
+        op = self._choose.choice(self._reductions)
+        if op.params is ReduceParams:
+            return self._emit(op, [x], ReduceParams(tuple(axes)))
+        ties = self._choose.choice(get_args(Ties))
+        return self._emit(op, [x], ExtremumParams(tuple(axes), ties))
 
     def _reshape(self) -> Value | None:
         x = self._any()

@@ -184,6 +184,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "logical_not": _plain(torch.logical_not),
     "stop_gradient": _plain(torch.detach),
     "cast": lambda p, x: x.to(DTYPES[p.dtype]),
+    "round_bf16": lambda _p, x: x.to(torch.bfloat16).to(x.dtype),
     "broadcast": lambda p, x: x.expand(p.dims),
     "reduce_sum": lambda p, x: torch.sum(x, dim=p.axes, keepdim=True),
     "reduce_max": lambda p, x: torch.amax(x, dim=p.axes, keepdim=True),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graphc.ir.core import Function, IRBuilder, OpDef, RegionKind
-from graphc.ir.params import NoParams, Params
+from graphc.ir.params import NoParams, Params, make_params
 from graphc.ir.types import DType, TensorType
 from graphc.ops import contraction, movement, reduction
 from graphc.ops import elementwise as e
@@ -125,20 +125,20 @@ def test_logic() -> None:
     ],
 )
 def test_reductions_keep_the_rank(op: OpDef, axes: tuple[int, ...], wanted: list) -> None:
-    params = reduction.ReduceParams(axes)
+    params = make_params(op.params, {"axes": axes})
     assert reference(op, [[1, 2, 3], [4, 5, 6]], params=params) == wanted
 
 
 def test_a_reduction_over_nothing_is_its_identity() -> None:
     nothing = np.zeros((0, 2))
-    params = reduction.ReduceParams((0,))
+    params = reduction.ExtremumParams((0,))
     assert reference(reduction.REDUCE_SUM, nothing, params=params) == [[0, 0]]
     assert reference(reduction.REDUCE_MAX, nothing, params=params) == [[-INF, -INF]]
     assert reference(reduction.REDUCE_MIN, nothing.astype("i4"), params=params) == [[I32.max] * 2]
 
 
 def test_a_maximum_with_nan_is_nan() -> None:
-    params = reduction.ReduceParams((0,))
+    params = reduction.ExtremumParams((0,))
     np.testing.assert_array_equal(
         reference(reduction.REDUCE_MAX, [1, NAN, 2], params=params), [NAN]
     )
