@@ -52,6 +52,8 @@ PAIR_PANEL_BYTES = 65536
 """Of a panel of B in pairs: tiles read it slowly enough for a second-level cache."""
 PAIR_BLOCK_BYTES = 524288
 """Of a block of A in pairs, at most."""
+MOST_PAIR_ROWS = 1020
+"""Of such a block."""
 MOST_FEW_VECTORS = 8
 """Of a tile that reads several panels at once: enough sums are under way then."""
 
@@ -363,20 +365,23 @@ def _pair_tiling(machine: Machine, x: ProductRange) -> Tiling:
         vectors = max(-(-x.n // lanes), 1)
         width = vectors * lanes
     most_k = x.most_k if x.k is None else x.k
-    depth = _depth(x.k, most_k, max(PAIR_PANEL_BYTES // (width * PAIR_BYTES), STRETCH))
-    most_rows = min(machine.l2 // 2, PAIR_BLOCK_BYTES) // (depth * PAIR_BYTES)
-    block = _part(x.m, max(most_rows // rows, 1) * rows, rows)
     is_read_once = x.most_rows <= rows and not x.b_transposed and lanes >= LEAST_PAIR_LANES
+    is_in_place = is_read_once and x.n is not None
+    row_bytes = (rows if is_in_place else width) * PAIR_BYTES
+    depth = _depth(x.k, most_k, max(PAIR_PANEL_BYTES // row_bytes, STRETCH))
+    most_rows = min(machine.l2 // 2, PAIR_BLOCK_BYTES) // (depth * PAIR_BYTES)
+    most_rows = min(most_rows, MOST_PAIR_ROWS, -(-x.most_rows // rows) * rows)
+    block = _part(x.m, max(most_rows // rows, 1) * rows, rows)
     is_far = (x.n or 0) * (x.k or 0) * x.dtype.itemsize >= machine.l2 // 2
     ahead = 0 if x.b_transposed else 32 if is_far else 8
-    ahead = 8 if is_read_once else ahead
+    ahead = 8 if is_in_place else ahead
     fetches_c = x.c_bytes > machine.l2
     return Tiling(
         *(rows, vectors, lanes, depth, block),
         a="packed",
-        b="in place" if is_read_once and x.n is not None else "packed",
+        b="in place" if is_in_place else "packed",
         prefetch=ahead,
-        prefetch_level=1 if is_read_once else 2,
+        prefetch_level=1 if is_in_place else 2,
         prefetch_c=fetches_c,
     )
 
@@ -447,8 +452,12 @@ def panel_schedule(op: Operation, machine: Machine) -> ProductSchedule | None:
     form, tile, few = form_of(op, schedule), schedule.tile, schedule.few_rows
     if tile is None or form.transpose_b or op.params_as(MatmulParams).batch:
         return None
-    x, width = form.call_range(), tile.vectors * tile.lanes
-    if x.is_exchanged or form.n is None or form.n < width or _row_bytes(x) <= NEAR_BYTES:
+    x = form.call_range()
+    if form.pairs and x.n is not None and x.n < tile.vectors * tile.lanes:
+        tile = replace(tile, vectors=-(-tile.vectors // 2))
+    width = tile.vectors * tile.lanes
+    is_near = _row_bytes(x) <= NEAR_BYTES and not form.pairs
+    if x.is_exchanged or form.n is None or form.n < width or is_near:
         return None
     if schedule.parallel == "cols" and (
         schedule.chunk % width or 0 < form.n % schedule.chunk < width
