@@ -55,7 +55,7 @@ from graphc.driver.compile import (
     evaluation_passes,
     node_names,
 )
-from graphc.driver.function_file import SUFFIX, FunctionFile, read_function
+from graphc.driver.program import SUFFIX, FunctionFile, read_function
 from graphc.driver.options import DEFAULT_BATCH, MOST_SAMPLES, CompileOptions
 from graphc.driver.prepare import infer
 from graphc.driver.profile import Profile

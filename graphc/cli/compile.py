@@ -45,7 +45,7 @@ from graphc.driver.artifact import (
     hidden_from_python,
     kind_of,
 )
-from graphc.driver.function_file import SUFFIX, read_function
+from graphc.driver.program import SUFFIX, read_function
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import prepare
 from graphc.support.diagnostics import GraphcError

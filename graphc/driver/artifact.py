@@ -40,7 +40,7 @@ from graphc.driver.compile import (
     lower_by,
     machine_of,
 )
-from graphc.driver.function_file import FunctionFile
+from graphc.driver.program import FunctionFile
 from graphc.driver.options import DEFAULT_BACKEND, CompileOptions
 from graphc.driver.prepare import draw, infer
 from graphc.ir.core import Function
