@@ -100,20 +100,21 @@ def tanh(s: Arithmetic, x: Val) -> Val:
 
 
 def sigmoid(s: Arithmetic, x: Val) -> Val:
-    """1 / (1 + t) or t / (1 + t) with t = e^-abs(x): never overflows, keeps small results.
+    """t / (t + 1) with t = e^x, and x at most where that is 1: so t is a number.
 
     Both are of t 2^h and 2^h instead of t and 1, so that a small t is a normal number.
     """
     f = format_of(x)
-    shifted, r = _reduce(s, at_least(s, f.exp_range[0], s.neg(s.abs(x))))
+    low, high = f.exp_range[0], 2.0 * f.tanh_one
+    shifted, r = _reduce(s, at_least(s, low, at_most(s, high, x)))
     far, one = (s.const(2.0**h, x) for h in (-_half_range(f), _half_range(f)))
     t = _times_part(s, exp_polynomial(s, r), shifted, far)
-    above, below = s.select(_has_sign(s, x), t, one), s.add(t, one)
+    below = s.add(t, one)
     if not s.slow_denormals:
-        return s.div(above, below)
+        return s.div(t, below)
     least = s.const(_least_part(f), x)
-    quotient = s.div(_raised(s, above, least), below)
-    return s.select(s.less(above, least), _denormal(s, above), quotient)
+    quotient = s.div(_raised(s, t, least), below)
+    return s.select(s.less(t, least), _denormal(s, t), quotient)
 
 
 def erf(s: Arithmetic, x: Val) -> Val:
