@@ -17,7 +17,7 @@ from graphc.backends.loops.mathfunctions.formats import (
     paired,
     wrapped,
 )
-from graphc.backends.loops.values import Val
+from graphc.backends.loops.values import ELEMENT_BYTES, Val
 
 
 def exp(s: Arithmetic, x: Val) -> Val:
@@ -31,8 +31,11 @@ def exp_of_at_most_zero(s: Arithmetic, x: Val) -> Val:
     """exp where x is not above 0: the same bits, without what large results need."""
     f = format_of(x)
     shifted, r = _reduce(s, at_least(s, f.exp_range[0], x))
+    p = exp_polynomial(s, r)
+    if _can_scale(s, p):
+        return _scaled(s, p, shifted)
     far = s.const(2.0 ** -_half_range(f), x)
-    part = _times_part(s, exp_polynomial(s, r), shifted, far)
+    part = _times_part(s, p, shifted, far)
     if not s.slow_denormals:
         return s.mul(part, far)
     return _times_far(s, part, far, s.const(_least_part(f), x))
@@ -144,6 +147,8 @@ def times_power(s: Arithmetic, p: Val, shifted: Val, sign: Val) -> Val:
     2^n itself may not be a number. So 1 + p is first multiplied with the part of it that always is
     one, then with a power of the same direction.
     """
+    if _can_scale(s, p):
+        return _scaled(s, p, shifted)
     f = format_of(p)
     c = constants(s, p)
     is_below = _has_sign(s, sign)
@@ -152,6 +157,18 @@ def times_power(s: Arithmetic, p: Val, shifted: Val, sign: Val) -> Val:
     if not s.slow_denormals:
         return s.mul(part, far)
     return _times_far(s, part, far, s.select(is_below, c(_least_part(f)), c(0.0)))
+
+
+def _can_scale(s: Arithmetic, p: Val) -> bool:
+    """Whether one instruction does it. What it costs where denormals are slow is not known."""
+    size = p.type.lanes * ELEMENT_BYTES[p.type.element]
+    return s.has_scalef and not s.slow_denormals and size % 64 == 0
+
+
+def _scaled(s: Arithmetic, p: Val, shifted: Val) -> Val:
+    """(1 + p) 2^n: 1 + p is rounded, then the result if it is a denormal, as in `times_power`."""
+    n = s.sub(shifted, s.const(format_of(p).magic, p))
+    return s.code.scale(s.add(p, s.const(1.0, p)), n)
 
 
 def _times_far(s: Arithmetic, part: Val, far: Val, least: Val) -> Val:

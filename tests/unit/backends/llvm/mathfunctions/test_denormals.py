@@ -1,4 +1,4 @@
-"""Functions whose results are denormals, for machines on which these are slow."""
+"""Functions whose results are denormals: machines on which these are slow, or are one instruction."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from graphc.backends.llvm.target import X86_64, X86_64_V3, Target, host_target
+from graphc.backends.llvm import engine
+from graphc.backends.llvm.target import X86_64, X86_64_V3, X86_64_V4, Target, host_target
 from graphc.backends.loops import mathfunctions
 from graphc.backends.loops.scalars import LaneScalars
 from graphc.backends.loops.values import Val
 from graphc.ir.types import DType
-from tests.support.llvm_probe import probe, probe_in_place
+from tests.support.llvm_probe import probe, probe_in_place, probe_text
 
 UNDERFLOW, DENORMAL = 0x10, 0x02
 """Flags of x86-64 that stay up: a result was inexact and denormal or 0, an operand was denormal."""
@@ -40,6 +41,15 @@ FUNCTIONS: list[Function] = [
 ]
 
 SMALL: list[Function] = [LaneScalars.tanh, LaneScalars.erf]
+
+
+SCALED: list[Function] = [LaneScalars.exp, exp_of_at_most_zero, power_of_two]
+
+
+def scaling(target: Target, *, has_scalef: bool) -> Target:
+    """A machine that is quick with denormals."""
+    machine = replace(target.machine, slow_denormals=False, has_scalef=has_scalef)
+    return replace(target, machine=machine)
 
 
 def host(*, slow_denormals: bool) -> Target:
@@ -101,6 +111,45 @@ def test_no_bit_depends_on_how_denormals_are_made(function: Function, dtype: DTy
     assert np.array_equal(found[~np.isnan(found)], other[~np.isnan(other)])
     denormal = (found != 0) & (np.abs(found) < np.finfo(dtype.numpy).tiny)
     assert np.count_nonzero(denormal) > 100
+
+
+@pytest.mark.parametrize("vectors", [1, 4])
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64], ids=str)
+@pytest.mark.parametrize("function", SCALED, ids=lambda f: f.__name__)
+def test_no_bit_depends_on_the_instruction_for_powers_of_two(
+    function: Function, dtype: DType, vectors: int
+) -> None:
+    if not host_target().machine.has_scalef:
+        pytest.skip("requires a processor that has it")
+    x = operands(dtype)
+    if function is exp_of_at_most_zero:
+        x = -np.abs(x)
+    lanes = vectors * host_target().machine.lanes(dtype)
+    found, other = (
+        probe(scaling(host_target(), has_scalef=has), function, [dtype], dtype, lanes)(x)
+        for has in (True, False)
+    )
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(other))
+    assert np.array_equal(found[~np.isnan(found)], other[~np.isnan(other)])
+    assert np.count_nonzero((found != 0) & (np.abs(found) < np.finfo(dtype.numpy).tiny)) > 100
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="code for another processor")
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64], ids=str)
+@pytest.mark.parametrize("function", SCALED[:2], ids=lambda f: f.__name__)
+def test_the_instruction_is_used_of_whole_vectors_where_denormals_are_quick(
+    function: Function, dtype: DType
+) -> None:
+    def text(target: Target, lanes: int) -> str:
+        return probe_text(target, function, [dtype], dtype, lanes)
+
+    target, lanes = scaling(X86_64_V4, has_scalef=True), X86_64_V4.machine.lanes(dtype)
+    for vectors in (1, 4):
+        made = text(target, vectors * lanes)
+        assert made.count("scalef") == vectors + 1  # and a declaration
+        assert engine.object_code(made, target)
+    assert "scalef" not in text(target, lanes // 2)
+    assert "scalef" not in text(X86_64_V4, lanes)
 
 
 def test_machines_say_whether_denormals_are_slow() -> None:
