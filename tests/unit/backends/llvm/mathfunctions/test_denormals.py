@@ -1,4 +1,4 @@
-"""Functions whose results are denormals: machines on which these are slow, or are one instruction."""
+"""Functions whose results are denormals: machines on which they are slow, or one instruction."""
 
 from __future__ import annotations
 
