@@ -51,7 +51,7 @@ def log(s: Arithmetic, x: Val) -> Val:
     m, e = split(s, scaled)
     e = s.sub(e, s.select(is_denormal, c(float(f.fraction_bits)), c(0.0)))
     fraction = s.sub(m, c(1.0))
-    return _with_ends(s, _of_fraction(s, fraction, e), x, 0.0)
+    return _with_ends(s, _of_fraction(s, fraction, fraction, e), x, 0.0)
 
 
 def log1p(s: Arithmetic, x: Val) -> Val:
@@ -61,14 +61,17 @@ def log1p(s: Arithmetic, x: Val) -> Val:
     """
     f = format_of(x)
     c = constants(s, x)
-    biased = _biased_exponent(s, s.add(x, c(1.0)))
+    whole = s.add(x, c(1.0))
+    biased = _biased_exponent(s, whole)
     exponent = s.code.binary("shl", biased, s.const(f.fraction_bits, biased))
     one = f.bias << f.fraction_bits
     scaled = s.bits(s.add(s.sub(s.bits(x), exponent), s.const(one, exponent)))
     # 2^(2 - e), for at the largest x 2^-e is no normal number.
     power = s.bits(s.sub(s.const(wrapped(f, 2 * one + (2 << f.fraction_bits)), exponent), exponent))
     fraction = s.add(scaled, s.fma(power, c(0.25), c(-1.0)))
-    y = _with_ends(s, _of_fraction(s, fraction, _exponent(s, biased, x)), x, -1.0)
+    # Powers of what 1 absorbs change nothing, and might be denormals.
+    bent = s.select(s.equal(whole, c(1.0)), c(0.0), fraction) if s.slow_denormals else fraction
+    y = _with_ends(s, _of_fraction(s, fraction, bent, _exponent(s, biased, x)), x, -1.0)
     return s.intrinsic("copysign", y, x)
 
 
@@ -296,17 +299,20 @@ def _exponent(s: Arithmetic, biased: Val, like: Val) -> Val:
     return s.sub(placed, s.const(whole + f.bias, like))
 
 
-def _of_fraction(s: Arithmetic, fraction: Val, e: Val) -> Val:
-    """e ln 2 + log(1 + fraction)."""
+def _of_fraction(s: Arithmetic, fraction: Val, bent: Val, e: Val) -> Val:
+    """e ln 2 + log(1 + fraction).
+
+    bent  the fraction, or 0 where its square counts for nothing
+    """
     f = format_of(fraction)
     c = constants(s, fraction)
-    square = s.mul(fraction, fraction)
+    square = s.mul(bent, bent)
     half = s.mul(square, c(0.5))
     if f is F32:
-        series = s.mul(s.mul(square, fraction), paired(s, f.log_terms, fraction, square))
+        series = s.mul(s.mul(square, bent), paired(s, f.log_terms, bent, square))
         correction = s.sub(s.fma(e, c(f.ln2_low), series), half)
     else:
-        t = s.div(fraction, s.add(fraction, c(2.0)))
+        t = s.div(bent, s.add(bent, c(2.0)))
         z = s.mul(t, t)
         series = s.mul(z, horner(s, f.log_terms, z))
         tail = s.fma(t, s.add(half, series), s.mul(e, c(f.ln2_low)))

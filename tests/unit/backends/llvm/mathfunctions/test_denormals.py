@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import platform
 from collections.abc import Callable
 from dataclasses import replace
@@ -40,7 +39,22 @@ FUNCTIONS: list[Function] = [
     power_of_two,
 ]
 
-SMALL: list[Function] = [LaneScalars.tanh, LaneScalars.erf]
+SMALL: list[Function] = [LaneScalars.tanh, LaneScalars.erf, LaneScalars.log1p]
+
+FLAGS = """
+define i32 @flags() {
+  %place = alloca i32
+  call void @llvm.x86.sse.stmxcsr(ptr %place)
+  %word = load i32, ptr %place
+  %cleared = and i32 %word, -64
+  store i32 %cleared, ptr %place
+  call void @llvm.x86.sse.ldmxcsr(ptr %place)
+  ret i32 %word
+}
+declare void @llvm.x86.sse.stmxcsr(ptr)
+declare void @llvm.x86.sse.ldmxcsr(ptr)
+"""
+"""The flags that are up, which it takes down; the C library does not tell of denormal operands."""
 
 
 SCALED: list[Function] = [LaneScalars.exp, exp_of_at_most_zero, power_of_two]
@@ -164,7 +178,8 @@ def test_machines_say_whether_denormals_are_slow() -> None:
 def test_no_instruction_gives_or_takes_a_denormal(
     function: Function, dtype: DType, slow: bool
 ) -> None:
-    library = ctypes.CDLL(ctypes.util.find_library("m"))
+    loaded = engine.load(engine.object_code(FLAGS, host_target()), ["flags"], host_target())
+    flags = engine.function(loaded, "flags", ctypes.c_int32)
     if function in SMALL:
         least = 2 * np.finfo(dtype.numpy).tiny
         x = np.geomspace(least, 1e-3, 4096).astype(dtype.numpy)
@@ -173,7 +188,8 @@ def test_no_instruction_gives_or_takes_a_denormal(
         x = np.linspace(low, high, 4096).astype(dtype.numpy)
         x[::7] = -1e9
     run = probe_in_place(host(slow_denormals=slow), function, [dtype], dtype)(x, np.empty_like(x))
-    library.feclearexcept(0x3F)
+    flags()
     run()
-    raised = library.fetestexcept(UNDERFLOW | DENORMAL)
+    raised = flags() & (UNDERFLOW | DENORMAL)
     assert bool(raised) is not slow
+    assert loaded.keep
