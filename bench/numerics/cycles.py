@@ -28,7 +28,7 @@ from graphc.passes.analysis.nest_schedules import VECTORS
 from tests.support.llvm_probe import Formula, probe_in_place
 
 FEW, MANY = 1024, 3072
-STEPS, STEP_CYCLES = 4000, 12
+STEPS, STEP_CYCLES, CLOCK_ROUNDS = 4000, 12, 100
 
 CLOCK = """
 define i64 @clock(i64 %n) {
@@ -102,12 +102,12 @@ def least(rounds: int, *calls: Callable[[], object]) -> list[int]:
     return best
 
 
-def clock(rounds: int) -> float:
+def clock() -> float:
     """Cycles a nanosecond."""
     host = host_target()
     loaded = engine.load(engine.object_code(CLOCK, host), ["clock"], host)
     run = engine.function(loaded, "clock", ctypes.c_int64, ctypes.c_int64)
-    few, many = least(rounds, lambda: run(STEPS), lambda: run(2 * STEPS))
+    few, many = least(CLOCK_ROUNDS, lambda: run(STEPS), lambda: run(2 * STEPS))
     assert loaded.keep
     return STEPS * STEP_CYCLES / (many - few)
 
@@ -141,8 +141,7 @@ def main() -> None:
     for dtype in map(DType, options.dtypes.split(",")):
         for name, what in FORMULAS.items():
             cells = [
-                nanoseconds(what, target, dtype, options.rounds) * clock(options.rounds // 20)
-                for _, target in machines
+                nanoseconds(what, target, dtype, options.rounds) * clock() for _, target in machines
             ]
             print(f"{name:12} {dtype!s:5}", *(f"{cell:16.2f}" for cell in cells))
 
