@@ -21,14 +21,15 @@ from graphc.driver.compile import all_passes, compile_kept, computed_early, run_
 from graphc.driver.options import DEFAULT_BACKEND, CompileOptions, Part, parse_arithmetic
 from graphc.driver.pipelines import OPTIMISE, early_parts, kernels, rounding
 from graphc.ir.clone import clone_function
-from graphc.ir.core import Function, Module
+from graphc.ir.core import Function, Module, Value
 from graphc.ir.printer import print_module
-from graphc.ir.types import DType, TensorType, TypeRuleError
+from graphc.ir.types import DType, Symbol, TensorType, TypeRuleError
 from graphc.ops import default_context
 from graphc.passes import pipeline
 from graphc.passes.manager import Pass
 from graphc.runtime.signature import ROLES_OF_MODEL, Signature
 from graphc.support.diagnostics import GraphcError, fail
+from graphc.support.source import Location
 from graphc.tensor.caller import caller_location, definition_location
 from graphc.tensor.promotion import Array, PlainArray, element_type, is_number
 from graphc.tensor.tensor import Tensor
@@ -243,8 +244,8 @@ class ArrayFunction:
         given = unflatten(arguments.structure, leaves)
         assert isinstance(given, tuple)
         try:
-            results, outputs = flatten(_run(self.python, given))
-            values = [self._result(r, trace) for r in results if r is not None]
+            results, outputs = flatten(run_traced(lambda: self.python(*given)))
+            values = [lifted_result(r, trace, self.location) for r in results if r is not None]
         finally:
             trace.is_open = False
         if not values:
@@ -252,20 +253,6 @@ class ArrayFunction:
         count = iter(range(len(results)))
         places = tuple(None if r is None else next(count) for r in results)
         return TracedFunction(trace.finish(values), tuple(trace.held), outputs, places)
-
-    def _result(self, result: object, trace: Trace) -> Any:
-        if isinstance(result, Traced | np.ndarray) or is_number(result):
-            with trace.builder.at(self.location):
-                try:
-                    return trace.lift_one(result)  # type: ignore[arg-type]  # one of the three
-                except TypeRuleError as problem:
-                    raise fail(problem.slug, problem.message, self.location) from None
-        raise fail(
-            "argument-type",
-            f"a function of arrays requires arrays and numbers as results, alone or in tuples, "
-            f"lists and dicts, got {type(result).__name__}",
-            self.location,
-        )
 
     def _inlined(self, leaves: Sequence[object], structure: Structure, trace: Trace) -> Any:
         found = self.describe(leaves, structure, trace.default)
@@ -321,14 +308,30 @@ class ArrayFunction:
         return compile_kept(Module([made.function]), passes, lowered, options)
 
 
-def _run(python: Callable[..., object], arguments: tuple[object, ...]) -> object:
-    """Call `python`; `array[i] = traced` is our error, which numpy hides behind its own."""
+def run_traced(call: Callable[[], object]) -> object:
+    """Make the call; `array[i] = traced` is our error, which numpy hides behind its own."""
     try:
-        return python(*arguments)
+        return call()
     except ValueError as problem:
         if isinstance(problem.__cause__, GraphcError):
             raise problem.__cause__ from None
         raise
+
+
+def lifted_result(result: object, trace: Trace, location: Location) -> Value:
+    """What a function of arrays gives, as a value of its trace."""
+    if isinstance(result, Traced | np.ndarray | Symbol) or is_number(result):
+        with trace.builder.at(location):
+            try:
+                return trace.lift_one(result)
+            except TypeRuleError as problem:
+                raise fail(problem.slug, problem.message, location) from None
+    raise fail(
+        "argument-type",
+        f"a function of arrays requires arrays and numbers as results, alone or in tuples, "
+        f"lists and dicts, got {type(result).__name__}",
+        location,
+    )
 
 
 @dataclass(frozen=True, eq=False, slots=True)
