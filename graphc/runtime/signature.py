@@ -212,7 +212,7 @@ class Signature:
                 array = in_pairs(array)
             if argument.permutation:
                 array = array.reshape(argument.dims).transpose(argument.permutation)
-            made[argument.name] = np.ascontiguousarray(array, NUMPY_DTYPES[argument.dtype])
+            made[argument.name] = np.asarray(array, NUMPY_DTYPES[argument.dtype], order="C")
         return made
 
     @property
