@@ -23,7 +23,7 @@ from graphc.passes.analysis.product_tiles import ProductRange, choose_tiling, mi
 from graphc.passes.manager import PassManager
 from graphc.runtime.signature import Signature, in_pairs
 from graphc.support.diagnostics import GraphcError
-from tests.support.compiling import parse
+from tests.support.compiling import load_backend, parse
 
 V4 = MACHINES["x86-64-v4"]
 DOTS = replace(V4, dots_bf16=True)
@@ -148,6 +148,18 @@ def test_bits_depend_neither_on_the_batch_nor_on_threads_nor_on_being_frozen() -
         function = gc.compile(network, precision="bf16", threads=threads, freeze=freeze)
         for count in (1, 2, 3, 13, 300):
             np.testing.assert_array_equal(function(features=x[:count])["z"], wanted[:count])
+
+
+def test_bits_are_those_of_fused_multiply_adds_where_nothing_is_denormal() -> None:
+    """The C backend has these; on machines without dot products both have."""
+    if isinstance(why := load_backend("c"), str):
+        pytest.skip(why)
+    network = gc.loads(NETWORK)
+    x = np.random.default_rng(2).standard_normal((30, 9)).astype(np.float32)
+    found = [
+        gc.compile(network, precision="bf16", backend=b)(features=x)["z"] for b in ("llvm", "c")
+    ]
+    np.testing.assert_array_equal(*found)
 
 
 CHUNKED = """
