@@ -12,6 +12,7 @@ import pytest
 from graphc.backends.llvm import engine
 from graphc.backends.llvm.target import LINUX_X86, Target, host_target
 from graphc.ir.machine import MACHINES
+from graphc.ops.schedules import Tiling
 from tests.support.products import CompiledProduct, compile_product, product_of, product_text
 
 DOTS = replace(MACHINES["x86-64-v4"], dots_bf16=True)
@@ -93,6 +94,16 @@ def test_sums_go_step_by_step_however_a_product_is_cut(
     exact = in_bf16(a) @ in_bf16(b)
     bound = (1 + min(dims[2], 256) + dims[2] / 256) * 2.0**-24 * (abs(in_bf16(a)) @ abs(in_bf16(b)))
     assert (np.abs(got - exact) <= bound).all()
+    np.testing.assert_array_equal(got, chained(in_bf16(a), in_bf16(b)))
+
+
+@NEEDS_DOTS
+def test_panels_of_one_row_do_not_reach_into_each_other() -> None:
+    tile = Tiling(1, 2, 16, 256, 20, a="packed", b="packed")
+    rng = np.random.default_rng(1)
+    a, b = (rng.standard_normal(s).astype(np.float32) for s in ((15, 100), (100, 40)))
+    product = replace(product_of((15, 40, 100), (True, False)), pairs=True, tile=tile)
+    got = run(compile_product(product), a, b, (15, 40, 100))
     np.testing.assert_array_equal(got, chained(in_bf16(a), in_bf16(b)))
 
 
