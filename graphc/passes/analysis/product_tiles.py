@@ -34,8 +34,8 @@ TRANSPOSED_ROWS = 3
 """Up to so many rows of C, B stored by columns is transposed by the tiles: a copy would cost
 more."""
 WAY_BYTES = 4096
-"""Rows a multiple of this apart lie in the same few lines of a first-level cache: tiles that
-transpose more of them than it has ways would fetch each line again and again."""
+"""Rows a multiple of this apart lie in the same few lines of a first-level cache: tiles that read
+more of them than it has ways would fetch each line again and again."""
 SHORT_ROW_BYTES = 1536
 """Rows of B up to this length end before the hardware prefetcher recognises the stream."""
 FAR_BYTES = 2097152
@@ -263,7 +263,7 @@ def with_tilings(schedule: ProductSchedule, machine: Machine, form: ProductForm)
 
 def choose_tiling(machine: Machine, x: ProductRange) -> Tiling:
     """The tiling for this range."""
-    rows = machine.tile_rows
+    rows = _rows(x, machine)
     read_b = _read_b(x, rows)
     panel = min(machine.l1 * 3 // 4, PANEL_BYTES)
     vectors = _vectors(x, read_b, machine)
@@ -308,6 +308,16 @@ def choose_tiling(machine: Machine, x: ProductRange) -> Tiling:
         prefetch_level=level,
         prefetch_c=fetches_c,
     )
+
+
+def _rows(x: ProductRange, machine: Machine) -> int:
+    """Rows of a tile. Of a longer A whose rows share lines of a first-level cache no more than that
+    has ways, so that what a step of k fetches of it is still there at the next."""
+    rows = machine.tile_rows
+    shares_lines = x.k is not None and x.k * x.dtype.itemsize % WAY_BYTES == 0
+    if shares_lines and not x.a_transposed and x.most_rows > rows:
+        return min(rows, max(machine.l1 // WAY_BYTES, rows // 2))
+    return rows
 
 
 def _row_bytes(x: ProductRange) -> int:
