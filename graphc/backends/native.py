@@ -18,7 +18,7 @@ from math import prod
 import numpy as np
 
 from graphc.backends.base import aligned_bytes
-from graphc.runtime.compiled import CompiledFunction, Prepared
+from graphc.runtime.compiled import CompiledFunction, Fixed, Prepared
 from graphc.runtime.signature import NUMPY_DTYPES, ROLES_OF_MODEL, Argument, Signature
 from graphc.support.diagnostics import InternalError
 
@@ -94,8 +94,58 @@ class NativeFunction(CompiledFunction):
         changing: Sequence[int],
     ) -> Prepared:
         """A call with these arrays but for those `changing`; see `CompiledFunction`."""
-        pool = self._pool if signature.is_split else None
-        return _prepared(self._entry, pool, self._tables(), arrays, changing)
+        buffers, dims, run = self._call_of(arrays, [0])
+        places = tuple(changing)
+
+        def fill_and_run(samples: int, given: Sequence[np.ndarray]) -> None:
+            dims[0] = samples
+            try:
+                for i, array in zip(places, given):  # noqa: B905  # checking costs as much as a place
+                    buffers[i] = _addressof(_char_at(array))
+            except (TypeError, ValueError):
+                for i, array in zip(places, given, strict=True):
+                    buffers[i] = array.ctypes.data
+            run()
+
+        return fill_and_run
+
+    def fixed(
+        self,
+        arguments: Sequence[np.ndarray],
+        results: Sequence[np.ndarray],
+        sizes: Mapping[str, int],
+    ) -> Fixed:
+        """A call with these arrays and sizes; see `CompiledFunction`."""
+        return self._call_of([*arguments, *results], [sizes[n] for n in self._names])[2]
+
+    def _call_of(
+        self, arrays: Sequence[np.ndarray | None], sizes: Sequence[int]
+    ) -> tuple[ctypes.Array[ctypes.c_uint64], ctypes.Array[ctypes.c_int64], Fixed]:
+        """The pointers and the sizes that a call is given, and what makes it.
+
+        It keeps the memory alive that the entry is given. It is a function and not a method, and
+        the entry's arguments are values of ctypes, which takes them as they are: all that is half
+        of a small call.
+        """
+        tables, pool = self._tables(), self._pool if self.signature.is_split else None
+        buffers = (ctypes.c_uint64 * len(tables.buffers))()
+        for i, array in enumerate(arrays):
+            if array is not None:
+                buffers[i] = _address(array)
+        dims = (ctypes.c_int64 * max(len(sizes), 1))(*sizes)
+        pool_at, kept = POINTER(0), (self._entry, tables, arrays)
+        address = ctypes.cast(self._entry, POINTER).value  # type: ignore[arg-type]
+        call = ctypes.CFUNCTYPE(ctypes.c_int32)(address)  # type: ignore[arg-type]
+        buffers_at, dims_at, arena_at = byref(buffers), byref(dims), POINTER(tables.arena_at)
+
+        def run(_: object = kept) -> None:
+            if pool is not None:
+                pool_at.value = pool()
+            status = call(buffers_at, dims_at, arena_at, pool_at)
+            if status:
+                raise InternalError(f"compiled code gave status {status}")
+
+        return buffers, dims, run
 
     def _run_minibatches(
         self,
@@ -139,47 +189,6 @@ class NativeFunction(CompiledFunction):
         if tables is None:
             tables = self._threads.tables = _Tables(self.signature)
         return tables
-
-
-def _prepared(
-    entry: Callable[..., int],
-    pool: Callable[[], int] | None,
-    tables: _Tables,
-    arrays: Sequence[np.ndarray | None],
-    changing: Sequence[int],
-) -> Prepared:
-    """See `CompiledFunction.prepare`. It keeps the memory alive that the entry is given.
-
-    `pool` is None where no work is split. These are functions and not methods, and the entry's
-    arguments values of ctypes, which takes them as they are: all that is half of a small call.
-    """
-    buffers = (ctypes.c_uint64 * len(tables.buffers))()
-    for i, array in enumerate(arrays):
-        if array is not None:
-            buffers[i] = _address(array)
-    dims, pool_at, kept = (ctypes.c_int64 * 1)(), POINTER(0), (entry, tables, arrays)
-    call = ctypes.CFUNCTYPE(ctypes.c_int32)(ctypes.cast(entry, POINTER).value)  # type: ignore[arg-type]
-    buffers_at, dims_at, arena_at = byref(buffers), byref(dims), POINTER(tables.arena_at)
-    places = tuple(changing)
-
-    def run(samples: int, given: Sequence[np.ndarray], _: object = kept) -> None:
-        dims[0] = samples
-        if pool is not None:
-            pool_at.value = pool()
-        status = call(buffers_at, dims_at, arena_at, pool_at)
-        if status:
-            raise InternalError(f"compiled code gave status {status}")
-
-    def fill_and_run(samples: int, given: Sequence[np.ndarray]) -> None:
-        try:
-            for i, array in zip(places, given):  # noqa: B905  # checking costs as much as a place
-                buffers[i] = _addressof(_char_at(array))
-        except (TypeError, ValueError):
-            for i, array in zip(places, given, strict=True):
-                buffers[i] = array.ctypes.data
-        run(samples, ())
-
-    return fill_and_run if places else run
 
 
 def _address(array: np.ndarray) -> int:

@@ -183,8 +183,8 @@ class Model:
     def note_exact(self, name: str, value: np.ndarray) -> None:
         """Keep what the held value was rounded from, if f64 has more digits of it."""
         held = self.value(name)
-        exact = np.asarray(value, np.float64)
-        if held.dtype == exact.dtype or np.array_equal(held, exact, equal_nan=True):
+        fits = np.can_cast(value.dtype, held.dtype)
+        if fits or np.array_equal(held, exact := np.asarray(value, np.float64), equal_nan=True):
             self._exact.pop(name, None)
         else:
             self._exact[name] = exact

@@ -26,6 +26,10 @@ Prepared = Callable[[int, Sequence[Array]], None]
 """(samples, arrays that change): runs a function whose other arrays were said before."""
 
 
+Fixed = Callable[[], None]
+"""Runs a function whose arrays and sizes were said before."""
+
+
 class CompiledFunction(ABC):
     """A compiled function. Shapes and element types are checked by the caller, not here.
 
@@ -85,3 +89,9 @@ class CompiledFunction(ABC):
             self(filled[:count], filled[count:], dict.fromkeys(dims, samples))  # type: ignore[arg-type]
 
         return run
+
+    def fixed(
+        self, arguments: Sequence[Array], results: Sequence[Array], sizes: Mapping[str, int]
+    ) -> Fixed:
+        """The function with all that a call is given. For one thread, one call at a time."""
+        return lambda: self(arguments, results, sizes)

@@ -14,13 +14,21 @@ from typing import Any
 import numpy as np
 
 from graphc.runtime.argument_specs import ArgumentSpec, read_array
+from graphc.runtime.call_numbers import Hyperparameters, Stores
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.device_arrays import DeviceArray
-from graphc.runtime.fast_path import FastCall, Hyperparameters
+from graphc.runtime.fast_path import FastCall
 from graphc.runtime.plan import Plan, add_hyperparameters, all_sizes, bind, by_input, note_samples
+from graphc.runtime.repeated_call import MadeCall, RepeatedCall
 from graphc.runtime.residency import come_home, some_are_away
 from graphc.runtime.seldom import SeldomInputs
-from graphc.runtime.sequences import MOST_BEHIND, Minibatch, read_minibatch, read_sequences
+from graphc.runtime.sequences import (
+    MOST_BEHIND,
+    Layout,
+    Minibatch,
+    read_minibatch,
+    read_sequences,
+)
 from graphc.runtime.signature import GRADIENT, Signature, concrete_shape
 from graphc.runtime.sparse import SparseRows
 from graphc.runtime.threads import checked_threads
@@ -78,9 +86,14 @@ class Results(Mapping[str, Any]):
 
 
 class _Calls(threading.local):
-    """What a thread knows of its calls."""
+    """What a thread knows of its calls.
 
-    fast: FastCall | None = None
+    fast  for calls like one before
+    form  of the last call with sequences or sparse inputs: how they lay, and all sizes
+    """
+
+    fast: FastCall | RepeatedCall | None = None
+    form: tuple[Layout | None, Mapping[str, int]] | None = None
 
 
 _NO_NUMBERS: Mapping[str, float] = {}
@@ -234,8 +247,10 @@ class Executable:
         plan.compiled(arguments, results, sizes)  # type: ignore[arg-type]  # all are filled by now
         if results and isinstance(results[0], DeviceArray):
             results = [array.owner for array in results if isinstance(array, DeviceArray)]
-        elif plan is self._plan and FastCall.serves(plan):
-            self._prepare_fast_calls(plan, inputs, arguments)
+        elif plan is self._plan:
+            # Every argument has an array after a call.
+            made = MadeCall(plan, inputs, options, arguments, results, sizes, minibatch, samples)  # type: ignore[arg-type]
+            self._prepare_fast_calls(made, given_steps.layout if given_steps else None)
         if carry and minibatch is not None:
             left = {spec.name: results[spec.place] for _, spec in plan.carried}
             self._sequence_state = {STEPS_BEHIND: minibatch.layout.behind.copy(), **left}
@@ -260,23 +275,40 @@ class Executable:
             raise fail("not-supported", 'results of sequences are made on the host: out="host"')
         return self._plan.compiled.new_array
 
-    def _prepare_fast_calls(
-        self, plan: Plan, inputs: Mapping[str, object], arguments: Sequence[Array | None]
-    ) -> None:
-        """For calls of this thread that look like this one, where nothing was converted."""
-        specs = plan.dense
-        if any(n not in specs or arguments[specs[n].place] is not v for n, v in inputs.items()):
-            return
+    def _prepare_fast_calls(self, made: MadeCall, layout: Layout | None) -> None:
+        """For calls of this thread that look like this one, where nothing was converted.
+
+        With sequences and sparse inputs, once two calls had the same form.
+        """
+        plan = made.plan
+        if RepeatedCall.serves(plan):
+            form, self._calls.form = self._calls.form, (layout, made.sizes)
+            is_again = form is not None and form[0] is layout and form[1] == made.sizes
+            stores = self._stores_of(made) if is_again else None
+            if stores is not None:
+                self._calls.fast = RepeatedCall.like(made, stores)
+        elif FastCall.serves(plan):
+            specs, arguments = plan.dense, made.arguments
+            given = made.inputs.items()
+            if any(n not in specs or arguments[specs[n].place] is not v for n, v in given):
+                return
+            stores = self._stores_of(made)
+            if stores is not None:
+                self._calls.fast = FastCall(plan, list(made.inputs), arguments, stores)
+
+    def _stores_of(self, made: MadeCall) -> Stores | None:
+        """What the function holds, by the stores that it stands in; None where some was
+        converted."""
+        plan = made.plan
         stores: list[tuple[Mapping[str, Array], list[str]]] = []
         for store, kind in ((self._parameters, False), (self._learner_state, True)):
-            held = {p.name: arguments[p.place] for p in plan.held if p.is_state == kind}
+            held = {p.name: made.arguments[p.place] for p in plan.held if p.is_state == kind}
             if any(store[name] is not array for name, array in held.items()):
-                return
+                return None
             stores.append((store, list(held)))
         if self._seldom is not None:
             stores.append((self._seldom.kept, [spec.name for spec in plan.kept]))
-        # Every argument has an array after a call.
-        self._calls.fast = FastCall(plan, list(inputs), arguments, stores)  # type: ignore[arg-type]
+        return stores
 
     @property
     def runs_minibatches(self) -> bool:

@@ -11,21 +11,17 @@ function where other memory is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from graphc.runtime.argument_specs import ArgumentSpec
-from graphc.runtime.compiled import Prepared
+from graphc.runtime.call_numbers import CallNumbers, HeldArrays, Hyperparameters, Stores
+from graphc.runtime.compiled import Fixed
 from graphc.runtime.plan import Array, Plan
 from graphc.runtime.signature import concrete_shape
-
-Store = Mapping[str, Array]
-Hyperparameters = Mapping[str, float] | Callable[[int], Mapping[str, float]]
-"""Numbers of a call by name, or what they are for a number of samples, in a mapping that nobody
-changes; those of an integer type are given as int."""
 
 IN_PLACE = 0x101
 """numpy's flags of an array that is C-contiguous and aligned, so that it is read where it lies."""
@@ -44,7 +40,7 @@ class _SmallCall:
     samples: int
     inputs: list[tuple[str, np.dtype, tuple[int, ...], Array]]
     results: list[tuple[str, Array, bool]]
-    run: Prepared
+    run: Fixed
 
 
 class FastCall:
@@ -57,10 +53,8 @@ class FastCall:
         "_arrays",
         "_fresh",
         "_held",
-        "_hyperparameters",
         "_inputs",
         "_is_first",
-        "_last",
         "_least",
         "_most",
         "_numbers",
@@ -77,7 +71,7 @@ class FastCall:
         plan: Plan,
         names: Sequence[str],
         arguments: Sequence[Array],
-        stores: Sequence[tuple[Store, Sequence[str]]],
+        stores: Stores,
     ) -> None:
         """`arguments` of a call that was made; parameters and state among them stand in `stores`
         by these names, and may be others at a later call."""
@@ -91,18 +85,14 @@ class FastCall:
         # An array that is kept with a row for each sample is of so many samples.
         rows = [arguments[p.place].shape[0] for p in plan.kept if p.fixed is None]
         self._least, self._most = (rows[0], rows[0]) if rows else (-1, bound)
-        self._held = [(store, name, store[name]) for store, held in stores for name in held]
-        self._hyperparameters = {
-            n: (arguments[p.place].copy(), p) for n, p in plan.hyperparameters.items()
-        }
-        self._numbers: dict[str, object] = {}
-        self._last: Mapping[str, float] | None = None
+        self._held = HeldArrays(stores)
+        self._numbers = CallNumbers(plan, arguments)
         results = [np.empty((1, 1), p.dtype) if p.is_number else None for p in plan.results]
         self._results = [(p.name, a) for p, a in zip(plan.results, results, strict=True)]
         self._fresh = [(p.name, p.dtype, _width(p), p) for p in plan.results if not p.is_number]
         arrays: list[Array | None] = [*arguments, *results]
-        for name, spec in plan.hyperparameters.items():
-            arrays[spec.place] = self._hyperparameters[name][0]
+        for place, array in self._numbers.arrays.items():
+            arrays[place] = array
         places = [spec.place for spec in specs]
         self._places = [*places, *(i for i, a in enumerate(arrays) if a is None)]
         for i in places:
@@ -130,13 +120,7 @@ class FastCall:
         self, inputs: Mapping[str, object], hyperparameters: Hyperparameters, plan: Plan
     ) -> dict[str, Any] | None:
         """The results; None for a call that this is not for, of which nothing has been done."""
-        if plan is not self._plan or len(inputs) != len(self._inputs):
-            return None
-        try:
-            for store, name, array in self._held:
-                if store[name] is not array:
-                    return None
-        except KeyError:
+        if plan is not self._plan or len(inputs) != len(self._inputs) or not self._held.stand():
             return None
         small = self._small
         if small is not None:
@@ -150,10 +134,10 @@ class FastCall:
                     break
                 own[...] = value
             else:
-                numbered = hyperparameters or self._hyperparameters
-                if numbered and not self._takes(hyperparameters, small.samples):
+                numbered = hyperparameters or self._numbers.arrays
+                if numbered and not self._numbers.take(hyperparameters, small.samples):
                     return None
-                small.run(small.samples, ())
+                small.run()
                 results: dict[str, Any] = {}
                 for name, own, is_number in small.results:
                     results[name] = own[0, 0] if is_number else own.copy()
@@ -185,7 +169,9 @@ class FastCall:
                     return None
                 samples = shape[0]
             arrays.append(value)
-        if not self._least <= samples <= self._most or not self._takes(hyperparameters, samples):
+        if not self._least <= samples <= self._most:
+            return None
+        if not self._numbers.take(hyperparameters, samples):
             return None
         if samples != self._samples:
             self._samples, self._small, self._is_first = samples, None, True
@@ -215,34 +201,12 @@ class FastCall:
         arrays = list(self._arrays)
         for place, array in zip(self._places, own, strict=True):
             arrays[place] = array
-        run = plan.compiled.prepare(plan.signature, arrays, ())
+        count, sizes = len(plan.arguments), dict.fromkeys(plan.bounds, samples)
+        # Every place has an array by now.
+        run = plan.compiled.fixed(arrays[:count], arrays[count:], sizes)  # type: ignore[arg-type]
         fresh = iter(made)
         results = [(n, next(fresh) if a is None else a, a is not None) for n, a in self._results]
         return _SmallCall(samples, inputs, results, run)
-
-    def _takes(self, hyperparameters: Hyperparameters, samples: int) -> bool:
-        """Whether these are the numbers of the call, which are then in their places."""
-        numbers = hyperparameters(samples) if callable(hyperparameters) else hyperparameters
-        if numbers is self._last and numbers is not hyperparameters:
-            return True
-        return self._set_numbers(numbers)
-
-    def _set_numbers(self, numbers: Mapping[str, float]) -> bool:
-        """Whether these are the hyperparameters; those that changed are written."""
-        if len(numbers) != len(self._hyperparameters):
-            return False
-        for name, value in numbers.items():
-            if value is not self._numbers.get(name, self):
-                array, spec = self._hyperparameters.get(name, _NONE)
-                if spec is None or (spec.dtype.kind == "i" and not isinstance(value, int)):
-                    return False
-                array[...] = value
-                self._numbers[name] = value
-        self._last = numbers
-        return True
-
-
-_NONE: tuple[Array, ArgumentSpec | None] = np.empty(0), None
 
 
 def _has_samples(spec: ArgumentSpec) -> bool:

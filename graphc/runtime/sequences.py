@@ -29,7 +29,7 @@ from graphc.runtime.argument_specs import (
     convert,
     read_array,
 )
-from graphc.runtime.sparse import SparseRows
+from graphc.runtime.sparse import NO_INDEX, SparseRows
 from graphc.support.diagnostics import fail
 
 Array = np.ndarray
@@ -315,6 +315,25 @@ def _side_by_side(
     counts = np.array([len(item) for item in rows])
     order = np.where(steps < counts, starts[:-1] + steps, starts[-1])
     return joined.take(order.reshape(-1))
+
+
+def entry_places(
+    spec: SparseArgumentSpec, items: Sequence[SparseRows], time: int | None
+) -> list[Array]:
+    """Where the entries of each of these come to lie in the two arrays of a sparse input, row after
+    row: of sequences side by side in so many steps, or of one value as it is."""
+    ends = np.cumsum([0, *(len(item.indices) for item in items)])
+    numbered = [
+        SparseRows(np.arange(first, last, dtype=np.int32), item.offsets, item.values, item.width)
+        for item, first, last in zip(items, ends, ends[1:], strict=False)
+    ]
+    rows = numbered[0] if time is None else _side_by_side(spec, numbered, time)
+    assert isinstance(rows, SparseRows)
+    found, _ = rows.padded(spec.values.dtype)
+    is_entry = found != NO_INDEX
+    places = np.empty(ends[-1], np.int64)
+    places[found[is_entry]] = np.flatnonzero(is_entry)
+    return np.split(places, ends[1:-1])
 
 
 def join_rows(parts: Sequence[SparseRows], width: int) -> SparseRows:

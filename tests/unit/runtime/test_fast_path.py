@@ -9,32 +9,9 @@ import numpy as np
 import pytest
 
 import graphc as gc
-from graphc.runtime.executable import Executable
-from graphc.runtime.fast_path import FastCall
 from tests.support.networks import classes, classifier
 
 Array = np.ndarray
-
-
-@pytest.fixture
-def thorough(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
-    """How many calls went the long way since it was asked before."""
-    count = 0
-    run = Executable._run_thoroughly
-
-    def counted(self: Executable, inputs: object, hyperparameters: object) -> object:
-        nonlocal count
-        count += 1
-        return run(self, inputs, hyperparameters)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Executable, "_run_thoroughly", counted)
-
-    def taken() -> int:
-        nonlocal count
-        before, count = count, 0
-        return before
-
-    return taken
 
 
 def f32(samples: int, seed: int = 0) -> dict[str, Array]:
@@ -241,11 +218,3 @@ def test_threads_do_not_meet() -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
-
-
-def test_sequences_and_sparse_inputs_have_no_short_way() -> None:
-    sparse = gc.loads("x = SparseInput(5)\nW = Parameter(2, 5)\nz = Times(W, x, tag=output)")
-    time = gc.loads("x = Input(2)\nz = Plus(x, PastValue(2, z), tag=output)")
-    for net in (sparse, time):
-        assert not FastCall.serves(gc.compile(net, ["z"])._plan)
-    assert FastCall.serves(gc.compile(classifier(), ["z"])._plan)

@@ -1,0 +1,292 @@
+"""The short way of calls with sequences or sparse inputs: one like an earlier call moves numbers.
+
+Where sequences lie side by side, and where the entries of sparse rows go, follows from lengths,
+offsets and shapes alone. A `RepeatedCall` keeps what followed from those of an earlier call of the
+same thread: a call with equal ones copies its numbers to where that call's were, in memory that
+stays. Anything else is left to the thorough way, errors included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from graphc.runtime.argument_specs import Input, SparseArgumentSpec
+from graphc.runtime.call_numbers import CallNumbers, HeldArrays, Hyperparameters, Stores
+from graphc.runtime.plan import Array, Plan, by_input
+from graphc.runtime.sequences import Minibatch, entry_places
+
+MOST_BYTES = 1 << 18
+"""Of inputs and results together: to copy more takes as long as to look at them anew."""
+
+Take = Callable[[object], bool]
+"""Whether a value of this call is like that of the earlier one; its numbers are then in place."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Equal:
+    """A value that has to be the same: lengths, offsets. `content` is the bytes of an array."""
+
+    kind: type
+    dtype: np.dtype | None
+    shape: tuple[int, ...]
+    content: object
+
+    @staticmethod
+    def of(value: object) -> _Equal | None:
+        """None for what cannot be compared."""
+        if type(value) is np.ndarray:
+            return _Equal(np.ndarray, value.dtype, value.shape, value.tobytes())
+        if type(value) is list and all(type(number) is int for number in value):
+            return _Equal(list, None, (), list(value))
+        return None
+
+    def take(self, value: Any) -> bool:
+        if type(value) is not self.kind:
+            return False
+        if self.kind is list:
+            return bool(value == self.content)
+        is_like = value.dtype == self.dtype and value.shape == self.shape
+        return is_like and value.tobytes() == self.content
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """An array of this shape and element type, which is copied."""
+
+    own: Array
+
+    def take(self, value: Any) -> bool:
+        own = self.own
+        if type(value) is not np.ndarray or value.dtype != own.dtype or value.shape != own.shape:
+            return False
+        own[...] = value
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """Sparse rows, a tuple: their entries go to these places.
+
+    kind     of the indices, as whole numbers without sign: those below 0 are large
+    indices, values  of all rows, filled up
+    """
+
+    given: np.dtype
+    kind: np.dtype
+    width: int
+    offsets: _Equal
+    places: slice | Array
+    count: int
+    indices: Array
+    values: Array
+    has_values: bool
+
+    def take(self, value: Any) -> bool:
+        if type(value) is not tuple or len(value) != 2 + self.has_values:
+            return False
+        found = value[0]
+        if not self._fits(found, self.given) or not self.offsets.take(value[1]):
+            return False
+        if self.count and np.maximum.reduce(found.view(self.kind)) >= self.width:
+            return False
+        if self.has_values:
+            if not self._fits(value[2], self.values.dtype):
+                return False
+            self.values[self.places] = value[2]
+        self.indices[self.places] = found
+        return True
+
+    def _fits(self, array: Any, dtype: np.dtype) -> bool:
+        is_array = type(array) is np.ndarray
+        return is_array and array.dtype == dtype and array.shape == (self.count,)
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    """A value for each sequence."""
+
+    items: tuple[Take, ...]
+
+    def take(self, value: Any) -> bool:
+        if type(value) is not list or len(value) != len(self.items):
+            return False
+        return all(take(item) for take, item in zip(self.items, value, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class MadeCall:
+    """A call that was made: what the caller gave, and what the function got.
+
+    inputs, options  by the names that the caller used
+    samples          what hyperparameters may depend on
+    """
+
+    plan: Plan
+    inputs: Mapping[str, object]
+    options: Mapping[str, object]
+    arguments: Sequence[Array]
+    results: Sequence[Array]
+    sizes: Mapping[str, int]
+    minibatch: Minibatch | None
+    samples: int
+
+
+class RepeatedCall:
+    """Calls like one that was made, one at a time. Results are new arrays."""
+
+    __slots__ = (
+        "_held",
+        "_minibatch",
+        "_numbers",
+        "_plan",
+        "_results",
+        "_run",
+        "_samples",
+        "_takes",
+    )
+
+    def __init__(
+        self,
+        made: MadeCall,
+        takes: Sequence[tuple[str, Take]],
+        arguments: list[Array],
+        stores: Stores,
+    ) -> None:
+        """`takes` copy to `arguments`, which are memory of its own but for what is in `stores`."""
+        plan = self._plan = made.plan
+        self._takes, self._minibatch, self._samples = takes, made.minibatch, made.samples
+        self._held = HeldArrays(stores)
+        self._numbers = CallNumbers(plan, arguments)
+        for place, array in self._numbers.arrays.items():
+            arguments[place] = array
+        results = [np.empty_like(array) for array in made.results]
+        columns = plan.columns if made.minibatch is not None else ()
+        self._results = [
+            (p.name, array, p.is_number, bool(p.shape) and p.shape[0] in columns)
+            for p, array in zip(plan.results, results, strict=True)
+        ]
+        self._run = plan.compiled.fixed(arguments, results, made.sizes)
+
+    @staticmethod
+    def serves(plan: Plan) -> bool:
+        """Whether calls are of sequences or sparse inputs, without a state that goes on."""
+        is_sparse = len(plan.dense) < len(plan.inputs)
+        return (is_sparse or plan.tables is not None) and not plan.carried
+
+    @staticmethod
+    def like(made: MadeCall, stores: Stores) -> RepeatedCall | None:
+        """For calls like this one; None where they have to be looked at anew."""
+        arguments = list(made.arguments)
+        takes: list[tuple[str, Take]] = []
+        declared = by_input(made.plan, made.inputs)
+        for name, (known, value) in zip(made.inputs, declared.items(), strict=True):
+            take = _taker(made.plan.inputs[known], value, arguments, made.minibatch)
+            if take is None:
+                return None
+            takes.append((name, take))
+        for name, value in made.options.items():
+            equal = _Equal.of(value) if name == "lengths" else None
+            if equal is None:
+                return None
+            takes.append((name, equal.take))
+        own = (b for a, b in zip(made.arguments, arguments, strict=True) if a is not b)
+        if sum(array.nbytes for array in (*own, *made.results)) > MOST_BYTES:
+            return None
+        return RepeatedCall(made, takes, arguments, stores)
+
+    def run(
+        self, inputs: Mapping[str, object], hyperparameters: Hyperparameters, plan: Plan
+    ) -> dict[str, Any] | None:
+        """The results; None for a call that this is not for, of which nothing has been done."""
+        if plan is not self._plan or len(inputs) != len(self._takes) or not self._held.stand():
+            return None
+        for name, take in self._takes:
+            if not take(inputs.get(name)):
+                return None
+        numbered = hyperparameters or self._numbers.arrays
+        if numbered and not self._numbers.take(hyperparameters, self._samples):
+            return None
+        self._run()
+        results: dict[str, Any] = {}
+        for name, own, is_number, is_of_steps in self._results:
+            if is_number:
+                results[name] = own[0, 0]
+            elif is_of_steps and self._minibatch is not None:
+                results[name] = self._minibatch.returned(own.copy())
+            else:
+                results[name] = own.copy()
+        return results
+
+
+def _taker(
+    spec: Input, value: object, arguments: list[Array], minibatch: Minibatch | None
+) -> Take | None:
+    """What copies an input like `value` to the `arguments`, which get memory of their own for it;
+    None where there is none."""
+    if isinstance(spec, SparseArgumentSpec):
+        return _sparse_taker(spec, value, arguments, minibatch)
+    own = arguments[spec.place] = arguments[spec.place].copy()
+    if minibatch is not None:
+        own = own[: minibatch.sizes[0] - minibatch.gaps]
+    items: list[object] = value if type(value) is list else [value]
+    arrays = [a for a in items if isinstance(a, np.ndarray) and a.dtype == spec.dtype]
+    if len(arrays) < len(items):
+        return None
+    if type(value) is not list:
+        return _Numbers(own.reshape(arrays[0].shape)).take
+    if minibatch is None:
+        return None
+    return _List(tuple(_Numbers(own[: len(a), s]).take for s, a in enumerate(arrays))).take
+
+
+def _sparse_taker(
+    spec: SparseArgumentSpec, value: object, arguments: list[Array], minibatch: Minibatch | None
+) -> Take | None:
+    items: list[object] = value if type(value) is list else [value]
+    is_list = type(value) is list
+    if is_list and minibatch is None:
+        return None
+    tuples = [item for item in items if _is_of_arrays(item)]
+    if len(tuples) < len(items):
+        return None
+    own: list[Array] = []
+    for place in (spec.indices.place, spec.values.place):
+        arguments[place] = arguments[place].copy()
+        own.append(arguments[place].reshape(-1))
+    time = minibatch.sizes[0] - minibatch.gaps if is_list and minibatch is not None else None
+    places = entry_places(spec, [spec.read(item) for item in tuples], time)
+    made = [_entries(spec, item, own, p) for item, p in zip(tuples, places, strict=True)]
+    takes = tuple(take for take in made if take is not None)
+    if len(takes) < len(items):
+        return None
+    return _List(takes).take if is_list else takes[0]
+
+
+def _is_of_arrays(item: object) -> TypeGuard[tuple[Array, ...]]:
+    return isinstance(item, tuple) and all(isinstance(part, np.ndarray) for part in item)
+
+
+def _entries(
+    spec: SparseArgumentSpec, item: tuple[Array, ...], own: Sequence[Array], places: Array
+) -> Take | None:
+    indices, offsets, *values = item
+    equal = _Equal.of(offsets)
+    if equal is None or indices.dtype.kind not in "iu":
+        return None
+    count = len(places)
+    is_whole = np.array_equal(places, np.arange(count))
+    return _Entries(
+        indices.dtype,
+        np.dtype(f"u{indices.dtype.itemsize}"),
+        spec.rows,
+        equal,
+        slice(0, count) if is_whole else places,
+        count,
+        own[0],
+        own[1],
+        bool(values),
+    ).take

@@ -1,0 +1,162 @@
+"""Calls with sequences or sparse inputs like those before: the short way, and right results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+import graphc as gc
+from graphc.runtime.executable import Executable
+from graphc.support.diagnostics import GraphcError
+
+Array = np.ndarray
+Words = tuple[Array, ...]
+LENGTHS = (3, 1, 2)
+RUNNING = """
+x = SparseInput(5)
+y = Input(2)
+W = Parameter(2, 5)
+z = Plus(Plus(Times(W, x), y), PastValue(2, z, defaultHiddenActivity=0), tag=output)
+"""
+
+
+def running(backend: str = "llvm") -> Executable:
+    """Each step's W x + y, plus those of the steps before it."""
+    return gc.compile(gc.loads(RUNNING), ["z"], time=4, sequences=3, backend=backend)
+
+
+def words(rng: np.random.Generator, counts: Sequence[int], index: type = np.int64) -> Words:
+    """A sparse row of so many entries for each step."""
+    total = sum(counts)
+    offsets = np.cumsum([0, *counts])
+    values = rng.normal(size=total).astype(np.float32)
+    return rng.integers(0, 5, total).astype(index), offsets, values
+
+
+def dense(rows: Words) -> Array:
+    indices, offsets, values = rows
+    made = np.zeros((len(offsets) - 1, 5))
+    steps = np.repeat(np.arange(len(made)), np.diff(offsets))
+    np.add.at(made, (steps, indices), values)
+    return made
+
+
+def numbers(rng: np.random.Generator, steps: int) -> Array:
+    return rng.normal(size=(steps, 2)).astype(np.float32)
+
+
+def expected(exe: Executable, x: Words, y: Array) -> Array:
+    weights = np.asarray(exe._parameters["W"], np.float64)
+    return np.cumsum(dense(x) @ weights.T + y, axis=0)
+
+
+@pytest.mark.parametrize("backend", ["reference", "numpy", "llvm"])
+@pytest.mark.parametrize("counts", [(2, 2, 2), (3, 0, 1)])
+def test_sequences_like_those_before_are_not_read_anew(
+    backend: str, counts: Sequence[int], thorough: Callable[[], int]
+) -> None:
+    exe, rng = running(backend), np.random.default_rng(1)
+    for number in range(4):
+        x, y = words(rng, counts), numbers(rng, 3)
+        for lengths in (np.array([3]), [3]):
+            found = exe(x=x, y=y, lengths=lengths)["z"]
+            np.testing.assert_allclose(found, expected(exe, x, y), rtol=1e-5, atol=1e-6)
+            found[...] = 0  # results are the caller's
+        exe(x=x, y=y, lengths=[3])
+        exe(x=x, y=y, lengths=[3])
+        thorough()
+        x, y = words(rng, counts), numbers(rng, 3)
+        found = exe(x=x, y=y, lengths=[3])["z"]
+        assert thorough() == 0, number
+        np.testing.assert_allclose(found, expected(exe, x, y), rtol=1e-5, atol=1e-6)
+
+
+def test_lists_of_sequences(thorough: Callable[[], int]) -> None:
+    exe, rng = running(), np.random.default_rng(2)
+    for call in range(4):
+        x = [words(rng, [t + 1 for t in range(n)], np.uint8) for n in LENGTHS]
+        y = [numbers(rng, n) for n in LENGTHS]
+        thorough()
+        found = exe(x=x, y=y)["z"]
+        assert thorough() == (call < 2)
+        for s, array in enumerate(found):
+            np.testing.assert_allclose(array, expected(exe, x[s], y[s]), rtol=1e-5, atol=1e-6)
+
+
+def test_sparse_samples_without_time(thorough: Callable[[], int]) -> None:
+    net = gc.loads("x = SparseInput(5)\nW = Parameter(2, 5)\nz = Times(W, x, tag=output)")
+    exe, rng = gc.compile(net, ["z"]), np.random.default_rng(3)
+    weights = np.asarray(net.parameters["W"], np.float64)
+    for call in range(4):
+        indices, offsets, values = words(rng, (2, 0, 3))
+        for x in ((indices, offsets), (indices, offsets, values)):
+            rows = (indices, offsets, values if len(x) == 3 else np.ones(5))
+            exe(x=x)
+            exe(x=x)
+            thorough()
+            found = exe(x=x)["z"]
+            assert thorough() == 0, call
+            np.testing.assert_allclose(found, dense(rows) @ weights.T, rtol=1e-5, atol=1e-6)
+
+
+def test_a_training_step_takes_the_numbers_of_its_call(thorough: Callable[[], int]) -> None:
+    criterion = "ce = CrossEntropyWithSoftmax(labels, z, tag=criterion)\n"
+    net = gc.loads(f"labels = Input(2, tag=label){RUNNING}{criterion}")
+    step = gc.compile_training(net, learner=gc.SGD(learning_rate=0.0), time=4, sequences=1)
+    rng = np.random.default_rng(4)
+    labels = np.eye(2, dtype=np.float32)[[0, 1, 1]]
+    before = np.array(net.parameters["W"])
+    for _ in range(3):
+        step(x=words(rng, (1, 2, 1)), y=numbers(rng, 3), labels=labels)
+    np.testing.assert_array_equal(net.parameters["W"], before)
+    step.learner = gc.SGD(learning_rate=0.5)
+    thorough()
+    step(x=words(rng, (1, 2, 1)), y=numbers(rng, 3), labels=labels)
+    assert thorough() == 0
+    assert not np.array_equal(net.parameters["W"], before)
+
+
+def called_three_times() -> tuple[Executable, Words, Array]:
+    exe, rng = running(), np.random.default_rng(5)
+    x, y = words(rng, (2, 1, 1)), numbers(rng, 3)
+    for _ in range(3):
+        exe(x=x, y=y, lengths=[3])
+    return exe, x, y
+
+
+@pytest.mark.parametrize("wrong", [-1, 5, 2**40])
+def test_an_index_outside_is_an_error(wrong: int) -> None:
+    exe, (indices, *rest), y = called_three_times()
+    indices = indices.copy()
+    indices[2] = wrong
+    with pytest.raises(GraphcError, match="indices from 0 to 4"):
+        exe(x=(indices, *rest), y=y, lengths=[3])
+
+
+def test_other_calls_are_looked_at(thorough: Callable[[], int]) -> None:
+    exe, x, y = called_three_times()
+    indices, _, values = x
+    others = (
+        {"x": (indices, np.array([0, 1, 2, 4]), values), "y": y, "lengths": [3]},
+        {"x": x, "y": y.astype(np.float64), "lengths": [3]},
+        {"x": x, "y": y, "flags": np.array([1, 0, 2])},
+        {"x": x, "y": y, "lengths": [3], "carry": True},
+        {"x": dense(x), "y": y, "lengths": [3]},
+    )
+    thorough()
+    for number, call in enumerate(others):
+        found = exe(**call)["z"]  # type: ignore[arg-type]
+        assert thorough() == 1, number
+        rows = call["x"] if isinstance(call["x"], tuple) else x
+        np.testing.assert_allclose(found, expected(exe, rows, y), rtol=1e-5, atol=1e-6)
+    with pytest.raises(GraphcError, match="y missing"):
+        exe(x=x, lengths=[3])
+
+
+def test_a_parameter_that_was_replaced_is_read() -> None:
+    exe, x, y = called_three_times()
+    exe._parameters["W"] = exe._parameters["W"] + np.float32(1)  # type: ignore[index]
+    found = exe(x=x, y=y, lengths=[3])["z"]
+    np.testing.assert_allclose(found, expected(exe, x, y), rtol=1e-5, atol=1e-6)
