@@ -38,8 +38,8 @@ TRANSPOSED_BITS = 256
 """Of vectors that are transposed, at most: larger blocks take more code, and more lines at once of
 a cache, to no gain."""
 WAY_BYTES = 4096
-"""Rows a multiple of this apart lie in the same few lines of a first-level cache: tiles that
-transpose more of them than it has ways would fetch each line again and again."""
+"""Rows a multiple of this apart lie in the same few lines of a first-level cache: tiles that read
+more of them than it has ways would fetch each line again and again."""
 SHORT_ROW_BYTES = 1536
 """Rows of B up to this length end before the hardware prefetcher recognises the stream."""
 FAR_BYTES = 2097152
@@ -309,7 +309,7 @@ def with_tilings(schedule: ProductSchedule, machine: Machine, form: ProductForm)
 
 def choose_tiling(machine: Machine, x: ProductRange) -> Tiling:
     """The tiling for this range."""
-    rows = machine.tile_rows
+    rows = _rows(x, machine)
     read_b = _read_b(x, rows)
     panel = min(machine.l1 * 3 // 4, PANEL_BYTES)
     if x.pairs:
@@ -389,6 +389,16 @@ def _pair_tiling(machine: Machine, x: ProductRange) -> Tiling:
         prefetch_level=1 if is_in_place else 2,
         prefetch_c=fetches_c,
     )
+
+
+def _rows(x: ProductRange, machine: Machine) -> int:
+    """Rows of a tile. Of a longer A whose rows share lines of a first-level cache no more than that
+    has ways, so that what a step of k fetches of it is still there at the next."""
+    rows = machine.tile_rows
+    shares_lines = x.k is not None and x.k * x.dtype.itemsize % WAY_BYTES == 0
+    if shares_lines and not x.a_transposed and x.most_rows > rows:
+        return min(rows, max(machine.l1 // WAY_BYTES, rows // 2))
+    return rows
 
 
 def _row_bytes(x: ProductRange) -> int:
