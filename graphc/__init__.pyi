@@ -15,6 +15,7 @@ from graphc.api import edits as edits
 from graphc.api import evaluate as evaluate
 from graphc.api import gradients as gradients
 from graphc.api import load as load
+from graphc.api import load_program as load_program
 from graphc.api import loads as loads
 from graphc.api import to_networkx as to_networkx
 from graphc.api import train as train
@@ -50,6 +51,7 @@ from graphc.learn.stepping import SteppingHeuristic as SteppingHeuristic
 from graphc.learn.stopping import EarlyStopping as EarlyStopping
 from graphc.learn.stopping import KeepBest as KeepBest
 from graphc.learn.traced_learner import learner as learner
+from graphc.model.program import Program as Program
 from graphc.runtime.communicator import Communicator as Communicator
 from graphc.runtime.communicator import thread_members as thread_members
 from graphc.support.diagnostics import BackendUnavailable as BackendUnavailable
@@ -63,6 +65,7 @@ from graphc.tensor.gradient_check import check_gradient as check_gradient
 from graphc.tensor.jacobian import hessian as hessian
 from graphc.tensor.jacobian import jacobian as jacobian
 from graphc.tensor.node_type import NodeType as NodeType
+from graphc.tensor.program import program as program
 from graphc.tensor.scan import scan as scan
 from graphc.tensor.shapes import Axes
 from graphc.tensor.tensor import Tensor as Tensor
@@ -213,8 +216,8 @@ def negative(x: Any) -> Any:
 def not_equal(x: Any, y: Any) -> Any:
     """Whether the operands differ; true on nan."""
 
-def ones(shape: Any, dtype: Any = None) -> np.ndarray:
-    """An array of ones."""
+def ones(shape: Any, dtype: Any = None) -> Any:
+    """An array of ones; with a size that each call decides a traced one."""
 
 def pad(x: Any, widths: Any, value: float = 0.0) -> Any:
     """`value` around the elements: a width, a pair (before, after), or a pair for every
@@ -275,5 +278,5 @@ def transpose(x: Any, axes: Sequence[int] | None = None) -> Any:
 def where(condition: Any, x: Any, y: Any) -> Any:
     """x where the condition holds, y elsewhere. Both are computed everywhere."""
 
-def zeros(shape: Any, dtype: Any = None) -> np.ndarray:
-    """An array of zeros."""
+def zeros(shape: Any, dtype: Any = None) -> Any:
+    """An array of zeros; with a size that each call decides a traced one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from graphc.builder import Edited, GraphBuilder, Workshop
 from graphc.driver.cache_key import default_cache
 from graphc.driver.compile import bind, evaluation_passes, node_names
 from graphc.driver.options import CompileOptions, parse_arithmetic, parse_precision
+from graphc.driver.program import bind_program
 from graphc.frontend import (
     EditingFrontend,
     editing_frontend,
@@ -41,6 +43,7 @@ from graphc.learn.step import TrainingStep, compile_training_step
 from graphc.learn.training import Extras
 from graphc.model.container import MAX_FILE_BYTES, looks_like_container
 from graphc.model.model import Model, load_model
+from graphc.model.program import Program, read_program
 from graphc.passes.loop_gradient import Recompute
 from graphc.runtime.communicator import Communicator, checked_communicator
 from graphc.runtime.executable import Executable
@@ -89,6 +92,11 @@ def load(
     sources = [(str(m), _read_text(m)) for m in files]
     text = _read_text(path)
     return _read(text, str(path), sources, defines, suffix, path.parent, seed)
+
+
+def load_program(path: str | Path) -> Program:
+    """The program in a file that `Program.save` wrote. Raises GraphcError for any other file."""
+    return read_program(arguments.path(path, "load_program"))
 
 
 def _load_model_file(path: Path, suffix: str, seed: int) -> GraphBuilder | None:
@@ -238,7 +246,7 @@ def _read_text(path: Path) -> str:
 
 
 def compile(
-    network: GraphBuilder | Model,
+    network: GraphBuilder | Model | Program,
     outputs: str | Sequence[str] = (),
     *,
     gradients: str | Sequence[str] = (),
@@ -284,7 +292,6 @@ def compile(
     with `carry=True` they go on from `exe.state`. Parameters are read at every call unless frozen.
     Raises GraphcError for a bad network or option.
     """
-    model = _model_of(network)
     dtype, contraction = parse_arithmetic(precision, contraction)
     options = CompileOptions(
         backend=backend,
@@ -299,9 +306,15 @@ def compile(
         launch=launch,
         threads=threads,
         freeze=freeze,
-        seldom=tuple(node_names(model, arguments.texts(seldom, "seldom"))),
     )
     wanted, of = arguments.texts(outputs, "outputs"), arguments.texts(gradients, "gradients")
+    rare = arguments.texts(seldom, "seldom")
+    if isinstance(network, Program):
+        if rare:
+            raise fail("not-supported", "seldom= is for networks, got a program")
+        return bind_program(network, wanted, of, options)
+    model = _model_of(network)
+    options = replace(options, seldom=tuple(node_names(model, rare)))
     return bind(model, lambda m, o: evaluation_passes(m, wanted, of, o), options)
 
 

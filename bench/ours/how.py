@@ -112,7 +112,7 @@ def array_calls(python: Callable[..., object], arguments: Sequence[object], how:
     from graphc.backends.cuda.platform import platform
 
     call, arrays = function.compiled_for(*arguments)
-    there = [device_array(cupy.asarray(a)) for a in (*arrays, *call.held)]
+    there = [device_array(cupy.asarray(a)) for a in (*arrays, *call.frozen)]
 
     def begin() -> None:
         results = [call.compiled.new_array(shape, dtype) for shape, dtype in call.results]

@@ -109,10 +109,19 @@ def _literal_byte(byte: int) -> str:
 
 
 def counts(signature: Signature) -> tuple[str, ...]:
-    """The leading size parameters of NAME_run: n samples, or t steps of s sequences."""
-    if signature.sequences is None:
+    """The leading size parameters of NAME_run: n samples, t steps of s sequences, or of a program
+    of several dims each one, `t` for T and `size_width` for WIDTH."""
+    dims = signature.call_dims
+    if signature.sequences is None and len(dims) < 2:
         return ("n",)
-    return tuple(d.name.lower() for d in signature.call_dims)
+    return tuple(d.name.lower() if len(d.name) == 1 else f"size_{d.name.lower()}" for d in dims)
+
+
+def _has_samples(signature: Signature) -> bool:
+    """Whether what calls give and take is samples, along the first axis of each array, if any."""
+    dims = {d.name for d in signature.call_dims}
+    found = [p.source.shape for p in ports(signature)]
+    return len(dims) < 2 and not any(d in dims for shape in found for d in shape[1:])
 
 
 def run_prototype(signature: Signature, *, with_pool: bool = False) -> str:
@@ -261,7 +270,9 @@ def _thread_lines(signature: Signature) -> list[str]:
 
 
 def _what(signature: Signature) -> str:
-    return "n samples" if signature.sequences is None else "s sequences of up to t steps"
+    if signature.sequences is not None:
+        return "s sequences of up to t steps"
+    return "n samples" if _has_samples(signature) else "arrays of these sizes"
 
 
 def _layout(signature: Signature) -> list[str]:
@@ -270,6 +281,11 @@ def _layout(signature: Signature) -> list[str]:
         for d, name in zip(signature.call_dims, counts(signature), strict=False)
     ]
     sizes += [f"{d.name} is {d.formula}." for d in signature.derived_dims]
+    if signature.sequences is None and not _has_samples(signature):
+        dense = (
+            "Arrays are dense, C order. They have to be aligned to their element type and may not"
+        )
+        return [dense, "overlap.", *sizes]
     if signature.sequences is None:
         return [
             "Arrays are dense, C order: one sample after another, each contiguous. They have to be",

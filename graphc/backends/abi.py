@@ -5,7 +5,8 @@
     const char *NAME_status(int32_t code)
     const char *NAME_info(void)
 
-Of sequences `int64_t t, int64_t s` stand in place of n. The parameters are embedded. Nothing else
+Of sequences `int64_t t, int64_t s` stand in place of n, of a program each dim that a call decides
+by its name (`artifacts/header.py`, `counts`). The parameters are embedded. Nothing else
 is visible, no memory is allocated, nothing global is written, no library is called.
 """
 
@@ -26,10 +27,7 @@ ARENA_ALIGNMENT = 64
 
 
 def check_signature(signature: Signature) -> None:
-    """Only inputs and embedded parameters, nothing updated, one dimension or sequences."""
-    if len(signature.call_dims) > (1 if signature.sequences is None else 2):
-        names = ", ".join(d.name for d in signature.call_dims)
-        raise fail("not-supported", f"an artifact has one dimension of samples, got {names}")
+    """Only inputs and embedded parameters, nothing updated."""
     for argument in signature.arguments:
         if argument.role not in ("input", *ROLES_OF_MODEL):
             message = f"an artifact takes inputs and parameters only, got {argument.role}"

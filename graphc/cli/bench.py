@@ -19,8 +19,6 @@ from graphc.backends.base import MachinePeak
 from graphc.cli.command import Command, RecordOption
 from graphc.cli.network import open_network
 from graphc.cli.options import (
-    EXISTING_FILE,
-    FIXED_IN_IR,
     Definitions,
     FiniteRange,
     Wanted,
@@ -34,7 +32,6 @@ from graphc.cli.options import (
     no_cache_option,
     nodes_option,
     precision_option,
-    refuse_given,
     sequence_options,
     threads_option,
     train_option,
@@ -47,6 +44,7 @@ from graphc.cli.profiling import (
     trace_record,
     write_json,
 )
+from graphc.cli.programs import MODEL_FILE, open_program
 from graphc.cli.terminal import Terminal, common_options
 from graphc.driver.compile import (
     bind,
@@ -55,14 +53,15 @@ from graphc.driver.compile import (
     evaluation_passes,
     node_names,
 )
-from graphc.driver.function_file import SUFFIX, FunctionFile, read_function
 from graphc.driver.options import DEFAULT_BATCH, MOST_SAMPLES, CompileOptions
 from graphc.driver.prepare import infer
 from graphc.driver.profile import Profile
+from graphc.driver.program import compile_program, program_passes
 from graphc.ir.types import DType
 from graphc.learn.sgd import SGD
 from graphc.learn.step import compile_training_step, training_outputs
 from graphc.model.model import Model
+from graphc.model.program import Program
 from graphc.ops.nodes.layout import node_type
 from graphc.ops.nodes.statistics import MEAN, StatisticParams
 from graphc.passes.analysis.costs import Cost
@@ -139,7 +138,7 @@ class RoundsOption(RecordOption):
 
 
 @click.command(cls=Command, epilog=EPILOG, short_help="Time a network on random data.")
-@click.argument("model", type=EXISTING_FILE, metavar="MODEL")
+@click.argument("model", type=MODEL_FILE, metavar="MODEL")
 @nodes_option("What to compute, if not the output nodes.")
 @train_option("Time a training step.")
 @click.option(
@@ -207,16 +206,15 @@ def command(
 ) -> None:
     """Time the code of MODEL on random data: rounds of calls, taken one after the other.
 
-    MODEL may be a function of graphc's IR (.gir): what is written there of schedules and memory is
-    kept.
+    MODEL may be a program, also FILE.py:NAME or a function of graphc's IR (.gir): what is written
+    there of schedules and memory is kept.
     """
     check_reports([trace], [model, *definitions.macros])
     options = replace(options, batch=minibatch or options.batch)
-    if model.suffix == SUFFIX:
-        refuse_given(FIXED_IN_IR, f"cannot be given with IR: {model} says it")
-        source = read_function(model)
-        options = replace(options, precision=source.precision)
-        prepare: Prepare = partial(call_of_function, source)
+    program = open_program(model, definitions)
+    if program is not None:
+        options = replace(options, precision=program.precision)
+        prepare: Prepare = partial(call_of_program, program)
     else:
         network = opened(model, definitions, options, wanted, minibatch)
         prepare = partial(prepared_call, network, wanted)
@@ -294,14 +292,12 @@ def make_up_statistics(model: Model) -> None:
             model.set_statistic(op.result.name or "", value)
 
 
-def call_of_function(
-    source: FunctionFile, options: CompileOptions
-) -> tuple[Callable[[], object], int]:
-    """A call of a function of the IR at its bounds, and the samples (or steps) in it.
+def call_of_program(program: Program, options: CompileOptions) -> tuple[Callable[[], object], int]:
+    """A call of a program at its bounds, and the samples (or steps) in it.
 
     Inputs and parameters are normal random numbers, settings and states zeros.
     """
-    function, signature = source.compile(options)
+    function, signature = compile_program(program, program_passes(program, options), options)
     rng = np.random.default_rng(0)
     bounds = {d.name: d.bound for d in signature.dims}
 

@@ -34,6 +34,7 @@ from graphc.cli.options import (
     sequence_options,
     split_names,
 )
+from graphc.cli.programs import MODEL_FILE, open_program
 from graphc.cli.terminal import Terminal, common_options
 from graphc.cli.timing import TimingReports, timing_options
 from graphc.driver.artifact import (
@@ -45,9 +46,9 @@ from graphc.driver.artifact import (
     hidden_from_python,
     kind_of,
 )
-from graphc.driver.function_file import SUFFIX, read_function
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import prepare
+from graphc.driver.program import SUFFIX, read_function
 from graphc.support.diagnostics import GraphcError
 
 SCHEMA = 1
@@ -96,7 +97,7 @@ class ArtifactOption(RecordOption):
     epilog=EPILOG,
     short_help="Compile a model to a program, library, object or source.",
 )
-@click.argument("model", type=EXISTING_FILE, metavar="MODEL")
+@click.argument("model", type=MODEL_FILE, metavar="MODEL")
 @click.option(
     "-o",
     "--output",
@@ -165,9 +166,10 @@ def command(
 ) -> None:
     """Compile MODEL (.safetensors, or .ndl with its initial values) to files.
 
-    MODEL may be a function of graphc's IR (.gir), such as `graphc dump` prints: what is written
-    there of schedules and memory is kept. What is made holds the parameters and needs nothing of
-    graphc.
+    MODEL may be a program: FILE.py:NAME, one that Python made with gc.program, a file that it
+    saved, or a function of graphc's IR (.gir), such as `graphc dump` prints, of which what is
+    written there of schedules and memory is kept. What is made holds the parameters and needs
+    nothing of graphc.
     """
     to_stdout = str(request.out) == "-"
     if to_stdout and (len(request.kinds) != 1 or request.kinds[0] not in TEXTS):
@@ -195,13 +197,12 @@ def command(
 
 def open_source(model: Path, definitions: Definitions, parameters: Path | None) -> Source:
     """The network, or the function of the IR with the parameters of a network."""
-    if model.suffix != SUFFIX:
-        if parameters is not None:
-            raise click.UsageError("--parameters is for a MODEL that is IR (.gir)")
-        return open_network(model, definitions).model
-    refuse_given(FIXED_IN_IR, f"cannot be given with IR: {model} says it")
     if parameters is None:
-        return read_function(model)
+        program = open_program(model, definitions)
+        return program or open_network(model, definitions).model
+    if model.suffix != SUFFIX:
+        raise click.UsageError("--parameters is for a MODEL that is IR (.gir)")
+    refuse_given(FIXED_IN_IR, f"cannot be given with IR: {model} says it")
     network = open_network(parameters, definitions).model
     prepare(network)
     return read_function(model, network)

@@ -24,9 +24,9 @@ from graphc.cli.options import (
 )
 from graphc.cli.runner import EXIT_CHECK_FAILED
 from graphc.cli.terminal import Terminal, common_options
-from graphc.driver.function_file import read_module
 from graphc.driver.options import CompileOptions
 from graphc.driver.pipelines import PIPELINES
+from graphc.driver.program import read_module
 from graphc.ir.clone import clone_module
 from graphc.ir.core import Module, RegionKind
 from graphc.ir.difference import (

@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 
 from graphc.backends import BACKENDS
+from graphc.builder import GraphBuilder
 from graphc.cli.command import Command
 from graphc.cli.network import open_network
 from graphc.cli.options import (
-    EXISTING_FILE,
     Definitions,
     Wanted,
     contraction_option,
@@ -21,11 +21,14 @@ from graphc.cli.options import (
     stage_options,
     train_option,
 )
+from graphc.cli.programs import MODEL_FILE, open_program
 from graphc.cli.terminal import Terminal, common_options
 from graphc.cli.transform import source_text, timing_table
+from graphc.driver import pipelines
 from graphc.driver.compile import machine_of, run_passes
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import infer
+from graphc.driver.program import program_passes, tensor_passes, with_results
 from graphc.frontend import writer_for
 from graphc.ir.clone import clone_module
 from graphc.ir.core import Module
@@ -34,6 +37,7 @@ from graphc.ir.printer import print_module
 from graphc.learn.stages import STAGES, pretend_statistics, stage_passes
 from graphc.model.drawing import Drawing, dot_text
 from graphc.model.picture import function_drawing, network_drawing
+from graphc.model.program import Program
 from graphc.model.svg import svg
 from graphc.ops import default_context
 from graphc.passes import PASSES
@@ -61,7 +65,7 @@ CUDA = "cuda"
 @click.command(
     cls=Command, epilog=EPILOG, short_help="Print a network at any stage of compilation."
 )
-@click.argument("model", type=EXISTING_FILE, metavar="MODEL")
+@click.argument("model", type=MODEL_FILE, metavar="MODEL")
 @click.option(
     "--stage",
     type=click.Choice([*STAGES, CUDA]),
@@ -104,32 +108,37 @@ def command(
     timing: bool,
     definitions: Definitions,
 ) -> None:
-    """Print MODEL (.ndl or .safetensors) as text or as a drawing on stdout."""
+    """Print MODEL (.ndl or .safetensors) as text or as a drawing on stdout.
+
+    MODEL may be a program, also FILE.py:NAME: the stage nodes is then what was traced.
+    """
     if form != "text" and after == "all":
         raise click.UsageError(f"--format {form} shows one module: --after requires one pass")
     if form == "ndl" and stage != "nodes":
         raise click.UsageError("--format ndl shows nodes: it goes with --stage nodes")
-    opened = open_network(model, definitions)
-    network = opened.model
-    if stage == "nodes":
-        if after or wanted.train or wanted.nodes:
-            raise click.UsageError("--after, --train and --nodes need a stage behind nodes")
-        infer(network)
-        if form == "ndl":
-            terminal.stdout.write(writer_for("ndl").write(opened))
-        elif form == "text":
-            terminal.stdout.write(print_module(network.module, locations=print_locations))
-        else:
-            terminal.stdout.write(drawn(network_drawing(network.graph), form))
-        return
+    program = open_program(model, definitions)
+    if form == "ndl" and program is not None:
+        raise click.UsageError("--format ndl is for networks")
+    if stage == "nodes" and (after or wanted.train or wanted.nodes):
+        raise click.UsageError("--after, --train and --nodes need a stage behind nodes")
     if stage == CUDA:
         if form != "text":
             raise click.UsageError("--stage cuda is text: it goes without --format")
         options = replace(options, backend=CUDA)
-    infer(network)
-    pretend_statistics(network)
     level = "schedule" if stage == CUDA else stage
-    passes = stage_passes(network, level, options, train=wanted.train, nodes=wanted.nodes)
+    if program is not None:
+        module = clone_module(with_results(program, wanted.nodes).module)
+        passes = program_stage_passes(program, level, options)
+    else:
+        opened = open_network(model, definitions)
+        network = opened.model
+        infer(network)
+        if stage == "nodes":
+            terminal.stdout.write(shown_nodes_of(opened, form, locations=print_locations))
+            return
+        pretend_statistics(network)
+        module = clone_module(network.module)
+        passes = stage_passes(network, level, options, train=wanted.train, nodes=wanted.nodes)
     if after not in (None, "all"):
         passes = up_to(passes, after)
 
@@ -138,7 +147,6 @@ def command(
         terminal.stdout.write(f"// ----- after {done}\n{text}")
 
     options = replace(options, verify=True, after=show if after == "all" else None)
-    module = clone_module(network.module)
     records = run_passes(module, passes, default_context(), options)
     if form != "text":
         terminal.stdout.write(drawn(function_drawing(module.functions[0]), form))
@@ -148,6 +156,25 @@ def command(
         terminal.stdout.write(print_module(module, locations=print_locations))
     if timing:
         terminal.message(timing_table(records))
+
+
+def shown_nodes_of(network: GraphBuilder, form: str, *, locations: bool) -> str:
+    """The network as it was written, in this form."""
+    if form == "ndl":
+        return writer_for("ndl").write(network)
+    if form == "text":
+        return print_module(network.model.module, locations=locations)
+    return drawn(network_drawing(network.model.graph), form)
+
+
+def program_stage_passes(program: Program, stage: str, options: CompileOptions) -> list[Pass]:
+    """The passes from what was traced to the stage; none to show that."""
+    if stage == "nodes":
+        return []
+    if stage == "schedule" or program.is_written:
+        return program_passes(program, options)
+    fused = pipelines.kernels() if stage == "kernels" else []
+    return [*tensor_passes(program, options), *fused]
 
 
 def _cuda_text(module: Module, options: CompileOptions) -> str:

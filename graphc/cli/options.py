@@ -250,18 +250,11 @@ class WantedOption(RecordOption):
     parameter, make = "wanted", Wanted
 
 
-FIXED_IN_IR = (
-    "nodes",
-    "train",
-    "batch",
-    "time",
-    "sequences",
-    "precision",
-    "contraction",
-    "launch",
-    "minibatch",
-)
-"""Options, by their names in Python, of what is decided where a function of the IR is written."""
+FIXED_IN_PROGRAM = ("train", "batch", "time", "sequences", "precision", "minibatch")
+"""Options, by their names in Python, of what a program decides."""
+
+FIXED_IN_IR = (*FIXED_IN_PROGRAM, "nodes", "contraction", "launch")
+"""And of what is decided where a function of the IR is written."""
 
 
 def refuse_given(names: Iterable[str], why: str) -> None:

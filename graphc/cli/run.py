@@ -13,7 +13,6 @@ from graphc.builder import GraphBuilder
 from graphc.cli.command import Command
 from graphc.cli.network import open_network
 from graphc.cli.options import (
-    EXISTING_FILE,
     Definitions,
     FileValueType,
     Wanted,
@@ -29,6 +28,7 @@ from graphc.cli.options import (
     threads_option,
 )
 from graphc.cli.profiling import ProfileReports, profile_options
+from graphc.cli.programs import MODEL_FILE, open_program
 from graphc.cli.terminal import Terminal, common_options
 from graphc.cli.timing import TimingReports, timing_options
 from graphc.data.arrays import DASH, read_array, write_array
@@ -36,7 +36,9 @@ from graphc.data.plain_rows import NativeRows
 from graphc.driver.compile import bind, evaluation_passes
 from graphc.driver.native_rows import native_rows
 from graphc.driver.options import DEFAULT_BATCH, CompileOptions
+from graphc.driver.program import bind_program
 from graphc.learn.shuffle import minibatches
+from graphc.model.program import Program
 from graphc.runtime.executable import Executable, check_inputs
 from graphc.support.diagnostics import fail
 
@@ -55,7 +57,7 @@ along time takes the samples of a file as the steps of one sequence.
 
 
 @click.command(cls=Command, epilog=EPILOG, short_help="Compute a model's outputs for inputs.")
-@click.argument("model", type=EXISTING_FILE, metavar="MODEL")
+@click.argument("model", type=MODEL_FILE, metavar="MODEL")
 @click.argument("file", required=False, metavar="[FILE]")
 @click.option(
     "--input",
@@ -101,7 +103,8 @@ def command(
 ) -> None:
     """Compute the outputs of MODEL for the samples in FILE, or from stdin.
 
-    Writes numbers as text to stdout, one sample a line, unless -o names a file.
+    Writes numbers as text to stdout, one sample a line, unless -o names a file. MODEL may be a
+    program, also FILE.py:NAME.
     """
     named = [f for f in (file, *(f for _, f in [*inputs, *outputs])) if f not in (None, DASH)]
     check_reports(
@@ -109,15 +112,20 @@ def command(
     )
     options = replace(options, profile=profiling.profile(), freeze=True)
     with options.phases.measure("read the network"):
-        network = open_network(model, definitions)
-    names = output_names(network, wanted.nodes, outputs)
-    executable = bind(network.model, lambda m, o: evaluation_passes(m, names, (), o), options)
+        opened = open_program(model, definitions) or open_network(model, definitions)
+    if isinstance(opened, Program):
+        executable = bind_program(opened, wanted_results(wanted.nodes, outputs), (), options)
+    else:
+        names = output_names(opened, wanted.nodes, outputs)
+        executable = bind(opened.model, lambda m, o: evaluation_passes(m, names, (), o), options)
     targets = output_targets(list(executable_outputs(executable)), outputs)
     refuse_overwriting(model, (Path(target) for target in targets.values() if target != DASH))
-    arrays = read_inputs(executable, file, inputs, terminal, native_rows(options.cache))
-    results = run_in_batches(executable, arrays)
+    in_rows = not isinstance(opened, Program)  # whose arrays need not be of samples
+    native = native_rows(options.cache)
+    arrays = read_inputs(executable, file, inputs, terminal, native, in_rows=in_rows)
+    results = run_in_batches(executable, arrays) if in_rows else executable(**arrays)
     for name, target in targets.items():
-        array = np.atleast_2d(results[name])
+        array = _writable(name, target, results[name])
         stdout = terminal.binary_stdout() if target == DASH else None
         write_array(target, array, stdout=stdout)  # type: ignore[arg-type] # only used for `-`
     timing.make(terminal, options.phases)
@@ -135,6 +143,21 @@ def output_names(
         return list(nodes) + [name for name in named if name not in nodes] if nodes else []
     unnamed = len(named) < len(outputs)
     return [*(network.model.tagged("output") if unnamed else ()), *named]
+
+
+def wanted_results(nodes: Sequence[str], outputs: Sequence[Named]) -> list[str]:
+    """The results of a program that are asked for, or that files are named for; all for none."""
+    named = [name for name, _ in outputs if name is not None]
+    return list(dict.fromkeys([*nodes, *named])) if nodes or len(named) == len(outputs) else []
+
+
+def _writable(name: str, target: str, array: np.ndarray) -> np.ndarray:
+    """`array` with rows, which text has. GraphcError for one of more axes that goes to text."""
+    if np.ndim(array) > 2 and Path(target).suffix.lower() != ".npy":
+        shape = "x".join(map(str, array.shape))
+        message = f"text has rows of numbers, the output `{name}` is {shape}: -o {name}={name}.npy"
+        raise fail("not-supported", message)
+    return np.atleast_2d(array)
 
 
 def executable_outputs(executable: Executable) -> list[str]:
@@ -164,6 +187,8 @@ def read_inputs(
     inputs: Sequence[Named],
     terminal: Terminal,
     native: NativeRows,
+    *,
+    in_rows: bool,
 ) -> dict[str, np.ndarray]:
     """The arrays of all inputs: named ones from their files, the one left over from FILE."""
     expected = executable.signature.input_names
@@ -186,14 +211,16 @@ def read_inputs(
         raise click.UsageError(f"all inputs are named already; what is {file!r} for?")
     if list(sources.values()).count(DASH) > 1:
         raise click.UsageError("only one input can come from stdin")
-    return {name: read_source(sources[name], terminal, native) for name in expected}
+    return {n: read_source(sources[n], terminal, native, in_rows=in_rows) for n in expected}
 
 
-def read_source(source: str, terminal: Terminal, native: NativeRows) -> np.ndarray:
+def read_source(
+    source: str, terminal: Terminal, native: NativeRows, *, in_rows: bool
+) -> np.ndarray:
     """The array in a file or from stdin."""
     stdin = terminal.binary_stdin() if source == DASH else None
     # `stdin` is only used for `-`
-    return read_array(source, stdin=stdin, native=native)  # type: ignore[arg-type]
+    return read_array(source, stdin=stdin, native=native, in_rows=in_rows)  # type: ignore[arg-type]
 
 
 def run_in_batches(

@@ -15,7 +15,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -49,11 +49,12 @@ HEADER_FIELDS = (
 
 
 def read_array(
-    source: str | Path, *, stdin: BinaryIO, native: NativeRows | None = None
-) -> npt.NDArray[np.floating]:
+    source: str | Path, *, stdin: BinaryIO, native: NativeRows | None = None, in_rows: bool = True
+) -> npt.NDArray[Any]:
     """The array [samples, width] in the file `source`, or in `stdin` if `source` is "-".
 
-    `native` makes reading long texts faster, as in `read_uci`.
+    `native` makes reading long texts faster, as in `read_uci`; without `in_rows` an array from
+    `.npy` keeps its shape and element type.
 
     From `.npy`: the first dimension counts samples, further ones are joined in C order; a single
     dimension is one sample. float32 and float64 stay what they are, float16 becomes float32,
@@ -66,7 +67,8 @@ def read_array(
         start = stream.read(len(MAGIC))
         stream.seek(0)
         if start == MAGIC:
-            return _as_rows(read_npy(stream, size, name))
+            array = read_npy(stream, size, name)
+            return _as_rows(array) if in_rows else array
         return _read_text(stream, size, name, native)
 
 

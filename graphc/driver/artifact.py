@@ -40,19 +40,27 @@ from graphc.driver.compile import (
     lower_by,
     machine_of,
 )
-from graphc.driver.function_file import FunctionFile
 from graphc.driver.options import DEFAULT_BACKEND, CompileOptions
 from graphc.driver.prepare import draw, infer
+from graphc.driver.program import (
+    frozen_values,
+    lower_program,
+    optimised,
+    parameter_arrays,
+    program_passes,
+    with_results,
+)
 from graphc.ir.core import Function
 from graphc.ir.machine import Machine
 from graphc.ir.printer import print_module
 from graphc.model.model import Model
+from graphc.model.program import Program
 from graphc.runtime.signature import Signature, info_json
 from graphc.support.diagnostics import fail, suggestion
 from graphc.support.files import move_into_place, staged, temporary_folder
 
-Source = Model | FunctionFile
-"""What files are made of: a network, or a function of the IR."""
+Source = Model | Program
+"""What files are made of."""
 
 OBJECT = "obj"
 """What programs and libraries are linked of."""
@@ -338,18 +346,21 @@ def _here(options: CompileOptions) -> CompileOptions:
     return replace(options, backend=name, machine=options.machine if runs_here else None)
 
 
-def _of_function(
-    source: FunctionFile, options: CompileOptions
+def _of_program(
+    program: Program, request: ArtifactRequest, options: CompileOptions
 ) -> tuple[Lowered, dict[str, np.ndarray]]:
-    """A function of the IR for a backend, and the parameters' values."""
-    lowered = source.lower(options)
+    """A program for a backend, and the parameters' values."""
+    program = with_results(program, request.outputs)
+    lowered = lower_program(program, options, program_passes(program, options))
     if kept := [r.updates for r in lowered.signature.results if r.updates is not None]:
         raise fail(
             "not-supported",
             f"a file computes and keeps nothing, the function updates `{kept[0]}`: "
             "`graphc bench` can time it",
         )
-    return lowered, source.parameters(lowered.signature)
+    if program.is_written:
+        return lowered, parameter_arrays(lowered.signature, program.values)
+    return lowered, frozen_values(program, lowered.signature, _here(options))
 
 
 def prepare_emission(
@@ -360,8 +371,8 @@ def prepare_emission(
     options = replace(options, backend=backend, freeze=True, target=request.target)
     check_machine(options)
     lowered, parameters = (
-        _of_function(source, options)
-        if isinstance(source, FunctionFile)
+        _of_program(source, request, options)
+        if isinstance(source, Program)
         else _of_model(source, request, options)
     )
     name = request.name or artifact_name(request.out)
@@ -392,9 +403,10 @@ def content_hash(
 
 
 def _ir_text(source: Source, request: ArtifactRequest, options: CompileOptions) -> bytes:
-    """The tensor level, optimised: no backend asks for further passes. Of a function: itself."""
-    if isinstance(source, FunctionFile):
-        return print_module(source.module).encode("utf-8")
+    """The tensor level, optimised: no backend asks for further passes. Of what somebody wrote: that
+    itself."""
+    if isinstance(source, Program):
+        return print_module(optimised(source, options)).encode("utf-8")
     model = source
     lowered = lower_by(model, evaluation_passes(model, request.outputs, (), options), options)
     return print_module(lowered.module).encode("utf-8")

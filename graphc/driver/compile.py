@@ -42,7 +42,13 @@ from graphc.passes.expand_nodes import MAIN, ExpandNodes, inputs_of
 from graphc.passes.manager import Pass, PassManager, PassRecord
 from graphc.runtime.executable import Executable, Results
 from graphc.runtime.seldom import SeldomInputs
-from graphc.runtime.signature import SequenceTables, Signature, SparseInput, concrete_shape
+from graphc.runtime.signature import (
+    NUMPY_DTYPES,
+    SequenceTables,
+    Signature,
+    SparseInput,
+    concrete_shape,
+)
 from graphc.runtime.threads import thread_count
 from graphc.support.diagnostics import InternalError, fail, suggestion
 from graphc.support.graphs import reachable
@@ -315,14 +321,24 @@ def frozen_arrays(
         own = replace(options, part="frozen")
         function, early = compile_by(model, passes_for(model, own), own)
         draw(model, early.model_names)
-        arrays = early.model_arrays(model.values_in(options.precision))
-        made = Executable(function, early, arrays).run({}, {})
-        shapes = {r.name: r.shape for r in early.results}
-        values = {n: np.reshape(v, concrete_shape(shapes[n], {})) for n, v in made.items()}
+        values = computed_early(function, early, model.values_in(options.precision))
     held = model.values_in(options.precision)
     return signature.model_arrays(
         {**{n: held[n] for n in signature.model_names - {*values}}, **values}
     )
+
+
+def computed_early(
+    function: CompiledFunction, signature: Signature, values: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """What a function of frozen parameters alone makes of their values, by the names of results."""
+    arrays = signature.model_arrays(values)
+    made = {
+        r.name: np.empty(concrete_shape(r.shape, {}), NUMPY_DTYPES[r.dtype])
+        for r in signature.results
+    }
+    function([arrays[a.name] for a in signature.arguments], [*made.values()], {})
+    return made
 
 
 def evaluation_passes(

@@ -19,6 +19,7 @@ class Machine(Params):
     registers      vector registers
     l1, l2         bytes of a core's caches of data
     slow_denormals  instructions that take or give denormals take many cycles more
+    has_scalef     a vector times powers of two, rounded once, is one instruction
     """
 
     vector_bits: int
@@ -28,6 +29,7 @@ class Machine(Params):
     l1: int = 32768
     l2: int = 524288
     slow_denormals: bool = True
+    has_scalef: bool = False
 
     def lanes(self, dtype: DType) -> int:
         """Elements of a float or integer type in one vector register."""
@@ -103,7 +105,7 @@ MACHINES: Mapping[str, Machine] = {
     "x86-64": _X86,
     "x86-64-v2": _X86,
     "x86-64-v3": Machine(256, has_fma=True, masks_memory=True),
-    "x86-64-v4": Machine(512, has_fma=True, masks_memory=True, registers=32),
+    "x86-64-v4": Machine(512, has_fma=True, masks_memory=True, registers=32, has_scalef=True),
     "aarch64": Machine(128, has_fma=True, masks_memory=False, registers=32, slow_denormals=False),
 }
 """By the name of the instruction set, with the caches that most of them have at least."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import types as python_types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from enum import Enum
 from functools import cache
@@ -136,6 +136,17 @@ def resolve_sizes(params: Params, sizes: Mapping[str, int]) -> Params:
         if (new := _resolve(old := getattr(params, f.name), sizes)) is not old
     }
     return replace(params, **changes) if changes else params
+
+
+def symbols_in(params: Params) -> Iterator[Symbol]:
+    """The dims that the params name."""
+    for f in fields(params):
+        value = getattr(params, f.name)
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, Symbol):
+                yield item
+            elif isinstance(item, TensorType):
+                yield from item.symbols()
 
 
 def _resolve(value: object, sizes: Mapping[str, int]) -> object:
@@ -267,4 +278,5 @@ __all__ = [
     "print_value",
     "quote",
     "resolve_sizes",
+    "symbols_in",
 ]

@@ -7,6 +7,7 @@ printed: the verifier asks every operation again and compares.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -28,7 +29,7 @@ from graphc.ir.lexer import Token
 from graphc.ir.literal_reader import MAX_NESTING, LiteralReader
 from graphc.ir.params import Literalish, NoParams, Params, ParamsError, make_params
 from graphc.ir.token_reader import MAX_ERRORS, Misread
-from graphc.ir.types import DIM_NAME, Symbol, Type, part_of, product_of
+from graphc.ir.types import DIM_NAME, Symbol, Type
 from graphc.support.diagnostics import DiagnosticSink, suggestion
 from graphc.support.source import Location, SourceFile
 
@@ -132,14 +133,11 @@ class _Parser(LiteralReader):
         return Symbol(name, self._integer("a bound"))
 
     def _made_of(self, name: str, factors: Sequence[Symbol]) -> Symbol:
-        """The product of `factors`, or of the only one what `* INTEGER / INTEGER` makes of it."""
-        if len(factors) != 1:
-            return product_of(name, factors)
+        """The product of `factors`, and what `* INTEGER / INTEGER` makes of it."""
         times = self._positive("a factor") if self._accept("*") else 1
         divisor = self._positive("a divisor") if self._accept("/") else 1
-        if times == divisor == 1:
-            return product_of(name, factors)
-        return part_of(name, factors[0], divisor, times)
+        bound = math.prod(f.bound for f in factors) * times // divisor
+        return Symbol(name, bound, tuple(factors), divisor, times)
 
     def _positive(self, what: str) -> int:
         token = self._token

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
@@ -55,7 +55,7 @@ _NUMPY = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Symbol:
     """A dimension known at the call, at most `bound`. Memory is planned for the bound.
 
@@ -73,6 +73,8 @@ class Symbol:
 
     def __str__(self) -> str:
         return self.name
+
+    __repr__ = __str__
 
 
 def product_of(name: str, factors: Iterable[Symbol]) -> Symbol:
@@ -100,6 +102,52 @@ DIM_NAME = re.compile(r"[A-Z][A-Z0-9]*")
 """What the name of a dimension has to match in full: no small `x`, which separates sizes."""
 
 Dim = int | Symbol
+
+
+def size_product(dims: Iterable[Dim]) -> Dim:
+    """The product of sizes; where symbols are among them a symbol that is made of them."""
+    return _dim_of(*_factorised(dims))
+
+
+def size_quotient(whole: Iterable[Dim], part: Iterable[Dim]) -> Dim | None:
+    """The product of `whole` divided by that of `part`, where that is whole for all sizes: of
+    symbols only those that `whole` has; None where it is not."""
+    (count, symbols), (divisor, others) = _factorised(whole), _factorised(part)
+    if not divisor or not count:
+        return 0 if divisor else None
+    for symbol in others:
+        if symbol not in symbols:
+            return None
+        symbols.remove(symbol)
+    rest = count / divisor
+    return _dim_of(rest, symbols) if rest.denominator == 1 else None
+
+
+def _factorised(dims: Iterable[Dim]) -> tuple[Fraction, list[Symbol]]:
+    """A number and symbols that the call decides, whose product the dims have."""
+    number, symbols, rest = Fraction(1), list[Symbol](), [*dims]
+    while rest:
+        dim = rest.pop()
+        if isinstance(dim, int):
+            number *= dim
+        elif dim.factors:
+            number *= Fraction(dim.times, dim.divisor)
+            rest.extend(dim.factors)
+        else:
+            symbols.append(dim)
+    return number, sorted(symbols, key=lambda s: s.name)
+
+
+def _dim_of(number: Fraction, symbols: Sequence[Symbol]) -> Dim:
+    if not symbols or not number:
+        return int(number)
+    if number == 1 and len(symbols) == 1:
+        return symbols[0]
+    times, divisor = number.as_integer_ratio()
+    name = "".join(s.name for s in symbols)
+    name += (str(times) if times != 1 else "") + (f"P{divisor}" if divisor != 1 else "")
+    bound = math.prod(s.bound for s in symbols) * times // divisor
+    return Symbol(name, bound, tuple(symbols), divisor, times)
 
 
 def fixed_size(dim: object) -> int:

@@ -44,6 +44,8 @@ from graphc.support.diagnostics import fail
 from graphc.support.files import open_regular_file, write_atomically
 
 FORMAT = "graphc"
+KIND, PROGRAM = "kind", "program"
+"""The entry of the metadata that tells a program from a network."""
 FORMAT_VERSION = "1"
 MAX_FILE_BYTES = 64 * 2**30
 MAX_HEADER_BYTES = 16 * 2**20
@@ -132,6 +134,18 @@ def read_container(path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> Container:
     """
     with open_regular_file(path, max_bytes) as (stream, size):
         return read_stream(stream, size, str(path))
+
+
+def holds_program(path: Path) -> bool:
+    """Whether a file is a model file with a program, by its header. GraphcError `bad-model-file`
+    for a header that is wrong."""
+    with open_regular_file(path, MAX_FILE_BYTES) as (stream, size):
+        head = stream.read(9)
+        if not looks_like_container(head):
+            return False
+        stream.seek(0)
+        reader = _Reader(stream, size, str(path))
+        return reader.metadata(reader.read_header()).get(KIND) == PROGRAM
 
 
 def read_stream(stream: BufferedIOBase, size: int, name: str) -> Container:

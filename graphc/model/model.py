@@ -26,7 +26,7 @@ from graphc.ir.parser import parse_module
 from graphc.ir.printer import print_module
 from graphc.ir.types import DType, MatrixType
 from graphc.ir.verifier import verify_module
-from graphc.model.container import container_writer, read_container
+from graphc.model.container import KIND, PROGRAM, container_writer, read_container
 from graphc.model.initialise import initial_value, read_matrix
 from graphc.ops import default_context
 from graphc.ops.nodes.layout import find_node, node_params, node_type
@@ -183,8 +183,8 @@ class Model:
     def note_exact(self, name: str, value: np.ndarray) -> None:
         """Keep what the held value was rounded from, if f64 has more digits of it."""
         held = self.value(name)
-        exact = np.asarray(value, np.float64)
-        if held.dtype == exact.dtype or np.array_equal(held, exact, equal_nan=True):
+        fits = np.can_cast(value.dtype, held.dtype)
+        if fits or np.array_equal(held, exact := np.asarray(value, np.float64), equal_nan=True):
             self._exact.pop(name, None)
         else:
             self._exact[name] = exact
@@ -301,6 +301,9 @@ def load_model(path: Path | str) -> Model:
     """Read a model file; nothing in it is executed. GraphcError `bad-model-file` if damaged."""
     path = Path(path)
     container = read_container(path)
+    if container.metadata.get(KIND) == PROGRAM:
+        message = f"{path} holds a program, a network is required: gc.load_program reads programs"
+        raise fail("bad-model-file", message)
     context = default_context()
     _require_plug_ins(container.metadata, context, path)
     module = parse_module(container.metadata["ir"], context, file=f"{path} (network)")

@@ -34,11 +34,11 @@ from graphc.ir.names import fix_names
 from graphc.ir.printer import print_operation
 from graphc.ir.types import Symbol
 from graphc.ops.constant import full_like
-from graphc.ops.elementwise import add
 from graphc.ops.movement import RESHAPE, reshape
 from graphc.passes.invariants import Invariant
 from graphc.passes.loop_gradient import LABEL, Recompute, call_gradient, loop_vjp
 from graphc.passes.manager import Pass, PassOutcome
+from graphc.passes.sum_gradients import sum_of
 from graphc.support.diagnostics import DiagnosticSink, suggestion
 from graphc.support.graphs import reachable
 
@@ -196,7 +196,9 @@ def _propagate(
             if contribution is None or operand not in dependent:
                 continue
             earlier = cotangents.get(operand)
-            cotangents[operand] = contribution if earlier is None else add(b, earlier, contribution)
+            cotangents[operand] = (
+                contribution if earlier is None else sum_of(b, earlier, contribution)
+            )
 
 
 @dataclass(frozen=True)

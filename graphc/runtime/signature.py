@@ -197,7 +197,7 @@ class Signature:
                 array = in_panels(array, argument.panel)
             if argument.permutation:
                 array = array.reshape(argument.dims).transpose(argument.permutation)
-            made[argument.name] = np.ascontiguousarray(array, NUMPY_DTYPES[argument.dtype])
+            made[argument.name] = np.asarray(array, NUMPY_DTYPES[argument.dtype], order="C")
         return made
 
     @property

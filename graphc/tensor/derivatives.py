@@ -12,7 +12,8 @@ from typing import Any
 
 from graphc.ir.clone import clone_function
 from graphc.ir.core import Function, IRBuilder, ResultInfo, Value
-from graphc.ir.types import DType
+from graphc.ir.types import DType, TensorType
+from graphc.ops.constant import constant
 from graphc.ops.elementwise import add, mul
 from graphc.ops.reduction import reduce_sum
 from graphc.passes.synthesize_gradient import synthesize_gradient
@@ -58,6 +59,10 @@ class Inside:
         given = [x for x in self.leaves if isinstance(x, Traced)]
         operands: list[Any] = [*given, *self.made.held, *more]
         return [Tensor(self.trace, v) for v in self.trace.inline(function, operands)]
+
+    def zeros(self, type: TensorType) -> Tensor:
+        """A traced array of zeros."""
+        return Tensor(self.trace, constant(self.trace.builder, 0.0, type))
 
     def outputs(self, results: Sequence[Tensor]) -> object:
         """The results as the function itself gives them."""

@@ -17,18 +17,19 @@ import numpy as np
 from graphc.backends.base import CompiledFunction
 from graphc.backends.signature import make_signature
 from graphc.driver.cache_key import default_cache
-from graphc.driver.compile import all_passes, compile_kept, run_passes
-from graphc.driver.options import DEFAULT_BACKEND, CompileOptions, parse_arithmetic
-from graphc.driver.pipelines import OPTIMISE, kernels, rounding
+from graphc.driver.compile import all_passes, compile_kept, computed_early, run_passes
+from graphc.driver.options import DEFAULT_BACKEND, CompileOptions, Part, parse_arithmetic
+from graphc.driver.pipelines import OPTIMISE, early_parts, kernels, rounding
 from graphc.ir.clone import clone_function
-from graphc.ir.core import Function, Module
+from graphc.ir.core import Function, Module, Value
 from graphc.ir.printer import print_module
-from graphc.ir.types import DType, TensorType, TypeRuleError
+from graphc.ir.types import DType, Symbol, TensorType, TypeRuleError
 from graphc.ops import default_context
 from graphc.passes import pipeline
 from graphc.passes.manager import Pass
-from graphc.runtime.signature import Signature
+from graphc.runtime.signature import ROLES_OF_MODEL, Signature
 from graphc.support.diagnostics import GraphcError, fail
+from graphc.support.source import Location
 from graphc.tensor.caller import caller_location, definition_location
 from graphc.tensor.promotion import Array, PlainArray, element_type, is_number
 from graphc.tensor.tensor import Tensor
@@ -67,6 +68,13 @@ class TracedFunction:
     held: tuple[Held, ...]
     outputs: Structure
     places: tuple[int | None, ...]
+
+    @property
+    def held_arrays(self) -> dict[str, Array]:
+        """By the names that they have as arguments; without values of another trace."""
+        names = [a.name or "" for a in self.function.arguments[-len(self.held) :]]
+        found = zip(names, self.held, strict=True) if self.held else ()
+        return {name: h for name, h in found if isinstance(h, np.ndarray)}
 
     @property
     def result_types(self) -> list[TensorType]:
@@ -149,13 +157,15 @@ class ArrayFunction:
         """The function for these arguments: optimised, as the kernels that native code runs, or
         with their schedules for this machine."""
         found, _ = self._described(arguments)
-        module = Module([clone_function(self.traced(found).function)])
-        passes = self._optimising()
+        made = self.traced(found)
+        module = Module([clone_function(made.function)])
+        options = replace(self._options, backend=DEFAULT_BACKEND, freeze=bool(made.held))
+        passes = self._optimising(options)
         if stage == "schedule":
-            passes = all_passes(passes, replace(self._options, backend=DEFAULT_BACKEND))
+            passes = all_passes(passes, options)
         elif stage == "kernels":
             passes = [*passes, *kernels()]
-        run_passes(module, passes, default_context(), self._options)
+        run_passes(module, passes, default_context(), options)
         return module
 
     def derive(self, key: object, make: MakePython) -> ArrayFunction:
@@ -234,8 +244,8 @@ class ArrayFunction:
         given = unflatten(arguments.structure, leaves)
         assert isinstance(given, tuple)
         try:
-            results, outputs = flatten(_run(self.python, given))
-            values = [self._result(r, trace) for r in results if r is not None]
+            results, outputs = flatten(run_traced(lambda: self.python(*given)))
+            values = [lifted_result(r, trace, self.location) for r in results if r is not None]
         finally:
             trace.is_open = False
         if not values:
@@ -243,20 +253,6 @@ class ArrayFunction:
         count = iter(range(len(results)))
         places = tuple(None if r is None else next(count) for r in results)
         return TracedFunction(trace.finish(values), tuple(trace.held), outputs, places)
-
-    def _result(self, result: object, trace: Trace) -> Any:
-        if isinstance(result, Traced | np.ndarray) or is_number(result):
-            with trace.builder.at(self.location):
-                try:
-                    return trace.lift_one(result)  # type: ignore[arg-type]  # one of the three
-                except TypeRuleError as problem:
-                    raise fail(problem.slug, problem.message, self.location) from None
-        raise fail(
-            "argument-type",
-            f"a function of arrays requires arrays and numbers as results, alone or in tuples, "
-            f"lists and dicts, got {type(result).__name__}",
-            self.location,
-        )
 
     def _inlined(self, leaves: Sequence[object], structure: Structure, trace: Trace) -> Any:
         found = self.describe(leaves, structure, trace.default)
@@ -276,13 +272,31 @@ class ArrayFunction:
         chosen = zip(leaves, found.leaves, strict=True)
         return found, [np.asarray(x) for x, t in chosen if isinstance(t, TensorType)]
 
-    def _optimising(self) -> list[Pass]:
-        return [*pipeline(OPTIMISE), *rounding(self._options.contraction)]
+    def _optimising(self, options: CompileOptions) -> list[Pass]:
+        passes = [*pipeline(OPTIMISE), *rounding(options.contraction)]
+        return [*passes, *early_parts(options.part, (), freeze=options.freeze)]
 
     def _compile(self, arguments: Arguments, made: TracedFunction) -> Call:
-        options = replace(self._options, cache=default_cache())
-        passes = all_passes(self._optimising(), options)
-        source = Module([made.function])
+        held = made.held_arrays
+        compiled, signature = self._compile_part(made, "rest")
+        if any(name not in held for name in signature.model_names):
+            held = {**held, **computed_early(*self._compile_part(made, "frozen"), held)}
+        frozen = signature.model_arrays(held)
+        types = [t for t in arguments.leaves if isinstance(t, TensorType)]
+        return Call(
+            compiled,
+            [t.dtype.numpy for t in types],
+            [frozen[a.name] for a in signature.arguments if a.role in ROLES_OF_MODEL],
+            [(t.shape({}), t.dtype.numpy) for t in made.result_types],
+            made.places,
+            assembler(made.outputs),
+        )
+
+    def _compile_part(self, made: TracedFunction, part: Part) -> tuple[CompiledFunction, Signature]:
+        """What runs in a call, or ("frozen") once before all: what depends on held arrays alone,
+        which nothing outside can change."""
+        options = replace(self._options, cache=default_cache(), freeze=bool(made.held), part=part)
+        passes = all_passes(self._optimising(options), options)
 
         def lowered() -> tuple[Function, Signature]:
             module = Module([clone_function(made.function)])
@@ -291,38 +305,46 @@ class ArrayFunction:
             function.contraction = options.contraction
             return function, make_signature(module, function)
 
-        compiled, _ = compile_kept(source, passes, lowered, options)
-        types = [t for t in arguments.leaves if isinstance(t, TensorType)]
-        return Call(
-            compiled,
-            [t.dtype.numpy for t in types],
-            [h for h in made.held if isinstance(h, np.ndarray)],
-            [(t.shape({}), t.dtype.numpy) for t in made.result_types],
-            made.places,
-            assembler(made.outputs),
-        )
+        return compile_kept(Module([made.function]), passes, lowered, options)
 
 
-def _run(python: Callable[..., object], arguments: tuple[object, ...]) -> object:
-    """Call `python`; `array[i] = traced` is our error, which numpy hides behind its own."""
+def run_traced(call: Callable[[], object]) -> object:
+    """Make the call; `array[i] = traced` is our error, which numpy hides behind its own."""
     try:
-        return python(*arguments)
+        return call()
     except ValueError as problem:
         if isinstance(problem.__cause__, GraphcError):
             raise problem.__cause__ from None
         raise
 
 
+def lifted_result(result: object, trace: Trace, location: Location) -> Value:
+    """What a function of arrays gives, as a value of its trace."""
+    if isinstance(result, Traced | np.ndarray | Symbol) or is_number(result):
+        with trace.builder.at(location):
+            try:
+                return trace.lift_one(result)
+            except TypeRuleError as problem:
+                raise fail(problem.slug, problem.message, location) from None
+    raise fail(
+        "argument-type",
+        f"a function of arrays requires arrays and numbers as results, alone or in tuples, "
+        f"lists and dicts, got {type(result).__name__}",
+        location,
+    )
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Call:
     """A compiled function with all that a call needs to know.
 
+    frozen    arrays that it closes over, as its code reads them, and what was computed of them
     together  puts the leaves of the results into their structure
     """
 
     compiled: CompiledFunction
     dtypes: list[np.dtype]
-    held: list[Array]
+    frozen: list[Array]
     results: list[tuple[tuple[int, ...], np.dtype]]
     places: tuple[int | None, ...]
     together: Callable[[list[Any]], object]
@@ -331,7 +353,7 @@ class Call:
         """Run on the leaves that are arrays or plain floats."""
         arguments = [_ready(x, dtype) for x, dtype in zip(leaves, self.dtypes, strict=True)]
         results = [np.empty(shape, dtype) for shape, dtype in self.results]
-        self.compiled([*arguments, *self.held], results, {})
+        self.compiled([*arguments, *self.frozen], results, {})
         made = [None if p is None else _number_or_array(results[p]) for p in self.places]
         return self.together(made)
 

@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 
 from graphc.ir.core import Value
-from graphc.ir.types import TypeRuleError
+from graphc.ir.types import Symbol, TensorType, TypeRuleError
 from graphc.ops import elementwise, functions
+from graphc.ops.constant import constant
 from graphc.support.diagnostics import fail
 from graphc.tensor import numeric
 from graphc.tensor.caller import caller_location
-from graphc.tensor.promotion import PlainArray, element_type, named_type
-from graphc.tensor.shapes import Axes, a_shape, whole
+from graphc.tensor.promotion import PlainArray, element_type, named_type, number_as
+from graphc.tensor.shapes import Axes, a_shape, fixed_sizes, whole
 from graphc.tensor.tensor import (
+    Tensor,
     apply,
     average,
     cast,
@@ -37,7 +39,7 @@ from graphc.tensor.tensor import (
     total,
     transpose,
 )
-from graphc.tensor.tracing import Trace, Traced
+from graphc.tensor.tracing import PROGRAM, Trace, Traced
 
 # --- elements ------------------------------------------------------------------------------------
 
@@ -181,14 +183,14 @@ def pad(x: Any, widths: Any, value: float = 0.0) -> Any:
 # floating-point type of what they meet.
 
 
-def zeros(shape: Any, dtype: Any = None) -> np.ndarray:
-    """An array of zeros."""
-    return _constant(lambda: np.zeros(a_shape(shape)), dtype)
+def zeros(shape: Any, dtype: Any = None) -> Any:
+    """An array of zeros; with a size that each call decides a traced one."""
+    return full(shape, 0.0, dtype)
 
 
-def ones(shape: Any, dtype: Any = None) -> np.ndarray:
-    """An array of ones."""
-    return _constant(lambda: np.ones(a_shape(shape)), dtype)
+def ones(shape: Any, dtype: Any = None) -> Any:
+    """An array of ones; with a size that each call decides a traced one."""
+    return full(shape, 1.0, dtype)
 
 
 def full(shape: Any, value: Any, dtype: Any = None) -> Any:
@@ -196,7 +198,21 @@ def full(shape: Any, value: Any, dtype: Any = None) -> Any:
     if isinstance(value, Traced):
         repeated = broadcast_to(value, shape)
         return repeated if dtype is None else cast(repeated, dtype)
-    return _constant(lambda: np.full(a_shape(shape), value), dtype)
+    program = PROGRAM.get()
+    if program is not None and any(isinstance(s, Symbol) for s in np.atleast_1d(shape)):
+        return _filled(program, shape, value, dtype)
+    return _constant(lambda: np.full(fixed_sizes(a_shape(shape), "an array"), value), dtype)
+
+
+def _filled(trace: Trace, shape: Any, value: float, dtype: Any) -> Any:
+    """An array of one number, some of whose sizes the call decides."""
+    try:
+        of = trace.default if dtype is None else named_type(dtype)
+        type = TensorType(a_shape(shape), of)
+        with trace.builder.at(caller_location()):
+            return Tensor(trace, constant(trace.builder, number_as(value, of), type))
+    except TypeRuleError as problem:
+        raise fail(problem.slug, problem.message, caller_location()) from None
 
 
 def arange(start: float, stop: float | None = None, step: float = 1, dtype: Any = None) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphc.ir.core import IRBuilder, Value
-from graphc.ir.types import TypeRuleError
+from graphc.ir.types import Dim, Symbol, TypeRuleError
 from graphc.ops.movement import reshape, reverse, slice_box
 from graphc.tensor.numeric import shape_of
 from graphc.tensor.shapes import Shape, whole
@@ -15,16 +15,23 @@ def indexed(b: IRBuilder, x: Value, index: object) -> Value:
     """Basic indexing: integers, slices with any step, None and `...`."""
     entries = _with_ellipsis(index if isinstance(index, tuple) else (index,), shape_of(x))
     starts: list[int] = []
-    stops: list[int] = []
+    stops: list[Dim] = []
     steps: list[int] = []
     backward: list[int] = []
-    result: list[int] = []
+    result: list[Dim] = []
     for entry in entries:
         if entry is None:
             result.append(1)
             continue
         axis = len(starts)
         size = shape_of(x)[axis]
+        if isinstance(size, Symbol):
+            _require_whole(entry, size, axis)
+            starts.append(0)
+            stops.append(size)
+            steps.append(1)
+            result.append(size)
+            continue
         taken = _range(entry, size, axis)
         low, high = (taken[0], taken[-1]) if len(taken) else (0, -1)
         if low > high and len(taken):
@@ -37,6 +44,16 @@ def indexed(b: IRBuilder, x: Value, index: object) -> Value:
             result.append(len(taken))
     cut = slice_box(b, x, starts, stops, steps)
     return reshape(b, reverse(b, cut, backward), result)
+
+
+def _require_whole(entry: object, size: Symbol, axis: int) -> None:
+    """TypeRuleError for a part of an axis whose size only the call knows."""
+    if entry not in (slice(None), slice(0, None), slice(None, None, 1), slice(0, None, 1)):
+        shown = f"{entry}" if not isinstance(entry, slice) else "a slice"
+        raise TypeRuleError(
+            f"requires all of axis {axis}, whose size {size} each call decides, got {shown}",
+            slug="not-supported",
+        )
 
 
 def _with_ellipsis(entries: tuple[object, ...], shape: Shape) -> list[object]:

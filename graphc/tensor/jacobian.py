@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from graphc.ir.types import TensorType
 from graphc.support.arguments import text
 from graphc.support.diagnostics import fail
 from graphc.tensor.batching import batched
@@ -102,8 +103,9 @@ def _forward_table(inside: Inside, leaves: Sequence[int]) -> dict[tuple[int, int
         assert isinstance(x, Tensor)
         function = with_tangents(inside.made, [leaf])
         tangents = range(count, 2 * count)
-        many = batched(function, [f"tangent.x{leaf}"], x.size, tangents)
-        for result, made in enumerate(inside.place(many, [_units(x.shape)])):
+        shape = _fixed(inside, x.value.tensor)
+        many = batched(function, [f"tangent.x{leaf}"], math.prod(shape), tangents)
+        for result, made in enumerate(inside.place(many, [_units(shape)])):
             last = transpose(made, [*range(1, made.ndim), 0])
             table[result, leaf] = reshape(last, (*made.shape[1:], *x.shape))
     return table
@@ -116,15 +118,23 @@ def _reverse_table(inside: Inside, leaves: Sequence[int]) -> dict[tuple[int, int
     function = with_gradients(inside.made, "weighted", leaves, seeds=True)
     gradients = range(len(types) + 1, len(types) + 1 + len(leaves))
     for result, type in enumerate(types):
-        size = type.bound_elements
-        many = batched(function, [f"seed{result}"], size, gradients)
+        shape = _fixed(inside, type)
+        many = batched(function, [f"seed{result}"], math.prod(shape), gradients)
         seeds = [
-            _units(type.shape({})) if i == result else np.zeros(t.shape({}), t.dtype.numpy)
+            _units(shape) if i == result else np.zeros(_fixed(inside, t), t.dtype.numpy)
             for i, t in enumerate(types)
         ]
         for leaf, made in zip(leaves, inside.place(many, seeds), strict=True):
-            table[result, leaf] = reshape(made, (*type.shape({}), *made.shape[1:]))
+            table[result, leaf] = reshape(made, (*shape, *made.shape[1:]))
     return table
+
+
+def _fixed(inside: Inside, type: TensorType) -> tuple[int, ...]:
+    """The shape that unit vectors are made of. GraphcError where each call decides it."""
+    if type.symbols():
+        why = f"a Jacobian is over sizes that are known before the call, got {type}"
+        raise not_differentiable(inside.base, why)
+    return type.shape({})
 
 
 def _units(shape: tuple[int, ...]) -> np.ndarray:

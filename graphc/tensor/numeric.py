@@ -1,7 +1,7 @@
 """What numpy's operations on arrays mean in the IR: rules that emit tensor operations.
 
 Every rule takes a builder and values whose element types agree already, and raises TypeRuleError
-for shapes that do not fit. Shapes are integers here: a traced function is one for its shapes.
+for shapes that do not fit. A size may be a symbol: such an axis stays whole.
 """
 
 from __future__ import annotations
@@ -11,9 +11,16 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from graphc.ir.core import IRBuilder, OpDef, Value
-from graphc.ir.types import DType, TypeRuleError
+from graphc.ir.types import (
+    Dim,
+    DType,
+    TensorType,
+    TypeRuleError,
+    size_product,
+    size_quotient,
+)
 from graphc.ops import composites
-from graphc.ops.constant import full_like
+from graphc.ops.constant import extent, full_like
 from graphc.ops.contraction import matmul as emit_matmul
 from graphc.ops.elementwise import cast, div, mul, select
 from graphc.ops.functions import POWER
@@ -22,16 +29,14 @@ from graphc.ops.movement import concat, pad, reshape, reverse, transpose
 from graphc.ops.patches import patches
 from graphc.ops.reduction import broadcast, reduce_max, reduce_min, reduce_sum
 from graphc.ops.selection import top_indices
-from graphc.tensor.shapes import Axes, Shape, common_shape, one_axis, some_axes, whole
+from graphc.tensor.shapes import Axes, Shape, common_shape, fixed_sizes, one_axis, some_axes, whole
 
 MAX_PRODUCTS = 64
 """The largest constant exponent that becomes products instead of a general power."""
 
 
 def shape_of(value: Value) -> Shape:
-    dims = tuple(d for d in value.tensor.dims if isinstance(d, int))
-    assert len(dims) == value.tensor.rank
-    return dims
+    return value.tensor.dims
 
 
 # --- elements ------------------------------------------------------------------------------------
@@ -110,9 +115,17 @@ def total(b: IRBuilder, x: Value, axis: Axes, keepdims: bool) -> Value:
 
 def average(b: IRBuilder, x: Value, axis: Axes, keepdims: bool) -> Value:
     axes = some_axes(axis, x.tensor.rank)
-    count = math.prod(shape_of(x)[a] for a in axes)
     added = _dropped(b, reduce_sum(b, x, axes), axes, keepdims)
-    return div(b, added, full_like(b, float(count), added))
+    count = size_product(shape_of(x)[a] for a in axes)
+    return div(b, added, _size(b, count, added))
+
+
+def _size(b: IRBuilder, dim: Dim, like: Value) -> Value:
+    """A size as a number, in every element of a floating-point type."""
+    if isinstance(dim, int):
+        return full_like(b, float(dim), like)
+    number = extent(b, dim, TensorType((), like.tensor.dtype))
+    return broadcast_to(b, number, shape_of(like))
 
 
 def extremum(b: IRBuilder, x: Value, axis: Axes, keepdims: bool, *, largest: bool) -> Value:
@@ -149,7 +162,7 @@ def top_k(b: IRBuilder, x: Value, count: int, axis: int) -> tuple[Value, Value]:
     back = sorted(range(rank), key=order.__getitem__)
     last = transpose(b, x, order)
     *lead, size = shape_of(last)
-    rows = reshape(b, last, (math.prod(lead), size))
+    rows = reshape(b, last, (size_product(lead), size))
     found = top_indices(b, rows, count)
     values, places = (
         transpose(b, reshape(b, v, (*lead, count)), back) for v in (gather(b, rows, found), found)
@@ -201,9 +214,9 @@ def _product(b: IRBuilder, x: Value, y: Value) -> Value:
 
 def correlate(b: IRBuilder, signal: Value, kernel: Value) -> Value:
     """c[i..] = Σ k[j..] s[i.. + j..] over the last axes, as many as the kernel has."""
-    long, short = shape_of(signal), shape_of(kernel)
+    long, short = shape_of(signal), fixed_sizes(shape_of(kernel), "the kernel of cross_correlate")
     count = len(short)
-    inner = long[len(long) - count :]
+    inner = fixed_sizes(long[len(long) - count :], "sliding over axes")
     if (
         not count
         or count > len(long)
@@ -217,20 +230,20 @@ def correlate(b: IRBuilder, signal: Value, kernel: Value) -> Value:
     seen = patches(b, signal, len(long) - count, short, (1,) * count)
     lead = shape_of(seen)[: len(long)]
     size = math.prod(short)
-    flat = reshape(b, seen, (math.prod(lead), size))
+    flat = reshape(b, seen, (size_product(lead), size))
     return reshape(b, emit_matmul(b, flat, reshape(b, kernel, (size, 1))), lead)
 
 
 def pool_maximum(b: IRBuilder, x: Value, n: int) -> Value:
     """The largest of every n neighbours along the last axis, which n divides."""
     shape = shape_of(x)
-    if not shape or n < 1 or shape[-1] % n:
+    cells = size_quotient(shape[-1:], [n]) if shape and n > 0 else None
+    if cells is None:
         raise TypeRuleError(
             f"maxpool requires a last axis that {n} divides, got shape {shape}",
             slug="shape-mismatch",
         )
-    cells = reshape(b, x, (*shape[:-1], shape[-1] // n, n))
-    return extremum(b, cells, -1, False, largest=True)
+    return extremum(b, reshape(b, x, (*shape[:-1], cells, n)), -1, False, largest=True)
 
 
 # --- movement ------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import numpy as np
 from graphc.driver.options import DEFAULT_BACKEND
 from graphc.ir.clone import clone_operations
 from graphc.ir.core import IRBuilder, Operation, Value
-from graphc.ir.types import DType, TensorType, TypeRuleError
+from graphc.ir.types import Dim, DType, Symbol, TensorType, TypeRuleError
 from graphc.ops.loop import loop
 from graphc.support.diagnostics import GraphcError, Note, fail
 from graphc.support.source import Location
@@ -79,9 +79,9 @@ def scan(
     return final, ys
 
 
-def _count(leaves: Sequence[object], length: object, location: Location) -> int:
+def _count(leaves: Sequence[object], length: object, location: Location) -> Dim:
     """How many steps there are."""
-    sizes: set[int] = set()
+    sizes: set[Dim] = set()
     for leaf in leaves:
         if leaf is None:
             continue
@@ -94,19 +94,22 @@ def _count(leaves: Sequence[object], length: object, location: Location) -> int:
             )
         sizes.add(shape[0])
     if length is not None:
-        if isinstance(length, bool) or not isinstance(length, int | np.integer) or length < 0:
-            raise fail(
-                "argument-type", f"length requires an int of at least 0, got {length!r}", location
-            )
-        sizes.add(int(length))
+        sizes.add(length if isinstance(length, Symbol) else _length(length, location))
     if len(sizes) > 1:
-        found = ", ".join(map(str, sorted(sizes)))
+        found = ", ".join(sorted(map(str, sizes)))
         given = "xs and a length" if length is not None else "xs"
         message = f"scan requires {given} of one number of steps, got {found}"
         raise fail("shape-mismatch", message, location)
     if not sizes:
         raise fail("argument-type", "scan requires arrays as xs, or a length", location)
     return sizes.pop()
+
+
+def _length(given: object, location: Location) -> int:
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 0:
+        message = f"length requires an int of at least 0, got {given!r}"
+        raise fail("argument-type", message, location)
+    return int(given)
 
 
 # --- the step ------------------------------------------------------------------------------------
@@ -267,7 +270,7 @@ class _Stars(Sequence[object]):
 # --- the loop ------------------------------------------------------------------------------------
 
 
-def _emit(trace: Trace, given: _Given, body: _Body, count: int, reverse: bool) -> Operation:
+def _emit(trace: Trace, given: _Given, body: _Body, count: Dim, reverse: bool) -> Operation:
     """The loop, put into `trace`."""
     made = body.made.function
     arguments = made.arguments

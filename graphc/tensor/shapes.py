@@ -5,13 +5,13 @@ Every function raises TypeRuleError for what does not fit.
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Sequence
 
-from graphc.ir.types import TypeRuleError
+from graphc.ir.types import Dim, Symbol, TypeRuleError, size_product, size_quotient
 
-Shape = tuple[int, ...]
+Shape = tuple[Dim, ...]
+"""Sizes; that of a program's axis may be a symbol, whose value each call decides."""
 Axes = int | Sequence[int] | None
 
 
@@ -53,7 +53,7 @@ def common_shape(shapes: Sequence[Shape]) -> Shape:
     """The shape that numpy's broadcasting gives."""
     rank = max((len(s) for s in shapes), default=0)
     padded = [(1,) * (rank - len(s)) + s for s in shapes]
-    result: list[int] = []
+    result: list[Dim] = []
     for sizes in zip(*padded, strict=True):
         larger = {n for n in sizes if n != 1}
         if len(larger) > 1:
@@ -67,26 +67,44 @@ def common_shape(shapes: Sequence[Shape]) -> Shape:
     return tuple(result)
 
 
-def _sizes(given: object) -> list[int]:
+def fixed_sizes(shape: Shape, what: str) -> tuple[int, ...]:
+    """The sizes, where `what` requires them to be known before the call."""
+    for size in shape:
+        if isinstance(size, Symbol):
+            raise TypeRuleError(
+                f"{what} requires sizes that are known before the call, got {shape}",
+                slug="not-supported",
+            )
+    return tuple(size for size in shape if isinstance(size, int))
+
+
+def _sizes(given: object) -> list[Dim]:
     sizes = given if isinstance(given, tuple | list) else (given,)
-    return [whole(s, "a size") for s in sizes]
+    return [s if isinstance(s, Symbol) else whole(s, "a size") for s in sizes]
+
+
+def _least(shape: Sequence[Dim]) -> int:
+    """The smallest of the known sizes, 0 where there are none."""
+    return min((s for s in shape if isinstance(s, int)), default=0)
 
 
 def a_shape(given: object) -> Shape:
     """One size or several as a shape."""
     shape = _sizes(given)
-    if min(shape, default=0) < 0:
+    if _least(shape) < 0:
         raise TypeRuleError(f"requires sizes of at least 0, got {given}", slug="bad-value")
     return tuple(shape)
 
 
-def full_shape(given: object, size: int) -> Shape:
-    """A shape for `size` elements; one entry of -1 is what is left over."""
+def full_shape(given: object, before: Shape) -> Shape:
+    """A shape for as many elements as `before` has; one entry of -1 is what is left over."""
     shape = _sizes(given)
-    known = math.prod(s for s in shape if s != -1)
-    if shape.count(-1) == 1 and known > 0 and size % known == 0:
-        shape[shape.index(-1)] = size // known
-    if min(shape, default=0) < 0 or math.prod(shape) != size:
+    if shape.count(-1) == 1:
+        rest = size_quotient(before, [s for s in shape if s != -1])
+        if rest is not None:
+            shape[shape.index(-1)] = rest
+    size = size_product(before)
+    if _least(shape) < 0 or size_product(shape) != size:
         raise TypeRuleError(
             f"requires a shape of {size} elements, got {given}", slug="shape-mismatch"
         )

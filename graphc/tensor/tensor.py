@@ -17,7 +17,7 @@ import numpy as np
 
 from graphc.ir.core import IRBuilder, OpDef, Value
 from graphc.ir.params import NoParams
-from graphc.ir.types import DType, TensorType, TypeRuleError
+from graphc.ir.types import Dim, DType, Symbol, TensorType, TypeRuleError, size_product
 from graphc.ops import elementwise as ops
 from graphc.ops import functions
 from graphc.support.diagnostics import GraphcError, fail
@@ -27,7 +27,7 @@ from graphc.tensor.indexing import indexed
 from graphc.tensor.names import in_place_of, numpy_name
 from graphc.tensor.numeric import elementwise
 from graphc.tensor.promotion import is_number, named_type
-from graphc.tensor.shapes import Axes, full_shape
+from graphc.tensor.shapes import Axes, Shape, full_shape
 from graphc.tensor.tracing import Trace, Traced, innermost
 
 Rule = Callable[..., Value]
@@ -41,7 +41,7 @@ class Tensor(Traced):
     __array_priority__ = 1000
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Shape:
         return numeric.shape_of(self.value)
 
     @property
@@ -53,8 +53,8 @@ class Tensor(Traced):
         return self.value.tensor.rank
 
     @property
-    def size(self) -> int:
-        return self.value.tensor.bound_elements
+    def size(self) -> Dim:
+        return size_product(self.shape)
 
     @property
     def T(self) -> Any:
@@ -64,7 +64,11 @@ class Tensor(Traced):
     def __len__(self) -> int:
         if not self.shape:
             raise _refused("a single number has no length")
-        return self.shape[0]
+        first = self.shape[0]
+        if isinstance(first, Symbol):
+            message = f"the length {first} is known at the call only: use gc.scan for a loop, or"
+            raise _refused(f"{message} x.shape[0] as a size or a number")
+        return first
 
     def __repr__(self) -> str:
         return f"Tensor({self.value.tensor})"
@@ -297,7 +301,7 @@ def emit(operands: Sequence[Any], make: Callable[[Trace], Value]) -> Any:
     """
     location = caller_location()
     for operand in operands:
-        if not isinstance(operand, Traced | np.ndarray) and not is_number(operand):
+        if not isinstance(operand, Traced | np.ndarray | Symbol) and not is_number(operand):
             raise fail(
                 "argument-type",
                 f"requires arrays and numbers, got {type(operand).__name__}"
@@ -318,11 +322,14 @@ def emit(operands: Sequence[Any], make: Callable[[Trace], Value]) -> Any:
     return target.compute(value) if trace is None else Tensor(trace, value)
 
 
+_OPERANDS = (Traced, np.ndarray, Symbol, tuple, list)
+
+
 def binary(function: Callable[[Any, Any], Any], x: object, y: object) -> Any:
     """`function`, or Python's own error where an operand is nothing to compute with."""
     for operand in (x, y):
         # A list is refused by `function`, with what to write: Python would try to repeat it.
-        if not isinstance(operand, Traced | np.ndarray | tuple | list) and not is_number(operand):
+        if not isinstance(operand, _OPERANDS) and not is_number(operand):
             return NotImplemented
     return function(x, y)
 
@@ -471,8 +478,7 @@ def reshape(x: Any, shape: Any) -> Any:
     """The elements in row-major order under another shape; one size may be -1."""
 
     def rule(b: IRBuilder, value: Value) -> Value:
-        size = value.tensor.bound_elements
-        return numeric.reshape(b, value, full_shape(shape, size))
+        return numeric.reshape(b, value, full_shape(shape, numeric.shape_of(value)))
 
     return apply(rule, x)
 

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from graphc.ir.clone import clone_operations
-from graphc.ir.core import Function, IRBuilder, RegionKind, ResultInfo, Value
+from graphc.ir.core import ArgumentRole, Function, IRBuilder, RegionKind, ResultInfo, Value
 from graphc.ir.evaluate import evaluate
-from graphc.ir.types import DType, TensorType
-from graphc.ops.constant import CONSTANT, ConstantParams, constant
+from graphc.ir.types import DType, Symbol, TensorType
+from graphc.ops.constant import CONSTANT, ConstantParams, constant, extent
 from graphc.ops.control import RETURN
 from graphc.support.diagnostics import fail
 from graphc.support.source import Location
@@ -35,6 +36,9 @@ from graphc.tensor.promotion import (
 MAX_CONSTANT = 64
 """Elements up to which an array is written into the function."""
 
+PROGRAM: ContextVar[Trace | None] = ContextVar("PROGRAM", default=None)
+"""The program that is being traced, to which its sizes belong."""
+
 _ORDER = itertools.count()  # a later trace lies inside the earlier ones that are still open
 
 
@@ -46,7 +50,8 @@ class Traced:
     value: Value
 
 
-Operand = Traced | Array | Number
+Operand = Traced | Array | Number | Symbol
+"""A symbol is a size that the call decides, as a number."""
 Held = Traced | Array
 
 
@@ -72,10 +77,15 @@ class Trace:
         self.builder = IRBuilder(self.function.block)
         self._known: dict[int, tuple[object, Value]] = {}
 
-    def argument(self, name: str, type: TensorType) -> Value:
+    def argument(self, name: str, type: TensorType, role: ArgumentRole = "input") -> Value:
         """One more argument of the function itself; all of them come before the first held one."""
         assert not self.held
-        return self.function.add_argument(name, type, "input")
+        return self.function.add_argument(name, type, role)
+
+    @property
+    def sources(self) -> list[object]:
+        """What those of `held` were made of: the caller's own arrays, values of other traces."""
+        return [key for key, _ in self._known.values()]
 
     # --- operands --------------------------------------------------------------------------------
 
@@ -99,7 +109,7 @@ class Trace:
             elif isinstance(x, Traced | np.ndarray):
                 types.append(self._type(x))
             else:
-                numbers.append(x)
+                numbers.append(1 if isinstance(x, Symbol) else x)
         return common_type(types, numbers, self.default)
 
     def _type(self, operand: Traced | Array) -> DType:
@@ -113,7 +123,10 @@ class Trace:
         (value,) = self.lift([operand])
         return value
 
-    def _number(self, number: Number, dtype: DType) -> Value:
+    def _number(self, number: Number | Symbol, dtype: DType) -> Value:
+        if isinstance(number, Symbol):
+            exact = TensorType((), dtype if dtype.is_float else DType.F64)
+            return convert(self.builder, extent(self.builder, number, exact), dtype)
         return constant(self.builder, number_as(number, dtype), TensorType((), dtype))
 
     def _array(self, operand: Traced | Array) -> Value:

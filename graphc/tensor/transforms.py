@@ -25,6 +25,7 @@ from graphc.tensor.derivatives import (
     with_tangents,
 )
 from graphc.tensor.function import ArrayFunction, as_function
+from graphc.tensor.shapes import Shape
 from graphc.tensor.tensor import Tensor
 from graphc.tensor.tracing import Traced
 from graphc.tensor.trees import flatten, unflatten
@@ -125,7 +126,7 @@ def _seeds(inside: Inside, cotangents: Sequence[object]) -> list[object]:
     types = inside.made.result_types
     results = [None if p is None else types[p] for p in inside.made.places]
     return [
-        c if is_float(c) else np.zeros(type.shape({}), type.dtype.numpy)
+        c if is_float(c) else inside.zeros(type)
         for type, c in zip(results, cotangents, strict=True)
         if type is not None and type.dtype.is_float
     ]
@@ -203,7 +204,7 @@ def _one_like(wanted: object, given: object, what: str) -> object:
     return given if isinstance(given, Traced) else np.asarray(given, dtype)
 
 
-def _element_and_shape(given: object) -> tuple[np.dtype, tuple[int, ...]]:
+def _element_and_shape(given: object) -> tuple[np.dtype, Shape]:
     if isinstance(given, Tensor):
         return given.dtype, given.shape
     array = np.asarray(given)

@@ -41,6 +41,20 @@ def flatten(tree: object) -> tuple[list[object], Structure]:
     return leaves, Node(kind, keys, tuple(structure for _, structure in flat))
 
 
+def leaf_names(tree: object, name: str) -> list[str]:
+    """The place of each leaf of `tree` in words, as `layers.0.w`; of one that is a leaf `name`."""
+    if isinstance(tree, dict):
+        parts = {str(key): part for key, part in tree.items()}
+    elif isinstance(tree, tuple | list):
+        fields = getattr(tree, "_fields", range(len(tree)))
+        parts = dict(zip(map(str, fields), tree, strict=True))
+    else:
+        return [name]
+    return [
+        n for key, part in parts.items() for n in leaf_names(part, f"{name}.{key}" if name else key)
+    ]
+
+
 def unflatten(structure: Structure, leaves: Sequence[object]) -> object:
     """The tree of this structure with these leaves."""
     return _take(structure, iter(leaves))

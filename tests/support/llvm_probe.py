@@ -36,9 +36,7 @@ def probe_text(
     """`void probe(inputs..., output, n)`: the formula on every `lanes` elements up to n."""
     module = Module(target.triple)
     code = Code(module)
-    scalars = LaneScalars(
-        code, has_fma=target.machine.has_fma, slow_denormals=target.machine.slow_denormals
-    )
+    scalars = LaneScalars.of(code, target.machine)
     code.do("br label %loop")
     code.enter("loop")
     hole, i = code.hole(), code.fresh(I64)

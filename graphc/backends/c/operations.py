@@ -292,6 +292,9 @@ class Operations(Writer):
         text = f"({x} << ({n} & {most})) | (({y} >> 1) >> ({most} - ({n} & {most})))"
         return self._value(high.type, f"({SCALARS[element]})({text})")
 
+    def scale(self, a: Val, exponent: Val) -> Val:
+        raise InternalError("the machine of a C file has no instruction for powers of two")
+
     def leading_zeros(self, a: Val) -> Val:
         x = self._use(a)
         return self._value(I64, f"{x} ? __builtin_clzll((unsigned long long){x}) : 64")

@@ -8,14 +8,16 @@ from graphc.backends.llvm.target import Target, host_target, target_named
 
 
 def c_target(name: str) -> Target:
-    """The target of this name as C sees it: without masked loads and stores."""
-    return without_masks(target_named(name))
+    """The target of this name as C sees it."""
+    return in_c(target_named(name))
 
 
 def c_host() -> Target:
     """This machine."""
-    return without_masks(host_target())
+    return in_c(host_target())
 
 
-def without_masks(target: Target) -> Target:
-    return replace(target, machine=replace(target.machine, masks_memory=False))
+def in_c(target: Target) -> Target:
+    """Without the instructions that C has no words for."""
+    machine = replace(target.machine, masks_memory=False, has_scalef=False)
+    return replace(target, machine=machine)

@@ -224,7 +224,7 @@ class CudaCode(Writer):
     def _refuse(self, *_arguments: object, **_named: object) -> NoReturn:
         raise InternalError("a thread computes single values")
 
-    fold_truth = splat = gather = extract = shuffle = _refuse
+    scale = fold_truth = splat = gather = extract = shuffle = _refuse
     store = load_masked = store_masked = prefetch = stack_array = stack_words = _refuse
     guarded_loop = remark = invoke = _refuse
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 
 from graphc.backends.loops.values import (
+    ELEMENT_BYTES,
     FLOATS,
     I1,
     I64,
@@ -175,6 +176,29 @@ class Code(Writer):
         texts = [type_.text] * len(arguments)
         full = f"llvm.{name}.{type_.mangled}"
         return self.call(type_, self.module.intrinsic(full, type_.text, *texts), arguments)
+
+    def scale(self, a: Val, exponent: Val) -> Val:
+        """a 2^exponent, by pieces of 512 bits."""
+        lanes = 64 // ELEMENT_BYTES[a.type.element]
+        piece = lane_type(a.type.element, lanes)
+        kind, mask = "ps" if a.type.element == "float" else "pd", f"i{lanes}"
+        types = [piece.text] * 3
+        name = f"llvm.x86.avx512.mask.scalef.{kind}.512"
+        function = self.module.intrinsic(name, piece.text, *types, mask, "i32")
+        pieces = zip(self._pieces(a, lanes), self._pieces(exponent, lanes), strict=True)
+        end = f"{piece.text} poison, {mask} -1, i32 4"
+        made = [
+            self.value(piece, f"call {piece.text} {function}({x}, {n}, {end})") for x, n in pieces
+        ]
+        while len(made) > 1:
+            both = range(2 * made[0].type.lanes)
+            made = [self.shuffle(x, y, both) for x, y in zip(made[::2], made[1::2], strict=True)]
+        return made[0]
+
+    def _pieces(self, a: Val, lanes: int) -> list[Val]:
+        """A vector in parts of so many lanes."""
+        starts = range(0, a.type.lanes, lanes)
+        return [self.shuffle(a, None, range(i, i + lanes)) for i in starts] if starts[1:] else [a]
 
     def leading_zeros(self, a: Val) -> Val:
         """Of an i64; 64 for zero."""

@@ -28,12 +28,21 @@ class Arithmetic:
     """The scalar ops that are a few instructions each, and the private layer below them.
 
     slow_denormals  functions avoid instructions that take or give denormals; the bits are the same
+    has_scalef      functions may use `Writer.scale` of whole vectors; the bits are the same
     """
 
-    def __init__(self, code: Writer, *, has_fma: bool, slow_denormals: bool = False) -> None:
+    def __init__(
+        self,
+        code: Writer,
+        *,
+        has_fma: bool,
+        slow_denormals: bool = False,
+        has_scalef: bool = False,
+    ) -> None:
         self.code = code
         self.has_fma = has_fma
         self.slow_denormals = slow_denormals
+        self.has_scalef = has_scalef
 
     # Arithmetic
 

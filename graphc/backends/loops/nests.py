@@ -148,9 +148,7 @@ class _NestEmitter:
         self.code = code
         self.nest = nest
         self.blocks = blocks
-        self.scalars = LaneScalars(
-            code, has_fma=machine.has_fma, slow_denormals=machine.slow_denormals
-        )
+        self.scalars = LaneScalars.of(code, machine)
         self.bases = dict(bases)
         self.sizes = sizes
         extents = [size_value(code, size, sizes) for size in nest.dims]

@@ -21,7 +21,7 @@ from graphc.backends.loops.control import (
     when,
 )
 from graphc.backends.loops.operands import Operands, call
-from graphc.backends.loops.tiles import Fetches, Tile
+from graphc.backends.loops.tiles import NO_FETCHES, Fetches, Tile
 from graphc.backends.loops.values import I1, Val, constant, index, number_of
 from graphc.backends.loops.writer import Order, Writer
 from graphc.ir.machine import Machine
@@ -44,7 +44,8 @@ class Blocking:
     rows       rows of C in a block
     packs_a    blocks of A are copied into panels
     read_b     how tiles get B
-    fetches    what a tile asks for; `ahead` of those that read B where it lies
+    fetches    what of B a tile of the full height asks for, where it reads B as it lies
+    fetches_c  a tile's part of C is asked for before
     """
 
     tile: Tile
@@ -55,6 +56,7 @@ class Blocking:
     packs_a: bool
     read_b: ReadB
     fetches: Fetches
+    fetches_c: bool
 
     @staticmethod
     def of(tiling: Tiling, x: ProductRange) -> Blocking:
@@ -71,7 +73,8 @@ class Blocking:
             tiling.block or UNCUT,
             tiling.a == "packed",
             tiling.b,
-            Fetches(tiling.prefetch, tiling.prefetch_level, tiling.prefetch_c),
+            Fetches(tiling.prefetch, tiling.prefetch_level),
+            tiling.prefetch_c,
         )
 
 
@@ -211,7 +214,7 @@ def _panel(w: ProductWriter, x: Operands, part: _Part, a: Val, start: Val) -> No
     if x.panel:  # what is left over is a panel of its own, which begins earlier in C alone
         after = add(code, start, index(x.panel - 1))
         column = sub(code, after, remainder(code, after, x.panel))
-        ldb = mul(code, x.ldb, index(x.panel))
+        ldb = mul(code, x.ldb, index(x.panel)) if part.tile.width > x.panel else index(x.panel)
     source = x.at(code, x.b, x.b_offset(code, part.start, column))
     b = (source, ldb)
     if w.blocking.read_b == "packed":
@@ -268,7 +271,9 @@ class _Rows:
             first, b = carried[0], (carried[1], carried[2])
         with loop(code, first, whole, height) as state:
             self._tile(state.index, height, b)
-        each_lower(code, whole, rows, height, lambda row, high: self._tile(row, high, b))
+        each_lower(
+            code, whole, rows, height, lambda row, high: self._tile(row, high, b, is_lower=True)
+        )
 
     def _at_most(self, most: int, b: tuple[Val, Val]) -> None:
         """Where one tile has room for all rows that there may be."""
@@ -276,43 +281,62 @@ class _Rows:
         with when(code, _compare(code, "sge", rows, index(most)), []):
             self._tile(index(0), most, b)
         with when(code, _compare(code, "slt", rows, index(most)), []):
-            each_lower(code, index(0), rows, most, lambda row, high: self._tile(row, high, b))
+            each_lower(
+                *(code, index(0), rows, most),
+                lambda row, high: self._tile(row, high, b, is_lower=True),
+            )
 
-    def _tile(self, row: Val, rows: int, b: tuple[Val, Val], *, packs: bool = False) -> None:
-        """One tile whose first row is `row` of the part."""
+    def _tile(
+        self,
+        row: Val,
+        rows: int,
+        b: tuple[Val, Val],
+        *,
+        packs: bool = False,
+        is_lower: bool = False,
+    ) -> None:
+        """One tile whose first row is `row` of the part.
+
+        is_lower  it runs once a panel at most, for what the full tiles leave over
+        """
         code, x, part, blocking = self.w.code, self.x, self.part, self.w.blocking
+        machine, tile, is_long = self.w.machine, part.tile, blocking.is_long
         if blocking.packs_a:
             a, lda = self._packed_row(row, rows), index(blocking.height)
         else:
             a, lda = x.at(code, self.a, x.a_offset(code, row, index(0))), x.lda
         c = x.at(code, self.goal, x.c_offset(code, row, index(0)))
+        if blocking.fetches_c:
+            fetch = code.module.once(
+                ("fetch", tile.dtype, tile.width),
+                lambda: tiles.emit_fetch(code.module, tile.dtype, tile.width),
+            )
+            call(code, fetch, c, x.ldc, index(rows))
+        fetches = self._fetches(packs=packs, is_lower=is_lower)
         arguments = (a, lda, *b, c, x.ldc, part.depth, part.adds)
-        machine, tile, is_long = self.w.machine, part.tile, blocking.is_long
         if blocking.read_b == "transposed by tiles":
             function = tiles.emit_transposing_tile(
-                code.module,
-                machine,
-                tile,
-                rows,
-                is_long=is_long,
-                fetches=blocking.fetches,
+                code.module, machine, tile, rows, is_long=is_long, fetches=fetches
             )
             call(code, function, *arguments)
             return
-        fetches = blocking.fetches
-        if not packs and blocking.read_b not in ("in place", "panels"):
-            fetches = Fetches(c=fetches.c)
+        panel = x.panel if tile.width > x.panel else 0  # one panel is rows of its own
         function = code.module.once(
-            ("tile", machine, tile, rows, is_long, packs, fetches, x.panel),
+            ("tile", machine, tile, rows, is_long, packs, fetches, panel),
             lambda: tiles.emit_tile(
                 *(code.module, machine, tile, rows),
                 is_long=is_long,
                 packs=packs,
                 fetches=fetches,
-                panel=x.panel,
+                panel=panel,
             ),
         )
         call(code, function, *arguments, *([self.w.panel] if packs else []))
+
+    def _fetches(self, *, packs: bool, is_lower: bool) -> Fetches:
+        """Of B as it lies. Lower tiles ask for nothing, so that products have them in common."""
+        reads_as_it_lies = packs or self.w.blocking.read_b not in ("packed", "packed by tiles")
+        return self.w.blocking.fetches if reads_as_it_lies and not is_lower else NO_FETCHES
 
     def _packed_row(self, row: Val, rows: int) -> Val:
         """Where the packed block of A has this row, of a tile with so many `rows`."""

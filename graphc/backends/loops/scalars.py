@@ -6,14 +6,34 @@ from graphc.backends.loops import mathfunctions, philox
 from graphc.backends.loops.arithmetic import Arithmetic
 from graphc.backends.loops.values import Val
 from graphc.backends.loops.writer import Writer
+from graphc.ir.machine import Machine
 
 
 class LaneScalars(Arithmetic):
     """`graphc.ir.scalar.Scalars` over `Val`; appends instructions to a `Writer`."""
 
-    def __init__(self, code: Writer, *, has_fma: bool, slow_denormals: bool = False) -> None:
-        super().__init__(code, has_fma=has_fma, slow_denormals=slow_denormals)
+    def __init__(
+        self,
+        code: Writer,
+        *,
+        has_fma: bool,
+        slow_denormals: bool = False,
+        has_scalef: bool = False,
+    ) -> None:
+        super().__init__(
+            code, has_fma=has_fma, slow_denormals=slow_denormals, has_scalef=has_scalef
+        )
         self._at_most_zero: set[Val] = set()
+
+    @classmethod
+    def of(cls, code: Writer, machine: Machine) -> LaneScalars:
+        """As functions are computed on a machine."""
+        return cls(
+            code,
+            has_fma=machine.has_fma,
+            slow_denormals=machine.slow_denormals,
+            has_scalef=machine.has_scalef,
+        )
 
     def note_at_most_zero(self, a: Val) -> None:
         """Says that no lane of a value is above 0 (nan is not): its functions have less to do."""

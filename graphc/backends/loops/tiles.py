@@ -60,16 +60,14 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Fetches:
-    """What a tile asks memory for before it is needed.
+    """What of B a tile asks memory for before it is needed.
 
     ahead  rows of B, so many steps of k before their use; of a tile that transposes B, rows of it
     level  of the cache that they go to
-    c      its part of C, which it writes at last; else lines of the tile that most often follows
     """
 
     ahead: int = 0
     level: int = 2
-    c: bool = False
 
 
 NO_FETCHES = Fetches()
@@ -94,7 +92,7 @@ def emit_tile(
     """
     code = module.body()
     s = LaneScalars(code, has_fma=machine.has_fma)
-    goal = _Goal(s, tile, rows, fetches_c=fetches.c)
+    goal = _Goal(s, tile, rows)
     b = Val("%b", PTR)
     lda, ldb = Val("%lda", I64), Val("%ldb", I64)
     a_rows = _rows_of_a(code, tile, rows)
@@ -155,7 +153,7 @@ def emit_transposing_tile(
     """
     code = module.body()
     s = LaneScalars(code, has_fma=machine.has_fma)
-    goal = _Goal(s, tile, rows, fetches_c=fetches.c)
+    goal = _Goal(s, tile, rows)
     lda = Val("%lda", I64)
     a_rows = _rows_of_a(code, tile, rows)
 
@@ -187,6 +185,22 @@ def emit_transposing_tile(
     return module.add("tile", _PARAMETERS, code)
 
 
+def emit_fetch(module: ModuleWriter, dtype: DType, width: int) -> str:
+    """`void (c, ldc, rows)`: asks for the lines of `rows` x `width` elements of C, to write them.
+
+    A function of its own and not a part of tiles: so these are the same for every product.
+    """
+    code = module.body()
+    c, element = Val("%c", PTR), element_of(dtype)
+    with loop(code, index(0), Val("%rows", I64), 1) as state:
+        line = offset(code, c, element, mul(code, state.index, Val("%ldc", I64)))
+        steps = range(0, width, LINE_BYTES // dtype.itemsize)
+        for start in (*steps, width - 1):  # a row may begin inside a cache line
+            code.prefetch(offset(code, line, element, index(start)), writes=True)
+    code.leave()
+    return module.add("fetch", (c, Val("%ldc", I64), Val("%rows", I64)), code)
+
+
 _PARAMETERS = (
     *(Val("%a", PTR), Val("%lda", I64), Val("%b", PTR), Val("%ldb", I64)),
     *(Val("%c", PTR), Val("%ldc", I64), Val("%k", I64), Val("%adds", I1)),
@@ -196,18 +210,12 @@ _PARAMETERS = (
 class _Goal:
     """The tile of C: what is added up goes there after every stretch of k."""
 
-    def __init__(self, s: LaneScalars, tile: Tile, rows: int, *, fetches_c: bool) -> None:
+    def __init__(self, s: LaneScalars, tile: Tile, rows: int) -> None:
         code, self.scalars, self.tile = s.code, s, tile
         c, ldc = Val("%c", PTR), Val("%ldc", I64)
         lines = [offset(code, c, tile.element, mul(code, index(r), ldc)) for r in range(rows)]
-        if fetches_c:
-            steps = range(0, tile.width, LINE_BYTES // tile.dtype.itemsize)
-            for line in lines:
-                for start in (*steps, tile.width - 1):  # a row may begin inside a cache line
-                    code.prefetch(offset(code, line, tile.element, index(start)), writes=True)
-        else:
-            for r in range(rows, 2 * rows):  # of the tile that most often follows
-                memory.prefetch(s, c, tile.element, mul(code, index(r), ldc))
+        for r in range(rows, 2 * rows):  # of the tile that most often follows
+            memory.prefetch(s, c, tile.element, mul(code, index(r), ldc))
         self.places = [(line, index(start)) for line in lines for start in tile.starts]
 
     @contextmanager

@@ -112,9 +112,7 @@ class _UpdateEmitter:
         lanes: int,
     ) -> None:
         self.code = code
-        self.scalars = LaneScalars(
-            code, has_fma=machine.has_fma, slow_denormals=machine.slow_denormals
-        )
+        self.scalars = LaneScalars.of(code, machine)
         self.columns = update.params.columns
         table = update.tables[0].tensor
         self.dtype = table.dtype

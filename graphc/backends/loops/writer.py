@@ -82,6 +82,11 @@ class Writer(ABC):
         to the left and keeps the upper half."""
 
     @abstractmethod
+    def scale(self, a: Val, exponent: Val) -> Val:
+        """a 2^exponent of whole vectors of 512 bits, rounded once; the exponents are whole numbers
+        of a's type. Of machines that have an instruction for it."""
+
+    @abstractmethod
     def leading_zeros(self, a: Val) -> Val:
         """Of an i64; 64 for zero."""
 

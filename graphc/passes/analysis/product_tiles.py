@@ -33,6 +33,9 @@ FEW_ROWS_ELEMENTS = 16384
 TRANSPOSED_ROWS = 3
 """Up to so many rows of C, B stored by columns is transposed by the tiles: a copy would cost
 more."""
+TRANSPOSED_BITS = 256
+"""Of vectors that are transposed, at most: larger blocks take more code, and more lines at once of
+a cache, to no gain."""
 WAY_BYTES = 4096
 """Rows a multiple of this apart lie in the same few lines of a first-level cache: tiles that
 transpose more of them than it has ways would fetch each line again and again."""
@@ -271,6 +274,8 @@ def choose_tiling(machine: Machine, x: ProductRange) -> Tiling:
         # More would make a panel of one stretch too large for a near cache.
         vectors = min(vectors, max(panel * 8 // (STRETCH * machine.vector_bits), 2))
     lanes = machine.lanes(x.dtype)
+    if read_b == "transposed by tiles":
+        lanes = min(lanes, TRANSPOSED_BITS // (8 * x.dtype.itemsize))
     if x.n is not None and x.n < lanes * vectors:
         while lanes > max(x.n, 1):
             lanes //= 2

@@ -7,6 +7,7 @@ import pytest
 
 from graphc.ir.types import (
     SAMPLES,
+    Dim,
     DType,
     Image,
     MatrixType,
@@ -15,6 +16,8 @@ from graphc.ir.types import (
     bound_of,
     fixed_size,
     size_of,
+    size_product,
+    size_quotient,
 )
 from graphc.support.diagnostics import InternalError
 
@@ -115,3 +118,39 @@ def test_a_size_that_has_to_be_a_number_is_given_as_one() -> None:
     for unknown in (Symbol("N", 4), SAMPLES, None):
         with pytest.raises(InternalError, match="has to be a number"):
             fixed_size(unknown)
+
+
+# --- sizes ---------------------------------------------------------------------------------------
+
+T, S = Symbol("T", 8), Symbol("S", 4)
+
+
+def test_products_of_sizes() -> None:
+    assert size_product([]) == 1
+    assert size_product([2, 3]) == 6
+    assert size_product([T]) == T
+    assert size_product([T, 1]) == T
+    assert size_product([T, 0]) == 0
+    assert size_product([T, S]) == size_product([S, T]) == Symbol("ST", 32, (S, T))
+    assert size_product([4, T]) == Symbol("T4", 32, (T,), 1, 4)
+    assert size_product([size_product([T, S]), 2]) == Symbol("ST2", 64, (S, T), 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("whole", "part", "wanted"),
+    [
+        ([6], [2], 3),
+        ([6], [4], None),
+        ([0], [3], 0),
+        ([6], [0], None),
+        ([0], [0], None),
+        ([T, S], [T], S),
+        ([T, 6], [T, 3], 2),
+        ([T, 6], [4], None),
+        ([T], [S], None),
+        ([T, T], [T], T),
+        ([4], [T], None),
+    ],
+)
+def test_quotients_of_sizes(whole: list[Dim], part: list[Dim], wanted: Dim | None) -> None:
+    assert size_quotient(whole, part) == wanted

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import graphc as gc
+from graphc.ir.traversal import walk
 from tests.support.compiling import RUN_HERE
 
 EVERYWHERE = pytest.mark.parametrize("backend", RUN_HERE)
@@ -126,6 +127,51 @@ def test_arrays_from_outside_are_held_as_they_were(backend: str) -> None:
     large[:], small[:] = 0, 0
     assert f(1.0) == 19900 + 2
     assert "parameter" in f.ir(1.0)
+
+
+@EVERYWHERE
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_depends_on_held_arrays_alone_is_no_part_of_a_call(backend: str, dtype: Any) -> None:
+    rng = np.random.default_rng(3)
+    w = rng.normal(size=(300, 70)).astype(dtype)
+    scaled = gc.function(lambda w, x: x @ (w / gc.sum(w * w)).T, backend=backend)
+    f = gc.function(lambda x: scaled(w, x) * gc.sum(gc.exp(w)), backend=backend)
+    for rows in (0, 1, 5):
+        x = rng.normal(size=(rows, 70)).astype(dtype)
+        exact = (
+            x.astype(float) @ (w / (w.astype(float) ** 2).sum()).T * np.exp(w, dtype=float).sum()
+        )
+        np.testing.assert_allclose(f(x), exact, rtol=1e-3 if dtype is np.float32 else 1e-9)
+    computed = {op.opdef.name for op in walk(f.module_at("tensor", x))}
+    assert computed.isdisjoint({"exp", "reduce_sum", "transpose", "div"})
+
+
+@EVERYWHERE
+def test_a_held_matrix_lies_as_products_read_it(backend: str) -> None:
+    rng = np.random.default_rng(4)
+    w, x = rng.normal(size=(600, 300)), rng.normal(size=(20, 300))
+    f = gc.function(lambda x: x @ gc.transpose(w), backend=backend)
+    before = f(x)
+    np.testing.assert_allclose(before, x @ w.T, rtol=1e-9, atol=1e-9)
+    w[:] = 0
+    np.testing.assert_array_equal(f(x), before)
+    np.testing.assert_array_equal(f(np.zeros((3, 300))), np.zeros((3, 600)))
+
+
+def test_a_held_matrix_is_packed_before_all_calls() -> None:
+    w, x = np.random.default_rng(6).normal(size=(300, 600)), np.ones((20, 300))
+    f = gc.function(lambda x: x @ w)
+    g = gc.function(lambda x, w: x @ w)
+    np.testing.assert_array_equal(f(x), g(x, w))
+    assert '"panels"' in str(f.module_at("schedule", x))
+    assert '"panels"' not in str(g.module_at("schedule", x, w))
+
+
+def test_a_derivative_knows_held_arrays_too() -> None:
+    w, x = np.random.default_rng(5).normal(size=(200, 30)), np.ones(30)
+    loss = gc.function(lambda x: gc.sum((w @ x) ** 2))
+    np.testing.assert_allclose(gc.grad(loss)(x), 2 * w.T @ (w @ x), rtol=1e-9)
+    np.testing.assert_allclose(gc.hessian(loss)(x), 2 * w.T @ w, rtol=1e-9)
 
 
 def test_functions_call_each_other() -> None:

@@ -17,7 +17,7 @@ from graphc.backends.loops.mathfunctions.formats import (
     paired,
     wrapped,
 )
-from graphc.backends.loops.values import Val
+from graphc.backends.loops.values import ELEMENT_BYTES, Val
 
 
 def exp(s: Arithmetic, x: Val) -> Val:
@@ -31,8 +31,11 @@ def exp_of_at_most_zero(s: Arithmetic, x: Val) -> Val:
     """exp where x is not above 0: the same bits, without what large results need."""
     f = format_of(x)
     shifted, r = _reduce(s, at_least(s, f.exp_range[0], x))
+    p = exp_polynomial(s, r)
+    if _can_scale(s, p):
+        return _scaled(s, p, shifted)
     far = s.const(2.0 ** -_half_range(f), x)
-    part = _times_part(s, exp_polynomial(s, r), shifted, far)
+    part = _times_part(s, p, shifted, far)
     if not s.slow_denormals:
         return s.mul(part, far)
     return _times_far(s, part, far, s.const(_least_part(f), x))
@@ -48,7 +51,7 @@ def log(s: Arithmetic, x: Val) -> Val:
     m, e = split(s, scaled)
     e = s.sub(e, s.select(is_denormal, c(float(f.fraction_bits)), c(0.0)))
     fraction = s.sub(m, c(1.0))
-    return _with_ends(s, _of_fraction(s, fraction, e), x, 0.0)
+    return _with_ends(s, _of_fraction(s, fraction, fraction, e), x, 0.0)
 
 
 def log1p(s: Arithmetic, x: Val) -> Val:
@@ -58,14 +61,17 @@ def log1p(s: Arithmetic, x: Val) -> Val:
     """
     f = format_of(x)
     c = constants(s, x)
-    biased = _biased_exponent(s, s.add(x, c(1.0)))
+    whole = s.add(x, c(1.0))
+    biased = _biased_exponent(s, whole)
     exponent = s.code.binary("shl", biased, s.const(f.fraction_bits, biased))
     one = f.bias << f.fraction_bits
     scaled = s.bits(s.add(s.sub(s.bits(x), exponent), s.const(one, exponent)))
     # 2^(2 - e), for at the largest x 2^-e is no normal number.
     power = s.bits(s.sub(s.const(wrapped(f, 2 * one + (2 << f.fraction_bits)), exponent), exponent))
     fraction = s.add(scaled, s.fma(power, c(0.25), c(-1.0)))
-    y = _with_ends(s, _of_fraction(s, fraction, _exponent(s, biased, x)), x, -1.0)
+    # Powers of what 1 absorbs change nothing, and might be denormals.
+    bent = s.select(s.equal(whole, c(1.0)), c(0.0), fraction) if s.slow_denormals else fraction
+    y = _with_ends(s, _of_fraction(s, fraction, bent, _exponent(s, biased, x)), x, -1.0)
     return s.intrinsic("copysign", y, x)
 
 
@@ -100,20 +106,21 @@ def tanh(s: Arithmetic, x: Val) -> Val:
 
 
 def sigmoid(s: Arithmetic, x: Val) -> Val:
-    """1 / (1 + t) or t / (1 + t) with t = e^-abs(x): never overflows, keeps small results.
+    """t / (t + 1) with t = e^x, and x at most where that is 1: so t is a number.
 
     Both are of t 2^h and 2^h instead of t and 1, so that a small t is a normal number.
     """
     f = format_of(x)
-    shifted, r = _reduce(s, at_least(s, f.exp_range[0], s.neg(s.abs(x))))
+    low, high = f.exp_range[0], 2.0 * f.tanh_one
+    shifted, r = _reduce(s, at_least(s, low, at_most(s, high, x)))
     far, one = (s.const(2.0**h, x) for h in (-_half_range(f), _half_range(f)))
     t = _times_part(s, exp_polynomial(s, r), shifted, far)
-    above, below = s.select(_has_sign(s, x), t, one), s.add(t, one)
+    below = s.add(t, one)
     if not s.slow_denormals:
-        return s.div(above, below)
+        return s.div(t, below)
     least = s.const(_least_part(f), x)
-    quotient = s.div(_raised(s, above, least), below)
-    return s.select(s.less(above, least), _denormal(s, above), quotient)
+    quotient = s.div(_raised(s, t, least), below)
+    return s.select(s.less(t, least), _denormal(s, t), quotient)
 
 
 def erf(s: Arithmetic, x: Val) -> Val:
@@ -143,6 +150,8 @@ def times_power(s: Arithmetic, p: Val, shifted: Val, sign: Val) -> Val:
     2^n itself may not be a number. So 1 + p is first multiplied with the part of it that always is
     one, then with a power of the same direction.
     """
+    if _can_scale(s, p):
+        return _scaled(s, p, shifted)
     f = format_of(p)
     c = constants(s, p)
     is_below = _has_sign(s, sign)
@@ -151,6 +160,18 @@ def times_power(s: Arithmetic, p: Val, shifted: Val, sign: Val) -> Val:
     if not s.slow_denormals:
         return s.mul(part, far)
     return _times_far(s, part, far, s.select(is_below, c(_least_part(f)), c(0.0)))
+
+
+def _can_scale(s: Arithmetic, p: Val) -> bool:
+    """Whether one instruction does it. What it costs where denormals are slow is not known."""
+    size = p.type.lanes * ELEMENT_BYTES[p.type.element]
+    return s.has_scalef and not s.slow_denormals and size % 64 == 0
+
+
+def _scaled(s: Arithmetic, p: Val, shifted: Val) -> Val:
+    """(1 + p) 2^n: 1 + p is rounded, then the result if it is a denormal, as in `times_power`."""
+    n = s.sub(shifted, s.const(format_of(p).magic, p))
+    return s.code.scale(s.add(p, s.const(1.0, p)), n)
 
 
 def _times_far(s: Arithmetic, part: Val, far: Val, least: Val) -> Val:
@@ -278,17 +299,20 @@ def _exponent(s: Arithmetic, biased: Val, like: Val) -> Val:
     return s.sub(placed, s.const(whole + f.bias, like))
 
 
-def _of_fraction(s: Arithmetic, fraction: Val, e: Val) -> Val:
-    """e ln 2 + log(1 + fraction)."""
+def _of_fraction(s: Arithmetic, fraction: Val, bent: Val, e: Val) -> Val:
+    """e ln 2 + log(1 + fraction).
+
+    bent  the fraction, or 0 where its square counts for nothing
+    """
     f = format_of(fraction)
     c = constants(s, fraction)
-    square = s.mul(fraction, fraction)
+    square = s.mul(bent, bent)
     half = s.mul(square, c(0.5))
     if f is F32:
-        series = s.mul(s.mul(square, fraction), paired(s, f.log_terms, fraction, square))
+        series = s.mul(s.mul(square, bent), paired(s, f.log_terms, bent, square))
         correction = s.sub(s.fma(e, c(f.ln2_low), series), half)
     else:
-        t = s.div(fraction, s.add(fraction, c(2.0)))
+        t = s.div(bent, s.add(bent, c(2.0)))
         z = s.mul(t, t)
         series = s.mul(z, horner(s, f.log_terms, z))
         tail = s.fma(t, s.add(half, series), s.mul(e, c(f.ln2_low)))

@@ -1,0 +1,165 @@
+"""A program: a function of arrays in the IR with the values of its parameters.
+
+It is what is compiled beside a network (`model.py`): a traced Python function, an edited `.gir`
+file, or what a model file holds of one. Arguments are arrays of any rank; a size that a call
+decides is a bounded dim of the module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from graphc.ir.core import Function, Module, RegionKind, Value
+from graphc.ir.parser import parse_module
+from graphc.ir.printer import print_module
+from graphc.ir.types import DType
+from graphc.ir.verifier import verify_module
+from graphc.model.container import KIND, PROGRAM, container_writer, read_container
+from graphc.ops import default_context
+from graphc.support.diagnostics import fail, suggestion
+from graphc.support.files import write_atomically
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A function and the values of its parameters, by name.
+
+    module      one function, below the level of nodes
+    values      live: what is compiled reads them at every call unless it is frozen
+    is_written  somebody wrote the IR, as in a `.gir` file: what is there of schedules and memory is
+                kept, and nothing is simplified
+    """
+
+    module: Module
+    values: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
+    is_written: bool = False
+
+    @property
+    def function(self) -> Function:
+        (function,) = self.module.functions
+        return function
+
+    @property
+    def precision(self) -> DType:
+        """The type of its floating-point values, by its first argument or result of one."""
+        found = [v.tensor.dtype for v in (*self.function.arguments, *self.function.returned)]
+        return next((dtype for dtype in found if dtype.is_float), DType.F32)
+
+    @property
+    def parameters(self) -> Parameters:
+        """The values by name: reading gives the live array, assigning copies into it."""
+        return Parameters(self.values)
+
+    def find(self, name: str) -> Value | None:
+        """The argument of that name."""
+        return self.function.argument(name)
+
+    def values_in(self, _dtype: DType) -> Mapping[str, np.ndarray]:
+        """The values, for a function of the program's own element type."""
+        return self.values
+
+    def frozen(self) -> Program:
+        """This program with its values as they are now."""
+        return replace(self, values={name: array.copy() for name, array in self.values.items()})
+
+    def with_bounds(self, bounds: Mapping[str, int]) -> Program:
+        """This program for calls of up to these sizes, by the names of dims."""
+        if not bounds:
+            return self
+        dims = {f"dim {d.name} <= {d.bound}\n": d for d in self.module.dims if not d.factors}
+        text = print_module(self.module, locations=True)
+        for line, dim in dims.items():
+            text = text.replace(line, f"dim {dim.name} <= {bounds.get(dim.name, dim.bound)}\n", 1)
+        return replace(self, module=_parsed(text, "the program"))
+
+    def save(self, path: Path | str) -> None:
+        """Write a model file (safetensors; `docs/model-file.md`), atomically."""
+        path = Path(path)
+        metadata = {"ir": print_module(self.module, locations=True), KIND: PROGRAM}
+        write_atomically(path, container_writer(self.values, metadata, str(path)))
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{a.name}: {a.tensor}" for a in self.function.arguments)
+        results = zip(self.function.results, self.function.returned, strict=True)
+        return f"Program({arguments}) -> {', '.join(f'{r.name}: {v.tensor}' for r, v in results)}"
+
+
+class Parameters(MutableMapping[str, np.ndarray]):
+    """The values of a program's parameters: assigning copies, after checking the shape."""
+
+    def __init__(self, values: Mapping[str, np.ndarray]) -> None:
+        self._values = values
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self._values:
+            near = suggestion(name, self._values)
+            raise KeyError(f"the program has no parameter `{name}`{near}")
+        return self._values[name]
+
+    def __setitem__(self, name: str, value: object) -> None:
+        array = self[name]
+        try:
+            new = np.asarray(value)
+        except ValueError as problem:
+            raise fail("input", f"parameter `{name}` requires an array: {problem}") from None
+        if new.dtype.kind not in "fiub" or new.shape != array.shape:
+            raise fail(
+                "input",
+                f"parameter `{name}` requires numbers of shape {array.shape}, "
+                f"got {new.dtype}{list(new.shape)}",
+            )
+        with np.errstate(over="ignore"):  # too large for f32 is infinite, as in any input
+            array[...] = new
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError("parameters cannot be removed from a program")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+def read_program(path: Path) -> Program:
+    """The program of a model file; nothing in it is executed.
+
+    GraphcError `bad-model-file` if it holds none, is damaged, or values do not fit the text.
+    """
+    container = read_container(path)
+    if container.metadata.get(KIND) != PROGRAM:
+        message = f"{path} holds a network, a program is required: gc.load reads networks"
+        raise fail("bad-model-file", message)
+    module = _parsed(container.metadata["ir"], f"{path} (program)")
+    if len(module.functions) != 1 or module.functions[0].kind is not RegionKind.SSA:
+        raise fail("bad-model-file", f"{path}: a program is one function of arrays")
+    program = Program(module, container.tensors)
+    _check_values(program, path)
+    return program
+
+
+def _check_values(program: Program, path: Path) -> None:
+    function = program.function
+    roles = zip(function.arguments, function.roles, strict=True)
+    expected = {a.name or "": a.tensor for a, role in roles if role == "parameter"}
+    for name in sorted({*expected} ^ {*program.values}):
+        what = "has no value in the file" if name in expected else "is no parameter of the program"
+        raise fail("bad-model-file", f"{path}: `{name}` {what}")
+    for name, type in expected.items():
+        found = program.values[name]
+        if found.dtype != type.dtype.numpy or found.shape != type.dims:
+            came = f"{found.dtype}{list(found.shape)}"
+            raise fail("bad-model-file", f"{path}: `{name}` is {type}, its value is {came}")
+
+
+def _parsed(text: str, file: str) -> Module:
+    """The module of a text, verified. Raises GraphcError."""
+    context = default_context()
+    module = parse_module(text, context, file=file)
+    verify_module(module, context.sink)
+    context.sink.raise_if_errors()
+    return module
