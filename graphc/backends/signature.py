@@ -8,7 +8,7 @@ from graphc.ir.core import Function, Module, Value
 from graphc.ir.traversal import walk
 from graphc.ir.types import DType
 from graphc.ops.kernel import LaidParams
-from graphc.ops.schedules import schedule_of
+from graphc.ops.schedules import has_one_beside, schedule_of
 from graphc.passes.analysis.panels import Panels, laid_of, panels_of
 from graphc.runtime.signature import Argument, Dimension, Result, Shape, Signature
 
@@ -36,7 +36,7 @@ def make_signature(module: Module, function: Function) -> Signature:
         Dimension(d.name, d.bound, tuple(f.name for f in d.factors), d.divisor, d.times)
         for d in module.dims
     )
-    is_split = any(schedule_of(op) is not None for op in walk(function))
+    is_split = any(schedule_of(op) is not None or has_one_beside(op) for op in walk(function))
     arena = function.arena or 0
     return Signature(function.name, dims, arguments, results, arena, is_split=is_split)
 

@@ -3,6 +3,7 @@
     kernel … schedule {parallel = 0, chunk = 16}          16 indices of axis 0 a chunk
     gemm … schedule {parallel = "rows", chunk = 64}       64 rows of the product, or "cols"
     gemm … schedule {parallel = "batch", chunk = 2}       2 products of those over a batch
+    gemm … schedule {beside = true}                       while the product before it is computed
     index.… schedule {parallel = "rows", chunk = 13}      13 rows of the index and of the result
     conv … schedule {parallel = "images", chunk = 4}      4 images; `conv.data_grad`, `pool.*` too
     conv … schedule {parallel = "images", chunk = 1, column_parts = 4, feature_parts = 2}
@@ -25,7 +26,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from graphc.ir.codegen import IndexedSum, Reduction
+from graphc.ir.codegen import IndexedSum, Reduction, View
 from graphc.ir.core import Operation
 from graphc.ir.params import Params
 from graphc.ops.contraction import STRETCH, MatmulParams
@@ -184,6 +185,8 @@ MOST_STAGES = 8
 class ProductSchedule(Schedule):
     """How a product is computed.
 
+    beside    computed whole at the same time as the product before it, which has the same first
+              factor and is whole too; between them are views alone
     tile      the range of a call
     few_rows  one or two rows, which only the call tells
     last      a last chunk of columns that is shorter than the others
@@ -196,6 +199,7 @@ class ProductSchedule(Schedule):
     """
 
     parallel: Literal["rows", "cols", "batch"] | None = None
+    beside: bool = False
     tile: Tiling | None = None
     few_rows: Tiling | None = None
     last: Tiling | None = None
@@ -301,6 +305,37 @@ def schedule_of(op: Operation) -> Schedule | None:
     return found if isinstance(found, Schedule) and found.is_parallel else None
 
 
+def can_be_beside(op: Operation) -> bool:
+    """Whether a product may be computed at the same time as the one before it.
+
+    What both read lives as long as either of them, so that no result lies where the other reads.
+    """
+    before = product_before(op)
+    return before is not None and (
+        all(schedule_of(p) is None and p.operands[1].op is None for p in (before, op))
+        and before.operands[0] is op.operands[0]
+    )
+
+
+def product_before(op: Operation) -> Operation | None:
+    """The product right before an operation, but for views; None where something else is."""
+    before = op.previous
+    while before is not None and isinstance(before.opdef.codegen, View):
+        before = before.previous
+    is_product = before is not None and isinstance(before.schedule, ProductSchedule)
+    return before if is_product and before is not None and not before.regions else None
+
+
+def has_one_beside(op: Operation) -> bool:
+    """Whether the product after this one is computed at the same time."""
+    after = op.next
+    while after is not None and isinstance(after.opdef.codegen, View):
+        after = after.next
+    return (
+        after is not None and isinstance(after.schedule, ProductSchedule) and after.schedule.beside
+    )
+
+
 def check_schedule(op: Operation) -> Iterable[str]:
     """What is wrong with the schedule of `op`, as far as it does not depend on how it is used."""
     if isinstance(op.schedule, ProductSchedule):
@@ -310,6 +345,11 @@ def check_schedule(op: Operation) -> Iterable[str]:
                 yield from (f"`{name}` requires {what}" for what in _check_tiling(tiling))
         if op.schedule.grid is not None:
             yield from (f"`grid` requires {what}" for what in _check_gpu_tiling(op.schedule.grid))
+        if op.schedule.beside and not can_be_beside(op):
+            yield (
+                "`beside` requires a product of the same first factor before it, both in one piece "
+                "and with arguments as their second factors"
+            )
     if isinstance(op.schedule, ConvSchedule | WeightGradSchedule):
         grid = op.schedule.grid
         for tile in op.schedule.tiles:

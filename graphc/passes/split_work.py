@@ -21,18 +21,28 @@ zeros around the images, which each chunk copies, there are fewer chunks; and th
 images where it stays in a cache from one image to the next. Lookups are cut by the rows of their
 index, where each has a row of the result. Loops' bodies are cut too.
 
+Short products are shared where a call has many of them, in a loop say, as it wakes threads once:
+those with one first factor, such as the gates of a cell, are computed at the same time, each whole,
+and others of few rows are cut by columns.
+
+    %i = gemm %h, %Wi : tensor<1x300xf32>
+    %f = gemm %h, %Wf : tensor<1x300xf32>
+ =>
+    %f = gemm %h, %Wf schedule {beside = true} : tensor<1x300xf32>
+
 Leaves alone: rearrangements, functions with a memory plan. O(operations).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from graphc.ir.codegen import WindowProduct
+from graphc.ir.codegen import Loop, WindowProduct
 from graphc.ir.context import Context
-from graphc.ir.core import Function, Module, Operation
+from graphc.ir.core import Block, Function, Module, Operation
 from graphc.ir.traversal import function_of, straight_blocks
 from graphc.ir.types import Dim, TensorType, bound_elements, bound_of
 from graphc.ops.contraction import MatmulParams, groups
@@ -44,6 +54,7 @@ from graphc.ops.convolution import (
     conv_shape,
 )
 from graphc.ops.kernel import GEMM
+from graphc.ops.loop import loop_parts
 from graphc.ops.pooling import MaxGradParams, PoolParams, SumGradParams
 from graphc.ops.schedules import (
     ConvSchedule,
@@ -53,8 +64,11 @@ from graphc.ops.schedules import (
     ProductSchedule,
     Schedule,
     WeightGradSchedule,
+    can_be_beside,
     folded_axes,
     has_own_rows,
+    product_before,
+    schedule_of,
 )
 from graphc.passes.analysis.iteration import dims_of
 from graphc.passes.analysis.window_products import Convolution, suits_winograd
@@ -76,6 +90,16 @@ GRAIN_NS = 20_000.0
 
 CHUNK_NS = 8_000.0
 """The least work of a chunk."""
+
+SHORT_NS = 3_000.0
+"""Shorter products stay alone too where short ones add up to `GRAIN_NS` in a call. To hand out
+what threads that are awake compute takes a fifth of a microsecond."""
+
+SHORT_CHUNK_NS = 4_000.0
+"""The least work of a chunk of a short product."""
+
+SHORT_ROWS = 8
+"""A short product of more rows is not cut."""
 
 MOST_PARTS = 128
 """Of a kernel or a batch: more would only make each shorter."""
@@ -143,7 +167,60 @@ def split_function(function: Function) -> int:
                 changes |= {"column_parts": parts[0], "feature_parts": parts[1]}
             op.schedule = replace(op.schedule, **changes)
             count += schedule.is_parallel
-    return count
+    return count + _share_short_products(function)
+
+
+def _share_short_products(function: Function) -> int:
+    """Write the schedules of products below the grain, if a call has enough of them; how many."""
+    work = 0.0
+    shared: dict[Operation, ProductSchedule] = {}
+    for block, steps in _blocks(function.block, 1):
+        short = {op: ns for op in block if (ns := _short_ns(op))}
+        members: set[Operation] = set()
+        for op in short:
+            before = product_before(op)
+            if before in short and can_be_beside(op):
+                shared[op] = replace(op.schedule_as(ProductSchedule), beside=True)
+                members |= {before, op}
+        for op in short.keys() - members:
+            if length := _short_chunk(op, short[op]):
+                shared[op] = replace(op.schedule_as(ProductSchedule), parallel="cols", chunk=length)
+                members.add(op)
+        work += steps * sum(short[op] for op in members)
+    if work < GRAIN_NS:
+        return 0
+    for op, schedule in shared.items():
+        op.schedule = schedule
+    return len(shared)
+
+
+def _blocks(block: Block, steps: int) -> Iterator[tuple[Block, int]]:
+    """The block and those of its loops, each with how often a call comes to it."""
+    yield block, steps
+    for op in block:
+        if isinstance(op.opdef.codegen, Loop):
+            yield from _blocks(op.regions[0].block, steps * bound_of(loop_parts(op).params.count))
+
+
+def _short_ns(op: Operation) -> float:
+    """Of a product in one piece that may be worth sharing; 0 of other operations."""
+    if op.opdef is not GEMM or schedule_of(op) is not None:
+        return 0.0
+    params, (a, b) = op.params_as(MatmulParams), (v.tensor for v in op.operands[:2])
+    work = product_ns(groups(params, a, b), a.dtype.itemsize)
+    return 0.0 if params.batch or work < SHORT_NS else work
+
+
+def _short_chunk(op: Operation, work: float) -> int:
+    """Columns of the equal chunks of a product of few rows; 0 where it stays whole."""
+    a, b = (v.tensor for v in op.operands[:2])
+    roles = groups(op.params_as(MatmulParams), a, b)
+    rows, cols = (bound_elements(dims) for dims in (roles.rows, roles.cols))
+    parts = int(work / SHORT_CHUNK_NS)
+    if rows > SHORT_ROWS or parts < 2:
+        return 0
+    length = even_length(cols, cols // parts, LINE_BYTES // a.dtype.itemsize)
+    return length if cols % length == 0 else 0
 
 
 def chunks(op: Operation) -> Schedule | None:

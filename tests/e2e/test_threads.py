@@ -186,6 +186,62 @@ def test_a_child_of_a_fork_computes_the_same() -> None:
     np.testing.assert_array_equal(_called(executable)(), expected)
 
 
+GATES = """
+x = Input(20, tag=feature)
+past = PastValue(300, h, defaultHiddenActivity=0)
+A = Parameter(300, 20)
+R = Parameter(300, 300)
+Q = Parameter(300, 300)
+h = ElementTimes(Tanh(Plus(Times(A, x), Times(R, past))), Sigmoid(Times(Q, past)), tag=output)
+"""
+
+
+@pytest.mark.parametrize("backend", ["llvm", "c"])
+@pytest.mark.parametrize("lengths", [(9,), (5, 8)])
+def test_products_at_the_same_time_give_the_same_bits(
+    backend: str, lengths: tuple[int, ...]
+) -> None:
+    """The two gates of a recurrence, against numpy in f64."""
+    net, rng = gc.loads(GATES), np.random.default_rng(8)
+    executable = gc.compile(net, time=16, sequences=2, backend=backend, threads=1)
+    x = [rng.normal(size=(n, 20)).astype(np.float32) for n in lengths]
+    one = executable(x=x)["h"]
+    weights = {n: np.asarray(v, np.float64) for n, v in net.parameters.items()}
+    for steps, found in zip(x, one, strict=True):
+        h = np.zeros(300)
+        for step, row in zip(steps, found, strict=True):
+            gate = 1 / (1 + np.exp(-weights["Q"] @ h))
+            h = np.tanh(weights["A"] @ step + weights["R"] @ h) * gate
+            np.testing.assert_allclose(row, h, rtol=1e-4, atol=1e-5)
+    for threads in COUNTS:
+        executable.threads = threads
+        for _ in range(4):
+            for again, before in zip(executable(x=x)["h"], one, strict=True):
+                np.testing.assert_array_equal(again, before)
+
+
+@pytest.mark.parametrize("freeze", [False, True])
+def test_a_single_sample_has_the_same_bits_for_any_number_of_threads(freeze: bool) -> None:
+    text = """
+x = Input(784, tag=feature)
+A = Parameter(512, 784)
+B = Parameter(512, 512)
+h = RectifiedLinear(Times(A, x))
+z = Times(B, h, tag=output)
+"""
+    net = gc.loads(text)
+    executable = gc.compile(net, batch=1, threads=1, freeze=freeze)
+    x = np.random.default_rng(9).normal(size=(1, 784)).astype(np.float32)
+    one = executable(x=x)["z"].copy()
+    weights = {n: np.asarray(v, np.float64) for n, v in net.parameters.items()}
+    expected = np.maximum(x @ weights["A"].T, 0) @ weights["B"].T
+    np.testing.assert_allclose(one, expected, rtol=1e-4, atol=1e-5)
+    for threads in COUNTS:
+        executable.threads = threads
+        for _ in range(4):
+            np.testing.assert_array_equal(executable(x=x)["z"], one)
+
+
 def test_thousands_of_short_calls() -> None:
     executable = _network()
     x = np.asarray(CASES["layers"][1]["features"])[:2]

@@ -28,7 +28,7 @@ from graphc.backends.loops.indexed import LookedUp, emit_indexed
 from graphc.backends.loops.moves import emit_move, move_of
 from graphc.backends.loops.nests import NestFunction, emit_nest
 from graphc.backends.loops.padding import emit_padding, padding_chunks
-from graphc.backends.loops.parallel_for import chunk_count, emit_task
+from graphc.backends.loops.parallel_for import WholeCall, chunk_count, emit_calls, emit_task
 from graphc.backends.loops.pooling import Pooling, emit_pooling
 from graphc.backends.loops.selection import Selected, emit_selection
 from graphc.backends.loops.update_rows import emit_update_rows
@@ -73,6 +73,7 @@ from graphc.ops.schedules import (
     LaneSchedule,
     LookupSchedule,
     NestSchedule,
+    has_one_beside,
     schedule_of,
 )
 from graphc.ops.update_rows import row_update
@@ -148,8 +149,9 @@ class _Where(dict[Value, Val]):
 class _EntryEmitter(Walker[Val, Val]):
     """Where every value lives, and the calls that compute them, for a part of the operations.
 
-    homes  the places of arguments, and of what the parts before computed; those of this part are
-           added
+    homes   the places of arguments, and of what the parts before computed; those of this part are
+            added
+    beside  functions, pointers and sizes of products that wait for those computed beside them
     """
 
     def __init__(
@@ -167,6 +169,7 @@ class _EntryEmitter(Walker[Val, Val]):
         self.code = module.body()
         self.context, self.reserve_context = self.code.stack_words()
         self.context_slots = 0
+        self.beside: list[tuple[str, list[Val], Sequence[str]]] = []
         self.results = _result_slots(signature)
         self.homes = homes
         super().__init__(_Where(homes, self._address))
@@ -183,6 +186,7 @@ class _EntryEmitter(Walker[Val, Val]):
 
     def finish(self) -> None:
         """The end of the function, and workspace for tasks, now that its size is known."""
+        self._compute_beside()
         self.reserve_context(self.context_slots)
         self.code.leave([constant(0, I32)])
 
@@ -309,16 +313,29 @@ class _EntryEmitter(Walker[Val, Val]):
         self, function: str, pointers: Sequence[Val], symbols: Sequence[str], chunking: Chunking
     ) -> None:
         """The call in chunks. One table serves all operations: each ends before the next begins."""
-        given = [*pointers, *(self.sizes[name] for name in symbols)]
+        task = emit_task(self.module, function, len(pointers), symbols, chunking)
+        chunks = chunk_count(self.code, chunking, self.sizes)
+        self._hand_out(task, [*pointers, *(self.sizes[name] for name in symbols)], chunks)
+
+    def _hand_out(self, task: str, given: Sequence[Val], count: Val) -> None:
+        """The calls of a task for all numbers below `count`, with a table of what is given."""
         self.context_slots = max(self.context_slots, len(given))
         for slot, value in enumerate(given):
             place = offset(self.code, self.context, "i64", index(slot))
             self.code.store(value, place, 8)
-        task = emit_task(self.module, function, len(pointers), symbols, chunking)
-        chunks = chunk_count(self.code, chunking, self.sizes)
-        parallel_for = self.module.parallel_for()
-        arguments = (Val("%pool", PTR), Val(task, PTR), self.context, chunks)
-        self.code.invoke(parallel_for, arguments)
+        arguments = (Val("%pool", PTR), Val(task, PTR), self.context, count)
+        self.code.invoke(self.module.parallel_for(), arguments)
+
+    def _compute_beside(self) -> None:
+        """The calls that wait, a task for each."""
+        calls: list[WholeCall] = []
+        given: list[Val] = []
+        for function, pointers, symbols in self.beside:
+            calls.append(WholeCall(function, len(given), len(pointers), len(symbols)))
+            given += [*pointers, *(self.sizes[name] for name in symbols)]
+        self.beside = []
+        if calls:
+            self._hand_out(emit_calls(self.module, calls), given, index(len(calls)))
 
     def _in_ranges(
         self, function: str, pointers: Sequence[Val], symbols: Sequence[str], chunking: Chunking
@@ -371,6 +388,11 @@ class _EntryEmitter(Walker[Val, Val]):
         name = emit_gemm(self.module, self.machine, product)
         pointers = [self.where[v] for v in (*op.operands, op.result)]
         schedule = schedule_of(op)
+        if self.beside or has_one_beside(op):
+            self.beside.append((name, pointers, product.symbols()))
+            if not has_one_beside(op):
+                self._compute_beside()
+            return
         if schedule is None:
             self._call(name, pointers, product.symbols())
             return

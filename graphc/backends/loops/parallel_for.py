@@ -10,14 +10,17 @@ eight bytes each.
     void run(ptr pool, ptr task, ptr context, i64 count)
     void task(ptr context, i64 index)
 
+The task of operations that are computed at the same time calls another function for each i.
+
 Any struct that begins with a pointer to such a `run` is a pool; `pool.py` is ours.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from graphc.backends.loops.control import add, mul, offset, size_value, smaller
+from graphc.backends.loops.control import add, mul, offset, size_value, smaller, when
 from graphc.backends.loops.values import I64, PTR, LaneType, Val, index, number_of
 from graphc.backends.loops.writer import ModuleWriter, Writer
 from graphc.passes.analysis.loopnest import Chunking
@@ -38,6 +41,30 @@ def emit_task(
     step = size_value(code, chunking.step, sizes)
     given = [*arguments, *sizes.values(), mul(code, begin, step), mul(code, end, step)]
     code.invoke(function, given)
+    code.leave()
+    return module.add("task", (context, number), code, only_calls=True)
+
+
+@dataclass(frozen=True, slots=True)
+class WholeCall:
+    """The call of a function with pointers and sizes that stand in the context from `slot` on."""
+
+    function: str
+    slot: int
+    pointers: int
+    sizes: int
+
+
+def emit_calls(module: ModuleWriter, calls: Sequence[WholeCall]) -> str:
+    """`@name` of the task that makes the call of this number."""
+    code = module.body()
+    context, number = Val("%context", PTR), Val("%index", I64)
+    for i, call in enumerate(calls):
+        with when(code, code.compare("eq", number, index(i)), []):
+            middle = call.slot + call.pointers
+            given = [_loaded(code, context, slot, PTR) for slot in range(call.slot, middle)]
+            sizes = range(middle, middle + call.sizes)
+            code.invoke(call.function, [*given, *(_loaded(code, context, s, I64) for s in sizes)])
     code.leave()
     return module.add("task", (context, number), code, only_calls=True)
 

@@ -62,8 +62,9 @@ def _body_ns(op: Operation) -> float:
 
 
 def product_ns(roles: Groups, itemsize: int) -> float:
-    """Of a matrix product of these dims."""
-    return _flops_ns(2 * multiply_adds(roles), itemsize)
+    """Of a matrix product of these dims: one of a single row takes as long as reading B."""
+    read = bound_elements((*roles.batch, *roles.inner, *roles.cols)) * itemsize
+    return max(_flops_ns(2 * multiply_adds(roles), itemsize), NS_PER_BYTE * read)
 
 
 def images_ns(op: Operation) -> float:

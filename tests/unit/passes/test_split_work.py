@@ -8,7 +8,7 @@ import pytest
 
 from graphc.ir.core import Operation
 from graphc.ir.verifier import verify_module
-from graphc.ops.schedules import schedule_of
+from graphc.ops.schedules import ProductSchedule, schedule_of
 from graphc.passes.analysis.work import (
     COLUMNS,
     even_length,
@@ -135,6 +135,75 @@ def test_the_longest_length_of_equal_parts_is_taken_down_to_half(
     extent: int, length: int, multiple: int, expected: int
 ) -> None:
     assert even_length(extent, length, multiple) == expected
+
+
+def scheduled(text: str) -> list[Operation]:
+    """The products of a function, split."""
+    module = parse(text)
+    (function,) = module.functions
+    split_function(function)
+    sink = DiagnosticSink()
+    verify_module(module, sink)
+    assert not sink.has_errors
+    return [op for op in function.block if op.opdef.name == "gemm"]
+
+
+def gates(k: int, n: int, second: str = "%x") -> str:
+    """Two products of one row, of %x and of %x or %o."""
+    c, w = f"tensor<1x{n}xf32>", f"tensor<{k}x{n}xf32>"
+    return f"""
+func @f(%x: tensor<1x{k}xf32> input, %o: tensor<1x{k}xf32> input, %a: {w} parameter,
+        %b: {w} parameter) -> (y: {c}, z: {c}) {{
+  %y = gemm %x, %a : {c}
+  %z = gemm {second}, %b : {c}
+  return %y, %z
+}}
+"""
+
+
+def test_short_products_of_one_factor_are_computed_at_the_same_time() -> None:
+    first, second = scheduled(gates(500, 500))
+    assert not first.schedule_as(ProductSchedule).beside
+    assert second.schedule_as(ProductSchedule).beside
+    assert schedule_of(first) is schedule_of(second) is None
+
+
+def test_short_products_of_two_factors_are_cut_by_whole_parts() -> None:
+    products = scheduled(gates(512, 512, "%o"))
+    for op in products:
+        cut = schedule_of(op)
+        assert cut is not None
+        assert cut.parallel == "cols"
+        assert 512 % cut.chunk == 0
+        assert not op.schedule_as(ProductSchedule).beside
+
+
+BESIDE = "schedule {beside = true}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        gates(8, 8, "%o").replace("gemm %o, %b", f"gemm %o, %b {BESIDE}"),
+        gates(8, 8).replace("gemm %x, %a", f"gemm %x, %a {BESIDE}"),
+        gates(8, 8)
+        .replace("gemm %x, %b", f"gemm %x, %b {BESIDE}")
+        .replace("gemm %x, %a", 'gemm %x, %a schedule {parallel = "cols", chunk = 4}'),
+    ],
+    ids=["another first factor", "nothing before it", "one that is cut before it"],
+)
+def test_products_that_cannot_be_computed_at_the_same_time(text: str) -> None:
+    sink = DiagnosticSink()
+    verify_module(parse(text), sink)
+    (message,) = sink.diagnostics
+    assert "`beside` requires a product of the same first factor before it" in message.message
+
+
+@pytest.mark.parametrize("second", ["%x", "%o"])
+@pytest.mark.parametrize(("k", "n"), [(300, 300), (40, 20)])
+def test_a_call_with_little_to_share_is_not_shared(k: int, n: int, second: str) -> None:
+    for op in scheduled(gates(k, n, second)):
+        assert op.schedule == ProductSchedule()
 
 
 LOOKUPS = {
