@@ -55,6 +55,7 @@ from graphc.ops.convolution import (
 )
 from graphc.ops.kernel import GEMM
 from graphc.ops.loop import loop_parts
+from graphc.ops.parts import walked_values
 from graphc.ops.pooling import MaxGradParams, PoolParams, SumGradParams
 from graphc.ops.schedules import (
     ConvSchedule,
@@ -397,9 +398,8 @@ def _length(extent: int, work: float, most: int, multiple: int) -> int:
 
 
 def _space(kernel: Operation) -> tuple[Dim, ...]:
-    """The extent of each axis: every value of the body has it, or 1."""
-    block = kernel.regions[0].block
-    values = [*block.arguments, *(v for op in block for v in op.results)]
+    """The extent of each axis: every value that is walked has it, or 1."""
+    values = walked_values(kernel.regions[0].block)
     extents: list[Dim] = [1] * len(dims_of(values[0]))
     for value in values:
         for axis, dim in enumerate(dims_of(value)):
