@@ -8,7 +8,8 @@ Each entry lives in a process of its own; what it computes is compared with grap
 in f64, and then rounds are taken in turn. Times are medians, of one step. `of bound` is the share
 of the machine's peak or bandwidth, measured in the same run. `--python` names the interpreter of a
 peer that lives in another environment; it needs numpy. `--drawn` measures networks that are in no
-list, of sizes from the seed, which is another one each time if it is not given.
+list, of sizes from the seed, which is another one each time if it is not given. Names with .bf16
+behind them (W3b.bf16) are workloads whose products have factors in bf16, for those who have them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from bench.peers import ENTRIES
 from bench.plot import draw
 from bench.runner import Failed, Plan, Problem, chosen_entries, environment, measure
 from bench.table import HEADINGS, line, rows
-from bench.workloads import WORKLOADS, workload
+from bench.workloads import BF16_WORKLOADS, IN_BF16, WORKLOADS, workload
 from bench.workloads.drawn import drawn_names
 
 QUICK = Plan(rounds=3, seconds=0.05)
@@ -90,7 +91,8 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench", description=(__doc__ or "").partition("\n")[0]
     )
-    parser.add_argument("workload", nargs="*", help=f"of {', '.join(WORKLOADS)}; all without one")
+    known = f"of {', '.join(WORKLOADS)}; with {IN_BF16} behind it in bf16; all without one"
+    parser.add_argument("workload", nargs="*", help=known)
     parser.add_argument("--drawn", type=int, default=0, metavar="N", help="N networks of any size")
     parser.add_argument("--seed", type=int, help="what --drawn draws from; printed if not given")
     parser.add_argument("--threads", default="1,2")
@@ -104,7 +106,8 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--plot", type=Path, help="a picture, .png or .svg; needs matplotlib")
     parser.add_argument("--verbose", action="store_true", help="say what is being done")
     given = parser.parse_args(arguments)
-    for asked, all_of_them in ((given.workload, WORKLOADS), (_listed(given.peers), ENTRIES)):
+    workloads = [name.removesuffix(IN_BF16) for name in given.workload]
+    for asked, all_of_them in ((workloads, WORKLOADS), (_listed(given.peers), ENTRIES)):
         unknown = [n for n in asked if n not in all_of_them]
         if unknown:
             parser.error(f"{', '.join(unknown)}: not one of {', '.join(all_of_them)}")
@@ -115,7 +118,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _names(given: argparse.Namespace) -> list[str]:
     drawn = drawn_names(given.seed, given.drawn) if given.drawn else []
-    return [*given.workload, *drawn] or list(WORKLOADS)
+    return [*given.workload, *drawn] or [*WORKLOADS, *BF16_WORKLOADS]
 
 
 def _command(arguments: Sequence[str]) -> str:

@@ -23,6 +23,9 @@ so the difference has few digits."""
 TF32_SLACK = 10.0
 """So many times as far off may be what rounds the factors of products to 10 bits of fraction."""
 
+BF16_SLACK = 50.0
+"""The same of 8 significant bits."""
+
 
 def results(work: Workload, case: Case, first: object) -> Values:
     """What is compared; `first` is what the first call has given."""

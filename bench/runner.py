@@ -18,9 +18,10 @@ from pathlib import Path
 from select import select
 from typing import Any
 
-from bench.check import difference, load
+from bench.check import BF16_SLACK, difference, load
 from bench.peers import ENTRIES
 from bench.worker import REFERENCE_NAME
+from bench.workloads import IN_BF16
 from bench.workloads.record import Values
 
 PATIENCE = 600.0
@@ -159,6 +160,7 @@ def measure(
     Raises Failed if the reference has no results.
     """
     expected = reference(work, folder, plan)
+    slack = BF16_SLACK if work.endswith(IN_BF16) else 1.0
     problems: list[Problem] = []
     with ExitStack() as stack:
         ready: dict[str, tuple[Worker, dict[str, Any]]] = {}
@@ -168,7 +170,7 @@ def measure(
             python = plan.pythons.get(name, sys.executable)
             one = stack.enter_context(worker(name, work, threads, results, python))
             try:
-                ready[name] = (one, started(one, expected, results))
+                ready[name] = (one, started(one, expected, results, slack=slack))
             except NotMeasured as why:
                 problems.append(Problem(work, name, threads, why.kind, why.reason))
             except Failed as why:

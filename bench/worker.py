@@ -51,6 +51,9 @@ def main(arguments: list[str]) -> None:
         return
     module = import_module(f"bench.peers.{entry.module}")
     work = workload(work_name)
+    if work.bf16 and not entry.bf16:
+        answer(answers, {"unsaid": "no form in bf16 is written here"})
+        return
     before = peak_bytes()
     start = time.perf_counter()
     try:

@@ -43,18 +43,20 @@ class Entry:
     packages  without which it is absent; the first one's version is reported
     variant   which of the module's forms
     ours      a backend of graphc
+    bf16      it has forms of workloads in bf16
     """
 
     module: str
     packages: tuple[str, ...]
     variant: str = ""
     ours: bool = False
+    bf16: bool = False
 
 
 ENTRIES: dict[str, Entry] = {
-    "graphc-llvm": Entry("graphc", ("graphc", "llvmlite"), "llvm", ours=True),
-    "graphc-numpy": Entry("graphc", ("graphc", "numpy"), "numpy", ours=True),
-    "torch": Entry("torch", ("torch",)),
+    "graphc-llvm": Entry("graphc", ("graphc", "llvmlite"), "llvm", ours=True, bf16=True),
+    "graphc-numpy": Entry("graphc", ("graphc", "numpy"), "numpy", ours=True, bf16=True),
+    "torch": Entry("torch", ("torch",), bf16=True),
     "torch.nn": Entry("torch", ("torch",), "nn"),
     "torch.compile": Entry("torch", ("torch",), "compile"),
     "jax": Entry("jax", ("jax",)),
@@ -77,5 +79,5 @@ GPU_ENTRIES: dict[str, Entry] = {
     "cupy": Entry("numpy", ("cupy",), "cupy"),
 }
 """Who is measured on a GPU (`bench/gpu`). Names with tf32 may round the factors of products."""
-REFERENCE = Entry("graphc", ("graphc",), "reference", ours=True)
+REFERENCE = Entry("graphc", ("graphc",), "reference", ours=True, bf16=True)
 """graphc's numpy backend in f64: everyone's results are compared with its."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 
 from bench.ours import FORMS, How
@@ -41,4 +42,7 @@ def case(work: Workload, threads: int, variant: str) -> Case:
     form = FORMS.get(type(work.spec))
     if form is None:
         raise CannotSay(f"no form of {type(work.spec).__name__}")
-    return form(work, HOW[variant])
+    how = HOW[variant]
+    if work.bf16 and how.precision == "f32":
+        how = replace(how, contraction="bf16")
+    return form(work, how)

@@ -37,15 +37,21 @@ def case(work: Workload, threads: int, variant: str) -> Case:
     if variant == "nn":
         scores = _with_layer(work, p)
     inputs = {n: torch.from_numpy(v) for n, v in work.inputs.items()}
+    if work.bf16 and not work.trains:  # weights are converted once, as those of graphc are
+        p, inputs = ({n: _in_bf16(v) for n, v in values.items()} for values in (p, inputs))
     if work.trains:
         return _training(work, scores, p, inputs, compiled=variant == "compile")
     function = torch.compile(scores) if variant == "compile" else scores
 
     def infer() -> Any:
         with torch.inference_mode():
-            return function(work.spec, p, inputs).numpy()
+            return function(work.spec, p, inputs).float().numpy()
 
     return Case(infer)
+
+
+def _in_bf16(values: torch.Tensor) -> torch.Tensor:
+    return values.bfloat16() if values.is_floating_point() else values
 
 
 def _training(
@@ -68,7 +74,8 @@ def _training(
 
     def step(inputs: Tensors) -> float:
         learner.zero_grad(set_to_none=True)
-        loss = loss_of(p, inputs)
+        with torch.autocast("cpu", torch.bfloat16, enabled=work.bf16):
+            loss = loss_of(p, inputs)
         loss.backward()
         learner.step()
         return float(loss.detach())

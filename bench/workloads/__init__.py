@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from bench.workloads.drawn import drawn, is_drawn
 from bench.workloads.encoder import Encoder, encoder
@@ -12,9 +13,17 @@ from bench.workloads.record import Workload
 from bench.workloads.recurrent import Cell, Recurrent, recurrent
 from bench.workloads.rows import rows
 
+IN_BF16 = ".bf16"
+"""Behind the name of any workload: the same with factors of products in bf16."""
+
 
 def workload(name: str, *, small: bool = False) -> Workload:
     """small  the same network at sizes that are compiled and checked in a moment, for tests"""
+    if name.endswith(IN_BF16):
+        work = workload(name.removesuffix(IN_BF16), small=small)
+        # Units for bf16 multiply twice as many numbers as those for f32 at least.
+        cost = replace(work.cost, flops=work.cost.flops / 2)
+        return replace(work, name=name, title=f"{work.title}, in bf16", cost=cost, bf16=True)
     return drawn(name, small=small) if is_drawn(name) else WORKLOADS[name](small)
 
 
@@ -169,3 +178,6 @@ WORKLOADS: dict[str, Callable[[bool], Workload]] = {
         "W9encoder8", "the same, 8 sequences", 8, (1.3, 1.25), small
     ),
 }
+
+BF16_WORKLOADS = tuple(f"{name}{IN_BF16}" for name in ("W2b", "W3a", "W3b", "W3i1"))
+"""Those measured in bf16 where none are asked for."""

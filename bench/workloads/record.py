@@ -45,6 +45,7 @@ class Workload:
     samples     of a minibatch
     learning_rate  r, of a minibatch
     steps       in one call; times are those of one step
+    bf16        factors of products are rounded to bf16
     targets     how many times as fast as the best peer graphc wants to be, by the number of threads
     """
 
@@ -59,6 +60,7 @@ class Workload:
     constants: Values
     learning_rate: float = 0.05
     steps: int = 1
+    bf16: bool = False
     targets: tuple[float, float] = (1.0, 1.0)
 
     @property

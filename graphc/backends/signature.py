@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from graphc.ir.core import Function, Module, Value
 from graphc.ir.traversal import walk
+from graphc.ir.types import DType
 from graphc.ops.kernel import LaidParams
 from graphc.ops.schedules import has_one_beside, schedule_of
-from graphc.passes.analysis.panels import laid_of, panels_of
+from graphc.passes.analysis.panels import Panels, laid_of, panels_of
 from graphc.runtime.signature import Argument, Dimension, Result, Shape, Signature
 
 
@@ -40,12 +41,16 @@ def make_signature(module: Module, function: Function) -> Signature:
     return Signature(function.name, dims, arguments, results, arena, is_split=is_split)
 
 
-def _in_panels(argument: Argument, width: int | None) -> Argument:
-    """The same for what lies in panels of so many columns."""
-    rows, columns = argument.shape if width else (0, 0)
-    if not width or not isinstance(columns, int):
+def _in_panels(argument: Argument, panels: Panels | None) -> Argument:
+    """The same for what lies in panels."""
+    if panels is None:
         return argument
-    made = replace(argument, shape=(-(-columns // width), rows, width), panel=width)
+    rows, columns = (d for d in argument.shape if isinstance(d, int))
+    width, pairs, dtype = panels.width, panels.pairs, argument.dtype
+    if pairs:
+        rows, dtype = -(-rows // 2), DType.I32.value
+    shape = (-(-columns // width), rows, width)
+    made = replace(argument, dtype=dtype, shape=shape, panel=width, pairs=pairs)
     return replace(made, name=f"{argument.name}{made.layout}")
 
 

@@ -337,7 +337,8 @@ def computed_early(
         r.name: np.empty(concrete_shape(r.shape, {}), NUMPY_DTYPES[r.dtype])
         for r in signature.results
     }
-    function([arrays[a.name] for a in signature.arguments], [*made.values()], {})
+    unused = dict.fromkeys((d.name for d in signature.dims), 0)  # nothing early has such a size
+    function([arrays[a.name] for a in signature.arguments], [*made.values()], unused)
     return made
 
 

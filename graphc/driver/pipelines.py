@@ -29,11 +29,12 @@ ROUND = f'round-factors,fold-constants,hoist-loops{{kinds = ["invariant"]}},{CLE
 """For factors in bf16: what steps of a loop share is rounded once, before it."""
 FUSED = "fuse-patches,fuse-kernels,fuse-epilogues,schedule-updates,split-work"
 GPU_FUSED = (
-    "fuse-patches{line_bytes = 0},fuse-kernels,"
+    "fuse-patches{line_bytes = 0},fuse-kernels{parts = false},"
     "fuse-epilogues{least_bytes = 0, in_parts = false},schedule-updates"
 )
 """For a GPU: what a launch costs is more than what a small product saves by staying alone, and
-tiles are shared among blocks by whoever writes the kernels."""
+tiles are shared among blocks by whoever writes the kernels, which move whole vectors of whole
+arrays."""
 PLAN = "plan-memory"
 GPU_PLAN = "plan-memory{side_by_side = true}"
 KERNELS = f"{FUSED},{PLAN}"

@@ -21,6 +21,7 @@ from graphc.driver.compile import (
     Lowered,
     all_passes,
     compile_kept,
+    computed_early,
     machine_of,
     run_passes,
     sequence_tables,
@@ -191,7 +192,7 @@ def frozen_values(
         own = replace(options, part="frozen")
         passes = program_passes(program, own, gradients)
         function, early = compile_program(program, passes, own)
-        values |= Executable(function, early, early.model_arrays(values)).run({}, {})
+        values |= computed_early(function, early, values)
     return parameter_arrays(signature, values)
 
 

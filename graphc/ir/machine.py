@@ -19,6 +19,7 @@ class Machine(Params):
     registers      vector registers
     l1, l2         bytes of a core's caches of data
     slow_denormals  instructions that take or give denormals take many cycles more
+    dots_bf16      products of two pairs of bf16 are added to a sum of f32 by one instruction
     has_scalef     a vector times powers of two, rounded once, is one instruction
     """
 
@@ -29,6 +30,7 @@ class Machine(Params):
     l1: int = 32768
     l2: int = 524288
     slow_denormals: bool = True
+    dots_bf16: bool = False
     has_scalef: bool = False
 
     def lanes(self, dtype: DType) -> int:
@@ -39,6 +41,8 @@ class Machine(Params):
         """What is required of a machine that people describe, and what came; "" if nothing."""
         if self.vector_bits not in (128, 256, 512):
             return f"vector_bits of 128, 256 or 512, got {self.vector_bits}"
+        if self.dots_bf16 and not self.masks_memory:
+            return "masks_memory of a machine that dots_bf16"
         if not 8 <= self.registers <= 128:
             return f"8 to 128 registers, got {self.registers}"
         if not 4096 <= self.l1 <= self.l2 <= 1 << 32:

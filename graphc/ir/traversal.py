@@ -50,6 +50,15 @@ def straight_blocks(function: Function) -> Iterator[Block]:
                 yield from inner.blocks
 
 
+def function_of(op: Operation) -> Function | None:
+    """The function that an operation stands in, however deep."""
+    owner: Operation | Function | None = op
+    while isinstance(owner, Operation):
+        region = owner.block.region if owner.block is not None else None
+        owner = region.owner if region is not None else None
+    return owner
+
+
 def made_of(value: Value, is_end: Callable[[Value], bool]) -> list[Value]:
     """`value` and what it is computed from, each once, operands first; nothing behind the ends."""
 

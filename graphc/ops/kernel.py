@@ -8,7 +8,8 @@
     }
 
 `kernel`  one fused loop nest. Its body holds tensor operations of one rank whose categories may
-          stand in a kernel (`codegen.FUSABLE`) and reads nothing but its arguments.
+          stand in a kernel (`codegen.FUSABLE`) and reads nothing but its arguments; of these it
+          may read parts in place, and write results part by part (`parts.py`).
 `gemm`    a matrix product into a buffer; `gemm.fused` (`epilogue.py`) with a body for its elements.
 `move.*`  a rearrangement of elements into a buffer, one operation for each of the tensor level.
 `conv`, `conv.*`  a convolution and its two gradients into a buffer (`convolution.py`).
@@ -37,6 +38,7 @@ from graphc.ir.types import TensorType, Type
 from graphc.ops import indexed, movement, patches, selection
 from graphc.ops.contraction import MATMUL
 from graphc.ops.control import YIELD
+from graphc.ops.parts import misplaced_part
 from graphc.ops.rules import tensor
 from graphc.ops.schedules import (
     CopySchedule,
@@ -70,8 +72,10 @@ def _check_kernel(op: Operation) -> Iterable[str]:
     if len(ranks) > 1:
         yield f"requires values of one rank, got ranks {sorted(ranks)}"
     for inner in block:
-        if inner.opdef is not YIELD and not isinstance(inner.opdef.codegen, FUSABLE):
-            yield f"`{inner.opdef.name}` cannot stand in a kernel"
+        if inner.opdef is YIELD or isinstance(inner.opdef.codegen, FUSABLE):
+            continue
+        if what := misplaced_part(inner):
+            yield f"`{inner.opdef.name}` {what}"
     yield from check_schedule(op)
 
 

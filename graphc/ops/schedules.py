@@ -190,6 +190,8 @@ class ProductSchedule(Schedule):
     tile      the range of a call
     few_rows  one or two rows, which only the call tells
     last      a last chunk of columns that is shorter than the others
+    pairs     factors are copied as pairs of bf16, whose dot product is one instruction; where the
+              function says `contraction bf16`
     body      the nest of a body, over chunks of the product
     grid      on a GPU, where the others have no meaning
 
@@ -201,6 +203,7 @@ class ProductSchedule(Schedule):
     tile: Tiling | None = None
     few_rows: Tiling | None = None
     last: Tiling | None = None
+    pairs: bool = False
     body: NestSchedule | None = None
     grid: GpuTiling | None = None
 

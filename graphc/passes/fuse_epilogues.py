@@ -52,6 +52,9 @@ LEAST_BYTES = 2 * 1024 * 1024
 PART_BYTES = 128 * 1024
 """A part of a product: a fraction of a second-level cache."""
 
+BF16_PART_BYTES = 512 * 1024
+"""The same where factors are numbers of bf16: a machine may copy the first one for each part."""
+
 NEAR_BYTES = 256 * 1024
 """A second factor up to this size is read again for every part of rows."""
 
@@ -64,18 +67,20 @@ def fuse_epilogues(
 ) -> int:
     """Rewrite `function`; the number of products, of at least that many bytes, that got a body."""
     kernels = [op for block in straight_blocks(function) for op in block if op.opdef is KERNEL]
-    return sum(_fuse(kernel, least_bytes, in_parts=in_parts) for kernel in kernels)
+    part_bytes = BF16_PART_BYTES if function.contraction == "bf16" else PART_BYTES
+    part = part_bytes if in_parts else 0
+    return sum(_fuse(kernel, least_bytes, part) for kernel in kernels)
 
 
-def _fuse(kernel: Operation, least_bytes: int, *, in_parts: bool) -> bool:
+def _fuse(kernel: Operation, least_bytes: int, part_bytes: int) -> bool:
     large = [v for v in kernel.operands if v.tensor.bound_bytes >= least_bytes]
-    products = [v for v in large if _can_take(v, kernel, in_parts=in_parts)]
+    products = [v for v in large if _can_take(v, kernel, part_bytes)]
     if not products:
         return False
     product = max(products, key=_work)
     gemm = product.definition
     assert kernel.block is not None
-    fused = kernel.block.insert_before(kernel, _fused(gemm, kernel, product, in_parts=in_parts))
+    fused = kernel.block.insert_before(kernel, _fused(gemm, kernel, product, part_bytes))
     for old, new in zip(kernel.results, fused.results, strict=True):
         old.replace_all_uses(new)
     kernel.erase()
@@ -83,7 +88,7 @@ def _fuse(kernel: Operation, least_bytes: int, *, in_parts: bool) -> bool:
     return True
 
 
-def _can_take(product: Value, kernel: Operation, *, in_parts: bool) -> bool:
+def _can_take(product: Value, kernel: Operation, part_bytes: int) -> bool:
     """Whether `kernel` can run on parts of this operand, or on its elements."""
     op = product.op
     if op is None or op.opdef is not GEMM or op.block is not kernel.block:
@@ -95,29 +100,29 @@ def _can_take(product: Value, kernel: Operation, *, in_parts: bool) -> bool:
     roles, body = product_groups(op), kernel.regions[0].block
     if body_misfit(body, roles):
         return False
-    if not in_parts:
+    if not part_bytes:
         return True
     if any(all(dim == 1 for dim in group) for group in (roles.rows, roles.cols)):
         return False
-    return _chunks(body, roles, product.tensor.dtype) is not None
+    return _chunks(body, roles, product.tensor.dtype, part_bytes) is not None
 
 
-def _chunks(body: Block, roles: Groups, dtype: DType) -> ProductSchedule | None:
+def _chunks(body: Block, roles: Groups, dtype: DType, part_bytes: int) -> ProductSchedule | None:
     """What the product is made in; None if it would be too large in any case."""
     rows, cols, inner = (bound_elements(dims) for dims in (roles.rows, roles.cols, roles.inner))
     is_near = inner * cols * dtype.itemsize <= NEAR_BYTES
     if (is_near or rows > MOST_ACROSS) and cols <= MOST_ACROSS and not has_sums(body):
-        length = _length(rows, cols * dtype.itemsize, ROWS)
+        length = _length(rows, cols * dtype.itemsize, ROWS, part_bytes)
         return ProductSchedule("rows", even_length(rows, length, EVEN_ROWS))
     if rows > MOST_ACROSS:
         return None
-    length = _length(cols, rows * dtype.itemsize, COLUMNS)
+    length = _length(cols, rows * dtype.itemsize, COLUMNS, part_bytes)
     return ProductSchedule("cols", even_length(cols, length, COLUMNS))
 
 
-def _length(extent: int, bytes_each: int, multiple: int) -> int:
+def _length(extent: int, bytes_each: int, multiple: int, part_bytes: int) -> int:
     """Of parts of about the same length, a multiple of `multiple`."""
-    most = max(PART_BYTES // max(bytes_each, 1) // multiple, 1) * multiple
+    most = max(part_bytes // max(bytes_each, 1) // multiple, 1) * multiple
     count = max(-(-extent // most), 1)
     return max(-(-extent // count // multiple), 1) * multiple
 
@@ -127,8 +132,8 @@ def _work(product: Value) -> int:
     return multiply_adds(product_groups(product.definition))
 
 
-def _fused(gemm: Operation, kernel: Operation, product: Value, *, in_parts: bool) -> Operation:
-    """The product with the kernel's body, in no block."""
+def _fused(gemm: Operation, kernel: Operation, product: Value, part_bytes: int) -> Operation:
+    """The product with the kernel's body, in parts of so many bytes, or whole; in no block."""
     old = kernel.regions[0].block
     pairs = list(zip(kernel.operands, old.arguments, strict=True))
     others = [(v, a) for v, a in pairs if v is not product]
@@ -147,8 +152,8 @@ def _fused(gemm: Operation, kernel: Operation, product: Value, *, in_parts: bool
             made.call_like(value)
             inside[value] = made
     schedule = gemm.schedule_as(ProductSchedule)
-    if in_parts:
-        chunks = _chunks(body, product_groups(gemm), product.tensor.dtype)
+    if part_bytes:
+        chunks = _chunks(body, product_groups(gemm), product.tensor.dtype, part_bytes)
         assert chunks is not None
         schedule = chunks
     fused = Operation(

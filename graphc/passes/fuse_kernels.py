@@ -19,7 +19,9 @@ loop is fused for itself.
 
 Which operations share a kernel is decided in `analysis/fusion_groups.py`, by bytes not written and
 read again; nothing but constants, positions, extents and broadcasts is computed twice. A reshape
-ends a kernel. O(operations + operands).
+ends a kernel. A slice that only kernels read is part of these, and so is a `concat` of what one
+kernel makes, where `parts` are asked for: then it moves no element (`ops/parts.py`).
+O(operations + operands).
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from graphc.passes.analysis.fusion_groups import FusionGroups, fusion_groups
 from graphc.passes.eliminate_dead_code import remove_dead_in_block
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
+from graphc.passes.sink_slices import sink_slices
 from graphc.support.source import merge_locations
 
 
@@ -47,15 +50,18 @@ def is_fused(function: Function) -> bool:
     return all(_stays(op) for block in straight_blocks(function) for op in block)
 
 
-def fuse(function: Function, limit: int = 256) -> int:
+def fuse(function: Function, limit: int = 256, *, parts: bool = True) -> int:
     """Rewrite `function` to kernel level, at most `limit` operations a kernel; the kernel count."""
     fix_names(function)  # a value is called in a kernel's body, and behind it, as it was before
-    return sum(_fuse_block(block, limit) for block in reversed(list(straight_blocks(function))))
+    blocks = reversed(list(straight_blocks(function)))
+    return sum(_fuse_block(block, limit, parts=parts) for block in blocks)
 
 
-def _fuse_block(block: Block, limit: int) -> int:
+def _fuse_block(block: Block, limit: int, *, parts: bool) -> int:
     remove_dead_in_block(block)
-    groups = fusion_groups(block, limit)
+    if parts:
+        sink_slices(block)
+    groups = fusion_groups(block, limit, parts=parts)
     replaced = [op for op in block if not _stays(op)]
     terminator = block.end
     new: dict[Value, Value] = {}
@@ -154,15 +160,18 @@ def _clone_into(body: Block, op: Operation, inside: dict[Value, Value]) -> None:
 
 @dataclass(frozen=True)
 class FuseKernels(Pass):
-    """`max_operations`: the most operations in the body of one kernel."""
+    """max_operations  the most in the body of one kernel
+    parts           slices are read where they are, and joined values written where they stand
+    """
 
     name: ClassVar[str] = "fuse-kernels"
     summary: ClassVar[str] = "group tensor operations into kernels"
     requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.SSA})
     establishes: ClassVar[frozenset[Invariant]] = frozenset({Invariant.FUSED})
     max_operations: int = 256
+    parts: bool = True
 
     def run(self, module: Module, context: Context) -> PassOutcome:
         todo = [f for f in module.functions if not is_fused(f)]
-        kernels = sum(fuse(f, self.max_operations) for f in todo)
+        kernels = sum(fuse(f, self.max_operations, parts=self.parts) for f in todo)
         return PassOutcome(changed=bool(todo), counters={"kernels": kernels})

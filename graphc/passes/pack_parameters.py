@@ -8,7 +8,8 @@ part of.
 Whoever binds the function lays a parameter that is read so in panels as wide as a tile, once
 (`runtime.signature.in_panels`). A call then reads memory from its beginning to its end, which the
 processor fetches ahead, and copies nothing. Products of one or two rows read several panels at
-once. The numbers keep their bits.
+once. The numbers keep their bits;
+of products in pairs of bf16 they lie in pairs (`runtime.signature.in_pairs`), half as many bytes.
 
     %0 = reshape %K {dims = [4, 16, 3, 7, 7]} : tensor<4x16x3x7x7xf32>
     %1 = move.transpose %0 {permutation = [0, 3, 4, 2, 1]} : tensor<4x7x7x3x16xf32>
@@ -89,7 +90,7 @@ def _schedules(argument: Value, machine: Machine) -> dict[Operation, ProductSche
         if schedule is None:
             return {}
         found[op] = schedule
-    return found if len({panel_width(s) for s in found.values()}) == 1 else {}
+    return found if len({(panel_width(s), s.pairs) for s in found.values()}) == 1 else {}
 
 
 @dataclass(frozen=True)

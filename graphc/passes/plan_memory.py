@@ -36,6 +36,7 @@ from graphc.ir.types import TensorType
 from graphc.ops.kernel import COPY
 from graphc.ops.loop import loop_parts
 from graphc.ops.movement import reshape
+from graphc.ops.parts import walked_values
 from graphc.ops.update_rows import updates
 from graphc.passes.analysis.arena import Buffer, lay_out
 from graphc.passes.analysis.levels import levels_of, order_by_levels
@@ -69,9 +70,9 @@ def can_write_over(op: Operation, result: Value, root: Value, liveness: Liveness
     if isinstance(category, Kernel) and has_folds:
         return False
     full = result.tensor.dims
-    values = [*body.arguments, *(v for inner in body for v in inner.results)]
     # A kernel that runs over more than the result would write it before the last read.
-    if any(d not in (1, f) for v in values for d, f in zip(v.tensor.dims, full, strict=True)):
+    dims = (zip(v.tensor.dims, full, strict=True) for v in walked_values(body))
+    if any(d not in (1, f) for pairs in dims for d, f in pairs):
         return False
     return all(v.type == result.type for v in op.operands if liveness.roots[v] is root)
 

@@ -7,9 +7,10 @@
     %y = matmul %0, %1 : tensor<Nx10xf32>
 
 Products, their sums and all else stay in f32. The product of two such numbers is exact in f32,
-within its range, so that sums of them have the same bits with fused multiply-adds as without. A
-value is rounded once, where it is made, for all products that read it: forward and backward. What
-only moves elements (windows of an image, a transposition, zeros around it) moves rounded ones.
+within its range, so that sums of them have the same bits with fused multiply-adds as without. The
+function says `contraction bf16` from then on: a machine may copy factors as such numbers. A value
+is rounded once, where it is made, for all products that read it: forward and backward. What only
+moves elements (windows of an image, a transposition, zeros around it) moves rounded ones.
 
 Leaves alone: products of f64; lookups, and products with sparse inputs, which are sums of rows.
 O(operations).
@@ -31,9 +32,10 @@ from graphc.passes.manager import Pass, PassOutcome
 
 
 def round_factors(function: Function) -> int:
-    """Change the products of `function`; how many values are rounded."""
+    """Change the products of `function`, which says so then; how many values are rounded."""
     if function.kind is not RegionKind.SSA or function.arena is not None:
         return 0
+    function.contraction = "bf16"
     return sum(_round_in_block(block) for block in straight_blocks(function))
 
 
@@ -92,5 +94,7 @@ class RoundFactors(Pass):
     changes_gradients: ClassVar[bool] = True
 
     def run(self, module: Module, context: Context) -> PassOutcome:
+        modes = [f.contraction for f in module.functions]
         count = sum(round_factors(f) for f in module.functions)
-        return PassOutcome(changed=count > 0, counters={"rounded": count})
+        changed = count > 0 or modes != [f.contraction for f in module.functions]
+        return PassOutcome(changed=changed, counters={"rounded": count})

@@ -43,7 +43,7 @@ from typing import ClassVar
 from graphc.ir.codegen import Loop, WindowProduct
 from graphc.ir.context import Context
 from graphc.ir.core import Block, Function, Module, Operation
-from graphc.ir.traversal import straight_blocks
+from graphc.ir.traversal import function_of, straight_blocks
 from graphc.ir.types import Dim, TensorType, bound_elements, bound_of
 from graphc.ops.contraction import MatmulParams, groups
 from graphc.ops.convolution import (
@@ -55,6 +55,7 @@ from graphc.ops.convolution import (
 )
 from graphc.ops.kernel import GEMM
 from graphc.ops.loop import loop_parts
+from graphc.ops.parts import walked_values
 from graphc.ops.pooling import MaxGradParams, PoolParams, SumGradParams
 from graphc.ops.schedules import (
     ConvSchedule,
@@ -116,6 +117,10 @@ NEAR_BYTES = 262144
 FAR_PART = 80
 """Rows or columns of a chunk that reads a larger factor, where two chunks have as many: fewer would
 compute little with what they read."""
+
+BF16_FAR_PART = 160
+"""The same where factors are numbers of bf16: a machine may copy both for each chunk, and multiply
+twice as fast."""
 
 FEW = 8
 """An axis with fewer chunks than this is not taken if another one has more."""
@@ -268,7 +273,10 @@ def product_chunks(product: Operation) -> ProductSchedule:
         length = _length(batch, work, MOST_PARTS, 1)
         return ProductSchedule("batch", length) if length < batch else ProductSchedule()
     rows, cols = (bound_elements(dims) for dims in (roles.rows, roles.cols))
-    most_cols, most_rows = _most_chunks(cols, a), _most_chunks(rows, b)
+    function = function_of(product)
+    is_rounded = function is not None and function.contraction == "bf16"
+    far_part = BF16_FAR_PART if is_rounded else FAR_PART
+    most_cols, most_rows = _most_chunks(cols, a, far_part), _most_chunks(rows, b, far_part)
     by_cols = even_length(cols, _length(cols, work, most_cols, COLUMNS), COLUMNS)
     by_rows = even_length(rows, _length(rows, work, most_rows, ROWS), EVEN_ROWS)
     chunks_of_cols, chunks_of_rows = -(-cols // by_cols), -(-rows // by_rows)
@@ -282,12 +290,12 @@ def product_chunks(product: Operation) -> ProductSchedule:
     return ProductSchedule("cols", by_cols)
 
 
-def _most_chunks(extent: int, read: TensorType) -> int:
+def _most_chunks(extent: int, read: TensorType, far_part: int) -> int:
     """Of a product's rows or columns, where each chunk reads all of the other factor."""
     size = bound_elements(read.dims) * read.dtype.itemsize
     if size <= NEAR_BYTES:
         return MOST_PRODUCT_PARTS
-    return min(MOST_PRODUCT_PARTS, max(extent // FAR_PART, 2))
+    return min(MOST_PRODUCT_PARTS, max(extent // far_part, 2))
 
 
 def lookup_chunks(op: Operation) -> LookupSchedule:
@@ -390,9 +398,8 @@ def _length(extent: int, work: float, most: int, multiple: int) -> int:
 
 
 def _space(kernel: Operation) -> tuple[Dim, ...]:
-    """The extent of each axis: every value of the body has it, or 1."""
-    block = kernel.regions[0].block
-    values = [*block.arguments, *(v for op in block for v in op.results)]
+    """The extent of each axis: every value that is walked has it, or 1."""
+    values = walked_values(kernel.regions[0].block)
     extents: list[Dim] = [1] * len(dims_of(values[0]))
     for value in values:
         for axis, dim in enumerate(dims_of(value)):

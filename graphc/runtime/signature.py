@@ -67,6 +67,17 @@ def in_panels(matrix: np.ndarray, width: int) -> np.ndarray:
     return panels if whole == n else np.concatenate([panels, matrix[None, :, n - width :]])
 
 
+def in_pairs(panels: np.ndarray) -> np.ndarray:
+    """i32[panels, pairs, width] of f32[panels, k, width]: two rows of a panel in one, as numbers of
+    bf16, the earlier one in the upper half; behind an odd number of rows there is a zero."""
+    even = np.pad(panels.astype(np.float32), ((0, 0), (0, panels.shape[1] % 2), (0, 0)))
+    bits = even.view(np.uint32)
+    raised = bits + (np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1)))
+    rounded = np.where(np.isnan(even), bits | np.uint32(0x400000), raised)
+    pairs = rounded[:, 0::2] & np.uint32(0xFFFF0000) | rounded[:, 1::2] >> np.uint32(16)
+    return pairs.view(np.int32)
+
+
 @dataclass(frozen=True, slots=True)
 class Argument:
     """One array handed to the function.
@@ -81,6 +92,7 @@ class Argument:
 
     panel  a matrix [k, n] of the model lies in panels of so many columns: its shape is
            (panels, k, panel), see `in_panels`; 0: it lies by rows
+    pairs  these hold two numbers of bf16 in each element, see `in_pairs`
     dims, permutation  a parameter lies as that of `dims`, transposed; empty: as it is
     """
 
@@ -89,6 +101,7 @@ class Argument:
     shape: Shape
     role: Role
     panel: int = 0
+    pairs: bool = False
     dims: tuple[int, ...] = ()
     permutation: tuple[int, ...] = ()
 
@@ -97,7 +110,7 @@ class Argument:
         """What ends the name of an array that lies otherwise: two functions may want it each in
         another way."""
         if self.panel:
-            return f".panels.{self.panel}"
+            return f".panels.{self.panel}{'.pairs' * self.pairs}"
         if self.permutation:
             return f".laid.{'x'.join(map(str, self.dims))}.{'_'.join(map(str, self.permutation))}"
         return ""
@@ -195,6 +208,8 @@ class Signature:
                 array = array.T
             if argument.panel:
                 array = in_panels(array, argument.panel)
+            if argument.pairs:
+                array = in_pairs(array)
             if argument.permutation:
                 array = array.reshape(argument.dims).transpose(argument.permutation)
             made[argument.name] = np.asarray(array, NUMPY_DTYPES[argument.dtype], order="C")

@@ -40,6 +40,26 @@ WRONG_KERNEL_IR: Mapping[str, tuple[str, ...]] = {
             "// error@-3: graph-structure: `matmul` cannot stand in a kernel\n  yield %x"
         ),
         in_kernel(
+            "%z = slice %x {starts = [0, 1], stops = [3, 4], steps = [1, 1]} : tensor<3x3xf32> "
+            "// error@-3: graph-structure: `slice` takes a part of what is no argument, or is read "
+            "whole too\n  yield %x"
+        ),
+        in_kernel(
+            "%z = slice %x {starts = [0, 0], stops = [3, 5], steps = [1, 2]} : tensor<3x3xf32> "
+            "// error@-3: graph-structure: `slice` cannot stand in a kernel\n  yield %x"
+        ),
+        in_kernel(
+            "%z = exp %x : tensor<3x5xf32>\n"
+            "  %c = concat %z, %z {axis = 1} : tensor<3x10xf32>\n"
+            "  %d = exp %c : tensor<3x10xf32> "
+            "// error@-5: graph-structure: `concat` joins parts that the body reads\n  yield %x"
+        ),
+        in_kernel(
+            "%z = reduce_max %x {axes = [0]} : tensor<1x5xf32>\n"
+            "  %c = concat %z, %z {axis = 1} : tensor<1x10xf32> "
+            "// error@-4: graph-structure: `concat` joins what is folded\n  yield %x"
+        ),
+        in_kernel(
             "%z = constant {type = tensor<5xf32>, value = [0.0]} : tensor<5xf32> "
             "// error@-3: graph-structure: requires values of one rank\n  yield %x"
         ),

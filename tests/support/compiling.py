@@ -29,6 +29,9 @@ KERNEL_PIPELINE = (
 )
 """As the driver's, but with bodies for products of any size."""
 
+GPU_KERNEL_PIPELINE = KERNEL_PIPELINE.replace("fuse-kernels", "fuse-kernels{parts = false}")
+"""The same for a GPU, whose kernels read and write whole arrays."""
+
 
 def one_op_module(
     op: OpDef,
@@ -91,7 +94,8 @@ def compile_for(backend: Backend, module: Module) -> tuple[CompiledFunction, Sig
 def lowered_for(backend: Backend, module: Module) -> tuple[Function, Signature]:
     """What the backend compiles of the module's only function."""
     if backend.stage == "kernels" and module.functions[0].arena is None:
-        PassManager(pipeline(KERNEL_PIPELINE), verify=True).run(module, default_context())
+        passes = GPU_KERNEL_PIPELINE if backend.name == "cuda" else KERNEL_PIPELINE
+        PassManager(pipeline(passes), verify=True).run(module, default_context())
     (function,) = module.functions
     return function, make_signature(module, function)
 

@@ -12,6 +12,7 @@ from graphc.ir.core import Function, Operation, Value
 from graphc.ir.types import Dim, TensorType
 from graphc.ops.control import YIELD
 from graphc.ops.kernel import KERNEL
+from graphc.ops.movement import CONCAT, SLICE
 from graphc.ops.reduction import ReduceParams
 
 FREE = (Broadcast, Fill, Position, Extent)
@@ -31,7 +32,12 @@ def _rules_of(kernel: Operation, limit: int) -> Iterator[str]:
     block = kernel.regions[0].block
     body = [op for op in block if op.opdef is not YIELD]
     yielded = set(block.terminator.operands) if block.terminator is not None else set()
-    space = _space([*block.arguments, *(v for op in body for v in op.results)])
+    cut = {op.operands[0] for op in body if op.opdef is SLICE}
+    read = [a for a in block.arguments if a not in cut]
+    space = _space([*read, *(op.result for op in body if op.opdef is not CONCAT)])
+    for argument in cut:
+        if argument.op is not None or any(u.opdef is not SLICE for u in argument.users()):
+            yield "takes a part of what it computes, or reads whole"
     if len(body) > limit:
         yield f"more than {limit} operations"
     if space is None:
@@ -50,6 +56,17 @@ def _rules_of(kernel: Operation, limit: int) -> Iterator[str]:
 
 def _rules_of_body_op(op: Operation, space: tuple[Dim, ...], yielded: set[Value]) -> Iterator[str]:
     dims = _dims(op.result)
+    if op.opdef is CONCAT:
+        if {_dims(v) for v in op.operands} != {space} and space[-1] in (0, 1):
+            yield f"joins less than the space {space}"
+        if any(user.opdef is not YIELD for user in op.result.users()):
+            yield "reads what is joined"
+        return
+    if op.opdef is SLICE:
+        whole = _dims(op.operands[0])
+        if sum(own != full for own, full in zip(dims, whole, strict=True)) != 1:
+            yield f"takes {dims} of {whole}"
+        return
     if not isinstance(op.opdef.codegen, FUSABLE):
         yield f"{op.opdef.name} in a kernel"
     if not op.result.has_uses:

@@ -109,6 +109,7 @@ def native_target(triple: str, cpu: str, text: str, features: Mapping[str, bool]
         level.machine,
         has_fma=features.get("fma", False),
         slow_denormals=not cpu.startswith(_QUICK_WITH_DENORMALS),
+        dots_bf16=level is X86_64_V4 and features.get("avx512bf16", False),
     )
     return Target(triple, cpu, text, level.isa, machine)
 

@@ -23,6 +23,9 @@ from graphc.backends.loops.values import (
 )
 from graphc.backends.loops.writer import ModuleWriter, Turn, Writer
 
+_LEAST_DOT = 4
+"""Lanes of the shortest instructions on numbers of bf16."""
+
 CALLER = "noinline optnone"
 """Attributes of functions that only call others. Optimising them would take a fifth of the
 compilation and gain nothing."""
@@ -238,6 +241,41 @@ class Code(Writer):
         second = b or f"{a.type.text} poison"
         type_ = lane_type(a.type.element, len(order))
         return self.value(type_, f"shufflevector {a}, {second}, <{len(order)} x i32> <{listed}>")
+
+    # Numbers of bf16
+
+    def to_bf16(self, a: Val, b: Val) -> Val:
+        lanes = a.type.lanes
+        wide, low, high = max(lanes, _LEAST_DOT), *(self._widened(v) for v in (a, b))
+        made, x = lane_type("bfloat", 2 * wide), low.type.text
+        name = f"llvm.x86.avx512bf16.cvtne2ps2bf16.{32 * wide}"
+        both = self.call(made, self.module.intrinsic(name, made.text, x, x), (high, low))
+        words = self.convert("bitcast", both, lane_type("i16", 2 * wide))
+        if lanes == wide:
+            return words
+        return self.shuffle(words, None, [*range(lanes), *range(wide, wide + lanes)])
+
+    def dot_bf16(self, sums: Val, a: Val, b: Val) -> Val:
+        lanes = sums.type.lanes
+        wide = max(lanes, _LEAST_DOT)
+        given = [self._widened(v) for v in (sums, a, b)]
+        pairs = lane_type("bfloat", 2 * wide)
+        given[1:] = [self.convert("bitcast", v, pairs) for v in given[1:]]
+        name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * wide}"
+        function = self.module.intrinsic(name, given[0].type.text, *(v.type.text for v in given))
+        total = self.call(given[0].type, function, given)
+        if lanes == 1:
+            return self.extract(total, 0)
+        return total if lanes == wide else self.shuffle(total, None, range(lanes))
+
+    def _widened(self, a: Val) -> Val:
+        """With as many lanes as an instruction takes at least; what the others hold is unused."""
+        if a.type.lanes >= _LEAST_DOT:
+            return a
+        if a.type.lanes == 1:
+            target = lane_type(a.type.element, _LEAST_DOT)
+            return self.value(target, f"insertelement {target.text} zeroinitializer, {a}, i64 0")
+        return self.shuffle(a, None, [i % a.type.lanes for i in range(_LEAST_DOT)])
 
     # Memory
 

@@ -384,7 +384,7 @@ class _EntryEmitter(Walker[Val, Val]):
             self._call(made.name, pointers, made.symbols)
 
     def _gemm(self, op: Operation) -> None:
-        product = Product.of(op)
+        product = Product.of(op, self.machine)
         name = emit_gemm(self.module, self.machine, product)
         pointers = [self.where[v] for v in (*op.operands, op.result)]
         schedule = schedule_of(op)

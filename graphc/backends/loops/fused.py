@@ -40,7 +40,7 @@ def emit_fused(
     module: ModuleWriter, machine: Machine, op: Operation, constants: Mapping[int, str]
 ) -> FusedFunction:
     """Writes the function of a `gemm.fused`. `constants` names the arrays of constant accesses."""
-    schedule, product = op.schedule_as(ProductSchedule), Product.of(op)
+    schedule, product = op.schedule_as(ProductSchedule), Product.of(op, machine)
     by_rows, pitch = product.split == "rows", product.pitch
     loops, dim = epilogue_nest(op), 0 if by_rows else 1
     if schedule.body is not None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from graphc.backends.loops import memory
+from graphc.backends.loops import memory, pair_packing, pairs
 from graphc.backends.loops.control import add, loop, loop_if_any, mul, offset, size_value, when
 from graphc.backends.loops.narrow import emit_narrow
 from graphc.backends.loops.operands import Operands
@@ -37,7 +37,7 @@ from graphc.passes.analysis.product_tiles import (
     ProductForm,
     ProductRange,
     form_of,
-    product_schedule,
+    with_pairs,
     with_tilings,
 )
 from graphc.support.diagnostics import InternalError
@@ -52,6 +52,7 @@ class Product:
     pitch   elements from row to row of C; 0: n
     part    the length of every range but a last one that may be shorter; 0: any
     most_m, most_k  where only the call knows m and k: they are no larger
+    pairs   the factors are multiplied as pairs of bf16
     tile, few_rows, last  how it is cut, as in a `ProductSchedule`; None: chosen for the machine
     panel   as of a `ProductForm`
     """
@@ -72,11 +73,13 @@ class Product:
     few_rows: Tiling | None = None
     last: Tiling | None = None
     panel: int = 0
+    pairs: bool = False
 
     @staticmethod
-    def of(op: Operation) -> Product:
+    def of(op: Operation, machine: Machine) -> Product:
         """That of a `gemm` or `gemm.fused`, in chunks and tiles where its schedule says so."""
-        schedule, form = product_schedule(op), form_of(op)
+        schedule = with_pairs(op, machine)
+        form = form_of(op, schedule)
         a, b = (v.tensor for v in op.operands[:2])
         roles = groups(op.params_as(MatmulParams), a, b)
         return Product(
@@ -96,6 +99,7 @@ class Product:
             schedule.few_rows,
             schedule.last,
             form.panel,
+            schedule.pairs,
         )
 
     @property
@@ -110,6 +114,7 @@ class Product:
             most_m=self.most_m,
             most_k=self.most_k,
             panel=self.panel,
+            pairs=self.pairs,
         )
 
     @property
@@ -147,14 +152,22 @@ def _operands(code: Writer, product: Product, sizes: Mapping[str, Val]) -> Opera
         product.dtype,
         *(a, b, c, m, n, k),
         lda=m if product.transpose_a else k,
-        ldb=k if product.transpose_b or product.panel else n,
+        ldb=_pitch_of_b(code, product, n, k),
         ldc=index(product.pitch) if product.pitch else n,
         a_transposed=product.transpose_a,
         b_transposed=product.transpose_b,
         most_m=product.most_m,
         most_k=product.most_k,
         panel=product.panel,
+        pairs=product.pairs,
     )
+
+
+def _pitch_of_b(code: Writer, product: Product, n: Val, k: Val) -> Val:
+    """Elements from row to row of B; where it lies in panels the steps of one."""
+    if product.panel:
+        return pairs.count_of(code, k) if product.pairs else k
+    return k if product.transpose_b else n
 
 
 def _emit(code: Writer, machine: Machine, whole: Operands, product: Product) -> None:
@@ -231,8 +244,17 @@ def _writer(code: Writer, machine: Machine, tiling: Tiling, x: ProductRange) -> 
     """The blocking of this range, with workspace on the stack for what it packs."""
     blocking = Blocking.of(tiling, x)
     panel = block = NULL
-    if (x.n is None and not x.panel) or blocking.read_b in ("packed", "packed by tiles"):
-        panel = _workspace(code, x.dtype, blocking.depth * blocking.tile.width)
+    has_panel = (x.n is None and not x.panel) or blocking.read_b in ("packed", "packed by tiles")
+    tile = blocking.tile
+    if x.pairs:
+        steps = (blocking.depth + 1) // 2
+        if has_panel:
+            panel = _workspace(code, x.dtype, (steps + tile.lanes) * tile.width)
+        rows = blocking.rows * (steps + pair_packing.APART) + pair_packing.SLACK
+        block = _workspace(code, x.dtype, rows)
+        return ProductWriter(code, machine, blocking, panel, block)
+    if has_panel:
+        panel = _workspace(code, x.dtype, blocking.depth * tile.width)
     if blocking.packs_a:
         block = _workspace(code, x.dtype, blocking.rows * (blocking.depth + APART))
     return ProductWriter(code, machine, blocking, panel, block)

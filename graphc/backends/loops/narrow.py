@@ -7,10 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from graphc.backends.loops import memory, packing, tiles
+from graphc.backends.loops import memory, packing, pair_packing, pairs, tiles
 from graphc.backends.loops.control import loop, loop_if_any, mul, remainder, smaller, sub, when
 from graphc.backends.loops.operands import Operands, call
-from graphc.backends.loops.panels import ProductWriter, cut_depth, each_lower
+from graphc.backends.loops.panels import (
+    ProductWriter,
+    cut_depth,
+    each_lower,
+    pack_pairs_of_a,
+    row_of_pairs,
+)
 from graphc.backends.loops.scalars import LaneScalars
 from graphc.backends.loops.values import Val, constant, index, lane_type
 
@@ -49,10 +55,14 @@ def _rows(w: ProductWriter, x: Operands, part: _Part) -> None:
     def rows_at(row: Val, rows: int) -> None:
         name = tiles.emit_tile(code.module, w.machine, tile, rows, is_long=w.blocking.is_long)
         goal = x.at(code, x.c, x.c_offset(code, row, index(0)))
-        a = x.at(code, x.a, x.a_offset(code, row, part.start))
+        a, lda = x.at(code, x.a, x.a_offset(code, row, part.start)), x.lda
+        if tile.pairs:
+            pack_pairs_of_a(w, x, a, part.depth, index(rows))
+            a, lda = row_of_pairs(w, x, part.depth, index(0))
+        steps = pairs.count_of(code, part.depth) if tile.pairs else part.depth
         with when(code, part.adds, []):
             call(code, part.copy, goal, x.ldc, part.padded, width, index(rows), x.n)
-        call(code, name, a, x.lda, w.panel, width, part.padded, width, part.depth, part.adds)
+        call(code, name, a, lda, w.panel, width, part.padded, width, steps, part.adds)
         call(code, part.copy, part.padded, width, goal, x.ldc, index(rows), x.n)
 
     whole = sub(code, x.m, remainder(code, x.m, height))
@@ -67,6 +77,7 @@ def _clear(w: ProductWriter, x: Operands, s: LaneScalars) -> None:
     tile = w.blocking.tile
     zero = constant(0.0, lane_type(tile.element, tile.lanes))
     used = smaller(w.code, index(w.blocking.depth), x.k)
+    used = pairs.count_of(w.code, used) if tile.pairs else used
     end = mul(w.code, used, index(tile.width))
     with loop_if_any(w.code, index(0), end, tile.lanes, []) as state:
         if state:
@@ -76,6 +87,11 @@ def _clear(w: ProductWriter, x: Operands, s: LaneScalars) -> None:
 def _pack(w: ProductWriter, x: Operands, s: LaneScalars, copy: str, start: Val, depth: Val) -> None:
     code, width = w.code, index(w.blocking.tile.width)
     source = x.at(code, x.b, x.b_offset(code, start, index(0)))
+    if w.blocking.tile.pairs:
+        pack = pair_packing.emit_pack_narrow(code.module, w.machine, w.blocking.tile)
+        step, column = (index(1), x.ldb) if x.b_transposed else (x.ldb, index(1))
+        call(code, pack, source, step, column, depth, x.n, w.panel)
+        return
     if not x.b_transposed:
         call(code, copy, source, x.ldb, w.panel, width, depth, x.n)
         return

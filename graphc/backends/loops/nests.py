@@ -283,7 +283,7 @@ class _NestEmitter:
 
     def _place(self, access: ArrayAccess) -> Val:
         """The element's offset from the indices of the open loops; lanes not counted."""
-        place = index(0)
+        place = size_value(self.code, access.offset, self.sizes)
         for dim, stride in enumerate(access.strides[: len(self.indices)]):
             if stride is not None:
                 step = mul(self.code, self.indices[dim], size_value(self.code, stride, self.sizes))

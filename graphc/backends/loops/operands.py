@@ -21,7 +21,9 @@ class Operands:
     b_transposed    B is stored [n, k]
     most_m, most_k  upper bounds of m and k where these are known at run time only
     panel           B lies in panels of so many columns, each [k, panel], one after the other, and
-                    ldb is k; what is left over at the right is in a last panel that begins earlier
+                    ldb is k, or how many pairs that is; what is left over at the right is in a last
+                    panel that begins earlier
+    pairs           tiles read copies of A and B as pairs of bf16
     """
 
     dtype: DType
@@ -39,6 +41,7 @@ class Operands:
     most_m: int
     most_k: int
     panel: int = 0
+    pairs: bool = False
 
     def at(self, code: Writer, base: Val, place: Val) -> Val:
         """The address of an element of one of the matrices."""

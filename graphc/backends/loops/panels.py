@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from graphc.backends.loops import packing, tiles
+from graphc.backends.loops import packing, pair_packing, pairs, tiles
 from graphc.backends.loops.control import (
     add,
     loop,
@@ -66,7 +66,7 @@ class Blocking:
             starts[-1] = x.n - lanes
         depth, most_k = tiling.depth or UNCUT, x.most_k if x.k is None else x.k
         return Blocking(
-            Tile(x.dtype, lanes, tuple(starts), x.a_transposed),
+            Tile(x.dtype, lanes, tuple(starts), x.a_transposed, x.pairs),
             tiling.rows,
             depth,
             min(depth, most_k) > STRETCH,
@@ -197,13 +197,48 @@ def _columns(w: ProductWriter, x: Operands, part: _Part, columns: tuple[Val, Val
     code, (begin, end) = w.code, columns
     a = x.at(code, x.a, x.a_offset(code, part.row, part.start))
     if w.blocking.packs_a:
-        pack = packing.emit_pack_rows(code.module, w.machine, part.tile, w.blocking.height)
-        call(code, pack, a, x.lda, part.depth, part.rows, w.block)
+        _pack_a(w, x, part, a)
     with loop(code, begin, end, part.tile.width) as state:
         start = state.index
         if number_of(sub(code, end, begin)) and number_of(remainder(code, end, part.tile.width)):
             start = smaller(code, start, sub(code, end, index(part.tile.width)))
         _panel(w, x, part, a, start)
+
+
+def _pack_a(w: ProductWriter, x: Operands, part: _Part, a: Val) -> None:
+    """The rows and steps of one part."""
+    code, height = w.code, w.blocking.height
+    if part.tile.pairs:
+        pack_pairs_of_a(w, x, a, part.depth, part.rows)
+        return
+    pack = packing.emit_pack_rows(code.module, w.machine, part.tile, height)
+    call(code, pack, a, x.lda, part.depth, part.rows, w.block)
+
+
+def pack_pairs_of_a(w: ProductWriter, x: Operands, a: Val, depth: Val, rows: Val) -> None:
+    """The block of A that begins at `a`."""
+    code, height = w.code, w.blocking.height
+    if x.a_transposed:
+        pack = pair_packing.emit_pack_a_transposed(code.module, w.machine, height)
+    else:
+        pack = pair_packing.emit_pack_a(code.module, w.machine)
+    call(code, pack, a, x.lda, depth, rows, w.block, _pitch_of_a(code, depth))
+
+
+def row_of_pairs(w: ProductWriter, x: Operands, depth: Val, row: Val) -> tuple[Val, Val]:
+    """Where the packed block of A has a row, and the stride of what a tile reads of it."""
+    code, pitch = w.code, _pitch_of_a(w.code, depth)
+    if not x.a_transposed:
+        return x.at(code, w.block, mul(code, row, pitch)), pitch
+    height = w.blocking.height
+    inside = remainder(code, row, height)
+    place = add(code, mul(code, sub(code, row, inside), pitch), inside)
+    return x.at(code, w.block, place), index(height)
+
+
+def _pitch_of_a(code: Writer, depth: Val) -> Val:
+    """Pairs from one row of a packed block of A to the next, or of one panel, for each row."""
+    return add(code, pairs.count_of(code, depth), index(pair_packing.APART))
 
 
 def _panel(w: ProductWriter, x: Operands, part: _Part, a: Val, start: Val) -> None:
@@ -215,9 +250,14 @@ def _panel(w: ProductWriter, x: Operands, part: _Part, a: Val, start: Val) -> No
         after = add(code, start, index(x.panel - 1))
         column = sub(code, after, remainder(code, after, x.panel))
         ldb = mul(code, x.ldb, index(x.panel)) if part.tile.width > x.panel else index(x.panel)
-    source = x.at(code, x.b, x.b_offset(code, part.start, column))
+    is_ready = bool(x.panel) and part.tile.pairs
+    step = pairs.count_of(code, part.start) if is_ready else part.start
+    source = x.at(code, x.b, x.b_offset(code, step, column))
     b = (source, ldb)
-    if w.blocking.read_b == "packed":
+    if w.blocking.read_b == "packed" and part.tile.pairs:
+        _pack_pairs_of_b(w, x, part, source)
+        b = (w.panel, index(part.tile.width))
+    elif w.blocking.read_b == "packed":
         pack = packing.emit_pack_transposed(code.module, w.machine, part.tile)
         pitch = index(part.tile.width)
         for first in map(index, part.tile.starts):
@@ -225,6 +265,23 @@ def _panel(w: ProductWriter, x: Operands, part: _Part, a: Val, start: Val) -> No
             call(code, pack, rows, x.ldb, part.depth, x.at(code, w.panel, first), pitch)
         b = (w.panel, pitch)
     _Rows(w, x, part, a, goal).emit(b)
+
+
+def _pack_pairs_of_b(w: ProductWriter, x: Operands, part: _Part, source: Val) -> None:
+    """A panel of the columns of the tile that begin at `source`."""
+    code, tile = w.code, part.tile
+    if not x.b_transposed:
+        pack = pair_packing.emit_pack_b(code.module, w.machine, tile, w.blocking.fetches.ahead)
+        call(code, pack, source, x.ldb, part.depth, w.panel)
+        return
+    if tile.lanes < pair_packing.LEAST_LANES:
+        pack = pair_packing.emit_pack_narrow(code.module, w.machine, tile)
+        call(code, pack, source, index(1), x.ldb, part.depth, index(tile.width), w.panel)
+        return
+    pack = pair_packing.emit_pack_b_transposed(code.module, w.machine, tile)
+    for first in map(index, tile.starts):
+        rows = x.at(code, source, x.b_offset(code, index(0), first))
+        call(code, pack, rows, x.ldb, part.depth, x.at(code, w.panel, first))
 
 
 class _Rows:
@@ -244,7 +301,8 @@ class _Rows:
     def _known(self, rows: int, b: tuple[Val, Val]) -> None:
         row, height = 0, self.w.blocking.height
         packs = self.w.blocking.read_b == "packed by tiles"
-        for count, high in _heights(rows, height, balanced=not self.w.blocking.packs_a):
+        balanced = not (self.w.blocking.packs_a and self.part.tile.a_transposed)
+        for count, high in _heights(rows, height, balanced=balanced):
             many = count
             if packs and row == 0:
                 self._tile(index(0), high, b, packs=True)
@@ -258,7 +316,8 @@ class _Rows:
 
     def _decided_at_the_call(self, b: tuple[Val, Val]) -> None:
         code, rows, height = self.w.code, self.part.rows, self.w.blocking.height
-        if self.x.most_m <= height and not self.w.blocking.packs_a:
+        is_in_panels = self.w.blocking.packs_a and self.part.tile.a_transposed
+        if self.x.most_m <= height and not is_in_panels:
             self._at_most(self.x.most_m, b)
             return
         whole = sub(code, rows, remainder(code, rows, height))
@@ -301,11 +360,14 @@ class _Rows:
         """
         code, x, part, blocking = self.w.code, self.x, self.part, self.w.blocking
         machine, tile, is_long = self.w.machine, part.tile, blocking.is_long
-        if blocking.packs_a:
-            a, lda = self._packed_row(row, rows), index(blocking.height)
-        else:
+        if not blocking.packs_a:
             a, lda = x.at(code, self.a, x.a_offset(code, row, index(0))), x.lda
+        elif tile.pairs:
+            a, lda = row_of_pairs(self.w, x, part.depth, row)
+        else:
+            a, lda = self._packed_row(row, rows), index(blocking.height)
         c = x.at(code, self.goal, x.c_offset(code, row, index(0)))
+        pairs_b = tile.pairs and blocking.read_b == "in place"
         if blocking.fetches_c:
             fetch = code.module.once(
                 ("fetch", tile.dtype, tile.width),
@@ -313,11 +375,11 @@ class _Rows:
             )
             call(code, fetch, c, x.ldc, index(rows))
         fetches = self._fetches(packs=packs, is_lower=is_lower)
-        arguments = (a, lda, *b, c, x.ldc, part.depth, part.adds)
-        if blocking.read_b == "transposed by tiles":
-            function = tiles.emit_transposing_tile(
-                code.module, machine, tile, rows, is_long=is_long, fetches=fetches
-            )
+        steps = pairs.count_of(code, part.depth) if tile.pairs and not pairs_b else part.depth
+        arguments = (a, lda, *b, c, x.ldc, steps, part.adds)
+        if pairs_b or blocking.read_b == "transposed by tiles":
+            emit = tiles.emit_pairing_tile if pairs_b else tiles.emit_transposing_tile
+            function = emit(code.module, machine, tile, rows, is_long=is_long, fetches=fetches)
             call(code, function, *arguments)
             return
         panel = x.panel if tile.width > x.panel else 0  # one panel is rows of its own

@@ -23,6 +23,7 @@ from graphc.backends.loops.control import (
     smaller,
     when,
 )
+from graphc.backends.loops.pairs import pair
 from graphc.backends.loops.scalars import LaneScalars
 from graphc.backends.loops.shuffles import load_transposed
 from graphc.backends.loops.values import I1, I64, PTR, Val, constant, element_of, index, lane_type
@@ -42,12 +43,14 @@ class Tile:
     starts         the first column of each vector; neighbours may overlap, and do so with the same
                    bits, where a matrix is not a whole number of vectors wide
     a_transposed   A is stored [k, m]: the tile's rows lie side by side
+    pairs          elements of A and B are pairs of bf16 (`pairs.py`), and so k counts pairs
     """
 
     dtype: DType
     lanes: int
     starts: tuple[int, ...]
     a_transposed: bool
+    pairs: bool = False
 
     @property
     def width(self) -> int:
@@ -56,6 +59,11 @@ class Tile:
     @property
     def element(self) -> str:
         return element_of(self.dtype)
+
+    @property
+    def factor(self) -> DType:
+        """What lies in A and B."""
+        return DType.I32 if self.pairs else self.dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +110,9 @@ def emit_tile(
         for i in range(-(-tile.width // wide))
     ]
     pitch = index(panel) if panel else ldb
+    length = STRETCH // 2 if tile.pairs else STRETCH
     with (
-        goal.stretches(is_long=is_long) as (begin, end, sums),
+        goal.stretches(is_long=is_long, length=length) as (begin, end, sums),
         loop_if_any(code, begin, end, 1, sums) as state,
     ):
         assert state is not None
@@ -111,7 +120,7 @@ def emit_tile(
         b_rows = [offset(code, at, tile.element, row) for at in panels]
         b_row = b_rows[0]
         b_values = [
-            memory.load(s, b_rows[start // wide], index(start % wide), tile.dtype, tile.lanes)
+            memory.load(s, b_rows[start // wide], index(start % wide), tile.factor, tile.lanes)
             for start in tile.starts
         ]
         if packs:
@@ -128,14 +137,69 @@ def emit_tile(
         column = mul(code, state.index, lda) if tile.a_transposed else state.index
         for r in range(rows):
             place = add(code, column, index(r)) if tile.a_transposed else column
-            scalar = memory.load(s, a_rows[r], place, tile.dtype, 1)
+            scalar = memory.load(s, a_rows[r], place, tile.factor, 1)
             value = s.splat(scalar, tile.lanes)
             for v, b_value in enumerate(b_values):
                 at = r * len(b_values) + v
-                state.carried[at] = s.fma(value, b_value, state.carried[at])
+                if tile.pairs:
+                    state.carried[at] = code.dot_bf16(state.carried[at], b_value, value)
+                else:
+                    state.carried[at] = s.fma(value, b_value, state.carried[at])
     code.leave()
     parameters = (*_PARAMETERS, Val("%panel", PTR)) if packs else _PARAMETERS
     return module.add("tile", parameters, code)
+
+
+def emit_pairing_tile(
+    module: ModuleWriter,
+    machine: Machine,
+    tile: Tile,
+    rows: int,
+    *,
+    is_long: bool,
+    fetches: Fetches = NO_FETCHES,
+) -> str:
+    """The same for an A of pairs and a B of numbers in f32, by rows; k counts steps.
+
+    For few rows, where a packed panel would be read hardly more often than it is written.
+    """
+    code = module.body()
+    s = LaneScalars(code, has_fma=machine.has_fma)
+    goal = _Goal(s, tile, rows)
+    b, lda, ldb = Val("%b", PTR), Val("%lda", I64), Val("%ldb", I64)
+    a_rows = _rows_of_a(code, tile, rows)
+    with (
+        goal.stretches(is_long=is_long) as (begin, end, sums),
+        loop_if_any(code, begin, end, 2, sums) as state,
+    ):
+        assert state is not None
+        step, following = state.index, add(code, state.index, index(1))
+        is_inside = s.splat(s.compare("slt", following, end), tile.lanes)
+        row = offset(code, b, tile.element, mul(code, step, ldb))
+        later = offset(code, row, tile.element, ldb)
+        b_values = [
+            pair(
+                s,
+                memory.load(s, row, start, tile.dtype, tile.lanes),
+                memory.load(s, later, start, tile.dtype, tile.lanes, is_inside),
+            )
+            for start in map(index, tile.starts)
+        ]
+        for distance in (fetches.ahead, fetches.ahead + 1) if fetches.ahead else ():
+            place = mul(code, add(code, step, index(distance)), ldb)
+            for start in range(0, tile.width, LINE_BYTES // tile.dtype.itemsize):
+                at = add(code, place, index(start))
+                memory.prefetch(s, b, tile.element, at, fetches.level)
+        at_pair = code.binary("lshr", step, index(1))
+        column = mul(code, at_pair, lda) if tile.a_transposed else at_pair
+        for r in range(rows):
+            place = add(code, column, index(r)) if tile.a_transposed else column
+            value = s.splat(memory.load(s, a_rows[r], place, tile.factor, 1), tile.lanes)
+            for v, b_value in enumerate(b_values):
+                at = r * len(b_values) + v
+                state.carried[at] = code.dot_bf16(state.carried[at], b_value, value)
+    code.leave()
+    return module.add("tile", _PARAMETERS, code)
 
 
 def emit_transposing_tile(
@@ -219,7 +283,9 @@ class _Goal:
         self.places = [(line, index(start)) for line in lines for start in tile.starts]
 
     @contextmanager
-    def stretches(self, *, is_long: bool) -> Generator[tuple[Val, Val, list[Val]]]:
+    def stretches(
+        self, *, is_long: bool, length: int = STRETCH
+    ) -> Generator[tuple[Val, Val, list[Val]]]:
         """(first step, end, sums) of a stretch of k; the sums are zeros, the block adds to them."""
         code, k, adds = self.scalars.code, Val("%k", I64), Val("%adds", I1)
         zero = constant(0.0, lane_type(self.tile.element, self.tile.lanes))
@@ -230,8 +296,8 @@ class _Goal:
             return
         is_empty = self.scalars.compare("slt", k, index(1))  # C becomes 0 then
         stop = code.select(is_empty, index(1), k)
-        with loop(code, index(0), stop, STRETCH) as state:
-            end = smaller(code, add(code, state.index, index(STRETCH)), k)
+        with loop(code, index(0), stop, length) as state:
+            end = smaller(code, add(code, state.index, index(length)), k)
             yield state.index, end, sums
             is_later = self.scalars.compare("sgt", state.index, index(0))
             self._put(sums, self.scalars.logical_or(is_later, adds))

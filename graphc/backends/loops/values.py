@@ -50,7 +50,7 @@ _ELEMENTS = {
     DType.I64: "i64",
     DType.I1: "i1",
 }
-ELEMENT_BYTES = {"float": 4, "double": 8, "i32": 4, "i64": 8, "i1": 1, "i8": 1}
+ELEMENT_BYTES = {"float": 4, "double": 8, "i32": 4, "i64": 8, "i1": 1, "i8": 1, "i16": 2}
 
 
 @lru_cache(maxsize=256)

@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager
 from typing import Literal, TypeVar
 
 from graphc.backends.loops.values import LaneType, Val
+from graphc.support.diagnostics import InternalError
 
 T = TypeVar("T")
 
@@ -111,6 +112,17 @@ class Writer(ABC):
     @abstractmethod
     def shuffle(self, a: Val, b: Val | None, order: Sequence[int]) -> Val:
         """The lanes with these numbers, counted through a and then b."""
+
+    # --- numbers of bf16, of a machine that `dots_bf16`
+
+    def to_bf16(self, a: Val, b: Val) -> Val:
+        """The numbers of two vectors rounded to bf16, as i16: those of a, then those of b."""
+        raise InternalError("what is written here has no numbers of bf16")
+
+    def dot_bf16(self, sums: Val, a: Val, b: Val) -> Val:
+        """Lanes of a and b are i32 with a number in either half: the product of the upper halves is
+        added to the sum, rounded to f32, then that of the lower ones. Denormals are 0."""
+        raise InternalError("what is written here has no products of bf16")
 
     # --- memory
 

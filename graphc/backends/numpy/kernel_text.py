@@ -12,6 +12,7 @@ from graphc.backends.numpy.linear_kernel import (
     Index,
     Input,
     Item,
+    Output,
     ScalarOp,
     Size,
     operands_of,
@@ -24,6 +25,7 @@ from graphc.backends.numpy.text import Constants, Lines, dtype_text, number_text
 from graphc.ir.core import Operation
 from graphc.ir.placement import AddressKind
 from graphc.ir.types import Dim, TensorType, bound_of
+from graphc.ops.parts import Part
 
 ExtentText = Callable[[Dim], str]
 
@@ -113,7 +115,7 @@ class KernelText:
             self._phase(Phase.INSIDE)
             self._copies(plan.copies)
             return used
-        inside = [c for c in plan.copies if plan.varies(c[1])]
+        inside = [c for c in plan.copies if plan.varies(c.item)]
         self._fixed_leaves()
         self._phase(Phase.BEFORE)
         if plan.steps(Phase.INSIDE) or inside:
@@ -128,13 +130,13 @@ class KernelText:
             lines.dedent()
             self._add_piles()
         self._phase(Phase.AFTER)
-        self._copies([c for c in plan.copies if not plan.varies(c[1])])
+        self._copies([c for c in plan.copies if not plan.varies(c.item)])
         return used
 
     def _fixed_leaves(self) -> None:
         """Positions and sizes that all blocks share; defined even where the loop never turns."""
         items = [o for step in self._plan.kernel.steps for o in operands_of(step)]
-        for item in [*items, *self._plan.kernel.results]:
+        for item in [*items, *(o.item for o in self._plan.kernel.results)]:
             if isinstance(item, Index | Size) and not self._plan.varies(item):
                 self._leaf(item)
 
@@ -206,7 +208,7 @@ class KernelText:
         """The array or number that holds the item here."""
         match item:
             case Input():
-                return self._seen(self._inputs[item.index].name, item)
+                return self._seen(self._inputs[item.index].name, item, item.part)
             case Constant():
                 return self._constant(item)
             case Index() | Size():
@@ -226,12 +228,15 @@ class KernelText:
             return self._outputs[spot.index].name
         return self._registers[spot.index]
 
-    def _seen(self, name: str, item: Item) -> str:
-        """The rows of this block, for what varies along the axis."""
+    def _seen(self, name: str, item: Item, part: Part | None = None) -> str:
+        """The rows of this block, for what varies along the axis, of a part of an array."""
+        if part is not None:
+            ends = f"{part.start}:{part.start + part.extent}"
+            name = f"{name}[{':, ' * part.axis}{ends}]"
         if not self._plan.varies(item):
             return name
         if name not in self._blocks:
-            self._blocks[name] = self._names.fresh(f"{name}_block")
+            self._blocks[name] = self._names.fresh(f"{name.split('[')[0]}_block")
             self._lines.add(f"{self._blocks[name]} = {name}[{self._slice('start:stop')}]")
         return self._blocks[name]
 
@@ -328,23 +333,24 @@ class KernelText:
 
     # --- results that are not computed in place ------------------------------------------------
 
-    def _copies(self, copies: Sequence[tuple[int, Item]]) -> None:
+    def _copies(self, copies: Sequence[Output]) -> None:
         saved = {item: self._save(item) for item in self._overwritten(copies)}
-        for result, item in copies:
-            target = self._outputs[result].name
-            if self._plan.varies(item):
-                target = self._seen(target, item)
+        for copy in copies:
+            item, target = copy.item, self._outputs[copy.index].name
+            if self._plan.varies(item) or copy.part is not None:
+                target = self._seen(target, item, copy.part)
             self._lines.add(f"np.copyto({target}, {saved.get(item) or self._text(item)})")
 
-    def _overwritten(self, copies: Sequence[tuple[int, Item]]) -> list[Item]:
+    def _overwritten(self, copies: Sequence[Output]) -> list[Item]:
         """Inputs to copy whose memory another of these copies writes."""
         return [
-            item
-            for result, item in copies
-            if isinstance(item, Input)
+            copy.item
+            for copy in copies
+            if isinstance(copy.item, Input)
             and any(
-                other != result and self._outputs[other].overlaps(self._inputs[item.index])
-                for other, _ in copies
+                other.index != copy.index
+                and self._outputs[other.index].overlaps(self._inputs[copy.item.index])
+                for other in copies
             )
         ]
 

@@ -14,6 +14,7 @@ from graphc.ir.core import Operation, Trait, Value
 from graphc.ir.scalar import Scalars
 from graphc.ir.types import Dim, DType
 from graphc.ops.constant import ConstantParams, ExtentParams, IotaParams
+from graphc.ops.parts import Part, part_taken, parts_joined, walked_values
 from graphc.ops.reduction import ReduceParams, identity_of
 
 Dims = tuple[Dim, ...]
@@ -30,9 +31,10 @@ class Item:
 
 @dataclass(frozen=True, eq=False)
 class Input(Item):
-    """Argument `index` of the kernel."""
+    """Argument `index` of the kernel, or a part of it."""
 
     index: int
+    part: Part | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,12 +86,21 @@ Computed = ScalarOp | Fold
 
 
 @dataclass(frozen=True)
+class Output:
+    """What result `index` of the kernel is, or a part of it."""
+
+    index: int
+    item: Item
+    part: Part | None = None
+
+
+@dataclass(frozen=True)
 class LinearKernel:
     """The computed items in order, every leaf that they read, and what the kernel hands out."""
 
     space: Dims
     steps: tuple[Computed, ...]
-    results: tuple[Item, ...]
+    results: tuple[Output, ...]
 
 
 def join(shapes: Iterable[Dims]) -> Dims:
@@ -127,18 +138,24 @@ class _Recording:
         for index, argument in enumerate(block.arguments):
             t = argument.tensor
             self._items[argument] = Input(t.dims, t.dtype, index)
-        types = [a.tensor for a in block.arguments]
-        results: tuple[Item, ...] = ()
+        outputs: list[Output] = []
         for op in block:
-            operands = [self._items[v] for v in op.operands]
             if op.opdef.has(Trait.TERMINATOR):
-                results = tuple(operands)
-                break
-            types.append(op.result.tensor)
-            self._items[op.result] = self._item(op, operands)
-        space = join(t.dims for t in types) if types else ()
-        used = _needed(results)
-        return LinearKernel(space, tuple(s for s in self._steps if s in used), results)
+                outputs = [o for i, v in enumerate(op.operands) for o in self._outputs(i, v)]
+            elif not parts_joined(op):
+                self._items[op.result] = self._item(op, [self._items[v] for v in op.operands])
+        walked = [v.tensor.dims for v in walked_values(block)]
+        space = join(walked) if walked else ()
+        used = _needed([o.item for o in outputs])
+        return LinearKernel(space, tuple(s for s in self._steps if s in used), tuple(outputs))
+
+    def _outputs(self, index: int, result: Value) -> list[Output]:
+        """What is stored of a result: all of it, or its parts."""
+        parts = parts_joined(result.op) if result.op is not None else ()
+        if not parts:
+            return [Output(index, self._items[result])]
+        pairs = zip(result.definition.operands, parts, strict=True)
+        return [Output(index, self._items[v], part) for v, part in pairs]
 
     def _add(self, scalar_op: ScalarOp) -> ScalarOp:
         self._steps.append(scalar_op)
@@ -147,6 +164,10 @@ class _Recording:
     def _item(self, op: Operation, operands: Sequence[Item]) -> Item:
         t = op.result.tensor
         ones: Dims = (1,) * t.rank
+        if part := part_taken(op):
+            (whole,) = operands
+            assert isinstance(whole, Input)
+            return Input(t.dims, t.dtype, whole.index, part)
         match op.opdef.codegen:
             case Elementwise(rule):
                 return rule(self._scalars, op.params, *operands)

@@ -20,6 +20,7 @@ from graphc.backends.numpy.linear_kernel import (
     Input,
     Item,
     LinearKernel,
+    Output,
     ScalarOp,
     operands_of,
 )
@@ -59,7 +60,7 @@ class Schedule:
     """The plan of one kernel. `axis` None: one pass over everything, all steps are INSIDE.
 
     rows    extent of a block along the axis
-    copies  (result, item): results that are not computed in place and have to be copied
+    copies  results that are not computed in place and have to be copied
     """
 
     kernel: LinearKernel
@@ -68,7 +69,7 @@ class Schedule:
     phases: dict[Item, Phase]
     spots: dict[Item, Spot]
     registers: tuple[Register, ...]
-    copies: tuple[tuple[int, Item], ...]
+    copies: tuple[Output, ...]
 
     def varies(self, item: Item) -> bool:
         """Whether the item has to be seen block by block."""
@@ -140,7 +141,7 @@ def _register_bytes(register: Register, axis: int | None, rows: int) -> int:
 class _Placement:
     spots: dict[Item, Spot]
     registers: tuple[Register, ...]
-    copies: tuple[tuple[int, Item], ...]
+    copies: tuple[Output, ...]
 
     def schedule(
         self, kernel: LinearKernel, axis: int | None, rows: int, phases: dict[Item, Phase]
@@ -157,15 +158,16 @@ def _place(
 ) -> _Placement:
     order = sorted(kernel.steps, key=lambda s: phases[s])
     spots: dict[Item, Spot] = {}
-    copies: list[tuple[int, Item]] = []
-    for index, item in enumerate(kernel.results):
+    copies: list[Output] = []
+    for output in kernel.results:
+        index, item = output.index, output.item
         free = isinstance(item, Computed) and item not in spots and item.dims == result_dims[index]
         if free and not _is_read_later(kernel, order, index, item, axis, overlaps):
             spots[item] = ToResult(index)
         else:
-            copies.append((index, item))
+            copies.append(output)
     # Inputs first: a copy from a register may overwrite an input, never the other way round.
-    copies.sort(key=lambda c: not isinstance(c[1], Input))
+    copies.sort(key=lambda c: not isinstance(c.item, Input))
     last = _last_uses(order, axis, phases, copies)
     registers = _allocate([s for s in order if s not in spots], order, last, axis, spots)
     return _Placement(spots, registers, tuple(copies))
@@ -180,7 +182,8 @@ def _is_read_later(
     overlaps: Overlaps,
 ) -> bool:
     """Whether writing `item` into the result's memory would destroy an input still to be read."""
-    if any(isinstance(r, Input) and overlaps(result, r.index) for r in kernel.results):
+    read = (o.item for o in kernel.results)
+    if any(isinstance(i, Input) and overlaps(result, i.index) for i in read):
         return True
     start = order.index(item)  # type: ignore[arg-type]  # results that are placed are computed
     if axis is not None and folds_along(item, axis):
@@ -209,7 +212,7 @@ def _last_uses(
     order: Sequence[Computed],
     axis: int | None,
     phases: dict[Item, Phase],
-    copies: Sequence[tuple[int, Item]],
+    copies: Sequence[Output],
 ) -> dict[Item, int]:
     """Item -> the last position at which it is read."""
     end_of_loop = sum(phases[s] is not Phase.AFTER for s in order)
@@ -219,7 +222,7 @@ def _last_uses(
             # Every turn of the loop reads again what was computed before it.
             again = phases[step] is Phase.INSIDE and phases.get(operand) is Phase.BEFORE
             last[operand] = max(last.get(operand, 0), end_of_loop if again else position)
-    for _, item in copies:
+    for item in (output.item for output in copies):
         inside = axis is None or item.dims[axis] != 1
         last[item] = max(last.get(item, 0), end_of_loop if inside else len(order))
     return last

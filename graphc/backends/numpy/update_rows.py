@@ -65,8 +65,8 @@ class UpdateText:
             texts[step] = self._scalar_op(
                 step, [self._text(a, texts, arguments) for a in step.args]
             )
-        for name, item in zip(updated, kernel.results, strict=True):
-            self._lines.add(f"{name}{where} = {self._text(item, texts, arguments)}")
+        for name, result in zip(updated, kernel.results, strict=True):
+            self._lines.add(f"{name}{where} = {self._text(result.item, texts, arguments)}")
         self._lines.dedent()
 
     def _named(self, text: str) -> str:

@@ -5,7 +5,9 @@ The facts only; `fuse_kernels.py` rewrites by them. Three kinds of operation:
   free      constants, positions, extents and broadcasts: repeated in every kernel that reads them,
             since making them again costs nothing and storing them costs memory traffic. One that
             something outside kernels reads (a product, a view, `return`) is computed once besides.
-  computed  element-wise operations and reductions: each is in exactly one kernel.
+            Slices that kernels alone read, in place (`ops/parts.py`), if `parts` are asked for.
+  computed  element-wise operations and reductions: each is in exactly one kernel. So is a `concat`
+            of values that one kernel can make, if `parts` are asked for.
   single    everything else (products, transpositions, views, `return`): a step of its own.
 
 Algorithm: one walk in program order puts each computed operation into the kernels of its
@@ -45,6 +47,7 @@ from graphc.ir.codegen import (
 )
 from graphc.ir.core import Block, Operation, Value
 from graphc.ir.types import Dim
+from graphc.ops.parts import part_taken, parts_joined
 from graphc.passes.analysis.costs import value_bytes
 from graphc.passes.analysis.iteration import (
     dims_of,
@@ -93,23 +96,31 @@ class _Group:
     into: _Group | None = None
 
 
-def fusion_groups(block: Block, limit: int) -> FusionGroups:
-    """Group the operations of `block`, at most `limit` to a kernel."""
-    grouping = _Grouping(block, limit)
+def fusion_groups(block: Block, limit: int, *, parts: bool = True) -> FusionGroups:
+    """Group the operations of `block`, at most `limit` to a kernel.
+
+    parts  kernels read and write parts of arrays
+    """
+    grouping = _Grouping(block, limit, parts=parts)
     for op in block:
-        if not isinstance(op.opdef.codegen, FUSABLE):
-            grouping.place_single(op)
+        if op in grouping.joining:
+            grouping.place_joining(op)
         elif op in grouping.computed:
             grouping.place(op)
+        elif op not in grouping.free:
+            grouping.place_single(op)
     grouping.merge_siblings()
     grouping.move_to_readers()
     return grouping.finish()
 
 
 class _Grouping:
-    """The state of the two walks."""
+    """The state of the two walks.
 
-    def __init__(self, block: Block, limit: int) -> None:
+    joining  those that write parts, into whose kernel all of them have to go
+    """
+
+    def __init__(self, block: Block, limit: int, *, parts: bool) -> None:
         self._limit = limit
         self._group_of: dict[Operation, _Group] = {}
         self._groups: list[_Group] = []
@@ -117,14 +128,17 @@ class _Grouping:
         self._chain: dict[Value, int] = {}
         self.free: set[Operation] = set()
         self.computed: set[Operation] = set()
+        self.joining: set[Operation] = set()
         self._position: dict[Operation, int] = {}
         for index, op in enumerate(block):
             self._position[op] = index
             if isinstance(op.opdef.codegen, FUSABLE):
                 self._classify(op)
+            elif parts:
+                self._classify_part(op)
         self._readers: dict[Operation, list[Operation]] = {}
         for op in block:
-            if op in self.computed or not isinstance(op.opdef.codegen, FUSABLE):
+            if op in self.computed or op not in self.free:
                 for value in self._sources(op):
                     if value.op is not None:
                         self._readers.setdefault(value.op, []).append(op)
@@ -146,6 +160,18 @@ class _Grouping:
             if all(isinstance(user.opdef.codegen, FUSABLE) for user in op.result.users()):
                 return
         self.computed.add(op)
+
+    def _classify_part(self, op: Operation) -> None:
+        if part_taken(op) and all(isinstance(u.opdef.codegen, FUSABLE) for u in op.result.users()):
+            (x,) = op.operands
+            if x.op not in self.free:
+                self.free.add(op)
+                self._source[op.result] = x
+                self._chain[op.result] = 1
+        elif parts_joined(op):
+            made = [v.op for v in op.operands]
+            if all(m in self.computed and _is_elementwise(m) for m in made):
+                self.joining.add(op)
 
     def _behind(self, value: Value) -> Value | None:
         """The computed value or argument that `value` repeats; None for a constant."""
@@ -176,6 +202,15 @@ class _Grouping:
     def place_single(self, op: Operation) -> None:
         producers = self._producers(op)
         self._open(op, producers, None)
+
+    def place_joining(self, op: Operation) -> None:
+        """Into the kernel of its parts, if they can be in one."""
+        producers = self._producers(op)
+        if self._is_legal(list(producers), op, producers):
+            self.computed.add(op)
+            self.place(op)
+        else:
+            self.place_single(op)
 
     def place(self, op: Operation) -> None:
         producers = self._producers(op)
@@ -456,7 +491,13 @@ def _resolve(group: _Group) -> _Group:
 
 
 def _is_result_only(op: Operation) -> bool:
-    return isinstance(op.opdef.codegen, Reduction) and not is_row_reduction(op)
+    if isinstance(op.opdef.codegen, Reduction):
+        return not is_row_reduction(op)
+    return bool(parts_joined(op))
+
+
+def _is_elementwise(op: Operation | None) -> bool:
+    return op is not None and isinstance(op.opdef.codegen, Elementwise)
 
 
 def _can_lift(group: _Group, level: int, joined: Sequence[_Group]) -> bool:

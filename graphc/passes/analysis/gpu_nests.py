@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from graphc.ir.core import Operation
 from graphc.ir.machine import GpuMachine
 from graphc.ir.types import DType
+from graphc.ops.parts import has_parts
 from graphc.ops.schedules import MOST_PARTS, MOST_ROWS, KernelSchedule, NestSpread
 from graphc.passes.analysis.loopnest import (
     ArrayAccess,
@@ -26,6 +27,7 @@ from graphc.passes.analysis.loopnest import (
     Store,
 )
 from graphc.passes.analysis.nestplan import misfit, nests_of
+from graphc.support.diagnostics import fail
 
 BLOCK = 256
 WARP = 32
@@ -89,8 +91,12 @@ def complete_kernel(op: Operation, machine: GpuMachine) -> KernelSchedule:
 def spreads_of(op: Operation, nests: Sequence[Nest], machine: GpuMachine) -> tuple[NestSpread, ...]:
     """As the schedule says, or chosen for the machine.
 
-    Raises GraphcError (bad-schedule) for a schedule that does not fit.
+    Raises GraphcError (bad-schedule) for a schedule that does not fit, and (not-supported) for
+    kernels that were made for a processor.
     """
+    if has_parts(op.regions[0].block):
+        what = "a kernel that reads and writes whole arrays: `fuse-kernels{parts = false}` makes it"
+        raise fail("not-supported", f"a GPU requires {what}", op.location)
     given = op.schedule_as(KernelSchedule).spread
     if given and len(given) != len(nests):
         raise misfit(op, f"a spread for each of {len(nests)} nests, got {len(given)}")

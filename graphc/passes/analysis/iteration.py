@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from graphc.ir.codegen import Reduction
 from graphc.ir.core import Operation, Value
 from graphc.ir.types import Dim
+from graphc.ops.parts import parts_joined
 from graphc.ops.reduction import ReduceParams
 
 
@@ -16,8 +17,9 @@ def dims_of(value: Value) -> tuple[Dim, ...]:
 
 
 def iteration_dims(op: Operation) -> tuple[Dim, ...]:
-    """The dims over which `op` runs: a reduction's are its operand's."""
-    if isinstance(op.opdef.codegen, Reduction):
+    """The dims over which `op` runs: a reduction's are its operand's, those of joined parts a
+    part's."""
+    if isinstance(op.opdef.codegen, Reduction) or parts_joined(op):
         return dims_of(op.operands[0])
     return dims_of(op.result)
 

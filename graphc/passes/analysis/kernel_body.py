@@ -11,6 +11,7 @@ from graphc.ir.types import Dim, DType, TensorType
 from graphc.ops.constant import ConstantParams, ExtentParams, IotaParams
 from graphc.ops.control import YIELD
 from graphc.ops.elementwise import STOP_GRADIENT, SUB
+from graphc.ops.parts import Part, part_taken, parts_joined, walked_values
 from graphc.ops.reduction import ReduceParams, identity_of
 from graphc.passes.analysis.loopnest import (
     Apply,
@@ -32,6 +33,7 @@ class BodyItem:
     axes     where it really varies (a broadcast does not make it vary)
     space    every axis that has to be walked to compute it, reduced ones included
     reduced  axes that a reduction folds
+    part     where it stands in the array, for a part of an argument
     source   the operation of the body, -1 for its arguments
     is_below_maximum  as of a `Statement`
     """
@@ -43,18 +45,23 @@ class BodyItem:
     space: frozenset[int]
     reduced: frozenset[int] = frozenset()
     access_dims: tuple[Dim, ...] = ()
+    part: Part | None = None
     is_below_maximum: bool = False
     source: int = -1
 
 
 @dataclass(frozen=True, slots=True)
 class BodyRoot:
-    """A result: the item that it takes, its axes, the whole space of its computation."""
+    """A result, or a part of one: the item that it takes, the whole space of its computation.
+
+    type  of the part
+    """
 
     item: int
     result: int
     type: TensorType
     space: frozenset[int]
+    part: Part | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +92,12 @@ class _BodyReader:
 
     def operation(self, op: Operation) -> None:
         value = op.result
+        if part := part_taken(op):
+            taken = self.items[self.number[op.operands[0]]].work
+            assert isinstance(taken, Load)
+            item = _access_item("operand", taken.access.index, value.tensor)
+            self.add(value, replace(item, part=part))
+            return
         args = tuple(self.number[v] for v in op.operands)
         match op.opdef.codegen:
             case Broadcast():
@@ -132,6 +145,17 @@ class _BodyReader:
         if reduction.scalar_op == "maximum":
             self.maximum_of[self.number[op.result]] = arg
 
+    def roots(self, index: int, result: Value) -> list[BodyRoot]:
+        """What is stored of a result: all of it, or its parts."""
+        parts = parts_joined(result.op) if result.op is not None else ()
+        stored = zip(result.definition.operands, parts, strict=True) if parts else [(result, None)]
+        roots: list[BodyRoot] = []
+        for value, part in stored:
+            item = self.number[value]
+            space = self.items[item].space | walked_axes(value.tensor)
+            roots.append(BodyRoot(item, index, value.tensor, space, part))
+        return roots
+
     def _constant(self, op: Operation) -> None:
         params = op.params_as(ConstantParams)
         if len(params.value) == 1:
@@ -153,12 +177,10 @@ def read_body(kernel: Operation) -> KernelBody:
         reader.source = position
         if op.opdef is YIELD:
             for index, value in enumerate(op.operands):
-                item = reader.number[value]
-                space = reader.items[item].space | walked_axes(value.tensor)
-                roots.append(BodyRoot(item, index, value.tensor, space))
-        else:
+                roots += reader.roots(index, value)
+        elif not parts_joined(op):
             reader.operation(op)
-    for value in reader.number:
+    for value in walked_values(block):
         for axis, dim in enumerate(value.tensor.dims):
             if dim != 1:
                 extents[axis] = dim

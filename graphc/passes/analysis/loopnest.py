@@ -59,16 +59,20 @@ def product_of(sizes: Iterable[Size]) -> Size:
 
 @dataclass(frozen=True, slots=True)
 class ArrayAccess:
-    """Memory that a nest reads or writes: a dense array, addressed by `strides` per dim.
+    """Memory that a nest reads or writes: a dense array or a part of one, addressed by `strides`
+    per dim.
 
     A stride of None: the array has no such dim, the same element serves all of it. A "chain" is
     a backend's own, where it adds up a part of a sum.
+
+    offset  of the first element, for a part
     """
 
     kind: Literal["operand", "result", "constant", "chain"]
     index: int
     dtype: DType
     strides: tuple[Size | None, ...]
+    offset: Size = Size(0)  # frozen
 
     @property
     def dims(self) -> frozenset[int]:
@@ -246,7 +250,7 @@ class Nest:
         """Names of the dimensions of the call that the nest asks for, sorted."""
         sizes = [*self.dims]
         for access in self.accesses():
-            sizes.extend(s for s in access.strides if s is not None)
+            sizes.extend(s for s in (*access.strides, access.offset) if s is not None)
         names = {name for size in sizes for name in size.symbols}
         for statement in self.statements:
             work = statement.work

@@ -17,6 +17,7 @@ from graphc.ir.core import Block, Function, Operation, Trait, Value
 from graphc.ir.placement import Address
 from graphc.ir.types import Symbol, TensorType
 from graphc.ops.loop import loop_parts
+from graphc.ops.parts import walked_values
 from graphc.ops.update_rows import updates
 from graphc.passes.analysis.liveness import Liveness, is_view, live_ranges
 
@@ -385,8 +386,7 @@ def _is_in_place(op: Operation, result: Value, operands: list[Value], same_place
     if isinstance(category, Kernel) and has_folds:
         return False
     dims = result.tensor.dims
-    inner_values = [*body.arguments, *(v for inner in body for v in inner.results)]
-    for value in inner_values:
+    for value in walked_values(body):
         if any(d not in (1, full) for d, full in zip(value.tensor.dims, dims, strict=True)):
             return False
     return all(v.tensor == result.tensor for v in operands)

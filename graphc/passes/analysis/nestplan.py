@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from graphc.ir.core import Operation
 from graphc.ir.types import Dim, DType, bound_elements
 from graphc.ops.epilogue import product_groups
+from graphc.ops.parts import Part
 from graphc.ops.schedules import NestSchedule, Schedule, nest_schedules, schedule_of
 from graphc.passes.analysis.costs import formula_cost
 from graphc.passes.analysis.kernel_body import (
@@ -207,8 +208,10 @@ class _Planner:
 
     def _merged(self, axes: list[int]) -> list[tuple[int, ...]]:
         """Neighbouring axes that everything walks together, as groups; one begins where the work
-        is cut."""
+        is cut, and where an array is of which a part is walked."""
         walked: list[frozenset[int]] = [walked_axes(root.type) for root in self.roots]
+        parts = [self.body.items[n].part for n in self.needed] + [r.part for r in self.roots]
+        cut = {part.axis for part in parts if part is not None}
         alone: set[int] = set()
         chunking = self.schedule.parallel if self.schedule is not None else -1
         for number in self.needed:
@@ -223,6 +226,7 @@ class _Planner:
         for axis in axes:
             before = groups[-1][-1] if groups else -1
             together = before >= 0 and all((before in w) == (axis in w) for w in walked)
+            together &= not any(before < c <= axis for c in cut)
             if together and axis != chunking and not {before, axis} & alone:
                 groups[-1] = (*groups[-1], axis)
             else:
@@ -232,18 +236,25 @@ class _Planner:
     def _dims(self, axes: Iterable[int]) -> frozenset[int]:
         return frozenset(self.dim_of[a] for a in axes)
 
-    def _access(self, access: ArrayAccess, dims: Sequence[Dim]) -> ArrayAccess:
-        """`access` with its strides: the extents of the array's own dims further in."""
+    def _access(self, access: ArrayAccess, dims: Sequence[Dim], part: Part | None) -> ArrayAccess:
+        """`access` with its strides: the extents of the array's own dims further in.
+
+        dims  those that are walked, of the array or of a part
+        """
+        whole = dims if part is None else part.whole.dims
         strides: list[Size | None] = [None] * len(self.groups)
         inner: list[Dim] = []
         for d in reversed(range(len(self.groups))):
-            own = [dims[a] for a in self.groups[d] if dims[a] != 1]
+            own = [whole[a] for a in self.groups[d] if dims[a] != 1]
             if own:
                 strides[d] = Size.of(inner)
                 inner.extend(own)
+        offset = Size(0)
+        if part is not None and part.start:
+            offset = Size(part.start) * Size.of(whole[part.axis + 1 :])
         if self.pitch and (access.kind, access.index) == ("operand", 0) and strides[0] is not None:
             strides[0] = Size(self.pitch)
-        return ArrayAccess(access.kind, access.index, access.dtype, tuple(strides))
+        return ArrayAccess(access.kind, access.index, access.dtype, tuple(strides), offset)
 
     def _write_statements(self) -> None:
         new: dict[int, int] = {}
@@ -255,9 +266,8 @@ class _Planner:
                 continue  # an outer reduction: part of its store
             new[number] = self._statement(item, tuple(new[a] for a in item.args))
         for root in self.roots:
-            access = self._access(
-                ArrayAccess("result", root.result, root.type.dtype, ()), root.type.dims
-            )
+            place = ArrayAccess("result", root.result, root.type.dtype, ())
+            access = self._access(place, root.type.dims, root.part)
             if root.item in new:
                 self.stores.append(Store(new[root.item], access))
             else:
@@ -277,7 +287,7 @@ class _Planner:
     def _statement(self, item: BodyItem, args: tuple[int, ...]) -> int:
         work, dims, level = item.work, self._dims(item.axes), self._level(args)
         if isinstance(work, Load):
-            work = Load(self._access(work.access, item.access_dims))
+            work = Load(self._access(work.access, item.access_dims, item.part))
         elif isinstance(work, Index):
             work = Index(self.dim_of[work.dim])
         elif isinstance(work, Reduce):

@@ -4,6 +4,7 @@ transposed, where `laid` does."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from graphc.ir.codegen import Loop
 from graphc.ir.core import Function, Operation, Value
@@ -13,6 +14,14 @@ from graphc.ops.loop import loop_parts
 from graphc.ops.schedules import ProductSchedule
 from graphc.passes.analysis.product_tiles import panel_width
 from graphc.support.diagnostics import fail
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Panels of so many columns; `pairs`: of pairs of bf16."""
+
+    width: int
+    pairs: bool = False
 
 
 def readers(value: Value) -> Iterator[tuple[Operation, int]]:
@@ -29,19 +38,19 @@ def is_product(op: Operation) -> bool:
     return isinstance(op.schedule, ProductSchedule)
 
 
-def panels_of(function: Function) -> dict[Value, int]:
-    """The arguments that lie in panels, and the columns of these.
+def panels_of(function: Function) -> dict[Value, Panels]:
+    """The arguments that lie in panels, and in which.
 
     GraphcError (bad-schedule) where a product wants something else in panels, or not all that read
     a matrix want it in the same.
     """
-    wanting = {op for op in walk(function) if is_product(op) and _width(op)}
-    found: dict[Value, int] = {}
+    wanting = {op for op in walk(function) if is_product(op) and _panels(op)}
+    found: dict[Value, Panels] = {}
     for argument, role in zip(function.arguments, function.roles, strict=True):
         reads = [*readers(argument)] if wanting and role in ("parameter", "transposed") else []
-        widths = {_width(op) if is_product(op) and place == 1 else 0 for op, place in reads}
-        if len(widths) == 1 and (width := widths.pop()):
-            found[argument] = width
+        wanted = {_panels(op) if is_product(op) and place == 1 else None for op, place in reads}
+        if len(wanted) == 1 and (panels := wanted.pop()):
+            found[argument] = panels
             wanting -= {op for op, _ in reads}
     for op in wanting:
         message = f'`{op.opdef.name}` with b = "panels" requires a parameter as its second operand'
@@ -65,5 +74,7 @@ def laid_of(function: Function) -> dict[Value, LaidParams]:
     return {op.operands[0]: op.params_as(LaidParams) for op in laid}
 
 
-def _width(op: Operation) -> int:
-    return panel_width(op.schedule_as(ProductSchedule))
+def _panels(op: Operation) -> Panels | None:
+    schedule = op.schedule_as(ProductSchedule)
+    width = panel_width(schedule)
+    return Panels(width, schedule.pairs) if width else None

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from graphc.ir.core import Operation
 from graphc.ir.machine import Machine
+from graphc.ir.traversal import function_of
 from graphc.ir.types import Dim, DType, bound_elements
 from graphc.ops.contraction import STRETCH, MatmulParams, groups
 from graphc.ops.schedules import ProductSchedule, ReadB, Tiling
@@ -37,8 +38,8 @@ TRANSPOSED_BITS = 256
 """Of vectors that are transposed, at most: larger blocks take more code, and more lines at once of
 a cache, to no gain."""
 WAY_BYTES = 4096
-"""Rows a multiple of this apart lie in the same few lines of a first-level cache: tiles that
-transpose more of them than it has ways would fetch each line again and again."""
+"""Rows a multiple of this apart lie in the same few lines of a first-level cache: tiles that read
+more of them than it has ways would fetch each line again and again."""
 SHORT_ROW_BYTES = 1536
 """Rows of B up to this length end before the hardware prefetcher recognises the stream."""
 FAR_BYTES = 2097152
@@ -48,6 +49,14 @@ FEW_ROWS_VECTORS_512 = {1: 10, 2: 8, 3: 4, 4: 4}
 """Vectors that a tile of so many rows has at most; with vectors of 512 bits there are more
 registers."""
 
+PAIR_BYTES = 2
+"""Of a number in a pair."""
+PAIR_PANEL_BYTES = 65536
+"""Of a panel of B in pairs: tiles read it slowly enough for a second-level cache."""
+PAIR_BLOCK_BYTES = 524288
+"""Of a block of A in pairs, at most."""
+MOST_PAIR_ROWS = 1020
+"""Of such a block."""
 MOST_FEW_VECTORS = 8
 """Of a tile that reads several panels at once: enough sums are under way then."""
 
@@ -55,6 +64,10 @@ UNBOUNDED = 1 << 40
 """Of a length for which there is no bound."""
 MOST_STACK = 1 << 20
 """Bytes of a panel or of a packed block: they are on the stack."""
+LEAST_PAIR_LANES = 4
+"""Of pairs that tiles make of a B in place."""
+MOST_PAIR_LANES = 16
+"""Of the longest dot product that a processor has."""
 MOST_SUM_BYTES = 16384
 """Of the sums of a tile: what a machine has no registers for is moved about by so much code that
 its compilation takes minutes."""
@@ -72,6 +85,7 @@ class ProductRange:
     is_exchanged    it is the transposed product: one column of C is computed as a row
     has_few_rows    one or two rows, which only the call tells, have a tiling of their own
     panel           columns of the panels that B lies in (`b = "panels"`); 0: it lies by rows
+    pairs           the factors are multiplied as pairs of bf16
     c_bytes         of the whole C in memory, at most; 0 where it is not known or always near
     """
 
@@ -87,6 +101,7 @@ class ProductRange:
     is_exchanged: bool = False
     has_few_rows: bool = False
     panel: int = 0
+    pairs: bool = False
     c_bytes: int = 0
 
     @property
@@ -106,7 +121,7 @@ class ProductForm:
     split  what a call computes a part of, "rows", "cols" or nothing: `part` of it, the last call
            what is left; 0 where only the call knows how much
     pitch  elements from row to row of C, 0 for n
-    panel  as of a `ProductRange`
+    panel, pairs  as of a `ProductRange`
     """
 
     dtype: DType
@@ -121,6 +136,7 @@ class ProductForm:
     most_m: int = UNBOUNDED
     most_k: int = UNBOUNDED
     panel: int = 0
+    pairs: bool = False
 
     def call_range(self) -> ProductRange:
         """What one call computes; of columns, every call but a last one that computes fewer."""
@@ -168,8 +184,10 @@ class ProductForm:
                 b_transposed,
                 self.is_exchanged,
             ),
-            has_few_rows=rows is None and not a_transposed and not is_small,
+            has_few_rows=rows is None
+            and not (a_transposed or is_small or (self.pairs and b_transposed)),
             panel=self.panel,
+            pairs=self.pairs,
             c_bytes=self._c_bytes(),
         )
 
@@ -180,9 +198,9 @@ class ProductForm:
         return (self.most_m if self.m is None else self.m) * self.n * self.dtype.itemsize
 
 
-def form_of(op: Operation) -> ProductForm:
-    """The product of a `gemm` or `gemm.fused`, with its chunks."""
-    params, schedule = op.params_as(MatmulParams), op.schedule_as(ProductSchedule)
+def form_of(op: Operation, schedule: ProductSchedule) -> ProductForm:
+    """The product of a `gemm` or `gemm.fused` with this schedule."""
+    params = op.params_as(MatmulParams)
     a, b = (v.tensor for v in op.operands[:2])
     roles = groups(params, a, b)
     m, n, k = _known(roles.rows), _known(roles.cols), _known(roles.inner)
@@ -206,7 +224,29 @@ def form_of(op: Operation) -> ProductForm:
         most_m=bound_elements(roles.rows),
         most_k=bound_elements(roles.inner),
         panel=panel_width(schedule),
+        pairs=schedule.pairs,
     )
+
+
+def with_pairs(op: Operation, machine: Machine) -> ProductSchedule:
+    """The schedule of a product, in pairs of bf16 where nothing is chosen yet, its function says
+    that factors are such numbers, and the machine multiplies them so.
+
+    GraphcError (bad-schedule) for one that does not fit it, or the machine.
+    """
+    schedule = product_schedule(op)
+    if schedule.pairs and not machine.dots_bf16:
+        message = f"`{op.opdef.name}` in pairs requires a machine with dot products of bf16"
+        raise fail("bad-schedule", f"{message} (dots_bf16)", op.location)
+    if schedule.tile is None and machine.dots_bf16 and _has_bf16_factors(op):
+        return replace(schedule, pairs=True)
+    return schedule
+
+
+def _has_bf16_factors(op: Operation) -> bool:
+    function = function_of(op)
+    is_rounded = function is not None and function.contraction == "bf16"
+    return is_rounded and op.operands[0].tensor.dtype is DType.F32
 
 
 def panel_width(schedule: ProductSchedule) -> int:
@@ -218,9 +258,12 @@ def panel_width(schedule: ProductSchedule) -> int:
 def product_schedule(op: Operation) -> ProductSchedule:
     """The schedule of a product; GraphcError (bad-schedule) for tilings that do not fit it."""
     schedule = op.schedule_as(ProductSchedule)
+    if schedule.pairs and not _has_bf16_factors(op):
+        message = f"`{op.opdef.name}` in pairs requires factors of f32 in a function with"
+        raise fail("bad-schedule", f"{message} `contraction bf16`", op.location)
     if (schedule.tile, schedule.few_rows, schedule.last) == (None, None, None):
         return schedule
-    form = form_of(op)
+    form = form_of(op, schedule)
     ranged, last = form.call_range(), form.last_range()
     pairs = [("tile", schedule.tile, ranged, True)]
     pairs.append(("few_rows", schedule.few_rows, ranged.one_row, ranged.has_few_rows))
@@ -266,9 +309,11 @@ def with_tilings(schedule: ProductSchedule, machine: Machine, form: ProductForm)
 
 def choose_tiling(machine: Machine, x: ProductRange) -> Tiling:
     """The tiling for this range."""
-    rows = machine.tile_rows
+    rows = _rows(x, machine)
     read_b = _read_b(x, rows)
     panel = min(machine.l1 * 3 // 4, PANEL_BYTES)
+    if x.pairs:
+        return _pair_tiling(machine, x)
     vectors = _vectors(x, read_b, machine)
     if x.n is None or read_b == "packed":
         # More would make a panel of one stretch too large for a near cache.
@@ -313,6 +358,47 @@ def choose_tiling(machine: Machine, x: ProductRange) -> Tiling:
         prefetch_level=level,
         prefetch_c=fetches_c,
     )
+
+
+def _pair_tiling(machine: Machine, x: ProductRange) -> Tiling:
+    """Both factors are copied, as half as many bytes."""
+    rows, vectors = machine.tile_rows, _vectors(x, "packed", machine)
+    lanes, width = machine.lanes(x.dtype), vectors * machine.lanes(x.dtype)
+    if x.n is not None and x.n < width:
+        while lanes > max(x.n, 1):
+            lanes //= 2
+        vectors = max(-(-x.n // lanes), 1)
+        width = vectors * lanes
+    most_k = x.most_k if x.k is None else x.k
+    is_read_once = x.most_rows <= rows and not x.b_transposed and lanes >= LEAST_PAIR_LANES
+    is_in_place = is_read_once and x.n is not None
+    row_bytes = (rows if is_in_place else width) * PAIR_BYTES
+    depth = _depth(x.k, most_k, max(PAIR_PANEL_BYTES // row_bytes, STRETCH))
+    most_rows = min(machine.l2 // 2, PAIR_BLOCK_BYTES) // (depth * PAIR_BYTES)
+    most_rows = min(most_rows, MOST_PAIR_ROWS, -(-x.most_rows // rows) * rows)
+    block = _part(x.m, max(most_rows // rows, 1) * rows, rows)
+    is_far = (x.n or 0) * (x.k or 0) * x.dtype.itemsize >= machine.l2 // 2
+    ahead = 0 if x.b_transposed else 32 if is_far else 8
+    ahead = 8 if is_in_place else ahead
+    fetches_c = x.c_bytes > machine.l2
+    return Tiling(
+        *(rows, vectors, lanes, depth, block),
+        a="packed",
+        b="in place" if is_in_place else "packed",
+        prefetch=ahead,
+        prefetch_level=1 if is_in_place else 2,
+        prefetch_c=fetches_c,
+    )
+
+
+def _rows(x: ProductRange, machine: Machine) -> int:
+    """Rows of a tile. Of a longer A whose rows share lines of a first-level cache no more than that
+    has ways, so that what a step of k fetches of it is still there at the next."""
+    rows = machine.tile_rows
+    shares_lines = x.k is not None and x.k * x.dtype.itemsize % WAY_BYTES == 0
+    if shares_lines and not x.a_transposed and x.most_rows > rows:
+        return min(rows, max(machine.l1 // WAY_BYTES, rows // 2))
+    return rows
 
 
 def _row_bytes(x: ProductRange) -> int:
@@ -377,27 +463,29 @@ def _part(length: int | None, most: int, step: int) -> int:
 def panel_schedule(op: Operation, machine: Machine) -> ProductSchedule | None:
     """The schedule of a product whose B lies in panels, made of its complete schedule; None where
     B is better read as it is or cannot be."""
-    schedule, form = op.schedule_as(ProductSchedule), form_of(op)
-    tile, few = schedule.tile, schedule.few_rows
-    if (
-        tile is None
-        or tile.b not in ("in place", "packed by tiles")
-        or op.params_as(MatmulParams).batch
-    ):
+    schedule = op.schedule_as(ProductSchedule)
+    form, tile, few = form_of(op, schedule), schedule.tile, schedule.few_rows
+    if tile is None or form.transpose_b or op.params_as(MatmulParams).batch:
         return None
-    x, width = form.call_range(), tile.vectors * tile.lanes
-    if x.is_exchanged or form.n is None or form.n < width or _row_bytes(x) <= NEAR_BYTES:
+    x = form.call_range()
+    if form.pairs and x.n is not None and x.n < tile.vectors * tile.lanes:
+        tile = replace(tile, vectors=-(-tile.vectors // 2))
+    width = tile.vectors * tile.lanes
+    is_near = _row_bytes(x) <= NEAR_BYTES and not form.pairs
+    if x.is_exchanged or form.n is None or form.n < width or is_near:
         return None
     if schedule.parallel == "cols" and (
         schedule.chunk % width or 0 < form.n % schedule.chunk < width
     ):
         return None
-    if few is not None:
+    if replace(form, panel=width).call_range().has_few_rows:
         count = 1 if x.n is None else x.n // width
         most = max(MOST_FEW_VECTORS // tile.vectors, 1)
         together = -(-count // -(-count // most))
         rows = FEW_ROWS if machine.registers > FEW_ROWS * MOST_FEW_VECTORS else 1
         few = Tiling(rows, together * tile.vectors, tile.lanes, b="panels")
+        if form.pairs:
+            few = replace(few, a="packed", depth=tile.depth, block=tile.block // tile.rows * rows)
     # Each panel is read from one end to the other: the processor fetches that by itself, sooner.
     tile = replace(tile, b="panels", prefetch=0)
     last = None if schedule.last is None else tile
@@ -426,18 +514,41 @@ def misfit(tiling: Tiling, x: ProductRange) -> str:
         return f"a depth of all {most_k} steps or a multiple of {STRETCH}, got {tiling.depth}"
     if (tiling.b == "panels") != bool(x.panel):
         return 'b = "panels" of all tilings or of none'
+    if x.pairs and (what := _pair_misfit(tiling, x)):
+        return what
     if x.panel and (x.is_exchanged or x.b_transposed or width % x.panel):
         return f"a B stored by rows and tiles of whole panels of {x.panel} columns, got {width}"
+    if x.pairs:
+        return _stack_misfit(tiling, x, width * PAIR_BYTES, PAIR_BYTES)
     if tiling.b in ("packed", "transposed by tiles") and not x.b_transposed:
         return f'b = "in place" or "packed by tiles" for a B that is stored by rows, got {tiling.b}'
     if tiling.b in ("in place", "packed by tiles") and x.b_transposed:
         return f'b = "packed" or "transposed by tiles" for a transposed B, got {tiling.b}'
     if tiling.a == "packed" and not (x.a_transposed and tiling.depth and tiling.block):
         return 'a depth, a block and an A that is stored by columns for a = "packed"'
+    return _stack_misfit(tiling, x, width * size, size)
+
+
+def _pair_misfit(tiling: Tiling, x: ProductRange) -> str:
+    if tiling.a != "packed" or not tiling.depth or not tiling.block:
+        return f'a = "packed", a depth and a block for pairs, got a = "{tiling.a}"'
+    if tiling.b not in ("packed", "panels", "in place"):
+        return f'b = "in place", "packed" or "panels" for pairs, got {tiling.b}'
+    if tiling.b == "in place" and (x.b_transposed or tiling.lanes < LEAST_PAIR_LANES):
+        wanted = f"a B stored by rows and {LEAST_PAIR_LANES} lanes"
+        return f'{wanted} for pairs and b = "in place", got {tiling.lanes} lanes'
+    if tiling.lanes > MOST_PAIR_LANES:
+        return f"at most {MOST_PAIR_LANES} lanes for pairs, got {tiling.lanes}"
+    return ""
+
+
+def _stack_misfit(tiling: Tiling, x: ProductRange, row: int, size: int) -> str:
+    """Of panels whose steps have `row` bytes, and of blocks of numbers of `size` bytes."""
+    width = tiling.vectors * tiling.lanes
     if tiling.block and tiling.block % tiling.rows:
         return f"a block of whole tiles of {tiling.rows} rows, got {tiling.block}"
     has_panel = (x.n is None and not x.panel) or tiling.b in ("packed", "packed by tiles")
-    if has_panel and not 0 < tiling.depth * width * size <= MOST_STACK:
+    if has_panel and not 0 < tiling.depth * row <= MOST_STACK:
         return f"a panel of 1 to {MOST_STACK} bytes, got depth {tiling.depth} x {width} columns"
     if tiling.a == "packed" and tiling.block * tiling.depth * size > MOST_STACK // 2:
         return (

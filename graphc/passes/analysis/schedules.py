@@ -21,7 +21,7 @@ from graphc.ops.schedules import (
 from graphc.passes.analysis.loopnest import copy_nest
 from graphc.passes.analysis.nest_schedules import check_nest, choose_nest, scheduled_nests
 from graphc.passes.analysis.nestplan import epilogue_nest
-from graphc.passes.analysis.product_tiles import form_of, product_schedule, with_tilings
+from graphc.passes.analysis.product_tiles import form_of, with_pairs, with_tilings
 from graphc.passes.analysis.window_products import (
     choose_convolution,
     choose_winograd,
@@ -61,7 +61,8 @@ def _of_kernel(op: Operation, schedule: KernelSchedule, machine: Machine) -> Ker
 
 
 def _of_product(op: Operation, machine: Machine) -> ProductSchedule:
-    schedule = with_tilings(product_schedule(op), machine, form_of(op))
+    schedule = with_pairs(op, machine)
+    schedule = with_tilings(schedule, machine, form_of(op, schedule))
     if op.regions:
         nest = epilogue_nest(op)
         if schedule.body is None:

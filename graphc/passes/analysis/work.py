@@ -12,6 +12,7 @@ from graphc.ir.codegen import Elementwise, Reduction, WindowProduct
 from graphc.ir.core import Operation
 from graphc.ir.types import bound_elements
 from graphc.ops.contraction import Groups
+from graphc.ops.parts import part_taken, walked_values
 from graphc.passes.analysis.costs import (
     formula_cost,
     lookup_steps,
@@ -47,7 +48,10 @@ def kernel_ns(kernel: Operation) -> float:
     """Of a `kernel`."""
     block = kernel.regions[0].block
     total = sum(_body_ns(op) for op in block)
-    return total + NS_PER_BYTE * sum(map(value_bytes, (*block.arguments, *kernel.results)))
+    walked = set(walked_values(block))
+    parts = [op.result for op in block if part_taken(op)]
+    read = [*(v for v in block.arguments if v in walked), *parts]
+    return total + NS_PER_BYTE * sum(map(value_bytes, (*read, *kernel.results)))
 
 
 def _body_ns(op: Operation) -> float:

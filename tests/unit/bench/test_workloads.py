@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench.check import difference, results
+from bench.check import BF16_SLACK, difference, results
 from bench.peers.graphc import case
-from bench.workloads import WORKLOADS, workload
+from bench.workloads import BF16_WORKLOADS, IN_BF16, WORKLOADS, workload
 from bench.workloads.drawn import drawn_names
 from bench.workloads.record import Values
 
@@ -21,6 +21,14 @@ def run(name: str, variant: str) -> Values:
 @pytest.mark.parametrize("name", [*WORKLOADS, *drawn_names(11, 6)])
 def test_a_small_form_of_the_workload_is_what_its_reference_says(name: str) -> None:
     assert difference(run(name, "llvm"), run(name, "reference")) == ""
+
+
+@pytest.mark.parametrize("name", BF16_WORKLOADS)
+def test_workloads_in_bf16_are_near_their_reference_and_round(name: str) -> None:
+    found, expected = run(name, "llvm"), run(name, "reference")
+    assert difference(found, expected, BF16_SLACK) == ""
+    in_f32 = run(name.removesuffix(IN_BF16), "llvm")
+    assert all((found[key] != in_f32[key]).any() for key in found)
 
 
 @pytest.mark.parametrize("name", [n for n in WORKLOADS if workload(n, small=True).trains])

@@ -36,9 +36,7 @@ def exp_of_at_most_zero(s: Arithmetic, x: Val) -> Val:
         return _scaled(s, p, shifted)
     far = s.const(2.0 ** -_half_range(f), x)
     part = _times_part(s, p, shifted, far)
-    if not s.slow_denormals:
-        return s.mul(part, far)
-    return _times_far(s, part, far, s.const(_least_part(f), x))
+    return _times_far(s, part, far)
 
 
 def log(s: Arithmetic, x: Val) -> Val:
@@ -118,9 +116,7 @@ def sigmoid(s: Arithmetic, x: Val) -> Val:
     below = s.add(t, one)
     if not s.slow_denormals:
         return s.div(t, below)
-    least = s.const(_least_part(f), x)
-    quotient = s.div(_raised(s, t, least), below)
-    return s.select(s.less(t, least), _denormal(s, t), quotient)
+    return _or_denormal(s, s.div(_raised(s, t), below), t)
 
 
 def erf(s: Arithmetic, x: Val) -> Val:
@@ -155,11 +151,9 @@ def times_power(s: Arithmetic, p: Val, shifted: Val, sign: Val) -> Val:
     f = format_of(p)
     c = constants(s, p)
     is_below = _has_sign(s, sign)
-    far = s.select(is_below, c(2.0 ** -_half_range(f)), c(2.0 ** _half_range(f)))
-    part = _times_part(s, p, shifted, far)
-    if not s.slow_denormals:
-        return s.mul(part, far)
-    return _times_far(s, part, far, s.select(is_below, c(_least_part(f)), c(0.0)))
+    # Less than half of the range for n above 0, so that no such part is below the least one.
+    far = s.select(is_below, c(2.0 ** -_half_range(f)), c(2.0 ** (_half_range(f) - 4)))
+    return _times_far(s, _times_part(s, p, shifted, far), far)
 
 
 def _can_scale(s: Arithmetic, p: Val) -> bool:
@@ -174,38 +168,37 @@ def _scaled(s: Arithmetic, p: Val, shifted: Val) -> Val:
     return s.code.scale(s.add(p, s.const(1.0, p)), n)
 
 
-def _times_far(s: Arithmetic, part: Val, far: Val, least: Val) -> Val:
-    """part far, with no instruction that takes or gives denormals; they are below `least` far."""
-    is_denormal = s.less(part, least)
-    product = s.mul(_raised(s, part, least), far)
-    return s.select(is_denormal, _denormal(s, part), product)
+def _times_far(s: Arithmetic, part: Val, far: Val) -> Val:
+    """part far, rounded once."""
+    if not s.slow_denormals:
+        return s.mul(part, far)
+    return _or_denormal(s, s.mul(_raised(s, part), far), part)
 
 
-def _denormal(s: Arithmetic, part: Val) -> Val:
-    """part 2^-h, h being half of the range, where that is a denormal: rounded once.
+def _raised(s: Arithmetic, part: Val) -> Val:
+    """The part, or the least one whose result is a normal number."""
+    return at_least(s, _least_part(format_of(part)), part)
+
+
+def _or_denormal(s: Arithmetic, result: Val, part: Val) -> Val:
+    """The result, or part 2^-h, h being half of the range, where that is a denormal: rounded once.
 
     Numbers from the least part to twice that are as far apart as denormals are, times 2^h. So the
-    sum of both parts is rounded as the result is, and its bits count the result's units.
+    sum of both parts is rounded as the result is, and its bits count the result's units. The choice
+    is by the sum: a compiler that sees the choice of `_raised` again makes one of both, behind the
+    operation that has to be avoided.
     """
     f = format_of(part)
     least = _least_part(f)
-    counted = s.bits(s.add(part, s.const(least, part)))
-    return s.bits(s.sub(counted, s.const(bit_pattern(f, least), counted)))
-
-
-def _raised(s: Arithmetic, part: Val, least: Val) -> Val:
-    """The larger of the two; nan if the part is.
-
-    Of the bits, because a compiler that sees the same choice twice makes one of both, behind the
-    operation that has to be avoided.
-    """
-    bits, bound = s.bits(part), s.bits(least)
-    return s.bits(s.select(s.compare("ult", bits, bound), bound, bits))
+    total = s.add(part, s.const(least, part))
+    counted = s.bits(total)
+    denormal = s.bits(s.sub(counted, s.const(bit_pattern(f, least), counted)))
+    return s.select(s.less(total, s.const(2.0 * least, part)), denormal, result)
 
 
 def _with_normal_square(s: Arithmetic, a: Val) -> Val:
     """a, or 2^-30 for a size below it: sums with its square are the same."""
-    return _raised(s, a, s.const(2.0**-30, a)) if s.slow_denormals else a
+    return at_least(s, 2.0**-30, a) if s.slow_denormals else a
 
 
 def _least_part(f: Format) -> float:
