@@ -1,4 +1,4 @@
-"""Takes parameters transposed where products want them so; for code that parameters are part of.
+"""Takes parameters transposed where what reads them wants rows; for code that they are part of.
 
     func @f(%x: tensor<Nx64xf32> input, %W: tensor<10x64xf32> parameter) -> (…) {
       %y = matmul %x, %W {transpose_b = true} : tensor<Nx10xf32>
@@ -8,6 +8,12 @@
 
 The function then reads rows of a matrix one after the other, and nothing is transposed in a call:
 whoever binds the function turns the matrix once. The numbers keep their bits.
+
+    %y = index.sparse_product %x, %E, %words {columns = true} : tensor<Nx50xf32>
+ =>
+    %y = index.sparse_product %x, %E.transposed, %words : tensor<Nx50xf32>
+
+Tables whose columns are looked up likewise: a word's numbers then lie side by side.
 
 Leaves alone: a parameter that anything else reads or that the function updates, one with a single
 row or column, products over a batch. O(arguments and their uses).
@@ -21,6 +27,7 @@ from typing import ClassVar
 from graphc.ir.context import Context
 from graphc.ir.core import Function, Module, Operation, RegionKind, Value
 from graphc.ops.contraction import MatmulParams
+from graphc.ops.indexed import LookupParams
 from graphc.ops.movement import TransposeParams
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
@@ -57,6 +64,8 @@ def _transposes(op: Operation, place: int) -> bool:
     if isinstance(op.params, MatmulParams):
         is_plain = (op.params.contract, op.params.batch) == (1, 0)
         return is_plain and op.params.transpose_b and place == 1
+    if isinstance(op.params, LookupParams):
+        return op.params.columns and place == 1
     return op.params == MATRIX_TRANSPOSED
 
 
@@ -67,6 +76,8 @@ def _transpose(argument: Value, name: str) -> None:
     for op, _ in argument.uses:
         if isinstance(op.params, MatmulParams):
             op.params = replace(op.params, transpose_b=False)
+        elif isinstance(op.params, LookupParams):
+            op.params = replace(op.params, columns=False)
         else:
             op.replace_with([argument])
 
@@ -74,7 +85,7 @@ def _transpose(argument: Value, name: str) -> None:
 @dataclass(frozen=True)
 class TransposeParameters(Pass):
     name: ClassVar[str] = "transpose-parameters"
-    summary: ClassVar[str] = "take matrices of the model as products read them"
+    summary: ClassVar[str] = "take matrices of the model as products and lookups read them"
     requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.SSA})
 
     def run(self, module: Module, context: Context) -> PassOutcome:

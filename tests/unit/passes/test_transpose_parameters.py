@@ -57,6 +57,24 @@ def test_a_transposition_is_the_argument_then() -> None:
     assert "= transpose" not in str(module)
 
 
+LOOKUP = "%y = index.sparse_product %x, %W, %i {columns = true} : tensor<Nx3xf32>"
+INDEX = ", %i: tensor<Nx4xi32> input"
+
+
+def test_a_table_whose_columns_are_looked_up_is_taken_turned() -> None:
+    module = passed(text(f"{LOOKUP}\n  return %y", more=INDEX))
+    assert roles(module)["W.transposed"] == "transposed"
+    assert "index.sparse_product %x, %W.transposed, %i : tensor<Nx3xf32>" in str(module)
+    rng = np.random.default_rng(1)
+    x, w = rng.normal(size=(5, 4)).astype("f"), rng.normal(size=(3, 4)).astype("f")
+    index = rng.integers(0, 4, (5, 4)).astype(np.int32)
+    v = np.zeros((1, 4), np.float32)
+    given = {"x": x, "W.transposed": w.T, "v": v, "i": index}
+    found = evaluate(module.functions[0], given, {"N": 5})["y"]
+    expected = np.einsum("nk,dnk->nd", x.astype(float), w.astype(float)[:, index])
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("body", "results"),
     [
