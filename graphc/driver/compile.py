@@ -337,7 +337,8 @@ def computed_early(
         r.name: np.empty(concrete_shape(r.shape, {}), NUMPY_DTYPES[r.dtype])
         for r in signature.results
     }
-    function([arrays[a.name] for a in signature.arguments], [*made.values()], {})
+    sizes = {d.name: 0 for d in signature.dims}  # nothing that is computed early has one of them
+    function([arrays[a.name] for a in signature.arguments], [*made.values()], sizes)
     return made
 
 
