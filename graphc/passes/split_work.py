@@ -217,10 +217,11 @@ def _short_chunk(op: Operation, work: float) -> int:
     a, b = (v.tensor for v in op.operands[:2])
     roles = groups(op.params_as(MatmulParams), a, b)
     rows, cols = (bound_elements(dims) for dims in (roles.rows, roles.cols))
-    parts = int(work / SHORT_CHUNK_NS)
+    line = LINE_BYTES // a.dtype.itemsize
+    parts = min(int(work / SHORT_CHUNK_NS), cols // line)
     if rows > SHORT_ROWS or parts < 2:
         return 0
-    length = even_length(cols, cols // parts, LINE_BYTES // a.dtype.itemsize)
+    length = even_length(cols, cols // parts, line)
     return length if cols % length == 0 else 0
 
 

@@ -31,6 +31,11 @@ CALLER = "noinline optnone"
 compilation and gain nothing."""
 
 
+def _only_first(mask: Val) -> bool:
+    """Whether this constant mask lets the first lane through and no other."""
+    return isinstance(mask.number, tuple) and bool(mask.number[0]) and not any(mask.number[1:])
+
+
 class Module(ModuleWriter):
     """One LLVM module in the making: data, functions, declarations, in order of first use."""
 
@@ -298,6 +303,10 @@ class Code(Writer):
         return self.value(type_, f"call {type_.text} {function}({arguments})")
 
     def store_masked(self, value: Val, address: Val, align: int, mask: Val) -> None:
+        if _only_first(mask) and value.type.element not in FLOATS:
+            # LLVM 22.1 makes one store of it, and of a value cut from wider integers a wide one.
+            self.store(self.extract(value, 0), address, align)
+            return
         name = f"llvm.masked.store.{value.type.mangled}.p0"
         function = self.module.intrinsic(
             name, "void", value.type.text, "ptr", "i32", mask.type.text

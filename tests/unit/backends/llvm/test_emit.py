@@ -168,9 +168,25 @@ def training_step(target: Target | None = None) -> tuple[NativeFunction, Signatu
     return compile_function(module.functions[0], signature, target), signature
 
 
+NARROWED = """
+dim N <= 40
+func @f(%y: tensor<Nx17xi64> input) -> (a: tensor<17xi32>,
+       b: tensor<Nx17xi32>) {
+  %three = constant {type = tensor<1x1xi64>, value = [3]} : tensor<1x1xi64>
+  %row = broadcast %three {dims = [1, 17]} : tensor<1x17xi64>
+  %most = reduce_max %row {axes = [0], ties = "all"} : tensor<1x17xi64>
+  %flat = reshape %most {dims = [17]} : tensor<17xi64>
+  %a = cast %flat {dtype = i32} : tensor<17xi32>
+  %b = cast %y {dtype = i32} : tensor<Nx17xi32>
+  return %a, %b
+}
+"""
+"""A row of whole vectors and one element, cut from a wider type."""
+
+
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("count", [1, 6, 39])
-@pytest.mark.parametrize("text", [TRAINING, MOVES], ids=["training", "moves"])
+@pytest.mark.parametrize("text", [TRAINING, MOVES, NARROWED], ids=["training", "moves", "narrowed"])
 def test_nothing_is_touched_outside_the_arrays(text: str, count: int, side: Side) -> None:
     module = parse(fused(text))
     function = module.functions[0]
