@@ -1,0 +1,87 @@
+"""The node tests of the `onnx` package: each is compiled and compared with the outputs it expects.
+
+A test whose operator has to know the value of an input is compiled for the values it gives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import graphc as gc
+from graphc.support.diagnostics import GraphcError
+from graphc_frontends.onnx.model import ELEMENT_TYPES, program_of
+
+NEEDED = re.compile(r"computed from (.*?):")
+
+
+@cache
+def suite() -> Mapping[str, Any]:
+    """The cases by name; each has `model`, `data_sets`, `rtol` and `atol`."""
+    from onnx.backend.test.loader import load_model_tests
+
+    with np.errstate(all="ignore"):
+        cases = load_model_tests(kind="node")
+    return {case.name: case for case in cases}
+
+
+def problem_of(case: Any, backend: str) -> str | None:
+    """What is wrong with a case, None if nothing is. GraphcError is among what can be wrong."""
+    try:
+        for inputs, expected in case.data_sets:
+            _check(case, dict(zip(_names(case.model), inputs, strict=False)), expected, backend)
+    except GraphcError as error:
+        return f"{error.diagnostics[0].slug}: {error.diagnostics[0].message}"
+    except AssertionError as error:
+        return f"wrong: {str(error).strip()[:200]}"
+    return None
+
+
+def _names(model: Any) -> list[str]:
+    weights = {t.name for t in model.graph.initializer}
+    return [given.name for given in model.graph.input if given.name not in weights]
+
+
+def _check(case: Any, given: dict[str, Any], expected: Any, backend: str) -> None:
+    program, values = _program(case.model, given)
+    call = gc.compile(program, backend=backend)
+    asked = {a.name: a.tensor for a in program.function.arguments}
+    inputs = {n: np.asarray(v) for n, v in given.items() if n not in values and n in asked}
+    made = call(**inputs)
+    flat = [*_flat(expected)]
+    assert len(made) == len(flat), f"{len(made)} results, {len(flat)} expected"
+    for found, wanted in zip(made.values(), flat, strict=True):
+        wanted = np.asarray(wanted)
+        assert found.dtype == wanted.dtype, f"{found.dtype}, expected {wanted.dtype}"
+        assert found.shape == wanted.shape, f"{found.shape}, expected {wanted.shape}"
+        np.testing.assert_allclose(found, wanted, case.rtol, case.atol)
+
+
+def _flat(values: Any) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, list):
+            yield from _flat(value)
+        else:
+            yield value
+
+
+def _program(model: Any, given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The program, and the inputs whose values it was made for."""
+    values = {n: v for n, v in given.items() if not _takes(v)}
+    while True:
+        try:
+            return program_of(model, "test.onnx", {}, {}, values), values
+        except GraphcError as error:
+            found = NEEDED.search(error.diagnostics[0].message)
+            names = re.findall("`(.*?)`", found[1]) if found else []
+            if not names or names[0] in values:
+                raise
+            values[names[0]] = given[names[0]]
+
+
+def _takes(value: Any) -> bool:
+    return isinstance(value, np.ndarray | np.generic) and value.dtype in ELEMENT_TYPES
