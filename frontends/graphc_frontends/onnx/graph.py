@@ -16,11 +16,12 @@ import numpy as np
 from graphc.support.diagnostics import GraphcError, Note, fail
 from graphc.support.source import Location
 from graphc.tensor.program_builder import ProgramBuilder
+from graphc.tensor.tensor import Tensor
 from graphc_frontends.onnx.functions import Bodies, Function
 from graphc_frontends.onnx.listing import Listing, operator_name
 from graphc_frontends.onnx.operators import NEWEST_OPSET, Handler, handler_of
 from graphc_frontends.onnx.reading import onnx_package
-from graphc_frontends.onnx.values import NeedsValue, is_known, mistake, settled
+from graphc_frontends.onnx.values import NeedsValue, mistake, settled
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
@@ -249,7 +250,7 @@ class Reader:
             message = f"does not fit its inputs: {problem}"
             raise mistake("shape-mismatch", message) from problem
         results = made if isinstance(made, tuple) else (made,)
-        return tuple(settled(r) if is_known(r) else r for r in results)
+        return tuple(map(_kept, results))
 
     def _called(
         self,
@@ -337,6 +338,13 @@ class Reader:
             f"from {listed}: give a value, `--fix {names[0]}=…` or values={{{names[0]!r}: …}}"
         )
         return mistake("input", message)
+
+
+def _kept(made: object) -> object:
+    """What a handler gives, with known numbers as arrays."""
+    if made is None or isinstance(made, Tensor | list):
+        return made
+    return settled(np.asarray(made))
 
 
 def opsets_of(imports: Any) -> dict[str, int]:

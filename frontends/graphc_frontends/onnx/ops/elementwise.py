@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
 import graphc as gc
+from graphc.tensor.tensor import quotient
 from graphc_frontends.onnx.operators import operator
-from graphc_frontends.onnx.values import dtype_of, is_known, known_number, of
+from graphc_frontends.onnx.values import Weight, dtype_of, is_known, of
 
 # --- those that numpy has --------------------------------------------------------------------------
 
@@ -59,42 +59,52 @@ def div(x: Any, y: Any) -> object:
     """Of integers the quotient cut towards zero."""
     if _is_float(x):
         return of(x, y).divide(x, y)
-    if is_known(x) and is_known(y):
-        return _known_quotient(x, y)
-    return gc.trunc_divide(x, y)
-
-
-def _known_quotient(x: Any, y: Any) -> object:
+    if not (is_known(x) and is_known(y)):
+        return quotient(x, y)
     whole = x // y
-    if whole.dtype == object:
+    if whole.dtype == object:  # sizes, which are not negative
         return whole
     return np.where((whole < 0) & (whole * y != x), whole + 1, whole).astype(x.dtype)
 
 
 @operator("Mod")
 def mod(x: Any, y: Any, *, fmod: int) -> object:
-    xp = of(x, y)
-    return xp.fmod(x, y) if fmod else xp.remainder(x, y)
+    """With the sign of y, and with `fmod` that of x."""
+    if is_known(x) and is_known(y):
+        return np.fmod(x, y) if fmod else np.remainder(x, y)
+    if not _is_float(x):
+        rest = x - quotient(x, y) * y
+        return rest if fmod else gc.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
+    ratio = x / y
+    whole = gc.floor(ratio)
+    if fmod:
+        whole = gc.where(ratio < 0, -gc.floor(-ratio), whole)
+    return x - whole * y
 
 
 @operator("Pow")
-def pow_(x: Any, y: Any) -> object:
+def power(x: Any, exponent: Any) -> object:
     """The type of the result is that of the base."""
-    if is_known(x) and is_known(y):
-        return np.power(x, y).astype(x.dtype)
-    exponent = y
-    if not isinstance(y, gc.Tensor) or hasattr(y, "array"):
-        one = known_or(y)
-        exponent = one if one is not None else y
-    made = gc.power(gc.cast(x, "f64") if not _is_float(x) and not np.isscalar(exponent) else x, exponent)
-    return gc.cast(made, x.dtype)
+    if is_known(x) and is_known(exponent):
+        return np.power(x, exponent).astype(x.dtype)
+    number = _number(exponent)
+    if number is None:
+        made = gc.power(gc.cast(x, "f64") if not _is_float(x) else x, _as_float(exponent, x))
+    else:
+        made = gc.power(x, number)
+    return gc.cast(made, dtype_of(x))
 
 
-def known_or(y: Any) -> Any:
-    """The number that an array of one element is."""
-    array = getattr(y, "array", y)
-    if is_known(array) and array.size == 1 and array.ndim == 0:
-        return array.item()
+def _as_float(exponent: Any, x: Any) -> Any:
+    return gc.cast(exponent, dtype_of(x) if _is_float(x) else "f64")
+
+
+def _number(exponent: Any) -> Any:
+    """The exponent, where it is one number that is known."""
+    array = exponent.array if isinstance(exponent, Weight) else exponent
+    if is_known(array) and array.ndim == 0:
+        number = array.item()
+        return int(number) if number == int(number) else number
     return None
 
 
@@ -126,11 +136,6 @@ def identity(x: Any) -> object:
 
 
 # --- those that numpy lacks ------------------------------------------------------------------------
-
-
-def _computed(name: str, function: Callable[..., Any]) -> None:
-    """An operator on floats that is a formula of functions of arrays."""
-    operator(name)(function)
 
 
 @operator("Reciprocal")
