@@ -83,13 +83,26 @@ def _program(model: Any, given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]
     values = {n: v for n, v in given.items() if not _takes(v)}
     while True:
         try:
-            return program_of(model, "test.onnx", {}, {}, values), values
+            sizes = _sizes(model, given) if values else {}
+            return program_of(model, "test.onnx", {}, sizes, values), values
         except GraphcError as error:
             found = NEEDED.search(error.diagnostics[0].message)
             names = re.findall("`(.*?)`", found[1]) if found else []
             if not names or names[0] in values:
                 raise
             values[names[0]] = given[names[0]]
+
+
+def _sizes(model: Any, given: Mapping[str, Any]) -> dict[str, int]:
+    """The sizes that inputs which are not fixed leave open."""
+    found: dict[str, int] = {}
+    for one in model.graph.input:
+        array = given.get(one.name)
+        if _takes(array):
+            for axis, dim in enumerate(one.type.tensor_type.shape.dim):
+                if dim.dim_param:
+                    found[dim.dim_param] = array.shape[axis]
+    return found
 
 
 def _takes(value: Any) -> bool:

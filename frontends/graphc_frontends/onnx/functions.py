@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +15,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Function:
-    """A body. `of_types`: makes it for a node and the types of its inputs; None: it is there."""
+    """A body.
+
+    of_types  makes it for a node and the types of its inputs; None: it is there
+    given     attributes that the operator's schema has defaults of
+    """
 
     proto: FunctionProto | None
     of_types: Callable[[NodeProto, Sequence[object]], FunctionProto] | None = None
+    given: Mapping[str, object] = field(default_factory=dict[str, object])
 
     def for_types(self, node: NodeProto, inputs: Sequence[object]) -> Function:
         """The body for these inputs."""
-        return self if self.of_types is None else Function(self.of_types(node, inputs))
+        return self if self.of_types is None else replace(self, proto=self.of_types(node, inputs))
 
     @property
     def _body(self) -> FunctionProto:
@@ -49,7 +54,8 @@ class Function:
         self, value: Callable[[AttributeProto, Any], object], scope: object
     ) -> dict[str, object]:
         """Attributes that a call need not give."""
-        return {a.name: value(a, scope) for a in self._body.attribute_proto}
+        own = {a.name: value(a, scope) for a in self._body.attribute_proto}
+        return {**self.given, **own}
 
 
 class Bodies:
@@ -80,7 +86,7 @@ class Bodies:
         if schema is None:
             return None
         if schema.has_function:
-            return Function(schema.function_body)
+            return Function(schema.function_body, given=self.defaults(domain, name, opset))
         if not schema.has_context_dependent_function:
             return None
 
@@ -93,7 +99,7 @@ class Bodies:
             made.ParseFromString(text)
             return made
 
-        return Function(None, of_types)
+        return Function(None, of_types, self.defaults(domain, name, opset))
 
     def _type(self, value: Any) -> bytes:
         """The type of a value as a message."""
@@ -119,5 +125,12 @@ class Bodies:
             default = attribute.default_value
             if default.name:
                 value = self._onnx.helper.get_attribute_value(default)
-                found[attribute.name] = value.decode() if isinstance(value, bytes) else value
+                found[attribute.name] = _text(value)
         return found
+
+
+def _text(value: Any) -> Any:
+    """Bytes as a text, in a list too."""
+    if isinstance(value, list):
+        return [_text(v) for v in value]
+    return value.decode() if isinstance(value, bytes) else value

@@ -18,7 +18,7 @@ from graphc_frontends.onnx.reading import read_model
 from graphc_frontends.onnx.values import Dim, Known, Weight, is_known
 
 if TYPE_CHECKING:
-    from onnx import ModelProto, TypeProto, ValueInfoProto
+    from onnx import ModelProto, TypeProto
 
 MAX_WRITTEN = 64
 """Elements up to which an array that a node gives is written into the function."""
@@ -105,7 +105,7 @@ class _Inputs:
         self._check_names("values", [*self._values], [given.name for given in inputs])
         for given in inputs:
             if given.name in self._values:
-                scope.values[given.name] = self._fixed(given)
+                scope.values[given.name] = self._fixed(given.type, self._values[given.name])
             else:
                 scope.values[given.name] = self._input(given.name, given.type)
         self._check_names("sizes", [*self._sizes], [*self._dims])
@@ -118,10 +118,15 @@ class _Inputs:
             )
             raise fail("input", message)
 
-    def _fixed(self, given: ValueInfoProto) -> Known:
-        kind = given.type.tensor_type.elem_type
-        dtype = self._reader.onnx.helper.tensor_dtype_to_np_dtype(kind)
-        return np.asarray(self._values[given.name], dtype)
+    def _fixed(self, type: TypeProto, value: object) -> object:
+        """A value that every call has; of a sequence a list, None for an optional that is none."""
+        if type.HasField("optional_type"):
+            return None if value is None else self._fixed(type.optional_type.elem_type, value)
+        if type.HasField("sequence_type"):
+            assert isinstance(value, list)
+            return [self._fixed(type.sequence_type.elem_type, part) for part in value]
+        kind = type.tensor_type.elem_type
+        return np.asarray(value, self._reader.onnx.helper.tensor_dtype_to_np_dtype(kind))
 
     def _input(self, name: str, type: TypeProto) -> object:
         kind = type.WhichOneof("value")

@@ -72,14 +72,15 @@ def mod(x: Any, y: Any, *, fmod: int) -> object:
     """With the sign of y, and with `fmod` that of x."""
     if is_known(x) and is_known(y):
         return np.fmod(x, y) if fmod else np.remainder(x, y)
-    if not _is_float(x):
-        rest = x - quotient(x, y) * y
-        return rest if fmod else gc.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
+    rest = _float_rest(x, y) if _is_float(x) else x - quotient(x, y) * y
+    return rest if fmod else gc.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
+
+
+def _float_rest(x: Any, y: Any) -> Any:
+    """x without the whole multiples of y, with the sign of x."""
     ratio = x / y
-    whole = gc.floor(ratio)
-    if fmod:
-        whole = gc.where(ratio < 0, -gc.floor(-ratio), whole)
-    return x - whole * y
+    whole = gc.where(ratio < 0, -gc.floor(-ratio), gc.floor(ratio))
+    return x - gc.where(whole == 0, 0, whole * y)  # y may be infinite
 
 
 @operator("Pow")

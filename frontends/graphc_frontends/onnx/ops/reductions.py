@@ -29,8 +29,8 @@ def _prod(x: Any, axes: tuple[int, ...] | None, keep: bool) -> Any:
         count = fixed(shape_of(x), "a product")[place]
         at = (slice(None),) * place
         parts = [made[(*at, slice(i, i + 1))] for i in range(count)]
-        first = gc.ones(made[(*at, slice(0, 1))].shape, x.dtype) if not parts else parts[0]
-        made = first
+        one = [1 if i == place else n for i, n in enumerate(shape_of(made))]
+        made = parts[0] if parts else gc.ones(one, x.dtype)
         for part in parts[1:]:
             made = made * part
     return made if keep else gc.squeeze(made, places)
