@@ -98,7 +98,7 @@ def _sizes(model: Any, given: Mapping[str, Any]) -> dict[str, int]:
     found: dict[str, int] = {}
     for one in model.graph.input:
         array = given.get(one.name)
-        if _takes(array):
+        if array is not None and _takes(array):
             for axis, dim in enumerate(one.type.tensor_type.shape.dim):
                 if dim.dim_param:
                     found[dim.dim_param] = array.shape[axis]

@@ -1,7 +1,7 @@
 """Runs the nodes of a graph, in their order, by their handlers or by the bodies of functions.
 
-Names are looked up from the innermost graph outwards. What a node means is in the table of handlers;
-an operator without one is run as the function that the model, or its schema, says it is.
+Names are looked up from the innermost graph outwards. What a node means is in the table of
+handlers; an operator without one is run as the function that the model, or its schema, says it is.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Reader:
             )
             raise fail("not-supported", message)
 
-    # --- before anything runs ----------------------------------------------------------------------
+    # --- before anything runs --------------------------------------------------------------------
 
     def check_operators(self) -> None:
         """GraphcError with every operator that nothing here says the meaning of."""
@@ -156,9 +156,7 @@ class Reader:
         message = f"{self.listing.file} has operators that are not known here: {', '.join(listed)}"
         raise fail("unknown-op", message)
 
-    def _meaning(
-        self, node: NodeProto, opsets: Mapping[str, int]
-    ) -> Handler | Function | None:
+    def _meaning(self, node: NodeProto, opsets: Mapping[str, int]) -> Handler | Function | None:
         domain = "" if node.domain in DEFAULT_DOMAINS else node.domain
         local = self.bodies.of_model(node)
         if local is not None:
@@ -169,7 +167,7 @@ class Reader:
         handler = handler_of(domain, node.op_type, version)
         return handler or self.bodies.of_schema(domain, node.op_type, opsets.get(domain, 1))
 
-    # --- graphs and nodes --------------------------------------------------------------------------
+    # --- graphs and nodes ------------------------------------------------------------------------
 
     def run_graph(self, graph: GraphProto, scope: Scope) -> list[object]:
         """The outputs of a graph whose inputs are in the scope."""
@@ -209,9 +207,7 @@ class Reader:
             (name, value) for name, value in zip(node.output, made, strict=False) if name
         )
 
-    def _outputs(
-        self, node: NodeProto, inputs: list[object], scope: Scope
-    ) -> tuple[object, ...]:
+    def _outputs(self, node: NodeProto, inputs: list[object], scope: Scope) -> tuple[object, ...]:
         meaning = self._meaning(node, scope.opsets)
         attributes = self._attributes(node, scope)
         if isinstance(meaning, Handler):
@@ -289,7 +285,7 @@ class Reader:
         assert meaning is not None, name
         return self._called(meaning.for_types(node, inputs), inputs, attributes, scope)
 
-    # --- attributes ----------------------------------------------------------------------------------
+    # --- attributes ------------------------------------------------------------------------------
 
     def _attributes(self, node: NodeProto, scope: Scope) -> dict[str, object]:
         found: dict[str, object] = {}
@@ -325,7 +321,7 @@ class Reader:
             message = f"the array `{tensor.name}` is damaged: {problem}"
             raise mistake("bad-model-file", message) from None
 
-    # --- errors --------------------------------------------------------------------------------------
+    # --- errors ----------------------------------------------------------------------------------
 
     def _needs_value(self, node: NodeProto, need: NeedsValue) -> GraphcError:
         names = self.builder.inputs_behind(need.value)

@@ -76,7 +76,7 @@ def program_of(
         builder.close()
 
 
-# --- inputs ----------------------------------------------------------------------------------------
+# --- inputs --------------------------------------------------------------------------------------
 
 
 class _Inputs:
@@ -189,7 +189,7 @@ def _dim_name(name: str, taken: set[str]) -> str:
     return free
 
 
-# --- parameters and results ------------------------------------------------------------------------
+# --- parameters and results ----------------------------------------------------------------------
 
 
 def _declare_parameters(reader: Reader, scope: Scope) -> None:

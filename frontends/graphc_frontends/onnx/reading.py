@@ -25,9 +25,7 @@ def onnx_package() -> Any:
     """The `onnx` package. GraphcError (toolchain) where it is not installed."""
     try:
         import onnx
-        import onnx.defs
-        import onnx.external_data_helper
-        import onnx.numpy_helper
+        from onnx import defs, external_data_helper, helper, numpy_helper  # noqa: F401
     except ImportError as problem:
         message = f"ONNX files are read with the package onnx: {INSTALL} ({problem})"
         raise fail("toolchain", message) from None

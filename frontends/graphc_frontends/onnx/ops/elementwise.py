@@ -12,7 +12,7 @@ from graphc.tensor.tensor import quotient
 from graphc_frontends.onnx.operators import operator
 from graphc_frontends.onnx.values import Weight, dtype_of, is_known, of
 
-# --- those that numpy has --------------------------------------------------------------------------
+# --- those that numpy has ------------------------------------------------------------------------
 
 _SAME = {
     "Abs": "absolute",
@@ -136,7 +136,7 @@ def identity(x: Any) -> object:
     return x
 
 
-# --- those that numpy lacks ------------------------------------------------------------------------
+# --- those that numpy lacks ----------------------------------------------------------------------
 
 
 @operator("Reciprocal")
@@ -243,12 +243,12 @@ def sign(x: Any) -> object:
 
 @operator("IsNaN")
 def is_nan(x: Any) -> object:
-    return x != x  # noqa: PLR0124  # nan is not itself
+    return x != x  # nan is not itself
 
 
 @operator("IsInf")
 def is_inf(x: Any, *, detect_negative: int, detect_positive: int) -> object:
-    found = x != x  # noqa: PLR0124
+    found = x != x
     found = of(x).logical_and(found, of(x).logical_not(found))
     if detect_positive:
         found = found | (x == np.inf)

@@ -26,8 +26,8 @@ def gemm(
     *,
     alpha: float,
     beta: float,
-    transA: int,  # noqa: N803  # ONNX's names
-    transB: int,  # noqa: N803
+    transA: int,  # ONNX's names
+    transB: int,
 ) -> object:
     product: Any = matmul(
         of(a).transpose(a) if transA else a,
@@ -110,7 +110,10 @@ def _contracted(
     rows, cols = [a for a in xs if a not in shared], [a for a in ys if a not in shared]
     left = gc.transpose(x, [xs.index(a) for a in (*batch, *rows, *inner)])
     right = gc.transpose(y, [ys.index(a) for a in (*batch, *inner, *cols)])
-    sizes = {**dict(zip(ys, shape_of(y), strict=True)), **_larger(xs, shape_of(x), ys, shape_of(y))}
+    sizes: dict[str, Any] = {
+        **dict(zip(ys, shape_of(y), strict=True)),
+        **_larger(xs, shape_of(x), ys, shape_of(y)),
+    }
     left = gc.broadcast_to(left, [sizes[a] for a in (*batch, *rows, *inner)])
     right = gc.broadcast_to(right, [sizes[a] for a in (*batch, *inner, *cols)])
     lead = [sizes[a] for a in batch]

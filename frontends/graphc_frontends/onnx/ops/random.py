@@ -17,9 +17,7 @@ def dropout_7(x: Any, *, ratio: float) -> object:
 
 
 @operator("Dropout", 12)
-def dropout(
-    x: Any, ratio: Any = None, training: Any = None, *, seed: int | None = None
-) -> object:
+def dropout(x: Any, ratio: Any = None, training: Any = None, *, seed: int | None = None) -> object:
     """Of a training graph too where nothing is dropped."""
     if training is not None and bool(known_number(training, "training_mode")):
         share = 0.5 if ratio is None else float(known_number(ratio, "the ratio"))

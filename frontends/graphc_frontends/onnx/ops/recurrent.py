@@ -59,7 +59,7 @@ Step = Callable[[Settings, Direction, tuple[Any, ...], Any], tuple[Any, ...]]
 """(settings, direction, state, the step's products with its inputs) -> the state after it."""
 
 
-# --- activations -----------------------------------------------------------------------------------
+# --- activations ---------------------------------------------------------------------------------
 
 
 def _affine(alpha: float, beta: float) -> Activation:
@@ -108,7 +108,7 @@ def _activations(
     return found
 
 
-# --- the loop --------------------------------------------------------------------------------------
+# --- the loop ------------------------------------------------------------------------------------
 
 
 def _run(
@@ -134,7 +134,9 @@ def _run(
     there = None
     if lengths is not None:
         if not isinstance(steps, int):
-            raise mistake("not-supported", f"sequence lengths for {steps} steps, which calls decide")
+            raise mistake(
+                "not-supported", f"sequence lengths for {steps} steps, which calls decide"
+            )
         numbers = np.arange(steps, dtype=np.int32)[:, None, None]
         there = numbers < gc.reshape(gc.cast(lengths, "i32"), (1, -1, 1))
     last, hs = gc.scan(one, direction.state, (products, there), reverse=direction.backwards)
@@ -179,9 +181,7 @@ def _outputs(
     count = 2 if settings.direction == "bidirectional" else 1
     shape = (count, samples, settings.hidden)
     states = [
-        gc.zeros(shape, dtype_of(x))
-        if s is None
-        else (gc.transpose(s, (1, 0, 2)) if layout else s)
+        gc.zeros(shape, dtype_of(x)) if s is None else (gc.transpose(s, (1, 0, 2)) if layout else s)
         for s in initial
     ]
     made = [
@@ -209,7 +209,7 @@ def _settings(
     return Settings(direction, found, clip, int(shape_of(recurrent)[-1]))  # type: ignore[arg-type]
 
 
-# --- the cells -------------------------------------------------------------------------------------
+# --- the cells -----------------------------------------------------------------------------------
 
 
 @operator("RNN")
@@ -237,9 +237,7 @@ def rnn(
         (h,) = state
         return (d.activations[0](s.before(product + h @ gc.transpose(d.recurrent))),)
 
-    return _outputs(
-        settings, layout, x, (w, r, b, None), lengths, [initial_h], step, _summed_bias
-    )
+    return _outputs(settings, layout, x, (w, r, b, None), lengths, [initial_h], step, _summed_bias)
 
 
 def _summed_bias(direction: Direction) -> Any:
@@ -331,15 +329,17 @@ def lstm(
         n = settings.hidden
         gates = product + h @ gc.transpose(d.recurrent)
         i, o, f, g = (gates[:, k * n : (k + 1) * n] for k in range(4))
-        peeps = [0, 0, 0] if d.peepholes is None else [d.peepholes[k * n : (k + 1) * n] for k in range(3)]
-        at_i = gate(s.before(i + peeps[0] * c if d.peepholes is not None else i))
-        at_f = (
-            1 - at_i
-            if input_forget
-            else gate(s.before(f + peeps[2] * c if d.peepholes is not None else f))
-        )
+
+        def seen(gate: Any, k: int, cell: Any) -> Any:
+            """A gate that sees the cell, where there are peepholes."""
+            if d.peepholes is None:
+                return s.before(gate)
+            return s.before(gate + d.peepholes[k * n : (k + 1) * n] * cell)
+
+        at_i = gate(seen(i, 0, c))
+        at_f = 1 - at_i if input_forget else gate(seen(f, 2, c))
         c = at_f * c + at_i * squash(s.before(g))
-        at_o = gate(s.before(o + peeps[1] * c if d.peepholes is not None else o))
+        at_o = gate(seen(o, 1, c))
         return at_o * shown(c), c
 
     return _outputs(

@@ -21,7 +21,7 @@ def _sum(x: Any, axes: tuple[int, ...] | None, keep: bool) -> Any:
 
 def _prod(x: Any, axes: tuple[int, ...] | None, keep: bool) -> Any:
     if of(x) is np:
-        return np.prod(x, axis=axes, keepdims=keep, dtype=x.dtype)
+        return np.multiply.reduce(x, axis=axes, keepdims=keep, dtype=x.dtype)
     rank = rank_of(x)
     places = tuple(range(rank)) if axes is None else tuple(sorted(axis_of(a, rank) for a in axes))
     made = x
@@ -117,9 +117,7 @@ def _register(name: str, reduction: Reduction) -> None:
         return reduction(x, None if axes is None else tuple(axes), bool(keepdims))
 
     @operator(name, _AXES_ARE_INPUTS.get(name, 18))
-    def of_inputs(
-        x: Any, axes: Any = None, *, keepdims: int, noop_with_empty_axes: int
-    ) -> object:
+    def of_inputs(x: Any, axes: Any = None, *, keepdims: int, noop_with_empty_axes: int) -> object:
         given = [] if axes is None else known_ints(axes, "the axes")
         if not given and noop_with_empty_axes:
             return reduction(x, (), True) if name not in _PLAIN else x
@@ -166,9 +164,7 @@ def _cumulated(x: Any, axis: Any, exclusive: int, reverse: int, *, product: bool
     """By a loop over the axis."""
     (which,) = known_ints(axis, "the axis")
     place = axis_of(which, rank_of(x))
-    start = gc.full(
-        [n for i, n in enumerate(shape_of(x)) if i != place], int(product), dtype_of(x)
-    )
+    start = gc.full([n for i, n in enumerate(shape_of(x)) if i != place], int(product), dtype_of(x))
 
     def step(total: Any, one: Any) -> tuple[Any, Any]:
         after = (total * one if product else total + one).astype(dtype_of(x))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -85,7 +86,7 @@ def split_to_sequence(x: Any, parts: Any = None, *, axis: int, keepdims: int = 1
         length = lengths[0]
         lengths = [min(length, size - i) for i in range(0, size, length)]
     ends = np.cumsum([0, *lengths])
-    return [x[(*at, slice(int(a), int(b)))] for a, b in zip(ends, ends[1:], strict=False)]
+    return [x[(*at, slice(int(a), int(b)))] for a, b in pairwise(ends)]
 
 
 @operator("Optional")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -152,7 +153,7 @@ def split(x: Any, *, axis: int, split: Sequence[int] | None = None, context: Con
             f"requires parts that make {sizes[place]} elements of axis {place}, got {[*split]}",
         )
     ends = np.cumsum([0, *split])
-    return tuple(_part(x, place, int(a), int(b)) for a, b in zip(ends, ends[1:], strict=False))
+    return tuple(_part(x, place, int(a), int(b)) for a, b in pairwise(ends))
 
 
 @operator("Split", 13)
@@ -263,10 +264,15 @@ def trilu(x: Any, k: Any = None, *, upper: int) -> object:
     return of(x).where(kept, x, np.zeros((), dtype_of(x)))
 
 
+def _sizes(x: Any) -> tuple[Any, ...]:
+    """To compute with."""
+    return shape_of(x)
+
+
 @operator("DepthToSpace")
 def depth_to_space(x: Any, *, blocksize: int, mode: str = "DCR") -> object:
-    n, c, h, w = shape_of(x)
-    depth = int(c) // blocksize**2  # type: ignore[arg-type]
+    n, c, h, w = _sizes(x)
+    depth = c // blocksize**2
     if mode == "DCR":
         split = of(x).reshape(x, (n, blocksize, blocksize, depth, h, w))
         moved = of(x).transpose(split, (0, 3, 4, 1, 5, 2))
@@ -278,8 +284,8 @@ def depth_to_space(x: Any, *, blocksize: int, mode: str = "DCR") -> object:
 
 @operator("SpaceToDepth")
 def space_to_depth(x: Any, *, blocksize: int, mode: str = "DCR") -> object:
-    n, c, h, w = shape_of(x)
-    rows, cols = (s // blocksize for s in (h, w))  # type: ignore[operator]
+    n, c, h, w = _sizes(x)
+    rows, cols = (s // blocksize for s in (h, w))
     split = of(x).reshape(x, (n, c, rows, blocksize, cols, blocksize))
     order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
     return of(x).reshape(
