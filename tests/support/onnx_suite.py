@@ -1,13 +1,22 @@
 """The node tests of the `onnx` package: each is compiled and compared with the outputs it expects.
 
 A test whose operator has to know the value of an input is compiled for the values it gives.
+
+    python -m tests.support.onnx_suite [--backend llvm] [--write]
+
+prints what fails, by reason; `--write` writes the names of those that pass into the list that the
+tests compare with.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
+import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +24,9 @@ import numpy as np
 import graphc as gc
 from graphc.support.diagnostics import GraphcError
 from graphc_frontends.onnx.model import ELEMENT_TYPES, program_of
+
+LIST = Path(__file__).parents[1] / "conformance" / "onnx_suite.txt"
+"""The names of the tests that pass, a line each."""
 
 NEEDED = re.compile(r"computed from (.*?):")
 
@@ -107,3 +119,22 @@ def _sizes(model: Any, given: Mapping[str, Any]) -> dict[str, int]:
 
 def _takes(value: Any) -> bool:
     return isinstance(value, np.ndarray | np.generic) and value.dtype in ELEMENT_TYPES
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--backend", default="numpy")
+    parser.add_argument("--write", action="store_true")
+    given = parser.parse_args()
+    found = {name: problem_of(case, given.backend) for name, case in suite().items()}
+    passing = sorted(name for name, problem in found.items() if problem is None)
+    failing = (problem.split("\n")[0] for problem in found.values() if problem)
+    reasons = Counter(re.sub(r"`[^`]*`|\d+", "_", line)[:100] for line in failing)
+    lines = [f"{count:5} {reason}\n" for reason, count in reasons.most_common()]
+    sys.stdout.writelines([*lines, f"{len(passing)} of {len(found)} pass with {given.backend}\n"])
+    if given.write:
+        LIST.write_text("".join(f"{name}\n" for name in passing))
+
+
+if __name__ == "__main__":
+    main()

@@ -26,7 +26,7 @@ from graphc_frontends.onnx.values import NeedsValue, mistake, settled
 if TYPE_CHECKING:
     from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
 
-MAX_DEPTH = 200
+MAX_DEPTH = 64
 """Graphs inside graphs, and functions that call functions."""
 
 MAX_NAMED = 5

@@ -197,8 +197,9 @@ def _declare_parameters(reader: Reader, scope: Scope) -> None:
     arrays = {t.name: reader.array(t) for t in reader.model.graph.initializer}
     for name, array in {**arrays, **_large_constants(reader)}.items():
         if array.dtype in (np.float32, np.float64):
-            made = reader.builder.parameter(name, np.ascontiguousarray(array).reshape(array.shape))
-            scope.values[name] = Weight(made.trace, made.value, array)
+            own = np.array(array, order="C")  # one that can be written, as parameters are
+            made = reader.builder.parameter(name, own)
+            scope.values[name] = Weight(made.trace, made.value, own)
         else:
             scope.values[name] = array
 

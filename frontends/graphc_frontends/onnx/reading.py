@@ -6,8 +6,11 @@ The `onnx` package reads it; without that there is one error with the line that 
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from graphc.support.diagnostics import fail
 from graphc.support.files import read_regular_file
@@ -18,18 +21,25 @@ if TYPE_CHECKING:
 MAX_BYTES = 2**31 - 1
 """The largest message that protobuf reads; larger models keep their arrays in other files."""
 
+_MODULES = ("defs", "external_data_helper", "helper", "numpy_helper")
+
 INSTALL = 'pip install "graphc[onnx]"'
 
 
 def onnx_package() -> Any:
     """The `onnx` package. GraphcError (toolchain) where it is not installed."""
     try:
-        import onnx
-        from onnx import defs, external_data_helper, helper, numpy_helper  # noqa: F401
+        for module in _MODULES:
+            import_module(f"onnx.{module}")
+        return import_module("onnx")
     except ImportError as problem:
         message = f"ONNX files are read with the package onnx: {INSTALL} ({problem})"
         raise fail("toolchain", message) from None
-    return onnx
+
+
+def element_type(number: int) -> np.dtype[Any]:
+    """numpy's type for an element type as ONNX counts them."""
+    return np.dtype(onnx_package().helper.tensor_dtype_to_np_dtype(number))
 
 
 def read_model(path: Path) -> ModelProto:

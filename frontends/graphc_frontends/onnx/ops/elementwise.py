@@ -10,6 +10,7 @@ import numpy as np
 import graphc as gc
 from graphc.tensor.tensor import quotient
 from graphc_frontends.onnx.operators import operator
+from graphc_frontends.onnx.reading import element_type
 from graphc_frontends.onnx.values import Weight, dtype_of, is_known, of
 
 # --- those that numpy has ------------------------------------------------------------------------
@@ -276,9 +277,7 @@ def cast_like(x: Any, like: Any) -> object:
 
 @operator("Cast")
 def cast(x: Any, *, to: int) -> object:
-    import onnx
-
-    return cast_to(x, np.dtype(onnx.helper.tensor_dtype_to_np_dtype(to)))
+    return cast_to(x, element_type(to))
 
 
 def cast_to(x: Any, dtype: np.dtype[Any]) -> object:

@@ -91,10 +91,10 @@ def _along(x: Any, axis: int, before: int, after: int, mode: str) -> object:
             places = (size - 1) - np.abs((size - 1) - places % period)
         case _:
             raise mistake("not-supported", f"the mode {mode} is not supported")
-    return _picked(x, axis, places)
+    return picked(x, axis, places)
 
 
-def _picked(x: Any, axis: int, places: Any) -> object:
+def picked(x: Any, axis: int, places: Any) -> object:
     """The elements at these places of an axis, as slices one after the other."""
     at = (slice(None),) * axis
     cuts = np.flatnonzero(np.diff(places) != (1 if len(places) else 0)) + 1

@@ -11,6 +11,8 @@ import numpy as np
 import graphc as gc
 from graphc_frontends.onnx.graph import Context
 from graphc_frontends.onnx.operators import operator
+from graphc_frontends.onnx.ops.padding import picked
+from graphc_frontends.onnx.reading import element_type
 from graphc_frontends.onnx.values import (
     Dim,
     as_sizes,
@@ -18,7 +20,6 @@ from graphc_frontends.onnx.values import (
     dtype_of,
     fixed,
     is_known,
-    known,
     known_ints,
     known_number,
     known_sizes,
@@ -26,6 +27,7 @@ from graphc_frontends.onnx.values import (
     of,
     rank_of,
     shape_of,
+    unsupported,
 )
 
 
@@ -248,10 +250,8 @@ def range_(start: Any, limit: Any, delta: Any) -> object:
 
 @operator("EyeLike")
 def eye_like(x: Any, *, dtype: int | None = None, k: int) -> object:
-    import onnx
-
     rows, cols = fixed(shape_of(x), "a diagonal")
-    kind = dtype_of(x) if dtype is None else onnx.helper.tensor_dtype_to_np_dtype(dtype)
+    kind = dtype_of(x) if dtype is None else element_type(dtype)
     return np.eye(rows, cols, k, kind)
 
 
@@ -297,16 +297,13 @@ def space_to_depth(x: Any, *, blocksize: int, mode: str = "DCR") -> object:
 @operator("Gather")
 def gather(x: Any, indices: Any, *, axis: int) -> object:
     place = axis_of(axis, rank_of(x))
-    if is_known(indices):
-        return _taken(x, indices, place)
-    return gc.take(x, indices, place)
-
-
-def _taken(x: Any, indices: Any, axis: int) -> object:
-    """Of known indices: elements of a known array, else slices."""
-    if is_known(x):
-        return np.take(x, known(indices, "the indices").astype(np.int64), axis)
+    if not is_known(indices):
+        raise unsupported("a Gather at places that are computed")
     places = indices.astype(np.int64)
+    if is_known(x):
+        return np.take(x, places, place)
     if places.ndim == 0:
-        return x[(slice(None),) * axis + (int(places),)]
-    return gc.take(x, places, axis)
+        return x[(slice(None),) * place + (int(places),)]
+    size = fixed([shape_of(x)[place]], "a gather")[0]
+    found = picked(x, place, places.reshape(-1) % size)
+    return gc.reshape(found, (*shape_of(x)[:place], *places.shape, *shape_of(x)[place + 1 :]))
