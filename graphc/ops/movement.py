@@ -6,15 +6,14 @@ never cut, padded or joined.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
 from graphc.ir.codegen import AffineCopy, AffineIndex, StridedCopy, View
 from graphc.ir.core import Array, IRBuilder, OpDef, Operation, Value
+from graphc.ir.dims import size_product
 from graphc.ir.params import Params
 from graphc.ir.types import Dim, Symbol, TensorType, Type, TypeRuleError, fixed_size
 from graphc.ops.constant import full_like
@@ -129,21 +128,12 @@ def reverse(b: IRBuilder, x: Value, axes: Sequence[int]) -> Value:
 
 def _infer_reshape(types: Sequence[Type], params: ReshapeParams) -> Sequence[Type]:
     type = tensor(types[0])
-    if _count(type.dims) != _count(params.dims):
+    if size_product(type.dims) != size_product(params.dims):
         raise TypeRuleError(
             f"requires as many elements as before, got {type} for {dims_text(params.dims)}",
             slug="shape-mismatch",
         )
     return [type.with_dims(params.dims)]
-
-
-def _count(dims: Sequence[Dim]) -> tuple[Fraction, list[str]]:
-    """Number of elements: the product of the integers, and the symbols that multiply it."""
-    made = [d for d in dims if isinstance(d, Symbol)]
-    size = Fraction(math.prod(d for d in dims if isinstance(d, int)))
-    size *= Fraction(math.prod(d.times for d in made), math.prod(d.divisor for d in made))
-    symbols = [s for d in made for s in d.factors or (d,)]
-    return size, sorted(s.name for s in symbols) if size else []
 
 
 def _reshape_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:

@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from graphc.ir.core import IRBuilder, OpDef, Value
+from graphc.ir.dims import size_product, size_quotient
 from graphc.ir.types import (
     Dim,
     DType,
     TensorType,
     TypeRuleError,
-    size_product,
-    size_quotient,
 )
 from graphc.ops import composites
 from graphc.ops.constant import extent, full_like

@@ -16,8 +16,7 @@ import numpy as np
 
 from graphc.driver.options import DEFAULT_BATCH, MOST_SAMPLES
 from graphc.ir.core import Function, Module, ResultInfo
-from graphc.ir.params import symbols_in
-from graphc.ir.traversal import walk
+from graphc.ir.declared_dims import dims_of, require_names
 from graphc.ir.types import DIM_NAME, Dim, DType, Symbol, TensorType, TypeRuleError
 from graphc.ir.verifier import verify_module
 from graphc.model.program import Program
@@ -244,17 +243,6 @@ def _variables(python: Callable[..., Any]) -> dict[str, object]:
 
 def _dims(function: Function, location: Location) -> list[Symbol]:
     """All dims of the function's values, those that a call decides first."""
-    found = [s for a in function.arguments for s in a.tensor.symbols()]
-    for op in walk(function):
-        found += [s for v in op.results for s in v.tensor.symbols()]
-        found += symbols_in(op.params)
-    dims = list(dict.fromkeys(f for s in found for f in (*s.factors, s)))
-    names: dict[str, Symbol] = {}
-    for dim in dims:
-        if names.setdefault(dim.name, dim) != dim:
-            message = (
-                f"the dim {dim.name} of inputs is called as one that the function makes, "
-                "a product: give it another name"
-            )
-            raise fail("bad-value", message, location)
-    return sorted(dims, key=lambda dim: bool(dim.factors))
+    dims = dims_of(function)
+    require_names(dims, location)
+    return sorted(dims, key=lambda dim: dim.is_made)

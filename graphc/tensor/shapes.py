@@ -8,7 +8,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 
-from graphc.ir.types import Dim, Symbol, TypeRuleError, size_product, size_quotient
+from graphc.ir.dims import size_product, size_quotient
+from graphc.ir.types import Dim, Symbol, TypeRuleError
 
 Shape = tuple[Dim, ...]
 """Sizes; that of a program's axis may be a symbol, whose value each call decides."""
