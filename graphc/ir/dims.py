@@ -161,6 +161,12 @@ def bound_elements(dims: Iterable[Dim]) -> int:
     return math.prod(map(bound_of, dims))
 
 
+def size_text(dim: Dim) -> str:
+    """The size as a message shows it: what it is made of."""
+    formula = dim.formula if isinstance(dim, Symbol) else None
+    return str(dim) if formula is None else str(formula)
+
+
 def is_never_negative(dim: Dim) -> bool:
     """Whether that holds for all sizes at all, so that no call has to be looked at."""
     if isinstance(dim, int):
