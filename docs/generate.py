@@ -2,10 +2,10 @@
 
 `docs/errors.md` comes from the list of diagnostics, `docs/ops.md` from the operations' records, and
 the stubs (.pyi) for type checkers from functions that are made of records too. In `README.md`,
-`docs/ndl.md` and `docs/network.md` the lists of functions between two comments are made, in
-`docs/toolkit.md` the tables of keys; in
-`docs/tour.md`, `docs/schedules.md` and `docs/glossary.md` the excerpts between markers, and
-pictures (tests/support/excerpts.py). A test compares the files with what this would write.
+`docs/ndl.md`, `docs/network.md`, `docs/tensor.md` and `docs/onnx.md` the lists of functions between
+two comments are made, in `docs/toolkit.md` the tables of keys; in `docs/tour.md`,
+`docs/schedules.md` and `docs/glossary.md` the excerpts between markers, and pictures
+(tests/support/excerpts.py). A test compares the files with what this would write.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from graphc.toolkit.top import TOP_KEYS
 from graphc_frontends.ndl.functions import FUNCTION_BY_NAME, Function
 from graphc_frontends.ndl.functions import FUNCTIONS as NDL_FUNCTIONS
 from graphc_frontends.network.functions import Functions
+from graphc_frontends.onnx.operators import operators
 from tests.support.excerpts import filled
 from tests.support.op_examples import example
 
@@ -163,9 +164,22 @@ def files() -> dict[str, str]:
         "docs/ndl.md": with_list("docs/ndl.md", _ndl_table()),
         "docs/tensor.md": with_list("docs/tensor.md", _arrays_table()),
         "docs/network.md": with_list("docs/network.md", _methods_table()),
+        "docs/onnx.md": with_list("docs/onnx.md", _onnx_operators()),
         "docs/toolkit.md": with_list("docs/toolkit.md", _toolkit_tables()),
         **pages_with_excerpts(),
     }
+
+
+def _onnx_operators() -> str:
+    """The operators of ONNX that have a handler, by domain."""
+    domains: dict[str, list[str]] = {}
+    for domain, name in operators():
+        domains.setdefault(domain, []).append(f"`{name}`")
+    lines = [
+        f"{f'Of `{domain}`: ' if domain else ''}{', '.join(names)}."
+        for domain, names in sorted(domains.items())
+    ]
+    return "\n".join(textwrap.fill(line, 100) + "\n" for line in lines)
 
 
 def pages_with_excerpts() -> dict[str, str]:

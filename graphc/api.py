@@ -19,6 +19,7 @@ from graphc.frontend import (
     languages,
     model_format_of,
     network_class,
+    program_format_for,
 )
 from graphc.ir.core import ContractionMode, Function, LaunchMode
 from graphc.learn.adaptation import Adaptation
@@ -88,15 +89,43 @@ def load(
         if files or defines:
             raise fail("bad-option", "a model file takes no macros and no defines")
         return model
+    if program_format_for(path) is not None:
+        message = f"{path} holds a program, a network is required: gc.load_program reads programs"
+        raise fail("bad-model-file", message)
     frontend_for(suffix, [MODEL_SUFFIX])
     sources = [(str(m), _read_text(m)) for m in files]
     text = _read_text(path)
     return _read(text, str(path), sources, defines, suffix, path.parent, seed)
 
 
-def load_program(path: str | Path) -> Program:
-    """The program in a file that `Program.save` wrote. Raises GraphcError for any other file."""
-    return read_program(arguments.path(path, "load_program"))
+def load_program(
+    path: str | Path,
+    *,
+    bounds: Mapping[str, int] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    values: Mapping[str, object] | None = None,
+) -> Program:
+    """The program in a file: what `Program.save` wrote, or an ONNX model (.onnx, docs/onnx.md).
+
+    Of an ONNX model the sizes that the file leaves open are decided by each call, unless they are
+    given here, by the names that they have in the file:
+
+    bounds  the largest sizes that need no new compilation
+    sizes   sizes that are the same in every call
+    values  inputs that are the same in every call, arrays by name
+
+    Raises GraphcError for any other file, and for what cannot be read of this one.
+    """
+    path = arguments.path(path, "load_program")
+    reader = program_format_for(path)
+    if reader is not None:
+        return reader.load_program(
+            path, bounds=bounds or {}, sizes=sizes or {}, values=values or {}
+        )
+    for name, given in (("bounds", bounds), ("sizes", sizes), ("values", values)):
+        if given:
+            raise fail("bad-option", f"{path} says its own sizes and values: it takes no {name}=")
+    return read_program(path)
 
 
 def _load_model_file(path: Path, suffix: str, seed: int) -> GraphBuilder | None:

@@ -5,6 +5,9 @@ macros=…, defines=…)`) or `network`, the Python builder, whose module has th
 Languages that edit networks are those of the group `graphc.editors`, by suffix too; their modules
 have `edit(text, file=…, workshop=…, macros=…, defines=…)`.
 
+Readers of files that hold programs are those of the group `graphc.programs`, by suffix; their
+modules have `load_program(path, bounds=…, sizes=…, values=…)`.
+
 Readers of binary model files are entries of the group `graphc.model_formats`; which of them reads a
 file, the file's first bytes say, whatever it is called.
 """
@@ -21,10 +24,12 @@ from graphc.support.plugins import load, plugins
 
 if TYPE_CHECKING:
     from graphc.builder import Edited, GraphBuilder, Workshop
+    from graphc.model.program import Program
 
 GROUP = "graphc.frontends"
 EDITORS = "graphc.editors"
 FORMATS = "graphc.model_formats"
+PROGRAMS = "graphc.programs"
 NETWORK = "network"
 
 
@@ -58,6 +63,23 @@ class ModelFormat(Protocol):
     def MAGIC(self) -> bytes: ...
 
     def load_bytes(self, builder: GraphBuilder, data: bytes, *, file: str) -> None: ...
+
+
+class ProgramFormat(Protocol):
+    """What a module that reads files of programs offers.
+
+    bounds  the largest sizes without compiling again, sizes those of every call, both by the file's
+            own names; values  inputs that every call has
+    """
+
+    def load_program(
+        self,
+        path: Path,
+        *,
+        bounds: Mapping[str, int],
+        sizes: Mapping[str, int],
+        values: Mapping[str, object],
+    ) -> Program: ...
 
 
 class SimpleKey(Protocol):
@@ -131,6 +153,11 @@ def model_format_of(head: bytes) -> ModelFormat | None:
         if head.startswith(module.MAGIC):
             return module
     return None
+
+
+def program_format_for(path: Path) -> ProgramFormat | None:
+    """The reader of programs in files that end like this one, if there is one."""
+    return cast("ProgramFormat | None", _entry(path.suffix.removeprefix(".").lower(), PROGRAMS))
 
 
 def writer_for(suffix: str) -> Writer:

@@ -32,6 +32,7 @@ from graphc.cli.options import (
     no_cache_option,
     nodes_option,
     precision_option,
+    program_options,
     sequence_options,
     threads_option,
     train_option,
@@ -187,6 +188,7 @@ class RoundsOption(RecordOption):
 @machine_option
 @threads_option
 @definition_options
+@program_options
 @no_cache_option
 @json_option
 @common_options

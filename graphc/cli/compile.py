@@ -29,6 +29,7 @@ from graphc.cli.options import (
     no_cache_option,
     nodes_option,
     precision_option,
+    program_options,
     refuse_given,
     refuse_overwriting,
     sequence_options,
@@ -141,6 +142,7 @@ class ArtifactOption(RecordOption):
 @launch_option
 @machine_option
 @definition_options
+@program_options
 @click.option(
     "--parameters",
     type=EXISTING_FILE,

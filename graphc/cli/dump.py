@@ -18,6 +18,7 @@ from graphc.cli.options import (
     contraction_option,
     definition_options,
     precision_option,
+    program_options,
     stage_options,
     train_option,
 )
@@ -93,6 +94,7 @@ CUDA = "cuda"
 @precision_option
 @contraction_option
 @definition_options
+@program_options
 @common_options
 @click.pass_obj
 def command(

@@ -81,6 +81,36 @@ class DefineType(click.ParamType):
         return match[1], number_or_text(match[2])
 
 
+class DimType(click.ParamType):
+    """`NAME=SIZE` of `--dim`, or `NAME=SIZE!`; a name of a file may hold any character but `=`."""
+
+    name = "name=size"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, tuple[int, bool]]:
+        match = re.fullmatch(r"([^=]+)=([0-9]{1,9})(!?)", str(value))
+        if match is None:
+            self.fail(f"NAME=SIZE or NAME=SIZE! is required, got {value!r}", param, ctx)
+        return match[1], (int(match[2]), bool(match[3]))
+
+
+class FixedType(click.ParamType):
+    """`INPUT=NUMBERS` of `--fix`: one number, or a list with commas."""
+
+    name = "input=numbers"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, object]:
+        name, _, text = str(value).partition("=")
+        try:
+            numbers = [float(t) if re.search(r"[.en]", t) else int(t) for t in text.split(",")]
+        except ValueError:
+            self.fail(f"INPUT=NUMBERS is required, got {value!r}", param, ctx)
+        return name, numbers if "," in text else numbers[0]
+
+
 class FileValueType(click.ParamType):
     """`[NAME=]FILE`, where FILE may be `-` for stdin or stdout."""
 
@@ -199,10 +229,25 @@ json_option = click.option(
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """What is read with the text of a network: values of its variables, files of macros."""
+    """What is read with a network or a program.
+
+    defines, macros  values of a network's variables, files of macros
+    bounds, sizes    of a program file's open sizes, by their names there
+    fixed            inputs of a program file that every call has
+    """
 
     defines: Sequence[tuple[str, object]]
     macros: Sequence[Path]
+    dims: Sequence[tuple[str, tuple[int, bool]]] = ()
+    fixed: Sequence[tuple[str, object]] = ()
+
+    @property
+    def bounds(self) -> dict[str, int]:
+        return {name: size for name, (size, is_exact) in self.dims if not is_exact}
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {name: size for name, (size, is_exact) in self.dims if is_exact}
 
 
 class DefinitionOption(RecordOption):
@@ -227,6 +272,31 @@ definition_options = stack(
         multiple=True,
         metavar="FILE",
         help="NDL macros to read before the network; can be repeated.",
+    ),
+)
+
+
+program_options = stack(
+    click.option(
+        "--dim",
+        "dims",
+        cls=DefinitionOption,
+        type=DimType(),
+        multiple=True,
+        callback=each_name_once,
+        metavar="NAME=SIZE[!]",
+        help="The largest size that a dim of an ONNX file has, as in `--dim batch=64`; with `!` "
+        "its size in every call.",
+    ),
+    click.option(
+        "--fix",
+        "fixed",
+        cls=DefinitionOption,
+        type=FixedType(),
+        multiple=True,
+        callback=each_name_once,
+        metavar="INPUT=NUMBERS",
+        help="An input of an ONNX file that is the same in every call, as in `--fix axes=0,1`.",
     ),
 )
 

@@ -11,6 +11,7 @@ import click
 
 from graphc.cli.options import FIXED_IN_IR, FIXED_IN_PROGRAM, Definitions, refuse_given
 from graphc.driver.program import SUFFIX, read_function
+from graphc.frontend import program_format_for
 from graphc.model.container import holds_program
 from graphc.model.program import Program, read_program
 from graphc.support.diagnostics import GraphcError, fail, suggestion
@@ -42,7 +43,10 @@ def open_program(path: Path, definitions: Definitions) -> Program | None:
     A Python file is run, as `python FILE.py` runs it, but for its `__name__`.
     """
     found = _IN_PYTHON.fullmatch(str(path))
-    if found is None and path.suffix != SUFFIX and not holds_program(path):
+    reader = program_format_for(path) if found is None else None
+    if reader is None:
+        refuse_given(("dims", "fixed"), f"is for ONNX files, got {path}")
+    if found is None and reader is None and path.suffix != SUFFIX and not holds_program(path):
         return None
     if definitions.macros or definitions.defines:
         raise click.UsageError(f"--define and --macros are for NDL, {path} is a program")
@@ -50,6 +54,9 @@ def open_program(path: Path, definitions: Definitions) -> Program | None:
     fixed = FIXED_IN_IR if is_written else FIXED_IN_PROGRAM
     kind = "IR" if is_written else "a program"
     refuse_given(fixed, f"cannot be given with {kind}: {path} says it")
+    if reader is not None:
+        bounds, sizes, values = definitions.bounds, definitions.sizes, dict(definitions.fixed)
+        return reader.load_program(path, bounds=bounds, sizes=sizes, values=values)
     if found is not None:
         return _of_python(Path(found["file"]), found["name"])
     return read_function(path) if is_written else read_program(path)

@@ -24,6 +24,7 @@ from graphc.cli.options import (
     no_cache_option,
     nodes_option,
     precision_option,
+    program_options,
     refuse_overwriting,
     threads_option,
 )
@@ -83,6 +84,7 @@ along time takes the samples of a file as the steps of one sequence.
 @launch_option
 @threads_option
 @definition_options
+@program_options
 @no_cache_option
 @timing_options
 @profile_options

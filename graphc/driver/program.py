@@ -95,7 +95,7 @@ def bind_program(
         function, signature = compile_program(wider, passes, options)
         if options.freeze:
             embedded.update(frozen_values(wider, signature, options, gradients))
-        return function, signature
+        return function, replace(signature, gives_numbers=wider.is_written)
 
     function, signature = compiled({})
     values = embedded if options.freeze else held.values

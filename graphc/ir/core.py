@@ -7,7 +7,7 @@ keep every value's uses exact. The classes refer to each other, so they share on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -627,6 +627,14 @@ class Function:
 
     def argument(self, name: str) -> Value | None:
         return next((a for a in self.arguments if a.name == name), None)
+
+    def drop_unread(self, arguments: Collection[Value]) -> None:
+        """Take away those of its arguments that nothing reads."""
+        kept = [a.index for a in self.arguments if a.has_uses or a not in arguments]
+        self.roles[:] = [self.roles[i] for i in kept]
+        self.block.arguments[:] = [self.arguments[i] for i in kept]
+        for index, argument in enumerate(self.arguments):
+            argument.index = index
 
     @property
     def returned(self) -> tuple[Value, ...]:

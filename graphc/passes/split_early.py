@@ -55,13 +55,13 @@ def split_early(
         function.block.end.set_operands(wanted)
         function.results = [ResultInfo(names[value]) for value in wanted]
         remove_dead_operations(function)
-        _drop_unused(function, set(function.arguments))
+        function.drop_unread(set(function.arguments))
     else:
         for value in wanted:
             role = "kept" if inputs else "parameter"
             value.replace_all_uses(function.add_argument(names[value], value.type, role))
         remove_dead_operations(function)
-        _drop_unused(function, {v for v in known if v.op is None})
+        function.drop_unread({v for v in known if v.op is None})
     return len(wanted)
 
 
@@ -120,15 +120,6 @@ def _digests(function: Function, known: Collection[Value]) -> dict[Value, str]:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _drop_unused(function: Function, arguments: set[Value]) -> None:
-    """Those of the arguments that nothing reads."""
-    places = [a.index for a in function.arguments if a.has_uses or a not in arguments]
-    function.roles[:] = [function.roles[i] for i in places]
-    function.block.arguments[:] = [function.arguments[i] for i in places]
-    for place, argument in enumerate(function.arguments):
-        argument.index = place
 
 
 @dataclass(frozen=True)

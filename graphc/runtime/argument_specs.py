@@ -38,9 +38,14 @@ class ArgumentSpec:
 
     @staticmethod
     def of(
-        place: int, array: Argument | Result, updated: Collection[str | None] = ()
+        place: int,
+        array: Argument | Result,
+        updated: Collection[str | None] = (),
+        *,
+        numbers: bool = True,
     ) -> ArgumentSpec:
-        """`updated`: the names of what the function writes into."""
+        """`updated`: the names of what the function writes into; `numbers`: one row and one column
+        are a number."""
         sizes = tuple(d for d in array.shape if isinstance(d, int))
         fixed = sizes if len(sizes) == len(array.shape) else None
         return ArgumentSpec(
@@ -49,7 +54,7 @@ class ArgumentSpec:
             NUMPY_DTYPES[array.dtype],
             array.shape,
             fixed,
-            is_number=fixed == (1, 1) and not array.name.startswith(GRADIENT),
+            is_number=numbers and fixed == (1, 1) and not array.name.startswith(GRADIENT),
             is_state=isinstance(array, Argument) and array.role == "state",
             is_updated=array.name in updated,
         )

@@ -51,7 +51,10 @@ class Plan:
         """What a call of the function has to know."""
         updated = {r.updates for r in signature.results}
         specs = {a.name: ArgumentSpec.of(i, a, updated) for i, a in enumerate(signature.arguments)}
-        results = tuple(ArgumentSpec.of(i, r) for i, r in enumerate(signature.fresh_results))
+        results = tuple(
+            ArgumentSpec.of(i, r, numbers=signature.gives_numbers)
+            for i, r in enumerate(signature.fresh_results)
+        )
         sparse = {
             s.name: SparseArgumentSpec(s.name, s.rows, specs[s.indices], specs[s.values])
             for s in signature.sparse

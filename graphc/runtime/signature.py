@@ -170,6 +170,7 @@ class Signature:
     sparse     the inputs that are two arguments each
     sequences  of a function of sequences: where it is told how they lie
     is_split   some of its work is cut into chunks that threads can share
+    gives_numbers  a result of one row and one column is given as a number, as costs of networks are
     """
 
     name: str
@@ -180,6 +181,7 @@ class Signature:
     sparse: tuple[SparseInput, ...] = ()
     sequences: SequenceTables | None = None
     is_split: bool = False
+    gives_numbers: bool = True
 
     def with_role(self, role: Role) -> tuple[Argument, ...]:
         return tuple(a for a in self.arguments if a.role == role)
@@ -262,6 +264,7 @@ def runs_epochs(signature: Signature) -> bool:
         bool(inputs)
         and all(len(i.shape) == 2 and i.shape[0] == dims[0].name for i in inputs)
         and all(isinstance(i.shape[1], int) for i in inputs)
+        and signature.gives_numbers
         and all(_is_number(p) for p in (*hyperparameters, *signature.fresh_results))
     )
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import islice
 from pathlib import Path
 from types import FrameType
@@ -18,8 +21,24 @@ _NOT_USERS = tuple(
 )
 
 
+_PLACE: ContextVar[Location | None] = ContextVar("_PLACE", default=None)
+
+
+@contextmanager
+def at(place: Location | None) -> Generator[None]:
+    """What is called inside comes from this place, whatever Python code calls it; None: from the
+    caller's own line."""
+    token = _PLACE.set(place)
+    try:
+        yield
+    finally:
+        _PLACE.reset(token)
+
+
 def caller_location() -> Location:
     """The expression in user code that led here; unknown if there is no such frame."""
+    if (place := _PLACE.get()) is not None:
+        return place
     frame: FrameType | None = sys._getframe(1)  # the public inspect.stack() reads every source file
     while frame is not None and frame.f_code.co_filename.startswith(_NOT_USERS):
         frame = frame.f_back

@@ -10,28 +10,25 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from graphc.driver.options import DEFAULT_BATCH, MOST_SAMPLES
-from graphc.ir.core import Function, Module, ResultInfo
-from graphc.ir.declared_dims import dims_of, require_names
+from graphc.driver.options import DEFAULT_BATCH
 from graphc.ir.types import DIM_NAME, Dim, DType, Symbol, TensorType, TypeRuleError
-from graphc.ir.verifier import verify_module
 from graphc.model.program import Program
 from graphc.support.arguments import whole
-from graphc.support.diagnostics import DiagnosticSink, fail
+from graphc.support.diagnostics import fail
 from graphc.support.source import Location
 from graphc.tensor.caller import caller_location, definition_location
-from graphc.tensor.function import FUNCTION, ArrayFunction, lifted_result, run_traced
+from graphc.tensor.function import ArrayFunction, run_traced
+from graphc.tensor.program_builder import CAPTURED, ProgramBuilder, dim
 from graphc.tensor.promotion import Array, element_type, named_type
-from graphc.tensor.tensor import Tensor
-from graphc.tensor.tracing import PROGRAM, Trace, Traced
+from graphc.tensor.tracing import Held
 from graphc.tensor.trees import flatten, leaf_names, unflatten
 
 RESULT = "result"
-CAPTURED = "captured"
 
 
 def program(
@@ -51,10 +48,10 @@ def program(
     bounds      the largest size that a dim has without compiling again, 256 by default
 
     The function is traced once. `x.shape[0]` of an axis that is a dim is that dim, which can be a
-    size, or a number in arithmetic; what is cut of such an axis, a call has to have. Results are called by the keys of the dicts that the function
-    gives, `result` for a single one, `result0`, … for a tuple. Larger arrays that the function
-    closes over are parameters by the names of their variables. Arguments that are neither need a
-    default.
+    size, or a number in arithmetic; what is cut of such an axis, a call has to have. Results are
+    called by the keys of the dicts that the function gives, `result` for a single one, `result0`, …
+    for a tuple. Larger arrays that the function closes over are parameters by the names of their
+    variables. Arguments that are neither need a default.
 
     Gives a `Program`: `gc.compile(program)(x=…)`, `program.save(path)`, `program.parameters`.
     Raises GraphcError at the user's line for what cannot be traced.
@@ -113,13 +110,10 @@ class _InputTypes:
         return self._dims.setdefault(text, self._dim(text, DEFAULT_BATCH))
 
     def _dim(self, name: str, bound: int) -> Symbol:
-        if DIM_NAME.fullmatch(name) and 1 <= whole(bound, "a bound") <= MOST_SAMPLES:
-            return Symbol(name, bound)
-        message = (
-            "bounds requires names of dims in capital letters, each with a whole number "
-            f"from 1 to {MOST_SAMPLES}, got {name!r}: {bound!r}"
-        )
-        raise fail("bad-value", message, self._location)
+        try:
+            return dim(name, whole(bound, "a bound"))
+        except ValueError as problem:
+            raise fail("bad-value", f"bounds {problem}", self._location) from None
 
 
 def _check_names(
@@ -156,33 +150,28 @@ def _traced(
         for argument, tree in parameters.items()
         for name, leaf in zip(leaf_names(tree, argument), flatten(tree)[0], strict=True)
     }
-    of_values = {n: TensorType(v.shape, element_type(v.dtype)) for n, v in values.items()}
-    trace = Trace(FUNCTION, default_float([*inputs.values(), *of_values.values()]), None, place)
+    builder = ProgramBuilder(default_float([*inputs.values(), *_types(values)]), place)
     tensors = {
-        **{name: Tensor(trace, trace.argument(name, type)) for name, type in inputs.items()},
-        **{n: Tensor(trace, trace.argument(n, t, "parameter")) for n, t in of_values.items()},
+        **{name: builder.input(name, type.dims, type.dtype) for name, type in inputs.items()},
+        **{name: builder.parameter(name, value) for name, value in values.items()},
     }
     given: dict[str, object] = {name: tensors[name] for name in inputs}
     for argument, tree in parameters.items():
         leaves = [tensors[name] for name in leaf_names(tree, argument)]
         given[argument] = unflatten(flatten(tree)[1], leaves)
-    token = PROGRAM.set(trace)
     try:
-        made = run_traced(lambda: python(**given))
-        results = [lifted_result(leaf, trace, place) for leaf in flatten(made)[0]]
+        with builder.open():
+            made = run_traced(lambda: python(**given))
+        results = dict(zip(_result_names(made), flatten(made)[0], strict=True))
+        if not results:
+            raise fail("argument-type", "a program requires a result", place)
+        return builder.finish(results, partial(_captured, _variables(python), {*tensors}))
     finally:
-        PROGRAM.reset(token)
-        trace.is_open = False
-    if not results:
-        raise fail("argument-type", "a program requires a result", place)
-    function = trace.finish(results)
-    function.results = [ResultInfo(name) for name in _result_names(made)]
-    values |= _captured(python, trace)
-    module = Module([function], _dims(function, location))
-    sink = DiagnosticSink()
-    verify_module(module, sink)
-    sink.raise_if_errors()
-    return Program(module, values)
+        builder.close()
+
+
+def _types(values: Mapping[str, Array]) -> list[TensorType]:
+    return [TensorType(v.shape, element_type(v.dtype)) for v in values.values()]
 
 
 def default_float(types: Sequence[TensorType]) -> DType:
@@ -208,26 +197,16 @@ def _result_names(made: object) -> list[str]:
     return leaf_names(made, "") if isinstance(made, tuple | dict) else [RESULT]
 
 
-def _captured(python: Callable[..., Any], trace: Trace) -> dict[str, Array]:
-    """The values of arrays from around the function, which are its last arguments: they are called
-    as the variables that hold them."""
-    variables = _variables(python)
-    values: dict[str, Array] = {}
-    arguments = trace.function.arguments
-    last = arguments[len(arguments) - len(trace.held) :]
-    taken = {a.name for a in arguments}
-    for index, (argument, array, source) in enumerate(
-        zip(last, trace.held, trace.sources, strict=True)
-    ):
-        if isinstance(array, Traced):
-            message = "a program cannot be made of values of a function that is being traced"
-            raise fail("input", message, trace.location)
+def _captured(
+    variables: Mapping[str, object], declared: set[str], held: Sequence[tuple[object, Held]]
+) -> list[str]:
+    """The names of arrays from around the function: those of the variables that hold them."""
+    names: list[str] = []
+    for index, (source, _) in enumerate(held):
         named = [name for name, value in variables.items() if value is source]
-        free = [name for name in named if name not in taken]
-        argument.name = free[0] if free else f"{CAPTURED}{index}"
-        taken.add(argument.name)
-        values[argument.name] = array
-    return values
+        free = [name for name in named if name not in declared and name not in names]
+        names.append(free[0] if free else f"{CAPTURED}{index}")
+    return names
 
 
 def _variables(python: Callable[..., Any]) -> dict[str, object]:
@@ -238,10 +217,3 @@ def _variables(python: Callable[..., Any]) -> dict[str, object]:
     except TypeError:  # of a callable that is no function
         return {}
     return {**found.globals, **found.nonlocals}
-
-
-def _dims(function: Function, location: Location) -> list[Symbol]:
-    """All dims of the function's values, those that a call decides first."""
-    dims = dims_of(function)
-    require_names(dims, location)
-    return sorted(dims, key=lambda dim: dim.is_made)

@@ -37,6 +37,7 @@ GENERATED = (
     "docs/ndl.md",
     "docs/tensor.md",
     "docs/network.md",
+    "docs/onnx.md",
     "docs/toolkit.md",
     "docs/glossary.md",
     "docs/schedules.md",

@@ -443,7 +443,7 @@ def test_what_is_no_model_file_is_refused(tmp_path: Path, content: bytes) -> Non
 def test_files_that_cannot_be_read_are_errors(tmp_path: Path) -> None:
     binary = tmp_path / "binary.ndl"
     binary.write_bytes(b"x = Input(3)\n\xff\xfe")
-    other = tmp_path / "net.onnx"
+    other = tmp_path / "net.tflite"
     other.write_bytes(b"")
     for path in (tmp_path / "none.ndl", tmp_path, binary, other):
         with pytest.raises(gc.GraphcError) as raised:

@@ -1,0 +1,239 @@
+"""An ONNX model as a program: its inputs, the sizes that a call decides, parameters, results."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphc.support.diagnostics import fail, suggestion
+from graphc.support.source import Location
+from graphc.tensor.program_builder import Program, ProgramBuilder, Symbol, dim
+from graphc_frontends.onnx.graph import Reader, Scope, opsets_of
+from graphc_frontends.onnx.listing import Listing
+from graphc_frontends.onnx.reading import read_model
+from graphc_frontends.onnx.values import Dim, Known, Weight, is_known
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, TypeProto
+
+MAX_WRITTEN = 64
+"""Elements up to which an array that a node gives is written into the function."""
+
+ELEMENT_TYPES = {
+    np.dtype(np.float32): "f32",
+    np.dtype(np.float64): "f64",
+    np.dtype(np.int32): "i32",
+    np.dtype(np.int64): "i64",
+    np.dtype(np.bool_): "i1",
+}
+
+
+def load_program(
+    path: Path,
+    *,
+    bounds: Mapping[str, int] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    values: Mapping[str, object] | None = None,
+) -> Program:
+    """The program in an ONNX file.
+
+    bounds  the largest size of a dim without compiling again, by the name that the file gives it
+    sizes   sizes that every call has, by the same names
+    values  inputs that every call has, arrays by name
+
+    Raises GraphcError with the node, its operator and what was required.
+    """
+    model = read_model(path)
+    return program_of(model, str(path), bounds or {}, sizes or {}, values or {})
+
+
+def program_of(
+    model: ModelProto,
+    file: str,
+    bounds: Mapping[str, int],
+    sizes: Mapping[str, int],
+    values: Mapping[str, object],
+) -> Program:
+    """The program of a model's message; `file` is what errors call it."""
+    builder = ProgramBuilder()
+    reader = Reader(model, builder, Listing(file, model.graph))
+    reader.check_operators()
+    scope = Scope(opsets_of(model.opset_import))
+    _Inputs(reader, file, bounds, sizes, values).declare(scope)
+    with builder.open(Location()):
+        _declare_parameters(reader, scope)
+    graph = model.graph
+    try:
+        reader.run_nodes(graph.node, scope, reader.listing.place)
+        with builder.open(Location()):
+            results = {output.name: scope.find(output.name) for output in graph.output}
+            return builder.finish(_ports(results), drop_unread=True)
+    finally:
+        builder.close()
+
+
+# --- inputs --------------------------------------------------------------------------------------
+
+
+class _Inputs:
+    """Declares the graph's inputs, with a dim for every size that the file leaves open."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        file: str,
+        bounds: Mapping[str, int],
+        sizes: Mapping[str, int],
+        values: Mapping[str, object],
+    ) -> None:
+        self._reader = reader
+        self._file = file
+        self._bounds = bounds
+        self._sizes = sizes
+        self._values = values
+        self._dims: dict[str, Dim] = {}
+        self._unbounded: list[str] = []
+
+    def declare(self, scope: Scope) -> None:
+        graph = self._reader.model.graph
+        weights = {tensor.name for tensor in graph.initializer}
+        inputs = [given for given in graph.input if given.name not in weights]
+        self._check_names("values", [*self._values], [given.name for given in inputs])
+        for given in inputs:
+            if given.name in self._values:
+                scope.values[given.name] = self._fixed(given.type, self._values[given.name])
+            else:
+                scope.values[given.name] = self._input(given.name, given.type)
+        self._check_names("sizes", [*self._sizes], [*self._dims])
+        self._check_names("bounds", [*self._bounds], [*self._dims])
+        if self._unbounded:
+            listed = ", ".join(f"`{name}`" for name in self._unbounded)
+            message = (
+                f"{self._file} leaves the sizes {listed} open: say how large they can be, "
+                f"`--dim {self._unbounded[0]}=…`, or what they are, `--dim {self._unbounded[0]}=…!`"
+            )
+            raise fail("input", message)
+
+    def _fixed(self, type: TypeProto, value: object) -> object:
+        """A value that every call has; of a sequence a list, None for an optional that is none."""
+        if type.HasField("optional_type"):
+            return None if value is None else self._fixed(type.optional_type.elem_type, value)
+        if type.HasField("sequence_type"):
+            assert isinstance(value, list)
+            return [self._fixed(type.sequence_type.elem_type, part) for part in value]
+        kind = type.tensor_type.elem_type
+        return np.asarray(value, self._reader.onnx.helper.tensor_dtype_to_np_dtype(kind))
+
+    def _input(self, name: str, type: TypeProto) -> object:
+        kind = type.WhichOneof("value")
+        if kind == "sequence_type":
+            message = f"{self._file}: the input `{name}` is a sequence, whose length is not known"
+            raise fail("not-supported", message)
+        if kind == "optional_type":
+            return self._input(name, type.optional_type.elem_type)
+        if kind != "tensor_type":
+            raise fail("not-supported", f"{self._file}: the input `{name}` is a {kind}")
+        tensor = type.tensor_type
+        dtype = self._reader.onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+        element = ELEMENT_TYPES.get(np.dtype(dtype))
+        if element is None:
+            message = f"{self._file}: the input `{name}` has elements of {dtype}"
+            raise fail("not-supported", f"{message}, which is not supported")
+        if not tensor.HasField("shape"):
+            message = f"{self._file} does not say how many axes the input `{name}` has"
+            raise fail("not-supported", message)
+        shape = [self._size(name, axis, d) for axis, d in enumerate(tensor.shape.dim)]
+        return self._reader.builder.input(name, shape, element)
+
+    def _size(self, input: str, axis: int, given: Any) -> Dim:
+        if given.HasField("dim_value"):
+            return int(given.dim_value)
+        name = given.dim_param or f"{input}.{axis}"
+        if name not in self._dims:
+            self._dims[name] = self._dim(name, axis)
+        return self._dims[name]
+
+    def _dim(self, name: str, axis: int) -> Dim:
+        if name in self._sizes:
+            return self._sizes[name]
+        taken = {str(d) for d in self._dims.values()}
+        if name not in self._bounds and axis > 0:
+            self._unbounded.append(name)
+        try:
+            if name in self._bounds:
+                return dim(_dim_name(name, taken), self._bounds[name])
+            return dim(_dim_name(name, taken))
+        except ValueError as problem:
+            raise fail("bad-value", f"bounds {problem}") from None
+
+    def _check_names(self, what: str, given: list[str], known: list[str]) -> None:
+        for name in given:
+            if name not in known:
+                listed = ", ".join(known) or "none"
+                message = f"{what}: {self._file} has no `{name}`; it has {listed}"
+                raise fail("bad-option", f"{message}{suggestion(name, known)}")
+
+
+def _dim_name(name: str, taken: set[str]) -> str:
+    """The file's name of a size in the letters that names of dims have, and no other's."""
+    letters = re.sub(r"[^A-Z0-9]", "", name.upper())
+    base = letters if letters[:1].isalpha() else f"D{letters}"
+    free, count = base, 1
+    while free in taken:
+        count += 1
+        free = f"{base}{count}"
+    return free
+
+
+# --- parameters and results ----------------------------------------------------------------------
+
+
+def _declare_parameters(reader: Reader, scope: Scope) -> None:
+    """Arrays of floats of the file are parameters, those of other types are known."""
+    arrays = {t.name: reader.array(t) for t in reader.model.graph.initializer}
+    for name, array in {**arrays, **_large_constants(reader)}.items():
+        if array.dtype in (np.float32, np.float64):
+            own = np.array(array, order="C")  # one that can be written, as parameters are
+            made = reader.builder.parameter(name, own)
+            scope.values[name] = Weight(made.trace, made.value, own)
+        else:
+            scope.values[name] = array
+
+
+def _large_constants(reader: Reader) -> dict[str, Known]:
+    """Arrays that nodes give and that are too large to be written into the function."""
+    found: dict[str, Known] = {}
+    for node in reader.model.graph.node:
+        if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
+            array = reader.array(node.attribute[0].t)
+            if array.size > MAX_WRITTEN:
+                found[node.output[0]] = array
+    return found
+
+
+def _ports(results: Mapping[str, object]) -> dict[str, object]:
+    """What each result is outside: of a sequence one for each element, `name.0`, `name.1`, …"""
+    ports: dict[str, object] = {}
+    for name, made in results.items():
+        if isinstance(made, list):
+            ports |= _ports({f"{name}.{i}": part for i, part in enumerate(made)})
+        elif made is None:
+            raise fail("not-supported", f"the result `{name}` has no value")
+        else:
+            ports[name] = _port(name, made)
+    return ports
+
+
+def _port(name: str, made: Any) -> object:
+    if is_known(made) and made.dtype == object:
+        import graphc as gc
+
+        return gc.stack([*made.reshape(-1)]).reshape(made.shape)
+    if not isinstance(made, Symbol) and np.dtype(made.dtype) not in ELEMENT_TYPES:
+        message = f"the result `{name}` has elements of {made.dtype}, which is not supported"
+        raise fail("not-supported", message)
+    return made

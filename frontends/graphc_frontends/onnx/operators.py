@@ -1,0 +1,76 @@
+"""The table of handlers: which function says what an operator of ONNX means.
+
+A handler is a function of the operator's inputs, None for one that is left out, with the attributes
+it takes as keywords. It computes with arrays (`values.py`) and gives one output or a tuple of them.
+Defaults of attributes come from the operator's schema, so handlers repeat none.
+"""
+
+from __future__ import annotations
+
+import inspect
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+
+NEWEST_OPSET = 28
+"""The newest version of the default operator set that the handlers were written for."""
+
+CONTEXT = "context"
+"""The keyword by which a handler asks for the node that it is called for."""
+
+
+@dataclass(frozen=True)
+class Handler:
+    """What an operator means from a version on.
+
+    takes  the attributes that it knows; None: all
+    """
+
+    since: int
+    function: Callable[..., object]
+    takes: frozenset[str]
+    wants_context: bool
+
+
+_TABLE: dict[tuple[str, str], list[Handler]] = {}
+
+
+def operator(
+    name: str, since: int = 1, domain: str = ""
+) -> Callable[[Callable[..., object]], Callable[..., object]]:
+    """Make a function the handler of an operator from this version on."""
+
+    def register(function: Callable[..., object]) -> Callable[..., object]:
+        parameters = inspect.signature(function).parameters.values()
+        named = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
+        takes = frozenset(named - {CONTEXT})
+        known = _TABLE.setdefault((domain, name), [])
+        known.append(Handler(since, function, takes, CONTEXT in named))
+        known.sort(key=lambda handler: handler.since)
+        return function
+
+    return register
+
+
+def handler_of(domain: str, name: str, version: int) -> Handler | None:
+    """What the operator means, by the version that its schema begins with."""
+    _load()
+    known = _TABLE.get((domain, name), [])
+    place = bisect_right([h.since for h in known], version)
+    return known[place - 1] if place else None
+
+
+def operators() -> list[tuple[str, str]]:
+    """Domain and name of every operator that has a handler."""
+    _load()
+    return sorted(_TABLE)
+
+
+@cache
+def _load() -> None:
+    package = import_module("graphc_frontends.onnx.ops")
+    for module in iter_modules(package.__path__):
+        import_module(f"{package.__name__}.{module.name}")

@@ -1,0 +1,1 @@
+"""The handlers, a family of operators in each file."""

@@ -1,0 +1,289 @@
+"""Operators on the elements of arrays: arithmetic, comparisons, activations."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+import graphc as gc
+from graphc.tensor.tensor import quotient
+from graphc_frontends.onnx.operators import operator
+from graphc_frontends.onnx.reading import element_type
+from graphc_frontends.onnx.values import Weight, dtype_of, is_known, of
+
+# --- those that numpy has ------------------------------------------------------------------------
+
+_SAME = {
+    "Abs": "absolute",
+    "Exp": "exp",
+    "Floor": "floor",
+    "Log": "log",
+    "Neg": "negative",
+    "Not": "logical_not",
+    "Sin": "sin",
+    "Cos": "cos",
+    "Sqrt": "sqrt",
+    "Tanh": "tanh",
+    "Add": "add",
+    "Sub": "subtract",
+    "Mul": "multiply",
+    "And": "logical_and",
+    "Or": "logical_or",
+    "Equal": "equal",
+    "Greater": "greater",
+    "GreaterOrEqual": "greater_equal",
+    "Less": "less",
+    "LessOrEqual": "less_equal",
+    "Xor": "not_equal",
+}
+"""The functions of arrays, by numpy's names."""
+
+
+def _register(name: str, function: str) -> None:
+    @operator(name)
+    def handler(*inputs: Any) -> object:
+        return getattr(of(*inputs), function)(*inputs)
+
+
+for _name, _function in _SAME.items():
+    _register(_name, _function)
+
+
+def _is_float(x: Any) -> bool:
+    return x.dtype != object and np.dtype(x.dtype).kind == "f"
+
+
+@operator("Div")
+def div(x: Any, y: Any) -> object:
+    """Of integers the quotient cut towards zero."""
+    if _is_float(x):
+        return of(x, y).divide(x, y)
+    if not (is_known(x) and is_known(y)):
+        return quotient(x, y)
+    whole = x // y
+    if whole.dtype == object:  # sizes, which are not negative
+        return whole
+    return np.where((whole < 0) & (whole * y != x), whole + 1, whole).astype(x.dtype)
+
+
+@operator("Mod")
+def mod(x: Any, y: Any, *, fmod: int) -> object:
+    """With the sign of y, and with `fmod` that of x."""
+    if is_known(x) and is_known(y):
+        return np.fmod(x, y) if fmod else np.remainder(x, y)
+    rest = _float_rest(x, y) if _is_float(x) else x - quotient(x, y) * y
+    return rest if fmod else gc.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
+
+
+def _float_rest(x: Any, y: Any) -> Any:
+    """x without the whole multiples of y, with the sign of x."""
+    ratio = x / y
+    whole = gc.where(ratio < 0, -gc.floor(-ratio), gc.floor(ratio))
+    return x - gc.where(whole == 0, 0, whole * y)  # y may be infinite
+
+
+@operator("Pow")
+def power(x: Any, exponent: Any) -> object:
+    """The type of the result is that of the base."""
+    if is_known(x) and is_known(exponent):
+        return np.power(x, exponent).astype(x.dtype)
+    number = _number(exponent)
+    if number is None:
+        made = gc.power(gc.cast(x, "f64") if not _is_float(x) else x, _as_float(exponent, x))
+    else:
+        made = gc.power(x, number)
+    return gc.cast(made, dtype_of(x))
+
+
+def _as_float(exponent: Any, x: Any) -> Any:
+    return gc.cast(exponent, dtype_of(x) if _is_float(x) else "f64")
+
+
+def _number(exponent: Any) -> Any:
+    """The exponent, where it is one number that is known."""
+    array = exponent.array if isinstance(exponent, Weight) else exponent
+    if is_known(array) and array.ndim == 0:
+        number = array.item()
+        return int(number) if number == int(number) else number
+    return None
+
+
+def _variadic(name: str, function: str) -> None:
+    @operator(name)
+    def handler(*inputs: Any) -> object:
+        xp = of(*inputs)
+        return reduce(getattr(xp, function), inputs)
+
+
+for _name, _function in {"Max": "maximum", "Min": "minimum", "Sum": "add"}.items():
+    _variadic(_name, _function)
+
+
+@operator("Mean")
+def mean(*inputs: Any) -> object:
+    total: Any = reduce(of(*inputs).add, inputs)
+    return total / len(inputs)
+
+
+@operator("Where")
+def where(condition: Any, x: Any, y: Any) -> object:
+    return of(condition, x, y).where(condition, x, y)
+
+
+@operator("Identity")
+def identity(x: Any) -> object:
+    return x
+
+
+# --- those that numpy lacks ----------------------------------------------------------------------
+
+
+@operator("Reciprocal")
+def reciprocal(x: Any) -> object:
+    return 1 / x
+
+
+@operator("Relu")
+def relu(x: Any) -> object:
+    return of(x).maximum(x, np.zeros((), dtype_of(x)))
+
+
+@operator("Sigmoid")
+def sigmoid(x: Any) -> object:
+    return gc.sigmoid(x)
+
+
+@operator("Erf")
+def erf(x: Any) -> object:
+    return gc.erf(x)
+
+
+@operator("Softplus")
+def softplus(x: Any) -> object:
+    return gc.softplus(x)
+
+
+@operator("Softsign")
+def softsign(x: Any) -> object:
+    return x / (1 + gc.abs(x))
+
+
+@operator("Tan")
+def tan(x: Any) -> object:
+    return gc.sin(x) / gc.cos(x)
+
+
+@operator("Elu")
+def elu(x: Any, *, alpha: float) -> object:
+    if alpha == 1:
+        return gc.elu(x)
+    return gc.where(x < 0, alpha * gc.expm1(gc.minimum(x, 0)), x)
+
+
+@operator("Celu")
+def celu(x: Any, *, alpha: float) -> object:
+    return gc.maximum(x, 0) + gc.minimum(alpha * gc.expm1(x / alpha), 0)
+
+
+@operator("Selu")
+def selu(x: Any, *, alpha: float, gamma: float) -> object:
+    return gamma * gc.where(x > 0, x, alpha * gc.expm1(gc.minimum(x, 0)))
+
+
+@operator("LeakyRelu")
+def leaky_relu(x: Any, *, alpha: float) -> object:
+    return gc.where(x < 0, alpha * x, x)
+
+
+@operator("ThresholdedRelu")
+def thresholded_relu(x: Any, *, alpha: float) -> object:
+    return gc.where(x > alpha, x, 0)
+
+
+@operator("PRelu")
+def prelu(x: Any, slope: Any) -> object:
+    return gc.where(x < 0, slope * x, x)
+
+
+@operator("HardSigmoid")
+def hard_sigmoid(x: Any, *, alpha: float, beta: float) -> object:
+    return gc.clip(alpha * x + beta, 0.0, 1.0)
+
+
+@operator("HardSwish")
+def hard_swish(x: Any) -> object:
+    return x * gc.clip(x / 6 + 0.5, 0.0, 1.0)
+
+
+@operator("Mish")
+def mish(x: Any) -> object:
+    return x * gc.tanh(gc.softplus(x))
+
+
+@operator("Gelu")
+def gelu(x: Any, *, approximate: str) -> object:
+    if approximate == "none":
+        return gc.gelu(x)
+    return 0.5 * x * (1 + gc.tanh(np.sqrt(2 / np.pi).item() * (x + 0.044715 * x * x * x)))
+
+
+@operator("Shrink")
+def shrink(x: Any, *, bias: float, lambd: float) -> object:
+    return gc.where(x < -lambd, x + bias, gc.where(x > lambd, x - bias, 0))
+
+
+@operator("Sign")
+def sign(x: Any) -> object:
+    """nan is its own sign."""
+    if is_known(x):
+        return np.sign(x)
+    return gc.where(x > 0, 1, gc.where(x < 0, -1, x * 0)).astype(x.dtype)
+
+
+@operator("IsNaN")
+def is_nan(x: Any) -> object:
+    return x != x  # nan is not itself
+
+
+@operator("IsInf")
+def is_inf(x: Any, *, detect_negative: int, detect_positive: int) -> object:
+    found = x != x
+    found = of(x).logical_and(found, of(x).logical_not(found))
+    if detect_positive:
+        found = found | (x == np.inf)
+    if detect_negative:
+        found = found | (x == -np.inf)
+    return found
+
+
+@operator("Clip", 6)
+def clip_6(x: Any, *, min: float, max: float) -> object:
+    return clip(x, np.asarray(min, dtype_of(x)), np.asarray(max, dtype_of(x)))
+
+
+@operator("Clip", 11)
+def clip(x: Any, low: Any = None, high: Any = None) -> object:
+    xp = of(x, low, high)
+    made = x if low is None else xp.maximum(x, low)
+    return made if high is None else xp.minimum(made, high)
+
+
+@operator("CastLike", 15)
+def cast_like(x: Any, like: Any) -> object:
+    return cast_to(x, dtype_of(like))
+
+
+@operator("Cast")
+def cast(x: Any, *, to: int) -> object:
+    return cast_to(x, element_type(to))
+
+
+def cast_to(x: Any, dtype: np.dtype[Any]) -> object:
+    """Elements of another type; sizes of a call stay what they are."""
+    if is_known(x):
+        if x.dtype == object:
+            return x
+        return x.astype(dtype)
+    return gc.cast(x, dtype)

@@ -1,0 +1,309 @@
+"""Operators on shapes: sizes, reshaping, joining, cutting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+import graphc as gc
+from graphc_frontends.onnx.graph import Context
+from graphc_frontends.onnx.operators import operator
+from graphc_frontends.onnx.ops.padding import picked
+from graphc_frontends.onnx.reading import element_type
+from graphc_frontends.onnx.values import (
+    Dim,
+    as_sizes,
+    axis_of,
+    dtype_of,
+    fixed,
+    is_known,
+    known_ints,
+    known_number,
+    known_sizes,
+    mistake,
+    of,
+    rank_of,
+    shape_of,
+    unsupported,
+)
+
+
+@operator("Constant")
+def constant(
+    *,
+    value: Any = None,
+    value_float: float | None = None,
+    value_floats: Sequence[float] | None = None,
+    value_int: int | None = None,
+    value_ints: Sequence[int] | None = None,
+) -> object:
+    if value is not None:
+        return value
+    if value_float is not None:
+        return np.float32(value_float).reshape(())
+    if value_floats is not None:
+        return np.array(value_floats, np.float32)
+    if value_int is not None:
+        return np.array(value_int, np.int64)
+    if value_ints is not None:
+        return np.array(value_ints, np.int64)
+    raise mistake("not-supported", "requires a value that is an array of numbers")
+
+
+@operator("Shape")
+def shape(x: Any, *, start: int = 0, end: int | None = None) -> object:
+    return as_sizes(shape_of(x)[start:end])
+
+
+@operator("Size")
+def size(x: Any) -> object:
+    total: Any = 1
+    for n in shape_of(x):
+        total = total * n
+    return as_sizes([total]).reshape(())
+
+
+@operator("ConstantOfShape")
+def constant_of_shape(sizes: Any, *, value: Any = None) -> object:
+    shape = known_sizes(sizes, "the shape")
+    number = np.zeros(1, np.float32) if value is None else value
+    if all(isinstance(n, int) for n in shape):
+        return np.full(shape, number.reshape(-1)[0])  # type: ignore[arg-type]
+    return gc.full(shape, number.reshape(-1)[0].item(), number.dtype)
+
+
+@operator("Reshape", 5)
+def reshape(x: Any, sizes: Any, *, allowzero: int = 0) -> object:
+    wanted = known_sizes(sizes, "the shape")
+    if not allowzero:
+        wanted = [shape_of(x)[i] if n == 0 else n for i, n in enumerate(wanted)]
+    elif -1 in wanted and 0 in wanted:
+        raise mistake("bad-value", f"requires no size of -1 beside a 0, got {wanted}")
+    if is_known(x):
+        return x.reshape([int(n) for n in wanted])  # type: ignore[arg-type]
+    return gc.reshape(x, wanted)
+
+
+@operator("Flatten")
+def flatten(x: Any, *, axis: int) -> object:
+    place = axis + rank_of(x) if axis < 0 else axis
+    sizes = shape_of(x)
+    return of(x).reshape(x, (_product(sizes[:place]), _product(sizes[place:])))
+
+
+def _product(sizes: Sequence[Dim]) -> Any:
+    total: Any = 1
+    for n in sizes:
+        total = total * n
+    return total
+
+
+@operator("Transpose")
+def transpose(x: Any, *, perm: Sequence[int] | None = None) -> object:
+    return of(x).transpose(x, None if perm is None else tuple(perm))
+
+
+@operator("Squeeze")
+def squeeze(x: Any, *, axes: Sequence[int] | None = None) -> object:
+    return of(x).squeeze(x, None if axes is None else tuple(axes))
+
+
+@operator("Squeeze", 13)
+def squeeze_13(x: Any, axes: Any = None) -> object:
+    return squeeze(x, axes=None if axes is None else known_ints(axes, "the axes"))
+
+
+@operator("Unsqueeze")
+def unsqueeze(x: Any, *, axes: Sequence[int]) -> object:
+    return of(x).expand_dims(x, tuple(axes))
+
+
+@operator("Unsqueeze", 13)
+def unsqueeze_13(x: Any, axes: Any) -> object:
+    return unsqueeze(x, axes=known_ints(axes, "the axes"))
+
+
+@operator("Expand")
+def expand(x: Any, sizes: Any) -> object:
+    """Broadcasting in both directions: a size of 1 leaves the array's own."""
+    wanted = known_sizes(sizes, "the shape")
+    own = shape_of(x)
+    rank = max(len(own), len(wanted))
+    own = (1,) * (rank - len(own)) + own
+    wanted = [1] * (rank - len(wanted)) + wanted
+    target = [o if w == 1 else w for o, w in zip(own, wanted, strict=True)]
+    return of(x).broadcast_to(x, target)
+
+
+@operator("Concat")
+def concat(*inputs: Any, axis: int) -> object:
+    return of(*inputs).concatenate(inputs, axis)
+
+
+@operator("Split")
+def split(x: Any, *, axis: int, split: Sequence[int] | None = None, context: Context) -> object:
+    sizes = fixed(shape_of(x), "a split")
+    place = axis_of(axis, rank_of(x))
+    if split is None:
+        split = _equal_parts(sizes[place], context.outputs)
+    if sum(split) != sizes[place]:
+        raise mistake(
+            "shape-mismatch",
+            f"requires parts that make {sizes[place]} elements of axis {place}, got {[*split]}",
+        )
+    ends = np.cumsum([0, *split])
+    return tuple(_part(x, place, int(a), int(b)) for a, b in pairwise(ends))
+
+
+@operator("Split", 13)
+def split_13(
+    x: Any, parts: Any = None, *, axis: int, num_outputs: int | None = None, context: Context
+) -> object:
+    given = None if parts is None else known_ints(parts, "the parts")
+    if num_outputs is not None:
+        given = _equal_parts(fixed(shape_of(x), "a split")[axis_of(axis, rank_of(x))], num_outputs)
+    return split(x, axis=axis, split=given, context=context)
+
+
+def _equal_parts(size: int, count: int) -> list[int]:
+    """Parts of one size, the last what is left."""
+    length = -(-size // max(count, 1))
+    return [max(min(length, size - i * length), 0) for i in range(count)]
+
+
+def _part(x: Any, axis: int, start: int, stop: int) -> object:
+    return x[(slice(None),) * axis + (slice(start, stop),)]
+
+
+@operator("Slice")
+def slice_1(
+    x: Any, *, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int] | None = None
+) -> object:
+    return _sliced(x, starts, ends, axes, None)
+
+
+@operator("Slice", 10)
+def slice_10(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> object:
+    return _sliced(
+        x,
+        known_sizes(starts, "the starts"),
+        known_sizes(ends, "the ends"),
+        None if axes is None else known_ints(axes, "the axes"),
+        None if steps is None else known_ints(steps, "the steps"),
+    )
+
+
+def _sliced(
+    x: Any,
+    starts: Sequence[Dim],
+    ends: Sequence[Dim],
+    axes: Sequence[int] | None,
+    steps: Sequence[int] | None,
+) -> object:
+    index: list[object] = [slice(None)] * rank_of(x)
+    places = range(len(starts)) if axes is None else axes
+    for start, end, axis, step in zip(
+        starts, ends, places, steps or [1] * len(starts), strict=True
+    ):
+        place = axis_of(axis, rank_of(x))
+        index[place] = _cut(start, end, step, shape_of(x)[place])
+    return x[tuple(index)]
+
+
+def _cut(start: Dim, end: Dim, step: int, size: Dim) -> slice:
+    """Python's slice: ONNX writes ends outside of the axis as far away as it likes."""
+    if not isinstance(size, int):
+        far = 1 << 30
+        first = None if isinstance(start, int) and (start == 0 or start <= -far) else start
+        last = None if end == size or (isinstance(end, int) and end >= far) else end
+        return slice(first, last, step)
+    if not isinstance(start, int) or not isinstance(end, int):
+        return slice(start, end, step)
+    low = max(start + size, 0) if start < 0 else min(start, size)
+    if step < 0:
+        low = min(start + size if start < 0 else start, size - 1)
+        high = end + size if end < 0 else end
+        return slice(low, high if high >= 0 else None, step) if low >= 0 else slice(0, 0)
+    return slice(low, max(end + size, 0) if end < 0 else min(end, size), step)
+
+
+@operator("Tile", 6)
+def tile(x: Any, repeats: Any) -> object:
+    counts = known_ints(repeats, "the repeats")
+    for axis, count in enumerate(counts):
+        if count != 1:
+            x = of(x).concatenate([x] * count, axis) if count else _part(x, axis, 0, 0)
+    return x
+
+
+@operator("Range")
+def range_(start: Any, limit: Any, delta: Any) -> object:
+    first, last, step = (
+        known_number(v, w)
+        for v, w in ((start, "the start"), (limit, "the limit"), (delta, "the step"))
+    )
+    return np.arange(first, last, step, dtype=dtype_of(start))
+
+
+@operator("EyeLike")
+def eye_like(x: Any, *, dtype: int | None = None, k: int) -> object:
+    rows, cols = fixed(shape_of(x), "a diagonal")
+    kind = dtype_of(x) if dtype is None else element_type(dtype)
+    return np.eye(rows, cols, k, kind)
+
+
+@operator("Trilu")
+def trilu(x: Any, k: Any = None, *, upper: int) -> object:
+    rows, cols = fixed(shape_of(x)[-2:], "a triangle")
+    offset = 0 if k is None else int(known_number(k, "the diagonal"))
+    kept = np.triu(np.ones((rows, cols), bool), offset) if upper else None
+    kept = np.tril(np.ones((rows, cols), bool), offset) if kept is None else kept
+    return of(x).where(kept, x, np.zeros((), dtype_of(x)))
+
+
+def _sizes(x: Any) -> tuple[Any, ...]:
+    """To compute with."""
+    return shape_of(x)
+
+
+@operator("DepthToSpace")
+def depth_to_space(x: Any, *, blocksize: int, mode: str = "DCR") -> object:
+    n, c, h, w = _sizes(x)
+    depth = c // blocksize**2
+    if mode == "DCR":
+        split = of(x).reshape(x, (n, blocksize, blocksize, depth, h, w))
+        moved = of(x).transpose(split, (0, 3, 4, 1, 5, 2))
+    else:
+        split = of(x).reshape(x, (n, depth, blocksize, blocksize, h, w))
+        moved = of(x).transpose(split, (0, 1, 4, 2, 5, 3))
+    return of(x).reshape(moved, (n, depth, h * blocksize, w * blocksize))
+
+
+@operator("SpaceToDepth")
+def space_to_depth(x: Any, *, blocksize: int, mode: str = "DCR") -> object:
+    n, c, h, w = _sizes(x)
+    rows, cols = (s // blocksize for s in (h, w))
+    split = of(x).reshape(x, (n, c, rows, blocksize, cols, blocksize))
+    order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
+    return of(x).reshape(
+        of(x).transpose(split, order),
+        (n, c * blocksize**2, rows, cols),
+    )
+
+
+@operator("Gather")
+def gather(x: Any, indices: Any, *, axis: int) -> object:
+    place = axis_of(axis, rank_of(x))
+    if not is_known(indices):
+        raise unsupported("a Gather at places that are computed")
+    places = indices.astype(np.int64)
+    if is_known(x):
+        return np.take(x, places, place)
+    if places.ndim == 0:
+        return x[(slice(None),) * place + (int(places),)]
+    size = fixed([shape_of(x)[place]], "a gather")[0]
+    found = picked(x, place, places.reshape(-1) % size)
+    return gc.reshape(found, (*shape_of(x)[:place], *places.shape, *shape_of(x)[place + 1 :]))

@@ -1,0 +1,66 @@
+"""From the bytes of an ONNX file to its message: limits, damage, data in other files.
+
+The `onnx` package reads it; without that there is one error with the line that installs it.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphc.support.diagnostics import fail
+from graphc.support.files import read_regular_file
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+MAX_BYTES = 2**31 - 1
+"""The largest message that protobuf reads; larger models keep their arrays in other files."""
+
+_MODULES = ("defs", "external_data_helper", "helper", "numpy_helper")
+
+INSTALL = 'pip install "graphc[onnx]"'
+
+
+def onnx_package() -> Any:
+    """The `onnx` package. GraphcError (toolchain) where it is not installed."""
+    try:
+        for module in _MODULES:
+            import_module(f"onnx.{module}")
+        return import_module("onnx")
+    except ImportError as problem:
+        message = f"ONNX files are read with the package onnx: {INSTALL} ({problem})"
+        raise fail("toolchain", message) from None
+
+
+def element_type(number: int) -> np.dtype[Any]:
+    """numpy's type for an element type as ONNX counts them."""
+    return np.dtype(onnx_package().helper.tensor_dtype_to_np_dtype(number))
+
+
+def read_model(path: Path) -> ModelProto:
+    """The model in a file, with the arrays that it keeps in others beside it.
+
+    GraphcError: `toolchain` without the onnx package, `file` for what cannot be read, and
+    `bad-model-file` for what is no model, damaged, or points outside its folder.
+    """
+    onnx = onnx_package()
+    data = read_regular_file(path, MAX_BYTES)
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except Exception as problem:  # DecodeError, whose module depends on protobuf's version
+        raise fail("bad-model-file", f"{path} is no ONNX model: {problem}") from None
+    if not model.HasField("graph") or not model.ir_version:
+        message = f"{path} is no ONNX model: it has no graph or no version"
+        raise fail("bad-model-file", message)
+    folder = path.absolute().parent
+    try:
+        onnx.external_data_helper.load_external_data_for_model(model, os.fspath(folder))
+    except Exception as problem:  # of many kinds: a path outside, a link, an offset behind the end
+        raise fail("bad-model-file", f"{path}: data in another file: {problem}") from None
+    return model
