@@ -16,8 +16,8 @@ Arithmetic on sizes gives sizes in one normal form, so that two ways to the same
     2 * (T + 1)      =  T * 2 + 2            T + U - T  =  U
 
 Sizes of the same form are equal in every call, whatever they are called. Products of sums are not
-multiplied out, and sums of two quotients stay sums: where such sizes are equal in another way, that
-cannot be shown, and what requires it refuses them.
+multiplied out, and sums of several quotients stay sums of some with nothing whole in them: where
+such sizes are equal in another way, that cannot be shown, and what requires it refuses them.
 """
 
 from __future__ import annotations
@@ -326,11 +326,10 @@ def _combination(parts: Iterable[tuple[int, Dim]]) -> Dim:
     while todo:
         times, dim = todo.pop()
         own, those, divisor = _linear(dim)
-        if divisor != 1:  # what is whole in a quotient is not part of it
-            rest = _quotient(own % divisor, {f: n % divisor for f, n in those.items()}, divisor)
-            own, those = own // divisor, {f: n // divisor for f, n in those.items()}
+        if divisor != 1:
+            own, those, rest, sign = _without_whole(own, those, divisor)
             if isinstance(rest, Symbol):
-                terms[(rest,)] += times
+                terms[(rest,)] += times * sign
         constant += times * own
         for factors, count in those.items():
             if _is_quotient(factors):
@@ -338,6 +337,20 @@ def _combination(parts: Iterable[tuple[int, Dim]]) -> Dim:
             else:
                 terms[factors] += times * count
     return _total(constant, terms)
+
+
+def _without_whole(constant: int, terms: _Terms, divisor: int) -> tuple[int, _Terms, Dim, int]:
+    """A quotient as whole constant and terms, and ± a quotient of what is left: of the two that
+    differ in the sign, ⌊a / d⌋ = -⌊(d - 1 - a) / d⌋, always the same one."""
+    own, whole = constant // divisor, {f: n // divisor for f, n in terms.items()}
+    least, left = constant % divisor, {f: n % divisor for f, n in terms.items() if n % divisor}
+    other = {f: divisor - n for f, n in left.items()}
+    order = [n for _, n in sorted(left.items(), key=_order)], least
+    turned = [n for _, n in sorted(other.items(), key=_order)], divisor - 1 - least
+    if order <= turned:
+        return own, whole, _quotient(least, left, divisor), 1
+    whole = {f: n + (f in left) for f, n in whole.items()}
+    return own, whole, _quotient(divisor - 1 - least, other, divisor), -1
 
 
 def _total(constant: int, terms: _Terms) -> Dim:

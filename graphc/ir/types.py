@@ -72,8 +72,14 @@ def fixed_size(dim: object) -> int:
 
 
 def size_of(dim: Dim, sizes: Mapping[str, int]) -> int:
-    """The dimension's value in a call where the symbols have these sizes."""
-    return sizes[dim.name] if isinstance(dim, Symbol) else dim
+    """The dimension's value in a call where the symbols have these sizes; those that follow from
+    others may be left out."""
+    if not isinstance(dim, Symbol):
+        return dim
+    formula = dim.formula
+    if formula is None or dim.name in sizes:
+        return sizes[dim.name]
+    return formula.value({part.name: size_of(part, sizes) for part in dim.parts})
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,9 @@ HALF = size_floor(T, 2)
         (T + (T + U) // 3 + T // 2 - T, T // 2 + (T + U) // 3),
         (2 * ((T - 1) // 2) + 2, 2 * ((T + 1) // 2)),
         (((T - 1) // 2 + U // 3) - U // 3, (T - 1) // 2),
+        (T // 2 + (T + 1) // 2, T),
+        (T - T // 3 - U // 2 + T // 3, T - U // 2),
+        ((2 * T - 1) // 3 + (T + 3) // 3, T),
         ((T // 3 + U) // 2, (T + 3 * U) // 6),
         (size_product([T - 1, U, 2]), size_product([2 * T - 2, U])),
         (size_quotient([T - 1, U], [U]), T - 1),
@@ -148,7 +151,7 @@ def declared(text: str) -> Module:
 
 def test_a_text_may_write_a_size_in_any_way() -> None:
     module = declared("dim T <= 9\ndim P = (T-3)/2 + 1\ndim Q = 2 + P * 3 - 1\n")
-    text = "dim T <= 9\ndim P = (T - 1) / 2\ndim TA1Q2 = (T + 1) / 2\ndim Q = TA1Q2 * 3 - 2\n"
+    text = "dim T <= 9\ndim P = (T - 1) / 2\ndim TQ2 = (T) / 2\ndim Q = T * 3 - TQ2 * 3 - 2\n"
     assert print_module(module) == text
     assert print_module(declared(text)) == text
 
