@@ -117,11 +117,17 @@ def _no_size(plan: Plan, name: str, sizes: Mapping[str, int]) -> GraphcError:
     formula = plan.formulas[name]
     total, place = formula.total(sizes), _where(plan, sizes)
     if total < 0:
-        wanted = formula.total_text({})
+        wanted = formula.total_text(_meanings(plan, formula))
         return fail("input", f"the program requires {wanted} to be at least 0, got {total}{place}")
     (first, *_) = formula.names
     message = f"the network requires a number of {plan.noun(first)} that is a multiple of"
     return fail("input", f"{message} {formula.multiple}, got {sizes[first]}")
+
+
+def _meanings(plan: Plan, formula: SizeFormula) -> dict[str, str]:
+    """The dims of a formula that follow from others, as what they are."""
+    made = {name: plan.formulas[name] for name in formula.names if name in plan.formulas}
+    return {name: f"({inner.text(_meanings(plan, inner))})" for name, inner in made.items()}
 
 
 def _where(plan: Plan, sizes: Mapping[str, int]) -> str:

@@ -243,6 +243,48 @@ def correlate(b: IRBuilder, signal: Value, kernel: Value) -> Value:
     return reshape(b, emit_matmul(b, flat, reshape(b, kernel, (size, 1))), lead)
 
 
+def windows(b: IRBuilder, x: Value, sizes: object, strides: object, axis: int) -> Value:
+    """Every window over neighbouring axes: [.., E.., ..] to [.., P.., S.., ..]."""
+    wanted = _numbers(sizes, "a window's size")
+    place = one_axis(axis, x.tensor.rank)
+    walked = shape_of(x)[place : place + len(wanted)]
+    steps = _numbers(strides, "a stride", len(wanted))
+    fits = all(not isinstance(e, int) or s <= e for s, e in zip(wanted, walked, strict=False))
+    if len(walked) != len(wanted) or not fits:
+        raise TypeRuleError(
+            f"windows requires sizes within the axes from {place} on, got {wanted} for "
+            f"{shape_text(shape_of(x))}",
+            slug="shape-mismatch",
+        )
+    return patches(b, x, place, wanted, steps)
+
+
+def _numbers(given: object, what: str, count: int | None = None) -> tuple[int, ...]:
+    """Whole numbers of at least 1, `count` of them, or any number: one alone is for all axes."""
+    several = given if isinstance(given, tuple | list) else [given] * (count or 1)
+    numbers = tuple(whole(n, what) for n in several)
+    if not numbers or min(numbers) < 1 or count not in (None, len(numbers)):
+        raise TypeRuleError(
+            f"requires {what} of at least 1 for each axis, got {given}", slug="bad-value"
+        )
+    return numbers
+
+
+def convolved(b: IRBuilder, x: Value, w: Value, strides: object) -> Value:
+    """Windows of [.., E.., C] times [S.., C, F]: [.., P.., F]."""
+    sizes = fixed_sizes(shape_of(w), "the weights of conv")
+    walked = len(sizes) - 2
+    first = x.tensor.rank - 1 - walked
+    if walked < 1 or first < 0 or shape_of(x)[-1] != sizes[-2]:
+        raise TypeRuleError(
+            "conv requires images [.., extents.., channels] and weights [sizes.., channels, "
+            f"features], got {shape_text(shape_of(x))} and {sizes}",
+            slug="shape-mismatch",
+        )
+    seen = windows(b, x, sizes[:walked], strides, first)
+    return emit_matmul(b, seen, w, contract=walked + 1)
+
+
 def pool_maximum(b: IRBuilder, x: Value, n: int) -> Value:
     """The largest of every n neighbours along the last axis, which n divides."""
     shape = shape_of(x)

@@ -134,6 +134,59 @@ def test_the_same_on_an_emulated_gpu(backend: str) -> None:
     judge(backend, [(2, 5, 2), (1, 4, 3), (0, 6, 2), (1, 3, 2)])
 
 
+WEIGHTS = np.random.default_rng(5).normal(size=(3, 2, 2, 3))
+
+
+def halved(x: Any, w: Any) -> dict[str, Any]:
+    """A convolution of stride 2 with a border, the largest of each 2 x 2, and that put back."""
+    y = gc.conv(gc.pad(x, [(0, 0), (1, 1), (0, 1), (0, 0)]), w, (2, 1))
+    n, rows, cols, features = y.shape
+    pooled = gc.max(gc.windows(y, (2, 2), 2, axis=1), axis=(3, 4))
+    wide = (n, pooled.shape[1], 2, pooled.shape[2], features)
+    spread = gc.broadcast_to(gc.expand_dims(pooled, 2), wide)
+    rest = y[:, : rows // 2 * 2, : cols // 2]
+    joined = gc.tanh(rest) + spread.reshape(rest.shape)
+    return {"pooled": pooled, "joined": joined, "loss": gc.sum(joined * joined)}
+
+
+def halved_by_numpy(x: Array, w: Array) -> dict[str, Array]:
+    padded = np.pad(x, [(0, 0), (1, 1), (0, 1), (0, 0)])
+    seen = np.lib.stride_tricks.sliding_window_view(padded, (3, 2), (1, 2))[:, ::2]
+    y = np.einsum("npqcst,stcf->npqf", seen, w)
+    n, rows, cols, features = y.shape
+    p, q = rows // 2, cols // 2
+    pooled = y[:, : 2 * p, : 2 * q].reshape(n, p, 2, q, 2, features).max((2, 4))
+    joined = np.tanh(y[:, : 2 * p, :q]) + np.repeat(pooled, 2, 1)
+    return {"pooled": pooled, "joined": joined, "loss": (joined * joined).sum()}
+
+
+@pytest.mark.parametrize("backend", RUN_HERE)
+def test_convolutions_and_poolings_of_images_of_any_size(backend: str) -> None:
+    net = gc.program(
+        halved, {"x": "NxHxWx2xf64"}, parameters={"w": WEIGHTS}, bounds={"N": 2, "H": 6, "W": 4}
+    )
+    call = gc.compile(net, backend=backend)
+    slopes = gc.compile(net, "loss", gradients=["x", "w"], backend=backend)
+    for n, h, w in [*itertools.product((1,), range(7), range(5)), (2, 5, 3)]:
+        x = np.random.default_rng(h * 9 + w).normal(size=(n, h, w, 2))
+        if h < 3 or w < 2:  # no window of 2 x 2
+            with pytest.raises(gc.GraphcError, match=r"to be at least 0, got -\d for N = 1, H = "):
+                call(x=x)
+            continue
+        got, wanted = call(x=x), halved_by_numpy(x, WEIGHTS)
+        for name, array in wanted.items():
+            np.testing.assert_allclose(got[name], array, 1e-12, 1e-12, err_msg=f"{name} {h, w}")
+        found, rng = slopes(x=x), np.random.default_rng(1)
+        for name in ("x", "w"):
+            given = {"x": x, "w": WEIGHTS}
+            way = rng.normal(size=given[name].shape) * 1e-6
+            up, down = (
+                halved_by_numpy(**{**given, name: given[name] + s})["loss"] for s in (way, -way)
+            )
+            along = (found[f"gradient.{name}"] * way).sum()
+            np.testing.assert_allclose(along, (up - down) / 2, 1e-5, 1e-12)
+
+
 def test_a_loop_over_less_steps_than_there_are() -> None:
     def f(xs: Any) -> Any:
         last, kept = gc.scan(lambda h, x: (h + x, h * x), xs[0], xs[1:])
