@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 
+from graphc.support.diagnostics import fail
 from graphc.support.size_formula import SizeFormula
 
 Role = Literal["input", "parameter", "transposed", "state", "hyperparameter", "carried", "kept"]
@@ -230,6 +231,18 @@ class Signature:
     def formulas(self) -> dict[str, SizeFormula]:
         """Of the other dims, each behind those that it is made of."""
         return {d.name: d.formula for d in self.dims if d.formula is not None}
+
+    @property
+    def sizes_at_bounds(self) -> dict[str, int]:
+        """Of every dim in the largest call. GraphcError where there is no such call."""
+        sizes = {d.name: d.bound for d in self.call_dims}
+        for name, formula in self.formulas.items():
+            sizes[name] = formula.value(sizes)
+            if sizes[name] < 0:
+                told = ", ".join(f"{d.name} = {d.bound}" for d in self.call_dims)
+                message = f"{formula} is less than 0 where all dims are at their bounds, {told}"
+                raise fail("not-supported", f"{message}: give other bounds")
+        return sizes
 
     @property
     def derived_dims(self) -> tuple[Dimension, ...]:

@@ -14,6 +14,7 @@ import pytest
 import graphc as gc
 from graphc.driver.artifact import ArtifactRequest, emit
 from graphc.driver.options import CompileOptions
+from tests.support.commands import graphc
 from tests.support.compiling import JUDGED, RUN_HERE
 
 Array = np.ndarray
@@ -211,6 +212,21 @@ def test_a_size_that_calls_have_to_be_asked_for_is_in_no_result() -> None:
         assert call(table=table, x=np.ones(t))["y"].tolist() == table[:t].tolist()
     with pytest.raises(gc.GraphcError, match="requires 5 - T to be at least 0, got -1 for T = 6"):
         call(table=table, x=np.ones(6))
+
+
+def test_the_largest_call_is_timed(tmp_path: Path) -> None:
+    def f(table: Any, x: Any) -> Any:
+        return gc.concatenate([table[: x.shape[0]] * x, table[x.shape[0] :]])[1:]
+
+    types = {"table": "9xf64", "x": "Txf64"}
+    gc.program(f, types, bounds={"T": 7}).save(tmp_path / "net")
+    brief = ("--rounds", "2", "--seconds", "0.01", "--backend", "numpy")
+    done = graphc("bench", tmp_path / "net", *brief)
+    assert done.code == 0, done.err
+    gc.program(f, types, bounds={"T": 10}).save(tmp_path / "net")
+    done = graphc("bench", tmp_path / "net", *brief)
+    assert done.code
+    assert "9 - T is less than 0 where all dims are at their bounds, T = 10" in done.err
 
 
 @pytest.mark.parametrize("backend", ["llvm", "c"])
