@@ -18,7 +18,8 @@ def dims_of(function: Function) -> list[Symbol]:
     by every name that it has."""
     found = [s for value in _values(function) for s in _symbols(value)]
     found += [s for op in walk(function) for s in symbols_in(op.params)]
-    return list({(d.name, d): d for s in found for d in dims_behind(s)}.values())
+    once = {id(s): s for s in found}.values()
+    return list({(d.name, d): d for s in once for d in dims_behind(s)}.values())
 
 
 def require_names(dims: Sequence[Symbol], location: Location) -> None:
@@ -39,12 +40,13 @@ def declare_dims(module: Module) -> None:
         return  # nothing to make others of
     known = {dim: dim for dim in module.dims}
     for function in module.functions:
-        for dim in dims_of(function):
+        dims = dims_of(function)
+        for dim in dims:
             if dim not in known:
                 known[dim] = dim
                 module.dims.append(dim)
                 require_names(module.dims, function.location)
-        names = {d.name: known[d] for d in dims_of(function) if known[d].name != d.name}
+        names = {d.name: known[d] for d in dims if known[d].name != d.name}
         if names:
             _rename(function, names)
 

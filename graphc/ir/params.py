@@ -145,13 +145,23 @@ def with_symbols(params: Params, new: Callable[[Symbol], Dim]) -> Params:
 
 def symbols_in(params: Params) -> Iterator[Symbol]:
     """The dims that the params name."""
-    for f in fields(params):
-        value = getattr(params, f.name)
+    for name in _fields_of_dims(type(params)):
+        value = getattr(params, name)
         for item in value if isinstance(value, tuple) else (value,):
             if isinstance(item, Symbol):
                 yield item
             elif isinstance(item, TensorType):
                 yield from item.symbols()
+
+
+@cache
+def _fields_of_dims(cls: type[Params]) -> tuple[str, ...]:
+    """The fields that may hold dims."""
+
+    def may(annotation: Any) -> bool:
+        return annotation in (Symbol, TensorType) or any(map(may, typing.get_args(annotation)))
+
+    return tuple(name for name, annotation in field_types(cls).items() if may(annotation))
 
 
 def _replaced(value: object, new: Callable[[Symbol], Dim]) -> object:
