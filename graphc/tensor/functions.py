@@ -17,7 +17,7 @@ from graphc.ir.types import Symbol, TensorType, TypeRuleError
 from graphc.ops import elementwise, functions
 from graphc.ops.constant import constant
 from graphc.support.diagnostics import fail
-from graphc.tensor import numeric
+from graphc.tensor import lookup, numeric
 from graphc.tensor.caller import caller_location
 from graphc.tensor.promotion import PlainArray, element_type, named_type, number_as
 from graphc.tensor.shapes import Axes, a_shape, fixed_sizes, whole
@@ -121,6 +121,45 @@ def cross_correlate(signal: Any, kernel: Any) -> Any:
     The kernel has one axis or more and slides over as many of the signal's last axes.
     """
     return floats(numeric.correlate, signal, kernel)
+
+
+def take(x: Any, indices: Any, axis: int = 0) -> Any:
+    """The parts of x at these whole numbers along an axis; their axes stand in its place.
+
+    A negative place counts from the end; one outside of the axis gives zeros.
+    """
+    return _looked_up(lookup.taken, x, indices, axis)
+
+
+def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Any:
+    """x[.., indices[.., k, ..], ..], where both have the same sizes but along the axis.
+
+    A negative place counts from the end; one outside of the axis gives zeros.
+    """
+    return _looked_up(lookup.taken_along, x, indices, axis)
+
+
+def add_along_axis(x: Any, indices: Any, values: Any, axis: int = -1) -> Any:
+    """x with values added at places along an axis; several for one place are all added.
+
+    A negative place counts from the end; what is outside of the axis is left out.
+    """
+
+    def make(trace: Trace) -> Value:
+        dtype = trace.common([x, values])
+        floating = dtype if dtype.is_float else trace.default
+        operands = trace.lift([x], floating)[0], trace.lift_one(indices)
+        given = trace.lift([values], floating)[0]
+        return lookup.added_along(trace.builder, *operands, given, axis)
+
+    return emit([x, indices, values], make)
+
+
+def _looked_up(rule: Callable[..., Value], x: Any, indices: Any, axis: int) -> Any:
+    def make(trace: Trace) -> Value:
+        return rule(trace.builder, trace.lift_one(x), trace.lift_one(indices), axis)
+
+    return emit([x, indices], make)
 
 
 def windows(x: Any, sizes: Any, strides: Any = 1, axis: int = 0) -> Any:
@@ -285,6 +324,7 @@ _OTHERS = (
         relu,
         reshape,
     ),
+    *(add_along_axis, take, take_along_axis),
     *(softmax, square, squeeze, stack, sum, top_k, transpose, where, windows, zeros),
 )
 

@@ -11,7 +11,6 @@ import numpy as np
 import graphc as gc
 from graphc_frontends.onnx.graph import Context
 from graphc_frontends.onnx.operators import operator
-from graphc_frontends.onnx.ops.padding import picked
 from graphc_frontends.onnx.reading import element_type
 from graphc_frontends.onnx.values import (
     Dim,
@@ -27,7 +26,6 @@ from graphc_frontends.onnx.values import (
     of,
     rank_of,
     shape_of,
-    unsupported,
 )
 
 
@@ -292,18 +290,3 @@ def space_to_depth(x: Any, *, blocksize: int, mode: str = "DCR") -> object:
         of(x).transpose(split, order),
         (n, c * blocksize**2, rows, cols),
     )
-
-
-@operator("Gather")
-def gather(x: Any, indices: Any, *, axis: int) -> object:
-    place = axis_of(axis, rank_of(x))
-    if not is_known(indices):
-        raise unsupported("a Gather at places that are computed")
-    places = indices.astype(np.int64)
-    if is_known(x):
-        return np.take(x, places, place)
-    if places.ndim == 0:
-        return x[(slice(None),) * place + (int(places),)]
-    size = fixed([shape_of(x)[place]], "a gather")[0]
-    found = picked(x, place, places.reshape(-1) % size)
-    return gc.reshape(found, (*shape_of(x)[:place], *places.shape, *shape_of(x)[place + 1 :]))

@@ -1,0 +1,190 @@
+"""Conv and ConvTranspose, over any number of axes, with groups and dilations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import graphc as gc
+from graphc_frontends.onnx.operators import operator
+from graphc_frontends.onnx.values import Dim, fixed, mistake, rank_of, shape_of
+from graphc_frontends.onnx.windows import (
+    Walk,
+    channels_first,
+    channels_last,
+    padded,
+    taps,
+    walk_of,
+    windows,
+)
+
+MAX_TAPS = 81
+"""Elements of a window up to which a depthwise convolution is a sum of shifted images."""
+
+
+@operator("Conv")
+def conv(
+    x: Any,
+    w: Any,
+    bias: Any = None,
+    *,
+    auto_pad: str,
+    group: int,
+    kernel_shape: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+) -> object:
+    """x [samples, channels, extents…], w [features, channels of a group, sizes…]."""
+    sizes = fixed(shape_of(w), "weights")
+    channels = fixed([shape_of(x)[1]], "a convolution")[0]
+    if sizes[1] * group != channels or sizes[0] % group:
+        raise mistake(
+            "shape-mismatch",
+            f"requires weights for {channels} channels in {group} groups, got {sizes}",
+        )
+    walk = walk_of(x, sizes[2:], strides, pads, dilations, auto_pad)
+    made = _convolved(padded(channels_last(x), walk), w, walk, group)
+    return channels_first(made if bias is None else made + bias)
+
+
+def _convolved(images: Any, w: Any, walk: Walk, group: int) -> Any:
+    """Of padded images with channels last, which the result has too."""
+    features, inputs = (int(n) for n in fixed(shape_of(w), "weights")[:2])
+    if group == 1:
+        return _of_group(images, w, walk)
+    extents = shape_of(images)[1:-1]
+    if inputs == 1 and features == group and all(isinstance(e, int) for e in extents):
+        return _depthwise(images, w, walk, extents)
+    each = features // group
+    parts = [
+        _of_group(images[..., g * inputs : (g + 1) * inputs], w[g * each : (g + 1) * each], walk)
+        for g in range(group)
+    ]
+    return gc.concatenate(parts, -1)
+
+
+def _of_group(images: Any, w: Any, walk: Walk) -> Any:
+    order = (*range(2, rank_of(w)), 1, 0)
+    kernel = gc.transpose(w, order)
+    if max(walk.dilations) == 1:
+        return gc.conv(images, kernel, walk.strides)
+    seen = windows(images, walk)
+    count = len(walk.sizes)
+    rows = fixed(shape_of(w), "weights")
+    length = 1
+    for n in rows[1:]:
+        length *= n
+    flat = gc.reshape(seen, (*shape_of(seen)[: 1 + count], length))
+    return flat @ gc.reshape(kernel, (length, rows[0]))
+
+
+def _depthwise(images: Any, w: Any, walk: Walk, extents: Sequence[Dim]) -> Any:
+    """One kernel for each channel: a sum of products, or of shifted images for small windows."""
+    kernel = gc.transpose(w, (*range(2, rank_of(w)), 1, 0))  # [sizes…, 1, channels]
+    inside = replace(walk, before=(0,) * len(walk.sizes), after=(0,) * len(walk.sizes))
+    places = inside.places([int(e) for e in extents if isinstance(e, int)])
+    total = 1
+    for n in walk.sizes:
+        total *= n
+    if total > MAX_TAPS:
+        count = len(walk.sizes)
+        seen = windows(images, walk) * gc.reshape(kernel, (*walk.sizes, shape_of(images)[-1]))
+        return gc.sum(seen, tuple(range(1 + count, 1 + 2 * count)))
+    made: Any = None
+    for index, shifted in taps(images, walk, places):
+        product = shifted * kernel[(*index, 0)]
+        made = product if made is None else made + product
+    return made
+
+
+@operator("ConvTranspose")
+def conv_transpose(
+    x: Any,
+    w: Any,
+    bias: Any = None,
+    *,
+    auto_pad: str,
+    group: int,
+    kernel_shape: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    output_padding: Sequence[int] | None = None,
+    output_shape: Sequence[int] | None = None,
+) -> object:
+    """x [samples, channels, extents…], w [channels, features of a group, sizes…]: the images of
+    whose convolution with w the slope is x."""
+    count = rank_of(x) - 2
+    sizes = fixed(shape_of(w)[2:], "weights")
+    extents = fixed(shape_of(x)[2:], "a transposed convolution")
+    steps = [*(strides or [1] * count)]
+    apart = [*(dilations or [1] * count)]
+    more = [*(output_padding or [0] * count)]
+    spans = [(s - 1) * d + 1 for s, d in zip(sizes, apart, strict=True)]
+    full = [(e - 1) * s + k for e, s, k in zip(extents, steps, spans, strict=True)]
+    low, high = _cut(full, more, steps, extents, pads, auto_pad, output_shape)
+    images = _spread(channels_last(x), steps)
+    around = [
+        (0, 0),
+        *((k - 1, k - 1 + max(m, 0)) for k, m in zip(spans, more, strict=True)),
+        (0, 0),
+    ]
+    walk = Walk(tuple(sizes), (1,) * count, tuple(apart), (0,) * count, (0,) * count)
+    made = _convolved(gc.pad(images, around), _turned(w, group), walk, group)
+    index = [slice(None)]
+    index += [slice(a, n + m - b) for a, b, n, m in zip(low, high, full, more, strict=True)]
+    made = made[tuple(index)]
+    return channels_first(made if bias is None else made + bias)
+
+
+def _cut(
+    full: Sequence[int],
+    more: Sequence[int],
+    steps: Sequence[int],
+    extents: Sequence[int],
+    pads: Sequence[int] | None,
+    auto_pad: str,
+    output_shape: Sequence[int] | None,
+) -> tuple[list[int], list[int]]:
+    """How many elements of the whole result are left out before and after, on each axis."""
+    count = len(full)
+    if output_shape is None and auto_pad.startswith("SAME"):
+        output_shape = [e * s for e, s in zip(extents, steps, strict=True)]
+    if output_shape is None:
+        given = pads or [0] * (2 * count)
+        return [*given[:count]], [*given[count:]]
+    low: list[int] = []
+    high: list[int] = []
+    for n, m, wanted in zip(full, more, output_shape[-count:], strict=True):
+        total = n + m - wanted
+        half = total // 2
+        first = total - half if auto_pad == "SAME_LOWER" else half
+        low.append(first)
+        high.append(total - first)
+    return low, high
+
+
+def _spread(images: Any, steps: Sequence[int]) -> Any:
+    """Images with zeros between their elements."""
+    for axis, step in enumerate(steps, start=1):
+        if step > 1:
+            sizes = shape_of(images)
+            apart = gc.expand_dims(images, axis + 1)
+            zeros = [(0, 0)] * rank_of(apart)
+            zeros[axis + 1] = (0, step - 1)
+            n = fixed([sizes[axis]], "a transposed convolution")[0]
+            flat = gc.reshape(gc.pad(apart, zeros), (*sizes[:axis], n * step, *sizes[axis + 1 :]))
+            images = flat[(slice(None),) * axis + (slice(0, (n - 1) * step + 1),)]
+    return images
+
+
+def _turned(w: Any, group: int) -> Any:
+    """[features, channels of a group, sizes…], with the windows turned round."""
+    channels, each, *sizes = fixed(shape_of(w), "weights")
+    count = len(sizes)
+    apart = gc.reshape(w, (group, channels // group, each, *sizes))
+    order = (0, 2, 1, *range(3, 3 + count))
+    turned = gc.flip(gc.transpose(apart, order), tuple(range(3, 3 + count)))
+    return gc.reshape(turned, (group * each, channels // group, *sizes))

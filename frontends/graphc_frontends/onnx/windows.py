@@ -1,0 +1,142 @@
+"""Windows that walk over the spatial axes of images: what Conv and the poolings share.
+
+ONNX's images are [samples, channels, extents…]; graphc's windows walk over images whose channels
+are last, which is what `channels_last` and `channels_first` change between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import graphc as gc
+from graphc_frontends.onnx.values import Dim, mistake, rank_of, shape_of
+
+
+@dataclass(frozen=True)
+class Walk:
+    """One number for each spatial axis.
+
+    before, after  how many elements are put around
+    """
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+    @property
+    def spans(self) -> tuple[int, ...]:
+        """From the first to the last element of a window."""
+        return tuple((s - 1) * d + 1 for s, d in zip(self.sizes, self.dilations, strict=True))
+
+    @property
+    def is_padded(self) -> bool:
+        return any((*self.before, *self.after))
+
+    def places(self, extents: Sequence[int]) -> tuple[int, ...]:
+        """How many windows there are along each axis."""
+        walked = zip(extents, self.before, self.after, self.spans, self.strides, strict=True)
+        return tuple((e + a + b - s) // t + 1 for e, a, b, s, t in walked)
+
+
+def walk_of(
+    x: Any,
+    sizes: Sequence[int],
+    strides: Sequence[int] | None,
+    pads: Sequence[int] | None,
+    dilations: Sequence[int] | None,
+    auto_pad: str,
+) -> Walk:
+    """The walk that a node's attributes mean, over an image [samples, channels, extents…]."""
+    count = rank_of(x) - 2
+    if len(sizes) != count:
+        raise mistake("shape-mismatch", f"requires {count} sizes of windows, got {[*sizes]}")
+    steps = tuple(strides or [1] * count)
+    apart = tuple(dilations or [1] * count)
+    zeros = (0,) * count
+    walk = Walk(tuple(sizes), steps, apart, zeros, zeros)
+    if auto_pad in ("NOTSET", ""):
+        given = pads or [0] * (2 * count)
+        return replace(walk, before=tuple(given[:count]), after=tuple(given[count:]))
+    if auto_pad == "VALID":
+        return walk
+    totals = [
+        _same_padding(e, *w) for e, *w in zip(shape_of(x)[2:], walk.spans, steps, strict=True)
+    ]
+    less, more = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
+    if auto_pad == "SAME_UPPER":
+        return replace(walk, before=less, after=more)
+    return replace(walk, before=more, after=less)
+
+
+def _same_padding(extent: Dim, span: int, stride: int) -> int:
+    """What has to be put around for as many windows as there are strides in the extent."""
+    if stride == 1:
+        return span - 1
+    if not isinstance(extent, int):
+        raise mistake("not-supported", f"auto_pad over an axis of the size {extent} with strides")
+    return max((-(-extent // stride) - 1) * stride + span - extent, 0)
+
+
+def with_whole_windows(walk: Walk, extents: Sequence[Dim]) -> Walk:
+    """The walk of `ceil_mode`: the last window may end outside, if it begins inside."""
+    after: list[int] = []
+    for i, extent in enumerate(extents):
+        if not isinstance(extent, int):
+            raise mistake("not-supported", f"ceil_mode over an axis of the size {extent}")
+        length = extent + walk.before[i] + walk.after[i]
+        rest = (length - walk.spans[i]) % walk.strides[i]
+        more = walk.strides[i] - rest if rest else 0
+        last = length + more - walk.spans[i]
+        after.append(walk.after[i] + (more if last < extent + walk.before[i] else 0))
+    return replace(walk, after=tuple(after))
+
+
+# --- images --------------------------------------------------------------------------------------
+
+
+def channels_last(x: Any) -> Any:
+    return gc.transpose(x, (0, *range(2, rank_of(x)), 1))
+
+
+def channels_first(x: Any) -> Any:
+    return gc.transpose(x, (0, rank_of(x) - 1, *range(1, rank_of(x) - 1)))
+
+
+def padded(images: Any, walk: Walk, value: float = 0.0) -> Any:
+    """Images with channels last, with what the walk puts around them."""
+    if not walk.is_padded:
+        return images
+    pairs = [(0, 0), *zip(walk.before, walk.after, strict=True), (0, 0)]
+    return gc.pad(images, pairs, value)
+
+
+def windows(images: Any, walk: Walk) -> Any:
+    """[samples, places…, sizes…, channels] of padded images with channels last."""
+    seen = gc.windows(images, walk.spans, walk.strides, 1)
+    if max(walk.dilations) == 1:
+        return seen
+    count = len(walk.sizes)
+    return seen[(slice(None),) * (1 + count) + tuple(slice(None, None, d) for d in walk.dilations)]
+
+
+def taps(images: Any, walk: Walk, places: Sequence[int]) -> list[tuple[tuple[int, ...], Any]]:
+    """For each element of a window its index, and the elements of all windows there."""
+    found: list[tuple[tuple[int, ...], Any]] = []
+    for index in _indices(walk.sizes):
+        cut = tuple(
+            slice(i * d, i * d + (n - 1) * s + 1, s)
+            for i, d, n, s in zip(index, walk.dilations, places, walk.strides, strict=True)
+        )
+        found.append((index, images[(slice(None), *cut)]))
+    return found
+
+
+def _indices(sizes: Sequence[int]) -> list[tuple[int, ...]]:
+    found: list[tuple[int, ...]] = [()]
+    for size in sizes:
+        found = [(*index, i) for index in found for i in range(size)]
+    return found
