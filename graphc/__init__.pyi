@@ -90,10 +90,13 @@ def absolute(x: Any) -> Any:
 def add(x: Any, y: Any) -> Any:
     """Sum of two operands."""
 
+def add_along_axis(x: Any, indices: Any, values: Any, axis: int = -1) -> Any:
+    """x with values added at places along an axis; several for one place are all added."""
+
 def arange(start: float, stop: float | None = None, step: float = 1, dtype: Any = None) -> Any:
     """start, start + step, … before stop; with one argument from 0 to before it."""
 
-def broadcast_to(x: Any, shape: int | Sequence[int]) -> Any:
+def broadcast_to(x: Any, shape: Any) -> Any:
     """Repeated to a larger shape by numpy's rules."""
 
 def cast(x: Any, dtype: Any) -> Any:
@@ -267,6 +270,12 @@ def subtract(x: Any, y: Any) -> Any:
 
 def sum(x: Any, axis: Axes = None, keepdims: bool = False) -> Any:
     """The sum over `axis`, all axes for None. Integers and truth values add up as i64."""
+
+def take(x: Any, indices: Any, axis: int = 0) -> Any:
+    """The parts of x at these whole numbers along an axis; their axes stand in its place."""
+
+def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Any:
+    """x[.., indices[.., k, ..], ..], where both have the same sizes but along the axis."""
 
 def tanh(x: Any) -> Any:
     """Hyperbolic tangent."""

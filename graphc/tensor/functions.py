@@ -198,7 +198,7 @@ def squeeze(x: Any, axis: Axes = None) -> Any:
     return apply(lambda b, v: numeric.squeezed(b, v, axis), x)
 
 
-def broadcast_to(x: Any, shape: int | Sequence[int]) -> Any:
+def broadcast_to(x: Any, shape: Any) -> Any:
     """Repeated to a larger shape by numpy's rules."""
     return apply(lambda b, v: numeric.broadcast_to(b, v, a_shape(shape)), x)
 

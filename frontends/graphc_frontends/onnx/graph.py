@@ -215,7 +215,21 @@ class Reader:
         if meaning is None:
             name = operator_name(node.domain, node.op_type)
             raise mistake("unknown-op", f"the operator {name} is not known here")
-        return self._called(meaning.for_types(node, inputs), inputs, attributes, scope)
+        plain = self._with_attributes(node, attributes)
+        return self._called(meaning.for_types(plain, inputs), inputs, attributes, scope)
+
+    def _with_attributes(self, node: NodeProto, attributes: Mapping[str, object]) -> NodeProto:
+        """The node with values in place of references to a function's attributes."""
+        plain: NodeProto = self.onnx.NodeProto()
+        plain.CopyFrom(node)
+        del plain.attribute[:]
+        for given in node.attribute:
+            if not given.ref_attr_name:
+                plain.attribute.append(given)
+            elif given.name in attributes:
+                made = self.onnx.helper.make_attribute(given.name, attributes[given.name])
+                plain.attribute.append(made)
+        return plain
 
     def _handled(
         self,

@@ -124,6 +124,9 @@ def conv_transpose(
     more = [*(output_padding or [0] * count)]
     spans = [(s - 1) * d + 1 for s, d in zip(sizes, apart, strict=True)]
     full = [(e - 1) * s + k for e, s, k in zip(extents, steps, spans, strict=True)]
+    if output_shape is not None:  # which may be larger than what the windows reach
+        wanted = output_shape[-count:]
+        more = [max(m, w - n) for m, w, n in zip(more, wanted, full, strict=True)]
     low, high = _cut(full, more, steps, extents, pads, auto_pad, output_shape)
     images = _spread(channels_last(x), steps)
     around = [

@@ -175,6 +175,54 @@ def tan(x: Any) -> object:
     return gc.sin(x) / gc.cos(x)
 
 
+@operator("Ceil")
+def ceil(x: Any) -> object:
+    return np.ceil(x) if is_known(x) else -gc.floor(-x)
+
+
+@operator("Round")
+def round_(x: Any) -> object:
+    """To the nearest whole number, from the middle to the even one."""
+    if is_known(x):
+        return np.round(x)
+    low = gc.floor(x)
+    rest, is_even = x - low, low / 2 == gc.floor(low / 2)
+    up = (rest > 0.5) | ((rest == 0.5) & ~is_even)
+    return gc.where(up, low + 1, low)
+
+
+@operator("Sinh")
+def sinh(x: Any) -> object:
+    less_one = gc.expm1(x)
+    return gc.where(gc.abs(x) < 1, (less_one + less_one / (less_one + 1)) / 2, _half(x, -1))
+
+
+@operator("Cosh")
+def cosh(x: Any) -> object:
+    return _half(x, 1)
+
+
+def _half(x: Any, sign: int) -> Any:
+    return gc.exp(x) / 2 + sign * (gc.exp(-x) / 2)
+
+
+@operator("Asinh")
+def asinh(x: Any) -> object:
+    size = gc.abs(x)
+    found = gc.log1p(size + size * size / (1 + gc.sqrt(size * size + 1)))
+    return gc.where(x < 0, -found, found)
+
+
+@operator("Acosh")
+def acosh(x: Any) -> object:
+    return gc.log(x + gc.sqrt(x - 1) * gc.sqrt(x + 1))
+
+
+@operator("Atanh")
+def atanh(x: Any) -> object:
+    return (gc.log1p(x) - gc.log1p(-x)) / 2
+
+
 @operator("Elu")
 def elu(x: Any, *, alpha: float) -> object:
     if alpha == 1:
