@@ -144,6 +144,7 @@ ARRAY_GROUPS = {
     "less_equal greater greater_equal equal not_equal logical_and logical_or logical_not`",
     "over axes": "`sum mean max min softmax log_softmax layer_normalization "
     "cross_correlate windows conv maxpool top_k`",
+    "at computed places": "`take take_along_axis add_along_axis`",
     "shapes": "`reshape transpose expand_dims squeeze broadcast_to concatenate stack flip pad`, "
     "indexing",
     "constants": "`zeros ones full eye arange`; `full` also of a traced number",

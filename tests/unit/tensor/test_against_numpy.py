@@ -378,6 +378,51 @@ def test_functions_that_numpy_lacks(name: str, dtype: Any, backend: str) -> None
 
 
 @EVERYWHERE
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8", "?"])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_elements_at_computed_places(axis: int, dtype: str, backend: str) -> None:
+    rng = np.random.default_rng(7)
+    x = rng.integers(-(2**62), 2**62, (3, 4, 5)).astype(dtype)
+    places = rng.integers(-3, 3, (2, 6))
+    made = gc.function(lambda x, i: gc.take(x, i, axis), backend=backend)
+    agree(made(x, places), np.take(x, places, axis), "take")
+    agree(made(x, np.int64(-2).reshape(())), np.take(x, -2, axis), "take one")
+    agree(made(x, places[:0]), np.take(x, places[:0], axis), "take nothing")
+    sizes = list(x.shape)
+    sizes[axis] = 7
+    along = rng.integers(-3, 3, sizes).astype(np.int32)
+    made = gc.function(lambda x, i: gc.take_along_axis(x, i, axis), backend=backend)
+    agree(made(x, along), np.take_along_axis(x, along.astype(np.int64), axis), "take_along_axis")
+
+
+@EVERYWHERE
+@DTYPES
+@pytest.mark.parametrize("axis", [0, 1])
+def test_elements_are_added_at_computed_places(axis: int, dtype: Any, backend: str) -> None:
+    rng = np.random.default_rng(8)
+    x, values = numbers((4, 5), dtype), numbers((4, 5), dtype, 1)
+    places = rng.integers(-2, 3, (4, 5))
+    made = gc.function(lambda x, i, v: gc.add_along_axis(x, i, v, axis), backend=backend)
+    wanted = x.astype(np.float64)
+    for at in np.ndindex(4, 5):
+        to = list(at)
+        to[axis] = places[at]
+        wanted[tuple(to)] += values[at]
+    np.testing.assert_allclose(made(x, places, values), wanted, 1e-6, 1e-6)
+    slope = gc.grad(lambda v: gc.sum(gc.add_along_axis(x, places, v, axis) * x))
+    found = gc.function(lambda v: slope(v), backend=backend)(values)
+    np.testing.assert_allclose(found, np.take_along_axis(x, places, axis), 1e-6)
+
+
+def test_places_outside_give_nothing() -> None:
+    x = np.array([1.0, 2.0])
+    agree(gc.take(x, np.array([5, 1, -9])), np.array([0.0, 2.0, 0.0]), "take")
+    agree(gc.add_along_axis(x, np.array([5, -9]), x), x, "add_along_axis")
+    with pytest.raises(gc.GraphcError, match="requires the same sizes but along axis 0"):
+        gc.take_along_axis(np.ones((2, 3)), np.zeros((2, 2), np.int64), 0)
+
+
+@EVERYWHERE
 def test_windows_and_convolutions(backend: str) -> None:
     x, w = numbers((2, 7, 6, 3), np.float64), numbers((3, 2, 3, 4), np.float64, 1)
     seen = np.lib.stride_tricks.sliding_window_view(x, (3, 2), (1, 2))[:, ::2, ::3]
@@ -403,6 +448,7 @@ def test_every_function_is_compared_with_numpy_here() -> None:
     constants = {"zeros", "ones", "full", "arange", "eye"}
     elsewhere = {"matmul", "softmax", "log_softmax", "cross_correlate", "maxpool", "cast", "where"}
     elsewhere |= {"layer_normalization", "top_k", "windows", "conv"}
+    elsewhere |= {"take", "take_along_axis", "add_along_axis"}
     tested = {*UNARY, *BINARY, *REDUCTIONS, *MOVEMENTS, *constants, *elsewhere, *NOT_IN_NUMPY}
     assert tested >= set(FUNCTIONS)
 

@@ -1,0 +1,118 @@
+"""Convolutions, poolings and normalisation of ONNX files, as networks use them: judged by the
+package's own evaluator, at several numbers of samples by one compilation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="requires the package onnx (graphc[onnx])")
+
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+import graphc as gc
+from tests.support.onnx_models import model, saved
+
+NODE = helper.make_node
+RANDOM = np.random.default_rng(11)
+
+
+def weights(*shape: int) -> np.ndarray:
+    return RANDOM.normal(size=shape).astype(np.float32) / 3
+
+
+NETWORKS: dict[str, Any] = {
+    "conv": (
+        [
+            NODE("Conv", ["x", "w", "b"], ["c"], strides=[2, 1], pads=[1, 0, 1, 2]),
+            NODE("Relu", ["c"], ["y"]),
+        ],
+        {"w": weights(5, 4, 3, 3), "b": weights(5)},
+    ),
+    "groups": (
+        [NODE("Conv", ["x", "w"], ["y"], group=2, pads=[1, 1, 1, 1])],
+        {"w": weights(6, 2, 3, 3)},
+    ),
+    "depthwise": (
+        [NODE("Conv", ["x", "w"], ["y"], group=4, pads=[1, 1, 1, 1], strides=[2, 2])],
+        {"w": weights(4, 1, 3, 3)},
+    ),
+    "dilations": (
+        [NODE("Conv", ["x", "w"], ["y"], dilations=[2, 3])],
+        {"w": weights(3, 4, 3, 2)},
+    ),
+    "transposed": (
+        [NODE("ConvTranspose", ["x", "w"], ["y"], strides=[2, 3], pads=[1, 0, 0, 1])],
+        {"w": weights(4, 3, 3, 4)},
+    ),
+    "pools": (
+        [
+            NODE("MaxPool", ["x"], ["m"], kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 1]),
+            NODE("AveragePool", ["m"], ["a"], kernel_shape=[2, 2], pads=[1, 1, 0, 0]),
+            NODE("GlobalAveragePool", ["a"], ["y"]),
+        ],
+        {},
+    ),
+    "normalised": (
+        [
+            NODE("Conv", ["x", "w"], ["c"]),
+            NODE("BatchNormalization", ["c", "s", "b", "m", "v"], ["n"], epsilon=1e-3),
+            NODE("InstanceNormalization", ["n", "s", "b"], ["y"]),
+        ],
+        {
+            "w": weights(5, 4, 3, 3),
+            **{n: weights(5) for n in "sbm"},
+            "v": weights(5) ** 2,
+        },
+    ),
+    "resized": (
+        [NODE("Resize", ["x", "", "k"], ["y"], mode="linear")],
+        {"k": np.array([1, 1, 2, 1.5], np.float32)},
+    ),
+}
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_one_compilation_is_right_for_any_number_of_samples(
+    name: str, backend: str, tmp_path: Path
+) -> None:
+    nodes, arrays = NETWORKS[name]
+    path = saved(model(nodes, {"x": ["batch", 4, 9, 8]}, ["y"], arrays, opset=18), tmp_path)
+    call = gc.compile(gc.load_program(path, bounds={"batch": 3}), backend=backend)
+    judge = ReferenceEvaluator(str(path))
+    for samples in (1, 3, 2):
+        x = RANDOM.normal(size=(samples, 4, 9, 8)).astype(np.float32)
+        np.testing.assert_allclose(call(x=x)["y"], judge.run(None, {"x": x})[0], 1e-4, 1e-5)
+
+
+def test_groups_of_a_transposed_convolution_are_convolutions_of_their_own(tmp_path: Path) -> None:
+    w, x = weights(4, 3, 3, 4), RANDOM.normal(size=(2, 4, 5, 6)).astype(np.float32)
+    given = {"strides": [2, 3], "pads": [1, 0, 0, 1]}
+    whole = model(
+        [NODE("ConvTranspose", ["x", "w"], ["y"], group=2, **given)],
+        {"x": x.shape},
+        ["y"],
+        {"w": w},
+    )
+    made = gc.compile(gc.load_program(saved(whole, tmp_path)))(x=x)["y"]
+    for g in range(2):
+        part = x[:, 2 * g : 2 * g + 2]
+        node = NODE("ConvTranspose", ["x", "w"], ["y"], **given)
+        single = model([node], {"x": part.shape}, ["y"], {"w": w[2 * g : 2 * g + 2]})
+        expected = ReferenceEvaluator(single).run(None, {"x": part})[0]
+        np.testing.assert_allclose(made[:, 3 * g : 3 * g + 3], expected, 1e-4, 1e-5)
+
+
+def test_an_embedding_is_looked_up(tmp_path: Path) -> None:
+    made = model([NODE("Gather", ["t", "i"], ["y"])], {}, ["y"], {"t": weights(50, 7)})
+    made.graph.input.append(helper.make_tensor_value_info("i", 7, ["batch", 3]))
+    program = gc.load_program(saved(made, tmp_path))
+    table = program.parameters["t"]
+    places = np.array([[0, 49, -1], [7, 7, 3]])
+    np.testing.assert_array_equal(gc.compile(program)(i=places)["y"], table[places])
+    assert "sparse_product" in str(program.module)
