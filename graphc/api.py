@@ -36,6 +36,8 @@ from graphc.learn.gradients import Gradients, compile_gradients
 from graphc.learn.learner import Learner, require_learner
 from graphc.learn.loop import run_training
 from graphc.learn.plan import DEFAULT_DROPOUT, Control, TrainingPlan, read_controls
+from graphc.learn.program_loss import Loss, Objective
+from graphc.learn.program_step import compile_program_step
 from graphc.learn.records import EpochRecord, Progress
 from graphc.learn.schedule import Rates, Schedule
 from graphc.learn.sgd import SGD, learner_or_sgd
@@ -348,10 +350,14 @@ def compile(
 
 
 def compile_training(
-    network: GraphBuilder | Model,
+    network: GraphBuilder | Model | Program,
     *,
     learner: Learner,
-    batch: int = CompileOptions.batch,
+    loss: str | Loss | None = None,
+    output: str | None = None,
+    labels: object = None,
+    train: str | Sequence[str] = (),
+    batch: int | None = None,
     time: int = CompileOptions.time,
     sequences: int = CompileOptions.sequences,
     criterion: str | None = None,
@@ -369,7 +375,10 @@ def compile_training(
     """A compiled training step: `step(features=x, labels=t)` updates the network's parameters.
 
     learner    `SGD` or `SteppingHeuristic`
-    batch      bound on the samples of a call, and the nominal minibatch that rates refer to
+    loss, output, labels, train  of a program alone: what is minimised of which result, the type of
+               the labels, and patterns of the names of parameters that are trained (docs/tensor.md)
+    batch      bound on the samples of a call, and the nominal minibatch that rates refer to; by
+               default 256, of a program the bound of their dim
     time       for sequences, as in `compile`: bound on their steps; `sequences`: on how many lie
                side by side. The nominal minibatch is then their product, in steps, unless
                `step.nominal` is set to another one
@@ -389,7 +398,7 @@ def compile_training(
     options = CompileOptions(
         backend=backend,
         precision=dtype,
-        batch=batch,
+        batch=CompileOptions.batch if batch is None else batch,
         verify=verify,
         time=time,
         sequences=sequences,
@@ -399,6 +408,19 @@ def compile_training(
         launch=launch,
         threads=threads,
     )
+    objective = Objective(loss, output, labels, tuple(arguments.texts(train, "train")))
+    if isinstance(network, Program):
+        _refuse_of_networks(
+            time=bool(time),
+            sequences=sequences != CompileOptions.sequences,
+            criterion=criterion is not None,
+            dropout=dropout != DEFAULT_DROPOUT,
+            communicator=communicator is not None,
+        )
+        return compile_program_step(network, objective, learner, options, batch=batch, seed=seed)
+    if train or any(given is not None for given in (loss, output, labels)):
+        message = "loss=, output=, labels= and train= are for programs: a network has criteria"
+        raise fail("bad-option", message)
     return compile_training_step(
         _model_of(network),
         learner,
@@ -408,6 +430,13 @@ def compile_training(
         seed=seed,
         communicator=checked_communicator(communicator),
     )
+
+
+def _refuse_of_networks(**given: bool) -> None:
+    """GraphcError for options of networks that are given with a program."""
+    for name, is_given in given.items():
+        if is_given:
+            raise fail("not-supported", f"{name}= is for networks, got a program")
 
 
 def gradients(

@@ -144,10 +144,21 @@ def training(
     seed     of what is random in the network while it is trained
     """
     expand = bounds.expand(outputs, dtype, training=True, seed=seed, recompute=recompute)
-    gradients = SynthesizeGradient(outputs[0], tuple(trained), recompute)
-    passes: list[Pass] = [InferShapes(), expand, gradients]
-    # By then it shows which gradients are sums of lookups.
-    return [*passes, *pipeline(SIMPLIFY), learner, *pipeline(CLEAN), *rounding(contraction)]
+    update = array_training(outputs[0], trained, learner, recompute, contraction)
+    return [InferShapes(), expand, *update]
+
+
+def array_training(
+    criterion: str,
+    trained: Sequence[str],
+    learner: ApplyLearner,
+    recompute: Recompute = "auto",
+    contraction: ContractionMode = "fma",
+) -> list[Pass]:
+    """From tensor operations that compute a criterion to those of a training step."""
+    gradients = SynthesizeGradient(criterion, tuple(trained), recompute)
+    # After simplifying it shows which gradients are sums of lookups.
+    return [gradients, *pipeline(SIMPLIFY), learner, *pipeline(CLEAN), *rounding(contraction)]
 
 
 def training_gradients(

@@ -34,7 +34,7 @@ from graphc.learn.shuffle import minibatches
 from graphc.learn.update import update_pass
 from graphc.model.model import Model
 from graphc.ops.learner_terms import NEUTRAL
-from graphc.ops.nodes.layout import find_node
+from graphc.ops.nodes.layout import find_node, node_type, tensor_type
 from graphc.ops.nodes.leaves import ParameterParams
 from graphc.ops.nodes.normalisation import running_parameters
 from graphc.ops.nodes.training import DROPOUT_RATE, SEED_LIMIT, STEP
@@ -63,6 +63,7 @@ class TrainingStep:
 
     A step on sequences takes what an `Executable` of sequences takes; a sample is a step of one.
 
+    fixed_samples  of every call, where its inputs do not decide them; 0: they do
     steps         calls so far. With the seed it decides what Dropout sets to zero: set it to go on
                   where another step has stopped
     dropout_rate  share of elements that Dropout nodes set to zero, in [0, 1)
@@ -76,8 +77,10 @@ class TrainingStep:
         criterion: str,
         dropout_rate: float = 0.0,
         communicator: Communicator | None = None,
+        fixed_samples: int = 0,
     ) -> None:
         self._executable = executable
+        self._fixed_samples = fixed_samples
         self._communicator = communicator
         self._set_learner(learner)
         self._hyperparameters_taken = {
@@ -103,6 +106,7 @@ class TrainingStep:
 
     def _hyperparameters(self, samples: int) -> Mapping[str, float]:
         """What the function takes of the numbers of this call, of all members together."""
+        samples = self._fixed_samples or samples
         if self._communicator is not None:
             count = np.array([samples])
             self._communicator.all_reduce(count)
@@ -161,6 +165,7 @@ class TrainingStep:
         nothing changed; `argument-type` for data that are no arrays by name.
         """
         check_data("run_epoch", data)
+        self._require_samples()
         dataset = read_dataset(self.signature, data)
         units = read_order(order, dataset.units)
         size = self._default_minibatch() if minibatch is None else minibatch
@@ -171,6 +176,21 @@ class TrainingStep:
             raise no_samples()
         parts = [part.values for part in self.parts(dataset, units, int(size))]
         return Results({name: np.concatenate([p[name] for p in parts]) for name in parts[0]})
+
+    def _require_samples(self) -> None:
+        """GraphcError unless the first axis of each input counts the samples."""
+        signature = self.signature
+        if signature.sequences is not None or signature.sparse:
+            return
+        counted = next((d.name for d in signature.call_dims), None)
+        for argument in signature.with_role("input"):
+            if self._fixed_samples or argument.shape[:1] != (counted,):
+                sizes = "x".join(map(str, argument.shape)) or "one number"
+                message = (
+                    "run_epoch requires a dim of samples as the first axis of each input, "
+                    f"`{argument.name}` is {sizes}: call the step for each minibatch"
+                )
+                raise fail("not-supported", message)
 
     def _default_minibatch(self) -> int:
         signature = self.signature
@@ -369,7 +389,9 @@ def training_passes(
     checked_seed(seed)
     outputs = training_outputs(model, criterion)
     trained = trainable_parameters(model, outputs[0])
-    update = update_pass(model, learner, trained, options.precision, int(seed))
+    nodes = [op for name in trained if (op := model.find(name)) is not None]
+    types = [tensor_type(node_type(op), 0, options.precision) for op in nodes]
+    update = update_pass(learner, types, int(seed))
     passes = pipelines.training(
         outputs,
         trained,

@@ -8,12 +8,10 @@ from graphc.driver.compile import run_passes
 from graphc.driver.options import CompileOptions
 from graphc.driver.pipelines import OPTIMISE
 from graphc.ir.printer import print_module
-from graphc.ir.types import DType, TensorType
+from graphc.ir.types import TensorType
 from graphc.learn.learner import Learner
-from graphc.model.model import Model
 from graphc.ops import default_context
 from graphc.ops.learners import LEARNERS, Rule
-from graphc.ops.nodes.layout import node_type, tensor_type
 from graphc.ops.nodes.plugged import described
 from graphc.passes import pipeline
 from graphc.passes.apply_learner import ApplyLearner
@@ -21,15 +19,13 @@ from graphc.passes.rule_text import body_of, require_rows
 from graphc.support.diagnostics import GraphcError, fail
 
 
-def update_pass(
-    model: Model, learner: Learner, trained: Sequence[str], dtype: DType, seed: int
-) -> ApplyLearner:
-    """The pass that makes a step of gradients; a rule that is in no table goes with it as text."""
+def update_pass(learner: Learner, trained: Sequence[TensorType], seed: int) -> ApplyLearner:
+    """The pass that makes a step of gradients, for trained parameters of these types; a rule that
+    is in no table goes with it as text."""
     rule, terms = learner.rule, learner.terms
     bodies: list[str] = []
     if LEARNERS.get(rule.name) is not rule:
-        nodes = [op for name in trained if (op := model.find(name)) is not None]
-        types = [tensor_type(node_type(op), 0, dtype) for op in nodes]
+        types = [*trained]
         if rule.lazy:  # rows, and columns, of a table are updated by themselves
             types += [t.with_dims((1, d)) for t in types for d in t.dims]
         bodies = [_body(rule, type) for type in dict.fromkeys(types)]

@@ -19,6 +19,7 @@ from graphc.ops import functions
 from graphc.ops.elementwise import cast
 from graphc.ops.formula import Formula, sqrt, total, where
 from graphc.ops.learners import Rule
+from graphc.ops.movement import reshape
 from graphc.ops.random import uniform
 
 Clipping = Literal["none", "elements", "norm", "global-norm"]
@@ -124,6 +125,7 @@ def updated(
     numbers  of the rule and of the terms
     """
     parameter, *states = tables
+    numbers = {name: _of_rank(b, value, parameter.tensor.rank) for name, value in numbers.items()}
     named = {name: Formula(b, value) for name, value in numbers.items()}
     g, w = Formula(b, gradient), Formula(b, parameter)
     if terms.clip == "elements":
@@ -147,9 +149,20 @@ def _within(g: Formula, threshold: Formula) -> Formula:
 
 def _within_norm(gradients: Sequence[Formula], threshold: Formula) -> list[Formula]:
     """The gradients times one number: their common Euclidean norm is at most the threshold."""
-    norm = sqrt(reduce(Formula.__add__, [total(g * g) for g in gradients]))
+    b, rank = threshold.b, threshold.value.tensor.rank
+    squares = [Formula(b, _of_rank(b, total(g * g).value, rank)) for g in gradients]
+    norm = sqrt(reduce(Formula.__add__, squares))
     factor = where(norm > threshold, threshold / norm, 1.0)
-    return [factor * g for g in gradients]
+    ranks = [g.value.tensor.rank for g in gradients]
+    return [
+        Formula(b, _of_rank(b, factor.value, rank)) * g
+        for g, rank in zip(gradients, ranks, strict=True)
+    ]
+
+
+def _of_rank(b: IRBuilder, number: Value, rank: int) -> Value:
+    """A tensor of one element with so many axes."""
+    return number if number.tensor.rank == rank else reshape(b, number, (1,) * rank)
 
 
 def _shrunk(w: Formula, threshold: Formula) -> Formula:

@@ -118,7 +118,7 @@ class _Step:
     def of(
         function: Function, b: IRBuilder, rule: Rule, terms: Terms, seed: int, parameter: Value
     ) -> _Step:
-        one = TensorType((1,) * parameter.tensor.rank, parameter.tensor.dtype)
+        one = TensorType((1, 1), parameter.tensor.dtype)
         numbers = {
             name: function.add_argument(name, one, "hyperparameter")
             for name in (*rule.numbers, *terms.numbers)

@@ -231,7 +231,7 @@ class Executable:
             plan = self._widened(plan, above)
             arguments, sizes, minibatch = self._bound(plan, inputs, given_steps)
         sizes = all_sizes(plan, sizes)
-        samples = minibatch.layout.samples if minibatch is not None else _samples(sizes)
+        samples = minibatch.layout.samples if minibatch is not None else _samples(plan, sizes)
         given = (
             hyperparameters if isinstance(hyperparameters, Mapping) else hyperparameters(samples)
         )
@@ -471,7 +471,7 @@ def check_inputs(
         else:
             found[name] = rows = spec.read(value)
             note_samples(spec, len(rows), sizes)
-    return {name: found[name] for name in plan.inputs}, _samples(sizes)
+    return {name: found[name] for name in plan.inputs}, _samples(plan, sizes)
 
 
 def check_sequences(
@@ -520,8 +520,9 @@ def needed_inputs(signature: Signature, data: Mapping[str, object]) -> dict[str,
     return {name: array for name, array in data.items() if name.lower() in names}
 
 
-def _samples(sizes: Mapping[str, int]) -> int:
-    return next(iter(sizes.values()), 0)
+def _samples(plan: Plan, sizes: Mapping[str, int]) -> int:
+    """The first of the dims that a call decides, in whatever order inputs are given."""
+    return next((sizes[dim] for dim in plan.bounds if dim in sizes), 0)
 
 
 def _results(plan: Plan, arrays: Sequence[Array], minibatch: Minibatch | None) -> Results:

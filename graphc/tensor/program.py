@@ -72,6 +72,11 @@ def program(
 # --- what is asked for ---------------------------------------------------------------------------
 
 
+def read_type(name: str, given: object, bounds: Mapping[str, int]) -> TensorType:
+    """The type that a text such as "Nx64", or an array like it, stands for."""
+    return _InputTypes(bounds, caller_location()).read(name, given)
+
+
 class _InputTypes:
     """Reads the types of inputs; the same name is the same dim in all of them."""
 

@@ -1,0 +1,260 @@
+"""What a program is trained by: its loss as a result, and the labels as one more input.
+
+    func @main(%x, %W) -> (logits)   =>   func @main(%labels, %x, %W) -> (loss: tensor<1x1xf32>)
+
+As a criterion of a network a loss is a sum over the samples, so that rates per sample mean the
+same whatever the minibatch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from graphc.driver.program import with_results
+from graphc.ir.core import Level
+from graphc.ir.traversal import walk
+from graphc.ir.types import Dim, Symbol, TensorType
+from graphc.model.program import Program
+from graphc.support.arguments import kind_of
+from graphc.support.diagnostics import GraphcError, fail, suggestion
+from graphc.support.graphs import reachable
+from graphc.tensor import functions
+from graphc.tensor.function import run_traced
+from graphc.tensor.program import read_type
+from graphc.tensor.program_builder import ProgramBuilder
+from graphc.tensor.tensor import Tensor, reshape
+
+LABELS = "labels"
+LOSS = "loss"
+LEAST_PROBABILITY = 1e-37
+
+Loss = Callable[[Any, Any], Any]
+"""(output, labels) -> losses, which are added up."""
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What is minimised of a program.
+
+    loss    a name of `LOSSES`, or a function of arrays; None: the output is the loss itself
+    output  the result that it is of; None: the only one
+    labels  the type of the labels, a text or an array like them; None: that of the output
+    train   patterns of the names of parameters that are trained; none: all of floating point
+    """
+
+    loss: str | Loss | None = None
+    output: str | None = None
+    labels: object = None
+    train: Sequence[str] = ()
+
+
+def with_loss(program: Program, objective: Objective) -> Program:
+    """The program whose one result is the loss, 1x1; its parameters are the same arrays.
+
+    Raises GraphcError for an objective that does not fit the program.
+    """
+    held = with_results(program, [_output_name(program, objective.output)])
+    _require_tensors(held)
+    (output,) = held.function.returned
+    if not output.tensor.dtype.is_float:
+        message = f"a loss requires floating-point numbers, `{_only(held)}` is {output.tensor}"
+        raise fail("bad-value", message)
+    function, builder = held.function, ProgramBuilder(held.precision, held.function.location)
+    labels: Tensor | None = None
+    if objective.loss is not None:
+        type = _labels_type(held, objective)
+        if function.argument(LABELS) is not None:
+            raise fail("duplicate-name", f"the program has an argument `{LABELS}` already")
+        labels = builder.input(LABELS, type.dims, type.dtype.value)
+    try:
+        with builder.open():
+            given = _declared(held, builder)
+            if not given:
+                raise no_parameters()
+            trace = given[0].trace
+            (value,) = trace.inline(function, given)
+            total = _total(Tensor(trace, value), labels, objective)
+        traced = builder.finish({LOSS: total})
+    finally:
+        builder.close()
+    return traced
+
+
+def no_parameters() -> GraphcError:
+    """The error for a loss that nothing can be done about."""
+    return fail("missing-node", "the loss depends on no trainable parameter")
+
+
+def _total(output: Tensor, labels: Tensor | None, objective: Objective) -> Any:
+    """The sum of all that the loss gives, as criteria of networks are: 1x1."""
+    made: object = output
+    if labels is not None:
+        chosen = _loss_of(objective.loss)
+        made = run_traced(lambda: chosen(output, labels))
+    if not isinstance(made, Tensor) or not made.value.tensor.dtype.is_float:
+        came = made.value.tensor if isinstance(made, Tensor) else kind_of(made)
+        raise fail("argument-type", f"a loss requires an array of floating point, got {came}")
+    if objective.loss is None and made.value.tensor.dims not in ((), (1,), (1, 1)):
+        message = (
+            f"without loss= the output is the loss, one number, got {made.value.tensor}: "
+            f"give loss=, one of {', '.join(LOSSES)}, or a function of output and labels"
+        )
+        raise fail("shape-mismatch", message)
+    return reshape(functions.sum(made), (1, 1))
+
+
+def _declared(program: Program, builder: ProgramBuilder) -> list[Tensor]:
+    """The arguments of the program, in its order, declared anew."""
+    function = program.function
+    inputs = {
+        a: builder.input(a.name or "", a.tensor.dims, a.tensor.dtype.value)
+        for a, role in zip(function.arguments, function.roles, strict=True)
+        if role != "parameter"
+    }
+    for argument in function.arguments:
+        name = argument.name or ""
+        if argument not in inputs and name not in program.values:
+            raise fail("missing-node", f"the parameter `{name}` has no value to begin from")
+    return [
+        inputs[a] if a in inputs else builder.parameter(a.name or "", program.values[a.name or ""])
+        for a in function.arguments
+    ]
+
+
+def _output_name(program: Program, output: str | None) -> str:
+    names = [r.name for r in program.function.results]
+    if output is not None:
+        return output
+    if len(names) != 1:
+        message = f"output= requires one of the program's results: {', '.join(names)}"
+        raise fail("missing-node", message)
+    return names[0]
+
+
+def _only(program: Program) -> str:
+    return program.function.results[0].name
+
+
+def _require_tensors(program: Program) -> None:
+    if any(op.opdef.level is Level.KERNEL for op in walk(program.function)):
+        message = "training requires tensor operations, this program is at the level of kernels"
+        raise fail("not-supported", message)
+
+
+def _labels_type(program: Program, objective: Objective) -> TensorType:
+    """The type of the labels. GraphcError for one whose samples are not those of the output."""
+    (output,) = program.function.returned
+    if objective.labels is None:
+        return output.tensor
+    bounds = {d.name: d.bound for d in program.module.dims if not d.factors}
+    type = read_type(LABELS, objective.labels, bounds)
+    if type.dims[:1] != output.tensor.dims[:1]:
+        message = f"labels require the samples of the output, {output.tensor}, got {type}"
+        raise fail("shape-mismatch", message)
+    return type
+
+
+def sample_dim(program: Program) -> Dim:
+    """What counts the samples of a program with a loss: the first axis of its labels, or of its
+    first input; 1 without one."""
+    inputs = zip(program.function.arguments, program.function.roles, strict=True)
+    first = next((a.tensor.dims for a, role in inputs if role == "input"), ())
+    size = first[0] if first else 1
+    return size.factors[0] if isinstance(size, Symbol) and size.factors else size
+
+
+# --- parameters ----------------------------------------------------------------------------------
+
+
+def trained_parameters(program: Program, patterns: Sequence[str]) -> list[str]:
+    """Those of floating point that the loss depends on, and that some pattern fits, if there are
+    any. GraphcError for a pattern that fits none of them."""
+    function = program.function
+    used = reachable(list(function.returned), lambda v: v.op.operands if v.op is not None else ())
+    roles = zip(function.arguments, function.roles, strict=True)
+    found = {a.name or "": a.tensor.dtype for a, role in roles if role == "parameter" and a in used}
+    floats = [name for name, dtype in found.items() if dtype.is_float]
+    for pattern in patterns:
+        fitting = [name for name in found if fnmatchcase(name, pattern)]
+        if not fitting:
+            known = ", ".join(floats) or "none"
+            message = f"train: `{pattern}` fits no parameter that the loss depends on"
+            raise fail("missing-node", f"{message}: {known}{suggestion(pattern, floats)}")
+        wrong = next((name for name in fitting if not found[name].is_float), None)
+        if wrong is not None:
+            message = f"train: parameters of floating point are required, `{wrong}` is of"
+            raise fail("bad-value", f"{message} {found[wrong].value}")
+    chosen = [n for n in floats if not patterns or any(fnmatchcase(n, p) for p in patterns)]
+    if not chosen:
+        raise no_parameters()
+    return chosen
+
+
+# --- losses --------------------------------------------------------------------------------------
+
+_log, _maximum, _softplus = (functions.FUNCTIONS[n] for n in ("log", "maximum", "softplus"))
+
+
+def _softmax_cross_entropy(output: Tensor, labels: Tensor) -> Any:
+    logs = functions.log_softmax(output)
+    return -_at_labels(logs, labels, "softmax_cross_entropy")
+
+
+def _cross_entropy(output: Tensor, labels: Tensor) -> Any:
+    logs = _log(_maximum(output, LEAST_PROBABILITY))
+    return -_at_labels(logs, labels, "cross_entropy")
+
+
+def _at_labels(logs: Any, labels: Tensor, loss: str) -> Any:
+    """What the labels choose: shares of the classes, or the numbers of classes."""
+    sizes = logs.value.tensor.dims
+    classes = sizes[-1] if sizes else None
+    if not isinstance(classes, int):
+        raise fail("shape-mismatch", f"{loss} requires classes along the last axis, got {sizes}")
+    if labels.value.tensor.dtype.is_float:
+        _require_shape(loss, labels, sizes)
+        return logs * labels
+    _require_shape(loss, labels, sizes[:-1])
+    numbers = functions.arange(classes, dtype=labels.dtype)
+    return functions.where(functions.expand_dims(labels, -1) == numbers, logs, 0.0)
+
+
+def _squared_error(output: Tensor, labels: Tensor) -> Any:
+    _require_shape("squared_error", labels, output.value.tensor.dims)
+    return functions.square(output - labels) * 0.5
+
+
+def _sigmoid_cross_entropy(output: Tensor, labels: Tensor) -> Any:
+    _require_shape("sigmoid_cross_entropy", labels, output.value.tensor.dims)
+    return _softplus(output) - output * labels
+
+
+def _require_shape(loss: str, labels: Tensor, sizes: Sequence[Dim]) -> None:
+    if labels.value.tensor.dims != tuple(sizes):
+        wanted = "x".join(map(str, sizes)) or "one number"
+        message = f"{loss} requires labels of {wanted}, got {labels.value.tensor}"
+        raise fail("shape-mismatch", message)
+
+
+LOSSES: Mapping[str, Loss] = {
+    "softmax_cross_entropy": _softmax_cross_entropy,
+    "cross_entropy": _cross_entropy,
+    "squared_error": _squared_error,
+    "sigmoid_cross_entropy": _sigmoid_cross_entropy,
+}
+
+
+def _loss_of(loss: object) -> Loss:
+    if callable(loss):
+        return loss
+    if not isinstance(loss, str):
+        message = f"loss requires a name or a function of output and labels, got {kind_of(loss)}"
+        raise fail("argument-type", message)
+    if loss not in LOSSES:
+        near = suggestion(loss, LOSSES)
+        message = f"there is no loss `{loss}`; losses: {', '.join(LOSSES)}"
+        raise fail("undefined-name", f"{message}{near}")
+    return LOSSES[loss]

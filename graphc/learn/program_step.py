@@ -1,0 +1,84 @@
+"""The training step of a program: what `step.py` makes of networks, of a function of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from graphc.backends.base import CompiledFunction
+from graphc.driver import pipelines
+from graphc.driver.compile import all_passes
+from graphc.driver.options import CompileOptions
+from graphc.driver.program import compile_program
+from graphc.ir.types import DType, Symbol
+from graphc.learn.learner import Learner
+from graphc.learn.program_loss import (
+    LOSS,
+    Objective,
+    sample_dim,
+    trained_parameters,
+    with_loss,
+)
+from graphc.learn.step import TrainingStep, checked_seed
+from graphc.learn.update import update_pass
+from graphc.model.program import Program
+from graphc.passes.manager import Pass
+from graphc.runtime.executable import Executable
+from graphc.runtime.signature import Signature
+from graphc.runtime.threads import thread_count
+from graphc.support.diagnostics import fail
+
+
+def compile_program_step(
+    program: Program,
+    objective: Objective,
+    learner: Learner,
+    options: CompileOptions,
+    *,
+    batch: int | None = None,
+    seed: int = 0,
+) -> TrainingStep:
+    """A step that minimises the program's loss; `step(x=…, labels=…)["loss"]` is its sum.
+
+    batch  bound on the samples of a call, and the nominal minibatch; None: the bound of their dim
+    seed   of the learner's noise
+
+    The program's own arrays are updated. A call beyond a bound compiles again. Raises GraphcError.
+    """
+    held = with_loss(program, objective)
+    trained = trained_parameters(held, objective.train)
+    _require_one_type(held, trained, options)
+    samples = sample_dim(held)
+    is_open = isinstance(samples, Symbol)
+    if is_open and batch is not None:
+        held, samples = held.with_bounds({samples.name: batch}), batch
+    passes = _passes(held, trained, learner, options, checked_seed(seed))
+
+    def compiled(bounds: Mapping[str, int]) -> tuple[CompiledFunction, Signature]:
+        return compile_program(held.with_bounds(bounds), passes, options)
+
+    executable = Executable(
+        *compiled({}), held.values, recompile=compiled, threads=thread_count(options.threads)
+    )
+    nominal = samples.bound if isinstance(samples, Symbol) else samples
+    return TrainingStep(executable, learner, nominal, LOSS, fixed_samples=0 if is_open else nominal)
+
+
+def _passes(
+    program: Program, trained: Sequence[str], learner: Learner, options: CompileOptions, seed: int
+) -> list[Pass]:
+    arguments = [program.find(name) for name in trained]
+    types = [a.tensor for a in arguments if a is not None]
+    update = update_pass(learner, types, seed)
+    made = pipelines.array_training(LOSS, trained, update, options.recompute, options.contraction)
+    return all_passes(made, options)
+
+
+def _require_one_type(program: Program, trained: Sequence[str], options: CompileOptions) -> None:
+    """GraphcError for parameters of several types, or a precision that is not theirs."""
+    types = {program.values[name].dtype.name for name in trained}
+    if len(types) > 1:
+        message = f"trained parameters require one element type, got {', '.join(sorted(types))}"
+        raise fail("not-supported", message)
+    if options.precision is DType.F64 and types != {"float64"}:
+        message = "a program is trained in its own element type, f32, got precision f64"
+        raise fail("bad-option", message)
