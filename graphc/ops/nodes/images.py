@@ -246,18 +246,25 @@ def _expand_convolution(
     weight, x = operands
     channels = source.image.channels
     images, walks = _as_images(b, x, source), _walks(p, source.image)
-    # A kernel's columns are [channel, column, row] with the row fastest, an image's pixels
-    # [column, row, channel]: the small one of the two is brought to the order of the other.
-    kernel = (p.output_channels, channels // p.groups, p.kernel_width, p.kernel_height)
-    ordered = transpose(b, reshape(b, weight, kernel), (0, 2, 3, 1))
     if p.groups == 1:
         windows = _windows_of(b, images, 1, *walks)
-        y = matmul(b, windows, ordered, transpose_b=True, contract=3)
+        y = matmul(b, windows, _kernels(b, weight, p, channels), transpose_b=True, contract=3)
     elif p.groups == channels == p.output_channels:
-        y = _by_channel(b, _windows_of(b, images, 1, *walks), ordered)
+        windows = _windows_of(b, images, 1, *walks)
+        y = _by_channel(b, windows, _kernels(b, weight, p, channels))
     else:
-        y = _by_group(b, images, ordered, p.groups, walks)
+        y = _by_group(b, images, _kernels(b, weight, p, channels), p.groups, walks)
     return _as_node(b, y, node_type(op))
+
+
+def _kernels(b: IRBuilder, weight: Value, p: ConvolutionParams, channels: int) -> Value:
+    """[outputs, width, height, channels of a group].
+
+    A kernel's columns are [channel, column, row] with the row fastest, an image's pixels [column,
+    row, channel]: the small one of the two is brought to the order of the other.
+    """
+    kernel = (p.output_channels, channels // p.groups, p.kernel_width, p.kernel_height)
+    return transpose(b, reshape(b, weight, kernel), (0, 2, 3, 1))
 
 
 def _by_channel(b: IRBuilder, windows: Value, kernel: Value) -> Value:
