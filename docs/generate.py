@@ -143,7 +143,7 @@ ARRAY_GROUPS = {
     "the operators' names": "`add subtract multiply divide matmul negative absolute abs power less "
     "less_equal greater greater_equal equal not_equal logical_and logical_or logical_not`",
     "over axes": "`sum mean max min softmax log_softmax layer_normalization "
-    "cross_correlate maxpool top_k`",
+    "cross_correlate windows conv maxpool top_k`",
     "shapes": "`reshape transpose expand_dims squeeze broadcast_to concatenate stack flip pad`, "
     "indexing",
     "constants": "`zeros ones full eye arange`; `full` also of a traced number",

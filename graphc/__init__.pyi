@@ -105,6 +105,9 @@ def clip(x: Any, low: Any, high: Any) -> Any:
 def concatenate(arrays: Sequence[Any], axis: int = 0) -> Any:
     """The arrays one after the other along an axis."""
 
+def conv(x: Any, weights: Any, strides: Any = 1) -> Any:
+    """The product of every window of images with weights: [.., windows.., features]."""
+
 def cos(x: Any) -> Any:
     """Cosine of an angle in radians."""
 
@@ -277,6 +280,9 @@ def transpose(x: Any, axes: Sequence[int] | None = None) -> Any:
 
 def where(condition: Any, x: Any, y: Any) -> Any:
     """x where the condition holds, y elsewhere. Both are computed everywhere."""
+
+def windows(x: Any, sizes: Any, strides: Any = 1, axis: int = 0) -> Any:
+    """Every window of these sizes, so far apart, over the axes from `axis` on."""
 
 def zeros(shape: Any, dtype: Any = None) -> Any:
     """An array of zeros; with a size that each call decides a traced one."""

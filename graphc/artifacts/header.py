@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -115,6 +115,25 @@ def counts(signature: Signature) -> tuple[str, ...]:
     if signature.sequences is None and len(dims) < 2:
         return ("n",)
     return tuple(d.name.lower() if len(d.name) == 1 else f"size_{d.name.lower()}" for d in dims)
+
+
+def size_texts(signature: Signature) -> dict[str, str]:
+    """Every dim as C has it, out of the parameters that `counts` names."""
+    names = dict(zip((d.name for d in signature.call_dims), counts(signature), strict=False))
+    for name, formula in signature.formulas.items():
+        names[name] = f"({formula.text(names)})"
+    return names
+
+
+def misfits(signature: Signature, names: Mapping[str, str]) -> Iterator[str]:
+    """Conditions in C that hold where there is no size for a dim; `names` are those of all dims."""
+    for formula in signature.formulas.values():
+        total = formula.total_text(names)
+        if formula.may_be_negative:
+            yield f"{total} < 0"
+        if formula.multiple != 1:
+            (term,) = formula.terms
+            yield f"{' * '.join(names[f] for f in term.factors)} % {formula.multiple}"
 
 
 def _has_samples(signature: Signature) -> bool:
@@ -281,6 +300,12 @@ def _layout(signature: Signature) -> list[str]:
         for d, name in zip(signature.call_dims, counts(signature), strict=False)
     ]
     sizes += [f"{d.name} is {d.formula}." for d in signature.derived_dims]
+    told = {d.name for d in signature.derived_dims}
+    sizes += [
+        f"{formula.total_text({})} is at least 0."
+        for name, formula in signature.formulas.items()
+        if formula.may_be_negative and name not in told
+    ]
     if signature.sequences is None and not _has_samples(signature):
         dense = (
             "Arrays are dense, C order. They have to be aligned to their element type and may not"
@@ -340,10 +365,27 @@ def _example_tables(signature: Signature, found: Sequence[Port]) -> list[str]:
 
 
 def _example_sizes(signature: Signature) -> dict[str, int]:
+    """About three of everything, or as many as every size that follows can do with."""
+    names = [d.name for d in signature.call_dims] or [""]
     bounds = [d.bound for d in signature.call_dims] or [3]
     step = math.lcm(*_multiples(signature))
-    size = step * max(3 // step, 1)
-    return {n: min(size, bound) for n, bound in zip(counts(signature), bounds, strict=True)}
+    least = step * max(3 // step, 1)
+    tries = [
+        {n: min(size, bound) for n, bound in zip(names, bounds, strict=True)}
+        for size in range(least, max(least, *bounds) + 1, step)
+    ]
+    sizes = next((s for s in tries if _are_possible(signature, s)), tries[0])
+    return dict(zip(counts(signature), sizes.values(), strict=True))
+
+
+def _are_possible(signature: Signature, sizes: Mapping[str, int]) -> bool:
+    """Whether all sizes that follow from these are sizes."""
+    found = dict(sizes)
+    for name, formula in signature.formulas.items():
+        found[name] = formula.value(found)
+        if not formula.fits(found):
+            return False
+    return True
 
 
 def _multiples(signature: Signature) -> list[int]:
@@ -354,8 +396,8 @@ def _multiples(signature: Signature) -> list[int]:
 def _example_size(port: Port, signature: Signature) -> str:
     sizes = list(_example_sizes(signature).values())
     of = {d.name: size for d, size in zip(signature.call_dims, sizes, strict=False)}
-    for d in signature.derived_dims:
-        of[d.name] = math.prod(of[f] for f in d.factors) * d.times // d.divisor
+    for name, formula in signature.formulas.items():
+        of[name] = formula.value(of)
     factors = [of.get(d, sizes[0]) if isinstance(d, str) else d for d in port.source.shape]
     return " * ".join(map(str, factors)) or "1"
 

@@ -125,7 +125,7 @@ def _check(signature: Signature) -> None:
         names = ", ".join(d.name for d in signature.call_dims)
         raise fail("not-supported", f"a program needs one dimension of samples, got {names}")
     if signature.derived_dims or any(d.multiple != 1 for d in signature.dims):
-        made = next(d for d in signature.dims if d.factors)
+        made = next(d for d in signature.dims if d.formula is not None)
         raise fail(
             "not-supported",
             f"a program needs as many columns as samples everywhere, got {made.formula}: make a "

@@ -32,10 +32,7 @@ def make_signature(module: Module, function: Function) -> Signature:
         Result(info.name, *_element_and_shape(value), info.updates)
         for info, value in zip(function.results, function.returned, strict=True)
     )
-    dims = tuple(
-        Dimension(d.name, d.bound, tuple(f.name for f in d.factors), d.divisor, d.times)
-        for d in module.dims
-    )
+    dims = tuple(Dimension(d.name, d.bound, d.formula) for d in module.dims)
     is_split = any(schedule_of(op) is not None or has_one_beside(op) for op in walk(function))
     arena = function.arena or 0
     return Signature(function.name, dims, arguments, results, arena, is_split=is_split)

@@ -301,7 +301,7 @@ def call_of_program(program: Program, options: CompileOptions) -> tuple[Callable
     """
     function, signature = compile_program(program, program_passes(program, options), options)
     rng = np.random.default_rng(0)
-    bounds = {d.name: d.bound for d in signature.dims}
+    bounds = signature.sizes_at_bounds
 
     def array(shape: Sequence[int | str], dtype: np.dtype, *, is_random: bool) -> np.ndarray:
         sizes = [s if isinstance(s, int) else bounds[s] for s in shape]

@@ -22,10 +22,11 @@ from graphc.driver.pipelines import PIPELINES
 from graphc.frontend import frontend_for
 from graphc.ir.context import Context
 from graphc.ir.core import Function, Module, RegionKind, Value
+from graphc.ir.dims import sizes_with_made
 from graphc.ir.evaluate import evaluate
 from graphc.ir.parser import parse_module
 from graphc.ir.printer import print_module
-from graphc.ir.types import TensorType, sizes_with_products
+from graphc.ir.types import TensorType
 from graphc.ir.verifier import verify_module
 from graphc.model.model import Model
 from graphc.passes import pipeline
@@ -174,12 +175,12 @@ def pick_function(module: Module, name: str | None) -> Function:
 
 
 def choose_sizes(module: Module, given: Mapping[str, int]) -> dict[str, int]:
-    """The size of every dim of the module, within its bound; of products what follows.
+    """The size of every dim of the module, within its bound; of made dims what follows.
 
     A dim that is cut into parts is a multiple of them, by default the least above the usual size.
     """
-    dims = {d.name: d.bound for d in module.dims if not d.factors}
-    parts = {f.name: d.divisor for d in module.dims for f in d.factors[:1] if d.divisor > 1}
+    dims = {d.name: d.bound for d in module.dims if not d.is_made}
+    parts = {f.name: d.divisor for d in module.dims for f in d.factors[:1] if d.exact}
     for name, size in given.items():
         if name not in dims:
             raise fail("bad-option", f"the module has no dim {name}{suggestion(name, dims)}")
@@ -190,7 +191,12 @@ def choose_sizes(module: Module, given: Mapping[str, int]) -> dict[str, int]:
             raise fail("bad-option", message)
     usual = {name: -(-DEFAULT_SIZE // parts.get(name, 1)) * parts.get(name, 1) for name in dims}
     sizes = {name: given.get(name, min(usual[name], bound)) for name, bound in dims.items()}
-    return sizes_with_products(sizes, module.dims)
+    found = sizes_with_made(sizes, module.dims)
+    wrong = next((d for d in module.dims if found[d.name] < 0), None)
+    if wrong is not None:
+        message = f"{wrong.name} = {wrong.formula} is {found[wrong.name]}, at least 0 is required"
+        raise fail("bad-option", f"{message}: give other sizes by --size")
+    return found
 
 
 def random_argument(value: Value, seed: int, index: int, sizes: Mapping[str, int]) -> np.ndarray:

@@ -90,7 +90,7 @@ def sequence_tables(function: Function, signature: Signature) -> SequenceTables 
     """Where a function of sequences is told how they lie."""
     if function.argument(BEGIN) is None:
         return None
-    segment = next((d.divisor for d in signature.dims if d.name == SEGMENTS_DIM), 1)
+    segment = next((d.multiple for d in signature.dims if d.name == SEGMENTS_DIM), 1)
     return SequenceTables(BEGIN, END, TIME_DIM, SEQUENCES_DIM, segment)
 
 

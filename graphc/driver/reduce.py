@@ -370,7 +370,7 @@ def _dims(search: _Search) -> bool:
     for dim in list(search.best.dims):
         found |= search.attempt(lambda m, name=dim.name: _edited(m, rf"dim {name} .*\n", ""))
         bound = dim.bound
-        for smaller in (1, 2, 3, bound // 4, bound // 2) if not dim.factors else ():
+        for smaller in (1, 2, 3, bound // 4, bound // 2) if not dim.is_made else ():
             head = f"dim {dim.name} <= "
             edit = f"{head}{smaller}\n"
             if 0 < smaller < bound and search.attempt(

@@ -62,7 +62,7 @@ class AffineIndex:
     backward  counted from the axis's end: extent - 1 - (start + Σ step · i[dim])
     """
 
-    start: int = 0
+    start: Dim = 0
     terms: tuple[tuple[int, int], ...] = ()
     backward: bool = False
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import types as python_types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from enum import Enum
 from functools import cache
@@ -130,18 +130,23 @@ def field_types(cls: type[Params]) -> dict[str, Any]:
 
 def resolve_sizes(params: Params, sizes: Mapping[str, int]) -> Params:
     """The params with every Symbol replaced by its size, for evaluation with real shapes."""
+    return with_symbols(params, lambda symbol: size_of(symbol, sizes))
+
+
+def with_symbols(params: Params, new: Callable[[Symbol], Dim]) -> Params:
+    """The params with every Symbol replaced by another size."""
     changes = {
-        f.name: new
+        f.name: made
         for f in fields(params)
-        if (new := _resolve(old := getattr(params, f.name), sizes)) is not old
+        if (made := _replaced(old := getattr(params, f.name), new)) is not old
     }
     return replace(params, **changes) if changes else params
 
 
 def symbols_in(params: Params) -> Iterator[Symbol]:
     """The dims that the params name."""
-    for f in fields(params):
-        value = getattr(params, f.name)
+    for name in _fields_of_dims(type(params)):
+        value = getattr(params, name)
         for item in value if isinstance(value, tuple) else (value,):
             if isinstance(item, Symbol):
                 yield item
@@ -149,13 +154,23 @@ def symbols_in(params: Params) -> Iterator[Symbol]:
                 yield from item.symbols()
 
 
-def _resolve(value: object, sizes: Mapping[str, int]) -> object:
+@cache
+def _fields_of_dims(cls: type[Params]) -> tuple[str, ...]:
+    """The fields that may hold dims."""
+
+    def may(annotation: Any) -> bool:
+        return annotation in (Symbol, TensorType) or any(map(may, typing.get_args(annotation)))
+
+    return tuple(name for name, annotation in field_types(cls).items() if may(annotation))
+
+
+def _replaced(value: object, new: Callable[[Symbol], Dim]) -> object:
     if isinstance(value, Symbol):
-        return size_of(value, sizes)
+        return new(value)
     if isinstance(value, TensorType) and value.symbols():
-        return value.with_dims(value.shape(sizes))
+        return value.with_dims(new(d) if isinstance(d, Symbol) else d for d in value.dims)
     if isinstance(value, tuple) and any(isinstance(v, Symbol) for v in value):
-        return tuple(_resolve(v, sizes) for v in value)
+        return tuple(_replaced(v, new) for v in value)
     return value
 
 
@@ -279,4 +294,5 @@ __all__ = [
     "quote",
     "resolve_sizes",
     "symbols_in",
+    "with_symbols",
 ]

@@ -7,9 +7,8 @@ printed: the verifier asks every operation again and compares.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from graphc.ir.context import Context
 from graphc.ir.core import (
@@ -25,11 +24,22 @@ from graphc.ir.core import (
     ResultInfo,
     Value,
 )
+from graphc.ir.dims import (
+    DIM_NAME,
+    Dim,
+    Symbol,
+    dims_behind,
+    product_of,
+    size_difference,
+    size_floor,
+    size_product,
+    size_sum,
+)
 from graphc.ir.lexer import Token
 from graphc.ir.literal_reader import MAX_NESTING, LiteralReader
 from graphc.ir.params import Literalish, NoParams, Params, ParamsError, make_params
 from graphc.ir.token_reader import MAX_ERRORS, Misread
-from graphc.ir.types import DIM_NAME, Symbol, Type
+from graphc.ir.types import Type
 from graphc.support.diagnostics import DiagnosticSink, suggestion
 from graphc.support.source import Location, SourceFile
 
@@ -90,7 +100,7 @@ class _Parser(LiteralReader):
             start = self._at
             try:
                 if self._is("dim"):
-                    module.dims.append(self._dim())
+                    module.dims.extend(self._dim())
                 elif self._is("graph") or self._is("func"):
                     module.functions.append(self._function(names))
                 else:
@@ -111,7 +121,8 @@ class _Parser(LiteralReader):
             return [t.text for t in self._tokens[self._at + 2 : self._at + 3]] in (["<="], ["="])
         return self._is("graph") or self._is("func")
 
-    def _dim(self) -> Symbol:
+    def _dim(self) -> list[Symbol]:
+        """A dim, behind what it is made of and the text does not name."""
         self._expect("dim")
         name = self._expect_kind("name", "a dimension name")
         try:
@@ -123,21 +134,79 @@ class _Parser(LiteralReader):
             raise self._error("a dimension name is capital letters and digits", name)
         if name.text in self._dims:
             raise self._error(f"dimension {name.text} is declared twice", name, "duplicate-name")
-        self._dims[name.text] = symbol
-        return symbol
+        made = [d for d in dims_behind(symbol) if d.name not in self._dims]
+        self._dims.update({d.name: d for d in made})
+        return made
 
     def _dim_called(self, name: str) -> Symbol:
-        if self._accept("="):
-            return self._made_of(name, self._factors())
-        self._expect("<=")
-        return Symbol(name, self._integer("a bound"))
+        if not self._accept("="):
+            self._expect("<=")
+            return Symbol(name, self._integer("a bound"))
+        start = self._token
+        if (product := self._product_alone(name)) is not None:
+            return product
+        made = self._size()
+        if not isinstance(made, Symbol) or not made.is_made or made.name in self._dims:
+            raise self._error(f"{name} is the size {made}, which needs no dim of its own", start)
+        return replace(made, name=name)
 
-    def _made_of(self, name: str, factors: Sequence[Symbol]) -> Symbol:
-        """The product of `factors`, and what `* INTEGER / INTEGER` makes of it."""
-        times = self._positive("a factor") if self._accept("*") else 1
-        divisor = self._positive("a divisor") if self._accept("/") else 1
-        bound = math.prod(f.bound for f in factors) * times // divisor
-        return Symbol(name, bound, tuple(factors), divisor, times)
+    def _product_alone(self, name: str) -> Symbol | None:
+        """`T * S`, `N * 3 / 2`: dims of the call in the order in which they stand; None for any
+        other size."""
+        at = self._at
+        factors = self._call_dims()
+        times = self._positive("a factor") if factors and self._accept("*") else 1
+        divisor = self._positive("a divisor") if factors and self._accept("/") else 1
+        if not factors or self._is("+") or self._is("-") or self._token.text.startswith("-"):
+            self._at = at
+            return None
+        return product_of(name, factors, divisor, times)
+
+    def _call_dims(self) -> list[Symbol]:
+        """The factors of a product of dims that calls decide; none where there is another one."""
+        found: list[Symbol] = []
+        while self._token.kind == "name" and self._token.text in self._dims:
+            found.append(self._dims[self._advance().text])
+            if not (self._is("*") and self._tokens[self._at + 1].kind == "name"):
+                return [] if any(dim.is_made for dim in found) else found
+            self._advance()
+        return []
+
+    def _size(self, depth: int = 0) -> Dim:
+        """`T + U * 2 - 3`, `(T - 1) / 2`."""
+        if depth > MAX_NESTING:
+            raise self._error(f"sizes may be nested at most {MAX_NESTING} deep", slug="limit")
+        total = self._size_term(depth)
+        while True:
+            if self._accept("+"):
+                total = size_sum([total, self._size_term(depth)])
+            elif self._accept("-"):
+                total = size_difference(total, self._size_term(depth))
+            elif self._token.kind == "number" and self._token.text.startswith("-"):
+                number = self._number(self._advance())  # `T -1` is read as two tokens
+                total = size_sum([total, int(number)])
+            else:
+                return total
+
+    def _size_term(self, depth: int) -> Dim:
+        if self._accept("("):
+            whole = self._size(depth + 1)
+            self._expect(")")
+            self._expect("/")
+            return size_floor(whole, self._positive("a divisor"))
+        factors = [self._size_factor()]
+        while self._accept("*"):
+            factors.append(self._size_factor())
+        return size_product(factors) if len(factors) > 1 else factors[0]
+
+    def _size_factor(self) -> Dim:
+        if self._token.kind == "number":
+            return self._integer("a size")
+        token = self._expect_kind("name", "a dimension name or a number")
+        if token.text not in self._dims:
+            message = f"`{token.text}` is no dimension with a bound declared before"
+            raise self._error(message, token, "undefined-name")
+        return self._dims[token.text]
 
     def _positive(self, what: str) -> int:
         token = self._token
@@ -145,19 +214,6 @@ class _Parser(LiteralReader):
         if not value:
             raise self._error(f"{what} is at least 1, got 0", token)
         return value
-
-    def _factors(self) -> list[Symbol]:
-        """`T * S`: dims that were declared before."""
-        tokens = [self._expect_kind("name", "a dimension name")]
-        while self._is("*") and self._tokens[self._at + 1].kind == "name":
-            self._advance()
-            tokens.append(self._expect_kind("name", "a dimension name"))
-        for token in tokens:
-            known = self._dims.get(token.text)
-            if known is None or known.factors:
-                message = f"`{token.text}` is no dimension with a bound declared before"
-                raise self._error(message, token, "undefined-name")
-        return [self._dims[token.text] for token in tokens]
 
     def _function(self, names: set[str]) -> Function:
         errors = self._errors

@@ -29,11 +29,9 @@ def print_module(module: Module, *, locations: bool = False) -> str:
 
 
 def dim_text(dim: Symbol) -> str:
-    """`dim N <= 256`, `dim N = T * S`, `dim C = T / 8` or `dim R = N * 3 / 2`."""
-    if dim.factors:
-        times = f" * {dim.times}" if dim.times != 1 else ""
-        parts = f" / {dim.divisor}" if dim.divisor != 1 else ""
-        return f"dim {dim.name} = {' * '.join(f.name for f in dim.factors)}{times}{parts}"
+    """`dim N <= 256`, `dim N = T * S`, `dim C = T / 8` or `dim P = (T - 1) / 2`."""
+    if (formula := dim.formula) is not None:
+        return f"dim {dim.name} = {formula}"
     return f"dim {dim.name} <= {dim.bound}"
 
 

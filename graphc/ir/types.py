@@ -1,7 +1,7 @@
 """Types of values: element types, dimensions with bounds, tensors, and node-level matrices.
 
 tensor<Nx64xf32>   N is a `Symbol`: bounded (`dim N <= 256` in the module), decided by each call,
-                   or made of others (`dim N = T * S`, `dim C = T / 8`, `dim N3 = N * 3`)
+                   or made of others (`dim N = T * S`, `dim P = (T - 1) / 2`; see `dims.py`)
 matrix<64x*>       a node: 64 rows, one column per sample; `?` is a size not inferred yet, `3*` are
                    three columns per sample, `*/2` one for every two
 matrix<784x* image 28x28x1>   the same with columns that are images: width, height, channels
@@ -9,15 +9,24 @@ matrix<784x* image 28x28x1>   the same with columns that are images: width, heig
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 
 import numpy as np
 
+from graphc.ir.dims import (
+    DIM_NAME as DIM_NAME,
+)
+from graphc.ir.dims import (
+    Dim,
+    Symbol,
+    bound_elements,
+)
+from graphc.ir.dims import (
+    bound_of as bound_of,
+)
 from graphc.support.diagnostics import InternalError
 
 
@@ -55,101 +64,6 @@ _NUMPY = {
 }
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Symbol:
-    """A dimension known at the call, at most `bound`. Memory is planned for the bound.
-
-    factors  the dims that it is the product of, as the columns of a minibatch of sequences are;
-             none for one that the call decides
-    divisor  what their product is divided by, without a remainder, as steps are into segments
-    times    what it is multiplied by, before that
-    """
-
-    name: str
-    bound: int
-    factors: tuple[Symbol, ...] = ()
-    divisor: int = 1
-    times: int = 1
-
-    def __str__(self) -> str:
-        return self.name
-
-    __repr__ = __str__
-
-
-def product_of(name: str, factors: Iterable[Symbol]) -> Symbol:
-    """The dim whose size is always the product of theirs."""
-    parts = tuple(factors)
-    return Symbol(name, math.prod(f.bound for f in parts), parts)
-
-
-def part_of(name: str, whole: Symbol, divisor: int, times: int = 1) -> Symbol:
-    """The dim whose size is always that of `whole` · `times` / `divisor`."""
-    return Symbol(name, whole.bound * times // divisor, (whole,), divisor, times)
-
-
-def sizes_with_products(sizes: Mapping[str, int], dims: Iterable[Symbol]) -> dict[str, int]:
-    """`sizes` and those of the products and parts among `dims`, which follow from them."""
-    found = dict(sizes)
-    for dim in dims:
-        if dim.factors:
-            whole = math.prod(found[f.name] for f in dim.factors) * dim.times
-            found[dim.name] = whole // dim.divisor
-    return found
-
-
-DIM_NAME = re.compile(r"[A-Z][A-Z0-9]*")
-"""What the name of a dimension has to match in full: no small `x`, which separates sizes."""
-
-Dim = int | Symbol
-
-
-def size_product(dims: Iterable[Dim]) -> Dim:
-    """The product of sizes; where symbols are among them a symbol that is made of them."""
-    return _dim_of(*_factorised(dims))
-
-
-def size_quotient(whole: Iterable[Dim], part: Iterable[Dim]) -> Dim | None:
-    """The product of `whole` divided by that of `part`, where that is whole for all sizes: of
-    symbols only those that `whole` has; None where it is not."""
-    (count, symbols), (divisor, others) = _factorised(whole), _factorised(part)
-    if not divisor or not count:
-        return 0 if divisor else None
-    for symbol in others:
-        if symbol not in symbols:
-            return None
-        symbols.remove(symbol)
-    rest = count / divisor
-    return _dim_of(rest, symbols) if rest.denominator == 1 else None
-
-
-def _factorised(dims: Iterable[Dim]) -> tuple[Fraction, list[Symbol]]:
-    """A number and symbols that the call decides, whose product the dims have."""
-    number, symbols, rest = Fraction(1), list[Symbol](), [*dims]
-    while rest:
-        dim = rest.pop()
-        if isinstance(dim, int):
-            number *= dim
-        elif dim.factors:
-            number *= Fraction(dim.times, dim.divisor)
-            rest.extend(dim.factors)
-        else:
-            symbols.append(dim)
-    return number, sorted(symbols, key=lambda s: s.name)
-
-
-def _dim_of(number: Fraction, symbols: Sequence[Symbol]) -> Dim:
-    if not symbols or not number:
-        return int(number)
-    if number == 1 and len(symbols) == 1:
-        return symbols[0]
-    times, divisor = number.as_integer_ratio()
-    name = "".join(s.name for s in symbols)
-    name += (str(times) if times != 1 else "") + (f"P{divisor}" if divisor != 1 else "")
-    bound = math.prod(s.bound for s in symbols) * times // divisor
-    return Symbol(name, bound, tuple(symbols), divisor, times)
-
-
 def fixed_size(dim: object) -> int:
     """The dimension, of a tensor or a matrix, where only one that is a number can come."""
     if isinstance(dim, int):
@@ -157,19 +71,15 @@ def fixed_size(dim: object) -> int:
     raise InternalError(f"the dimension {dim} has to be a number")
 
 
-def bound_of(dim: Dim) -> int:
-    """The largest value that the dimension can take."""
-    return dim.bound if isinstance(dim, Symbol) else dim
-
-
-def bound_elements(dims: Iterable[Dim]) -> int:
-    """Number of elements of an array with these dims, every symbol at its bound."""
-    return math.prod(map(bound_of, dims))
-
-
 def size_of(dim: Dim, sizes: Mapping[str, int]) -> int:
-    """The dimension's value in a call where the symbols have these sizes."""
-    return sizes[dim.name] if isinstance(dim, Symbol) else dim
+    """The dimension's value in a call where the symbols have these sizes; those that follow from
+    others may be left out."""
+    if not isinstance(dim, Symbol):
+        return dim
+    formula = dim.formula
+    if formula is None or dim.name in sizes:
+        return sizes[dim.name]
+    return formula.value({part.name: size_of(part, sizes) for part in dim.parts})
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ Per function
   V11 regions stand only where the OpDef has them, one block in each; the operation's own check
   V12 where results have places, the workspace is what the operation needs by its schedule
 Per module
-  V13 functions and dimensions have names of their own, dimensions in capital letters and digits
+  V13 functions and dimensions have names of their own, dimensions in capital letters and digits;
+      what a dimension is made of is declared before it
 Not checked here: the memory plan (`passes/analysis/memory.py`), levels (`passes/invariants.py`).
 """
 
@@ -49,6 +50,13 @@ def verify_module(module: Module, sink: DiagnosticSink) -> None:
         if not DIM_NAME.fullmatch(dim.name):
             message = f"a dimension name is capital letters and digits, got {dim.name}"
             sink.error("graph-structure", message)
+    known = set[str]()
+    for dim in module.dims:
+        for part in dim.parts:
+            if part.name not in known:
+                message = f"dimension {dim.name} is made of {part.name}, declared before it"
+                sink.error("graph-structure", f"{message} is required")
+        known.add(dim.name)
     for name in _repeated(d.name for d in module.dims):
         sink.error("graph-structure", f"dimension {name} is declared twice")
     for name in _repeated(f.name for f in module.functions):

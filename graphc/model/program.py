@@ -70,7 +70,7 @@ class Program:
         """This program for calls of up to these sizes, by the names of dims."""
         if not bounds:
             return self
-        dims = {f"dim {d.name} <= {d.bound}\n": d for d in self.module.dims if not d.factors}
+        dims = {f"dim {d.name} <= {d.bound}\n": d for d in self.module.dims if not d.is_made}
         text = print_module(self.module, locations=True)
         for line, dim in dims.items():
             text = text.replace(line, f"dim {dim.name} <= {bounds.get(dim.name, dim.bound)}\n", 1)

@@ -1,22 +1,32 @@
 """Operations that only move or rename elements.
 
-All that move are affine copies (`codegen.StridedCopy`). Dims of symbols are moved whole: they are
-never cut, padded or joined.
+All that move are affine copies (`codegen.StridedCopy`). An axis whose size a call decides may be
+cut, padded and joined where every size that comes of it is one of the module's dims: so calls are
+known to have it (`ir/dims.py`). Such an axis is cut or stepped over, not both, and gets nothing
+between its elements.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
 from graphc.ir.codegen import AffineCopy, AffineIndex, StridedCopy, View
 from graphc.ir.core import Array, IRBuilder, OpDef, Operation, Value
+from graphc.ir.dims import (
+    Dim,
+    Symbol,
+    is_never_negative,
+    size_ceiling,
+    size_difference,
+    size_product,
+    size_sum,
+    size_text,
+)
 from graphc.ir.params import Params
-from graphc.ir.types import Dim, Symbol, TensorType, Type, TypeRuleError, fixed_size
+from graphc.ir.types import TensorType, Type, TypeRuleError, fixed_size
 from graphc.ops.constant import full_like
 from graphc.ops.rules import Tangents, dims_text, multilinear_jvp, require_axes, tensor
 
@@ -35,19 +45,24 @@ class TransposeParams(Params):
 
 @dataclass(frozen=True)
 class SliceParams(Params):
-    """Along each axis the elements start, start + step, … before stop; all of a symbol's."""
+    """Along each axis the elements start, start + step, … before stop.
 
-    starts: tuple[int, ...]
+    behind  how many elements there are behind stop, of an axis where a call might have too few for
+            that; 0 for others, () for 0 everywhere
+    """
+
+    starts: tuple[int | Symbol, ...]
     stops: tuple[int | Symbol, ...]
     steps: tuple[int, ...]
+    behind: tuple[int | Symbol, ...] = ()
 
 
 @dataclass(frozen=True)
 class PadParams(Params):
     """`low` and `high` elements of `value` at the ends of each axis, `inner` between neighbours."""
 
-    low: tuple[int, ...]
-    high: tuple[int, ...]
+    low: tuple[int | Symbol, ...]
+    high: tuple[int | Symbol, ...]
     inner: tuple[int, ...]
     value: float = 0.0
 
@@ -79,29 +94,31 @@ def transpose(b: IRBuilder, x: Value, permutation: Sequence[int]) -> Value:
     return b.emit_one(TRANSPOSE, x, params=TransposeParams(tuple(permutation)))
 
 
-def slice_axis(b: IRBuilder, x: Value, axis: int, start: int, stop: int, step: int = 1) -> Value:
+def slice_axis(b: IRBuilder, x: Value, axis: int, start: Dim, stop: Dim, step: int = 1) -> Value:
     """The elements start, start + step, … before stop along one axis; `x` itself for all."""
     dims = x.tensor.dims
-    starts, stops, steps = [0] * len(dims), list(dims), [1] * len(dims)
+    starts, stops, steps = list[Dim]([0] * len(dims)), list(dims), [1] * len(dims)
     starts[axis], stops[axis], steps[axis] = start, stop, step
     return slice_box(b, x, starts, stops, steps)
 
 
 def slice_box(
-    b: IRBuilder, x: Value, starts: Sequence[int], stops: Sequence[Dim], steps: Sequence[int]
+    b: IRBuilder, x: Value, starts: Sequence[Dim], stops: Sequence[Dim], steps: Sequence[int]
 ) -> Value:
     """The elements starts, starts + steps, … before stops along every axis; `x` itself for all."""
     if not any(starts) and tuple(stops) == x.tensor.dims and all(s == 1 for s in steps):
         return x
-    params = SliceParams(tuple(starts), tuple(stops), tuple(steps))
+    rest = map(size_difference, x.tensor.dims, stops)
+    behind = tuple(0 if is_never_negative(size) else size for size in rest)
+    params = SliceParams(tuple(starts), tuple(stops), tuple(steps), behind if any(behind) else ())
     return b.emit_one(SLICE, x, params=params)
 
 
 def pad(
     b: IRBuilder,
     x: Value,
-    low: Sequence[int],
-    high: Sequence[int],
+    low: Sequence[Dim],
+    high: Sequence[Dim],
     inner: Sequence[int] | None = None,
     value: float = 0.0,
 ) -> Value:
@@ -114,9 +131,15 @@ def pad(
 
 def concat(b: IRBuilder, values: Sequence[Value], axis: int) -> Value:
     """The operands one after the other along `axis`; the operand itself when there is one."""
-    if len(values) == 1:
-        return values[0]
-    return b.emit_one(CONCAT, *values, params=ConcatParams(axis))
+    first, *rest = values
+    if not rest:
+        return first
+    params = ConcatParams(axis)
+    if all(isinstance(v.tensor.dims[axis], int) for v in values[:-1]):
+        return b.emit_one(CONCAT, *values, params=params)
+    for value in rest:
+        first = b.emit_one(CONCAT, first, value, params=params)
+    return first
 
 
 def reverse(b: IRBuilder, x: Value, axes: Sequence[int]) -> Value:
@@ -129,21 +152,12 @@ def reverse(b: IRBuilder, x: Value, axes: Sequence[int]) -> Value:
 
 def _infer_reshape(types: Sequence[Type], params: ReshapeParams) -> Sequence[Type]:
     type = tensor(types[0])
-    if _count(type.dims) != _count(params.dims):
+    if size_product(type.dims) != size_product(params.dims):
         raise TypeRuleError(
             f"requires as many elements as before, got {type} for {dims_text(params.dims)}",
             slug="shape-mismatch",
         )
     return [type.with_dims(params.dims)]
-
-
-def _count(dims: Sequence[Dim]) -> tuple[Fraction, list[str]]:
-    """Number of elements: the product of the integers, and the symbols that multiply it."""
-    made = [d for d in dims if isinstance(d, Symbol)]
-    size = Fraction(math.prod(d for d in dims if isinstance(d, int)))
-    size *= Fraction(math.prod(d.times for d in made), math.prod(d.divisor for d in made))
-    symbols = [s for d in made for s in d.factors or (d,)]
-    return size, sorted(s.name for s in symbols) if size else []
 
 
 def _reshape_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
@@ -176,7 +190,7 @@ def _transpose_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | N
     return [transpose(b, dy, sorted(range(len(order)), key=order.__getitem__))]
 
 
-def _walked(dim: int, start: int = 0, step: int = 1) -> AffineIndex:
+def _walked(dim: int, start: Dim = 0, step: int = 1) -> AffineIndex:
     return AffineIndex(start, ((dim, step),))
 
 
@@ -191,14 +205,19 @@ def _infer_slice(types: Sequence[Type], params: SliceParams) -> Sequence[Type]:
     type = tensor(types[0])
     if not len(params.starts) == len(params.stops) == len(params.steps) == type.rank:
         raise TypeRuleError(f"requires start, stop and step of {type.rank} axes, for {type}")
+    if len(params.behind) not in (0, type.rank):
+        raise TypeRuleError(f"requires `behind` of no axis or all {type.rank}, for {type}")
     dims: list[Dim] = []
-    for dim, start, stop, step in zip(
-        type.dims, params.starts, params.stops, params.steps, strict=True
+    for dim, start, stop, step, behind in zip(
+        type.dims,
+        params.starts,
+        params.stops,
+        params.steps,
+        params.behind or (0,) * type.rank,
+        strict=True,
     ):
-        if isinstance(dim, Symbol) or isinstance(stop, Symbol):
-            if (start, stop, step) != (0, dim, 1):
-                raise TypeRuleError(f"requires all of the dimension {dim}, got {start}:{stop}")
-            dims.append(dim)
+        if isinstance(dim, Symbol) or isinstance(start, Symbol) or isinstance(stop, Symbol):
+            dims.append(_taken(dim, start, stop, step, behind))
             continue
         if not 0 <= start <= stop <= dim or step < 1:
             raise TypeRuleError(
@@ -210,10 +229,33 @@ def _infer_slice(types: Sequence[Type], params: SliceParams) -> Sequence[Type]:
     return [type.with_dims(dims)]
 
 
+def _taken(dim: Dim, start: Dim, stop: Dim, step: int, behind: Dim) -> Dim:
+    """The elements that are taken of an axis whose size, or a place along it, a call decides."""
+    if step != 1:
+        if (start, stop) != (0, dim) or step < 1:
+            raise TypeRuleError(
+                f"requires a step of 1 where a part is taken of the dimension {dim}, or all of it "
+                f"in steps of at least 1, got {start}:{stop}:{step}",
+                slug="bad-value",
+            )
+        return size_ceiling(dim, step)
+    taken, rest = size_difference(stop, start), size_difference(dim, stop)
+    if any(isinstance(size, int) and size < 0 for size in (start, taken, rest)):
+        raise TypeRuleError(
+            f"requires 0 <= start <= stop <= {size_text(dim)}, got {size_text(start)} and "
+            f"{size_text(stop)}",
+            slug="bad-value",
+        )
+    if not is_never_negative(rest) and rest != behind:
+        raise TypeRuleError(
+            f"requires {size_text(stop)} elements of {size_text(dim)} in every call, which is not "
+            f"shown: give `behind` a dim that is {size_text(rest)}, got {size_text(behind)}"
+        )
+    return taken
+
+
 def _slice_reference(params: SliceParams, x: Array) -> Array:
-    # A symbol's stop is its whole axis.
-    cuts = zip(params.starts, params.stops, params.steps, strict=True)
-    index = tuple(slice(a, z if isinstance(z, int) else None, s) for a, z, s in cuts)
+    index = tuple(map(slice, params.starts, params.stops, params.steps))
     return np.array(x[index], order="C")
 
 
@@ -227,17 +269,47 @@ def _slice_copies(
 
 def _slice_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
     params = op.params_as(SliceParams)
-    low, high, inner = list(params.starts), [0] * len(params.starts), []
-    empty = any(d == 0 for d in dy.tensor.dims)
-    if empty:  # nothing was taken, so there is nothing to put back between paddings
+    if any(d == 0 for d in dy.tensor.dims):
+        # Nothing was taken, so there is nothing to put back between paddings.
         return [full_like(b, 0.0, op.operands[0])]
+    low, high, inner = list(params.starts), list[Dim](), list[int]()
     dims = op.operands[0].tensor.dims
-    for axis, (dim, taken) in enumerate(zip(dims, dy.tensor.dims, strict=True)):
-        step = params.steps[axis]
-        inner.append(step - 1)
-        if isinstance(dim, int) and isinstance(taken, int):
-            high[axis] = dim - low[axis] - ((taken - 1) * step + 1)
+    for axis, (dim, stop, step) in enumerate(zip(dims, params.stops, params.steps, strict=True)):
+        taken, start = dy.tensor.dims[axis], low[axis]
+        if isinstance(dim, int) and isinstance(taken, int) and isinstance(start, int):
+            high.append(dim - start - ((taken - 1) * step + 1))
+            inner.append(step - 1)
+        else:
+            dy = _apart(b, dy, axis, dim, step)
+            high.append(size_difference(dim, stop))
+            inner.append(0)
     return [pad(b, dy, low, high, inner)]
+
+
+def _apart(b: IRBuilder, y: Value, axis: int, extent: Dim, step: int) -> Value:
+    """The elements `step` apart along an axis of that extent, the first one in front."""
+    if step == 1:
+        return y
+    before, (taken, *after) = y.tensor.dims[:axis], y.tensor.dims[axis:]
+    cells = reshape(b, y, (*before, taken, 1, *after))
+    none = [0] * cells.tensor.rank
+    cells = pad(b, cells, none, [step - 1 if i == axis + 1 else 0 for i in range(len(none))])
+    spread = reshape(b, cells, (*before, size_product([taken, step]), *after))
+    return slice_axis(b, spread, axis, 0, extent)
+
+
+def cuts_open_axis(op: Operation) -> bool:
+    """Whether a slice takes a part of an axis whose size a call decides, or a part of which a call
+    decides where it is."""
+    params = op.params_as(SliceParams)
+    dims = op.operands[0].tensor.dims
+    return any(
+        (start, stop, step) != (0, dim, 1)
+        and any(isinstance(size, Symbol) for size in (dim, start, stop))
+        for dim, start, stop, step in zip(
+            dims, params.starts, params.stops, params.steps, strict=True
+        )
+    )
 
 
 def _infer_pad(types: Sequence[Type], params: PadParams) -> Sequence[Type]:
@@ -245,21 +317,20 @@ def _infer_pad(types: Sequence[Type], params: PadParams) -> Sequence[Type]:
     if not len(params.low) == len(params.high) == len(params.inner) == type.rank:
         raise TypeRuleError(f"requires low, high and inner of {type.rank} axes, for {type}")
     dims: list[Dim] = []
-    for dim, *amounts in zip(type.dims, params.low, params.high, params.inner, strict=True):
-        if min(amounts) < 0:
+    for dim, low, high, inner in zip(type.dims, params.low, params.high, params.inner, strict=True):
+        amounts = [low, high, inner]
+        if any(isinstance(a, int) and a < 0 for a in amounts):
             raise TypeRuleError(f"requires amounts of at least 0, got {amounts}", slug="bad-value")
-        if isinstance(dim, Symbol):
-            if any(amounts):
-                raise TypeRuleError(f"requires the dimension {dim} to stay whole, got {amounts}")
-            dims.append(dim)
-            continue
-        low, high, inner = amounts
-        dims.append(low + dim + max(dim - 1, 0) * inner + high)
+        if isinstance(dim, Symbol) and inner:
+            raise TypeRuleError(f"requires nothing between elements of {dim}, got {inner}")
+        between = max(dim - 1, 0) * inner if isinstance(dim, int) else 0
+        dims.append(size_sum([low, dim, between, high]))
     return [type.with_dims(dims)]
 
 
 def _pad_reference(params: PadParams, x: Array) -> Array:
-    amounts = list(zip(x.shape, params.low, params.high, params.inner, strict=True))
+    ends = (map(fixed_size, params.low), map(fixed_size, params.high))
+    amounts = list(zip(x.shape, *ends, params.inner, strict=True))
     shape = [low + d + max(d - 1, 0) * inner + high for d, low, high, inner in amounts]
     result = np.full(shape, params.value, x.dtype)
     places = [slice(low, low + d + max(d - 1, 0) * s, s + 1) for d, low, _, s in amounts]
@@ -283,7 +354,7 @@ def _pad_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
         return [full_like(b, 0.0, op.operands[0])]
     steps = [inner + 1 for inner in params.inner]
     stops = [
-        low + (dim - 1) * step + 1 if isinstance(dim, int) else dim
+        size_sum([low, (dim - 1) * step + 1 if isinstance(dim, int) else dim])
         for low, dim, step in zip(params.low, dims, steps, strict=True)
     ]
     return [slice_box(b, dy, params.low, stops, steps)]
@@ -304,7 +375,7 @@ def _infer_concat(types: Sequence[Type], params: ConcatParams) -> Sequence[Type]
     first = tensor(types[0])
     if not 0 <= params.axis < first.rank:
         raise TypeRuleError(f"requires an axis below the rank {first.rank}, got {params.axis}")
-    total = 0
+    sizes: list[Dim] = []
     for index, type in enumerate(tensor(t, i) for i, t in enumerate(types)):
         rest = [d for i, d in enumerate(type.dims) if i != params.axis]
         wanted = [d for i, d in enumerate(first.dims) if i != params.axis]
@@ -314,12 +385,13 @@ def _infer_concat(types: Sequence[Type], params: ConcatParams) -> Sequence[Type]
                 operand=index,
                 slug="shape-mismatch",
             )
-        size = type.dims[params.axis]
-        if isinstance(size, Symbol):
-            raise TypeRuleError(
-                f"requires a fixed size along axis {params.axis}, got {type}", operand=index
-            )
-        total += size
+        sizes.append(type.dims[params.axis])
+    if len(sizes) > 2 and any(isinstance(size, Symbol) for size in sizes[:-1]):
+        raise TypeRuleError(
+            f"requires two operands, or fixed sizes along axis {params.axis} before the last one, "
+            f"got {dims_text(sizes)}"
+        )
+    total = size_sum(sizes)
     return [first.with_dims(total if i == params.axis else d for i, d in enumerate(first.dims))]
 
 
@@ -327,22 +399,22 @@ def _concat_copies(
     params: ConcatParams, types: Sequence[TensorType], result: TensorType
 ) -> Sequence[AffineCopy]:
     copies: list[AffineCopy] = []
-    start = 0
+    start: Dim = 0
     for index, type in enumerate(types):
         target = [_walked(i, start if i == params.axis else 0) for i in range(result.rank)]
         copies.append(AffineCopy(index, type.dims, _identity(type.rank), tuple(target)))
-        start += fixed_size(type.dims[params.axis])
+        start = size_sum([start, type.dims[params.axis]])
     return copies
 
 
 def _concat_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
     params = op.params_as(ConcatParams)
     parts: list[Value | None] = []
-    start = 0
+    start: Dim = 0
     for value in op.operands:
-        size = fixed_size(value.tensor.dims[params.axis])
-        parts.append(slice_axis(b, dy, params.axis, start, start + size))
-        start += size
+        stop = size_sum([start, value.tensor.dims[params.axis]])
+        parts.append(slice_axis(b, dy, params.axis, start, stop))
+        start = stop
     return parts
 
 

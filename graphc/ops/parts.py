@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 from graphc.ir.codegen import Reduction
 from graphc.ir.core import Block, Operation, Value
-from graphc.ir.types import TensorType
+from graphc.ir.types import TensorType, fixed_size
 from graphc.ops.control import YIELD
-from graphc.ops.movement import CONCAT, SLICE, ConcatParams, SliceParams
+from graphc.ops.movement import CONCAT, SLICE, ConcatParams, SliceParams, cuts_open_axis
 
 LEAST = 2
 """Elements of a part along its axis: a single one has neighbours along another axis, which are
@@ -39,7 +39,7 @@ class Part:
 
 def part_taken(op: Operation) -> Part | None:
     """The part of its operand that a `slice` is; None for one that is none, and others."""
-    if op.opdef is not SLICE:
+    if op.opdef is not SLICE or len(op.results) != 1 or cuts_open_axis(op):
         return None
     params, (x,), taken = op.params_as(SliceParams), op.operands, op.result.tensor.dims
     cut = [i for i, (d, t) in enumerate(zip(x.tensor.dims, taken, strict=True)) if d != t]
@@ -49,7 +49,7 @@ def part_taken(op: Operation) -> Part | None:
     extent = taken[axis]
     if not isinstance(extent, int) or extent < LEAST:
         return None
-    return Part(axis, params.starts[axis], extent, x.tensor)
+    return Part(axis, fixed_size(params.starts[axis]), extent, x.tensor)
 
 
 def parts_joined(op: Operation) -> tuple[Part, ...]:

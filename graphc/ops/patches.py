@@ -15,18 +15,32 @@ import numpy as np
 
 from graphc.ir.codegen import AffineCopy, AffineIndex, StridedCopy
 from graphc.ir.core import Array, IRBuilder, OpDef, Operation, Value
+from graphc.ir.dims import (
+    Dim,
+    Symbol,
+    is_never_negative,
+    size_difference,
+    size_floor,
+    size_sum,
+    size_text,
+)
 from graphc.ir.params import Params
-from graphc.ir.types import Dim, TensorType, Type, TypeRuleError
+from graphc.ir.types import TensorType, Type, TypeRuleError, fixed_size
 from graphc.ops.rules import multilinear_jvp, tensor
 
 
 @dataclass(frozen=True)
 class PatchesParams(Params):
-    """`axis`: the first of the axes that are walked; one size and one stride for each."""
+    """`axis`: the first of the axes that are walked; one size and one stride for each.
+
+    behind  how many elements there are behind the first window, of an axis where a call might have
+            too few for one; 0 for others, () for 0 everywhere
+    """
 
     axis: int
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
+    behind: tuple[int | Symbol, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -34,7 +48,7 @@ class OverlapAddParams(Params):
     """`extents`: those of the walked axes in the result, from axis `axis` on."""
 
     axis: int
-    extents: tuple[int, ...]
+    extents: tuple[int | Symbol, ...]
     strides: tuple[int, ...]
 
 
@@ -42,11 +56,15 @@ def patches(
     b: IRBuilder, x: Value, axis: int, sizes: Sequence[int], strides: Sequence[int]
 ) -> Value:
     """Every window of `sizes`, `strides` apart, over the axes from `axis` on."""
-    return b.emit_one(PATCHES, x, params=PatchesParams(axis, tuple(sizes), tuple(strides)))
+    extents = x.tensor.dims[axis : axis + len(sizes)]
+    rest = map(size_difference, extents, sizes)
+    behind = tuple(0 if isinstance(n, int) or is_never_negative(n) else n for n in rest)
+    params = PatchesParams(axis, tuple(sizes), tuple(strides), behind if any(behind) else ())
+    return b.emit_one(PATCHES, x, params=params)
 
 
 def overlap_add(
-    b: IRBuilder, y: Value, axis: int, extents: Sequence[int], strides: Sequence[int]
+    b: IRBuilder, y: Value, axis: int, extents: Sequence[Dim], strides: Sequence[int]
 ) -> Value:
     """Windows put back where they came from, and added."""
     params = OverlapAddParams(axis, tuple(extents), tuple(strides))
@@ -58,18 +76,36 @@ def positions(extent: int, size: int, stride: int) -> int:
     return (extent - size) // stride + 1 if extent >= size else 0
 
 
+def open_positions(extent: Dim, size: int, stride: int) -> Dim:
+    """The same of an extent that a call may decide."""
+    if isinstance(extent, int):
+        return positions(extent, size, stride)
+    return size_sum([size_floor(size_difference(extent, size), stride), 1])
+
+
 def _infer_patches(types: Sequence[Type], params: PatchesParams) -> Sequence[Type]:
     type = tensor(types[0])
     count = len(params.sizes)
     _require_walk(params.axis, count, len(params.strides), type.rank, params.strides)
     extents = type.dims[params.axis : params.axis + count]
     places: list[Dim] = []
-    for extent, size, stride in zip(extents, params.sizes, params.strides, strict=True):
-        if not isinstance(extent, int) or not 1 <= size <= extent:
+    behind = params.behind or (0,) * count
+    if len(behind) != count:
+        raise TypeRuleError(f"requires `behind` of none or all of {count} axes, got {len(behind)}")
+    for extent, size, stride, left in zip(
+        extents, params.sizes, params.strides, behind, strict=True
+    ):
+        if size < 1 or (isinstance(extent, int) and size > extent):
             raise TypeRuleError(
                 f"requires a window of 1 to {extent}, got {size} (over {type})", slug="bad-value"
             )
-        places.append(positions(extent, size, stride))
+        rest = size_difference(extent, size)
+        if not is_never_negative(rest) and rest != left:
+            raise TypeRuleError(
+                f"requires {size} elements of {size_text(extent)} in every call, which is not "
+                f"shown: give `behind` a dim that is {size_text(rest)}, got {size_text(left)}"
+            )
+        places.append(open_positions(extent, size, stride))
     before, after = type.dims[: params.axis], type.dims[params.axis + count :]
     return [type.with_dims((*before, *places, *params.sizes, *after))]
 
@@ -94,7 +130,7 @@ def _infer_overlap_add(types: Sequence[Type], params: OverlapAddParams) -> Seque
     for place, size, extent, stride in zip(
         places, sizes, params.extents, params.strides, strict=True
     ):
-        if not isinstance(size, int) or size < 1 or place != positions(extent, size, stride):
+        if not isinstance(size, int) or size < 1 or place != open_positions(extent, size, stride):
             raise TypeRuleError(
                 f"requires the windows of extents {list(params.extents)}, got {type}",
                 slug="shape-mismatch",
@@ -121,7 +157,8 @@ def overlap_add_reference(params: OverlapAddParams, y: Array) -> Array:
     count = len(params.extents)
     after = params.axis + count
     sizes = y.shape[after : after + count]
-    shape = (*y.shape[: params.axis], *params.extents, *y.shape[after + count :])
+    extents = map(fixed_size, params.extents)
+    shape = (*y.shape[: params.axis], *extents, *y.shape[after + count :])
     result = np.zeros(shape, y.dtype)
     for offset in reversed(list(np.ndindex(*sizes))):  # earlier windows are added first
         place = tuple(
@@ -159,7 +196,7 @@ def _overlap_add_copies(
 def _patches_vjp(b: IRBuilder, op: Operation, dy: Value) -> Sequence[Value | None]:
     (x,) = op.operands
     p = op.params_as(PatchesParams)
-    extents = [d for d in x.tensor.dims[p.axis : p.axis + len(p.sizes)] if isinstance(d, int)]
+    extents = x.tensor.dims[p.axis : p.axis + len(p.sizes)]
     return [overlap_add(b, dy, p.axis, extents, p.strides)]
 
 

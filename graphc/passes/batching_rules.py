@@ -101,7 +101,12 @@ RULES: dict[OpDef, Rule] = {
     },
     TRANSPOSE: _with_params(lambda p, _n: {"permutation": (0, *_shifted(p.permutation))}),
     SLICE: _with_params(
-        lambda p, n: {"starts": (0, *p.starts), "stops": (n, *p.stops), "steps": (1, *p.steps)}
+        lambda p, n: {
+            "starts": (0, *p.starts),
+            "stops": (n, *p.stops),
+            "steps": (1, *p.steps),
+            "behind": (0, *p.behind) if p.behind else (),
+        }
     ),
     PAD: _with_params(
         lambda p, _n: {"low": (0, *p.low), "high": (0, *p.high), "inner": (0, *p.inner)}

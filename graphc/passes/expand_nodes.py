@@ -442,7 +442,7 @@ def _symbols(function: Function) -> list[Symbol]:
     types = [a.type for a in function.arguments]
     types += [v.type for op in function.block for v in op.results]
     found = [d for t in types if isinstance(t, TensorType) for d in t.symbols()]
-    parts = [f for d in found for f in d.factors]
+    parts = [f for d in found for f in d.parts]
     return list(dict.fromkeys([*parts, *found]))
 
 

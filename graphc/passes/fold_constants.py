@@ -27,7 +27,7 @@ from graphc.ir.codegen import Broadcast, Category, Elementwise, Extent, StridedC
 from graphc.ir.context import Context
 from graphc.ir.core import Array, Function, IRBuilder, Module, Operation, RegionKind, Trait, Value
 from graphc.ir.evaluate import evaluate_operation
-from graphc.ir.params import print_value
+from graphc.ir.params import print_value, symbols_in
 from graphc.ir.traversal import straight_blocks
 from graphc.ir.types import DType, Symbol
 from graphc.ops.constant import CONSTANT, ConstantParams, ExtentParams
@@ -75,6 +75,8 @@ def _fold_one(op: Operation, max_elements: int) -> tuple[bool | int | float, ...
             return _elements(_on_one_element(op, constants), op.result.tensor.dtype)
     types = [c.type for c in constants] + [op.result.tensor]
     if any(t.symbols() or t.bound_elements > max_elements for t in types):
+        return None
+    if any(symbols_in(op.params)):
         return None
     arrays = [_array(c) for c in constants]
     with np.errstate(all="ignore"):

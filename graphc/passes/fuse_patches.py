@@ -130,6 +130,7 @@ def _conv_data_grad(b: IRBuilder, op: Operation, line_bytes: int) -> Result:
         order = _rolled(rank, rank - features)
     count = len(walk.strides)
     inside = order[features:]
+    extents = tuple(e for e in walk.extents if isinstance(e, int))
     kept = (*weights.tensor.dims, *places.tensor.dims[walk.axis :])
     if not _all_known((*op.result.tensor.dims[walk.axis :], *kept)):
         return None
@@ -139,7 +140,7 @@ def _conv_data_grad(b: IRBuilder, op: Operation, line_bytes: int) -> Result:
         order = [*inside, *order[:features], inside[-1]]
     else:
         order = [*inside[: count - 1], *order[:features], *inside[count - 1 :]]
-    params = ConvDataGradParams(walk.axis, walk.extents, walk.strides, block=block)
+    params = ConvDataGradParams(walk.axis, extents, walk.strides, block=block)
     return [b.emit_one(CONV_DATA_GRAD, places, _laid_out(b, weights, order, block), params=params)]
 
 
@@ -169,7 +170,9 @@ def _inside(b: IRBuilder, op: Operation) -> Result:
     ends = list(zip(part.starts, part.stops, dims, strict=True))
     if any((start, stop) != (0, d) for start, stop, d in (*ends[:first], *ends[last:])):
         return None
-    walked = [(a, z, d) for a, z, d in ends[first:last] if isinstance(z, int)]
+    walked = [
+        (a, z, d) for a, z, d in ends[first:last] if isinstance(a, int) and isinstance(z, int)
+    ]
     inner = tuple(z - a for a, z, _ in walked)
     if len(walked) < last - first or min(inner) < 1:
         return None
@@ -205,7 +208,8 @@ def _pool_gradient(b: IRBuilder, op: Operation) -> Result:
     back, type = op.params_as(OverlapAddParams), op.operands[0].tensor
     count = len(back.strides)
     first = back.axis + count
-    known = _all_known(type.dims[back.axis :]) and type.dtype.is_float
+    extents = tuple(e for e in back.extents if isinstance(e, int))
+    known = _all_known((*type.dims[back.axis :], *back.extents)) and type.dtype.is_float
     if count > MAX_AXES or not known:
         return None
     sizes = tuple(d for d in type.dims[first : first + count] if isinstance(d, int))
@@ -213,7 +217,7 @@ def _pool_gradient(b: IRBuilder, op: Operation) -> Result:
     narrow = (*type.dims[:first], *type.dims[first + count :])
     spread = _sum_grad(op.operands[0], walk)
     if spread is not None:
-        params = SumGradParams(walk.axis, back.extents, walk.sizes, walk.strides)
+        params = SumGradParams(walk.axis, extents, walk.sizes, walk.strides)
         return [b.emit_one(POOL_SUM_GRAD, reshape(b, spread, narrow), params=params)]
     found = _attained(op.operands[0], walk)
     if found is None or found[0].tensor != op.result.tensor:
@@ -287,7 +291,10 @@ def _unpadded(x: Value, walk: PatchesParams) -> tuple[Value, tuple[int, ...], tu
     others = (*low[:first], *low[last:], *high[:first], *high[last:], *padding.inner)
     if any(others) or padding.value != 0.0:
         return x, (), ()
-    return made.operands[0], low[first:last], high[first:last]
+    before, after = (tuple(n for n in a[first:last] if isinstance(n, int)) for a in (low, high))
+    if not len(before) == len(after) == last - first:
+        return x, (), ()
+    return made.operands[0], before, after
 
 
 def _all_known(dims: Sequence[object]) -> bool:

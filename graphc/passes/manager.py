@@ -18,6 +18,7 @@ from typing import ClassVar
 
 from graphc.ir.context import Context
 from graphc.ir.core import Module
+from graphc.ir.declared_dims import declare_dims
 from graphc.ir.params import Params, ParamsError, make_params, print_params
 from graphc.ir.printer import print_module
 from graphc.ir.verifier import verify_module
@@ -125,6 +126,8 @@ class PassManager:
             ) from error
         seconds = time.perf_counter() - start
         context.sink.raise_if_errors()
+        if outcome.changed:
+            declare_dims(module)
         if self.verify:
             self._verify(module, f"`{p}`{_after(earlier)}")
             for invariant in p.establishes:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from graphc.ir.core import IRBuilder, Operation, Value
 from graphc.ir.rewriter import Pattern
+from graphc.ir.types import fixed_size
 from graphc.ops.constant import full_like
 from graphc.ops.contraction import MATMUL, MatmulParams
 from graphc.ops.elementwise import sub
@@ -31,7 +32,14 @@ from graphc.ops.indexed import (
     sparse_product,
     transposed_sparse_product,
 )
-from graphc.ops.movement import SLICE, TRANSPOSE, SliceParams, TransposeParams, transpose
+from graphc.ops.movement import (
+    SLICE,
+    TRANSPOSE,
+    SliceParams,
+    TransposeParams,
+    cuts_open_axis,
+    transpose,
+)
 from graphc.passes.matching import Result, made_by
 
 INDEX_LIMIT = 2**31 - 1
@@ -89,9 +97,9 @@ def _times_sparse(
 def _slice_of_sparse(b: IRBuilder, op: Operation) -> Result:
     put = made_by(op.operands[0], SCATTER_ADD)
     params = op.params_as(SliceParams)
-    if put is None or params.steps != (1, 1):
+    if put is None or params.steps != (1, 1) or cuts_open_axis(op):
         return None
-    (first_row, start), (last_row, stop) = params.starts, params.stops
+    (first_row, start), (last_row, stop) = map(fixed_size, params.starts), params.stops
     if first_row != 0 or last_row != put.result.tensor.dims[0] or not isinstance(stop, int):
         return None
     if stop > INDEX_LIMIT:

@@ -31,6 +31,7 @@ from graphc.ops.movement import (
     ReverseParams,
     SliceParams,
     TransposeParams,
+    cuts_open_axis,
     pad,
     reshape,
     reverse,
@@ -207,10 +208,11 @@ def _slice_same(_b: IRBuilder, op: Operation) -> Result:
 
 def _slice_of_slice(b: IRBuilder, op: Operation) -> Result:
     inner = made_by(op.operands[0], SLICE)
-    if inner is None:
+    if inner is None or cuts_open_axis(inner) or cuts_open_axis(op):
         return None
     p, q = inner.params_as(SliceParams), op.params_as(SliceParams)
-    starts = [a + s * c for a, s, c in zip(p.starts, p.steps, q.starts, strict=True)]
+    first, then = map(fixed_size, p.starts), map(fixed_size, q.starts)
+    starts = [a + s * c for a, s, c in zip(first, p.steps, then, strict=True)]
     steps = [s * t for s, t in zip(p.steps, q.steps, strict=True)]
     return [_taken(b, inner.operands[0], starts, steps, op.result.tensor.dims)]
 
@@ -219,7 +221,7 @@ def _slice_of_pad(b: IRBuilder, op: Operation) -> Result:
     """A slice that takes elements and no padding."""
     inner = made_by(op.operands[0], PAD)
     dims = op.result.tensor.dims
-    if inner is None or 0 in dims:
+    if inner is None or 0 in dims or cuts_open_axis(op) or _pads_open_axis(inner):
         return None
     params = op.params_as(SliceParams)
     padding = inner.params_as(PadParams)
@@ -228,7 +230,8 @@ def _slice_of_pad(b: IRBuilder, op: Operation) -> Result:
     steps: list[int] = []
     for axis, (dim, taken) in enumerate(zip(x.tensor.dims, dims, strict=True)):
         gap = padding.inner[axis] + 1
-        start, off = divmod(params.starts[axis] - padding.low[axis], gap)
+        first, low = fixed_size(params.starts[axis]), fixed_size(padding.low[axis])
+        start, off = divmod(first - low, gap)
         step, off_step = divmod(params.steps[axis], gap)
         if isinstance(dim, int) and isinstance(taken, int):
             if taken == 1:
@@ -238,6 +241,16 @@ def _slice_of_pad(b: IRBuilder, op: Operation) -> Result:
         starts.append(start)
         steps.append(step)
     return [_taken(b, x, starts, steps, dims)]
+
+
+def _pads_open_axis(op: Operation) -> bool:
+    """Whether anything is added to an axis whose size a call decides, or as much as one decides."""
+    params = op.params_as(PadParams)
+    axes = zip(op.operands[0].tensor.dims, params.low, params.high, strict=True)
+    return any(
+        (low, high) != (0, 0) and not all(isinstance(n, int) for n in (dim, low, high))
+        for dim, low, high in axes
+    )
 
 
 def _taken(
@@ -259,11 +272,13 @@ def _slice_of_concat(b: IRBuilder, op: Operation) -> Result:
     """A slice that takes elements of one part."""
     inner = made_by(op.operands[0], CONCAT)
     dims = op.result.tensor.dims
-    if inner is None:
+    if inner is None or cuts_open_axis(op):
         return None
     params = op.params_as(SliceParams)
     axis = inner.params_as(ConcatParams).axis
-    count, first = fixed_size(dims[axis]), params.starts[axis]
+    if not all(isinstance(v.tensor.dims[axis], int) for v in inner.operands):
+        return None
+    count, first = fixed_size(dims[axis]), fixed_size(params.starts[axis])
     if count == 0:
         return None
     last = first + (count - 1) * params.steps[axis]
@@ -271,7 +286,7 @@ def _slice_of_concat(b: IRBuilder, op: Operation) -> Result:
     for part in inner.operands:
         size = fixed_size(part.tensor.dims[axis])
         if begin <= first and last < begin + size:
-            starts = list(params.starts)
+            starts = list(map(fixed_size, params.starts))
             starts[axis] = first - begin
             return [_taken(b, part, starts, params.steps, dims)]
         begin += size

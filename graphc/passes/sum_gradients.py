@@ -50,20 +50,34 @@ def sum_of(b: IRBuilder, x: Value, y: Value) -> Value:
 def _axis(value: Value) -> int | None:
     """The axis along which zeros stand beside a value or between its parts; None for no zeros."""
     if joined := made_by(value, CONCAT):
-        return joined.params_as(ConcatParams).axis
+        axis = joined.params_as(ConcatParams).axis
+        return axis if _is_fixed(value, axis) else None
     padded = made_by(value, PAD)
     if padded is None:
         return None
     params = padded.params_as(PadParams)
     axes = [i for i, ends in enumerate(zip(params.low, params.high, strict=True)) if any(ends)]
-    return axes[0] if len(axes) == 1 and not any(params.inner) and params.value == 0 else None
+    if len(axes) != 1 or any(params.inner) or params.value != 0:
+        return None
+    return axes[0] if _is_fixed(value, axes[0]) else None
+
+
+def _is_fixed(value: Value, axis: int) -> bool:
+    """Whether no call decides where anything is along the axis."""
+    sizes = [value.tensor.dims[axis]]
+    if padded := made_by(value, PAD):
+        params, (value,) = padded.params_as(PadParams), padded.operands
+        sizes += [params.low[axis], params.high[axis], value.tensor.dims[axis]]
+    if joined := made_by(value, CONCAT):
+        sizes += [part.tensor.dims[axis] for part in joined.operands]
+    return all(isinstance(size, int) for size in sizes)
 
 
 def _pieces(value: Value, axis: int) -> list[_Piece]:
     """What is not zeros along the axis, from the first on."""
     start = 0
     if padded := made_by(value, PAD):
-        start = padded.params_as(PadParams).low[axis]
+        start = fixed_size(padded.params_as(PadParams).low[axis])
         (value,) = padded.operands
     joined = made_by(value, CONCAT)
     if joined is None or joined.params_as(ConcatParams).axis != axis:

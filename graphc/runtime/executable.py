@@ -226,7 +226,7 @@ class Executable:
         plan = self._plan if not carry else self._plan_that_carries()
         given_steps = self._minibatch(plan, inputs, options, carry)
         arguments, sizes, minibatch = self._bound(plan, inputs, given_steps)
-        above = {d: sizes[d] for d, bound in plan.bounds.items() if sizes.setdefault(d, 1) > bound}
+        above = {d: sizes[d] for d, bound in plan.bounds.items() if sizes.get(d, 1) > bound}
         if above:
             plan = self._widened(plan, above)
             arguments, sizes, minibatch = self._bound(plan, inputs, given_steps)

@@ -109,7 +109,7 @@ class FastCall:
         specs = plan.dense.values()
         if plan.tables is not None or len(specs) < len(plan.inputs):
             return False
-        if plan.products or len(plan.bounds) > 1:
+        if plan.formulas or len(plan.bounds) > 1:
             return False
         if not all(spec.fixed or _has_samples(spec) for spec in plan.kept):
             return False

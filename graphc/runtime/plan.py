@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 
 from graphc.runtime.argument_specs import ArgumentSpec, Input, SparseArgumentSpec, read_array
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.sequences import Minibatch
-from graphc.runtime.signature import ROLES_OF_MODEL, Dimension, SequenceTables, Signature
+from graphc.runtime.signature import ROLES_OF_MODEL, SequenceTables, Signature
 from graphc.support.diagnostics import GraphcError, fail, suggestion
+from graphc.support.size_formula import SizeFormula
 
 Array = np.ndarray
 
@@ -30,7 +30,7 @@ class Plan:
     kept             arguments made of inputs that are given seldom
     results          the fresh ones
     bounds           of the dims that calls decide
-    products         dims that follow from others
+    formulas         of the dims that follow from others
     """
 
     compiled: CompiledFunction
@@ -44,7 +44,7 @@ class Plan:
     kept: tuple[ArgumentSpec, ...]
     results: tuple[ArgumentSpec, ...]
     bounds: dict[str, int]
-    products: dict[str, Dimension]
+    formulas: dict[str, SizeFormula]
 
     @staticmethod
     def of(compiled: CompiledFunction, signature: Signature) -> Plan:
@@ -72,8 +72,8 @@ class Plan:
             tuple((specs[a.name], left[a.name]) for a in signature.with_role("carried")),
             tuple(specs[a.name] for a in signature.with_role("kept")),
             results,
-            {d.name: d.bound for d in signature.dims if not d.factors},
-            {d.name: d for d in signature.dims if d.factors},
+            {d.name: d.bound for d in signature.call_dims},
+            signature.formulas,
         )
 
     @property
@@ -92,19 +92,48 @@ class Plan:
     @property
     def columns(self) -> tuple[str, ...]:
         """The dims that the columns of sequences have."""
-        return () if self.tables is None else (self.tables.time, *self.products)
+        return () if self.tables is None else (self.tables.time, *self.formulas)
 
 
 def all_sizes(plan: Plan, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Of every dim, those included that follow from others."""
+    """Of every dim, those included that follow from others. GraphcError `input` where there is no
+    such size; a dim that the call has nothing of is 1, and what follows from it is not checked."""
     found = {dim: sizes.get(dim, 1) for dim in (*sizes, *plan.bounds)}
-    for name, dim in plan.products.items():
-        found[name], rest = divmod(prod(found[f] for f in dim.factors) * dim.times, dim.divisor)
-        if rest:
-            noun = plan.noun(dim.factors[0])
-            message = f"the network requires a number of {noun} that is a multiple of"
-            raise fail("input", f"{message} {dim.multiple}, got {found[dim.factors[0]]}")
+    decided = {*sizes} - {*plan.formulas}
+    for name, formula in plan.formulas.items():
+        found[name] = max(formula.value(found), 0)
+        if decided.issuperset(formula.names):
+            decided.add(name)
+            if not formula.fits(found):
+                raise _no_size(plan, name, found)
+            if sizes.get(name, found[name]) != found[name]:
+                message = f"{name} = {formula} is {found[name]}{_where(plan, found)}"
+                raise fail("input", f"{message}, got an input of size {sizes[name]}")
     return found
+
+
+def _no_size(plan: Plan, name: str, sizes: Mapping[str, int]) -> GraphcError:
+    """That a call of these sizes cannot have a dim that follows from them."""
+    formula = plan.formulas[name]
+    total, place = formula.total(sizes), _where(plan, sizes)
+    if total < 0:
+        wanted = formula.total_text(_meanings(plan, formula))
+        return fail("input", f"the program requires {wanted} to be at least 0, got {total}{place}")
+    (first, *_) = formula.names
+    message = f"the network requires a number of {plan.noun(first)} that is a multiple of"
+    return fail("input", f"{message} {formula.multiple}, got {sizes[first]}")
+
+
+def _meanings(plan: Plan, formula: SizeFormula) -> dict[str, str]:
+    """The dims of a formula that follow from others, as what they are."""
+    made = {name: plan.formulas[name] for name in formula.names if name in plan.formulas}
+    return {name: f"({inner.text(_meanings(plan, inner))})" for name, inner in made.items()}
+
+
+def _where(plan: Plan, sizes: Mapping[str, int]) -> str:
+    """` for T = 2`: the sizes that the call decides."""
+    told = ", ".join(f"{dim} = {sizes[dim]}" for dim in plan.bounds)
+    return f" for {told}" if told else ""
 
 
 def bind(

@@ -7,12 +7,14 @@ holds integers and names of dims; a dim is bounded and its value is given by the
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+
+from graphc.support.diagnostics import fail
+from graphc.support.size_formula import SizeFormula
 
 Role = Literal["input", "parameter", "transposed", "state", "hyperparameter", "carried", "kept"]
 Shape = tuple[int | str, ...]
@@ -33,26 +35,16 @@ GRADIENT = "gradient."
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """A size between 0 and `bound`: decided by the call, or the `factors`' product · `times` /
-    `divisor`, which leaves no remainder."""
+    """A size between 0 and `bound`: decided by the call, or by a formula of dims before it."""
 
     name: str
     bound: int
-    factors: tuple[str, ...] = ()
-    divisor: int = 1
-    times: int = 1
+    formula: SizeFormula | None = None
 
     @property
     def multiple(self) -> int:
-        """What the factors' product has to be a multiple of."""
-        return self.divisor // math.gcd(self.divisor, self.times)
-
-    @property
-    def formula(self) -> str:
-        """`N * 3 / 2`."""
-        times = f" * {self.times}" if self.times != 1 else ""
-        parts = f" / {self.divisor}" if self.divisor != 1 else ""
-        return f"{' * '.join(self.factors)}{times}{parts}"
+        """What a product of sizes has to be a multiple of, in a formula that divides it."""
+        return self.formula.multiple if self.formula is not None else 1
 
 
 def in_panels(matrix: np.ndarray, width: int) -> np.ndarray:
@@ -232,15 +224,32 @@ class Signature:
 
     @property
     def call_dims(self) -> tuple[Dimension, ...]:
-        """The dims that a call decides: those that are no products of others."""
-        return tuple(d for d in self.dims if not d.factors)
+        """The dims that a call decides: those that do not follow from others."""
+        return tuple(d for d in self.dims if d.formula is None)
+
+    @property
+    def formulas(self) -> dict[str, SizeFormula]:
+        """Of the other dims, each behind those that it is made of."""
+        return {d.name: d.formula for d in self.dims if d.formula is not None}
+
+    @property
+    def sizes_at_bounds(self) -> dict[str, int]:
+        """Of every dim in the largest call. GraphcError where there is no such call."""
+        sizes = {d.name: d.bound for d in self.call_dims}
+        for name, formula in self.formulas.items():
+            sizes[name] = formula.value(sizes)
+            if sizes[name] < 0:
+                told = ", ".join(f"{d.name} = {d.bound}" for d in self.call_dims)
+                message = f"{formula} is less than 0 where all dims are at their bounds, {told}"
+                raise fail("not-supported", f"{message}: give other bounds")
+        return sizes
 
     @property
     def derived_dims(self) -> tuple[Dimension, ...]:
         """Those of inputs and outputs that follow from others."""
         specs = (*self.with_role("input"), *self.fresh_results)
         used = {d for spec in specs for d in spec.shape}
-        return tuple(d for d in self.dims if d.factors and d.name in used)
+        return tuple(d for d in self.dims if d.formula is not None and d.name in used)
 
     @property
     def fresh_results(self) -> tuple[Result, ...]:
@@ -261,7 +270,7 @@ def runs_epochs(signature: Signature) -> bool:
     ):
         return False
     dims = signature.dims
-    if len(dims) != 1 or dims[0].factors:
+    if len(dims) != 1 or dims[0].formula is not None:
         return False
     inputs, hyperparameters = signature.with_role("input"), signature.with_role("hyperparameter")
     return (
@@ -299,7 +308,7 @@ def info_json(signature: Signature, *, version: str, isa: str, content_hash: str
         "hash": content_hash,
     }
     if signature.derived_dims:
-        record["derived"] = {d.name: d.formula for d in signature.derived_dims}
+        record["derived"] = {d.name: str(d.formula) for d in signature.derived_dims}
     return json.dumps(record, separators=(",", ":"))
 
 

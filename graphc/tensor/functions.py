@@ -123,6 +123,24 @@ def cross_correlate(signal: Any, kernel: Any) -> Any:
     return floats(numeric.correlate, signal, kernel)
 
 
+def windows(x: Any, sizes: Any, strides: Any = 1, axis: int = 0) -> Any:
+    """Every window of these sizes, so far apart, over the axes from `axis` on.
+
+    An axis of E elements becomes one of (E - size) // stride + 1, and the windows' own axes follow
+    these. `max` and `mean` over those are poolings.
+    """
+    return apply(lambda b, v: numeric.windows(b, v, sizes, strides, axis), x)
+
+
+def conv(x: Any, weights: Any, strides: Any = 1) -> Any:
+    """The product of every window of images with weights: [.., windows.., features].
+
+    Images are [.., extents.., channels], weights [sizes.., channels, features]; `pad` puts zeros
+    around images.
+    """
+    return floats(lambda b, v, w: numeric.convolved(b, v, w, strides), x, weights)
+
+
 def maxpool(x: Any, n: int) -> Any:
     """The largest of every n neighbours along the last axis, whose size n divides."""
     return numbers(lambda b, v: numeric.pool_maximum(b, v, whole(n, "n")), x)
@@ -240,7 +258,18 @@ def _constant(make: Callable[[], np.ndarray], dtype: object) -> np.ndarray:
 
 _OF_ELEMENTS = [of_elements(op) for op in (*elementwise.OPS, *functions.OPS) if op.array]
 _OTHERS = (
-    *(arange, broadcast_to, cast, concatenate, cross_correlate, divide, expand_dims, eye, flip),
+    *(
+        arange,
+        broadcast_to,
+        cast,
+        concatenate,
+        conv,
+        cross_correlate,
+        divide,
+        expand_dims,
+        eye,
+        flip,
+    ),
     *(
         full,
         layer_normalization,
@@ -256,7 +285,7 @@ _OTHERS = (
         relu,
         reshape,
     ),
-    *(softmax, square, squeeze, stack, sum, top_k, transpose, where, zeros),
+    *(softmax, square, squeeze, stack, sum, top_k, transpose, where, windows, zeros),
 )
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {

@@ -1,7 +1,7 @@
 """What numpy's operations on arrays mean in the IR: rules that emit tensor operations.
 
 Every rule takes a builder and values whose element types agree already, and raises TypeRuleError
-for shapes that do not fit. A size may be a symbol: such an axis stays whole.
+for shapes that do not fit. A size may be a symbol, which a call decides.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from graphc.ir.core import IRBuilder, OpDef, Value
+from graphc.ir.dims import size_product, size_quotient
 from graphc.ir.types import (
     Dim,
     DType,
+    Symbol,
     TensorType,
     TypeRuleError,
-    size_product,
-    size_quotient,
 )
 from graphc.ops import composites
 from graphc.ops.constant import extent, full_like
@@ -29,7 +29,16 @@ from graphc.ops.movement import concat, pad, reshape, reverse, transpose
 from graphc.ops.patches import patches
 from graphc.ops.reduction import broadcast, reduce_max, reduce_min, reduce_sum
 from graphc.ops.selection import top_indices
-from graphc.tensor.shapes import Axes, Shape, common_shape, fixed_sizes, one_axis, some_axes, whole
+from graphc.tensor.shapes import (
+    Axes,
+    Shape,
+    common_shape,
+    fixed_sizes,
+    one_axis,
+    shape_text,
+    some_axes,
+    whole,
+)
 
 MAX_PRODUCTS = 64
 """The largest constant exponent that becomes products instead of a general power."""
@@ -185,7 +194,7 @@ def matmul(b: IRBuilder, x: Value, y: Value) -> Value:
         which = "second last size" if len(right) > 1 else "size"
         raise TypeRuleError(
             f"@ requires the last size of the left to be the {which} of the right, "
-            f"got {left} and {right}",
+            f"got {shape_text(left)} and {shape_text(right)}",
             slug="shape-mismatch",
         )
     a = reshape(b, x, (1, *left)) if len(left) == 1 else x
@@ -216,15 +225,15 @@ def correlate(b: IRBuilder, signal: Value, kernel: Value) -> Value:
     """c[i..] = Σ k[j..] s[i.. + j..] over the last axes, as many as the kernel has."""
     long, short = shape_of(signal), fixed_sizes(shape_of(kernel), "the kernel of cross_correlate")
     count = len(short)
-    inner = fixed_sizes(long[len(long) - count :], "sliding over axes")
+    inner = long[len(long) - count :]
     if (
         not count
         or count > len(long)
-        or any(k > s or not k for k, s in zip(short, inner, strict=True))
+        or any(not k or (isinstance(s, int) and k > s) for k, s in zip(short, inner, strict=True))
     ):
         raise TypeRuleError(
             f"cross_correlate requires a kernel no larger than the signal's last axes, "
-            f"got {short} for {long}",
+            f"got {short} for {shape_text(long)}",
             slug="shape-mismatch",
         )
     seen = patches(b, signal, len(long) - count, short, (1,) * count)
@@ -232,6 +241,48 @@ def correlate(b: IRBuilder, signal: Value, kernel: Value) -> Value:
     size = math.prod(short)
     flat = reshape(b, seen, (size_product(lead), size))
     return reshape(b, emit_matmul(b, flat, reshape(b, kernel, (size, 1))), lead)
+
+
+def windows(b: IRBuilder, x: Value, sizes: object, strides: object, axis: int) -> Value:
+    """Every window over neighbouring axes: [.., E.., ..] to [.., P.., S.., ..]."""
+    wanted = _numbers(sizes, "a window's size")
+    place = one_axis(axis, x.tensor.rank)
+    walked = shape_of(x)[place : place + len(wanted)]
+    steps = _numbers(strides, "a stride", len(wanted))
+    fits = all(not isinstance(e, int) or s <= e for s, e in zip(wanted, walked, strict=False))
+    if len(walked) != len(wanted) or not fits:
+        raise TypeRuleError(
+            f"windows requires sizes within the axes from {place} on, got {wanted} for "
+            f"{shape_text(shape_of(x))}",
+            slug="shape-mismatch",
+        )
+    return patches(b, x, place, wanted, steps)
+
+
+def _numbers(given: object, what: str, count: int | None = None) -> tuple[int, ...]:
+    """Whole numbers of at least 1, `count` of them, or any number: one alone is for all axes."""
+    several = given if isinstance(given, tuple | list) else [given] * (count or 1)
+    numbers = tuple(whole(n, what) for n in several)
+    if not numbers or min(numbers) < 1 or count not in (None, len(numbers)):
+        raise TypeRuleError(
+            f"requires {what} of at least 1 for each axis, got {given}", slug="bad-value"
+        )
+    return numbers
+
+
+def convolved(b: IRBuilder, x: Value, w: Value, strides: object) -> Value:
+    """Windows of [.., E.., C] times [S.., C, F]: [.., P.., F]."""
+    sizes = fixed_sizes(shape_of(w), "the weights of conv")
+    walked = len(sizes) - 2
+    first = x.tensor.rank - 1 - walked
+    if walked < 1 or first < 0 or shape_of(x)[-1] != sizes[-2]:
+        raise TypeRuleError(
+            "conv requires images [.., extents.., channels] and weights [sizes.., channels, "
+            f"features], got {shape_text(shape_of(x))} and {sizes}",
+            slug="shape-mismatch",
+        )
+    seen = windows(b, x, sizes[:walked], strides, first)
+    return emit_matmul(b, seen, w, contract=walked + 1)
 
 
 def pool_maximum(b: IRBuilder, x: Value, n: int) -> Value:
@@ -271,7 +322,7 @@ def joined(b: IRBuilder, values: Sequence[Value], axis: int) -> Value:
     if len(rests) > 1:
         raise TypeRuleError(
             f"concatenate requires shapes that agree but for axis {place}, "
-            f"got {' and '.join(map(str, shapes))}",
+            f"got {' and '.join(map(shape_text, shapes))}",
             slug="shape-mismatch",
         )
     return concat(b, values, place)
@@ -317,7 +368,7 @@ def padded(b: IRBuilder, x: Value, widths: object, value: Any) -> Value:
     """`value` around the elements: one width, one (before, after), or one such pair per axis."""
     rank = x.tensor.rank
     pairs = _pad_widths(widths, rank)
-    if any(min(pair) < 0 for pair in pairs):
+    if any(isinstance(width, int) and width < 0 for pair in pairs for width in pair):
         raise TypeRuleError(f"pad requires widths of at least 0, got {widths}", slug="bad-value")
     try:
         number = float(value)
@@ -328,7 +379,7 @@ def padded(b: IRBuilder, x: Value, widths: object, value: Any) -> Value:
     return pad(b, x, [p[0] for p in pairs], [p[1] for p in pairs], value=number)
 
 
-def _pad_widths(widths: object, rank: int) -> list[tuple[int, int]]:
+def _pad_widths(widths: object, rank: int) -> list[tuple[Dim, Dim]]:
     if isinstance(widths, tuple | list):
         entries = list(widths)
         if len(entries) == 2 and not any(isinstance(e, tuple | list) for e in entries):
@@ -345,10 +396,11 @@ def _pad_widths(widths: object, rank: int) -> list[tuple[int, int]]:
     )
 
 
-def _pair(entry: object) -> tuple[int, int]:
+def _pair(entry: object) -> tuple[Dim, Dim]:
     parts = list(entry) if isinstance(entry, tuple | list) else [entry, entry]
     if len(parts) == 1:
         parts = parts * 2
     if len(parts) != 2:
         raise TypeRuleError(f"pad requires pairs (before, after), got {entry}", slug="bad-value")
-    return whole(parts[0], "a width"), whole(parts[1], "a width")
+    before, after = (p if isinstance(p, Symbol) else whole(p, "a width") for p in parts)
+    return before, after

@@ -47,12 +47,11 @@ def program(
                 inside of these is called by its place, as `layers.0.w`. They are copied
     bounds      the largest size that a dim has without compiling again, 256 by default
 
-    The function is traced once. An axis that is a dim stays whole: it may be reduced, multiplied
-    over, reshaped, broadcast and looped over, not cut. `x.shape[0]` is then the dim, which can be
-    a size, or a number in arithmetic. Results are called by the keys of the dicts that the function
-    gives, `result` for a single one, `result0`, … for a tuple. Larger arrays that the function
-    closes over are parameters by the names of their variables. Arguments that are neither need a
-    default.
+    The function is traced once. `x.shape[0]` of an axis that is a dim is that dim, which can be a
+    size, or a number in arithmetic; what is cut of such an axis, a call has to have. Results are
+    called by the keys of the dicts that the function gives, `result` for a single one, `result0`, …
+    for a tuple. Larger arrays that the function closes over are parameters by the names of their
+    variables. Arguments that are neither need a default.
 
     Gives a `Program`: `gc.compile(program)(x=…)`, `program.save(path)`, `program.parameters`.
     Raises GraphcError at the user's line for what cannot be traced.

@@ -11,8 +11,7 @@ from contextlib import contextmanager
 
 from graphc.driver.options import DEFAULT_BATCH, MOST_SAMPLES
 from graphc.ir.core import Function, Module, ResultInfo, Value
-from graphc.ir.params import symbols_in
-from graphc.ir.traversal import walk
+from graphc.ir.declared_dims import dims_of, require_names
 from graphc.ir.types import DIM_NAME, Dim, DType, Symbol, TensorType
 from graphc.ir.verifier import verify_module
 from graphc.model.program import Program
@@ -138,17 +137,6 @@ def dim(name: str, bound: int = DEFAULT_BATCH) -> Symbol:
 
 def _dims(function: Function, location: Location) -> list[Symbol]:
     """All dims of the function's values, those that a call decides first."""
-    found = [s for a in function.arguments for s in a.tensor.symbols()]
-    for op in walk(function):
-        found += [s for v in op.results for s in v.tensor.symbols()]
-        found += symbols_in(op.params)
-    dims = list(dict.fromkeys(f for s in found for f in (*s.factors, s)))
-    names: dict[str, Symbol] = {}
-    for one in dims:
-        if names.setdefault(one.name, one) != one:
-            message = (
-                f"the dim {one.name} of inputs is called as one that the function makes, "
-                "a product: give it another name"
-            )
-            raise fail("bad-value", message, location)
-    return sorted(dims, key=lambda one: bool(one.factors))
+    dims = dims_of(function)
+    require_names(dims, location)
+    return sorted(dims, key=lambda one: one.is_made)

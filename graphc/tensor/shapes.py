@@ -8,7 +8,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 
-from graphc.ir.types import Dim, Symbol, TypeRuleError, size_product, size_quotient
+from graphc.ir.dims import size_product, size_quotient, size_text
+from graphc.ir.types import Dim, Symbol, TypeRuleError
 
 Shape = tuple[Dim, ...]
 """Sizes; that of a program's axis may be a symbol, whose value each call decides."""
@@ -57,14 +58,23 @@ def common_shape(shapes: Sequence[Shape]) -> Shape:
     for sizes in zip(*padded, strict=True):
         larger = {n for n in sizes if n != 1}
         if len(larger) > 1:
-            listed = " and ".join(map(str, shapes))
+            listed = " and ".join(map(shape_text, shapes))
+            wanted = "sizes equal or 1"
+            if any(isinstance(n, Symbol) for n in larger):
+                wanted += ", equal in every call by what they are made of"
             raise TypeRuleError(
-                f"requires shapes that broadcast: sizes equal or 1, counted from the last axis; "
+                f"requires shapes that broadcast: {wanted}, counted from the last axis; "
                 f"got {listed}",
                 slug="shape-mismatch",
             )
         result.append(larger.pop() if larger else 1)
     return tuple(result)
+
+
+def shape_text(shape: Shape) -> str:
+    """A shape as Python writes it; of a size that others make, how."""
+    sizes = ", ".join(map(size_text, shape))
+    return f"({sizes},)" if len(shape) == 1 else f"({sizes})"
 
 
 def fixed_sizes(shape: Shape, what: str) -> tuple[int, ...]:
@@ -106,6 +116,6 @@ def full_shape(given: object, before: Shape) -> Shape:
     size = size_product(before)
     if _least(shape) < 0 or size_product(shape) != size:
         raise TypeRuleError(
-            f"requires a shape of {size} elements, got {given}", slug="shape-mismatch"
+            f"requires a shape of {size_text(size)} elements, got {given}", slug="shape-mismatch"
         )
     return tuple(shape)

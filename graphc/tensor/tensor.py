@@ -16,8 +16,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from graphc.ir.core import IRBuilder, OpDef, Value
+from graphc.ir.dims import size_product
 from graphc.ir.params import NoParams
-from graphc.ir.types import Dim, DType, Symbol, TensorType, TypeRuleError, size_product
+from graphc.ir.types import Dim, DType, Symbol, TensorType, TypeRuleError
 from graphc.ops import elementwise as ops
 from graphc.ops import functions
 from graphc.support.diagnostics import GraphcError, fail

@@ -247,8 +247,9 @@ def _convolution(
     outputs: int,
     steps: tuple[int, int],
     padded: bool,
+    groups: int = 1,
 ) -> Use:
-    weight = matrix(outputs, kernel[0] * kernel[1] * size[2])
+    weight = matrix(outputs, kernel[0] * kernel[1] * size[2] // groups)
     settings = {
         "kernel_width": kernel[0],
         "kernel_height": kernel[1],
@@ -256,6 +257,7 @@ def _convolution(
         "horizontal_subsample": steps[0],
         "vertical_subsample": steps[1],
         "zero_padding": padded,
+        "groups": groups,
     }
     return Use((weight, image(*size)), settings)
 
@@ -405,13 +407,16 @@ ROWS: tuple[NodeRow, ...] = (
     NodeRow(
         "convolution",
         tuple(
-            _convolution(size, kernel, outputs, steps, padded)
-            for size, kernel, outputs, steps, padded in (
-                ((1, 1, 1), (1, 1), 1, (1, 1), False),
-                ((5, 4, 3), (2, 3), 4, (1, 1), False),
-                ((5, 4, 3), (3, 2), 2, (2, 1), True),
-                ((7, 3, 1), (3, 3), 5, (2, 2), True),
-                ((4, 4, 9), (4, 4), WIDE, (1, 1), False),
+            _convolution(size, kernel, outputs, steps, padded, groups)
+            for size, kernel, outputs, steps, padded, groups in (
+                ((1, 1, 1), (1, 1), 1, (1, 1), False, 1),
+                ((5, 4, 3), (2, 3), 4, (1, 1), False, 1),
+                ((5, 4, 3), (3, 2), 2, (2, 1), True, 1),
+                ((7, 3, 1), (3, 3), 5, (2, 2), True, 1),
+                ((4, 4, 9), (4, 4), WIDE, (1, 1), False, 1),
+                ((4, 5, 6), (3, 2), 4, (2, 1), True, 2),
+                ((5, 4, 3), (3, 3), 3, (1, 1), True, 3),
+                ((6, 4, 18), (3, 2), 18, (2, 1), False, 18),
             )
         ),
         judges.CONVOLUTION,

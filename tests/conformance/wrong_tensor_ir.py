@@ -207,8 +207,31 @@ WRONG_TENSOR_IR: Mapping[str, tuple[str, ...]] = {
     "slice": (
         use(
             "slice %n {starts = [1, 0], stops = [N, 5], steps = [1, 1]} : tensor<Nx5xf32>",
+            "graph-structure",
+            "gives tensor<NM1x5xf32>",
+        ),
+        use(
+            "slice %n {starts = [1, 0], stops = [N, 5], steps = [2, 1]} : tensor<Nx5xf32>",
+            "bad-value",
+            "requires a step of 1 where a part is taken of the dimension N",
+        ),
+        use(
+            "slice %n {starts = [0, 0], stops = [2, 5], steps = [1, 1]} : tensor<2x5xf32>",
             "ill-typed",
-            "requires all of the dimension N, got 1:N",
+            "requires 2 elements of N in every call, which is not shown: give `behind` a dim that "
+            "is N - 2, got 0",
+        ),
+        use(
+            "slice %n {starts = [N, 0], stops = [2, 5], steps = [1, 1], behind = [N, 0]} : "
+            "tensor<2x5xf32>",
+            "ill-typed",
+            "a dim that is N - 2, got N",
+        ),
+        use(
+            "slice %a {starts = [0, 0], stops = [3, 5], steps = [1, 1], behind = [0]} : "
+            "tensor<3x5xf32>",
+            "ill-typed",
+            "requires `behind` of no axis or all 2",
         ),
         use(
             "slice %a {starts = [0], stops = [3], steps = [1]} : tensor<3x5xf32>",
@@ -236,8 +259,13 @@ WRONG_TENSOR_IR: Mapping[str, tuple[str, ...]] = {
     "pad": (
         use(
             "pad %n {low = [1, 0], high = [0, 0], inner = [0, 0]} : tensor<Nx5xf32>",
+            "graph-structure",
+            "gives tensor<NA1x5xf32>",
+        ),
+        use(
+            "pad %n {low = [0, 0], high = [0, 0], inner = [1, 0]} : tensor<Nx5xf32>",
             "ill-typed",
-            "requires the dimension N to stay whole",
+            "requires nothing between elements of N, got 1",
         ),
         use(
             "pad %a {low = [1], high = [1], inner = [0]} : tensor<5x5xf32>",
@@ -259,7 +287,8 @@ WRONG_TENSOR_IR: Mapping[str, tuple[str, ...]] = {
         use("concat %a, %b {axis = 2} : tensor<3x5xf32>", "ill-typed", "axis below the rank 2"),
         use("concat %a, %t {axis = 0} : tensor<8x5xf32>", "shape-mismatch", "agree but for axis 0"),
         use("concat %a, %d {axis = 0} : tensor<6x5xf32>", "shape-mismatch", "operands that agree"),
-        use("concat %n, %a {axis = 0} : tensor<Nx5xf32>", "ill-typed", "a fixed size along axis 0"),
+        use("concat %n, %a {axis = 0} : tensor<Nx5xf32>", "graph-structure", "gives tensor<NA3x5"),
+        use("concat %n, %a, %a {axis = 0} : tensor<Nx5xf32>", "ill-typed", "requires two operands"),
         use("concat %a, %b : tensor<6x5xf32>", "bad-value", "parameter `axis` is required"),
         use("concat %a, %b {axis = 0} : tensor<3x10xf32>", "graph-structure", "gives tensor<6x5"),
     ),

@@ -318,6 +318,8 @@ WRONG_USES: Mapping[str, tuple[WrongUse, ...]] = {
         ("argument-count", "y = «Convolution(kernel, picture, 3, 2)»"),
         ("argument-type", "y = Convolution(kernel, picture, 3, 2, «x4», 1, 1)"),
         ("bad-option", "y = Convolution(kernel, picture, 3, 2, 3, 1, 1, zeroPadding=«half»)"),
+        ("shape-mismatch", "y = «Convolution(kernel, picture, 3, 2, 3, 1, 1, groups=2)»"),
+        ("ill-typed", "y = «Convolution(kernel, picture, 3, 2, 3, 1, 1, groups=0)»"),
     ),
     "max_pooling": _pooling("MaxPooling"),
     "average_pooling": _pooling("AveragePooling"),

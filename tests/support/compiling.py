@@ -110,10 +110,12 @@ def call(
 
     Fresh results are handed over full of garbage, so that an element left out shows.
     """
+    sizes = dict(sizes)
+    for name, formula in signature.formulas.items():
+        sizes.setdefault(name, formula.value(sizes))
     held = {a.name: np.array(arguments[a.name], order="C") for a in signature.arguments}
     fresh = {
-        r.name: _garbage(concrete_shape(r.shape, dict(sizes)), r.dtype)
-        for r in signature.fresh_results
+        r.name: _garbage(concrete_shape(r.shape, sizes), r.dtype) for r in signature.fresh_results
     }
     compiled(list(held.values()), list(fresh.values()), sizes)
     come_home(held.values())

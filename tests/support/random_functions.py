@@ -26,8 +26,9 @@ from graphc.ir.core import (
     ResultInfo,
     Value,
 )
+from graphc.ir.dims import dims_behind, is_never_negative, size_difference, sizes_with_made
 from graphc.ir.evaluate import evaluate_operation
-from graphc.ir.params import NoParams, Params
+from graphc.ir.params import NoParams, Params, symbols_in
 from graphc.ir.types import Dim, DType, Symbol, TensorType, TypeRuleError
 from graphc.ops import ALL_OPS
 from graphc.ops.constant import CONSTANT, EXTENT, IOTA, ConstantParams, ExtentParams, IotaParams
@@ -113,6 +114,7 @@ class _Maker:
         self.sizes = {
             d.name: choose.choice((0, 1, d.bound, choose.randint(2, d.bound))) for d in self._dims
         }
+        self._made: list[Symbol] = []  # dims that follow from these
         self._function = Function("f", RegionKind.SSA)
         self._builder = IRBuilder(self._function.block)
         self._numbers: dict[Value, Array] = {}
@@ -137,7 +139,7 @@ class _Maker:
             if made >= operations:
                 break
         self._results()
-        module = Module([self._function], self._dims)
+        module = Module([self._function], (*self._dims, *self._made))
         arguments = {a.name or "": self._numbers[a] for a in self._function.arguments}
         return RandomFunction(module, arguments, self.sizes)
 
@@ -183,16 +185,21 @@ class _Maker:
         except TypeRuleError:
             return None
         assert isinstance(value.type, TensorType) and value.op is not None
-        if value.type.bound_elements > 2000:
+        symbols = (*value.type.symbols(), *symbols_in(params))
+        made = [d for s in symbols for d in dims_behind(s) if d.name not in self.sizes]
+        sizes = sizes_with_made(self.sizes, made)
+        if value.type.bound_elements > 2000 or min(sizes.values()) < 0:
             value.op.erase()
             return None
         with np.errstate(all="ignore"):
             arrays = [self._numbers[v] for v in operands]
-            (result,) = evaluate_operation(value.op, arrays, self.sizes)
+            (result,) = evaluate_operation(value.op, arrays, sizes)
         if result.dtype.kind in "fi" and not (np.abs(result) <= LARGEST).all():
             value.op.erase()
             return None
         self._numbers[value] = result
+        self._made += dict.fromkeys(made)
+        self.sizes.update(sizes)
         return value
 
     def _any(self) -> Value:
@@ -274,26 +281,33 @@ class _Maker:
 
     def _slice(self) -> Value | None:
         x = self._any()
-        cuts: list[tuple[int, Dim, int]] = []
+        cuts: list[tuple[Dim, Dim, int]] = []
         for dim in _type(x).dims:
-            if isinstance(dim, Symbol) or self._choose.random() < 0.3:
+            if self._choose.random() < 0.3:
                 cuts.append((0, dim, 1))
+            elif isinstance(dim, Symbol):
+                some: list[tuple[Dim, Dim, int]] = [
+                    *((0, dim, 1), (1, dim, 1), (0, dim - 1, 1), (dim - 2, dim, 1)),
+                    *((0, 2, 1), (0, dim, 2), (dim // 2, dim, 1)),
+                ]
+                cuts.append(self._choose.choice(some))
             else:
                 start = self._choose.randint(0, dim)
                 stop = self._choose.randint(start, dim)
                 cuts.append((start, stop, self._choose.choice((1, 1, 2, 3))))
         starts, stops = tuple(c[0] for c in cuts), tuple(c[1] for c in cuts)
-        return self._emit(SLICE, [x], SliceParams(starts, stops, tuple(c[2] for c in cuts)))
+        rest = map(size_difference, _type(x).dims, stops)
+        behind = tuple(0 if is_never_negative(size) else size for size in rest)
+        params = SliceParams(starts, stops, tuple(c[2] for c in cuts), behind)
+        return self._emit(SLICE, [x], params)
 
     def _pad(self) -> Value | None:
         x = self._any()
+        dims = _type(x).dims
         low, high, inner = (
-            tuple(
-                0 if isinstance(dim, Symbol) else self._choose.choice((0, 0, 1, 2))
-                for dim in _type(x).dims
-            )
-            for _ in range(3)
+            tuple(self._choose.choice((0, 0, 1, 2)) for _ in dims) for _ in range(3)
         )
+        inner = tuple(0 if isinstance(d, Symbol) else n for d, n in zip(dims, inner, strict=True))
         value = float(self._number(DType.F32))
         return self._emit(PAD, [x], PadParams(low, high, inner, value))
 
@@ -451,7 +465,7 @@ def _type(value: Value) -> TensorType:
 
 
 def _agree(a: TensorType, b: TensorType, axis: int) -> bool:
-    """Whether the two can be joined along an axis of fixed size."""
-    if a.dtype is not b.dtype or a.rank != b.rank or isinstance(a.dims[axis], Symbol):
+    """Whether the two can be joined along an axis."""
+    if a.dtype is not b.dtype or a.rank != b.rank:
         return False
     return all(i == axis or d == b.dims[i] for i, d in enumerate(a.dims))

@@ -86,16 +86,16 @@ def _columns(planes: Tensor) -> Tensor:
 
 def _convolution(p: Any, types: Types, weight: Tensor, x: Tensor) -> Tensor:
     planes = _planes(x, types[1])
-    channels = planes.shape[1]
+    channels = planes.shape[1] // p.groups
     kernel = weight.reshape(p.output_channels, channels, p.kernel_width, p.kernel_height)
     kernel = kernel.permute(0, 1, 3, 2)
     steps = (p.vertical_subsample, p.horizontal_subsample)
     if not p.zero_padding:
-        return _columns(functional.conv2d(planes, kernel, stride=steps))
+        return _columns(functional.conv2d(planes, kernel, stride=steps, groups=p.groups))
     across = (p.kernel_width // 2, p.kernel_width // 2)
     down = (p.kernel_height // 2, p.kernel_height // 2)
-    made = functional.conv2d(functional.pad(planes, (*across, *down)), kernel, stride=steps)
-    return _columns(made)
+    padded = functional.pad(planes, (*across, *down))
+    return _columns(functional.conv2d(padded, kernel, stride=steps, groups=p.groups))
 
 
 def _pooling(pool: Callable[..., Tensor]) -> Function:

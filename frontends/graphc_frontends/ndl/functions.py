@@ -255,7 +255,10 @@ FUNCTIONS: tuple[Function, ...] = (
             Positional("verticalSubsample", "size", "vertical_subsample", least=1),
         ),
         "convolution",
-        (Option("zeroPadding", "flag", "zero_padding", False),),
+        (
+            Option("zeroPadding", "flag", "zero_padding", False),
+            Option("groups", "size", "groups", 1),
+        ),
     ),
     Function(("MaxPooling",), _WINDOW, "max_pooling"),
     Function(("AveragePooling",), _WINDOW, "average_pooling"),

@@ -22,13 +22,17 @@ class Images(NetworkBase):
         vertical_subsample: int = 1,
         *,
         zero_padding: bool = False,
+        groups: int = 1,
         name: str | None = None,
         tag: str | Sequence[str] = (),
     ) -> NetworkNode:
         """Every kernel's product with every window of the image; the kernels are not turned round.
 
-        weight  output channels x (kernel width · kernel height · input channels); columns of 0 are
-                inferred. Column `channel · width · height + row + column · height` of a kernel.
+        weight  output channels x (kernel width · kernel height · input channels of a group);
+                columns of 0 are inferred. Column `channel · width · height + row + column · height`
+                of a kernel.
+        groups  channels are cut into so many: an output reads the channels of its group alone. As
+                many groups as there are channels, in and out, are a depthwise convolution.
         """
         settings = {
             "kernel_width": kernel_width,
@@ -37,6 +41,7 @@ class Images(NetworkBase):
             "horizontal_subsample": horizontal_subsample,
             "vertical_subsample": vertical_subsample,
             "zero_padding": zero_padding,
+            "groups": groups,
         }
         return self._add("convolution", (weight, image), settings, name, tag)
 

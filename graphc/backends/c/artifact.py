@@ -5,7 +5,7 @@ The file needs `stdint.h` and a compiler for the processor it is written for, an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -14,8 +14,10 @@ from graphc.artifacts.header import (
     comment_text,
     counts,
     documentation,
+    misfits,
     ports,
     run_prototype,
+    size_texts,
     string_literal,
 )
 from graphc.backends.abi import ARENA_ALIGNMENT, STATUS, UNKNOWN_STATUS, check_signature
@@ -27,7 +29,7 @@ from graphc.backends.llvm.target import Target
 from graphc.backends.loops.values import element_of, memory_element
 from graphc.ir.core import Function
 from graphc.ir.types import DType
-from graphc.runtime.signature import NUMPY_DTYPES, ROLES_OF_MODEL, Argument, Dimension, Signature
+from graphc.runtime.signature import NUMPY_DTYPES, ROLES_OF_MODEL, Argument, Signature
 
 _ROW = 8
 """Numbers of a parameter in a line."""
@@ -112,8 +114,8 @@ def _run(signature: Signature, parameters: dict[str, str]) -> str:
     given = {p.source.name: p.identifier for p in ports(signature) if p.is_input}
     buffers = [f"(void *){given.get(a.name) or parameters[a.name]}" for a in signature.arguments]
     buffers += [p.identifier for p in ports(signature) if not p.is_input]
-    names = {d.name: n for d, n in zip(signature.call_dims, counts(signature), strict=False)}
-    dims = [_size(dim, names) for dim in signature.dims]
+    sizes = size_texts(signature)
+    dims = [sizes[dim.name] for dim in signature.dims]
     lines = [
         *_checks(signature),
         f"    void *buffers[] = {{{', '.join(buffers) or '0'}}};",
@@ -123,22 +125,12 @@ def _run(signature: Signature, parameters: dict[str, str]) -> str:
     return f"{run_prototype(signature)}\n{{\n" + "\n".join(lines) + "\n}\n"
 
 
-def _size(dim: Dimension, names: Mapping[str, str]) -> str:
-    """A dim out of what the call says."""
-    size = " * ".join(names[f] for f in dim.factors or (dim.name,))
-    size += f" * {dim.times}" if dim.times != 1 else ""
-    return size + (f" / {dim.divisor}" if dim.divisor != 1 else "")
-
-
 def _checks(signature: Signature) -> Iterator[str]:
     """Leaves with a status when the call is not as it must be, in the order of the statuses."""
     bounds = [d.bound for d in signature.call_dims]
-    names = {d.name: n for d, n in zip(signature.call_dims, counts(signature), strict=False)}
     sizes = [f"{n} < 0" for n in counts(signature)]
     sizes += [f"{n} > {b}" for n, b in zip(counts(signature), bounds, strict=False)]
-    for dim in (d for d in signature.dims if d.multiple != 1):
-        whole = " * ".join(names[f] for f in dim.factors)
-        sizes.append(f"{whole} % {dim.multiple}")
+    sizes += misfits(signature, size_texts(signature))
     found = ports(signature)
     pointers = [f"!{p.identifier}" for p in found]
     wide = [p for p in found if NUMPY_DTYPES[p.source.dtype].itemsize > 1]

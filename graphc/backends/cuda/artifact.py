@@ -85,7 +85,7 @@ def _documentation(program: Program, signature: Signature, machine: GpuMachine) 
 
 def _sizes(signature: Signature) -> str:
     sizes = (
-        f"{d.name} = {d.formula}" if d.factors else f"{d.name} <= {d.bound}" for d in signature.dims
+        f"{d.name} = {d.formula}" if d.formula else f"{d.name} <= {d.bound}" for d in signature.dims
     )
     return ", ".join(sizes)
 

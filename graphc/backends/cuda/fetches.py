@@ -156,7 +156,7 @@ def _fetch(copy: AffineCopy, operand: TensorType) -> Fetch:
 
 
 def _reach(place: AffineIndex, extents: Sequence[Size], steps: Sequence[Distance]) -> Reach:
-    start = Size(place.start)
+    start = Size.of((place.start,))
     match place:
         case AffineIndex(terms=(), backward=False):
             return Reach(start, 1, _ONE, _NOWHERE)

@@ -16,6 +16,7 @@ from graphc.artifacts.header import (
     comment_text,
     counts,
     documentation,
+    misfits,
     ports,
     run_prototype,
     string_literal,
@@ -185,9 +186,7 @@ def _sizes(signature: Signature, names: Mapping[str, str]) -> Iterator[str]:
     if not given:
         yield f"    (void){counts(signature)[0]};"
     for dim in signature.dims:
-        size = " * ".join(given[name] for name in dim.factors or (dim.name,))
-        size += f" * {dim.times}" if dim.times != 1 else ""
-        size += f" / {dim.divisor}" if dim.divisor != 1 else ""
+        size = dim.formula.text(names) if dim.formula is not None else given[dim.name]
         yield f"    const i64 {names[dim.name]} = {size}; /* {comment_text(dim.name)} */"
 
 
@@ -195,9 +194,7 @@ def _checks(signature: Signature, names: Mapping[str, str]) -> Iterator[str]:
     """Leaves with a status when the call is not as it must be, in the order of the statuses."""
     sizes = [f"{n} < 0" for n in counts(signature)]
     sizes += [f"{names[d.name]} > {d.bound}" for d in signature.call_dims]
-    for dim in (d for d in signature.dims if d.multiple != 1):
-        whole = " * ".join(names[name] for name in dim.factors)
-        sizes.append(f"{whole} % {dim.multiple}")
+    sizes += misfits(signature, names)
     found = ports(signature)
     wide = [p for p in found if NUMPY_DTYPES[p.source.dtype].itemsize > 1]
     for status, conditions in (

@@ -20,7 +20,7 @@ from graphc.backends.llvm.entries import ENTRY
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import Code, Module
 from graphc.backends.llvm.thread_pool import pool_text
-from graphc.backends.loops.control import mul, offset
+from graphc.backends.loops.control import add, mul, offset
 from graphc.backends.loops.memory import stack_array
 from graphc.backends.loops.values import I1, I64, PTR, Val, index
 from graphc.ir.core import Function
@@ -55,7 +55,9 @@ def _add_run(module: Module, signature: Signature, request: EmitRequest) -> None
     buffers = stack_array(code, "ptr", max(count, 1), 8)
     counts = {d.name: Val(f"%n{i}", I64) for i, d in enumerate(signature.call_dims)}
     dims = stack_array(code, "i64", max(len(signature.dims), 1), 8)
-    _check_call(code, signature, counts, [*pointers, *results], arena)
+    _check_counts(code, signature, counts)
+    found = _add_sizes(code, signature, counts)
+    _check_arrays(code, signature, [*pointers, *results], arena)
 
     given = iter(pointers)
     values = [
@@ -65,13 +67,7 @@ def _add_run(module: Module, signature: Signature, request: EmitRequest) -> None
     for i, value in enumerate([*values, *results]):
         code.do(f"store {value}, ptr {offset(code, buffers, 'ptr', index(i)).ref}, align 8")
     for i, dim in enumerate(signature.dims):
-        size, *factors = [counts[name] for name in dim.factors or (dim.name,)]
-        for factor in factors:
-            size = mul(code, size, factor)
-        if dim.times != 1:
-            size = mul(code, size, index(dim.times))
-        if dim.divisor != 1:
-            size = code.value(I64, f"sdiv {size}, {dim.divisor}")
+        size = found[dim.name]
         code.do(f"store {size}, ptr {offset(code, dims, 'i64', index(i)).ref}, align 8")
     status = code.value(I64, f"call i32 @{ENTRY}({buffers}, {dims}, {arena}, ptr %pool)")
     code.do(f"ret i32 {status.ref}")
@@ -87,21 +83,39 @@ def _add_run(module: Module, signature: Signature, request: EmitRequest) -> None
     module.add_function(f"define i32 @{request.name}_run({parameters}) nounwind", alone)
 
 
-def _check_call(
-    code: Code, signature: Signature, counts: Mapping[str, Val], data: Sequence[Val], arena: Val
-) -> None:
-    """Leaves with a status when the call is not as it must be, in the order of the statuses."""
+def _add_sizes(code: Code, signature: Signature, counts: Mapping[str, Val]) -> dict[str, Val]:
+    """All dims; leaves with a status where there is no size for one that follows from others."""
+    sizes, bad = dict(counts), list[Val]()
+    for name, formula in signature.formulas.items():
+        total = index(formula.constant)
+        for term in formula.terms:
+            product = index(term.times)
+            for factor in term.factors:
+                product = mul(code, product, sizes[factor])
+            total = add(code, total, product)
+        divided = formula.divisor != 1
+        sizes[name] = code.value(I64, f"sdiv {total}, {formula.divisor}") if divided else total
+        if formula.may_be_negative:
+            bad.append(code.value(I1, f"icmp slt {total}, 0"))
+        if formula.exact:
+            rest = code.value(I64, f"srem {total}, {formula.divisor}")
+            bad.append(code.value(I1, f"icmp ne i64 {rest.ref}, 0"))
+    _leave_if(code, bad, 1)
+    return sizes
+
+
+def _check_counts(code: Code, signature: Signature, counts: Mapping[str, Val]) -> None:
+    """Leaves with a status when a dim of the call is out of its range."""
     bounds = {counts[d.name]: d.bound for d in signature.call_dims} or {Val("%n0", I64): 2**63 - 1}
     bad_counts: list[Val] = []
     for count, bound in bounds.items():
         bad_counts.append(code.value(I1, f"icmp slt {count}, 0"))
         bad_counts.append(code.value(I1, f"icmp sgt {count}, {bound}"))
-    for dim in signature.dims:
-        if dim.divisor != 1:
-            whole = mul(code, counts[dim.factors[0]], index(dim.times))
-            rest = code.value(I64, f"srem {whole}, {dim.divisor}")
-            bad_counts.append(code.value(I1, f"icmp ne i64 {rest.ref}, 0"))
     _leave_if(code, bad_counts, 1)
+
+
+def _check_arrays(code: Code, signature: Signature, data: Sequence[Val], arena: Val) -> None:
+    """Leaves with a status when an array or the arena is not where it must be."""
     needed = [*data, arena] if signature.arena_bytes else data
     _leave_if(code, [code.value(I1, f"icmp eq {p}, null") for p in needed], 2)
     if signature.arena_bytes:

@@ -119,7 +119,7 @@ def steps_of(
     stride = Distance((Size(),))
     for place, dim in zip(reversed(places), reversed(dims), strict=True):
         sign = -1 if place.backward else 1
-        start = start.plus(stride.times(Size(sign * place.start)))
+        start = start.plus(stride.times(Size.of((place.start,)) * Size(sign)))
         if place.backward:
             start = start.plus(stride.times(Size.of((dim,)))).plus(stride.times(Size(-1)))
         for index, step in place.terms:

@@ -90,7 +90,7 @@ class MoveText:
             fixed = [_scaled(loops[dim], step) for dim, step in place.terms if dim in loops]
             walked = [(dim, step) for dim, step in place.terms if dim not in loops]
             if not walked:
-                parts.append(_total(place.start, fixed))
+                parts.append(_total(*self._start(place.start, fixed)))
                 continue
             ((dim, step),) = walked
             order.append(dim)
@@ -103,13 +103,18 @@ class MoveText:
     def _less_one(self, dim: Dim) -> str:
         return str(dim - 1) if isinstance(dim, int) else f"{self._extent(dim)} - 1"
 
-    def _range(self, start: int, fixed: Sequence[str], dim: Dim, step: int) -> str:
+    def _start(self, start: Dim, fixed: Sequence[str]) -> tuple[int, list[str]]:
+        """A number and the terms that are added to it."""
+        return (start, [*fixed]) if isinstance(start, int) else (0, [*fixed, self._extent(start)])
+
+    def _range(self, first: Dim, fixed: Sequence[str], dim: Dim, step: int) -> str:
         """The slice of `dim` elements; its stop is never negative, which counts from the end."""
+        start, terms = self._start(first, fixed)
         if isinstance(dim, int):
-            stop = _total(start + dim * step, fixed)
+            stop = _total(start + dim * step, terms)
         else:
-            stop = _total(start, [*fixed, _scaled(self._extent(dim), step)])
-        bounds = f"{_total(start, fixed)}:{stop}"
+            stop = _total(start, [*terms, _scaled(self._extent(dim), step)])
+        bounds = f"{_total(start, terms)}:{stop}"
         return bounds if step == 1 else f"{bounds}:{step}"
 
     def _view(self, x: str, copy: AffineCopy) -> str:
@@ -117,7 +122,7 @@ class MoveText:
         if any(place.backward for place in copy.source):
             raise InternalError(f"windows that go backwards: {copy}")
         if any(place.start for place in copy.source):
-            x = f"{x}[{', '.join(f'{place.start}:' for place in copy.source)}]"
+            x = f"{x}[{', '.join(f'{self._extent(place.start)}:' for place in copy.source)}]"
         steps = self._names.fresh("steps")
         strides: list[list[str]] = [[] for _ in copy.box]
         for axis, place in enumerate(copy.source):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import starmap
 
 from graphc.backends.base import EmitRequest
 from graphc.backends.numpy.emit import RESERVED, Emitted, emit_function
@@ -15,8 +16,9 @@ from graphc.backends.numpy.names import Names
 from graphc.backends.numpy.scalars import HELPERS
 from graphc.backends.numpy.text import decode_text
 from graphc.ir.core import Function
-from graphc.runtime.signature import ROLES_OF_MODEL, Argument, Dimension, Result, Signature
+from graphc.runtime.signature import ROLES_OF_MODEL, Argument, Result, Signature
 from graphc.support.diagnostics import fail
+from graphc.support.size_formula import SizeFormula
 
 _HEAD = '''"""{title}: a network compiled by graphc to numpy source.
 
@@ -271,19 +273,25 @@ def _calls(signature: Signature, emitted: Emitted) -> str:
         tuple_of_inputs="".join(f"{n}, " for n in names).rstrip(),
         function=emitted.name,
         call=", ".join([*sizes, "new_arena()", *arguments, *results]),
-        derived="".join(map(_derived_size, (d for d in signature.dims if d.factors))),
+        derived="".join(starmap(_derived_size, signature.formulas.items())),
     )
 
 
-def _derived_size(dim: Dimension) -> str:
+def _derived_size(name: str, formula: SizeFormula) -> str:
     """The lines of `run` that find a dim which follows from others."""
-    whole = " * ".join(f"sizes[{name!r}]" for name in dim.factors)
-    lines = [f"sizes[{dim.name!r}] = {whole} * {dim.times} // {dim.divisor}"]
-    if dim.times == dim.divisor == 1:
-        lines = [f"sizes[{dim.name!r}] = {whole}"]
-    if dim.multiple != 1:
-        message = f'f"{dim.factors[0]} is a multiple of {dim.multiple}, got {{{whole}}}"'
-        lines = [f"if {whole} % {dim.multiple}:", f"    raise ValueError({message})", *lines]
+    names = {n: f"sizes[{n!r}]" for n in formula.names}
+    total = formula.total_text(names)
+    whole = f"({total})" if " + " in total or " - " in total else total
+    lines = [
+        f"sizes[{name!r}] = {total if formula.divisor == 1 else f'{whole} // {formula.divisor}'}"
+    ]
+    if formula.multiple != 1:
+        product = " * ".join(names.values())
+        message = f'f"{formula.names[0]} is a multiple of {formula.multiple}, got {{{product}}}"'
+        lines = [f"if {product} % {formula.multiple}:", f"    raise ValueError({message})", *lines]
+    if formula.may_be_negative:
+        message = f'f"{formula.total_text({})} is at least 0, got {{{total}}}"'
+        lines = [f"if {total} < 0:", f"    raise ValueError({message})", *lines]
     return "".join(f"    {line}\n" for line in lines)
 
 

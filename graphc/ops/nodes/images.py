@@ -14,10 +14,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphc.ir.core import Array, ExpandRule, IRBuilder, Operation, Reference, Value
-from graphc.ir.types import DType, Image, MatrixType, Type, TypeRuleError, bound_elements
+from graphc.ir.types import (
+    DType,
+    Image,
+    MatrixType,
+    Type,
+    TypeRuleError,
+    bound_elements,
+    fixed_size,
+)
 from graphc.ops.constant import full_like
 from graphc.ops.contraction import matmul
-from graphc.ops.elementwise import div
+from graphc.ops.elementwise import div, mul
 from graphc.ops.movement import pad, reshape, transpose
 from graphc.ops.nodes.layout import (
     MAX_ROWS,
@@ -32,7 +40,7 @@ from graphc.ops.nodes.layout import (
     require_no_samples,
 )
 from graphc.ops.patches import patches
-from graphc.ops.reduction import reduce_max, reduce_sum
+from graphc.ops.reduction import broadcast, reduce_max, reduce_sum
 
 
 @dataclass(frozen=True)
@@ -41,6 +49,7 @@ class ConvolutionParams(NodeParams):
 
     `zero_padding`: the image is surrounded by zeros, and the window stands with its middle on every
     pixel (every `subsample`-th) that it can; without, it stays inside the image.
+    `groups`: input and output channels are cut into so many; an output reads those of its group.
     """
 
     kernel_width: int
@@ -49,6 +58,7 @@ class ConvolutionParams(NodeParams):
     horizontal_subsample: int
     vertical_subsample: int
     zero_padding: bool = False
+    groups: int = 1
     tags: tuple[str, ...] = ()
 
 
@@ -147,13 +157,16 @@ def _as_node(b: IRBuilder, y: Value, type: MatrixType) -> Value:
     return from_columns(b, reshape(b, y, (y.tensor.dims[0], type.rows)), type)
 
 
-def _windows_of(b: IRBuilder, images: Value, across: Walk, down: Walk) -> Value:
-    """[columns, out width, out height, window width, window height, channels]."""
-    low, high = (0, across.before, down.before, 0), (0, across.after, down.after, 0)
+def _windows_of(b: IRBuilder, images: Value, axis: int, across: Walk, down: Walk) -> Value:
+    """[.., out width, out height, window width, window height, channels], walked from `axis` on."""
+    low, high = (
+        (*(0,) * axis, *zeros, 0)
+        for zeros in ((across.before, down.before), (across.after, down.after))
+    )
     return patches(
         b,
         pad(b, images, low, high),
-        1,
+        axis,
         (across.size, down.size),
         (across.stride, down.stride),
     )
@@ -179,6 +192,7 @@ def _infer_convolution(types: Sequence[Type], params: ConvolutionParams) -> Sequ
         number_of_output_channels=p.output_channels,
         horizontal_subsample=p.horizontal_subsample,
         vertical_subsample=p.vertical_subsample,
+        number_of_groups=p.groups,
     )
     if p.horizontal_subsample > p.kernel_width or p.vertical_subsample > p.kernel_height:
         raise TypeRuleError(
@@ -190,11 +204,18 @@ def _infer_convolution(types: Sequence[Type], params: ConvolutionParams) -> Sequ
     if image is None:
         return [MatrixType(None, source.cols)]
     _require_fit(image, p.kernel_width, p.kernel_height, "kernel", 1)
+    if image.channels % p.groups or p.output_channels % p.groups:
+        raise TypeRuleError(
+            f"requires groups that divide the channels of {source} and the {p.output_channels} "
+            f"output channels, got {p.groups}",
+            operand=1,
+            slug="shape-mismatch",
+        )
     wanted = _weight_type(p, image)
     if merged(weight, wanted).size != wanted.size:
         raise TypeRuleError(
             f"requires a weight {wanted} (output channels x kernel width · kernel height · "
-            f"input channels) for {source}, got {weight}",
+            f"input channels of a group) for {source}, got {weight}",
             operand=0,
             slug="shape-mismatch",
         )
@@ -203,7 +224,8 @@ def _infer_convolution(types: Sequence[Type], params: ConvolutionParams) -> Sequ
 
 
 def _weight_type(p: ConvolutionParams, image: Image) -> MatrixType:
-    return MatrixType(p.output_channels, p.kernel_width * p.kernel_height * image.channels)
+    window = p.kernel_width * p.kernel_height
+    return MatrixType(p.output_channels, window * (image.channels // p.groups))
 
 
 def _refine_convolution(
@@ -211,7 +233,7 @@ def _refine_convolution(
 ) -> Sequence[MatrixType]:
     """The weight's size follows from the settings and the image's channels."""
     weight, source = types
-    if source.image is None:
+    if source.image is None or source.image.channels % max(params.groups, 1):
         return [merged(weight, MatrixType(params.output_channels, None)), source]
     return [merged(weight, _weight_type(params, source.image)), source]
 
@@ -222,13 +244,42 @@ def _expand_convolution(
     p, source = op.params_as(ConvolutionParams), operand_types(op)[1]
     assert source.image is not None
     weight, x = operands
-    patches = _windows_of(b, _as_images(b, x, source), *_walks(p, source.image))
+    channels = source.image.channels
+    images, walks = _as_images(b, x, source), _walks(p, source.image)
     # A kernel's columns are [channel, column, row] with the row fastest, an image's pixels
     # [column, row, channel]: the small one of the two is brought to the order of the other.
-    kernel = (p.output_channels, source.image.channels, p.kernel_width, p.kernel_height)
+    kernel = (p.output_channels, channels // p.groups, p.kernel_width, p.kernel_height)
     ordered = transpose(b, reshape(b, weight, kernel), (0, 2, 3, 1))
-    y = matmul(b, patches, ordered, transpose_b=True, contract=3)
+    if p.groups == 1:
+        windows = _windows_of(b, images, 1, *walks)
+        y = matmul(b, windows, ordered, transpose_b=True, contract=3)
+    elif p.groups == channels == p.output_channels:
+        y = _by_channel(b, _windows_of(b, images, 1, *walks), ordered)
+    else:
+        y = _by_group(b, images, ordered, p.groups, walks)
     return _as_node(b, y, node_type(op))
+
+
+def _by_channel(b: IRBuilder, windows: Value, kernel: Value) -> Value:
+    """Every channel of the windows with the kernel of its own, [channels, width, height, 1]."""
+    channels, width, height, _ = kernel.tensor.dims
+    aside = transpose(b, reshape(b, kernel, (channels, width, height)), (1, 2, 0))
+    every = reshape(b, aside, (1, 1, 1, width, height, channels))
+    return reduce_sum(b, mul(b, windows, broadcast(b, every, windows.tensor.dims)), (3, 4))
+
+
+def _by_group(
+    b: IRBuilder, images: Value, kernel: Value, groups: int, walks: tuple[Walk, Walk]
+) -> Value:
+    """One product for each group, of images and kernels of its channels alone."""
+    *pixels, channels = images.tensor.dims
+    outputs, *window = kernel.tensor.dims
+    of_group = fixed_size(channels) // groups, fixed_size(outputs) // groups
+    apart = transpose(b, reshape(b, images, (*pixels, groups, of_group[0])), (3, 0, 1, 2, 4))
+    kernels = reshape(b, kernel, (groups, of_group[1], *window))
+    windows = _windows_of(b, apart, 2, *walks)
+    y = matmul(b, windows, kernels, transpose_b=True, contract=3, batch=1)
+    return transpose(b, y, (1, 2, 3, 0, 4))
 
 
 def _convolution_reference(
@@ -249,14 +300,16 @@ def _convolution_reference(
     out_width = (width - lost_x) // p.horizontal_subsample + 1
     out_height = (height - lost_y) // p.vertical_subsample + 1
     value = np.empty((p.output_channels * out_width * out_height, y.shape[1]), y.dtype)
-    for column, row in np.ndindex(out_width, out_height):
+    inputs, outputs = channels // p.groups, p.output_channels // p.groups
+    for column, row, group in np.ndindex(out_width, out_height, p.groups):
         first_x, first_y = column * p.horizontal_subsample, row * p.vertical_subsample
         packed = np.empty((weight.shape[1], y.shape[1]), y.dtype)
-        for channel, i, j in np.ndindex(channels, p.kernel_width, p.kernel_height):
+        for channel, i, j in np.ndindex(inputs, p.kernel_width, p.kernel_height):
             at = channel * p.kernel_width * p.kernel_height + j + i * p.kernel_height
-            packed[at] = plane[first_x + i, first_y + j, channel]
-        begin = p.output_channels * (row + out_height * column)
-        value[begin : begin + p.output_channels] = weight @ packed
+            packed[at] = plane[first_x + i, first_y + j, group * inputs + channel]
+        begin = p.output_channels * (row + out_height * column) + group * outputs
+        kernels = weight[group * outputs : (group + 1) * outputs]
+        value[begin : begin + outputs] = kernels @ packed
     return value
 
 
@@ -293,7 +346,7 @@ def _expand_pooling(emit: Callable[[IRBuilder, Value], Value]) -> ExpandRule:
         (source,), (x,) = operand_types(op), operands
         assert source.image is not None
         walks = _pooling_walks(op.params_as(PoolingParams), source.image)
-        patches = _windows_of(b, _as_images(b, x, source), *walks)
+        patches = _windows_of(b, _as_images(b, x, source), 1, *walks)
         return _as_node(b, emit(b, patches), node_type(op))
 
     return expand
@@ -342,12 +395,13 @@ CONVOLUTION = node_def(
     expand=_expand_convolution,
     constraints=(
         "C1 the columns of image are images",
-        "C2 weight is output channels x (kernel width · kernel height · input channels)",
+        "C2 weight is output channels x (kernel width · kernel height · input channels of a group)",
         "C3 the kernel is no larger than the image, subsampling no larger than the kernel",
+        "C4 groups divide the channels of image and the output channels",
     ),
     equation=(
         "V_lij = Σ_k Σ_mn K_klmn Y_k,(i s + m - p),(j t + n - q), s and t the subsampling, p and q "
-        "half the kernel with zero padding, else 0"
+        "half the kernel with zero padding, else 0; k over the channels of the group of l"
     ),
     source="book equations 2.162 to 2.166, 4.1.4.34; sizes with padding: toolkit",
 )

@@ -25,6 +25,7 @@ from graphc.ir.core import (
     Trait,
     Value,
 )
+from graphc.ir.dims import part_of
 from graphc.ir.params import Params
 from graphc.ir.types import (
     SAMPLES,
@@ -35,7 +36,6 @@ from graphc.ir.types import (
     TensorType,
     Type,
     TypeRuleError,
-    part_of,
 )
 from graphc.ops.movement import reshape, transpose
 from graphc.ops.reduction import broadcast

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 
 from graphc.ir.codegen import Extent, Reduction
 from graphc.ir.core import Function, IRBuilder, Operation, Value
-from graphc.ir.types import Dim, DType, Symbol, TensorType, part_of, product_of
+from graphc.ir.dims import part_of, product_of
+from graphc.ir.types import Dim, DType, Symbol, TensorType
 from graphc.ops.constant import constant, extent, full_like, iota
 from graphc.ops.elementwise import (
     GREATER_EQUAL,

@@ -25,6 +25,7 @@ from graphc.runtime.signature import (
     SparseInput,
 )
 from graphc.support.diagnostics import fail
+from graphc.support.size_formula import SizeFormula
 
 KEY = Key({"network": "graph @n {}", "passes": "cse\ndce"})
 SIGNATURE = Signature("main", (Dimension("N", 8),), (), (), 64)
@@ -35,7 +36,7 @@ WHOLE = Entry(
     Key({"network": "graph @ö {}"}),
     Signature(
         "main",
-        (Dimension("N", 8), Dimension("M", 16, ("N",), 2)),
+        (Dimension("N", 8), Dimension("M", 16, SizeFormula.product(("N",), 2))),
         (Argument("x", "f32", ("N", 3), "input"),),
         (Result("y", "f32", ("N", 3)), Result("W", "f64", (3, 4), "W")),
         64,

@@ -15,6 +15,7 @@ from graphc.learn.dataset import (
 from graphc.runtime.signature import Argument, Dimension, SequenceTables, Signature
 from graphc.runtime.sparse import SparseRows
 from graphc.support.diagnostics import GraphcError
+from graphc.support.size_formula import SizeFormula
 
 LENGTHS = (3, 5, 1)
 LISTS = [np.arange(n, dtype=np.float32)[:, None] for n in LENGTHS]
@@ -78,7 +79,11 @@ def test_a_stretch_of_more_steps_than_there_are_takes_no_memory_for_them(
 
 def signature() -> Signature:
     tables = SequenceTables("b", "e")
-    dims = (Dimension("T", 4), Dimension("S", 4), Dimension("N", 16, ("T", "S")))
+    dims = (
+        Dimension("T", 4),
+        Dimension("S", 4),
+        Dimension("N", 16, SizeFormula.product(("T", "S"))),
+    )
     arguments = [Argument(n, "i32", ("T", "S"), "input") for n in ("b", "e")]
     arguments.append(Argument("x", "f32", ("T", "S", 1), "input"))
     return Signature("f", dims, tuple(arguments), (), 0, sequences=tables)

@@ -516,7 +516,8 @@ def changed(text: str, **settings: object) -> str:
         (
             {"x": X, "w": "node.parameter {rows = 3, cols = 7}", "v": CONVOLUTION},
             "shape-mismatch: Convolution requires a weight matrix<3x8> (output channels x kernel "
-            "width · kernel height · input channels) for matrix<24x* image 4x3x2>, got "
+            "width · kernel height · input channels of a group) for matrix<24x* image "
+            "4x3x2>, got "
             "matrix<3x7>",
         ),
         (

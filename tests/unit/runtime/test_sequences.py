@@ -23,12 +23,13 @@ from graphc.runtime.signature import (
 )
 from graphc.runtime.sparse import SparseRows
 from graphc.support.diagnostics import GraphcError
+from graphc.support.size_formula import SizeFormula
 from tests.support.called import Called
 
 Array = np.ndarray
 ROWS = 2
 TABLES = SequenceTables("sequence.begin", "sequence.end")
-DIMS = (Dimension("T", 8), Dimension("S", 4), Dimension("N", 32, ("T", "S")))
+DIMS = (Dimension("T", 8), Dimension("S", 4), Dimension("N", 32, SizeFormula.product(("T", "S"))))
 TABLE_ARGUMENTS = (
     Argument("sequence.begin", "i32", ("T", "S"), "input"),
     Argument("sequence.end", "i32", ("T", "S"), "input"),
@@ -458,7 +459,7 @@ def test_flags_mean_what_a_plain_reading_says(carry: bool) -> None:
 
 
 def test_steps_that_the_segments_do_not_divide_are_refused() -> None:
-    segments = Dimension("C", 2, ("T",), 4)
+    segments = Dimension("C", 2, SizeFormula.product(("T",), 4))
     plan = Plan.of(Running(), replace(signature(), dims=(*DIMS, segments)))
     assert all_sizes(plan, {"T": 8, "S": 3}) == {"T": 8, "S": 3, "N": 24, "C": 2}
     with pytest.raises(GraphcError, match="number of steps that is a multiple of 4, got 7"):

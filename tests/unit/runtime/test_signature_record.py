@@ -16,10 +16,15 @@ from graphc.runtime.signature import (
     SparseInput,
 )
 from graphc.runtime.signature_record import read_signature, signature_record
+from graphc.support.size_formula import SizeFormula
 
 FULL = Signature(
     "main",
-    (Dimension("T", 64), Dimension("S", 4), Dimension("C", 256, ("T", "S"), 2)),
+    (
+        Dimension("T", 64),
+        Dimension("S", 4),
+        Dimension("C", 256, SizeFormula.product(("T", "S"), 2)),
+    ),
     (
         Argument("x", "f32", ("C", 3), "input"),
         Argument("w", "f64", (3, 4), "parameter"),

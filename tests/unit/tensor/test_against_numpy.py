@@ -377,6 +377,23 @@ def test_functions_that_numpy_lacks(name: str, dtype: Any, backend: str) -> None
     compare(backend, FUNCTIONS[name], lambda *xs: _reference(op, *xs), cases)
 
 
+@EVERYWHERE
+def test_windows_and_convolutions(backend: str) -> None:
+    x, w = numbers((2, 7, 6, 3), np.float64), numbers((3, 2, 3, 4), np.float64, 1)
+    seen = np.lib.stride_tricks.sliding_window_view(x, (3, 2), (1, 2))[:, ::2, ::3]
+    seen = np.moveaxis(seen, (4, 5), (3, 4))
+    made = gc.function(lambda x: gc.windows(x, (3, 2), (2, 3), axis=1), backend=backend)
+    agree(made(x), seen, "windows")
+    made = gc.function(lambda x, w: gc.conv(x, w, (2, 3)), backend=backend)
+    agree(made(x, w), np.tensordot(seen, w, 3), "conv")
+    with pytest.raises(gc.GraphcError, match=r"sizes within the axes from 1 on, got \(8, 2\) for"):
+        gc.windows(x, (8, 2), axis=1)
+    with pytest.raises(gc.GraphcError, match="requires a stride of at least 1 for each axis"):
+        gc.windows(x, (3, 2), (1, 2, 3))
+    with pytest.raises(gc.GraphcError, match=r"conv requires images .* and weights"):
+        gc.conv(x, w[:, :, :2])
+
+
 def _reference(op: OpDef, *operands: Array) -> Any:
     assert op.reference is not None
     return op.reference(NoParams(), *operands)
@@ -385,7 +402,7 @@ def _reference(op: OpDef, *operands: Array) -> Any:
 def test_every_function_is_compared_with_numpy_here() -> None:
     constants = {"zeros", "ones", "full", "arange", "eye"}
     elsewhere = {"matmul", "softmax", "log_softmax", "cross_correlate", "maxpool", "cast", "where"}
-    elsewhere |= {"layer_normalization", "top_k"}
+    elsewhere |= {"layer_normalization", "top_k", "windows", "conv"}
     tested = {*UNARY, *BINARY, *REDUCTIONS, *MOVEMENTS, *constants, *elsewhere, *NOT_IN_NUMPY}
     assert tested >= set(FUNCTIONS)
 

@@ -91,11 +91,11 @@ def test_an_image_input_says_what_its_columns_are() -> None:
 def test_the_settings_of_images_reach_their_nodes() -> None:
     net = Network()
     image = net.image_input("x", 6, 5, 2)
-    weight = net.parameter("w", 3, 0)
-    layer = net.convolution(weight, image, 2, 3, 3, 2, 1, zero_padding=True)
+    weight = net.parameter("w", 4, 0)
+    layer = net.convolution(weight, image, 2, 3, 4, 2, 1, zero_padding=True, groups=2)
     assert str(layer.operation.params) == (
-        "ConvolutionParams(kernel_width=2, kernel_height=3, output_channels=3, "
-        "horizontal_subsample=2, vertical_subsample=1, zero_padding=True, tags=())"
+        "ConvolutionParams(kernel_width=2, kernel_height=3, output_channels=4, "
+        "horizontal_subsample=2, vertical_subsample=1, zero_padding=True, groups=2, tags=())"
     )
     for pool in (net.max_pooling, net.average_pooling):
         assert str(pool(image, 1, 2, 3, 4).operation.params) == (

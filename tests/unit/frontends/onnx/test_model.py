@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -175,7 +174,9 @@ def test_a_cycle(tmp_path: Path) -> None:
     assert refused(saved(model(nodes, {"x": [2]}, ["b"]), tmp_path)).slug == "bad-model-file"
 
 
-@pytest.mark.parametrize("content", [b"", b"\x00" * 40, b"not a model at all", os.urandom(99)])
+@pytest.mark.parametrize(
+    "content", [b"", b"\x00" * 40, b"not a model at all", bytes(range(7, 106))]
+)
 def test_files_that_are_no_models(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "x.onnx"
     path.write_bytes(content)
