@@ -359,7 +359,7 @@ def _of_program(
             "`graphc bench` can time it",
         )
     if program.is_written:
-        return lowered, parameter_arrays(lowered.signature, program.values)
+        return lowered, parameter_arrays(lowered.signature, program.parameters)
     return lowered, frozen_values(program, lowered.signature, _here(options))
 
 

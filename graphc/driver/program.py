@@ -187,7 +187,7 @@ def frozen_values(
 ) -> dict[str, np.ndarray]:
     """The parameters' values as a function of `program_passes` takes them, with what it takes of
     what depends on frozen parameters alone, which is computed here."""
-    values = dict(program.values)
+    values = dict(program.parameters)
     if not signature.model_names <= values.keys():
         own = replace(options, part="frozen")
         passes = program_passes(program, own, gradients)

@@ -20,6 +20,7 @@ from graphc.ir.types import DType
 from graphc.ir.verifier import verify_module
 from graphc.model.container import KIND, PROGRAM, container_writer, read_container
 from graphc.ops import default_context
+from graphc.runtime.residency import come_home
 from graphc.support.diagnostics import fail, suggestion
 from graphc.support.files import write_atomically
 
@@ -29,7 +30,8 @@ class Program:
     """A function and the values of its parameters, by name.
 
     module      one function, below the level of nodes
-    values      live: what is compiled reads them at every call unless it is frozen
+    values      live: what is compiled reads them at every call unless it is frozen. While a GPU
+                trains them they are away there: `parameters`, `frozen` and `save` bring them home
     is_written  somebody wrote the IR, as in a `.gir` file: what is there of schedules and memory is
                 kept, and nothing is simplified
     """
@@ -64,6 +66,7 @@ class Program:
 
     def frozen(self) -> Program:
         """This program with its values as they are now."""
+        come_home(self.values.values())
         return replace(self, values={name: array.copy() for name, array in self.values.items()})
 
     def with_bounds(self, bounds: Mapping[str, int]) -> Program:
@@ -79,6 +82,7 @@ class Program:
     def save(self, path: Path | str) -> None:
         """Write a model file (safetensors; `docs/model-file.md`), atomically."""
         path = Path(path)
+        come_home(self.values.values())
         metadata = {"ir": print_module(self.module, locations=True), KIND: PROGRAM}
         write_atomically(path, container_writer(self.values, metadata, str(path)))
 
@@ -98,6 +102,7 @@ class Parameters(MutableMapping[str, np.ndarray]):
         if name not in self._values:
             near = suggestion(name, self._values)
             raise KeyError(f"the program has no parameter `{name}`{near}")
+        come_home((self._values[name],))
         return self._values[name]
 
     def __setitem__(self, name: str, value: object) -> None:

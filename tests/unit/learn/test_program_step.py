@@ -11,7 +11,7 @@ import pytest
 
 import graphc as gc
 from graphc.support.diagnostics import GraphcError
-from tests.support.compiling import RUN_HERE
+from tests.support.compiling import JUDGED, RUN_HERE
 
 Array = np.ndarray
 EVERYWHERE = pytest.mark.parametrize("backend", RUN_HERE)
@@ -238,6 +238,28 @@ def test_only_what_patterns_name_is_trained_and_a_saved_program_trains_on(tmp_pa
     for each in (net, read):
         gc.compile_training(each, **options)(x=x, labels=labels)
     assert all(np.array_equal(read.parameters[n], v) for n, v in net.parameters.items())
+
+
+@pytest.mark.parametrize("backend", JUDGED)
+def test_what_was_trained_is_read_and_saved_wherever_it_lies(backend: str, tmp_path: Path) -> None:
+    x, labels = drawn(4)
+    options: dict[str, Any] = {"learner": gc.SGD(0.1), "loss": "squared_error", "output": "logits"}
+    one, other = network(), network()
+    gc.compile_training(one, backend="reference", **options)(x=x, labels=labels)
+    step = gc.compile_training(other, backend=backend, **options)
+    step(x=x, labels=labels)
+    other.save(tmp_path / "net.safetensors")
+    read = gc.load_program(tmp_path / "net.safetensors")
+    step(x=x, labels=labels)
+    for name, value in one.parameters.items():
+        np.testing.assert_allclose(read.parameters[name], value, rtol=1e-12)
+    gc.compile_training(one, backend="reference", **options)(x=x, labels=labels)
+    frozen = gc.compile(other, "logits", freeze=True)(x=x)["logits"]
+    np.testing.assert_allclose(frozen, gc.compile(one, "logits")(x=x)["logits"], rtol=1e-12)
+    step(x=x, labels=labels)
+    gc.compile_training(one, backend="reference", **options)(x=x, labels=labels)
+    for name, value in one.parameters.items():
+        np.testing.assert_allclose(other.parameters[name], value, rtol=1e-12)
 
 
 def with_numbers(x: Any, w: Any, which: Any) -> Any:
