@@ -11,6 +11,7 @@ from graphc.ops.kernel import LaidParams
 from graphc.ops.schedules import has_one_beside, schedule_of
 from graphc.passes.analysis.panels import Panels, laid_of, panels_of
 from graphc.runtime.signature import Argument, Dimension, Result, Shape, Signature
+from graphc.support.matrix_sizes import matrix_sizes
 
 
 def make_signature(module: Module, function: Function) -> Signature:
@@ -42,7 +43,7 @@ def _in_panels(argument: Argument, panels: Panels | None) -> Argument:
     """The same for what lies in panels."""
     if panels is None:
         return argument
-    rows, columns = (d for d in argument.shape if isinstance(d, int))
+    rows, columns = matrix_sizes(d for d in argument.shape if isinstance(d, int))
     width, pairs, dtype = panels.width, panels.pairs, argument.dtype
     if pairs:
         rows, dtype = -(-rows // 2), DType.I32.value

@@ -18,9 +18,9 @@ of products in pairs of bf16 they lie in pairs (`runtime.signature.in_pairs`), h
 
 Likewise weights that are only transposed, as convolutions want them: their memory holds them so.
 
-Leaves alone: a parameter that anything but products reads, or not all of them by rows in panels of
-one width; short rows, which lie side by side as they are; products over a batch; a parameter that
-is not transposed, or by more than one operation. O(operations).
+Leaves alone: a parameter that is no matrix, or that anything but products reads, or not all of
+them by rows in panels of one width; short rows, which lie side by side as they are; products over a
+batch; a parameter that is not transposed, or by more than one operation. O(operations).
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from graphc.passes.analysis.product_tiles import panel_schedule, panel_width
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.support.diagnostics import suggestion
+from graphc.support.matrix_sizes import matrix_sizes
 
 
 def pack_parameters(function: Function, machine: Machine) -> int:
@@ -85,6 +86,8 @@ def _lay(argument: Value) -> bool:
 def _schedules(argument: Value, machine: Machine) -> dict[Operation, ProductSchedule]:
     """Those of all that reads it, in panels of one width; empty if there is one that cannot."""
     found: dict[Operation, ProductSchedule] = {}
+    if len(matrix_sizes(argument.tensor.dims)) != 2:
+        return found
     for op, place in readers(argument):
         schedule = panel_schedule(op, machine) if is_product(op) and place == 1 else None
         if schedule is None:

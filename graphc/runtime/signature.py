@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 
 from graphc.support.diagnostics import fail
+from graphc.support.matrix_sizes import matrix_sizes
 from graphc.support.size_formula import SizeFormula
 
 Role = Literal["input", "parameter", "transposed", "state", "hyperparameter", "carried", "kept"]
@@ -201,7 +202,7 @@ class Signature:
             if argument.role == "transposed":
                 array = array.T
             if argument.panel:
-                array = in_panels(array, argument.panel)
+                array = in_panels(array.reshape(matrix_sizes(array.shape)), argument.panel)
             if argument.pairs:
                 array = in_pairs(array)
             if argument.permutation:

@@ -116,3 +116,18 @@ def test_an_embedding_is_looked_up(tmp_path: Path) -> None:
     places = np.array([[0, 49, -1], [7, 7, 3]])
     np.testing.assert_array_equal(gc.compile(program)(i=places)["y"], table[places])
     assert "sparse_product" in str(program.module)
+
+
+@pytest.mark.parametrize("freeze", [False, True])
+def test_frozen_windows_of_one_element_are_a_matrix(freeze: bool, tmp_path: Path) -> None:
+    """64 channels to 128, so that the weights are worth being laid in panels."""
+    arrays = {"w": weights(128, 64, 1, 1), "v": weights(96, 128, 1, 1)}
+    nodes = [NODE("Conv", ["x", "w"], ["h"]), NODE("Conv", ["h", "v"], ["y"])]
+    path = saved(model(nodes, {"x": ["batch", 64, 7, 5]}, ["y"], arrays), tmp_path)
+    call = gc.compile(gc.load_program(path, bounds={"batch": 3}), freeze=freeze)
+    for samples in (1, 3):
+        x = RANDOM.normal(size=(samples, 64, 7, 5)).astype(np.float32)
+        expected = np.einsum(
+            "nchw,fc,gf->nghw", x, arrays["w"][:, :, 0, 0], arrays["v"][:, :, 0, 0]
+        )
+        np.testing.assert_allclose(call(x=x)["y"], expected, 1e-3, 1e-3)

@@ -1,0 +1,222 @@
+"""Networks as ONNX files, exported by PyTorch: graphc's library next to ONNX Runtime.
+
+    python -m bench.onnx_files [NAMES] [--threads 1,2] [--rounds 15]
+
+Random weights, fixed sizes, f32, weights frozen. A line for each network and number of threads:
+operators in the file, the time to read and to compile it, the times of a call (least of all rounds,
+in turns), their ratio, and the largest difference of the results. Needs torch and onnxruntime.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+import graphc as gc
+
+MIN_SECONDS = 0.02
+"""A round repeats its call for at least so long."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """What makes a PyTorch module, and the shape of its input."""
+
+    make: Callable[[Any], Any]
+    shape: tuple[int, ...]
+
+
+def _mobile(nn: Any) -> Any:
+    """Depthwise and pointwise convolutions, as in MobileNet."""
+
+    def block(inputs: int, outputs: int, stride: int) -> list[Any]:
+        return [
+            nn.Conv2d(inputs, inputs, 3, stride, 1, groups=inputs, bias=False),
+            nn.BatchNorm2d(inputs),
+            nn.ReLU6(),
+            nn.Conv2d(inputs, outputs, 1, bias=False),
+            nn.BatchNorm2d(outputs),
+            nn.ReLU6(),
+        ]
+
+    sizes = [(32, 64, 1), (64, 128, 2), (128, 128, 1), (128, 256, 2), (256, 256, 1)]
+    first = [nn.Conv2d(3, 32, 3, 2, 1, bias=False), nn.BatchNorm2d(32), nn.ReLU6()]
+    body = [layer for size in sizes for layer in block(*size)]
+    return nn.Sequential(*first, *body, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(256, 100))
+
+
+def _residual(nn: Any) -> Any:
+    """Two stages of basic blocks, as in ResNet-18."""
+
+    class Block(nn.Module):  # type: ignore[misc]  # nn is a module that need not be installed
+        def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+            super().__init__()
+            self.body = nn.Sequential(
+                nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False),
+                nn.BatchNorm2d(outputs),
+                nn.ReLU(),
+                nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False),
+                nn.BatchNorm2d(outputs),
+            )
+            same = inputs == outputs
+            self.way = nn.Identity() if same else nn.Conv2d(inputs, outputs, 1, stride, bias=False)
+            self.relu = nn.ReLU()
+
+        def forward(self, x: Any) -> Any:
+            return self.relu(self.body(x) + self.way(x))
+
+    first = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU()]
+    blocks = [Block(64, 64, 1), Block(64, 64, 1), Block(64, 128, 2), Block(128, 128, 1)]
+    last = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 100)]
+    return nn.Sequential(*first, nn.MaxPool2d(3, 2, 1), *blocks, *last)
+
+
+def _u_net(nn: Any) -> Any:
+    """Down, up by transposed convolutions, and the joined images between."""
+    import torch
+
+    class UNet(nn.Module):  # type: ignore[misc]  # as above
+        def __init__(self) -> None:
+            super().__init__()
+            self.down = nn.Sequential(nn.Conv2d(3, 32, 3, 1, 1), nn.ReLU())
+            self.deep = nn.Sequential(
+                nn.MaxPool2d(2),
+                nn.Conv2d(32, 64, 3, 1, 1),
+                nn.ReLU(),
+                nn.ConvTranspose2d(64, 32, 2, 2),
+            )
+            self.up = nn.Sequential(nn.Conv2d(64, 32, 3, 1, 1), nn.ReLU(), nn.Conv2d(32, 2, 1))
+
+        def forward(self, x: Any) -> Any:
+            here = self.down(x)
+            return self.up(torch.cat([here, self.deep(here)], 1))
+
+    return UNet()
+
+
+def _lstm(nn: Any) -> Any:
+    class Tagger(nn.Module):  # type: ignore[misc]  # as above
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm = nn.LSTM(64, 128, 2, batch_first=True, bidirectional=True)
+            self.out = nn.Linear(256, 40)
+
+        def forward(self, x: Any) -> Any:
+            return self.out(self.lstm(x)[0])
+
+    return Tagger()
+
+
+def _transformer(nn: Any) -> Any:
+    layer = nn.TransformerEncoderLayer(128, 4, 512, 0.0, batch_first=True)
+    return nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
+
+
+def _mlp(nn: Any) -> Any:
+    return nn.Sequential(
+        nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10)
+    )
+
+
+NETWORKS = {
+    "mobile": Network(_mobile, (1, 3, 96, 96)),
+    "residual": Network(_residual, (1, 3, 96, 96)),
+    "u-net": Network(_u_net, (1, 3, 64, 64)),
+    "lstm": Network(_lstm, (1, 50, 64)),
+    "transformer": Network(_transformer, (1, 64, 128)),
+    "mlp": Network(_mlp, (1, 784)),
+}
+
+
+def exported(network: Network, path: Path) -> np.ndarray:
+    """Writes the file; gives an input."""
+    import torch
+
+    torch.manual_seed(0)
+    module = network.make(torch.nn).eval()
+    for parameter in module.parameters():
+        if parameter.dim() == 4:
+            parameter.data *= 2  # or what deep convolutions give vanishes
+    x = torch.randn(*network.shape)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            module, (x,), str(path), dynamo=False, opset_version=17, input_names=["x"]
+        )
+    return x.numpy()
+
+
+def session(path: Path, threads: int) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def seconds_of(call: Callable[[], object]) -> float:
+    """A call's time: the mean of a round."""
+    count, start = 0, perf_counter()
+    while (spent := perf_counter() - start) < MIN_SECONDS or count == 0:
+        call()
+        count += 1
+    return spent / count
+
+
+def in_turns(calls: Sequence[Callable[[], object]], rounds: int) -> list[float]:
+    """The least time of each."""
+    for call in calls:
+        call()
+    found = [[seconds_of(call) for call in calls] for _ in range(rounds)]
+    return [min(times) for times in zip(*found, strict=True)]
+
+
+def line(name: str, folder: Path, threads: int, rounds: int) -> str:
+    path = folder / f"{name}.onnx"
+    x = exported(NETWORKS[name], path)
+    start = perf_counter()
+    program = gc.load_program(path)
+    read = perf_counter() - start
+    ours = gc.compile(program, freeze=True, threads=threads)
+    compiled = perf_counter() - start - read
+    peer = session(path, threads)
+    (expected,) = peer.run(None, {"x": x})
+    (found,) = ours(x=x).values()
+    times = in_turns([lambda: ours(x=x), lambda: peer.run(None, {"x": x})], rounds)
+    return (
+        f"{name:12} {threads:7} {node_count(path):5} {read:7.2f} {compiled:9.2f} "
+        f"{times[0] * 1e3:10.3f} {times[1] * 1e3:9.3f} {times[0] / times[1]:6.2f} "
+        f"{np.abs(found - expected).max():9.1e}"
+    )
+
+
+def node_count(path: Path) -> int:
+    import onnx
+
+    return len(onnx.load(str(path)).graph.node)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="?", default=",".join(NETWORKS))
+    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--rounds", type=int, default=15)
+    given = parser.parse_args()
+    head = "network      threads nodes  read s compile s  graphc ms    ORT ms  ratio     error"
+    print(head)
+    with TemporaryDirectory() as folder:
+        for name in given.names.split(","):
+            for threads in map(int, given.threads.split(",")):
+                print(line(name, Path(folder), threads, given.rounds), flush=True)
+
+
+if __name__ == "__main__":
+    main()
