@@ -44,9 +44,16 @@ def conv(
             "shape-mismatch",
             f"requires weights for {channels} channels in {group} groups, got {sizes}",
         )
+    _require_kernel(kernel_shape, sizes[2:])
     walk = walk_of(x, sizes[2:], strides, pads, dilations, auto_pad)
     made = _convolved(padded(channels_last(x), walk), w, walk, group)
     return channels_first(made if bias is None else made + bias)
+
+
+def _require_kernel(given: Sequence[int] | None, sizes: Sequence[int]) -> None:
+    if given is not None and [*given] != [*sizes]:
+        message = f"requires the kernel_shape of the weights, {[*sizes]}, got {[*given]}"
+        raise mistake("shape-mismatch", message)
 
 
 def _convolved(images: Any, w: Any, walk: Walk, group: int) -> Any:
@@ -55,7 +62,7 @@ def _convolved(images: Any, w: Any, walk: Walk, group: int) -> Any:
     if group == 1:
         return _of_group(images, w, walk)
     extents = shape_of(images)[1:-1]
-    if inputs == 1 and features == group and all(isinstance(e, int) for e in extents):
+    if inputs == 1 and features == group:
         return _depthwise(images, w, walk, extents)
     each = features // group
     parts = [
@@ -83,15 +90,18 @@ def _of_group(images: Any, w: Any, walk: Walk) -> Any:
 def _depthwise(images: Any, w: Any, walk: Walk, extents: Sequence[Dim]) -> Any:
     """One kernel for each channel: a sum of products, or of shifted images for small windows."""
     kernel = gc.transpose(w, (*range(2, rank_of(w)), 1, 0))  # [sizes…, 1, channels]
-    inside = replace(walk, before=(0,) * len(walk.sizes), after=(0,) * len(walk.sizes))
-    places = inside.places([int(e) for e in extents if isinstance(e, int)])
     total = 1
     for n in walk.sizes:
         total *= n
-    if total > MAX_TAPS:
+    if total > MAX_TAPS or not all(isinstance(e, int) for e in extents):
         count = len(walk.sizes)
         seen = windows(images, walk) * gc.reshape(kernel, (*walk.sizes, shape_of(images)[-1]))
         return gc.sum(seen, tuple(range(1 + count, 1 + 2 * count)))
+    inside = replace(walk, before=(0,) * len(walk.sizes), after=(0,) * len(walk.sizes))
+    places = inside.places([int(e) for e in extents if isinstance(e, int)])
+    if min(places) < 1:
+        message = f"requires windows of {[*walk.spans]} inside of {[*extents]} with what is around"
+        raise mistake("shape-mismatch", message)
     made: Any = None
     for index, shifted in taps(images, walk, places):
         product = shifted * kernel[(*index, 0)]
@@ -118,6 +128,7 @@ def conv_transpose(
     whose convolution with w the slope is x."""
     count = rank_of(x) - 2
     sizes = fixed(shape_of(w)[2:], "weights")
+    _require_kernel(kernel_shape, sizes)
     extents = fixed(shape_of(x)[2:], "a transposed convolution")
     steps = [*(strides or [1] * count)]
     apart = [*(dilations or [1] * count)]
@@ -136,6 +147,9 @@ def conv_transpose(
     ]
     walk = Walk(tuple(sizes), (1,) * count, tuple(apart), (0,) * count, (0,) * count)
     made = _convolved(gc.pad(images, around), _turned(w, group), walk, group)
+    left = [n + m - a - b for a, b, n, m in zip(low, high, full, more, strict=True)]
+    if min(left) < 1:
+        raise mistake("shape-mismatch", f"requires pads that leave something, got sizes {left}")
     index = [slice(None)]
     index += [slice(a, n + m - b) for a, b, n, m in zip(low, high, full, more, strict=True)]
     made = made[tuple(index)]
@@ -161,7 +175,7 @@ def _cut(
     low: list[int] = []
     high: list[int] = []
     for n, m, wanted in zip(full, more, output_shape[-count:], strict=True):
-        total = n + m - wanted
+        total = max(n + m - wanted, 0)
         half = total // 2
         first = total - half if auto_pad == "SAME_LOWER" else half
         low.append(first)

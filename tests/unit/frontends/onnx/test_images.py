@@ -108,6 +108,44 @@ def test_groups_of_a_transposed_convolution_are_convolutions_of_their_own(tmp_pa
         np.testing.assert_allclose(made[:, 3 * g : 3 * g + 3], expected, 1e-4, 1e-5)
 
 
+def test_a_transposed_convolution_whose_windows_do_not_meet(tmp_path: Path) -> None:
+    """SAME cannot give what no window reaches: there are as many elements as windows reach."""
+    w, x = weights(2, 3, 1, 1), RANDOM.normal(size=(1, 2, 7, 5)).astype(np.float32)
+    node = NODE("ConvTranspose", ["x", "w"], ["y"], strides=[2, 3], auto_pad="SAME_UPPER")
+    path = saved(model([node], {"x": x.shape}, ["y"], {"w": w}), tmp_path)
+    made = gc.compile(gc.load_program(path))(x=x)["y"]
+    expected = np.zeros((1, 3, 13, 13), np.float32)
+    expected[:, :, ::2, ::3] = np.einsum("nchw,cf->nfhw", x, w[:, :, 0, 0])
+    np.testing.assert_allclose(made, expected, 1e-5, 1e-6)
+
+
+def test_a_depthwise_convolution_over_open_axes(tmp_path: Path) -> None:
+    node = NODE("Conv", ["x", "w"], ["y"], group=4, pads=[1, 1, 1, 1])
+    made = model([node], {"x": ["n", 4, "h", "w"]}, ["y"], {"w": weights(4, 1, 3, 3)})
+    path = saved(made, tmp_path)
+    call = gc.compile(gc.load_program(path, bounds={"h": 9, "w": 8}))
+    judge = ReferenceEvaluator(str(path))
+    for sizes in ((1, 4, 9, 8), (2, 4, 1, 5), (3, 4, 4, 3)):
+        x = RANDOM.normal(size=sizes).astype(np.float32)
+        np.testing.assert_allclose(call(x=x)["y"], judge.run(None, {"x": x})[0], 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("node", "sizes", "said"),
+    [
+        (NODE("Conv", ["x", "w"], ["y"], group=4), (4, 1, 9, 9), "requires windows of"),
+        (NODE("Conv", ["x", "w"], ["y"], kernel_shape=[3, 2]), (5, 4, 3, 3), "kernel_shape of the"),
+        (NODE("Conv", ["x", "w"], ["y"]), (5, 3, 3, 3), "weights for 4 channels in 1 groups"),
+        (NODE("ConvTranspose", ["x", "w"], ["y"], pads=[3] * 4), (4, 1, 1, 1), "leave something"),
+    ],
+)
+def test_convolutions_that_do_not_fit(node: Any, sizes: Any, said: str, tmp_path: Path) -> None:
+    made = model([node], {"x": [1, 4, 5, 4]}, ["y"], {"w": weights(*sizes)})
+    with pytest.raises(gc.GraphcError, match=said) as caught:
+        gc.load_program(saved(made, tmp_path))
+    assert caught.value.diagnostics[0].slug == "shape-mismatch"
+
+
 def test_an_embedding_is_looked_up(tmp_path: Path) -> None:
     made = model([NODE("Gather", ["t", "i"], ["y"])], {}, ["y"], {"t": weights(50, 7)})
     made.graph.input.append(helper.make_tensor_value_info("i", 7, ["batch", 3]))
