@@ -177,7 +177,7 @@ def _cut(
     for n, m, wanted in zip(full, more, output_shape[-count:], strict=True):
         total = max(n + m - wanted, 0)
         half = total // 2
-        first = total - half if auto_pad == "SAME_LOWER" else half
+        first = half if auto_pad == "SAME_UPPER" else total - half
         low.append(first)
         high.append(total - first)
     return low, high

@@ -99,7 +99,8 @@ def resize(
         extrapolation_value,
     )
     for place, axis in found.items():
-        if axis.new != axis.old or manner.coordinates == "tf_crop_and_resize":
+        moves = axis.new != axis.old or axis.scale != 1  # places move also where no size changes
+        if moves or manner.coordinates == "tf_crop_and_resize":
             x = _resized(x, place, axis, manner)
     return x
 

@@ -73,6 +73,10 @@ NETWORKS: dict[str, Any] = {
         [NODE("Resize", ["x", "", "k"], ["y"], mode="linear")],
         {"k": np.array([1, 1, 2, 1.5], np.float32)},
     ),
+    "resized by a scale that keeps the size": (
+        [NODE("Resize", ["x", "", "k"], ["y"], mode="linear")],
+        {"k": np.array([1, 1, 1.1, 0.6], np.float32)},
+    ),
 }
 
 
@@ -117,6 +121,22 @@ def test_a_transposed_convolution_whose_windows_do_not_meet(tmp_path: Path) -> N
     expected = np.zeros((1, 3, 13, 13), np.float32)
     expected[:, :, ::2, ::3] = np.einsum("nchw,cf->nfhw", x, w[:, :, 0, 0])
     np.testing.assert_allclose(made, expected, 1e-5, 1e-6)
+
+
+@pytest.mark.parametrize(("auto_pad", "before"), [("NOTSET", 1), ("SAME_UPPER", 0)])
+def test_an_odd_number_of_elements_is_cut_off_before_but_for_same_upper(
+    auto_pad: str, before: int, tmp_path: Path
+) -> None:
+    """Windows of 3 with strides of 2 reach 9 elements of 4; 8 are wanted."""
+    w, x = weights(2, 3, 1, 3), RANDOM.normal(size=(1, 2, 1, 4)).astype(np.float32)
+    given: dict[str, Any] = {"strides": [1, 2], "auto_pad": auto_pad, "output_shape": [1, 8]}
+    node = NODE("ConvTranspose", ["x", "w"], ["y"], **given)
+    path = saved(model([node], {"x": x.shape}, ["y"], {"w": w}), tmp_path)
+    whole = np.zeros((1, 3, 1, 9), np.float32)
+    for place in range(4):
+        whole[..., 2 * place : 2 * place + 3] += np.einsum("nch,cfhk->nfhk", x[..., place], w)
+    made = gc.compile(gc.load_program(path))(x=x)["y"]
+    np.testing.assert_allclose(made, whole[..., before : before + 8], 1e-5, 1e-6)
 
 
 def test_a_depthwise_convolution_over_open_axes(tmp_path: Path) -> None:
