@@ -36,8 +36,6 @@ from graphc.learn.gradients import Gradients, compile_gradients
 from graphc.learn.learner import Learner, require_learner
 from graphc.learn.loop import run_training
 from graphc.learn.plan import DEFAULT_DROPOUT, Control, TrainingPlan, read_controls
-from graphc.learn.program_loss import Loss, Objective
-from graphc.learn.program_step import compile_program_step
 from graphc.learn.records import EpochRecord, Progress
 from graphc.learn.schedule import Rates, Schedule
 from graphc.learn.sgd import SGD, learner_or_sgd
@@ -57,6 +55,7 @@ from graphc.support.files import open_regular_file, read_regular_file
 if TYPE_CHECKING:
     import networkx as nx
 
+    from graphc.learn.program_loss import Loss
     from graphc.learn.stages import Stage
     from graphc.tensor.function import ArrayFunction
 
@@ -408,8 +407,11 @@ def compile_training(
         launch=launch,
         threads=threads,
     )
-    objective = Objective(loss, output, labels, tuple(arguments.texts(train, "train")))
     if isinstance(network, Program):
+        # Functions of arrays, which training a network does not import.
+        from graphc.learn.program_loss import Objective
+        from graphc.learn.program_step import compile_program_step
+
         _refuse_of_networks(
             time=bool(time),
             sequences=sequences != CompileOptions.sequences,
@@ -417,6 +419,7 @@ def compile_training(
             dropout=dropout != DEFAULT_DROPOUT,
             communicator=communicator is not None,
         )
+        objective = Objective(loss, output, labels, tuple(arguments.texts(train, "train")))
         return compile_program_step(network, objective, learner, options, batch=batch, seed=seed)
     if train or any(given is not None for given in (loss, output, labels)):
         message = "loss=, output=, labels= and train= are for programs: a network has criteria"

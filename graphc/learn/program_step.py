@@ -68,7 +68,7 @@ def _passes(
 ) -> list[Pass]:
     arguments = [program.find(name) for name in trained]
     types = [a.tensor for a in arguments if a is not None]
-    update = update_pass(learner, types, seed)
+    update = update_pass(learner, lambda: types, seed)
     made = pipelines.array_training(LOSS, trained, update, options.recompute, options.contraction)
     return all_passes(made, options)
 

@@ -17,7 +17,7 @@ from graphc.driver.compile import bind, bounds_for, compile_model, node_names
 from graphc.driver.members import compile_for_members
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import draw, infer
-from graphc.ir.types import DType
+from graphc.ir.types import DType, TensorType
 from graphc.learn.dataset import WHOLE, Dataset, Samples, Share, check_data, read_dataset
 from graphc.learn.epoch import Pace, Part, number_tables, read_order
 from graphc.learn.evaluate import require_sums
@@ -389,8 +389,11 @@ def training_passes(
     checked_seed(seed)
     outputs = training_outputs(model, criterion)
     trained = trainable_parameters(model, outputs[0])
-    nodes = [op for name in trained if (op := model.find(name)) is not None]
-    types = [tensor_type(node_type(op), 0, options.precision) for op in nodes]
+
+    def types() -> list[TensorType]:
+        nodes = [op for name in trained if (op := model.find(name)) is not None]
+        return [tensor_type(node_type(op), 0, options.precision) for op in nodes]
+
     update = update_pass(learner, types, int(seed))
     passes = pipelines.training(
         outputs,

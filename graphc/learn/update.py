@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from graphc.driver.compile import run_passes
 from graphc.driver.options import CompileOptions
@@ -19,13 +19,18 @@ from graphc.passes.rule_text import body_of, require_rows
 from graphc.support.diagnostics import GraphcError, fail
 
 
-def update_pass(learner: Learner, trained: Sequence[TensorType], seed: int) -> ApplyLearner:
-    """The pass that makes a step of gradients, for trained parameters of these types; a rule that
-    is in no table goes with it as text."""
+def update_pass(
+    learner: Learner, trained: Callable[[], Sequence[TensorType]], seed: int
+) -> ApplyLearner:
+    """The pass that makes a step of gradients.
+
+    trained  gives the types of the trained parameters, for a rule that is in no table: it goes with
+             the pass as text
+    """
     rule, terms = learner.rule, learner.terms
     bodies: list[str] = []
     if LEARNERS.get(rule.name) is not rule:
-        types = [*trained]
+        types = [*trained()]
         if rule.lazy:  # rows, and columns, of a table are updated by themselves
             types += [t.with_dims((1, d)) for t in types for d in t.dims]
         bodies = [_body(rule, type) for type in dict.fromkeys(types)]
