@@ -407,6 +407,7 @@ def compile_training(
         launch=launch,
         threads=threads,
     )
+    patterns = tuple(arguments.texts(train, "train"))
     if isinstance(network, Program):
         # Functions of arrays, which training a network does not import.
         from graphc.learn.program_loss import Objective
@@ -419,9 +420,9 @@ def compile_training(
             dropout=dropout != DEFAULT_DROPOUT,
             communicator=communicator is not None,
         )
-        objective = Objective(loss, output, labels, tuple(arguments.texts(train, "train")))
+        objective = Objective(loss, output, labels, patterns)
         return compile_program_step(network, objective, learner, options, batch=batch, seed=seed)
-    if train or any(given is not None for given in (loss, output, labels)):
+    if patterns or any(given is not None for given in (loss, output, labels)):
         message = "loss=, output=, labels= and train= are for programs: a network has criteria"
         raise fail("bad-option", message)
     return compile_training_step(
