@@ -114,7 +114,7 @@ class PassManager:
     def _run_one(
         self, p: Pass, module: Module, context: Context, earlier: Sequence[str]
     ) -> PassRecord:
-        before = print_module(module) if self.check_claim or self.verify else ""
+        before = print_module(module) if self.check_claim else ""
         start = time.perf_counter()
         try:
             outcome = p.run(module, context)
