@@ -67,6 +67,17 @@ class Functions(NetworkBase):
         """All products of an element of x and one of y in the same column; the row of x varies
         fastest."""
 
+    def element_divide(
+        self,
+        x: Operand,
+        y: Operand,
+        *,
+        name: str | None = None,
+        tag: Tags = (),
+    ) -> NetworkNode:
+        """Quotient, infinite or nan where y is 0; integers truncate and are 0 there; element by
+        element."""
+
     def negate(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
         """Negation; element by element."""
 
@@ -170,6 +181,17 @@ class Functions(NetworkBase):
 
     def cosine(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
         """Cosine of an angle in radians; element by element."""
+
+    def pow(
+        self,
+        x: Operand,
+        y: Operand,
+        *,
+        name: str | None = None,
+        tag: Tags = (),
+    ) -> NetworkNode:
+        """X to the power y; nan for a negative x with a y that is not whole; x^0 and 1^y are 1;
+        element by element."""
 
     def elu(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
         """Exponential linear unit: e^x - 1 below 0, x elsewhere; slope 1 at 0; element by
