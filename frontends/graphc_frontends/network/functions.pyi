@@ -67,6 +67,18 @@ class Functions(NetworkBase):
         """All products of an element of x and one of y in the same column; the row of x varies
         fastest."""
 
+    def column_times(
+        self,
+        a: Operand,
+        b: Operand,
+        *,
+        inner: int = 1,
+        name: str | None = None,
+        tag: Tags = (),
+    ) -> NetworkNode:
+        """In each column the product of two matrices, which stand there column after column; of
+        vectors (inner = all rows) their inner product."""
+
     def element_divide(
         self,
         x: Operand,
@@ -414,6 +426,20 @@ class Functions(NetworkBase):
     ) -> NetworkNode:
         """Minus the log likelihood of a label sequence under a linear-chain conditional random
         field, summed over the sequences; without sequences the minibatch is one."""
+
+    def attention(
+        self,
+        query: Operand,
+        key: Operand,
+        value: Operand,
+        *,
+        heads: int = 1,
+        causal: bool = False,
+        name: str | None = None,
+        tag: Tags = (),
+    ) -> NetworkNode:
+        """Of each step the mean of its sequence's values, weighted by how its query fits their
+        keys; without sequences a minibatch is one."""
 
     def per_dim_mean_var_normalization(
         self,
