@@ -45,7 +45,7 @@ from graphc.ops.nodes.plugged import plugged_function as plugged_function
 from graphc.ops.nodes.plugged import plugged_method as plugged_method
 from graphc.ops.nodes.plugged import plugged_names as plugged_names
 from graphc.ops.nodes.plugged import plugged_spellings as plugged_spellings
-from graphc.passes.infer_shapes import sizes_so_far
+from graphc.passes.infer_shapes import with_sizes_so_far
 from graphc.support import arguments
 from graphc.support.diagnostics import Diagnostic, DiagnosticSink, Note, suggestion
 from graphc.support.files import staged
@@ -210,7 +210,8 @@ class GraphBuilder:
         found = node_type(node.operation)
         if node.operation.block is None or (found.is_known and not self.model.has_old_sizes):
             return found
-        return sizes_so_far(self.model.graph)[node.operation]
+        sized = zip(self.model.graph.block, with_sizes_so_far(self.model.graph).block, strict=True)
+        return next(node_type(copy) for op, copy in sized if op is node.operation)
 
     def find(self, name: str) -> Node | None:
         """The node of that name, in any case."""
@@ -288,6 +289,12 @@ class GraphBuilder:
 
     def __str__(self) -> str:
         return str(self.model.module)
+
+    def _repr_svg_(self) -> str | None:
+        """The picture that notebooks show, with sizes as far as they are told by now."""
+        from graphc.model.picture import network_drawing, shown_svg  # only notebooks draw
+
+        return shown_svg(network_drawing(with_sizes_so_far(self.model.graph)))
 
     # --- inside ------------------------------------------------------------------------------
 

@@ -54,15 +54,15 @@ def infer_shapes(function: Function, sink: DiagnosticSink) -> int:
     return changed
 
 
-def sizes_so_far(function: Function) -> dict[Operation, MatrixType]:
-    """The type of every node of a graph as far as it is told by now; changes nothing."""
+def with_sizes_so_far(function: Function) -> Function:
+    """A copy of a graph in which every node has the type that is told by now; reports nothing."""
     copy = clone_function(function)
     nodes = list(copy.block)
     for op in nodes:
         if op.operands:
             op.result.type = MatrixType(None, None)
     _find_sizes(nodes, nodes)
-    return {op: node_type(found) for op, found in zip(function.block, nodes, strict=True)}
+    return copy
 
 
 def _find_sizes(nodes: Sequence[Operation], among: Collection[Operation]) -> int:

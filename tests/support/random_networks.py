@@ -427,9 +427,11 @@ def _attention(g: _Growth) -> None:
     """Of queries and keys that fit each other about evenly: large scores are magnified noise."""
     query = g.pick(lambda e: bool(np.all(np.abs(e.value) < MOST_SCORE)))
     key = g.pick(
-        lambda e: e.rows == query.rows
-        and e.cols == query.cols
-        and bool(np.all(np.abs(e.value) < MOST_SCORE))
+        lambda e: (
+            e.rows == query.rows
+            and e.cols == query.cols
+            and bool(np.all(np.abs(e.value) < MOST_SCORE))
+        )
     )
     value = g.of_size(int(g.rng.choice(ROWS)), query.cols)
     g.add("attention", query, key, value, causal=bool(g.rng.random() < 0.5))

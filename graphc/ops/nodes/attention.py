@@ -127,7 +127,9 @@ def _attended(b: IRBuilder, operands: Sequence[Value], seen: Value | None, heads
     query, key, value = (_by_head(b, x, heads) for x in operands)
     size = key.tensor.dims[-1]
     assert isinstance(size, int)
-    scores = matmul(b, mul(b, query, full_like(b, size**-0.5, query)), key, transpose_b=True, batch=2)
+    scores = matmul(
+        b, mul(b, query, full_like(b, size**-0.5, query)), key, transpose_b=True, batch=2
+    )
     if seen is not None:
         seen = broadcast(b, seen, scores.tensor.dims)
         scores = select(b, seen, scores, full_like(b, NEVER, scores))
