@@ -79,7 +79,7 @@ class Node:
     @property
     def type(self) -> MatrixType:
         """Rows and columns, as far as the network says by now what they are."""
-        return self.builder.type_of(self)
+        return self.builder._type_of(self)
 
     @property
     def rows(self) -> int | None:
@@ -205,7 +205,7 @@ class GraphBuilder:
         """What messages call an operand of a kind of node."""
         return self._ops[f"node.{op}"].operand_name(index)
 
-    def type_of(self, node: Node) -> MatrixType:
+    def _type_of(self, node: Node) -> MatrixType:
         """A node's size, as far as it is told by now, by nodes that are not complete too."""
         found = node_type(node.operation)
         if node.operation.block is None or (found.is_known and not self.model.has_old_sizes):

@@ -7,7 +7,7 @@ looking at rows that a caller made.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from graphc.support.diagnostics import fail
 Array = np.ndarray
 
 
-def are_class_numbers(value: Any) -> bool:
+def are_class_numbers(value: Any) -> TypeGuard[Array]:
     """Whether it is an array of whole numbers in one dimension."""
     is_array = isinstance(value, np.ndarray)
     return is_array and value.ndim == 1 and value.dtype.kind in "iu"

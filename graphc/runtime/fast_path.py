@@ -1,8 +1,9 @@
 """The fast path of calls: one with the shapes of an earlier call reuses what that call checked.
 
 A thorough call checks everything and finds a place for everything. A `FastCall` made from it
-serves those that follow in the same thread: arrays that need no conversion (class numbers of labels
-among them), under the same names, and the same parameter arrays. Anything else is left to the thorough way, errors included.
+serves those that follow in the same thread: arrays that need no conversion (class numbers of
+labels among them), under the same names, and the same parameter arrays. Anything else is left to
+the thorough way, errors included.
 
 Where inputs and results are small and a call has as many samples as the one before, their numbers
 are copied into memory that stays and out of it: that takes less time than telling the compiled

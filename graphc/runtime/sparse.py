@@ -1,8 +1,9 @@
 """Sparse data: rows of which only the numbers that are not zero are kept.
 
 `SparseRows` is what every accepted form becomes: a CSR matrix (of scipy, or anything with its
-attributes), a tuple (indices, offsets) or (indices, offsets, values), an array, or the class numbers
-of one-hot rows. A call takes the indices and values of its samples as arrays [N, K], K the most entries that one of them has.
+attributes), a tuple (indices, offsets) or (indices, offsets, values), an array, or the class
+numbers of one-hot rows. A call takes the indices and values of its samples as arrays [N, K], K the
+most entries that one of them has.
 """
 
 from __future__ import annotations

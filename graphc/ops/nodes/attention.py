@@ -127,9 +127,8 @@ def _attended(b: IRBuilder, operands: Sequence[Value], seen: Value | None, heads
     query, key, value = (_by_head(b, x, heads) for x in operands)
     size = key.tensor.dims[-1]
     assert isinstance(size, int)
-    scores = matmul(
-        b, mul(b, query, full_like(b, size**-0.5, query)), key, transpose_b=True, batch=2
-    )
+    query = mul(b, query, full_like(b, size**-0.5, query))
+    scores = matmul(b, query, key, transpose_b=True, batch=2)
     if seen is not None:
         seen = broadcast(b, seen, scores.tensor.dims)
         scores = select(b, seen, scores, full_like(b, NEVER, scores))
@@ -195,8 +194,8 @@ ATTENTION = node_def(
         "C1 query and key have as many rows, and all three the same columns",
         "C2 the heads divide the rows of each",
     ),
-    equation="V = value softmax(keyᵀ query / √rows), the softmax over the steps that are seen; with "
-    "heads for each block of rows, of rows / heads",
+    equation="V = value softmax(keyᵀ query / √rows), the softmax over the steps that are seen; by "
+    "heads for each block of rows",
     source="Vaswani et al., Attention Is All You Need, 2017, equation 1",
     ndl=("Attention",),
 )
