@@ -65,9 +65,9 @@ class OneHotRows:
         starts, ones = self._starts, self._ones
         if numbers.shape != starts.shape:
             return False
-        if len(starts) and np.maximum.reduce(numbers.view(self._unsigned)) >= self._classes:
+        if np.count_nonzero(numbers.view(self._unsigned) >= self._classes):
             return False
         self._flat[ones] = 0
-        np.add(starts, numbers, ones, dtype=np.int64, casting="unsafe")
+        np.add(starts, numbers, ones, casting="unsafe")  # i64 and u64 meet in f64, which has both
         self._flat[ones] = 1
         return True

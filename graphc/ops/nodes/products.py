@@ -33,6 +33,13 @@ from graphc.ops.reduction import broadcast
 
 def _infer_times(types: Sequence[Type], _params: Params) -> Sequence[Type]:
     a, b = matrix(types[0]), matrix(types[1])
+    if a.has_samples and b.has_samples:
+        raise TypeRuleError(
+            f"requires a left operand whose columns are not samples, got {a}; ElementTimes, "
+            "ColumnTimes and Attention multiply two nodes with a column for each sample",
+            operand=0,
+            slug="shape-mismatch",
+        )
     require_no_samples(a, "a left operand")
     if None not in (a.cols, b.rows) and a.cols != b.rows:
         raise TypeRuleError(
