@@ -167,7 +167,7 @@ class ArrayFunction:
         for call in self._compiled.values():
             call.compiled.use_threads(threads)
         bound = self._frozen.functions if self._frozen is not None else ()
-        for function in bound:
+        for function in (*bound, *self._derived.values()):
             function.threads = threads
 
     def _with_frozen(self, python: Callable[..., object]) -> ArrayFunction:

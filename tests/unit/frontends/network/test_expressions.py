@@ -86,12 +86,16 @@ def test_slopes_of_quotients_and_powers_are_what_calculus_says() -> None:
 
 @pytest.mark.parametrize("backend", JUDGED)
 def test_what_stands_in_gaps_between_sequences_reaches_no_gradient(backend: str) -> None:
-    """A gap holds zeros: 0 / 0 and the logarithm of 0 would make gradients nan."""
+    """A gap holds zeros: 0 / 0, a root of a negative number and infinity would make slopes nan."""
     net = Network()
     x, w = net.input("x", 2), net.parameter("w", 2)
     net.parameters["w"] = np.array([[0.5], [2.0]])
-    made = net.diag_times(w, x) / x + x ** net.diag_times(w, x)
-    net.sum_elements(made + w / x, name="s", tag="output")
+    weighted = net.diag_times(w, x)
+    made = weighted / x + w / x + (8 * x - w) ** w
+    huge = 1e300 * net.less(x, 0.25)  # only there
+    spoiled = x + huge * huge
+    made = made + net.attention(weighted, spoiled, spoiled)
+    net.sum_elements(made + net.column_times(spoiled, weighted, inner=2), name="s", tag="output")
     options: Any = {"backend": backend, "precision": "f64", "time": 5, "sequences": 2}
     run = gc.compile(net, ["s"], gradients=["w", "x"], **options)
     sequences = [X[:5, :2], X[5:, :2]]
