@@ -523,7 +523,8 @@ def train(
     record of each epoch.
 
     A sparse input also takes a CSR matrix, or a tuple (indices, offsets) or (indices, offsets,
-    values): the entries of sample n are those from offsets[n] to offsets[n + 1].
+    values): the entries of sample n are those from offsets[n] to offsets[n + 1]. It and an input
+    with the tag `label` take class numbers too, whole numbers (samples,) for one-hot rows.
 
     For a network that looks along time, or with `time`, data are sequences: a list of arrays
     (steps, rows) per input. `minibatch`, by default 256 samples or all if there are fewer, is then

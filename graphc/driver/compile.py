@@ -82,7 +82,9 @@ def lower_by(model: Model, passes: Sequence[Pass], options: CompileOptions) -> L
     function.launch = options.launch
     signature = make_signature(module, function)
     sparse, tables = _sparse_inputs(model, function), sequence_tables(function, signature)
-    signature = replace(signature, sparse=sparse, sequences=tables)
+    signature = replace(
+        signature, sparse=sparse, sequences=tables, labels=_labels(model, signature)
+    )
     return Lowered(module, function, signature, records)
 
 
@@ -126,6 +128,13 @@ def _sparse_inputs(model: Model, function: Function) -> tuple[SparseInput, ...]:
     nodes = [op for op in model.graph.block if op.opdef is SPARSE_INPUT]
     inputs = [SparseInput(op.result.name or "", node_type(op).rows or 0) for op in nodes]
     return tuple(s for s in inputs if function.argument(s.indices) is not None)
+
+
+def _labels(model: Model, signature: Signature) -> tuple[str, ...]:
+    """The inputs of one-hot rows that the function takes: those with the tag, of several rows."""
+    tagged = model.tagged("label")
+    inputs = [a for a in signature.with_role("input") if a.name in tagged]
+    return tuple(a.name for a in inputs if isinstance(a.shape[-1], int) and a.shape[-1] > 1)
 
 
 def run_passes(

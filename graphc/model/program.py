@@ -86,6 +86,12 @@ class Program:
         metadata = {"ir": print_module(self.module, locations=True), KIND: PROGRAM}
         write_atomically(path, container_writer(self.values, metadata, str(path)))
 
+    def _repr_svg_(self) -> str | None:
+        """The picture that notebooks show."""
+        from graphc.model.picture import function_drawing, shown_svg  # only notebooks draw
+
+        return shown_svg(function_drawing(self.function))
+
     def __repr__(self) -> str:
         arguments = ", ".join(f"{a.name}: {a.tensor}" for a in self.function.arguments)
         results = zip(self.function.results, self.function.returned, strict=True)

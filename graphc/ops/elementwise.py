@@ -164,7 +164,7 @@ MUL = OpDef(
 )
 DIV = OpDef(
     name="div",
-    summary="element-wise quotient; integers truncate, and a zero divisor gives 0",
+    summary="quotient, infinite or nan where y is 0; integers truncate and are 0 there",
     operands=("x", "y"),
     infer=same_types(NUMBERS),
     reference=_div_reference,
@@ -172,6 +172,9 @@ DIV = OpDef(
     vjp=_div_vjp,
     jvp=diagonal_jvp,
     equation="z = x / y",
+    gap_values=(0.0, 1.0),
+    source="toolkit, later than NDL",
+    ndl=("ElementDivide",),
 )
 NEG = OpDef(
     name="neg",

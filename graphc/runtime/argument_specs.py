@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from graphc.runtime.class_numbers import are_class_numbers, one_hot
 from graphc.runtime.device_arrays import DeviceArray
 from graphc.runtime.signature import GRADIENT, NUMPY_DTYPES, Argument, Result, Shape
 from graphc.runtime.sparse import SparseRows, sparse_rows
@@ -25,6 +26,7 @@ class ArgumentSpec:
     is_number   callers get it as one number
     is_state    the learner keeps it from call to call
     is_updated  the function writes into it
+    classes     more than 0: instead of one-hot rows of so many, class numbers may be given
     """
 
     name: str
@@ -35,6 +37,7 @@ class ArgumentSpec:
     is_number: bool = False
     is_state: bool = False
     is_updated: bool = False
+    classes: int = 0
 
     @staticmethod
     def of(
@@ -43,9 +46,10 @@ class ArgumentSpec:
         updated: Collection[str | None] = (),
         *,
         numbers: bool = True,
+        labels: Collection[str] = (),
     ) -> ArgumentSpec:
         """`updated`: the names of what the function writes into; `numbers`: one row and one column
-        are a number."""
+        are a number; `labels`: the names of inputs that class numbers may be given for."""
         sizes = tuple(d for d in array.shape if isinstance(d, int))
         fixed = sizes if len(sizes) == len(array.shape) else None
         return ArgumentSpec(
@@ -57,6 +61,7 @@ class ArgumentSpec:
             is_number=numbers and fixed == (1, 1) and not array.name.startswith(GRADIENT),
             is_state=isinstance(array, Argument) and array.role == "state",
             is_updated=array.name in updated,
+            classes=sizes[-1] if array.name in labels else 0,
         )
 
 
@@ -82,11 +87,20 @@ def read_array(spec: ArgumentSpec, value: object, sizes: dict[str, int]) -> Arra
     if isinstance(value, DeviceArray):
         return _on_device(spec, value, sizes)
     array = value if type(value) is np.ndarray else as_array(spec, value)
+    if spec.classes:
+        array = rows_of(spec, array)
     note_shape(spec, array.shape, sizes)
     if array.dtype != spec.dtype:
         array = convert(spec, array)
     flags = array.flags
     return array if flags.c_contiguous and flags.aligned else np.array(array, order="C")
+
+
+def rows_of(spec: ArgumentSpec, array: Array) -> Array:
+    """The one-hot rows of class numbers; another array as it is."""
+    if not spec.classes or not are_class_numbers(array):
+        return array
+    return one_hot(spec.name, array, spec.classes, spec.dtype)
 
 
 def _on_device(spec: ArgumentSpec, array: DeviceArray, sizes: dict[str, int]) -> Array:
@@ -167,4 +181,5 @@ def _takes_samples(spec: ArgumentSpec) -> bool:
 
 def wanted(spec: ArgumentSpec) -> str:
     """What the spec requires, in words."""
-    return f"shape ({', '.join(map(str, spec.shape))}) of {spec.dtype}"
+    shape = f"shape ({', '.join(map(str, spec.shape))}) of {spec.dtype}"
+    return f"{shape} or class numbers in one dimension" if spec.classes else shape

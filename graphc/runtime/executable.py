@@ -15,6 +15,7 @@ import numpy as np
 
 from graphc.runtime.argument_specs import ArgumentSpec, read_array
 from graphc.runtime.call_numbers import Hyperparameters, Stores
+from graphc.runtime.class_numbers import are_class_numbers
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.device_arrays import DeviceArray
 from graphc.runtime.fast_path import FastCall
@@ -290,11 +291,14 @@ class Executable:
         elif FastCall.serves(plan):
             specs, arguments = plan.dense, made.arguments
             given = made.inputs.items()
-            if any(n not in specs or arguments[specs[n].place] is not v for n, v in given):
+            if not all(n in specs for n in made.inputs):
+                return
+            classes = {n: v for n, v in given if specs[n].classes and are_class_numbers(v)}
+            if any(n not in classes and arguments[specs[n].place] is not v for n, v in given):
                 return
             stores = self._stores_of(made)
             if stores is not None:
-                self._calls.fast = FastCall(plan, list(made.inputs), arguments, stores)
+                self._calls.fast = FastCall(plan, list(made.inputs), arguments, stores, classes)
 
     def _stores_of(self, made: MadeCall) -> Stores | None:
         """What the function holds, by the stores that it stands in; None where some was

@@ -172,6 +172,7 @@ class Signature:
     sparse     the inputs that are two arguments each
     sequences  of a function of sequences: where it is told how they lie
     is_split   some of its work is cut into chunks that threads can share
+    labels     inputs of one-hot rows, for which callers may give class numbers
     gives_numbers  a result of one row and one column is given as a number, as costs of networks are
     """
 
@@ -184,6 +185,7 @@ class Signature:
     sequences: SequenceTables | None = None
     is_split: bool = False
     gives_numbers: bool = True
+    labels: tuple[str, ...] = ()
 
     def with_role(self, role: Role) -> tuple[Argument, ...]:
         return tuple(a for a in self.arguments if a.role == role)
