@@ -129,14 +129,20 @@ def as_array(spec: ArgumentSpec, value: object) -> Array:
 
 def convert(spec: ArgumentSpec, array: Array) -> Array:
     """Other numbers as the declared element type; text, objects and complex numbers are refused."""
-    kinds = "fiub" if spec.dtype.kind == "f" else "iub" if spec.dtype.kind == "i" else "b"
-    if array.dtype.kind not in kinds:
+    kinds = _ACCEPTED.get(spec.dtype.kind, "b")
+    if spec.dtype.names and array.dtype.name == "bfloat16":
+        return array.view(spec.dtype)
+    if spec.dtype.names or array.dtype.kind not in kinds:
         raise fail(
             "input",
             f"input {spec.name} requires {wanted(spec)}, got elements of {array.dtype}",
         )
     with np.errstate(over="ignore"):  # a number too large for f32 is infinite, as anywhere else
         return array.astype(spec.dtype, order="C")
+
+
+_ACCEPTED = {"f": "fiub", "i": "iub", "u": "iub"}
+"""The kinds of numpy's types that are converted to those of a kind."""
 
 
 def wrong_shape(
