@@ -17,8 +17,11 @@ from graphc.ir.types import DType
 
 Array = np.ndarray
 
+BFLOAT16 = "bfloat16"
+"""What packages that bring bf16 to numpy call it."""
+
 _BF16 = DType.BF16.numpy
-_TYPES = {dtype.numpy: dtype for dtype in DType}
+DTYPES = {dtype.numpy: dtype for dtype in DType}
 
 
 def converted(x: Array, dtype: DType) -> Array:
@@ -37,15 +40,20 @@ def converted(x: Array, dtype: DType) -> Array:
 
 def as_numbers(x: Array) -> Array:
     """Numbers of bf16 as f32, all others as they are."""
-    if x.dtype != _BF16:
+    if x.dtype != _BF16 and x.dtype.name != BFLOAT16:
         return x
     bits = np.ascontiguousarray(x).view(np.uint16).astype(np.uint32)
     return (bits << np.uint32(16)).view(np.float32).reshape(x.shape)
 
 
+def as_array(x: Array, dtype: DType) -> Array:
+    """A copy in another type, in the order of C."""
+    return np.array(converted(x, dtype), order="C")
+
+
 def dtype_of(x: Array) -> DType:
     """The element type that an array of ours has."""
-    return _TYPES[x.dtype]
+    return DTYPES[x.dtype]
 
 
 def stored(values: Sequence[bool | int | float], dtype: DType) -> Array:

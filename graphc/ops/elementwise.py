@@ -16,9 +16,9 @@ import numpy as np
 
 from graphc.ir.codegen import Elementwise
 from graphc.ir.core import Array, IRBuilder, NotDifferentiable, OpDef, Operation, Trait, Value
+from graphc.ir.elements import converted
 from graphc.ir.params import NoParams, Params
 from graphc.ir.scalar import Scalars, scalar_op
-from graphc.ir.elements import converted
 from graphc.ir.types import DType, Type, TypeRuleError
 from graphc.ops.constant import full_like
 from graphc.ops.rules import (

@@ -22,6 +22,7 @@ from graphc.driver.options import DEFAULT_BACKEND, CompileOptions, Part, parse_a
 from graphc.driver.pipelines import OPTIMISE, early_parts, kernels, rounding
 from graphc.ir.clone import clone_function
 from graphc.ir.core import Function, Module, Value
+from graphc.ir.elements import DTYPES, as_array
 from graphc.ir.printer import print_module
 from graphc.ir.types import DType, Symbol, TensorType, TypeRuleError
 from graphc.ops import default_context
@@ -364,8 +365,7 @@ def _ready(given: object, dtype: np.dtype) -> Array:
         flags = given.flags
         if flags.c_contiguous and flags.aligned:
             return given
-    with np.errstate(over="ignore"):  # too large for f32 is infinite
-        return np.array(given, dtype, order="C")
+    return as_array(np.asarray(given), DTYPES[dtype])  # what is too large for f32 is infinite
 
 
 def _number_or_array(array: Array) -> Any:

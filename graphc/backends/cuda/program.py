@@ -20,7 +20,7 @@ from graphc.ir.core import Function, Operation, Value
 from graphc.ir.elements import element_bytes
 from graphc.ir.machine import GpuMachine
 from graphc.ir.placement import Address
-from graphc.ir.types import Dim, DType, TensorType
+from graphc.ir.types import Dim, TensorType
 from graphc.ops.constant import ConstantParams
 from graphc.passes.analysis.costs import cost
 from graphc.passes.analysis.loopnest import Size, constants_of

@@ -288,7 +288,9 @@ class Code(Writer):
     def offset(self, base: Val, element: str, position: Val, *, inside: bool = True) -> Val:
         """The address of an element of an array; not `inside`: it is never read."""
         bounds = "inbounds " if inside else ""
-        return self.value(PTR, f"getelementptr {bounds}{BITS.get(element, element)}, ptr {base.ref}, {position}")
+        return self.value(
+            PTR, f"getelementptr {bounds}{BITS.get(element, element)}, ptr {base.ref}, {position}"
+        )
 
     def load(self, type_: LaneType, address: Val, align: int) -> Val:
         return self.value(type_, f"load {type_.text}, ptr {address.ref}, align {align}")
