@@ -239,7 +239,7 @@ class _Maker:
         return self._emit(opdef, operands, NoParams())
 
     def _cast(self) -> Value | None:
-        return self._emit(CAST, [self._any()], CastParams(self._choose.choice(tuple(DType))))
+        return self._emit(CAST, [self._any()], CastParams(self._choose.choice(COMPUTED)))
 
     def _broadcast(self) -> Value | None:
         x = self._any()
