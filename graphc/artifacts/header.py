@@ -350,9 +350,14 @@ def _port_lines(signature: Signature) -> list[str]:
     width = max((len(p.identifier) for p in found), default=0)
     return [
         f"{p.identifier:<{width}}  {p.ctype}[{comment_text(', '.join(map(str, p.source.shape)))}]  "
-        f"{'input' if p.is_input else 'output'} {comment_text(p.source.name)}"
+        f"{'input' if p.is_input else 'output'} {comment_text(p.source.name)}{_bits_of(p)}"
         for p in found
     ]
+
+
+def _bits_of(port: Port) -> str:
+    """What C's type does not say."""
+    return f", bits of {port.source.dtype}" if port.source.dtype in ("f16", "bf16") else ""
 
 
 def _example(signature: Signature) -> list[str]:
