@@ -581,9 +581,7 @@ def _carried(spec: ArgumentSpec, array: Array | None, shape: tuple[int | str, ..
         message = f"state {spec.name} requires shape {shape}, got {got}; state = None starts anew"
         raise fail("input", message)
     if array.dtype.kind not in "fiub":
-        raise fail(
-            "input", f"state {spec.name} requires {spec.dtype}, got {array.dtype}"
-        )
+        raise fail("input", f"state {spec.name} requires {spec.dtype}, got {array.dtype}")
     return np.ascontiguousarray(array, spec.dtype)
 
 

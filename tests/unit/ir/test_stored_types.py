@@ -8,14 +8,15 @@ import pytest
 from graphc.ir.elements import DTYPES, as_numbers, converted, stored
 from graphc.ir.printer import print_module
 from graphc.ir.types import DType
-from graphc.support.diagnostics import GraphcError
+from graphc.ir.verifier import verify_module
+from graphc.support.diagnostics import DiagnosticSink, GraphcError
 from graphc.support.element_types import NUMPY_DTYPES
 from tests.support.compiling import parse
 
 TEXT = """\
 dim N <= 8
 
-func @f(%x: tensor<Nx2x{0}>) -> (%y: tensor<Nx3x{0}>, %z: tensor<Nx2xf32>) {{
+func @f(%x: tensor<Nx2x{0}> input) -> (y: tensor<Nx3x{0}>, z: tensor<Nx2xf32>) {{
   %c = constant {{type = tensor<1x2x{0}>, value = [1{1}, 3{1}]}} : tensor<1x2x{0}>
   %y = pad %x {{low = [0, 0], high = [0, 1], inner = [0, 0], value = 2.0}} : tensor<Nx3x{0}>
   %z = cast %x {{dtype = f32}} : tensor<Nx2xf32>
@@ -33,6 +34,12 @@ def test_the_text_of_a_type_reads_back(dtype: DType) -> None:
     assert print_module(parse(text)) == text
 
 
+def _verified(text: str) -> None:
+    sink = DiagnosticSink()
+    verify_module(parse(text), sink)
+    sink.raise_if_errors()
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -44,18 +51,18 @@ def test_the_text_of_a_type_reads_back(dtype: DType) -> None:
 )
 def test_arithmetic_on_stored_elements_is_refused(line: str, said: str) -> None:
     result = line.split(" : ")[1]
-    text = f"func @f(%x: tensor<4xf16>) -> (%y: {result}) {{\n  {line}\n  return %y\n}}\n"
+    text = f"func @f(%x: tensor<4xf16> input) -> (y: {result}) {{\n  {line}\n  return %y\n}}\n"
     with pytest.raises(GraphcError) as raised:
-        parse(text)
+        _verified(text)
     assert said in str(raised.value)
 
 
 @pytest.mark.parametrize(("dtype", "number"), [("u8", 256), ("i8", -129), ("u64", -1)])
 def test_a_constant_beyond_its_type_is_refused(dtype: str, number: int) -> None:
     settings = f"{{type = tensor<1x{dtype}>, value = [{number}]}}"
-    text = f"func @f() -> (%y: tensor<1x{dtype}>) {{\n  %y = constant {settings} : tensor<1x{dtype}>"
+    text = f"func @f() -> (y: tensor<1x{dtype}>) {{\n  %y = constant {settings} : tensor<1x{dtype}>"
     with pytest.raises(GraphcError, match=f"requires values that fit {dtype}"):
-        parse(f"{text}\n  return %y\n}}\n")
+        _verified(f"{text}\n  return %y\n}}\n")
 
 
 def test_numpy_has_a_type_of_its_own_for_each() -> None:
