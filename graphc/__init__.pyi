@@ -82,10 +82,10 @@ from graphc_frontends.network import simple_network as simple_network
 __version__: str
 
 def abs(x: Any) -> Any:
-    """Absolute value; slope 0 at 0."""
+    """Absolute value; slope 0 at 0. Unsigned numbers stay what they are."""
 
 def absolute(x: Any) -> Any:
-    """Absolute value; slope 0 at 0."""
+    """Absolute value; slope 0 at 0. Unsigned numbers stay what they are."""
 
 def add(x: Any, y: Any) -> Any:
     """Sum of two operands."""
@@ -100,7 +100,7 @@ def broadcast_to(x: Any, shape: Any) -> Any:
     """Repeated to a larger shape by numpy's rules."""
 
 def cast(x: Any, dtype: Any) -> Any:
-    """Elements of another type: "f32", "f64", "i32", "i64", "i1", or a numpy type."""
+    """Elements of another type: "f32", "f16", "bf16", "u8", … or a numpy type."""
 
 def clip(x: Any, low: Any, high: Any) -> Any:
     """X within low and high, high where they cross; slope 1 at both; nan if any is nan."""

@@ -16,7 +16,22 @@ from pathlib import PurePath
 from graphc.runtime.signature import ABI_VERSION, Argument, Dimension, Result, Signature
 from graphc.support.diagnostics import fail
 
-C_TYPES = {"f32": "float", "f64": "double", "i32": "int32_t", "i64": "int64_t", "i1": "uint8_t"}
+C_TYPES = {
+    "f32": "float",
+    "f64": "double",
+    "f16": "uint16_t",
+    "bf16": "uint16_t",
+    "i8": "int8_t",
+    "i16": "int16_t",
+    "i32": "int32_t",
+    "i64": "int64_t",
+    "u8": "uint8_t",
+    "u16": "uint16_t",
+    "u32": "uint32_t",
+    "u64": "uint64_t",
+    "i1": "uint8_t",
+}
+"""Elements of f16 and bf16 are the bits of the numbers: C11 has no types for them."""
 
 # NAME_info would be a function of the C library.
 _TAKEN_NAMES = frozenset({"malloc"})
@@ -335,9 +350,14 @@ def _port_lines(signature: Signature) -> list[str]:
     width = max((len(p.identifier) for p in found), default=0)
     return [
         f"{p.identifier:<{width}}  {p.ctype}[{comment_text(', '.join(map(str, p.source.shape)))}]  "
-        f"{'input' if p.is_input else 'output'} {comment_text(p.source.name)}"
+        f"{'input' if p.is_input else 'output'} {comment_text(p.source.name)}{_bits_of(p)}"
         for p in found
     ]
+
+
+def _bits_of(port: Port) -> str:
+    """What C's type does not say."""
+    return f", bits of {port.source.dtype}" if port.source.dtype in ("f16", "bf16") else ""
 
 
 def _example(signature: Signature) -> list[str]:

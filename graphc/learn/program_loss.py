@@ -16,7 +16,7 @@ from typing import Any
 from graphc.driver.program import with_results
 from graphc.ir.core import Level
 from graphc.ir.traversal import walk
-from graphc.ir.types import Dim, Symbol, TensorType
+from graphc.ir.types import Dim, DType, Symbol, TensorType
 from graphc.model.program import Program
 from graphc.support.arguments import kind_of
 from graphc.support.diagnostics import GraphcError, fail, suggestion
@@ -176,21 +176,26 @@ def trained_parameters(program: Program, patterns: Sequence[str]) -> list[str]:
     used = reachable(list(function.returned), lambda v: v.op.operands if v.op is not None else ())
     roles = zip(function.arguments, function.roles, strict=True)
     found = {a.name or "": a.tensor.dtype for a, role in roles if role == "parameter" and a in used}
-    floats = [name for name, dtype in found.items() if dtype.is_float]
+    floats = [name for name, dtype in found.items() if _is_trained(dtype)]
     for pattern in patterns:
         fitting = [name for name in found if fnmatchcase(name, pattern)]
         if not fitting:
             known = ", ".join(floats) or "none"
             message = f"train: `{pattern}` fits no parameter that the loss depends on"
             raise fail("missing-node", f"{message}: {known}{suggestion(pattern, floats)}")
-        wrong = next((name for name in fitting if not found[name].is_float), None)
+        wrong = next((name for name in fitting if not _is_trained(found[name])), None)
         if wrong is not None:
-            message = f"train: parameters of floating point are required, `{wrong}` is of"
+            message = f"train: parameters of f32 or f64 are required, `{wrong}` is of"
             raise fail("bad-value", f"{message} {found[wrong].value}")
     chosen = [n for n in floats if not patterns or any(fnmatchcase(n, p) for p in patterns)]
     if not chosen:
         raise no_parameters()
     return chosen
+
+
+def _is_trained(dtype: DType) -> bool:
+    """Learners compute with parameters where they lie."""
+    return dtype in (DType.F32, DType.F64)
 
 
 # --- losses --------------------------------------------------------------------------------------

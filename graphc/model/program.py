@@ -22,6 +22,7 @@ from graphc.model.container import KIND, PROGRAM, container_writer, read_contain
 from graphc.ops import default_context
 from graphc.runtime.residency import come_home
 from graphc.support.diagnostics import fail, suggestion
+from graphc.support.element_types import as_numbers, as_type
 from graphc.support.files import write_atomically
 
 
@@ -47,9 +48,10 @@ class Program:
 
     @property
     def precision(self) -> DType:
-        """The type of its floating-point values, by its first argument or result of one."""
+        """The type that it computes floating-point values in, by its first argument or result of
+        one."""
         found = [v.tensor.dtype for v in (*self.function.arguments, *self.function.returned)]
-        return next((dtype for dtype in found if dtype.is_float), DType.F32)
+        return next((dtype.computed for dtype in found if dtype.is_float), DType.F32)
 
     @property
     def parameters(self) -> Parameters:
@@ -117,14 +119,14 @@ class Parameters(MutableMapping[str, np.ndarray]):
             new = np.asarray(value)
         except ValueError as problem:
             raise fail("input", f"parameter `{name}` requires an array: {problem}") from None
+        new = as_numbers(new)
         if new.dtype.kind not in "fiub" or new.shape != array.shape:
             raise fail(
                 "input",
                 f"parameter `{name}` requires numbers of shape {array.shape}, "
                 f"got {new.dtype}{list(new.shape)}",
             )
-        with np.errstate(over="ignore"):  # too large for f32 is infinite, as in any input
-            array[...] = new
+        array[...] = as_type(new, array.dtype)  # too large for f32 is infinite, as in any input
 
     def __delitem__(self, name: str) -> None:
         raise TypeError("parameters cannot be removed from a program")

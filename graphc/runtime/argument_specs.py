@@ -13,6 +13,7 @@ from graphc.runtime.device_arrays import DeviceArray
 from graphc.runtime.signature import GRADIENT, NUMPY_DTYPES, Argument, Result, Shape
 from graphc.runtime.sparse import SparseRows, sparse_rows
 from graphc.support.diagnostics import GraphcError, fail
+from graphc.support.element_types import BFLOAT16, as_numbers, as_type, type_text
 
 Array = np.ndarray
 
@@ -143,14 +144,22 @@ def as_array(spec: ArgumentSpec, value: object) -> Array:
 
 def convert(spec: ArgumentSpec, array: Array) -> Array:
     """Other numbers as the declared element type; text, objects and complex numbers are refused."""
-    kinds = "fiub" if spec.dtype.kind == "f" else "iub" if spec.dtype.kind == "i" else "b"
+    kinds = _ACCEPTED.get(spec.dtype.kind, "b")
+    if array.dtype.name == BFLOAT16:
+        array = as_numbers(array)
     if array.dtype.kind not in kinds:
         raise fail(
             "input",
             f"input {spec.name} requires {wanted(spec)}, got elements of {array.dtype}",
         )
+    if spec.dtype.names:
+        return as_type(array, spec.dtype)
     with np.errstate(over="ignore"):  # a number too large for f32 is infinite, as anywhere else
         return array.astype(spec.dtype, order="C")
+
+
+_ACCEPTED = {"f": "fiub", "V": "fiub", "i": "iub", "u": "iub"}
+"""The kinds of numpy's types that are converted to those of a kind."""
 
 
 def wrong_shape(
@@ -181,5 +190,5 @@ def _takes_samples(spec: ArgumentSpec) -> bool:
 
 def wanted(spec: ArgumentSpec) -> str:
     """What the spec requires, in words."""
-    shape = f"shape ({', '.join(map(str, spec.shape))}) of {spec.dtype}"
+    shape = f"shape ({', '.join(map(str, spec.shape))}) of {type_text(spec.dtype)}"
     return f"{shape} or class numbers in one dimension" if spec.classes else shape

@@ -34,6 +34,7 @@ from graphc.runtime.signature import GRADIENT, Signature, concrete_shape
 from graphc.runtime.sparse import SparseRows
 from graphc.runtime.threads import checked_threads
 from graphc.support.diagnostics import GraphcError, InternalError, fail, suggestion
+from graphc.support.element_types import type_text
 
 Array = np.ndarray
 Recompile = Callable[[Mapping[str, int]], tuple[CompiledFunction, Signature]]
@@ -599,10 +600,10 @@ def _held(spec: ArgumentSpec, array: Array) -> Array:
     """A parameter or state array as the function needs it; itself when it fits already."""
     if array.shape != spec.fixed:
         raise fail("input", f"{spec.name} requires shape {spec.fixed}, got {array.shape}")
-    if array.dtype.kind not in "fiub":
-        raise fail("input", f"{spec.name} requires {spec.dtype}, got {array.dtype}")
     if array.dtype == spec.dtype and array.flags.c_contiguous and array.flags.aligned:
         return array
+    if array.dtype.kind not in "fiub" and array.dtype != spec.dtype:
+        raise fail("input", f"{spec.name} requires {type_text(spec.dtype)}, got {array.dtype}")
     with np.errstate(over="ignore"):
         return np.array(array, spec.dtype, order="C")
 

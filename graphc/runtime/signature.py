@@ -14,19 +14,12 @@ from typing import Literal
 import numpy as np
 
 from graphc.support.diagnostics import fail
+from graphc.support.element_types import NUMPY_DTYPES as NUMPY_DTYPES
 from graphc.support.matrix_sizes import matrix_sizes
 from graphc.support.size_formula import SizeFormula
 
 Role = Literal["input", "parameter", "transposed", "state", "hyperparameter", "carried", "kept"]
 Shape = tuple[int | str, ...]
-
-NUMPY_DTYPES: dict[str, np.dtype] = {
-    "f32": np.dtype(np.float32),
-    "f64": np.dtype(np.float64),
-    "i32": np.dtype(np.int32),
-    "i64": np.dtype(np.int64),
-    "i1": np.dtype(np.bool_),
-}
 
 ABI_VERSION = 1
 

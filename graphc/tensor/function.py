@@ -22,6 +22,7 @@ from graphc.driver.options import DEFAULT_BACKEND, CompileOptions, Part, parse_a
 from graphc.driver.pipelines import OPTIMISE, early_parts, kernels, rounding
 from graphc.ir.clone import clone_function
 from graphc.ir.core import Function, Module, Value
+from graphc.ir.elements import BFLOAT16, DTYPES, as_array
 from graphc.ir.printer import print_module
 from graphc.ir.types import DType, Symbol, TensorType, TypeRuleError
 from graphc.ops import default_context
@@ -404,8 +405,7 @@ def _ready(given: object, dtype: np.dtype) -> Array:
         flags = given.flags
         if flags.c_contiguous and flags.aligned:
             return given
-    with np.errstate(over="ignore"):  # too large for f32 is infinite
-        return np.array(given, dtype, order="C")
+    return as_array(np.asarray(given), DTYPES[dtype])  # what is too large for f32 is infinite
 
 
 def _number_or_array(array: Array) -> Any:
@@ -454,12 +454,17 @@ def _is_plain(leaf: object) -> TypeGuard[float | PlainArray]:
     return isinstance(leaf, float | np.floating)
 
 
+def _has_floats(array: Array) -> bool:
+    dtype = array.dtype
+    return dtype.kind == "f" or dtype == DType.BF16.numpy or dtype.name == BFLOAT16
+
+
 def default_type(leaves: Sequence[object]) -> DType:
     """The type of plain floats: f32 where all floating-point arrays are of it, else f64."""
     found = {
         x.dtype.itemsize
         for x in leaves
-        if isinstance(x, np.ndarray) and x.dtype.kind == "f" and not _is_plain(x)
+        if isinstance(x, np.ndarray) and _has_floats(x) and not _is_plain(x)
     }
     return DType.F32 if found and max(found) <= 4 else DType.F64
 

@@ -77,6 +77,7 @@ INEXACT = (*(row.op.name for row in ROWS if row.judge.bound is not None), "reduc
 """Operations whose last bits are a backend's own choice, as are those of products."""
 
 FLOATS = (DType.F32, DType.F64)
+COMPUTED = tuple(d for d in DType if d is d.computed)
 NUMBERS = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, 0.1)
 
 
@@ -149,7 +150,7 @@ class _Maker:
         dims = self._part_of(self._space)
         if self._choose.random() < 0.2:
             dims = self._random_dims(2)
-        dtype = self._choose.choice((DType.F32,) * 6 + tuple(DType))
+        dtype = self._choose.choice((DType.F32,) * 6 + COMPUTED)
         type = TensorType(dims, dtype)
         role = self._choose.choice(("input", "parameter", "state", "hyperparameter"))
         value = self._function.add_argument(name, type, role)
@@ -238,7 +239,7 @@ class _Maker:
         return self._emit(opdef, operands, NoParams())
 
     def _cast(self) -> Value | None:
-        return self._emit(CAST, [self._any()], CastParams(self._choose.choice(tuple(DType))))
+        return self._emit(CAST, [self._any()], CastParams(self._choose.choice(COMPUTED)))
 
     def _broadcast(self) -> Value | None:
         x = self._any()
@@ -416,7 +417,7 @@ class _Maker:
 
     def _constant(self, type: TensorType | None = None) -> Value | None:
         if type is None:
-            dtype = self._choose.choice((DType.F32, *DType))
+            dtype = self._choose.choice((DType.F32, *COMPUTED))
             type = TensorType(self._part_of(self._space), dtype)
         count = 1
         if not type.symbols() and 0 < type.bound_elements <= 64 and self._choose.random() < 0.4:

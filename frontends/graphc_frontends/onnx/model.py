@@ -14,8 +14,8 @@ from graphc.support.source import Location
 from graphc.tensor.program_builder import Program, ProgramBuilder, Symbol, dim
 from graphc_frontends.onnx.graph import Reader, Scope, opsets_of
 from graphc_frontends.onnx.listing import Listing
-from graphc_frontends.onnx.reading import read_model
-from graphc_frontends.onnx.values import Dim, Known, Weight, is_known
+from graphc_frontends.onnx.reading import bfloat16, read_model
+from graphc_frontends.onnx.values import Dim, Known, Weight, dtype_of, is_float, is_known
 
 if TYPE_CHECKING:
     from onnx import ModelProto, TypeProto
@@ -29,7 +29,20 @@ ELEMENT_TYPES = {
     np.dtype(np.int32): "i32",
     np.dtype(np.int64): "i64",
     np.dtype(np.bool_): "i1",
+    np.dtype(np.float16): "f16",
+    np.dtype(np.int8): "i8",
+    np.dtype(np.int16): "i16",
+    np.dtype(np.uint8): "u8",
+    np.dtype(np.uint16): "u16",
+    np.dtype(np.uint32): "u32",
+    np.dtype(np.uint64): "u64",
 }
+"""And bf16, whose type in numpy a package brings."""
+
+
+def element_name(dtype: np.dtype[Any]) -> str | None:
+    """graphc's name of an element type; None for one that it does not have."""
+    return "bf16" if dtype == bfloat16() else ELEMENT_TYPES.get(dtype)
 
 
 def load_program(
@@ -139,7 +152,7 @@ class _Inputs:
             raise fail("not-supported", f"{self._file}: the input `{name}` is a {kind}")
         tensor = type.tensor_type
         dtype = self._reader.onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-        element = ELEMENT_TYPES.get(np.dtype(dtype))
+        element = element_name(np.dtype(dtype))
         if element is None:
             message = f"{self._file}: the input `{name}` has elements of {dtype}"
             raise fail("not-supported", f"{message}, which is not supported")
@@ -196,7 +209,7 @@ def _declare_parameters(reader: Reader, scope: Scope) -> None:
     """Arrays of floats of the file are parameters, those of other types are known."""
     arrays = {t.name: reader.array(t) for t in reader.model.graph.initializer}
     for name, array in {**arrays, **_large_constants(reader)}.items():
-        if array.dtype in (np.float32, np.float64):
+        if is_float(array):
             own = np.array(array, order="C")  # one that can be written, as parameters are
             made = reader.builder.parameter(name, own)
             scope.values[name] = Weight(made.trace, made.value, own)
@@ -233,7 +246,7 @@ def _port(name: str, made: Any) -> object:
         import graphc as gc
 
         return gc.stack([*made.reshape(-1)]).reshape(made.shape)
-    if not isinstance(made, Symbol) and np.dtype(made.dtype) not in ELEMENT_TYPES:
+    if not isinstance(made, Symbol) and element_name(dtype_of(made)) is None:
         message = f"the result `{name}` has elements of {made.dtype}, which is not supported"
         raise fail("not-supported", message)
     return made

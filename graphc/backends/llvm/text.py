@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 
 from graphc.backends.loops.values import (
+    BITS,
     ELEMENT_BYTES,
     FLOATS,
     I1,
@@ -287,7 +288,9 @@ class Code(Writer):
     def offset(self, base: Val, element: str, position: Val, *, inside: bool = True) -> Val:
         """The address of an element of an array; not `inside`: it is never read."""
         bounds = "inbounds " if inside else ""
-        return self.value(PTR, f"getelementptr {bounds}{element}, ptr {base.ref}, {position}")
+        return self.value(
+            PTR, f"getelementptr {bounds}{BITS.get(element, element)}, ptr {base.ref}, {position}"
+        )
 
     def load(self, type_: LaneType, address: Val, align: int) -> Val:
         return self.value(type_, f"load {type_.text}, ptr {address.ref}, align {align}")
@@ -320,7 +323,7 @@ class Code(Writer):
 
     def stack_array(self, element: str, count: int, align: int) -> Val:
         """In the entry block only."""
-        return self.value(PTR, f"alloca [{count} x {element}], align {align}")
+        return self.value(PTR, f"alloca [{count} x {BITS.get(element, element)}], align {align}")
 
     def stack_words(self) -> tuple[Val, Callable[[int], None]]:
         address, place = self.fresh(PTR), self.hole()

@@ -13,7 +13,6 @@ The same function and machine always give the same text.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -62,9 +61,10 @@ from graphc.ir.codegen import (
     WindowReduction,
 )
 from graphc.ir.core import Function, Operation, Value
+from graphc.ir.elements import element_bytes
 from graphc.ir.machine import Machine
 from graphc.ir.placement import Address
-from graphc.ir.types import Dim, DType
+from graphc.ir.types import Dim
 from graphc.ops.constant import ConstantParams
 from graphc.ops.pooling import PoolParams, pool_shape
 from graphc.ops.schedules import (
@@ -88,9 +88,6 @@ from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import InternalError
 
 PART_OPERATIONS = 256
-
-_FORMATS = {DType.F32: "f", DType.F64: "d", DType.I32: "i", DType.I64: "q", DType.I1: "?"}
-
 
 ENTRY_PARAMETERS = tuple(Val(f"%{name}", PTR) for name in ("buffers", "dims", "arena", "pool"))
 
@@ -510,4 +507,4 @@ def _result_slots(signature: Signature) -> dict[int, int]:
 
 def _constant_bytes(params: ConstantParams) -> bytes:
     """The elements as they lie in memory, little-endian."""
-    return struct.pack(f"<{len(params.value)}{_FORMATS[params.type.dtype]}", *params.value)
+    return element_bytes(params.value, params.type.dtype)
