@@ -27,6 +27,7 @@ from graphc.ir.types import DType, Symbol, TensorType, TypeRuleError
 from graphc.ops import default_context
 from graphc.passes import pipeline
 from graphc.passes.manager import Pass
+from graphc.passes.merge_products import MergeProducts
 from graphc.runtime.signature import ROLES_OF_MODEL, Signature
 from graphc.support.diagnostics import GraphcError, fail
 from graphc.support.source import Location
@@ -273,7 +274,7 @@ class ArrayFunction:
         return found, [np.asarray(x) for x, t in chosen if isinstance(t, TensorType)]
 
     def _optimising(self, options: CompileOptions) -> list[Pass]:
-        passes = [*pipeline(OPTIMISE), *rounding(options.contraction)]
+        passes = [MergeProducts(), *pipeline(OPTIMISE), *rounding(options.contraction)]
         return [*passes, *early_parts(options.part, (), freeze=options.freeze)]
 
     def _compile(self, arguments: Arguments, made: TracedFunction) -> Call:
