@@ -352,7 +352,8 @@ def evaluation_passes(
     if options.seldom and bounds.time:
         raise fail("not-supported", "seldom= is for inputs of samples, this network has sequences")
     passes = pipelines.evaluation(
-        names, wanted, options.precision, bounds, options.recompute, options.contraction
+        *(names, wanted, options.precision, bounds, options.recompute, options.contraction),
+        freeze=options.freeze,
     )
     return [*passes, *pipelines.early_parts(options.part, options.seldom, freeze=options.freeze)]
 

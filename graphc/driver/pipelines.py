@@ -105,10 +105,15 @@ def evaluation(
     bounds: Bounds,
     recompute: Recompute = "auto",
     contraction: ContractionMode = "fma",
+    *,
+    freeze: bool = False,
 ) -> list[Pass]:
-    """Compute `outputs`, and the gradients of the first one's sum."""
+    """Compute `outputs`, and the gradients of the first one's sum.
+
+    freeze  the parameters never change
+    """
     passes = expansion(outputs, dtype, bounds, recompute if gradients else "auto")
-    passes.append(MergeProducts(tuple(gradients)))
+    passes.append(MergeProducts(tuple(gradients), freeze))
     if gradients:
         passes.append(SynthesizeGradient(outputs[0], tuple(gradients), recompute))
     return [*passes, *pipeline(OPTIMISE), *rounding(contraction)]

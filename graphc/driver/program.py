@@ -172,7 +172,7 @@ def tensor_passes(
     program: Program, options: CompileOptions, gradients: Sequence[str] = ()
 ) -> list[Pass]:
     """From what was traced to the optimised tensor level, with gradients of the first result."""
-    passes: list[Pass] = [MergeProducts(tuple(gradients))]
+    passes: list[Pass] = [MergeProducts(tuple(gradients), options.freeze)]
     if gradients:
         first = program.function.results[0].name
         passes.append(SynthesizeGradient(first, tuple(gradients), options.recompute))

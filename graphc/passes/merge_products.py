@@ -13,11 +13,14 @@ product reads `%x` once and has more columns to share among tiles and threads. I
 differentiates, so gradients are joined too: what flows back to `%x` is one product of all parts
 side by side, with their sum inside, and the gradient of `%W` is one product.
 
-  matrices   of rank 2 and known sizes: parameters of the function, transposed or not. In a loop
-             what no step changes; they are joined once, before the outermost loop that they come
-             from
-  apart      parameters that are trained stay apart from those that are not: nobody computes a
-             gradient for nothing
+Matrices are parameters of the function, transposed or not, and in a loop what no step changes:
+those are joined before the outermost loop that they come from. Parameters stay where they are and
+keep their names; to join them is a copy of each call, before all calls where they are `frozen`.
+
+Leaves alone: products of one row, which take as long as reading their matrix; outside of loops,
+matrices that are not frozen and together too large for a near cache, or that no gradient is taken
+of; parameters that are trained beside those that are not, so that nobody computes a gradient for
+nothing; products over a batch or of more than one contracted dim.
 
 Each number of a product has the sum it had, bit for bit. Of what flows back to `%x` the sums of all
 parts are one, in the order of the parameters: its last bits differ (docs/numerics.md).
@@ -26,6 +29,7 @@ O(operations + operands).
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -58,6 +62,11 @@ from graphc.passes.trim_loops import trim_loops
 from graphc.support.source import merge_locations
 
 MATRIX_TRANSPOSED = TransposeParams((1, 0))
+
+MOST_COPIED_BYTES = 512 * 1024
+"""Of matrices that are joined in each call for a single product: half of a second-level cache."""
+
+UNLIMITED = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +102,13 @@ class _Member:
         return fixed_size(self.matrix.tensor.dims[self.axis])
 
 
-def merge_products(function: Function, trained: Collection[str] = ()) -> int:
+def merge_products(
+    function: Function, trained: Collection[str] = (), *, frozen: bool = False
+) -> int:
     """Rewrite `function`; how many products are part of a larger one now.
 
     trained  names of the arguments whose gradients are taken
+    frozen   no parameter ever changes
     """
     if function.kind is not RegionKind.SSA:
         return 0
@@ -104,11 +116,12 @@ def merge_products(function: Function, trained: Collection[str] = ()) -> int:
     # Inner loops first: what is joined for them is lifted out of the outer ones too.
     for loop in reversed([op for op in walk(function) if isinstance(op.opdef.codegen, Loop)]):
         sources = _sources(loop)
-        count += _merge_in(loop.regions[0].block, _kinds(sources, function, trained))
+        count += _merge_in(loop.regions[0].block, _kinds(sources, function, trained), UNLIMITED)
         _lift_joined(loop)
     roles = zip(function.arguments, function.roles, strict=True)
     parameters = {a: (a.name in trained,) for a, role in roles if role == "parameter"}
-    count += _merge_in(function.block, parameters)
+    most = UNLIMITED if frozen else MOST_COPIED_BYTES if trained else 0
+    count += _merge_in(function.block, parameters, most)
     for loop in [op for op in walk(function) if isinstance(op.opdef.codegen, Loop)]:
         _read_wholes(loop)
     if count:
@@ -149,8 +162,9 @@ def _loop_around(op: Operation) -> Operation | None:
 # --- products -------------------------------------------------------------------------------------
 
 
-def _merge_in(block: Block, kinds: Mapping[Value, object]) -> int:
-    """Merge the products of a block with these matrices; only those of one kind are joined."""
+def _merge_in(block: Block, kinds: Mapping[Value, object], most_bytes: float) -> int:
+    """Merge the products of a block with these matrices; only those of one kind are joined, up to
+    so many bytes."""
     groups: dict[object, dict[Value, _Member]] = {}
     order = {value: index for index, value in enumerate(kinds)}
     for op in block:
@@ -159,7 +173,11 @@ def _merge_in(block: Block, kinds: Mapping[Value, object]) -> int:
             key = (member.shared, member.place, member.transposed, member.shared_transposed)
             group = groups.setdefault((*key, kinds[member.matrix]), {})
             group.setdefault(member.matrix, member)
-    merged = [[*group.values()] for group in groups.values() if len(group) > 1]
+    merged = [
+        [*group.values()]
+        for group in groups.values()
+        if len(group) > 1 and sum(m.tensor.bound_bytes for m in group) <= most_bytes
+    ]
     for group in merged:
         _merge(group[0].op, sorted(group, key=lambda m: order[m.matrix]))
     return sum(len(group) for group in merged)
@@ -180,7 +198,10 @@ def _member(op: Operation, matrices: Collection[Value]) -> _Member | None:
         else:
             turned = None
         if value in matrices and value.tensor.rank == 2:
-            return _Member(op, value, place, reads_transposed != (turned is not None))
+            member = _Member(op, value, place, reads_transposed != (turned is not None))
+            # A product of one row takes as long as reading its matrix, whole or in parts.
+            has_rows = op.result.tensor.bound_elements > member.extent
+            return member if has_rows else None
     return None
 
 
@@ -278,14 +299,15 @@ def _cut(value: Value) -> _Cut | None:
 
 @dataclass(frozen=True)
 class MergeProducts(Pass):
-    """`trained`: names of the parameters whose gradients are taken."""
+    """`trained`: names of the parameters whose gradients are taken; `frozen`: none ever changes."""
 
     name: ClassVar[str] = "merge-products"
     summary: ClassVar[str] = "make one product of those that share a factor"
     requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.SSA})
 
     trained: tuple[str, ...] = ()
+    frozen: bool = False
 
     def run(self, module: Module, context: Context) -> PassOutcome:
-        count = sum(merge_products(f, self.trained) for f in module.functions)
+        count = sum(merge_products(f, self.trained, frozen=self.frozen) for f in module.functions)
         return PassOutcome(changed=count > 0, counters={"products": count})

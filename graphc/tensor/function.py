@@ -274,7 +274,8 @@ class ArrayFunction:
         return found, [np.asarray(x) for x, t in chosen if isinstance(t, TensorType)]
 
     def _optimising(self, options: CompileOptions) -> list[Pass]:
-        passes = [MergeProducts(), *pipeline(OPTIMISE), *rounding(options.contraction)]
+        merge = MergeProducts(frozen=options.freeze)
+        passes = [merge, *pipeline(OPTIMISE), *rounding(options.contraction)]
         return [*passes, *early_parts(options.part, (), freeze=options.freeze)]
 
     def _compile(self, arguments: Arguments, made: TracedFunction) -> Call:
