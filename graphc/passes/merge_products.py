@@ -17,10 +17,11 @@ Matrices are parameters of the function, transposed or not, and in a loop what n
 those are joined before the outermost loop that they come from. Parameters stay where they are and
 keep their names; to join them is a copy of each call, before all calls where they are `frozen`.
 
-Leaves alone: products of one row, which take as long as reading their matrix; outside of loops,
-matrices that are not frozen and together too large for a near cache, or that no gradient is taken
-of; parameters that are trained beside those that are not, so that nobody computes a gradient for
-nothing; products over a batch or of more than one contracted dim.
+Leaves alone: parameters that are trained beside those that are not, so that nobody computes a
+gradient for nothing; products over a batch or of more than one contracted dim; where gradients are
+taken, outside of loops, matrices that are together too large for a near cache; elsewhere, outside
+of loops, matrices that are not frozen, and products of one row, which take as long as reading their
+matrix.
 
 Each number of a product has the sum it had, bit for bit. Of what flows back to `%x` the sums of all
 parts are one, in the order of the parameters: its last bits differ (docs/numerics.md).
@@ -30,7 +31,6 @@ O(operations + operands).
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -66,8 +66,6 @@ MATRIX_TRANSPOSED = TransposeParams((1, 0))
 MOST_COPIED_BYTES = 512 * 1024
 """Of matrices that are joined in each call for a single product: half of a second-level cache."""
 
-UNLIMITED = math.inf
-
 
 @dataclass(frozen=True, slots=True)
 class _Member:
@@ -101,32 +99,40 @@ class _Member:
     def extent(self) -> int:
         return fixed_size(self.matrix.tensor.dims[self.axis])
 
+    @property
+    def is_row(self) -> bool:
+        """Whether it takes as long as reading its matrix, whole or in parts."""
+        return self.op.result.tensor.bound_elements <= self.extent
+
 
 def merge_products(
     function: Function, trained: Collection[str] = (), *, frozen: bool = False
-) -> int:
-    """Rewrite `function`; how many products are part of a larger one now.
+) -> dict[str, int]:
+    """Rewrite `function`; how many products are part of a larger one now, and of how many arrays
+    loops read less.
 
-    trained  names of the arguments whose gradients are taken
+    trained  names of what gradients are taken of; none if none is taken
     frozen   no parameter ever changes
     """
     if function.kind is not RegionKind.SSA:
-        return 0
-    count = 0
+        return {"products": 0, "reads": 0}
+    count = reads = 0
     # Inner loops first: what is joined for them is lifted out of the outer ones too.
     for loop in reversed([op for op in walk(function) if isinstance(op.opdef.codegen, Loop)]):
         sources = _sources(loop)
-        count += _merge_in(loop.regions[0].block, _kinds(sources, function, trained), UNLIMITED)
-        _lift_joined(loop)
+        kinds = _kinds(sources, function, trained)
+        count += _merge_in(loop.regions[0].block, kinds, math.inf, rows=bool(trained))
+        reads += _lift_joined(loop)
     roles = zip(function.arguments, function.roles, strict=True)
     parameters = {a: (a.name in trained,) for a, role in roles if role == "parameter"}
-    most = UNLIMITED if frozen else MOST_COPIED_BYTES if trained else 0
-    count += _merge_in(function.block, parameters, most)
+    # What flows back has the same bits for any batch, whether anything is frozen or not.
+    most = MOST_COPIED_BYTES if trained else math.inf if frozen else 0
+    count += _merge_in(function.block, parameters, most, rows=bool(trained))
     for loop in [op for op in walk(function) if isinstance(op.opdef.codegen, Loop)]:
-        _read_wholes(loop)
-    if count:
+        reads += _read_wholes(loop)
+    if count or reads:
         trim_loops(function)
-    return count
+    return {"products": count, "reads": reads}
 
 
 def _sources(loop: Operation) -> dict[Value, Value]:
@@ -156,20 +162,22 @@ def _kinds(
 def _loop_around(op: Operation) -> Operation | None:
     region = op.block.region if op.block is not None else None
     owner = region.owner if region is not None else None
-    return owner if isinstance(owner, Operation) else None
+    if isinstance(owner, Operation) and isinstance(owner.opdef.codegen, Loop):
+        return owner
+    return None
 
 
 # --- products -------------------------------------------------------------------------------------
 
 
-def _merge_in(block: Block, kinds: Mapping[Value, object], most_bytes: float) -> int:
+def _merge_in(block: Block, kinds: Mapping[Value, object], most_bytes: float, *, rows: bool) -> int:
     """Merge the products of a block with these matrices; only those of one kind are joined, up to
-    so many bytes."""
+    so many bytes. `rows`: products of a single row too."""
     groups: dict[object, dict[Value, _Member]] = {}
     order = {value: index for index, value in enumerate(kinds)}
     for op in block:
         member = _member(op, kinds)
-        if member is not None:
+        if member is not None and (rows or not member.is_row):
             key = (member.shared, member.place, member.transposed, member.shared_transposed)
             group = groups.setdefault((*key, kinds[member.matrix]), {})
             group.setdefault(member.matrix, member)
@@ -197,12 +205,14 @@ def _member(op: Operation, matrices: Collection[Value]) -> _Member | None:
             value = turned.operands[0]
         else:
             turned = None
-        if value in matrices and value.tensor.rank == 2:
-            member = _Member(op, value, place, reads_transposed != (turned is not None))
-            # A product of one row takes as long as reading its matrix, whole or in parts.
-            has_rows = op.result.tensor.bound_elements > member.extent
-            return member if has_rows else None
+        if value in matrices and _is_matrix(value):
+            return _Member(op, value, place, reads_transposed != (turned is not None))
     return None
+
+
+def _is_matrix(value: Value) -> bool:
+    dims = value.tensor.dims
+    return len(dims) == 2 and all(isinstance(d, int) and d > 0 for d in dims)
 
 
 def _merge(first: Operation, group: Sequence[_Member]) -> None:
@@ -231,15 +241,15 @@ def _merge(first: Operation, group: Sequence[_Member]) -> None:
 # --- loops ----------------------------------------------------------------------------------------
 
 
-def _lift_joined(loop: Operation) -> None:
-    """Join matrices that a loop reads whole before it."""
+def _lift_joined(loop: Operation) -> int:
+    """Join matrices that a loop reads whole before it; how many of those there are."""
     parts = loop_parts(loop)
     outside = dict(zip(parts.shared, parts.invariants, strict=True))
     joined = [
         op for op in parts.block if op.opdef is CONCAT and all(v in outside for v in op.operands)
     ]
     if not joined:
-        return
+        return 0
     draft, b = open_loop(loop), IRBuilder.before(loop)
     for op in joined:
         with b.at(op.location):
@@ -248,16 +258,22 @@ def _lift_joined(loop: Operation) -> None:
         op.replace_with([draft.add_invariant(whole)])
     draft.refresh()
     close_loop(draft)
+    return len(joined)
 
 
-def _read_wholes(loop: Operation) -> None:
-    """Let steps read elements of whole products, and take their parts themselves."""
+def _read_wholes(loop: Operation) -> int:
+    """Let steps that read all parts of an array read its elements, and take the parts themselves;
+    how many parts."""
     parts = loop_parts(loop)
-    cuts = dict(zip(parts.elements, map(_cut, parts.sequences), strict=True))
-    counts = Counter(cut.source for cut in cuts.values() if cut is not None)
-    cuts = {v: cut for v, cut in cuts.items() if cut is not None and counts[cut.source] > 1}
+    found = dict(zip(parts.elements, map(_cut, parts.sequences), strict=True))
+    covered = {cut.source: 0 for cut in found.values() if cut is not None}
+    for cut in sorted((c for c in found.values() if c is not None), key=lambda c: c.start):
+        if covered[cut.source] == cut.start:
+            covered[cut.source] = cut.stop
+    whole_sources = {v for v, stop in covered.items() if stop == v.tensor.dims[-1]}
+    cuts = {v: cut for v, cut in found.items() if cut is not None and cut.source in whole_sources}
     if not cuts:
-        return
+        return 0
     draft, b = open_loop(loop), IRBuilder.before(loop)
     inner = IRBuilder(draft.block, draft.block.first)
     wholes: dict[Value, Value] = {}
@@ -272,6 +288,7 @@ def _read_wholes(loop: Operation) -> None:
         element.replace_all_uses(part)
     draft.refresh()
     close_loop(draft)
+    return len(cuts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,5 +326,6 @@ class MergeProducts(Pass):
     frozen: bool = False
 
     def run(self, module: Module, context: Context) -> PassOutcome:
-        count = sum(merge_products(f, self.trained, frozen=self.frozen) for f in module.functions)
-        return PassOutcome(changed=count > 0, counters={"products": count})
+        found = [merge_products(f, self.trained, frozen=self.frozen) for f in module.functions]
+        counters = {name: sum(f[name] for f in found) for name in ("products", "reads")}
+        return PassOutcome(any(counters.values()), counters)

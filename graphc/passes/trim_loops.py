@@ -57,6 +57,7 @@ def _share_stacks(parts: LoopParts) -> None:
         if joined is None:
             continue
         axis, start = joined.params_as(ConcatParams).axis, 0
+        assert parts.op.block is not None
         b = IRBuilder(parts.op.block, parts.op.next)
         b.location = parts.op.location
         for value in joined.operands:
