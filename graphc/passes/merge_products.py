@@ -59,7 +59,7 @@ from graphc.passes.loop_editing import close_loop, open_loop
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.passes.matching import made_by
 from graphc.passes.trim_loops import trim_loops
-from graphc.support.source import merge_locations
+from graphc.support.source import UNKNOWN, merge_locations
 
 MATRIX_TRANSPOSED = TransposeParams((1, 0))
 
@@ -219,7 +219,9 @@ def _merge(first: Operation, group: Sequence[_Member]) -> None:
     """One product in the place of the first of these, and parts of it in the place of each."""
     like, b = group[0], IRBuilder.before(first)
     b.location = merge_locations([m.op.location for m in group])
-    matrix = concat(b, [m.matrix for m in group], like.axis)
+    # Without a place in the network: the gradient's parts are parts of updates, not of products.
+    with b.at(UNKNOWN):
+        matrix = concat(b, [m.matrix for m in group], like.axis)
     matrix.label = "joined"
     if like.place == 1:
         flags = {"transpose_a": like.shared_transposed, "transpose_b": like.transposed}

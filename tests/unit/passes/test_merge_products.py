@@ -333,3 +333,12 @@ def test_gates_of_a_cell_are_one_product_forward_back_and_to_the_weights() -> No
     assert shapes == sorted(
         f"tensor<{dims}xf32>" for dims in ("Nx16", "Nx2", "Nx4", "2x4", "16x3", "16x4")
     )
+
+
+def test_products_stay_apart_on_a_gpu() -> None:
+    """Its kernels take no parts: each would be moved by a launch of its own."""
+    net = gc.loads(LSTM.format(gates="\n".join(GATE.format(g=g) for g in "ifgo")))
+    options = CompileOptions(backend="cuda", time=5, sequences=2, target="sm_90")
+    _, passes = training_passes(net.model, gc.SGD(learning_rate=0.1), options)
+    operations = walk(lower(net.model, passes, options).function)
+    assert not [op for op in operations if op.opdef.name.startswith(("move.slice", "move.concat"))]
