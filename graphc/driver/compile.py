@@ -40,6 +40,7 @@ from graphc.ops.nodes.sequence_columns import (
 )
 from graphc.passes.expand_nodes import MAIN, ExpandNodes, inputs_of
 from graphc.passes.manager import Pass, PassManager, PassRecord
+from graphc.passes.merge_products import MergeProducts
 from graphc.runtime.executable import Executable, Results
 from graphc.runtime.seldom import SeldomInputs
 from graphc.runtime.signature import (
@@ -97,10 +98,17 @@ def sequence_tables(function: Function, signature: Signature) -> SequenceTables 
 
 
 def all_passes(passes: Sequence[Pass], options: CompileOptions) -> list[Pass]:
-    """These passes, and then those that the backend needs."""
+    """These passes, and then those that the backend needs.
+
+    On a GPU products stay apart: its kernels take whole arrays, so that each part of a product
+    would be moved by a launch of its own, and products that share a factor run side by side.
+    """
     if BACKENDS[options.backend]().stage != "kernels":
         return list(passes)
-    return [*passes, *pipelines.kernels(machine_of(options), freeze=options.freeze)]
+    machine = machine_of(options)
+    if isinstance(machine, GpuMachine):
+        passes = [p for p in passes if not isinstance(p, MergeProducts)]
+    return [*passes, *pipelines.kernels(machine, freeze=options.freeze)]
 
 
 def machine_of(options: CompileOptions) -> AnyMachine | None:
@@ -361,7 +369,8 @@ def evaluation_passes(
     if options.seldom and bounds.time:
         raise fail("not-supported", "seldom= is for inputs of samples, this network has sequences")
     passes = pipelines.evaluation(
-        names, wanted, options.precision, bounds, options.recompute, options.contraction
+        *(names, wanted, options.precision, bounds, options.recompute, options.contraction),
+        freeze=options.freeze,
     )
     return [*passes, *pipelines.early_parts(options.part, options.seldom, freeze=options.freeze)]
 

@@ -38,6 +38,7 @@ from graphc.ops import default_context
 from graphc.passes import pipeline
 from graphc.passes.choose_schedule import ChooseSchedule
 from graphc.passes.manager import Pass
+from graphc.passes.merge_products import MergeProducts
 from graphc.passes.synthesize_gradient import SynthesizeGradient
 from graphc.runtime.executable import Executable
 from graphc.runtime.signature import Signature
@@ -171,7 +172,7 @@ def tensor_passes(
     program: Program, options: CompileOptions, gradients: Sequence[str] = ()
 ) -> list[Pass]:
     """From what was traced to the optimised tensor level, with gradients of the first result."""
-    passes: list[Pass] = []
+    passes: list[Pass] = [MergeProducts(tuple(gradients), options.freeze)]
     if gradients:
         first = program.function.results[0].name
         passes.append(SynthesizeGradient(first, tuple(gradients), options.recompute))

@@ -23,6 +23,7 @@ from graphc.passes.hoist_loops import HoistLoops
 from graphc.passes.hoist_pooling import HoistPooling
 from graphc.passes.infer_shapes import InferShapes
 from graphc.passes.manager import Pass, parse_pipeline
+from graphc.passes.merge_products import MergeProducts
 from graphc.passes.pack_parameters import PackParameters
 from graphc.passes.plan_memory import PlanMemory
 from graphc.passes.plugins import PassTable
@@ -43,6 +44,7 @@ PASSES: dict[str, type[Pass]] = {
         InferShapes,
         ExpandNodes,
         # tensor level
+        MergeProducts,
         HoistPooling,
         SynthesizeGradient,
         SynthesizeTangent,

@@ -28,6 +28,7 @@ from graphc.ir.types import DType, Symbol, TensorType, TypeRuleError
 from graphc.ops import default_context
 from graphc.passes import pipeline
 from graphc.passes.manager import Pass
+from graphc.passes.merge_products import MergeProducts
 from graphc.runtime.signature import ROLES_OF_MODEL, Signature
 from graphc.runtime.threads import checked_threads, thread_count
 from graphc.support.arguments import texts
@@ -314,7 +315,8 @@ class ArrayFunction:
         return found, [np.asarray(x) for x, t in chosen if isinstance(t, TensorType)]
 
     def _optimising(self, options: CompileOptions) -> list[Pass]:
-        passes = [*pipeline(OPTIMISE), *rounding(options.contraction)]
+        merge = MergeProducts(frozen=options.freeze)
+        passes = [merge, *pipeline(OPTIMISE), *rounding(options.contraction)]
         return [*passes, *early_parts(options.part, (), freeze=options.freeze)]
 
     def _compile(self, arguments: Arguments, made: TracedFunction) -> Call:
