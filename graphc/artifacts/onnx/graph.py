@@ -72,7 +72,7 @@ class File:
     sources  where a call's size of a dim is read: an input, and which of its axes
     """
 
-    sources: Mapping[Symbol, tuple[str, int]]
+    sources: Mapping[Dim, tuple[str, int]]
     head: list[Node] = field(default_factory=list[Node])
     _names: set[str] = field(default_factory=set[str])
     _constants: dict[tuple[str, tuple[int, ...], bytes], str] = field(
@@ -106,9 +106,19 @@ class File:
             self._sizes[dim] = self._read(dim) if dim in self.sources else self._made(dim)
         return self._sizes[dim]
 
+    def give(self, dim: Dim, name: str) -> None:
+        """Where a size is that no input has."""
+        self._sizes[dim] = name
+
+    def node(self, op: str, *inputs: str, **attributes: Attribute) -> str:
+        """The only output of a new node at the head."""
+        name = self.fresh("size")
+        self.head.append(Node(op, inputs, (name,), attributes))
+        return name
+
     def _read(self, dim: Symbol) -> str:
         source, axis = self.sources[dim]
-        return self._node("Shape", dim, source, start=axis, end=axis + 1)
+        return self.node("Shape", source, start=axis, end=axis + 1)
 
     def _made(self, dim: Symbol) -> str:
         """⌊(Σ terms + constant) / divisor⌋; no call has a sum below 0."""
@@ -118,18 +128,13 @@ class File:
         for term in dim.terms:
             product = self.size(term.factors[0])
             for factor in term.factors[1:]:
-                product = self._node("Mul", dim, product, self.size(factor))
+                product = self.node("Mul", product, self.size(factor))
             if term.times != 1:
-                product = self._node("Mul", dim, product, self.size(term.times))
-            total = self._node("Add", dim, total, product) if total else product
+                product = self.node("Mul", product, self.size(term.times))
+            total = self.node("Add", total, product) if total else product
         if dim.constant:
-            total = self._node("Add", dim, total, self.size(dim.constant))
-        return self._node("Div", dim, total, self.size(dim.divisor)) if dim.divisor != 1 else total
-
-    def _node(self, op: str, dim: Symbol, *inputs: str, **attributes: Attribute) -> str:
-        name = self.fresh(f"size.{dim}")
-        self.head.append(Node(op, inputs, (name,), attributes))
-        return name
+            total = self.node("Add", total, self.size(dim.constant))
+        return self.node("Div", total, self.size(dim.divisor)) if dim.divisor != 1 else total
 
 
 class Graph:

@@ -7,7 +7,7 @@ it goes by, and its results are 0 behind the end of a sequence, as a call gives 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,8 +16,8 @@ from graphc.artifacts.onnx.graph import Attribute, Body, File, Graph, Node, Port
 from graphc.artifacts.onnx.walk import report_unwritable, write_block
 from graphc.ir.core import Function, Value
 from graphc.ir.declared_dims import dims_of
-from graphc.ir.dims import dims_behind, size_text
-from graphc.ir.types import Dim, DType, Symbol
+from graphc.ir.dims import size_product, size_text
+from graphc.ir.types import Dim, DType, Symbol, TensorType
 from graphc.runtime.signature import SequenceTables
 from graphc.support.diagnostics import DiagnosticSink
 from graphc.support.onnx_package import BOUNDS, onnx_package
@@ -58,14 +58,15 @@ def make_model(
     """
     onnx = onnx_package()
     inputs = _inputs(function, parameters, sequences)
-    sources: dict[Symbol, tuple[str, int]] = {}
+    sources: dict[Dim, tuple[str, int]] = {}
     for port in inputs:
         for axis, dim in enumerate(port.dims):
             if isinstance(dim, Symbol):
                 sources.setdefault(dim, (port.name, axis))
     sink = DiagnosticSink()
     report_unwritable(function, sink)
-    _report_unknown_sizes(function, sources, sink)
+    told = sources.keys() | ({_table(function, sequences).dims[0]} if sequences else set())
+    _report_unknown_sizes(function, told, sink)
     sink.raise_if_errors()
     graph, outputs, renamed = _written(function, inputs, sources, sequences)
     messages = _Messages(onnx, renamed)
@@ -94,18 +95,21 @@ def _inputs(
     given = [a for a in function.arguments if a.name not in hidden]
     ports = [Port(a.name or "", a.tensor.dtype, a.tensor.dims) for a in given]
     if sequences is not None:
-        table = function.argument(sequences.begin)
-        assert table is not None
         taken = {a.name for a in function.arguments}
         name = LENGTHS if LENGTHS not in taken else f"sequence.{LENGTHS}"
-        ports.append(Port(name, DType.I64, table.tensor.dims[1:]))
+        ports.append(Port(name, DType.I64, _table(function, sequences).dims[1:]))
     return ports
 
 
-def _report_unknown_sizes(
-    function: Function, sources: Mapping[Symbol, object], sink: DiagnosticSink
-) -> None:
-    unknown = [d for d in dims_of(function) if d not in sources and not d.is_made]
+def _table(function: Function, sequences: SequenceTables) -> TensorType:
+    """The type of the tables that say how sequences lie: [T, S]."""
+    begin = function.argument(sequences.begin)
+    assert begin is not None
+    return begin.tensor
+
+
+def _report_unknown_sizes(function: Function, told: Set[Dim], sink: DiagnosticSink) -> None:
+    unknown = [d for d in dims_of(function) if d not in told and not d.is_made]
     if unknown:
         listed = ", ".join(map(str, unknown))
         message = f"a size in ONNX is that of an input, and none of this function's has {listed}"
@@ -118,7 +122,7 @@ def _report_unknown_sizes(
 def _written(
     function: Function,
     inputs: Sequence[Port],
-    sources: Mapping[Symbol, tuple[str, int]],
+    sources: Mapping[Dim, tuple[str, int]],
     sequences: SequenceTables | None,
 ) -> tuple[Graph, list[Port], dict[str, str]]:
     """The graph of the function, its outputs, and what nodes are called in the end instead."""
@@ -133,7 +137,9 @@ def _written(
         graph.file.fresh(f"{r.name}.result" if r.name in taken else r.name)
         for r in function.results
     ]
-    real = _declare_tables(graph, function, inputs[-1].name, sequences)
+    real = ""
+    if sequences is not None:
+        real = _declare_tables(graph, function, inputs[-1].name, sequences)
     write_block(graph, function.block)
     outputs: list[Port] = []
     renamed: dict[str, str] = {}
@@ -158,15 +164,15 @@ def _goes_by(value: Value, sequences: SequenceTables) -> bool:
 
 
 def _declare_tables(
-    g: Graph, function: Function, lengths: str, sequences: SequenceTables | None
+    g: Graph, function: Function, lengths: str, sequences: SequenceTables
 ) -> str:
     """Make the tables [T, S] of one sequence in each slot; where steps are, i1[T, S]."""
-    if sequences is None:
-        return ""
     begin, end = function.argument(sequences.begin), function.argument(sequences.end)
     assert begin is not None
     assert end is not None
     time, slots = begin.tensor.dims
+    if time not in g.file.sources:
+        _declare_time(g.file, time, slots, lengths)
     g.called = LENGTHS
     counts = g.reshape(g.cast(lengths, DType.I32), [1, slots])
     steps = g.cast(g.reshape(g.positions(time), [time, 1]), DType.I32)
@@ -174,6 +180,18 @@ def _declare_tables(
     g.hold(begin, g.node("Where", real, zero, g.cast(g.file.size(time), DType.I32)))
     g.hold(end, g.node("Where", real, counts, zero))
     return real
+
+
+def _declare_time(file: File, time: Dim, slots: Dim, lengths: str) -> None:
+    """The number of steps where no input has it: by the columns of one that has those, else the
+    largest length."""
+    columns = size_product([time, slots])
+    if columns in file.sources:
+        at_least = file.node("Max", file.size(slots), file.size(1))
+        file.give(time, file.node("Div", file.size(columns), at_least))
+    else:
+        counts = file.node("Concat", file.size(0), lengths, axis=0)
+        file.give(time, file.node("ReduceMax", counts, keepdims=1))
 
 
 # --- messages ------------------------------------------------------------------------------------
