@@ -78,9 +78,10 @@ def make_model(
         producer_name="graphc",
         producer_version=version,
     )
-    bounds = [f"{d}={d.bound}" for d in dims_of(function) if not d.is_made]
-    if bounds:
-        onnx.helper.set_model_props(model, {BOUNDS: ",".join(bounds)})
+    open_sizes = dict.fromkeys(d for port in inputs for d in port.dims if isinstance(d, Symbol))
+    if open_sizes:
+        bounds = ",".join(f"{size_text(d)}={d.bound}" for d in open_sizes)
+        onnx.helper.set_model_props(model, {BOUNDS: bounds})
     return model
 
 
