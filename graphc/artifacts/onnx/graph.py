@@ -199,7 +199,12 @@ class Graph:
         """The value with every element, repeated where the file has it once."""
         held, dims = self.held(value), value.tensor.dims
         if held.dims != dims:
-            held = Held(self.node("Expand", held.name, self.sizes(dims)), dims)
+            known = [d for d in dims if isinstance(d, int)]
+            if 0 in dims and len(known) == len(dims):  # ONNX Runtime leaves such an Expand out
+                name = self.file.array(np.zeros(known, value.tensor.dtype.numpy))
+            else:
+                name = self.node("Expand", held.name, self.sizes(dims))
+            held = Held(name, dims)
             self._held[value] = held
         return held.name
 
