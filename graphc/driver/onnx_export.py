@@ -25,6 +25,7 @@ from graphc.model.program import Program
 from graphc.ops import default_context
 from graphc.passes import pipeline
 from graphc.passes.fuse_patches import patterns
+from graphc.runtime.residency import come_home
 from graphc.support.diagnostics import fail
 from graphc.support.version import VERSION
 
@@ -62,10 +63,12 @@ def _lowered(
 ) -> tuple[Lowered, Mapping[str, np.ndarray]]:
     """The tensor operations, and the parameters' values by the names of arguments."""
     if isinstance(source, Program):
-        program = with_results(source.frozen(), outputs)
+        come_home(source.values.values())
+        program = with_results(source, outputs)
         passes = [] if program.is_written else tensor_passes(program, options)
         lowered = lower_program(program, options, passes)
         return lowered, parameter_arrays(lowered.signature, program.values)
     lowered = lower_by(source, evaluation_passes(source, outputs, (), options), options)
     draw(source, lowered.signature.model_names)
+    come_home(source.values.values())
     return lowered, lowered.signature.model_arrays(source.values_in(options.precision))

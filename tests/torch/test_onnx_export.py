@@ -6,7 +6,7 @@ python -m tests.torch.test_onnx_export 1234          judge this random network a
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,7 +18,6 @@ import pytest
 import graphc as gc
 from graphc.driver.onnx_export import export_model
 from graphc.driver.options import CompileOptions
-from graphc.ir.core import OpDef
 from graphc.ir.evaluate import evaluate
 from graphc.ir.types import DType, TensorType
 from graphc.model.program import Program
@@ -322,8 +321,6 @@ def test_functions_of_arrays(load: Load, monkeypatch: pytest.MonkeyPatch, tmp_pa
         gc.export_onnx(program, tmp_path / "f.onnx")
         (got,) = run(tmp_path / "f.onnx", inputs).values()
         assert_near(got, np.asarray(function(**inputs, **parameters)), str(function))
-
-
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MAX_BYTES = 2**31 - 1
 """The largest message that protobuf reads; larger models keep their arrays in other files."""
 
+
 def element_type(number: int) -> np.dtype[Any]:
     """numpy's type for an element type as ONNX counts them."""
     return np.dtype(onnx_package().helper.tensor_dtype_to_np_dtype(number))

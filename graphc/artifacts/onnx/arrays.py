@@ -134,9 +134,7 @@ def _reverse(g: Graph, op: Operation) -> None:
     made = g.whole(op.operands[0])
     if axes:
         last, before, back = ([n] * len(axes) for n in (-1, np.iinfo(np.int64).min + 1, -1))
-        made = g.node(
-            "Slice", made, g.sizes(last), g.sizes(before), g.sizes(axes), g.sizes(back)
-        )
+        made = g.node("Slice", made, g.sizes(last), g.sizes(before), g.sizes(axes), g.sizes(back))
     g.hold(op.result, made)
 
 
@@ -159,8 +157,12 @@ def _matmul(g: Graph, op: Operation) -> None:
         return
     if not (single and not p.transpose_a):  # else any number of rows is as good as one
         rows, inner, cols = (size_product(group) for group in (of.rows, of.inner, of.cols))
-        a = _matrices(g, a, x.tensor.dims, of.batch, (inner, rows) if p.transpose_a else (rows, inner))
-        b = _matrices(g, b, y.tensor.dims, of.batch, (cols, inner) if p.transpose_b else (inner, cols))
+        a = _matrices(
+            g, a, x.tensor.dims, of.batch, (inner, rows) if p.transpose_a else (rows, inner)
+        )
+        b = _matrices(
+            g, b, y.tensor.dims, of.batch, (cols, inner) if p.transpose_b else (inner, cols)
+        )
         a = _turned(g, a, len(of.batch)) if p.transpose_a else a
     b = _turned(g, b, len(of.batch)) if p.transpose_b else b
     made = g.node("MatMul", a, b)

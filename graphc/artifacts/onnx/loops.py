@@ -42,7 +42,11 @@ def loop_writers(write_block: WriteBlock) -> Mapping[OpDef, Writer]:
             body=Body(inner.nodes, inputs, outputs),
             num_scan_inputs=len(sequences),
             **({"scan_input_directions": [way] * len(sequences)} if way else {}),
-            **({"scan_output_directions": [way] * len(parts.stacks)} if way and parts.stacks else {}),
+            **(
+                {"scan_output_directions": [way] * len(parts.stacks)}
+                if way and parts.stacks
+                else {}
+            ),
         )
         for result, name in zip(op.results, made, strict=True):
             g.hold(result, name)

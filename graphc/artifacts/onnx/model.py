@@ -33,8 +33,13 @@ IR_VERSION = 8
 """Of the message: the one that this opset came with."""
 
 ELEMENT_TYPES = {
-    **{"f32": "FLOAT", "f64": "DOUBLE", "i32": "INT32", "i64": "INT64", "i1": "BOOL"},
-    **{"u64": "UINT64", "bf16": "BFLOAT16"},
+    "f32": "FLOAT",
+    "f64": "DOUBLE",
+    "i32": "INT32",
+    "i64": "INT64",
+    "i1": "BOOL",
+    "u64": "UINT64",
+    "bf16": "BFLOAT16",
 }
 """What ONNX calls element types: those of the IR, and those that formulas go through."""
 
@@ -164,9 +169,7 @@ def _goes_by(value: Value, sequences: SequenceTables) -> bool:
     return [str(d) for d in value.tensor.dims[:2]] == [sequences.time, sequences.slots]
 
 
-def _declare_tables(
-    g: Graph, function: Function, lengths: str, sequences: SequenceTables
-) -> str:
+def _declare_tables(g: Graph, function: Function, lengths: str, sequences: SequenceTables) -> str:
     """Make the tables [T, S] of one sequence in each slot; where steps are, i1[T, S]."""
     begin, end = function.argument(sequences.begin), function.argument(sequences.end)
     assert begin is not None

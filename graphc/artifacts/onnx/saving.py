@@ -61,16 +61,14 @@ def write_model(
         )
         raise fail("limit", message)
     with ExitStack() as stack:
-        files: list[Path] = []
         if beside is not None:
             put = stack.enter_context(staged(beside, lambda stream: _write_all(stream, arrays)))
-            put_message = stack.enter_context(staged(path, model.SerializeToString(True)))
+            put_message = stack.enter_context(staged(path, model.SerializeToString()))
             put()
-            files.append(beside)
         else:
-            put_message = stack.enter_context(staged(path, model.SerializeToString(True)))
+            put_message = stack.enter_context(staged(path, model.SerializeToString()))
         put_message()
-    return [path, *files]
+    return [path] if beside is None else [path, beside]
 
 
 def _point_at(onnx: Any, tensor: Any, file: str, offset: int, length: int) -> None:

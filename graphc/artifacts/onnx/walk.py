@@ -8,10 +8,10 @@ from graphc.artifacts.onnx import arrays, lookups, windows
 from graphc.artifacts.onnx.elementwise import FORMULAS
 from graphc.artifacts.onnx.graph import Graph, Writer
 from graphc.artifacts.onnx.loops import loop_writers
-from graphc.ir.core import Block, Function, OpDef, Operation, Trait
+from graphc.ir.core import Block, Function, Level, OpDef, Operation, Trait
 from graphc.ir.traversal import walk
 from graphc.ir.types import Dim
-from graphc.support.diagnostics import DiagnosticSink
+from graphc.support.diagnostics import DiagnosticSink, Note
 
 
 def write_block(g: Graph, block: Block) -> None:
@@ -47,4 +47,6 @@ def report_unwritable(function: Function, sink: DiagnosticSink) -> None:
     for op in walk(function):
         if op.opdef not in WRITERS and not op.opdef.has(Trait.TERMINATOR):
             message = f"ONNX has nothing for `{op.opdef.name}` ({op.opdef.summary})"
-            sink.error("not-supported", message, op.location)
+            is_later = op.opdef.level is Level.KERNEL
+            notes = [Note("`graphc dump --stage tensor` prints what can be written")]
+            sink.error("not-supported", message, op.location, notes=notes if is_later else [])

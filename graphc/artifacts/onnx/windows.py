@@ -62,7 +62,9 @@ def _overlap_add(g: Graph, op: Operation) -> None:
         zeros = g.full(g.number(0, dtype), [p.extents[i], *kept])
         added = g.node("ScatterND", zeros, index, rows, reduction="add")
         # the extent takes the place of the positions
-        made = g.transpose(added, [*range(1, places_axis + 1), 0, *range(places_axis + 1, len(rest) + 1)])
+        made = g.transpose(
+            added, [*range(1, places_axis + 1), 0, *range(places_axis + 1, len(rest) + 1)]
+        )
         dims = [*kept[:places_axis], p.extents[i], *kept[places_axis:]]
     g.hold(op.result, made)
 
@@ -70,7 +72,9 @@ def _overlap_add(g: Graph, op: Operation) -> None:
 # --- convolutions --------------------------------------------------------------------------------
 
 
-def _channels_first(g: Graph, x: str, lead: Sequence[Dim], extents: Sequence[int], channels: int) -> str:
+def _channels_first(
+    g: Graph, x: str, lead: Sequence[Dim], extents: Sequence[int], channels: int
+) -> str:
     """[lead.., E.., C..] as [N, C, E..]."""
     walked = len(extents)
     x = g.reshape(x, [size_product(lead), *extents, channels])
