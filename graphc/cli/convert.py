@@ -50,7 +50,7 @@ Written are, by the suffix:
 Examples:
   graphc convert simple.dnn -o simple.safetensors
   graphc convert net.safetensors -o net.ndl --values
-  graphc convert net.ndl -o net.onnx --nodes z
+  graphc convert net.safetensors -o net.onnx --nodes z
 """
 
 

@@ -14,7 +14,7 @@ from graphc.support.diagnostics import fail
 INSTALL = 'pip install "graphc[onnx]"'
 
 BOUNDS = "graphc.bounds"
-"""The property of a model that says how large calls are expected, `N=256,T=64` by names of sizes."""
+"""The property of a model that says up to which sizes calls go, by their names: `N=256,T=64`."""
 
 _MODULES = ("defs", "external_data_helper", "helper", "numpy_helper")
 

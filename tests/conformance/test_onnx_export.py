@@ -20,10 +20,22 @@ from graphc.artifacts.onnx.model import make_model
 from graphc.artifacts.onnx.walk import WRITERS
 from graphc.ir.core import Function, Level, OpDef, Trait
 from graphc.ir.evaluate import evaluate
-from graphc.ir.params import resolve_sizes
-from graphc.ir.types import DType, TensorType
-from graphc.ops import ALL_OPS, communication, control, functions, loop, patches
+from graphc.ir.params import Params, resolve_sizes
+from graphc.ir.types import Dim, DType, TensorType
+from graphc.ops import (
+    ALL_OPS,
+    communication,
+    control,
+    convolution,
+    functions,
+    loop,
+    patches,
+    pooling,
+)
+from graphc.ops.convolution import ConvDataGradParams, ConvParams
+from graphc.ops.pooling import PoolParams
 from tests.conformance.check import FILLS, module_of, operands_for
+from tests.support.compiling import one_op_module
 from tests.support.op_table import ROWS, Case, N, Row
 
 Array = np.ndarray
@@ -100,6 +112,55 @@ def _far(operands: Sequence[Array], got: Array, expected: Array, tolerance: floa
     with np.errstate(all="ignore"):
         near = np.isclose(got, expected, rtol=0, atol=limit, equal_nan=True)
     return "" if near.all() else f"{np.argwhere(~near)[:3].tolist()} beyond {limit:.3g}"
+
+
+# --- windows as one operation --------------------------------------------------------------------
+
+_CONV, _BACK, _POOL = ConvParams, ConvDataGradParams, PoolParams
+WINDOWS: list[tuple[OpDef, Params, tuple[tuple[Dim, ...], ...]]] = [
+    (convolution.CONV, _CONV(1, (1,)), ((N, 7, 3), (2, 3, 4))),
+    (convolution.CONV, _CONV(1, (2,), (1,), (2,)), ((N, 7, 3), (3, 3, 4))),
+    (convolution.CONV, _CONV(0, (3,)), ((11, 2), (2, 2, 5))),
+    (convolution.CONV, _CONV(1, (1, 2)), ((N, 6, 7, 2), (3, 2, 2, 4))),
+    (convolution.CONV, _CONV(1, (2, 1), (1, 0), (0, 2)), ((N, 6, 7, 2), (3, 2, 2, 4))),
+    (convolution.CONV, _CONV(2, (1, 1)), ((N, 2, 4, 4), (2, 3, 5))),
+    (convolution.CONV, _CONV(1, (1, 1)), ((N, 4, 4, 2, 3), (2, 2, 2, 3, 2, 2))),
+    (convolution.CONV_DATA_GRAD, _BACK(1, (7,), (2,)), ((N, 3, 4), (4, 3, 2))),
+    (convolution.CONV_DATA_GRAD, _BACK(1, (8,), (2,)), ((N, 3, 4), (4, 3, 2))),
+    (convolution.CONV_DATA_GRAD, _BACK(1, (5,), (1,), (1,), (2,)), ((N, 6, 4), (4, 3, 2))),
+    (convolution.CONV_DATA_GRAD, _BACK(1, (7, 5), (2, 1)), ((N, 3, 4, 4), (3, 4, 2, 2))),
+    (
+        convolution.CONV_DATA_GRAD,
+        _BACK(1, (6, 4), (2, 1), (1, 0), (1, 1)),
+        ((N, 3, 4, 4), (3, 4, 2, 2)),
+    ),
+    *(
+        (pooling.POOL, _POOL(how, 1, sizes, strides), ((N, 6, 7, 3),))
+        for how in ("add", "maximum", "minimum")
+        for sizes, strides in (((2, 3), (1, 2)), ((2,), (2,)), ((6, 7), (1, 1)))
+    ),
+    (pooling.POOL, _POOL("maximum", 0, (3,), (2,)), ((9,),)),
+]
+
+
+@pytest.mark.parametrize(("op", "params", "dims"), WINDOWS)
+def test_windows_written_as_onnx(
+    op: OpDef, params: Params, dims: tuple[tuple[Dim, ...], ...]
+) -> None:
+    types = [TensorType(d, DType.F32) for d in dims]
+    (function,) = one_op_module(op, params, types, types, [N]).functions
+    model = make_model(function, ())
+    checker.check_model(model, full_check=True)
+    evaluator = ReferenceEvaluator(model)
+    rng = np.random.default_rng(0)
+    for samples in (1, 3):
+        shapes = [t.shape({N.name: samples}) for t in types]
+        given = {
+            f"x{i}": rng.standard_normal(shape).astype(np.float32) for i, shape in enumerate(shapes)
+        }
+        expected = evaluate(function, given, {N.name: samples})["y"]
+        (got,) = evaluator.run(None, given)
+        np.testing.assert_allclose(got, expected, rtol=0, atol=1e-5)
 
 
 def test_every_operation_of_the_tensor_level_has_a_row_or_a_reason() -> None:
