@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphc.support.diagnostics import GraphcError, Note, fail
-from graphc.support.onnx_package import onnx_package
 from graphc.support.source import Location
 from graphc.tensor.program_builder import ProgramBuilder
 from graphc.tensor.tensor import Tensor
 from graphc_frontends.onnx.functions import Bodies, Function
 from graphc_frontends.onnx.listing import Listing, operator_name
 from graphc_frontends.onnx.operators import NEWEST_OPSET, Handler, handler_of
+from graphc_frontends.onnx.reading import onnx_package
 from graphc_frontends.onnx.values import NeedsValue, mistake, settled
 
 if TYPE_CHECKING:
