@@ -35,6 +35,7 @@ _HOMES = {
     "compile": "graphc.api",
     "compile_training": "graphc.api",
     "evaluate": "graphc.api",
+    "export_onnx": "graphc.api",
     "gradients": "graphc.api",
     "load": "graphc.api",
     "loads": "graphc.api",

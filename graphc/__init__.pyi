@@ -13,6 +13,7 @@ from graphc.api import compile_training as compile_training
 from graphc.api import edit as edit
 from graphc.api import edits as edits
 from graphc.api import evaluate as evaluate
+from graphc.api import export_onnx as export_onnx
 from graphc.api import gradients as gradients
 from graphc.api import load as load
 from graphc.api import load_program as load_program

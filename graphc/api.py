@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from graphc.builder import Edited, GraphBuilder, Workshop
 from graphc.driver.cache_key import default_cache
 from graphc.driver.compile import bind, evaluation_passes, node_names
+from graphc.driver.onnx_export import export_model
 from graphc.driver.options import CompileOptions, parse_arithmetic, parse_precision
 from graphc.driver.program import bind_program
 from graphc.frontend import (
@@ -346,6 +347,34 @@ def compile(
     model = _model_of(network)
     options = replace(options, seldom=tuple(node_names(model, rare)))
     return bind(model, lambda m, o: evaluation_passes(m, wanted, of, o), options)
+
+
+def export_onnx(
+    network: GraphBuilder | Model | Program,
+    path: str | Path,
+    outputs: str | Sequence[str] = (),
+    *,
+    precision: str = CompileOptions.precision.value,
+    batch: int = CompileOptions.batch,
+    time: int = CompileOptions.time,
+    sequences: int = CompileOptions.sequences,
+) -> list[Path]:
+    """Write `outputs` of a network or program, by default the network's output nodes and all that
+    a program gives, as an ONNX file (docs/onnx.md).
+
+    precision               of a network, "f32" or "f64"; a program says its own
+    batch, time, sequences  of a network, as in `compile`: a file tells its reader what is bounded
+
+    The files written: `path`, and beside it `path` with `.data` at its end where parameters take
+    more than 1 GB. Raises GraphcError for a bad network or option, with every operation that ONNX
+    has nothing for and its place, and without the package `onnx`.
+    """
+    path = arguments.path(path, "export_onnx")
+    options = CompileOptions(
+        precision=parse_precision(precision), batch=batch, time=time, sequences=sequences
+    )
+    source = network if isinstance(network, Program) else _model_of(network)
+    return export_model(source, path, arguments.texts(outputs, "outputs"), options)
 
 
 def compile_training(

@@ -15,7 +15,8 @@ from pathlib import Path
 from graphc.driver.cache_key import default_cache
 from graphc.driver.editor import Editor as Editor
 from graphc.driver.editor import atomic, transaction
-from graphc.driver.options import CompileOptions
+from graphc.driver.onnx_export import export_model
+from graphc.driver.options import CompileOptions, parse_precision
 from graphc.driver.prepare import prepare
 from graphc.driver.statistics import precompute
 from graphc.ir.core import OpDef, Operation
@@ -286,6 +287,29 @@ class GraphBuilder:
         prepare(self.model)
         with staged(path, self.model.writer(path)) as put_into_place:
             yield put_into_place
+
+    def export_onnx(
+        self,
+        path: str | Path,
+        outputs: str | Sequence[str] = (),
+        *,
+        precision: str = CompileOptions.precision.value,
+        batch: int = CompileOptions.batch,
+        time: int = CompileOptions.time,
+        sequences: int = CompileOptions.sequences,
+    ) -> list[Path]:
+        """Write `outputs`, by default the output nodes, as an ONNX file (docs/onnx.md).
+
+        precision               "f32" or "f64", of all floating-point numbers of the file
+        batch, time, sequences  as in `graphc.compile`: what `gc.load_program` takes for the bounds
+
+        The files written: the values of more than 1 GB of parameters lie in a second one.
+        GraphcError for a bad network or option, and where the `onnx` package is missing.
+        """
+        dtype = parse_precision(precision)
+        options = CompileOptions(precision=dtype, batch=batch, time=time, sequences=sequences)
+        names = arguments.texts(outputs, "outputs")
+        return export_model(self.model, arguments.path(path, "export_onnx"), names, options)
 
     def __str__(self) -> str:
         return str(self.model.module)

@@ -301,6 +301,14 @@ program_options = stack(
 )
 
 
+parameters_option = click.option(
+    "--parameters",
+    type=EXISTING_FILE,
+    metavar="FILE",
+    help="The model (.safetensors, .ndl) with the parameters of a MODEL that is IR.",
+)
+
+
 # ---------------------------------------------------------------- wanted: Wanted
 
 

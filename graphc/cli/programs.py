@@ -9,7 +9,9 @@ from pathlib import Path
 
 import click
 
+from graphc.cli.network import open_network
 from graphc.cli.options import FIXED_IN_IR, FIXED_IN_PROGRAM, Definitions, refuse_given
+from graphc.driver.prepare import prepare
 from graphc.driver.program import SUFFIX, read_function
 from graphc.frontend import program_format_for
 from graphc.model.container import holds_program
@@ -60,6 +62,18 @@ def open_program(path: Path, definitions: Definitions) -> Program | None:
     if found is not None:
         return _of_python(Path(found["file"]), found["name"])
     return read_function(path) if is_written else read_program(path)
+
+
+def open_given(path: Path, definitions: Definitions, parameters: Path | None) -> Program | None:
+    """As `open_program`; of IR with the parameters of the network in a file."""
+    if parameters is None:
+        return open_program(path, definitions)
+    if path.suffix != SUFFIX:
+        raise click.UsageError("--parameters is for a MODEL that is IR (.gir)")
+    refuse_given(FIXED_IN_IR, f"cannot be given with IR: {path} says it")
+    network = open_network(parameters, definitions).model
+    prepare(network)
+    return read_function(path, network)
 
 
 def _of_python(path: Path, name: str) -> Program:

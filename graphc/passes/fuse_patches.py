@@ -76,7 +76,7 @@ MAX_AXES = 2
 
 def fuse_patches(block: Block, line_bytes: int = LINE_BYTES) -> int:
     """Rewrite what is made of windows in a block; how many rewrites there were."""
-    return apply_patterns(block, _patterns(line_bytes))
+    return apply_patterns(block, patterns(line_bytes))
 
 
 def _conv(b: IRBuilder, op: Operation, line_bytes: int) -> Result:
@@ -258,7 +258,8 @@ def _inner_axes(walk: PatchesParams) -> tuple[int, ...]:
     return tuple(range(first, first + len(walk.sizes)))
 
 
-def _patterns(line_bytes: int) -> tuple[Pattern, ...]:
+def patterns(line_bytes: int) -> tuple[Pattern, ...]:
+    """What this pass rewrites; `line_bytes` as in `FusePatches`."""
     return (
         Pattern("conv", MATMUL, partial(_conv, line_bytes=line_bytes)),
         Pattern("conv-weights", MATMUL, _conv_weight_grad),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphc.support.diagnostics import fail, suggestion
+from graphc.support.onnx_package import BOUNDS
 from graphc.support.source import Location
 from graphc.tensor.program_builder import Program, ProgramBuilder, Symbol, dim
 from graphc_frontends.onnx.graph import Reader, Scope, opsets_of
@@ -108,6 +109,7 @@ class _Inputs:
         self._bounds = bounds
         self._sizes = sizes
         self._values = values
+        self._told = _told_bounds(reader.model)
         self._dims: dict[str, Dim] = {}
         self._unbounded: list[str] = []
 
@@ -174,11 +176,12 @@ class _Inputs:
         if name in self._sizes:
             return self._sizes[name]
         taken = {str(d) for d in self._dims.values()}
-        if name not in self._bounds and axis > 0:
+        bound = self._bounds.get(name, self._told.get(name))
+        if bound is None and axis > 0:
             self._unbounded.append(name)
         try:
-            if name in self._bounds:
-                return dim(_dim_name(name, taken), self._bounds[name])
+            if bound is not None:
+                return dim(_dim_name(name, taken), bound)
             return dim(_dim_name(name, taken))
         except ValueError as problem:
             raise fail("bad-value", f"bounds {problem}") from None
@@ -189,6 +192,13 @@ class _Inputs:
                 listed = ", ".join(known) or "none"
                 message = f"{what}: {self._file} has no `{name}`; it has {listed}"
                 raise fail("bad-option", f"{message}{suggestion(name, known)}")
+
+
+def _told_bounds(model: ModelProto) -> dict[str, int]:
+    """The bounds that graphc wrote into a file of its own."""
+    told = "".join(p.value for p in model.metadata_props if p.key == BOUNDS)
+    found = (re.fullmatch(r"([^=]+)=([1-9][0-9]{0,8})", part) for part in told.split(","))
+    return {match[1]: int(match[2]) for match in found if match is not None}
 
 
 def _dim_name(name: str, taken: set[str]) -> str:

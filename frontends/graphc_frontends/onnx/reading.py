@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,27 +14,13 @@ import numpy as np
 
 from graphc.support.diagnostics import fail
 from graphc.support.files import read_regular_file
+from graphc.support.onnx_package import onnx_package
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
 MAX_BYTES = 2**31 - 1
 """The largest message that protobuf reads; larger models keep their arrays in other files."""
-
-_MODULES = ("defs", "external_data_helper", "helper", "numpy_helper")
-
-INSTALL = 'pip install "graphc[onnx]"'
-
-
-def onnx_package() -> Any:
-    """The `onnx` package. GraphcError (toolchain) where it is not installed."""
-    try:
-        for module in _MODULES:
-            import_module(f"onnx.{module}")
-        return import_module("onnx")
-    except ImportError as problem:
-        message = f"ONNX files are read with the package onnx: {INSTALL} ({problem})"
-        raise fail("toolchain", message) from None
 
 
 def element_type(number: int) -> np.dtype[Any]:

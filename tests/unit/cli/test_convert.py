@@ -47,7 +47,12 @@ def test_a_stack_of_layers_and_ndl_are_read_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (["-o", "out.onnx"], "requires a name that ends in .safetensors or .ndl"),
+        (["-o", "out.pb"], "requires a name that ends in .safetensors, .ndl or .onnx"),
+        (["-o", "out.ndl", "--nodes", "y"], "--nodes goes with .onnx"),
+        (["-o", "out.safetensors", "--precision", "double"], "--precision goes with .onnx"),
+        (["-o", "out.onnx", "--values"], "--values goes with .ndl"),
+        (["-o", "out.onnx", "--dim", "N=4"], "--dim is for ONNX files"),
+        (["-o", "out.onnx", "--parameters", "in.ndl"], "--parameters is for a MODEL that is IR"),
         (["-o", "out.safetensors", "--values"], "--values goes with .ndl"),
         (["-o", "in.ndl"], "another file than the one that is read"),
         ([], "Missing option '-o'"),
@@ -81,3 +86,75 @@ def test_a_network_is_dumped_as_ndl(tmp_path: Path) -> None:
     done = graphc("dump", tmp_path / "m", "--format", "ndl", "--stage", "kernels")
     assert done.code == 2
     assert "goes with --stage nodes" in done.err
+
+
+# --- ONNX ----------------------------------------------------------------------------------------
+
+NET = """
+x = Input(2, tag=feature)
+W = Parameter(3, 2)
+z = Times(W, x, tag=output)
+y = Softmax(z)
+"""
+
+PROGRAM = """
+import numpy as np
+import graphc as gc
+w = np.arange(6, dtype=np.float32).reshape(2, 3)
+net = gc.program(lambda x, w: x @ w, {"x": "Nx2"}, parameters={"w": w})
+"""
+
+
+def test_a_network_becomes_an_onnx_file(tmp_path: Path) -> None:
+    net, made = tmp_path / "net.ndl", tmp_path / "net.onnx"
+    net.write_text(NET)
+    options = ("--nodes", "y,z", "--precision", "double", "--bound", "8", "--seed", "2")
+    done = graphc("convert", net, "-o", made, *options)
+    assert (done.code, done.out) == (0, "")
+    assert done.err == f"{made}: {made.stat().st_size:,} bytes\n"
+    x = np.random.default_rng(0).standard_normal((4, 2))
+    program = gc.load_program(made)
+    got, want = gc.compile(program)(x=x), gc.compile(gc.load(net, seed=2), ["y", "z"])(x=x)
+    assert got["y"].dtype == np.float64
+    for name in ("y", "z"):
+        np.testing.assert_allclose(got[name], want[name], atol=1e-6)
+
+
+def test_programs_become_onnx_files_and_model_files(tmp_path: Path) -> None:
+    (tmp_path / "f.py").write_text(PROGRAM)
+    first, second = tmp_path / "f.onnx", tmp_path / "g.onnx"
+    assert graphc("convert", f"{tmp_path / 'f.py'}:net", "-o", first).code == 0
+    assert graphc("convert", first, "-o", tmp_path / "f.safetensors").code == 0
+    assert graphc("convert", tmp_path / "f.safetensors", "-o", second).code == 0
+    assert first.read_bytes() == second.read_bytes()
+    assert graphc("convert", first, "-o", second, "--dim", "N=3!").code == 0
+    assert gc.load_program(second).function.arguments[0].tensor.dims == (3, 2)
+
+
+def test_ir_becomes_an_onnx_file_with_the_parameters_of_a_network(tmp_path: Path) -> None:
+    net, ir, made = (tmp_path / name for name in ("net.ndl", "net.gir", "net.onnx"))
+    net.write_text(NET)
+    ir.write_text(graphc("dump", net, "--stage", "tensor").out)
+    done = graphc("convert", ir, "-o", made)
+    assert done.code == 3
+    assert "the parameter `W`, which has no value" in done.err
+    assert graphc("convert", ir, "-o", made, "--parameters", net).code == 0
+    assert graphc("convert", net, "-o", tmp_path / "same.onnx").code == 0
+    assert made.read_bytes() == (tmp_path / "same.onnx").read_bytes()
+    done = graphc("convert", ir, "-o", tmp_path / "net.safetensors")
+    assert done.code == 2
+    assert "IR can be written as .onnx alone" in done.err
+    ir.write_text(graphc("dump", net, "--stage", "kernels").out)
+    made.write_bytes(b"before")
+    done = graphc("convert", ir, "-o", made, "--parameters", net)
+    assert done.code == 3
+    assert "ONNX has nothing for `gemm`" in done.err
+    assert f"{ir}:4" in done.err
+    assert made.read_bytes() == b"before"
+
+
+def test_a_program_is_no_ndl(tmp_path: Path) -> None:
+    (tmp_path / "f.py").write_text(PROGRAM)
+    done = graphc("convert", f"{tmp_path / 'f.py'}:net", "-o", tmp_path / "f.ndl")
+    assert done.code == 2
+    assert ".ndl is for networks" in done.err

@@ -133,7 +133,11 @@ def expand(x: Any, sizes: Any) -> object:
     own = (1,) * (rank - len(own)) + own
     wanted = [1] * (rank - len(wanted)) + wanted
     target = [o if w == 1 else w for o, w in zip(own, wanted, strict=True)]
-    return of(x).broadcast_to(x, target)
+    if not is_known(x) or all(isinstance(n, int) for n in target):
+        return of(x).broadcast_to(x, target)
+    if x.size == 1:
+        return gc.full(target, x.reshape(-1)[0].item(), x.dtype)
+    return gc.where(gc.full(target, True, bool), x, x)
 
 
 @operator("Concat")
