@@ -35,6 +35,7 @@ from graphc.learn.gradient_check import (
 from graphc.learn.gradients import Gradients, compile_gradients
 from graphc.learn.learner import Learner, require_learner
 from graphc.learn.loop import run_training
+from graphc.learn.network_training import NetworkTrainee
 from graphc.learn.plan import DEFAULT_DROPOUT, Control, TrainingPlan, read_controls
 from graphc.learn.records import EpochRecord, Progress
 from graphc.learn.schedule import Rates, Schedule
@@ -599,7 +600,7 @@ def train(
     arguments.instance(progress, Progress, "progress", "a gc.Progress")
     member = checked_communicator(communicator)
     extras = Extras(validation, checkpoints, adaptation, member)
-    return run_training(model, data, plan, options, progress, extras)
+    return run_training(NetworkTrainee(model), data, plan, options, progress, extras)
 
 
 def evaluate(

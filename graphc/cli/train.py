@@ -42,6 +42,7 @@ from graphc.data.order import Order
 from graphc.driver.options import DEFAULT_BATCH, CompileOptions
 from graphc.learn.learner import Learner
 from graphc.learn.loop import run_training
+from graphc.learn.network_training import NetworkTrainee
 from graphc.learn.plan import DEFAULT_DROPOUT, TrainingPlan
 from graphc.learn.records import EpochRecord, EpochStart, Progress
 from graphc.learn.schedule import Schedule
@@ -272,7 +273,12 @@ class TrainingJob:
         try:
             with report:
                 records = run_training(
-                    self.model, self.data, self.plan, self.options, progress, self.extras
+                    NetworkTrainee(self.model),
+                    self.data,
+                    self.plan,
+                    self.options,
+                    progress,
+                    self.extras,
                 )
         except GraphcError as error:
             if finished and error.diagnostics[0].slug in ("not-a-number", "file"):
