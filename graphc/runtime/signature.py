@@ -276,8 +276,8 @@ def runs_epochs(signature: Signature) -> bool:
     inputs, hyperparameters = signature.with_role("input"), signature.with_role("hyperparameter")
     return (
         bool(inputs)
-        and all(len(i.shape) == 2 and i.shape[0] == dims[0].name for i in inputs)
-        and all(isinstance(i.shape[1], int) for i in inputs)
+        and all(i.shape[:1] == (dims[0].name,) for i in inputs)
+        and all(isinstance(d, int) for i in inputs for d in i.shape[1:])
         and signature.gives_numbers
         and all(_is_number(p) for p in (*hyperparameters, *signature.fresh_results))
     )
