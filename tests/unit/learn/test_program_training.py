@@ -19,13 +19,13 @@ MEASURED: dict[str, Any] = {**LOSS, "measure": "classification_error"}
 
 
 def pictures(x: Any, kernel: Any, dense: Any) -> Any:
-    h = gc.maxpool(gc.tanh(gc.conv(x, kernel)), (2, 2))
-    return {"logits": gc.reshape(h, (x.shape[0], 8)) @ dense}
+    h = gc.maxpool(gc.tanh(gc.conv(x, kernel)), 2)
+    return {"logits": gc.reshape(h, (x.shape[0], 16)) @ dense}
 
 
 def images(bound: int = 4) -> gc.Program:
     rng = np.random.default_rng(1)
-    drawn = {"kernel": rng.normal(size=(3, 3, 1, 2)), "dense": rng.normal(size=(8, 3))}
+    drawn = {"kernel": rng.normal(size=(3, 3, 1, 2)), "dense": rng.normal(size=(16, 3))}
     return gc.program(pictures, {"x": "Nx6x6x1xf64"}, parameters=drawn, bounds={"N": bound})
 
 
@@ -41,7 +41,7 @@ def rows(bound: int = 256) -> gc.Program:
 def data(samples: int, *sizes: int) -> dict[str, Array]:
     rng = np.random.default_rng(samples)
     x = rng.normal(size=(samples, *sizes))
-    return {"x": x, "labels": np.eye(3)[x.reshape(samples, -1)[:, :3].argmax(1)]}
+    return {"x": x, "labels": np.eye(3)[x.reshape(samples, int(np.prod(sizes)))[:, :3].argmax(1)]}
 
 
 def equal(one: gc.Program, other: gc.Program) -> bool:
@@ -119,18 +119,17 @@ def test_the_first_of_several_largest_outputs_is_the_class() -> None:
     net = gc.program(lambda x: x * 1.0, {"x": "Nx3"})
     x = np.array([[1, 1, 0], [1, 1, 0], [0, 2, 2], [np.nan, 0, 0], [-1, -1, -1]], np.float32)
     labels = np.array([0, 1, 1, 0, 0], np.int32)  # right, wrong, right, no class, right
-    program = gc.program(lambda x, w: x * w, {"x": "Nx3"}, parameters={"w": np.float32(1)})
-    for one in (net, program)[1:]:
-        found = gc.evaluate(
-            one, {"x": x, "labels": labels}, labels="Nxi32", measure="classification_error"
-        )
-        assert found["classification_error"] == pytest.approx(2 / 5)
+    given = {"x": x, "labels": labels}
+    found = gc.evaluate(net, given, labels="Nxi32", measure="classification_error")
+    assert found == {"classification_error": pytest.approx(2 / 5)}
 
 
 def test_a_reader_s_columns_get_the_shapes_of_the_inputs() -> None:
     given, one, other = data(10, 6, 6, 1), images(), images()
     flat = {"x": given["x"].reshape(10, 36), "labels": given["labels"].argmax(1)}
-    reader = gc.readers.from_arrays(flat, classes={"labels": 3}, order=None, dtype=np.float64)
+    reader = gc.readers.from_arrays(
+        flat, classes={"labels": 3}, order=gc.readers.Order(None), dtype=np.float64
+    )
     options: dict[str, Any] = {**MEASURED, "learning_rate": 0.2, "minibatch": 4, "shuffle": False}
     gc.train(one, given, epochs=2, **options)
     (record, _) = gc.train(other, reader, epochs=2, validation=reader, **options)
@@ -169,11 +168,14 @@ def test_controls_and_patterns_are_those_of_networks() -> None:
         net,
         given,
         epochs=30,
-        learning_rate=40.0,
+        learning_rate=1.0,
         minibatch=20,
         train="w",
         validation=given,
-        control=[gc.KeepBest(node="classification_error"), gc.EarlyStopping(patience=3)],
+        control=[
+            gc.KeepBest(node="classification_error"),
+            gc.EarlyStopping(node="classification_error", patience=2),
+        ],
         **MEASURED,
     )
     assert len(records) < 30
@@ -194,7 +196,6 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "adaptation": ({"adaptation": gc.Adaptation("z", 0.5)}, "adaptation: for networks"),
     "members": ({"communicator": gc.thread_members(1)[0]}, "members train networks"),
     "node": ({"control": gc.KeepBest(node="Err")}, "Err"),
-    "rate": ({"learning_rate": 1e300}, "not a finite number"),
 }
 
 
@@ -204,12 +205,15 @@ def test_mistakes_are_said(case: str) -> None:
     net = rows()
     with pytest.raises(GraphcError, match=message):
         gc.train(net, data(5, 4), **{"learning_rate": 0.1, "epochs": 2, **LOSS, **options})
-    if case != "rate":
-        assert equal(net, rows())
+    assert equal(net, rows())
 
 
 def test_data_and_programs_that_do_not_fit_are_refused() -> None:
-    given, fixed = data(5, 4), gc.program(dense, {"x": "5x4"}, parameters=dict(rows().parameters))
+    given, fixed = (
+        data(5, 4),
+        gc.program(dense, {"x": "5x4xf64"}, parameters=dict(rows().parameters)),
+    )
+    endless = {**given, "x": np.where(given["x"] > 0, np.inf, 0)}
     options: dict[str, Any] = {"learning_rate": 0.1, **LOSS}
     with pytest.raises(GraphcError, match="a dim of samples as the first axis of each input"):
         gc.train(fixed, given, **options)
@@ -221,6 +225,8 @@ def test_data_and_programs_that_do_not_fit_are_refused() -> None:
         gc.train(rows(), {"x": given["x"]}, **options)
     with pytest.raises(GraphcError, match="at least one sample"):
         gc.train(rows(), data(0, 4), **options)
+    with pytest.raises(GraphcError, match="in the data `x` is inf in sample 0"):
+        gc.train(rows(), endless, **options)
     with pytest.raises(GraphcError, match="names= is for networks"):
         gc.evaluate(rows(), given, "loss", **LOSS)
     model = gc.loads("x = Input(2)\ne = SumElements(x, tag=criteria)")
