@@ -15,8 +15,6 @@ from graphc.artifacts.header import artifact_name, check_name
 from graphc.cli.command import Command, RecordOption
 from graphc.cli.network import open_network
 from graphc.cli.options import (
-    EXISTING_FILE,
-    FIXED_IN_IR,
     Definitions,
     Wanted,
     bound_option,
@@ -28,9 +26,9 @@ from graphc.cli.options import (
     machine_option,
     no_cache_option,
     nodes_option,
+    parameters_option,
     precision_option,
     program_options,
-    refuse_given,
     refuse_overwriting,
     sequence_options,
     split_names,
@@ -48,8 +46,6 @@ from graphc.driver.artifact import (
     kind_of,
 )
 from graphc.driver.options import CompileOptions
-from graphc.driver.prepare import prepare
-from graphc.driver.program import SUFFIX, read_function
 from graphc.support.diagnostics import GraphcError
 
 SCHEMA = 1
@@ -143,12 +139,7 @@ class ArtifactOption(RecordOption):
 @machine_option
 @definition_options
 @program_options
-@click.option(
-    "--parameters",
-    type=EXISTING_FILE,
-    metavar="FILE",
-    help="The model (.safetensors, .ndl) with the parameters of a MODEL that is IR.",
-)
+@parameters_option
 @no_cache_option
 @timing_options
 @json_option
@@ -198,16 +189,9 @@ def command(
 
 
 def open_source(model: Path, definitions: Definitions, parameters: Path | None) -> Source:
-    """The network, or the function of the IR with the parameters of a network."""
-    if parameters is None:
-        program = open_program(model, definitions)
-        return program or open_network(model, definitions).model
-    if model.suffix != SUFFIX:
-        raise click.UsageError("--parameters is for a MODEL that is IR (.gir)")
-    refuse_given(FIXED_IN_IR, f"cannot be given with IR: {model} says it")
-    network = open_network(parameters, definitions).model
-    prepare(network)
-    return read_function(model, network)
+    """The network or program, which may have the parameters of another model."""
+    program = open_program(model, definitions, parameters=parameters)
+    return program if program is not None else open_network(model, definitions).model
 
 
 def make_files(

@@ -301,6 +301,14 @@ program_options = stack(
 )
 
 
+parameters_option = click.option(
+    "--parameters",
+    type=EXISTING_FILE,
+    metavar="FILE",
+    help="A model (.safetensors, .ndl) whose parameters a MODEL that is a program takes, or IR.",
+)
+
+
 # ---------------------------------------------------------------- wanted: Wanted
 
 

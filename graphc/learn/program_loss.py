@@ -135,8 +135,9 @@ def _summed(made: object, name: str) -> Any:
 def _require_number(output: Tensor) -> None:
     if output.value.tensor.dims not in ((), (1,), (1, 1)):
         message = (
-            f"without loss= the output is the loss, one number, got {output.value.tensor}: "
-            f"give loss=, one of {', '.join(LOSSES)}, or a function of output and labels"
+            f"a loss, loss= or --loss, is required: one of {', '.join(LOSSES)}, or a function of "
+            f"output and labels; without one the output is the loss, a number, got "
+            f"{output.value.tensor}"
         )
         raise fail("shape-mismatch", message)
 
@@ -152,7 +153,10 @@ def _declared(program: Program, builder: ProgramBuilder) -> list[Tensor]:
     for argument in function.arguments:
         name = argument.name or ""
         if argument not in inputs and name not in program.values:
-            raise fail("missing-node", f"the parameter `{name}` requires a value, it has none")
+            raise fail(
+                "missing-node",
+                f"the parameter `{name}` requires a value, got none: --parameters gives them to IR",
+            )
     return [
         inputs[a] if a in inputs else builder.parameter(a.name or "", program.values[a.name or ""])
         for a in function.arguments
@@ -164,7 +168,8 @@ def _output_name(program: Program, output: str | None) -> str:
     if output is not None:
         return output
     if len(names) != 1:
-        message = f"an output is required, one of the program's results: {', '.join(names)}"
+        known = ", ".join(names)
+        message = f"an output, output= or --of, is required, one of the program's results: {known}"
         raise fail("missing-node", message)
     return names[0]
 

@@ -48,6 +48,11 @@ class ProgramTrainee:
         self._text = ""
 
     @property
+    def program(self) -> Program:
+        """With its loss, as it is trained."""
+        return self._trained.program
+
+    @property
     def values(self) -> Mapping[str, Array]:
         return self._program.parameters
 
@@ -57,7 +62,7 @@ class ProgramTrainee:
         return self._trained.results
 
     def identity(self) -> str:
-        text = f"{print_module(self._trained.program.module)}{[*self._trained.parameters]}"
+        text = f"{print_module(self.program.module)}{[*self._trained.parameters]}"
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def made_ready(
@@ -75,12 +80,12 @@ class ProgramTrainee:
         }
         if said := ", ".join(name for name, is_given in wrong.items() if is_given):
             raise fail("not-supported", f"{said}: for networks, got a program")
-        return _read(self._trained.program, data)
+        return _read(self.program, data)
 
     def fitted(
         self, data: Data, plan: TrainingPlan, options: CompileOptions
     ) -> tuple[CompileOptions, int]:
-        samples = sample_dim(self._trained.program)
+        samples = sample_dim(self.program)
         default = DEFAULT_BATCH if isinstance(samples, Symbol) else samples
         batch = plan.largest(default, samples_of(data))
         return replace(options, batch=batch), default
@@ -93,14 +98,14 @@ class ProgramTrainee:
         made = compile_step(
             self._trained, plan.learner, options, batch=options.batch, seed=plan.seed
         )
-        is_open = isinstance(sample_dim(self._trained.program), Symbol)
+        is_open = isinstance(sample_dim(self.program), Symbol)
         require_samples(made.signature, "training by epochs", is_fixed=not is_open)
         return made
 
     def evaluator(
         self, data: Data, names: Sequence[str], plan: TrainingPlan, options: CompileOptions
     ) -> Evaluator:
-        return _evaluator(self._trained.program, names, replace(options, batch=DEFAULT_BATCH))
+        return _evaluator(self.program, names, replace(options, batch=DEFAULT_BATCH))
 
     def held(self) -> Held:
         self._text = self._text or print_module(self._program.module, locations=True)
@@ -119,8 +124,13 @@ def evaluate_program(
 
     GraphcError for an objective or data that do not fit, `input` for no sample.
     """
-    held = with_loss(program, objective)
-    return _evaluator(held, objective.results, options).measure(data)
+    return measure_program(with_loss(program, objective), data, options)
+
+
+def measure_program(held: Program, data: Data, options: CompileOptions) -> Evaluation:
+    """The same, of a program that has its loss and measures."""
+    names = [r.name for r in held.function.results]
+    return _evaluator(held, names, options).measure(data)
 
 
 def _evaluator(held: Program, names: Sequence[str], options: CompileOptions) -> Evaluator:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import graphc as gc
+from graphc.learn.shuffle import permutation
 from graphc.support.diagnostics import GraphcError
 from tests.support.compiling import RUN_HERE
 
@@ -41,7 +43,7 @@ def rows(bound: int = 256) -> gc.Program:
 def data(samples: int, *sizes: int) -> dict[str, Array]:
     rng = np.random.default_rng(samples)
     x = rng.normal(size=(samples, *sizes))
-    return {"x": x, "labels": np.eye(3)[x.reshape(samples, int(np.prod(sizes)))[:, :3].argmax(1)]}
+    return {"x": x, "labels": np.eye(3)[x.reshape(samples, prod(sizes))[:, :3].argmax(1)]}
 
 
 def equal(one: gc.Program, other: gc.Program) -> bool:
@@ -71,8 +73,6 @@ def test_epochs_of_images_are_the_calls_of_their_minibatches(backend: str) -> No
 
 
 def _order(epoch: int) -> Array:
-    from graphc.learn.shuffle import permutation
-
     return permutation(3, epoch, 11)
 
 
