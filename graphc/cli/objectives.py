@@ -72,7 +72,7 @@ objective_options = stack(
 )
 
 trained_option = click.option(
-    "--train",
+    "--only",
     "trained",
     cls=ObjectiveOption,
     multiple=True,

@@ -98,16 +98,21 @@ def compile_step(
 
 
 def step_passes(
-    trained: Trained, learner: Learner, options: CompileOptions, seed: int
+    trained: Trained,
+    learner: Learner,
+    options: CompileOptions,
+    seed: int,
+    *,
+    only_tensors: bool = False,
 ) -> list[Pass]:
-    """What makes a training step of it, for `options.backend`."""
+    """What makes a training step of it, for `options.backend` or as tensor operations."""
     arguments = [trained.program.find(name) for name in trained.parameters]
     types = [a.tensor for a in arguments if a is not None]
     update = update_pass(learner, lambda: types, seed)
     made = pipelines.array_training(
         LOSS, trained.parameters, update, options.recompute, options.contraction
     )
-    return all_passes(made, options)
+    return made if only_tensors else all_passes(made, options)
 
 
 def _require_one_type(program: Program, trained: Sequence[str], options: CompileOptions) -> None:

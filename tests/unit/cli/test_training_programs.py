@@ -122,13 +122,13 @@ def test_it_goes_on_from_a_checkpoint_and_trains_what_patterns_name(folder: Path
         "--validation",
         folder / "data.txt",
     )
-    again = ("--checkpoint", folder / "c.safetensors", "-o", made, "--train", "k*", *RATES[2:])
+    again = ("--checkpoint", folder / "c.safetensors", "-o", made, "--only", "k*", *RATES[2:])
     assert graphc("train", net, *data, *again, "--epochs", "1").code == 0
     done = graphc("train", net, *data, *again, "--epochs", "3", "--resume")
     assert done.code == 0, done.err
     stopped = gc.load_program(made).parameters
     np.testing.assert_array_equal(stopped["w"], program(folder).parameters["w"])
-    done = graphc("train", net, *data, "-o", made, "--train", "kernel", *RATES)
+    done = graphc("train", net, *data, "-o", made, "--only", "kernel", *RATES)
     assert np.array_equal(gc.load_program(made).parameters["kernel"], stopped["kernel"])
     for command in ("compile", "dump"):
         out = ("-o", folder / "made.h") if command == "compile" else ()
@@ -141,7 +141,7 @@ WRONG: dict[str, tuple[tuple[str, ...], int, str]] = {
     "no loss": (("net.py:net", *TEXT, "--of", "logits"), 3, "--loss, is required"),
     "no output": (("net.py:net", *TEXT, "--loss", "squared_error"), 3, "results: hidden, logits"),
     "output": (("net.py:net", *TEXT, *OBJECTIVE[:3], "logit"), 3, "did you mean `logits`"),
-    "pattern": (("net.py:net", *TEXT, *OBJECTIVE, "--train", "v"), 3, "`v` fits no parameter"),
+    "pattern": (("net.py:net", *TEXT, *OBJECTIVE, "--only", "v"), 3, "`v` fits no parameter"),
     "criterion": (("net.py:net", *TEXT, *OBJECTIVE, "--criterion", "e"), 2, "is for networks"),
     "precision": (("net.py:net", *TEXT, *OBJECTIVE, "--precision", "double"), 2, "says it"),
     "network": (("net.ndl", *TEXT, "--loss", "squared_error"), 2, "is for programs"),
