@@ -86,6 +86,12 @@ def number_names(signature: Signature) -> tuple[str, ...]:
     return tuple(re.sub(r"[^A-Za-z0-9_]", "_", f"num_{a.name}") for a in numbers)
 
 
+def numbers_taken(signature: Signature) -> list[str]:
+    """Those as parameters: `double` for any type of floats, `int64_t` for one of integers."""
+    numbers = zip(signature.with_role("hyperparameter"), number_names(signature), strict=True)
+    return [f"{'double' if a.dtype in ('f32', 'f64') else 'int64_t'} {name}" for a, name in numbers]
+
+
 def state_symbols(signature: Signature) -> tuple[str, ...]:
     """The functions besides of a training step."""
     parts = ("start", "state_bytes") if signature.state_places else ()
@@ -160,7 +166,7 @@ def run_prototype(signature: Signature, *, with_pool: bool = False) -> str:
     parameters = [f"int64_t {count}" for count in counts(signature)]
     found = ports(signature)
     parameters += [f"const {p.ctype} *{p.identifier}" for p in found if p.is_input]
-    parameters += [f"double {name}" for name in number_names(signature)]
+    parameters += numbers_taken(signature)
     parameters += [f"{p.ctype} *{p.identifier}" for p in found if not p.is_input]
     parameters += ["void *state"] if signature.state_places else []
     parameters += ["void *arena", *(["void *pool"] if with_pool else [])]
@@ -292,8 +298,17 @@ def _state_macros(signature: Signature, upper: str, numbers: Mapping[str, float]
     places = signature.state_places.values()
     lines += [f"#define {n} {p}" for n, p in zip(_place_names(signature), places, strict=True)]
     names = zip(signature.with_role("hyperparameter"), number_names(signature), strict=True)
-    lines += [f"#define {upper}_{n.upper()} {numbers.get(a.name, 0.0)!r}" for a, n in names]
+    for argument, name in names:
+        value = float(numbers.get(argument.name, 0.0))
+        is_float = argument.dtype in ("f32", "f64")
+        shown = _number_literal(value) if is_float else str(int(value))
+        lines.append(f"#define {upper}_{name.upper()} {shown}")
     return lines
+
+
+def _number_literal(value: float) -> str:
+    """A double in C; infinity stands for a threshold that nothing reaches."""
+    return repr(value) if math.isfinite(value) else "1.0e308"
 
 
 def _place_names(signature: Signature) -> list[str]:

@@ -5,8 +5,8 @@
     const char *NAME_status(int32_t code)
     const char *NAME_info(void)
 
-A training step (`--train`) takes `double` numbers of the learner behind its inputs, and the memory
-that it updates behind its outputs:
+A training step (`--train`) takes `double` (or `int64_t`) numbers of the learner behind its inputs,
+and the memory that it updates behind its outputs:
 
     int32_t NAME_run(int64_t n, const T *input…, double number…, T *output…, void *state,
                      void *arena)

@@ -337,7 +337,8 @@ def info_json(signature: Signature, *, version: str, isa: str, content_hash: str
     }
     if signature.state_places:
         places = signature.state_places.items()
-        record["numbers"] = [a.name for a in signature.with_role("hyperparameter")]
+        numbers = signature.with_role("hyperparameter")
+        record["numbers"] = [{"name": a.name, "dtype": a.dtype} for a in numbers]
         record["state"] = [{**_spec(a), "offset": place} for a, place in places]
         record["state_bytes"] = signature.state_bytes
     if signature.derived_dims:

@@ -62,7 +62,11 @@ def _add_run(module: Module, signature: Signature, request: EmitRequest) -> None
     arena = Val("%arena", PTR)
     places, numbers = signature.state_places, signature.with_role("hyperparameter")
     state = [Val("%state", PTR)] if places else []
-    given_numbers = [Val(f"%h{i}", lane_type("double")) for i in range(len(numbers))]
+    floats = [a.dtype in ("f32", "f64") for a in numbers]
+    given_numbers = [
+        Val(f"%h{i}", lane_type("double" if is_float else "i64"))
+        for i, is_float in enumerate(floats)
+    ]
     on_stack = [stack_array(code, element_of(DType(a.dtype)), 1, 8) for a in numbers]
     count = len(signature.arguments) + len(outputs)
     buffers = stack_array(code, "ptr", max(count, 1), 8)
@@ -71,10 +75,12 @@ def _add_run(module: Module, signature: Signature, request: EmitRequest) -> None
     _check_counts(code, signature, counts)
     found = _add_sizes(code, signature, counts)
     _check_arrays(code, signature, [*pointers, *results, *state], arena)
-    for number, type, place in zip(given_numbers, numbers, on_stack, strict=True):
+    for number, argument, place in zip(given_numbers, numbers, on_stack, strict=True):
         narrow = number
-        if type.dtype == "f32":
+        if argument.dtype == "f32":
             narrow = code.value(lane_type("float"), f"fptrunc {number} to float")
+        elif argument.dtype == "i32":
+            narrow = code.value(lane_type("i32"), f"trunc {number} to i32")
         code.store(narrow, place, 8)
 
     given = {"input": iter(pointers), "hyperparameter": iter(on_stack)}

@@ -39,7 +39,7 @@ labels = Input(3, tag=label)
 kernel = Parameter(5, 16, init=uniform, initValueScale=0.7)
 w = Parameter(3, 5, init=uniform, initValueScale=0.9)
 shift = Parameter(3, 1, needGradient=false, init=fixedValue, value=0.25)
-logits = Plus(Times(w, Tanh(Times(kernel, x))), shift)
+logits = Plus(Times(w, Dropout(Tanh(Times(kernel, x)))), shift)
 loss = CrossEntropyWithSoftmax(labels, logits, tag=criteria)
 classification_error = ErrorPrediction(labels, logits, tag=eval)
 """
@@ -83,7 +83,10 @@ class Library:
         status = self.function("run")(
             ctypes.c_int64(len(given[0])),
             *(ctypes.c_void_p(a.ctypes.data) for a in given),
-            *(ctypes.c_double(numbers[n]) for n in self.info["numbers"]),
+            *(
+                (ctypes.c_int64 if n["dtype"][0] == "i" else ctypes.c_double)(numbers[n["name"]])
+                for n in self.info["numbers"]
+            ),
             *(ctypes.c_void_p(a.ctypes.data) for a in (*results, self.state, self.arena)),
         )
         assert status == 0
@@ -154,7 +157,7 @@ def test_steps_of_a_network_are_those_in_python(tmp_path: Path) -> None:
     built = libraries(tmp_path, source, *options, "--bound", "8")
     for backend, library in zip(("llvm", "c"), built, strict=True):
         net = gc.load(source)
-        step = gc.compile_training(net, learner=rule, batch=8, backend=backend)
+        step = gc.compile_training(net, learner=rule, batch=8, dropout=0.5, backend=backend)
         values = {name: net.model.values[name] for name in ("kernel", "w")}
         _compare(library, step, values, rule, minibatches("f4", 16))
 
@@ -171,8 +174,9 @@ def _compare(
     for name, array in arrays.items():
         wanted = values[name] if name in values else np.zeros_like(array)
         np.testing.assert_array_equal(array, wanted)
-    for part in parts:
-        numbers = rule.hyperparameters(len(part["x"]), 8)
+    for number, part in enumerate(parts):
+        own = {"dropout_rate": 0.5, "step": number}
+        numbers = rule.hyperparameters(len(part["x"]), 8) | own
         made = [float(value) for value in step(**part).values()]
         assert library.step(part, numbers) == made
     for name, array in arrays.items():
