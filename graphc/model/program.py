@@ -19,6 +19,7 @@ from graphc.ir.printer import print_module
 from graphc.ir.types import DType
 from graphc.ir.verifier import verify_module
 from graphc.model.container import KIND, PROGRAM, container_writer, read_container
+from graphc.model.model import TRAINING, TRAINING_ARRAY
 from graphc.ops import default_context
 from graphc.runtime.residency import come_home
 from graphc.support.diagnostics import fail, suggestion
@@ -150,7 +151,10 @@ def read_program(path: Path) -> Program:
     module = _parsed(container.metadata["ir"], f"{path} (program)")
     if len(module.functions) != 1 or module.functions[0].kind is not RegionKind.SSA:
         raise fail("bad-model-file", f"{path}: a program is one function of arrays")
-    program = Program(module, container.tensors)
+    values = container.tensors
+    if TRAINING in container.metadata:
+        values = {n: a for n, a in values.items() if not n.startswith(TRAINING_ARRAY)}
+    program = Program(module, values)
     _check_values(program, path)
     return program
 

@@ -7,6 +7,7 @@ holds integers and names of dims; a dim is bounded and its value is given by the
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -22,6 +23,8 @@ Role = Literal["input", "parameter", "transposed", "state", "hyperparameter", "c
 Shape = tuple[int | str, ...]
 
 ABI_VERSION = 1
+STATE_ALIGNMENT = 64
+"""Of each array in the state of a training step, from its beginning."""
 
 GRADIENT = "gradient."
 """Results whose name starts so are gradients of what the rest names."""
@@ -248,9 +251,33 @@ class Signature:
         return tuple(d for d in self.dims if d.formula is not None and d.name in used)
 
     @property
+    def state_places(self) -> dict[Argument, int]:
+        """Of a training step in a file: the arguments that it updates, and the byte at which each
+        begins in the memory that holds them all."""
+        updated = {r.updates for r in self.results}
+        places: dict[Argument, int] = {}
+        end = 0
+        for argument in (a for a in self.arguments if a.name in updated):
+            places[argument] = end
+            end += _padded(argument)
+        return places
+
+    @property
+    def state_bytes(self) -> int:
+        """Of that memory; 0 for a function that updates nothing."""
+        return max([0, *(place + _padded(a) for a, place in self.state_places.items())])
+
+    @property
     def fresh_results(self) -> tuple[Result, ...]:
         """Results with memory of their own: those that overwrite no argument."""
         return tuple(r for r in self.results if r.updates is None)
+
+
+def _padded(argument: Argument) -> int:
+    """The bytes of an argument of fixed sizes, and those up to where the next one may begin."""
+    size = NUMPY_DTYPES[argument.dtype].itemsize
+    size *= math.prod(d for d in argument.shape if isinstance(d, int))
+    return -(-size // STATE_ALIGNMENT) * STATE_ALIGNMENT
 
 
 def runs_epochs(signature: Signature) -> bool:
@@ -271,8 +298,8 @@ def runs_epochs(signature: Signature) -> bool:
     inputs, hyperparameters = signature.with_role("input"), signature.with_role("hyperparameter")
     return (
         bool(inputs)
-        and all(len(i.shape) == 2 and i.shape[0] == dims[0].name for i in inputs)
-        and all(isinstance(i.shape[1], int) for i in inputs)
+        and all(i.shape[:1] == (dims[0].name,) for i in inputs)
+        and all(isinstance(d, int) for i in inputs for d in i.shape[1:])
         and signature.gives_numbers
         and all(_is_number(p) for p in (*hyperparameters, *signature.fresh_results))
     )
@@ -303,6 +330,12 @@ def info_json(signature: Signature, *, version: str, isa: str, content_hash: str
         "isa": isa,
         "hash": content_hash,
     }
+    if signature.state_places:
+        places = signature.state_places.items()
+        numbers = signature.with_role("hyperparameter")
+        record["numbers"] = [{"name": a.name, "dtype": a.dtype} for a in numbers]
+        record["state"] = [{**_spec(a), "offset": place} for a, place in places]
+        record["state_bytes"] = signature.state_bytes
     if signature.derived_dims:
         record["derived"] = {d.name: str(d.formula) for d in signature.derived_dims}
     return json.dumps(record, separators=(",", ":"))
