@@ -22,6 +22,7 @@ from graphc.ir.types import (
 from graphc.ops import composites
 from graphc.ops.constant import extent, full_like
 from graphc.ops.contraction import matmul as emit_matmul
+from graphc.ops.depthwise import depthwise
 from graphc.ops.elementwise import cast, div, mul, select
 from graphc.ops.functions import POWER
 from graphc.ops.indexed import gather
@@ -283,6 +284,41 @@ def convolved(b: IRBuilder, x: Value, w: Value, strides: object) -> Value:
         )
     seen = windows(b, x, sizes[:walked], strides, first)
     return emit_matmul(b, seen, w, contract=walked + 1)
+
+
+def convolved_depthwise(
+    b: IRBuilder, x: Value, w: Value, strides: object, padding: object, dilations: object
+) -> Value:
+    """Windows of [.., E.., C] times [S.., C]: [.., P.., C]."""
+    sizes = fixed_sizes(shape_of(w), "the weights of depthwise_conv")
+    walked = len(sizes) - 1
+    first = x.tensor.rank - 1 - walked
+    if walked not in (1, 2) or first < 0 or shape_of(x)[-1] != sizes[-1]:
+        raise TypeRuleError(
+            "depthwise_conv requires images [.., extents.., channels] and weights [sizes.., "
+            f"channels] of one or two sizes, got {shape_text(shape_of(x))} and {sizes}",
+            slug="shape-mismatch",
+        )
+    steps = _numbers(strides, "a stride", walked)
+    apart = _numbers(dilations, "a dilation", walked)
+    low, high = _around(padding, walked)
+    return depthwise(b, x, w, first, steps, low, high, apart)
+
+
+def _around(padding: object, count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """How many elements there are before and after, on each axis."""
+    several = padding if isinstance(padding, tuple | list) else [padding] * count
+    pairs = [pair if isinstance(pair, tuple | list) else (pair, pair) for pair in several]
+    if len(pairs) != count or any(len(pair) != 2 for pair in pairs):
+        raise TypeRuleError(
+            f"requires a padding of one number, or one or two for each of {count} axes, "
+            f"got {padding}",
+            slug="bad-value",
+        )
+    low, high = (tuple(whole(n, "padding") for n in ends) for ends in zip(*pairs, strict=True))
+    if min((*low, *high)) < 0:
+        raise TypeRuleError(f"requires a padding of at least 0, got {padding}", slug="bad-value")
+    return low, high
 
 
 def pool_maximum(b: IRBuilder, x: Value, n: int) -> Value:
