@@ -4,9 +4,10 @@
     depthwise_data_grad    y [.., P.., C], w [S.., C]       -> x [.., E.., C]
     depthwise_weight_grad  x [.., E.., C], y [.., P.., C]   -> w [S.., C]
 
-P windows over each of one or two walked extents E, `strides` apart, whose S elements are `dilations`
-apart. `low` and `high` elements around an image belong to its windows but hold nothing: what would
-be read there is left out of the sums, so that a weight of infinity gives no nan at the edge.
+P windows over each of one or two walked extents E, `strides` apart, whose S elements are
+`dilations` apart. `low` and `high` elements around an image belong to its windows but hold nothing:
+what would be read there is left out of the sums, so that a weight of infinity gives no nan at the
+edge.
 
 Each of the three is what the derivatives of the other two need.
 """
@@ -253,7 +254,10 @@ def _weight_grad_reference(p: DepthwiseWeightGradParams, x: Array, y: Array) -> 
     s = _shape_of(p, x, y)
     w = np.zeros(s.weights, x.dtype)
     for index, here, there in _taps(p, s.extents, s.sizes, s.places):
-        w[index] = (x[here] * y[there]).sum(tuple(range(x.ndim - 1)))
+        products = x[here] * y[there]
+        while products.ndim > 1:  # axis by axis, or rounding errors grow with their product
+            products = products.sum(-2)
+        w[index] = products
     return w
 
 

@@ -6,10 +6,10 @@
 
 What lies outside of an image is left out of the sums. The first two are computed in rows of the
 result: which rows of a window lie inside is worked out for each row. A row is cut into tiles of
-neighbouring places, whose sums are in registers, for one vector of channels; what each of them reads
-is known here, so that tiles that read alike are the turns of one loop, and those at the edges, where
-elements of windows are missing, code of their own. Windows too long for that are walked over in
-loops, place by place.
+neighbouring places, whose sums are in registers, for one vector of channels; what each of them
+reads is known here, so that tiles that read alike are the turns of one loop, and those at the
+edges, where elements of windows are missing, code of their own. Windows too long for that are
+walked over in loops, place by place.
 
 Sums of weights are taken along a row, then over the rows of an image, then over images, so that
 rounding errors grow with none of their products.
@@ -388,17 +388,14 @@ class _Emitter:
     ) -> None:
         """One element of the kernels of some vectors of channels."""
         what, code = self.what, self.code
+        channels = index(what.channels)
         up, across = self._inside(what.rows, i), self._inside(what.columns, j)
 
         def element(x: Val, y: Val, q: Val, sums: list[Val]) -> None:
             column = across.read(code, q)
             for k, (at, lanes) in enumerate(vectors):
-                factors = [
-                    self._load(
-                        base, add(code, mul(code, n, index(what.channels)), index(at)), lanes
-                    )
-                    for base, n in ((x, column), (y, q))
-                ]
+                places = [(x, mul(code, column, channels)), (y, mul(code, q, channels))]
+                factors = [self._load(base, add(code, n, index(at)), lanes) for base, n in places]
                 sums[k] = self.s.fma(*factors, sums[k])
 
         def row(image: Val, p: Val, sums: list[Val]) -> None:
@@ -438,9 +435,8 @@ class _Emitter:
     def _row_at(self, name: str, rows: int, columns: int, image: Val, row: Val) -> Val:
         """A row of an image in an operand of images of so many rows and columns."""
         number = add(self.code, mul(self.code, image, index(rows)), row)
-        return self._from(
-            Val(name, PTR), mul(self.code, number, index(columns * self.what.channels))
-        )
+        size = index(columns * self.what.channels)
+        return self._from(Val(name, PTR), mul(self.code, number, size))
 
     def _inside(self, axis: Axis, element: Val) -> _Inside:
         """The windows whose element lies inside of an image."""

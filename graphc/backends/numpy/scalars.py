@@ -253,7 +253,7 @@ def conv_weight_grad(images, places, out, across, down, plane=None, left=0, abov
 ''',
     "depthwise": '''
 def depthwise(role, x, w, y, strides, low, dilations):
-    """y[n, p, q] = sums of windows of x[n] times w[rows, columns]; the `role` says which is written.
+    """y[n, p, q] = sums of windows of x[n] times w[rows, columns]; `role` says what is computed.
 
     What lies outside of an image is left out.
     """
@@ -273,7 +273,7 @@ def depthwise(role, x, w, y, strides, low, dilations):
         elif role == "data_grad":
             x[here] += y[there] * w[index]
         else:
-            w[index] = (x[here] * y[there]).sum((0, 1, 2))
+            w[index] = (x[here] * y[there]).sum(2).sum(1).sum(0)
 ''',
     "pool_fold": '''
 def pool_fold(fold, x, out, columns, rows, across, down):
