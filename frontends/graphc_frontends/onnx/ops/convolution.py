@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import graphc as gc
 from graphc_frontends.onnx.operators import operator
-from graphc_frontends.onnx.values import Dim, fixed, mistake, rank_of, shape_of
+from graphc_frontends.onnx.values import fixed, mistake, rank_of, shape_of
 from graphc_frontends.onnx.windows import (
     Walk,
     channels_first,
     channels_last,
     padded,
-    taps,
     walk_of,
     windows,
 )
-
-MAX_TAPS = 81
-"""Elements of a window up to which a depthwise convolution is a sum of shifted images."""
 
 
 @operator("Conv")
@@ -46,7 +41,7 @@ def conv(
         )
     _require_kernel(kernel_shape, sizes[2:])
     walk = walk_of(x, sizes[2:], strides, pads, dilations, auto_pad)
-    made = _convolved(padded(channels_last(x), walk), w, walk, group)
+    made = _convolved(channels_last(x), w, walk, group)
     return channels_first(made if bias is None else made + bias)
 
 
@@ -57,19 +52,28 @@ def _require_kernel(given: Sequence[int] | None, sizes: Sequence[int]) -> None:
 
 
 def _convolved(images: Any, w: Any, walk: Walk, group: int) -> Any:
-    """Of padded images with channels last, which the result has too."""
+    """Of images with channels last, which the result has too."""
     features, inputs = (int(n) for n in fixed(shape_of(w), "weights")[:2])
+    if inputs == 1 and group > 1:
+        return _depthwise(_repeated(images, features // group), w, walk)
+    images = padded(images, walk)
     if group == 1:
         return _of_group(images, w, walk)
-    extents = shape_of(images)[1:-1]
-    if inputs == 1 and features == group:
-        return _depthwise(images, w, walk, extents)
     each = features // group
     parts = [
         _of_group(images[..., g * inputs : (g + 1) * inputs], w[g * each : (g + 1) * each], walk)
         for g in range(group)
     ]
     return gc.concatenate(parts, -1)
+
+
+def _repeated(images: Any, times: int) -> Any:
+    """Each channel so many times, one after the other."""
+    if times == 1:
+        return images
+    sizes = shape_of(images)
+    apart = gc.broadcast_to(gc.expand_dims(images, len(sizes)), (*sizes, times))
+    return gc.reshape(apart, (*sizes[:-1], int(sizes[-1]) * times))
 
 
 def _of_group(images: Any, w: Any, walk: Walk) -> Any:
@@ -87,25 +91,39 @@ def _of_group(images: Any, w: Any, walk: Walk) -> Any:
     return flat @ gc.reshape(kernel, (length, rows[0]))
 
 
-def _depthwise(images: Any, w: Any, walk: Walk, extents: Sequence[Dim]) -> Any:
-    """One kernel for each channel: a sum of products, or of shifted images for small windows."""
-    kernel = gc.transpose(w, (*range(2, rank_of(w)), 1, 0))  # [sizes…, 1, channels]
-    total = 1
-    for n in walk.sizes:
-        total *= n
-    if total > MAX_TAPS or not all(isinstance(e, int) for e in extents):
-        count = len(walk.sizes)
-        seen = windows(images, walk) * gc.reshape(kernel, (*walk.sizes, shape_of(images)[-1]))
+def _depthwise(images: Any, w: Any, walk: Walk) -> Any:
+    """A kernel for each channel, w [channels, 1, sizes…]."""
+    order = (*range(2, rank_of(w)), 0, 1)
+    kernel = gc.reshape(gc.transpose(w, order), (*walk.sizes, shape_of(images)[-1]))
+    extents, count = shape_of(images)[1:-1], len(walk.sizes)
+    if not all(isinstance(e, int) for e in extents):
+        seen = windows(padded(images, walk), walk) * kernel
         return gc.sum(seen, tuple(range(1 + count, 1 + 2 * count)))
-    inside = replace(walk, before=(0,) * len(walk.sizes), after=(0,) * len(walk.sizes))
-    places = inside.places([int(e) for e in extents if isinstance(e, int)])
-    if min(places) < 1:
+    if min(walk.places([int(e) for e in extents if isinstance(e, int)])) < 1:
         message = f"requires windows of {[*walk.spans]} inside of {[*extents]} with what is around"
         raise mistake("shape-mismatch", message)
+    return _by_planes(images, kernel, walk)
+
+
+def _by_planes(images: Any, kernel: Any, walk: Walk) -> Any:
+    """Over the last two axes at once, over those before by sums of shifted images."""
+    count = len(walk.sizes)
+    around = [*zip(walk.before, walk.after, strict=True)]
+    if count <= 2:
+        return gc.depthwise_conv(images, kernel, walk.strides, around, walk.dilations)
+    axis = rank_of(images) - 1 - count
+    rest = walk.without_first()
+    edges = [(0, 0)] * rank_of(images)
+    edges[axis] = around[0]
+    images = gc.pad(images, edges)
+    places = (int(shape_of(images)[axis]) - walk.spans[0]) // walk.strides[0] + 1
+    lead = (slice(None),) * axis
     made: Any = None
-    for index, shifted in taps(images, walk, places):
-        product = shifted * kernel[(*index, 0)]
-        made = product if made is None else made + product
+    for i in range(walk.sizes[0]):
+        start = i * walk.dilations[0]
+        stop = start + (places - 1) * walk.strides[0] + 1
+        some = _by_planes(images[(*lead, slice(start, stop, walk.strides[0]))], kernel[i], rest)
+        made = some if made is None else made + some
     return made
 
 
