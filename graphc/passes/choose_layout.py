@@ -72,11 +72,13 @@ def choose_layouts(block: Block) -> int:
     """Compute regions of a block in other orders of axes; how many of them."""
     if not any(op.opdef is TRANSPOSE for op in block):
         return 0
-    found = [(region, _best_order(region)) for region in _regions(block)]
-    for region, order in found:
+    count = 0
+    for region in _regions(block):
+        order = _best_order(region)  # now: the one before may have taken its transpositions
         if order is not None:
             _reorder(region, order)
-    return sum(order is not None for _, order in found)
+            count += 1
+    return count
 
 
 # --- regions --------------------------------------------------------------------------------------
@@ -157,10 +159,10 @@ def _cost(
     total, back = 0, _inverse(order)
     for value in inputs:
         source, before = _source(value)
-        if splat(value) is None:
-            total += _moved_bytes(source, _then(before, back))
+        needed = {_then(before, back)} if splat(value) is None else set()
         if source is not value and any(user not in own for user in value.users()):
-            total += _moved_bytes(source, before)
+            needed.add(before)
+        total += sum(_moved_bytes(source, each) for each in needed)
     for op, readers in outside.items():
         block = op.block
         behind = {_order_of(r) if _is_transposition(r, block) else None for r in readers}
