@@ -117,6 +117,16 @@ def cos(x: Any) -> Any:
 def cross_correlate(signal: Any, kernel: Any) -> Any:
     """c[i..] = Σ_j kernel[j..] signal[i.. + j..] where the kernel lies inside."""
 
+def depthwise_conv(
+    x: Any,
+    weights: Any,
+    strides: Any = 1,
+    padding: Any = 0,
+    dilations: Any = 1,
+) -> Any:
+    """Windows of each channel of images, times a kernel of its own: [.., windows..,
+    channels]."""
+
 def divide(x: Any, y: Any) -> Any:
     """True division: integers are converted first."""
 
