@@ -180,6 +180,15 @@ def conv(x: Any, weights: Any, strides: Any = 1) -> Any:
     return floats(lambda b, v, w: numeric.convolved(b, v, w, strides), x, weights)
 
 
+def conv_transpose(x: Any, weights: Any, strides: Any = 1) -> Any:
+    """The slope of `conv` to its images: [.., extents.., channels] of x [.., windows.., features].
+
+    weights [sizes.., channels, features] are those of the `conv`. What windows make of each place
+    of x is added where they overlap; extents are (windows - 1) stride + size.
+    """
+    return floats(lambda b, v, w: numeric.transposed_convolution(b, v, w, strides), x, weights)
+
+
 def depthwise_conv(
     x: Any, weights: Any, strides: Any = 1, padding: Any = 0, dilations: Any = 1
 ) -> Any:
@@ -316,6 +325,7 @@ _OTHERS = (
         cast,
         concatenate,
         conv,
+        conv_transpose,
         cross_correlate,
         depthwise_conv,
         divide,

@@ -27,7 +27,7 @@ from graphc.ops.elementwise import cast, div, mul, select
 from graphc.ops.functions import POWER
 from graphc.ops.indexed import gather
 from graphc.ops.movement import concat, pad, reshape, reverse, transpose
-from graphc.ops.patches import patches
+from graphc.ops.patches import overlap_add, patches
 from graphc.ops.reduction import broadcast, reduce_max, reduce_min, reduce_sum
 from graphc.ops.selection import top_indices
 from graphc.tensor.shapes import (
@@ -284,6 +284,29 @@ def convolved(b: IRBuilder, x: Value, w: Value, strides: object) -> Value:
         )
     seen = windows(b, x, sizes[:walked], strides, first)
     return emit_matmul(b, seen, w, contract=walked + 1)
+
+
+def transposed_convolution(b: IRBuilder, x: Value, w: Value, strides: object) -> Value:
+    """[.., P.., F] times [S.., C, F], added where windows lie: [.., E.., C]."""
+    dims = fixed_sizes(shape_of(w), "the weights of conv_transpose")
+    walked = len(dims) - 2
+    first = x.tensor.rank - 1 - walked
+    if walked < 1 or first < 0 or shape_of(x)[-1] != dims[-1] or 0 in dims:
+        raise TypeRuleError(
+            "conv_transpose requires images [.., extents.., features] and weights [sizes.., "
+            f"channels, features], got {shape_text(shape_of(x))} and {dims}",
+            slug="shape-mismatch",
+        )
+    steps = _numbers(strides, "a stride", walked)
+    places = fixed_sizes(shape_of(x)[first:-1], "the images of conv_transpose")
+    if 0 in places:
+        raise TypeRuleError(
+            f"conv_transpose requires extents of at least 1, got {shape_text(shape_of(x))}",
+            slug="shape-mismatch",
+        )
+    extents = [(p - 1) * t + s for p, t, s in zip(places, steps, dims[:walked], strict=True)]
+    product = emit_matmul(b, x, w, transpose_b=True)
+    return overlap_add(b, product, first, extents, steps)
 
 
 def convolved_depthwise(

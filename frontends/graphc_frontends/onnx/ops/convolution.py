@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import graphc as gc
@@ -67,6 +68,30 @@ def _convolved(images: Any, w: Any, walk: Walk, group: int) -> Any:
     return gc.concatenate(parts, -1)
 
 
+def _by_phases(images: Any, kernel: Any, walk: Walk) -> Any:
+    """With gaps in the windows: what is a multiple of the dilations apart are images of their own,
+    whose windows have none. Elements move once there and once back."""
+    samples, *extents, channels = shape_of(images)
+    count, apart = len(walk.sizes), walk.dilations
+    places = [int(e) - k + 1 for e, k in zip(extents, walk.spans, strict=True)]
+    if min(places) < 1:
+        message = f"requires windows of {[*walk.spans]} inside of {[*extents]} with what is around"
+        raise mistake("shape-mismatch", message)
+    cells = [-(-int(e) // d) for e, d in zip(extents, apart, strict=True)]
+    rest = [n * d - int(e) for n, d, e in zip(cells, apart, extents, strict=True)]
+    images = gc.pad(images, [(0, 0), *((0, n) for n in rest), (0, 0)])
+    halves = [n for pair in zip(cells, apart, strict=True) for n in pair]
+    images = gc.reshape(images, (samples, *halves, channels))
+    phases, inner = [*range(2, 2 * count + 1, 2)], [*range(1, 2 * count, 2)]
+    made = gc.conv(gc.transpose(images, (0, *phases, *inner, 2 * count + 1)), kernel)
+    wide = [n - s + 1 for n, s in zip(cells, walk.sizes, strict=True)]
+    back = [i for axis in range(1, 1 + count) for i in (axis + count, axis)]
+    made = gc.transpose(made, (0, *back, 1 + 2 * count))
+    sizes = [n * d for n, d in zip(wide, apart, strict=True)]
+    made = gc.reshape(made, (samples, *sizes, shape_of(kernel)[-1]))
+    return made[(slice(None), *(slice(0, p) for p in places))]
+
+
 def _repeated(images: Any, times: int) -> Any:
     """Each channel so many times, one after the other."""
     if times == 1:
@@ -81,6 +106,8 @@ def _of_group(images: Any, w: Any, walk: Walk) -> Any:
     kernel = gc.transpose(w, order)
     if max(walk.dilations) == 1:
         return gc.conv(images, kernel, walk.strides)
+    if max(walk.strides) == 1 and all(isinstance(e, int) for e in shape_of(images)[1:-1]):
+        return _by_phases(images, kernel, walk)
     seen = windows(images, walk)
     count = len(walk.sizes)
     rows = fixed(shape_of(w), "weights")
@@ -157,14 +184,11 @@ def conv_transpose(
         wanted = output_shape[-count:]
         more = [max(m, w - n) for m, w, n in zip(more, wanted, full, strict=True)]
     low, high = _cut(full, more, steps, extents, pads, auto_pad, output_shape)
-    images = _spread(channels_last(x), steps)
-    around = [
-        (0, 0),
-        *((k - 1, k - 1 + max(m, 0)) for k, m in zip(spans, more, strict=True)),
-        (0, 0),
-    ]
-    walk = Walk(tuple(sizes), (1,) * count, tuple(apart), (0,) * count, (0,) * count)
-    made = _convolved(gc.pad(images, around), _turned(w, group), walk, group)
+    images = channels_last(x)
+    if max(apart) == 1 and fixed(shape_of(w), "weights")[0] != group:
+        made = _added_windows(images, w, steps, more, group)
+    else:
+        made = _of_spread(images, w, Walk(tuple(sizes), *_inside(steps, apart)), more, group)
     left = [n + m - a - b for a, b, n, m in zip(low, high, full, more, strict=True)]
     if min(left) < 1:
         raise mistake("shape-mismatch", f"requires pads that leave something, got sizes {left}")
@@ -172,6 +196,40 @@ def conv_transpose(
     index += [slice(a, n + m - b) for a, b, n, m in zip(low, high, full, more, strict=True)]
     made = made[tuple(index)]
     return channels_first(made if bias is None else made + bias)
+
+
+def _inside(steps: Sequence[int], apart: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """Strides, dilations and no padding of a walk."""
+    zeros = (0,) * len(steps)
+    return tuple(steps), tuple(apart), zeros, zeros
+
+
+def _added_windows(
+    images: Any, w: Any, steps: Sequence[int], more: Sequence[int], group: int
+) -> Any:
+    """What each place gives to its window, added; nothing is spread or turned round."""
+    inputs = int(fixed(shape_of(w), "weights")[0]) // group
+    order = (*range(2, rank_of(w)), 1, 0)
+    parts = [
+        gc.conv_transpose(
+            images[..., g * inputs : (g + 1) * inputs],
+            gc.transpose(w[g * inputs : (g + 1) * inputs], order),
+            steps,
+        )
+        for g in range(group)
+    ]
+    made = parts[0] if group == 1 else gc.concatenate(parts, -1)
+    if max(more) > 0:
+        made = gc.pad(made, [(0, 0), *((0, max(m, 0)) for m in more), (0, 0)])
+    return made
+
+
+def _of_spread(images: Any, w: Any, walk: Walk, more: Sequence[int], group: int) -> Any:
+    """A convolution of images with zeros between their elements."""
+    count = len(walk.sizes)
+    sides = [(k - 1, k - 1 + max(m, 0)) for k, m in zip(walk.spans, more, strict=True)]
+    spread = gc.pad(_spread(images, walk.strides), [(0, 0), *sides, (0, 0)])
+    return _convolved(spread, _turned(w, group), replace(walk, strides=(1,) * count), group)
 
 
 def _cut(
