@@ -111,6 +111,10 @@ def concatenate(arrays: Sequence[Any], axis: int = 0) -> Any:
 def conv(x: Any, weights: Any, strides: Any = 1) -> Any:
     """The product of every window of images with weights: [.., windows.., features]."""
 
+def conv_transpose(x: Any, weights: Any, strides: Any = 1) -> Any:
+    """The slope of `conv` to its images: [.., extents.., channels] of x [.., windows..,
+    features]."""
+
 def cos(x: Any) -> Any:
     """Cosine of an angle in radians."""
 

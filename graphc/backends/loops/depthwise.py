@@ -395,8 +395,8 @@ class _Emitter:
             column = across.read(code, q)
             for k, (at, lanes) in enumerate(vectors):
                 places = [(x, mul(code, column, channels)), (y, mul(code, q, channels))]
-                factors = [self._load(base, add(code, n, index(at)), lanes) for base, n in places]
-                sums[k] = self.s.fma(*factors, sums[k])
+                a, b = (self._load(base, add(code, n, index(at)), lanes) for base, n in places)
+                sums[k] = self.s.fma(a, b, sums[k])
 
         def row(image: Val, p: Val, sums: list[Val]) -> None:
             x = self._row_at("%a", what.rows.image, what.columns.image, image, up.read(code, p))

@@ -71,14 +71,15 @@ def _convolved(images: Any, w: Any, walk: Walk, group: int) -> Any:
 def _by_phases(images: Any, kernel: Any, walk: Walk) -> Any:
     """With gaps in the windows: what is a multiple of the dilations apart are images of their own,
     whose windows have none. Elements move once there and once back."""
-    samples, *extents, channels = shape_of(images)
+    samples, *dims, channels = shape_of(images)
+    extents = fixed(dims, "a convolution")
     count, apart = len(walk.sizes), walk.dilations
-    places = [int(e) - k + 1 for e, k in zip(extents, walk.spans, strict=True)]
+    places = [e - k + 1 for e, k in zip(extents, walk.spans, strict=True)]
     if min(places) < 1:
         message = f"requires windows of {[*walk.spans]} inside of {[*extents]} with what is around"
         raise mistake("shape-mismatch", message)
-    cells = [-(-int(e) // d) for e, d in zip(extents, apart, strict=True)]
-    rest = [n * d - int(e) for n, d, e in zip(cells, apart, extents, strict=True)]
+    cells = [-(-e // d) for e, d in zip(extents, apart, strict=True)]
+    rest = [n * d - e for n, d, e in zip(cells, apart, extents, strict=True)]
     images = gc.pad(images, [(0, 0), *((0, n) for n in rest), (0, 0)])
     halves = [n for pair in zip(cells, apart, strict=True) for n in pair]
     images = gc.reshape(images, (samples, *halves, channels))
@@ -98,7 +99,8 @@ def _repeated(images: Any, times: int) -> Any:
         return images
     sizes = shape_of(images)
     apart = gc.broadcast_to(gc.expand_dims(images, len(sizes)), (*sizes, times))
-    return gc.reshape(apart, (*sizes[:-1], int(sizes[-1]) * times))
+    channels = fixed(sizes[-1:], "a convolution")[0]
+    return gc.reshape(apart, (*sizes[:-1], channels * times))
 
 
 def _of_group(images: Any, w: Any, walk: Walk) -> Any:
@@ -143,7 +145,8 @@ def _by_planes(images: Any, kernel: Any, walk: Walk) -> Any:
     edges = [(0, 0)] * rank_of(images)
     edges[axis] = around[0]
     images = gc.pad(images, edges)
-    places = (int(shape_of(images)[axis]) - walk.spans[0]) // walk.strides[0] + 1
+    extent = fixed(shape_of(images)[axis : axis + 1], "a convolution")[0]
+    places = (extent - walk.spans[0]) // walk.strides[0] + 1
     lead = (slice(None),) * axis
     made: Any = None
     for i in range(walk.sizes[0]):
