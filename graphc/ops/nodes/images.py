@@ -310,15 +310,19 @@ def _convolution_reference(
     out_height = (height - lost_y) // p.vertical_subsample + 1
     value = np.empty((p.output_channels * out_width * out_height, y.shape[1]), y.dtype)
     inputs, outputs = channels // p.groups, p.output_channels // p.groups
+    is_depthwise = 1 < p.groups == channels == p.output_channels  # such read no zeros around
     for column, row, group in np.ndindex(out_width, out_height, p.groups):
         first_x, first_y = column * p.horizontal_subsample, row * p.vertical_subsample
         packed = np.empty((weight.shape[1], y.shape[1]), y.dtype)
+        is_read = np.ones(weight.shape[1], np.bool_)
         for channel, i, j in np.ndindex(inputs, p.kernel_width, p.kernel_height):
             at = channel * p.kernel_width * p.kernel_height + j + i * p.kernel_height
             packed[at] = plane[first_x + i, first_y + j, group * inputs + channel]
+            inside = 0 <= first_x + i - left < width and 0 <= first_y + j - top < height
+            is_read[at] = inside or not is_depthwise
         begin = p.output_channels * (row + out_height * column) + group * outputs
         kernels = weight[group * outputs : (group + 1) * outputs]
-        value[begin : begin + outputs] = kernels @ packed
+        value[begin : begin + outputs] = kernels[:, is_read] @ packed[is_read]
     return value
 
 
