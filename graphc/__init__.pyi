@@ -112,11 +112,25 @@ def concatenate(arrays: Sequence[Any], axis: int = 0) -> Any:
 def conv(x: Any, weights: Any, strides: Any = 1) -> Any:
     """The product of every window of images with weights: [.., windows.., features]."""
 
+def conv_transpose(x: Any, weights: Any, strides: Any = 1) -> Any:
+    """The slope of `conv` to its images: [.., extents.., channels] of x [.., windows..,
+    features]."""
+
 def cos(x: Any) -> Any:
     """Cosine of an angle in radians."""
 
 def cross_correlate(signal: Any, kernel: Any) -> Any:
     """c[i..] = Σ_j kernel[j..] signal[i.. + j..] where the kernel lies inside."""
+
+def depthwise_conv(
+    x: Any,
+    weights: Any,
+    strides: Any = 1,
+    padding: Any = 0,
+    dilations: Any = 1,
+) -> Any:
+    """Windows of each channel of images, times a kernel of its own: [.., windows..,
+    channels]."""
 
 def divide(x: Any, y: Any) -> Any:
     """True division: integers are converted first."""

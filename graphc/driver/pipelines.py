@@ -23,7 +23,7 @@ from graphc.passes.split_early import SplitEarly
 from graphc.passes.synthesize_gradient import SynthesizeGradient
 from graphc.passes.transpose_parameters import TransposeParameters
 
-SIMPLIFY = "hoist-pooling,simplify,fold-constants,hoist-loops,simplify"
+SIMPLIFY = "hoist-pooling,simplify,fold-constants,hoist-loops,choose-layout,simplify"
 CLEAN = "cse,dce"
 OPTIMISE = f"{SIMPLIFY},{CLEAN}"
 ROUND = f'round-factors,fold-constants,hoist-loops{{kinds = ["invariant"]}},{CLEAN}'

@@ -11,6 +11,7 @@ from graphc.ir.params import Literalish
 from graphc.ir.parser import parse_params_text
 from graphc.passes.accumulate_statistics import AccumulateStatistics
 from graphc.passes.apply_learner import ApplyLearner
+from graphc.passes.choose_layout import ChooseLayout
 from graphc.passes.choose_schedule import ChooseSchedule
 from graphc.passes.eliminate_common_subexpressions import EliminateCommonSubexpressions
 from graphc.passes.eliminate_dead_code import EliminateDeadCode
@@ -55,6 +56,7 @@ PASSES: dict[str, type[Pass]] = {
         EliminateCommonSubexpressions,
         EliminateDeadCode,
         HoistLoops,
+        ChooseLayout,
         RoundFactors,
         SplitEarly,
         TransposeParameters,

@@ -53,11 +53,13 @@ from graphc.ops.convolution import (
     column_rows,
     conv_shape,
 )
+from graphc.ops.depthwise import DepthwiseParams, DepthwiseWeightGradParams, depthwise_shape
 from graphc.ops.kernel import GEMM
 from graphc.ops.loop import loop_parts
 from graphc.ops.parts import walked_values
 from graphc.ops.pooling import MaxGradParams, PoolParams, SumGradParams
 from graphc.ops.schedules import (
+    ChannelSchedule,
     ConvSchedule,
     ImagesSchedule,
     KernelSchedule,
@@ -234,6 +236,8 @@ def chunks(op: Operation) -> Schedule | None:
             return product_chunks(op)
         case ImagesSchedule():
             return image_chunks(op)
+        case ChannelSchedule():
+            return channel_chunks(op)
         case WeightGradSchedule():
             return weight_chunks(op)
         case LookupSchedule() if has_own_rows(op):
@@ -321,6 +325,26 @@ def image_chunks(op: Operation) -> ImagesSchedule:
         return ConvSchedule("images", 1, column_parts=across, feature_parts=features)
     length = _length(images, work, MOST_PADDED_PARTS if _is_padded(op) else MOST_PARTS, 1)
     return ImagesSchedule("images", length) if length < images else ImagesSchedule()
+
+
+def channel_chunks(op: Operation) -> ChannelSchedule:
+    """How to cut a depthwise convolution: by rows of its result, its gradient to the weights by
+    channels in whole cache lines."""
+    work = images_ns(op)
+    if work < GRAIN_NS:
+        return ChannelSchedule()
+    shape = depthwise_shape(op.params, [v.type for v in op.operands])
+    if isinstance(op.params, DepthwiseWeightGradParams):
+        line, channels = LINE_BYTES // op.result.tensor.dtype.itemsize, shape.channels
+        if channels % line:
+            return ChannelSchedule()
+        least = _length(channels, work, MOST_PARTS, line)
+        length = next(n for n in range(least, channels + 1, line) if channels % n == 0)
+        return ChannelSchedule("channels", length) if length < channels else ChannelSchedule()
+    walked = shape.places if isinstance(op.params, DepthwiseParams) else shape.extents
+    rows = bound_elements(shape.lead) * (walked[0] if len(walked) > 1 else 1)
+    length = _length(rows, work, MOST_PARTS, 1)
+    return ChannelSchedule("rows", length) if length < rows else ChannelSchedule()
 
 
 def image_parts(op: Operation, work: float) -> tuple[int, int]:

@@ -186,6 +186,28 @@ def conv(x: Any, weights: Any, strides: Any = 1) -> Any:
     return floats(lambda b, v, w: numeric.convolved(b, v, w, strides), x, weights)
 
 
+def conv_transpose(x: Any, weights: Any, strides: Any = 1) -> Any:
+    """The slope of `conv` to its images: [.., extents.., channels] of x [.., windows.., features].
+
+    weights [sizes.., channels, features] are those of the `conv`. What windows make of each place
+    of x is added where they overlap; extents are (windows - 1) stride + size.
+    """
+    return floats(lambda b, v, w: numeric.transposed_convolution(b, v, w, strides), x, weights)
+
+
+def depthwise_conv(
+    x: Any, weights: Any, strides: Any = 1, padding: Any = 0, dilations: Any = 1
+) -> Any:
+    """Windows of each channel of images, times a kernel of its own: [.., windows.., channels].
+
+    Images are [.., extents.., channels] with one or two extents, weights [sizes.., channels].
+    `padding`: a number of elements around, or for each axis a pair (before, after); what a window
+    has there is left out of its sum. The elements of a window are `dilations` apart.
+    """
+    settings = strides, padding, dilations
+    return floats(lambda b, v, w: numeric.convolved_depthwise(b, v, w, *settings), x, weights)
+
+
 def maxpool(x: Any, n: int) -> Any:
     """The largest of every n neighbours along the last axis, whose size n divides."""
     return numbers(lambda b, v: numeric.pool_maximum(b, v, whole(n, "n")), x, is_ordered=True)
@@ -309,7 +331,9 @@ _OTHERS = (
         cast,
         concatenate,
         conv,
+        conv_transpose,
         cross_correlate,
+        depthwise_conv,
         divide,
         expand_dims,
         eye,

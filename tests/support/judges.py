@@ -158,6 +158,20 @@ def lookups() -> Judge:
     return Judge("2 n u sum|x|", "the order of additions is the backend's", check, adds=True)
 
 
+def window_sums() -> Judge:
+    """|error| at most 2 n u sum|x||y| for sums of n products."""
+
+    def check(op: OpDef, params: Params, operands: Sequence[Array], got: Array, _: Array) -> str:
+        wide = [x.astype(np.longdouble) for x in operands]
+        exact = _reference(op, params, wide)
+        size = _reference(op, params, [*map(np.abs, wide)])
+        count = _reference(op, params, [*map(np.ones_like, wide)])
+        tiny = float(np.finfo(got.dtype).smallest_subnormal)
+        return _within(got, exact, 2 * count * (_unit(got) * size + tiny))
+
+    return Judge("2 n u sum|x||y|", "the order of additions is the backend's", check, adds=True)
+
+
 def _reference(op: OpDef, params: Params, operands: Sequence[Array]) -> Array:
     assert op.reference is not None
     result = op.reference(params, *operands)

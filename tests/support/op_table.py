@@ -19,6 +19,7 @@ from graphc.ir.types import Dim, DType, Symbol, TensorType
 from graphc.ops import (
     constant,
     contraction,
+    depthwise,
     elementwise,
     functions,
     indexed,
@@ -28,8 +29,18 @@ from graphc.ops import (
     reduction,
     selection,
 )
-from tests.support import movement_cases
-from tests.support.judges import EXACT, SAME_NUMBERS, Judge, lookups, near, products, sums, ulps
+from tests.support import depthwise_cases, movement_cases
+from tests.support.judges import (
+    EXACT,
+    SAME_NUMBERS,
+    Judge,
+    lookups,
+    near,
+    products,
+    sums,
+    ulps,
+    window_sums,
+)
 
 Dims = tuple[Dim, ...]
 
@@ -466,6 +477,14 @@ ROWS: tuple[Row, ...] = (
     Row(movement.REVERSE, ALL, _moves(movement_cases.reverses), EXACT, "smooth"),
     Row(patches.PATCHES, ALL, _moves(movement_cases.patches), EXACT, "smooth"),
     Row(patches.OVERLAP_ADD, NUMBERS, _moves(movement_cases.overlap_adds), EXACT, "smooth"),
+    *(
+        Row(op, FLOATS, _moves(uses), window_sums(), "smooth")
+        for op, uses in (
+            (depthwise.DEPTHWISE, depthwise_cases.results),
+            (depthwise.DEPTHWISE_DATA_GRAD, depthwise_cases.data_grads),
+            (depthwise.DEPTHWISE_WEIGHT_GRAD, depthwise_cases.weight_grads),
+        )
+    ),
     Row(contraction.MATMUL, FLOATS, _products, products(), "smooth"),
     Row(selection.TOP_INDICES, FLOATS, _selections, EXACT),
     Row(indexed.GATHER, FLOATS, _takes, SAME_NUMBERS, "smooth"),

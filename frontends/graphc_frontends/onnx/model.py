@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +17,7 @@ from graphc.tensor.program_builder import Program, ProgramBuilder, Symbol, dim
 from graphc_frontends.onnx.graph import Reader, Scope, opsets_of
 from graphc_frontends.onnx.listing import Listing
 from graphc_frontends.onnx.reading import bfloat16, read_model
-from graphc_frontends.onnx.values import Dim, Known, Weight, dtype_of, is_float, is_known
+from graphc_frontends.onnx.values import Dim, Weight, dtype_of, is_float, is_known
 
 if TYPE_CHECKING:
     from onnx import ModelProto, TypeProto
@@ -217,8 +218,9 @@ def _dim_name(name: str, taken: set[str]) -> str:
 
 def _declare_parameters(reader: Reader, scope: Scope) -> None:
     """Arrays of floats of the file are parameters, those of other types are known."""
-    arrays = {t.name: reader.array(t) for t in reader.model.graph.initializer}
-    for name, array in {**arrays, **_large_constants(reader)}.items():
+    given = {t.name: t for t in reader.model.graph.initializer}
+    for name, tensor in {**given, **_large_constants(reader)}.items():
+        array = reader.array(tensor)  # one at a time: all of them are as large as the file
         if is_float(array):
             own = np.array(array, order="C")  # one that can be written, as parameters are
             made = reader.builder.parameter(name, own)
@@ -227,14 +229,14 @@ def _declare_parameters(reader: Reader, scope: Scope) -> None:
             scope.values[name] = array
 
 
-def _large_constants(reader: Reader) -> dict[str, Known]:
-    """Arrays that nodes give and that are too large to be written into the function."""
-    found: dict[str, Known] = {}
+def _large_constants(reader: Reader) -> dict[str, Any]:
+    """Tensors that nodes give and that are too large to be written into the function."""
+    found: dict[str, Any] = {}
     for node in reader.model.graph.node:
         if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
-            array = reader.array(node.attribute[0].t)
-            if array.size > MAX_WRITTEN:
-                found[node.output[0]] = array
+            tensor = node.attribute[0].t
+            if math.prod(tensor.dims) > MAX_WRITTEN:
+                found[node.output[0]] = tensor
     return found
 
 

@@ -29,7 +29,7 @@ C_TYPES = {
     DType.U64: "u64",
 }
 
-HEADERS = ("device", "words", "fold", "product", "indexed", "windows", "pooling")
+HEADERS = ("device", "words", "fold", "product", "indexed", "windows", "pooling", "depthwise")
 """The files of `text/` in the order in which they stand; `device` is always there."""
 
 _BITS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}

@@ -21,6 +21,7 @@ from pathlib import PurePath
 from graphc.backends.loops.chunk_sum import emit_chunk_sum
 from graphc.backends.loops.control import add, loop, mul, offset, size_value, sub, when
 from graphc.backends.loops.convolution import emit_convolution
+from graphc.backends.loops.depthwise import Depthwise, emit_depthwise
 from graphc.backends.loops.fused import emit_fused
 from graphc.backends.loops.gemm import Product, emit_gemm
 from graphc.backends.loops.indexed import LookedUp, emit_indexed
@@ -48,12 +49,14 @@ from graphc.backends.loops.winograd import emit_weights, weight_chunks
 from graphc.backends.loops.writer import ModuleWriter, Writer
 from graphc.backends.walk import Walker
 from graphc.ir.codegen import (
+    ChannelProduct,
     Contraction,
     Copy,
     Folding,
     FusedProduct,
     IndexedSum,
     Kernel,
+    Role,
     RowUpdate,
     Selection,
     StridedCopy,
@@ -66,8 +69,10 @@ from graphc.ir.machine import Machine
 from graphc.ir.placement import Address
 from graphc.ir.types import Dim
 from graphc.ops.constant import ConstantParams
+from graphc.ops.depthwise import depthwise_shape
 from graphc.ops.pooling import PoolParams, pool_shape
 from graphc.ops.schedules import (
+    ChannelSchedule,
     CopySchedule,
     ImagesSchedule,
     LaneSchedule,
@@ -209,6 +214,8 @@ class _EntryEmitter(Walker[Val, Val]):
                 self._gemm(op)
             case WindowProduct():
                 self._convolution(op)
+            case ChannelProduct(role):
+                self._depthwise(op, role)
             case WindowReduction(folding):
                 self._pooling(op, folding)
             case IndexedSum(subscripts):
@@ -419,6 +426,22 @@ class _EntryEmitter(Walker[Val, Val]):
             assert chunking is not None
             name = emit_chunk_sum(self.module, self.machine, what.weights, what.dtype, chunking)
             self._call(name, [result, made[-1]], what.symbols())
+
+    def _depthwise(self, op: Operation, role: Role) -> None:
+        types, schedule = [v.tensor for v in op.operands], op.schedule_as(ChannelSchedule)
+        what = Depthwise.of(role, depthwise_shape(op.params, types), types[0].dtype)
+        by_channels = schedule.parallel == "channels"
+        what = replace(
+            what, parallel=schedule.is_parallel, chunk=schedule.chunk if by_channels else 0
+        )
+        name = emit_depthwise(self.module, self.machine, what, schedule.lanes)
+        pointers = [self.where[v] for v in (*op.operands, op.result)]
+        if not schedule.is_parallel:
+            self._call(name, pointers, what.symbols())
+            return
+        extent = Size(what.channels) if by_channels else what.all_rows
+        chunking = Chunking(0, Size(), extent, schedule.chunk)
+        self._parallel_for(name, pointers, what.symbols(), chunking)
 
     def _pooling(self, op: Operation, folding: Folding) -> None:
         types = [v.tensor for v in op.operands]

@@ -273,6 +273,30 @@ def conv_weight_grad(images, places, out, across, down, plane=None, left=0, abov
     while parts:
         out += parts.pop()[1].reshape(out.shape)
 ''',
+    "depthwise": '''
+def depthwise(role, x, w, y, strides, low, dilations):
+    """y[n, p, q] = sums of windows of x[n] times w[rows, columns]; `role` says what is computed.
+
+    What lies outside of an image is left out.
+    """
+    {"result": y, "data_grad": x, "weight_grad": w}[role].fill(0)
+    for index in np.ndindex(w.shape[:2]):
+        here, there = [slice(None)], [slice(None)]
+        for axis, element in enumerate(index):
+            step, shift = strides[axis], element * dilations[axis] - low[axis]
+            first = max(0, -(shift // step))
+            count = min(y.shape[axis + 1], (x.shape[axis + 1] - 1 - shift) // step + 1) - first
+            start = first * step + shift
+            here.append(slice(start, start + max(count, 0) * step, step))
+            there.append(slice(first, first + max(count, 0)))
+        here, there = tuple(here), tuple(there)
+        if role == "result":
+            y[there] += x[here] * w[index]
+        elif role == "data_grad":
+            x[here] += y[there] * w[index]
+        else:
+            w[index] = (x[here] * y[there]).sum(2).sum(1).sum(0)
+''',
     "pool_fold": '''
 def pool_fold(fold, x, out, columns, rows, across, down):
     """out[n, p, q] = the elements of a window of x[n] folded, column by column of the window."""

@@ -8,12 +8,13 @@ depend on a call. How long chunks of products may be is here too, for the passes
 
 from __future__ import annotations
 
-from graphc.ir.codegen import Elementwise, Reduction, WindowProduct
+from graphc.ir.codegen import ChannelProduct, Elementwise, Reduction, WindowProduct
 from graphc.ir.core import Operation
 from graphc.ir.types import bound_elements
 from graphc.ops.contraction import Groups
 from graphc.ops.parts import part_taken, walked_values
 from graphc.passes.analysis.costs import (
+    channel_multiply_adds,
     formula_cost,
     lookup_steps,
     multiply_adds,
@@ -72,9 +73,11 @@ def product_ns(roles: Groups, itemsize: int) -> float:
 
 
 def images_ns(op: Operation) -> float:
-    """Of a convolution or the gradient to its images, or of a pooling."""
+    """Of a convolution or one of its gradients, or of a pooling."""
     first = op.operands[0]
     moved = NS_PER_BYTE * sum(map(value_bytes, (*op.operands, op.result)))
+    if isinstance(op.opdef.codegen, ChannelProduct):
+        return moved + _flops_ns(2 * channel_multiply_adds(op), first.tensor.dtype.itemsize)
     if not isinstance(op.opdef.codegen, WindowProduct):
         return moved + NS_PER_BYTE * value_bytes(first)
     return moved + _flops_ns(2 * window_multiply_adds(op), first.tensor.dtype.itemsize)
