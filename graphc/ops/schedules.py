@@ -5,6 +5,7 @@
     gemm … schedule {parallel = "batch", chunk = 2}       2 products of those over a batch
     gemm … schedule {beside = true}                       while the product before it is computed
     index.… schedule {parallel = "rows", chunk = 13}      13 rows of the index and of the result
+    update_rows … schedule {parallel = "numbers", chunk = 32}  32 numbers of each row
     conv … schedule {parallel = "images", chunk = 4}      4 images; `conv.data_grad`, `pool.*` too
     conv … schedule {parallel = "images", chunk = 1, column_parts = 4, feature_parts = 2}
                                                           an eighth of the result of one image
@@ -224,6 +225,14 @@ class LookupSchedule(Schedule):
 
 
 @dataclass(frozen=True)
+class RowUpdateSchedule(Schedule):
+    """Of a learner's update of rows; a chunk is of so many numbers of each. 0 lanes: not chosen."""
+
+    parallel: Literal["numbers"] | None = None
+    lanes: int = 0
+
+
+@dataclass(frozen=True)
 class CopySchedule(Params):
     """`nest`: over all elements; None: not chosen."""
 
@@ -357,7 +366,14 @@ def check_schedule(op: Operation) -> Iterable[str]:
         if grid is not None:
             yield from (f"`grid` requires {what}" for what in _check_window_tile(grid))
     if (
-        isinstance(op.schedule, LaneSchedule | LookupSchedule | ImagesSchedule | WeightGradSchedule)
+        isinstance(
+            op.schedule,
+            LaneSchedule
+            | LookupSchedule
+            | RowUpdateSchedule
+            | ImagesSchedule
+            | WeightGradSchedule,
+        )
         and op.schedule.lanes
     ):
         yield from (f"a schedule requires {what}" for what in _check_lanes(op.schedule.lanes))

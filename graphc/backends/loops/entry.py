@@ -464,13 +464,17 @@ class _EntryEmitter(Walker[Val, Val]):
         self._call(name, pointers, tuple(sorted(set(selected.rows.symbols))))
 
     def _update_rows(self, op: Operation) -> None:
-        update, lanes = row_update(op), op.schedule_as(LaneSchedule).lanes
+        update = row_update(op)
         for old, new in zip(update.tables, update.updated, strict=True):
             if self.where[old] != self.where[new]:
                 self.copy(self.where[old], new)
-        made = emit_update_rows(self.module, self.machine, update, lanes)
+        made = emit_update_rows(self.module, self.machine, update)
         pointers = [*(self.where[v] for v in made.pointers), *self._workspace(op)]
-        self._call(made.name, pointers, made.symbols)
+        self._call(made.number, pointers, made.symbols)
+        if made.chunking is None:
+            self._call(made.apply, pointers, made.symbols)
+        else:
+            self._in_ranges(made.apply, pointers, made.symbols, made.chunking)
 
     def _move(self, op: Operation, how: StridedCopy) -> None:
         move = move_of(how, op.params, [v.tensor for v in op.operands], op.result.tensor)
