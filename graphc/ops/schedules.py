@@ -193,6 +193,7 @@ class ProductSchedule(Schedule):
     last      a last chunk of columns that is shorter than the others
     pairs     factors are copied as pairs of bf16, whose dot product is one instruction; where the
               function says `contraction bf16`
+    amx       pairs are multiplied in the registers of AMX
     body      the nest of a body, over chunks of the product
     grid      on a GPU, where the others have no meaning
 
@@ -205,6 +206,7 @@ class ProductSchedule(Schedule):
     few_rows: Tiling | None = None
     last: Tiling | None = None
     pairs: bool = False
+    amx: bool = False
     body: NestSchedule | None = None
     grid: GpuTiling | None = None
 
@@ -368,11 +370,7 @@ def check_schedule(op: Operation) -> Iterable[str]:
     if (
         isinstance(
             op.schedule,
-            LaneSchedule
-            | LookupSchedule
-            | RowUpdateSchedule
-            | ImagesSchedule
-            | WeightGradSchedule,
+            LaneSchedule | LookupSchedule | RowUpdateSchedule | ImagesSchedule | WeightGradSchedule,
         )
         and op.schedule.lanes
     ):

@@ -13,7 +13,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from graphc.backends.abi import ARENA_ALIGNMENT, STATUS, UNKNOWN_STATUS, check_signature
+from graphc.backends.abi import (
+    AMX_STATUS,
+    ARENA_ALIGNMENT,
+    STATUS,
+    UNKNOWN_STATUS,
+    check_signature,
+)
 from graphc.backends.base import EmitRequest
 from graphc.backends.llvm.emit import add_entry
 from graphc.backends.llvm.entries import ENTRY
@@ -36,7 +42,7 @@ def emit_artifact(
     add_entry(module, function, signature, target, linkage="internal")
     _add_run(module, signature, request)
     _add_arena_bytes(module, signature, request.name)
-    _add_status(module, request.name)
+    _add_status(module, request.name, has_amx=target.machine.has_amx)
     _add_info(module, request)
     if not signature.is_split:
         return module.text()
@@ -157,9 +163,9 @@ def _add_arena_bytes(module: Module, signature: Signature, name: str) -> None:
     module.add_function(f"define i64 @{name}_arena_bytes() nounwind", code)
 
 
-def _add_status(module: Module, name: str) -> None:
+def _add_status(module: Module, name: str, *, has_amx: bool) -> None:
     code = Code(module)
-    for number, text in enumerate(STATUS):
+    for number, text in enumerate((*STATUS, AMX_STATUS) if has_amx else STATUS):
         same, other = code.fresh_label("is"), code.fresh_label("not")
         is_it = code.value(I1, f"icmp eq i32 %code, {number}")
         code.do(f"br {is_it}, label %{same}, label %{other}")

@@ -1,6 +1,6 @@
 """A planned function as one module: a function per nest or product, and an entry that calls them.
 
-    i32 entry(ptr buffers, ptr dims, ptr arena, ptr pool)
+    i32 entry(ptr buffers, ptr dims, ptr arena, ptr pool)     0, or 5: no registers of AMX
 
 buffers  pointers of all arguments in order, then of the fresh results in order
 dims     the sizes of the signature's dims as i64, in order
@@ -64,6 +64,7 @@ from graphc.ir.codegen import (
 from graphc.ir.core import Function, Operation, Value
 from graphc.ir.machine import Machine
 from graphc.ir.placement import Address
+from graphc.ir.traversal import straight_blocks
 from graphc.ir.types import Dim, DType
 from graphc.ops.constant import ConstantParams
 from graphc.ops.pooling import PoolParams, pool_shape
@@ -73,12 +74,14 @@ from graphc.ops.schedules import (
     LaneSchedule,
     LookupSchedule,
     NestSchedule,
+    ProductSchedule,
     has_one_beside,
     schedule_of,
 )
 from graphc.ops.update_rows import row_update
 from graphc.passes.analysis.loopnest import Chunking, Nest, Size, constants_of, copy_nest
 from graphc.passes.analysis.nest_schedules import scheduled_nests
+from graphc.passes.analysis.product_tiles import with_pairs
 from graphc.passes.analysis.window_products import (
     Convolution,
     convolution_schedule,
@@ -91,6 +94,9 @@ PART_OPERATIONS = 256
 
 _FORMATS = {DType.F32: "f", DType.F64: "d", DType.I32: "i", DType.I64: "q", DType.I1: "?"}
 
+
+NO_AMX = constant(5, I32)
+"""The status where the system does not lend the registers of AMX."""
 
 ENTRY_PARAMETERS = tuple(Val(f"%{name}", PTR) for name in ("buffers", "dims", "arena", "pool"))
 
@@ -116,14 +122,28 @@ def write_entry(
             emitter.operation(op)
         emitter.finish()
         bodies.append(emitter.code)
-    if len(bodies) == 1:
+    needs_amx = _needs_amx(function, machine)
+    if len(bodies) == 1 and not needs_amx:
         return bodies[0]
     whole = module.body()
-    for body in bodies:
-        name = module.add("part", ENTRY_PARAMETERS, body, results=(I32,), only_calls=True)
-        whole.invoke_for(name, ENTRY_PARAMETERS, (I32,))
-    whole.leave([constant(0, I32)])
+    parts = [
+        module.add("part", ENTRY_PARAMETERS, body, results=(I32,), only_calls=True)
+        for body in bodies
+    ]
+    status = [NO_AMX]
+    with when(whole, whole.amx_permission(), status) if needs_amx else nullcontext(status) as ends:
+        for name in parts:
+            whole.invoke_for(name, ENTRY_PARAMETERS, (I32,))
+        ends[0] = constant(0, I32)
+    whole.leave(status)
     return whole
+
+
+def _needs_amx(function: Function, machine: Machine) -> bool:
+    """Whether products are computed in the registers of AMX, for which the system is asked."""
+    operations = (op for block in straight_blocks(function) for op in block)
+    products = (op for op in operations if isinstance(op.schedule, ProductSchedule))
+    return machine.has_amx and any(with_pairs(op, machine).amx for op in products)
 
 
 def _parts(operations: list[Operation]) -> list[list[Operation]]:
