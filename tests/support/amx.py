@@ -49,7 +49,9 @@ class Amx:
 
     def emulated(self, text: str) -> str:
         """LLVM IR whose instructions on registers are calls of this object."""
-        text = re.sub(r"^declare .*@(llvm\.x86\.(tile|ldtile|tdp)|syscall).*\n", "", text, flags=re.M)
+        text = re.sub(
+            r"^declare .*@(llvm\.x86\.(tile|ldtile|tdp)|syscall).*\n", "", text, flags=re.M
+        )
         for name, types, work in self._instructions():
             kind = ctypes.CFUNCTYPE(None, *types)
             made = kind(self._checked(name, work))
@@ -81,7 +83,7 @@ class Amx:
                 if name != "ldtilecfg" and not self.registers:
                     raise ValueError("registers that are not configured")
                 work(*arguments)
-            except Exception as problem:  # noqa: BLE001  # none may leave a callback
+            except Exception as problem:  # none may leave a callback
                 self.problems.append(f"{name}{arguments}: {problem}")
 
         return call

@@ -13,12 +13,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from graphc.backends import BACKENDS
 from graphc.backends.llvm import engine
+from graphc.backends.llvm.emit import emit_function
+from graphc.backends.llvm.runtime import load_function
 from graphc.backends.llvm.target import SAPPHIRE_RAPIDS, host_target
 from graphc.backends.loops.gemm import Product
+from graphc.backends.signature import make_signature
+from graphc.driver import pipelines
+from graphc.ir.printer import print_module
+from graphc.ops import default_context
 from graphc.ops.schedules import Tiling
-from graphc.runtime.signature import in_panels, in_pairs
+from graphc.passes.analysis.product_tiles import choose_tiling, misfit
+from graphc.passes.manager import PassManager
+from graphc.runtime.signature import Signature, in_pairs, in_panels
+from graphc.support.diagnostics import GraphcError, InternalError
 from tests.support.amx import Amx
+from tests.support.compiling import call, parse
 from tests.support.guarded_memory import SIDES, GuardedMemory, Side
 from tests.support.products import compile_text, product_of, product_text
 
@@ -82,7 +93,9 @@ def run(
     memory = GuardedMemory(side)
     (_, left), (_, right) = (memory.like(np.ascontiguousarray(x)) for x in (a, b))
     left[:], right[:] = a, b
-    rows, cols = (s.factor if not s.symbols else sizes[s.symbols[0]] for s in (product.m, product.n))
+    rows, cols = (
+        s.factor if not s.symbols else sizes[s.symbols[0]] for s in (product.m, product.n)
+    )
     buffer, c = memory.like(np.zeros((rows, cols), np.float32))
     c[:] = np.nan
     for part in parts or (None,):
@@ -137,16 +150,30 @@ def test_sums_are_what_numpy_makes_of_rounded_factors(
 
 @NEEDS_DOTS
 def test_bits_depend_neither_on_other_rows_nor_on_cuts() -> None:
-    a, b = numbers((70, 100, 600))
-    whole = run(amx(product_of((70, 100, 600), (False, False))), a, b, {})
-    product = amx(product_of(("M", 100, 600), (False, False)))
-    for rows in (1, 2, 16, 31):
+    dims = (40, 52, 300)
+    a, b = numbers(dims)
+    whole = chained(a, b)
+    product = amx(product_of(("M", 52, 300), (False, False)))
+    for rows in (1, 16, 31):
         np.testing.assert_array_equal(run(product, a[:rows], b, {"M": rows}), whole[:rows])
-    cut = replace(amx(product_of((70, 100, 600), (False, False))), split="cols", part=64)
-    np.testing.assert_array_equal(run(cut, a, b, {}, parts=((64, 100), (0, 64))), whole)
-    cut = replace(cut, split="rows", part=32)
-    parts = ((0, 32), (32, 64), (64, 70))
-    np.testing.assert_array_equal(run(cut, a, b, {}, parts=parts), whole)
+    fixed = amx(product_of(dims, (False, False)))
+    cut = replace(fixed, split="cols", part=32)
+    np.testing.assert_array_equal(run(cut, a, b, {}, parts=((32, 52), (0, 32))), whole)
+    cut = replace(fixed, split="rows", part=32)
+    np.testing.assert_array_equal(run(cut, a, b, {}, parts=((0, 32), (32, 40))), whole)
+
+
+@NEEDS_DOTS
+@pytest.mark.parametrize("width", [10, 52])
+def test_sums_go_on_from_what_c_holds(width: int) -> None:
+    """A depth of 256 steps and blocks of 32 rows."""
+    dims = (40, width, 300)
+    a, b = numbers(dims)
+    lanes, vectors = (8, 2) if width < 16 else (16, 2)
+    tile = Tiling(32, vectors, lanes, 256, 32, a="packed", b="packed")
+    for layout in LAYOUTS[::3]:
+        product = replace(amx(product_of(dims, layout)), tile=tile)
+        np.testing.assert_array_equal(run(product, *stored(a, b, layout), {}), chained(a, b))
 
 
 @NEEDS_DOTS
@@ -205,6 +232,90 @@ def test_machine_code_has_the_instructions_and_their_configuration(
     assert "vdpbf16ps" not in text and not re.search(r"\bvfmadd\w+ps\b", text)
     shape = [1, *[0] * 15, *[64, 0] * 8, *[0] * 16, *[16] * 8, *[0] * 8]
     assert bytes(shape) == _configuration(product_text(amx(product), SAPPHIRE_RAPIDS))
+
+
+STEP = """
+dim N <= 40
+func @f(%x: tensor<Nx70xf32> input, %v: tensor<Nx33xf32> input, %W: tensor<70x33xf32> parameter
+       ) -> (y: tensor<Nx33xf32>, g: tensor<70x33xf32>) contraction bf16 {
+  %0 = matmul %x, %W : tensor<Nx33xf32>
+  %y = mul %0, %v : tensor<Nx33xf32>
+  %g = matmul %x, %v {transpose_a = true} : tensor<70x33xf32>
+  return %y, %g
+}
+"""
+
+
+def step(*, freeze: bool) -> tuple[str, Signature]:
+    """LLVM IR of a forward and a backward product."""
+    module, machine = parse(STEP), SAPPHIRE_RAPIDS.machine
+    passes = [*pipelines.rounding("bf16"), *pipelines.early_parts("rest", (), freeze=freeze)]
+    passes += pipelines.kernels(machine, freeze=freeze)
+    PassManager(passes, verify=True).run(module, default_context())
+    assert "amx = true" in print_module(module)
+    assert print_module(parse(print_module(module))) == print_module(module)
+    signature = make_signature(module, module.functions[0])
+    return emit_function(module.functions[0], signature, RUNNING), signature
+
+
+@NEEDS_DOTS
+@pytest.mark.parametrize("freeze", [False, True])
+def test_a_function_asks_the_system_once_a_call(freeze: bool) -> None:
+    text, signature = step(freeze=freeze)
+    registers = Amx()
+    code = engine.object_code(registers.emulated(text), RUNNING)
+    function = load_function(code, signature, RUNNING)
+    (x, w), v = numbers((40, 33, 70)), numbers((40, 33, 5))[0] @ numbers((40, 33, 5))[1]
+    given: dict[str, Array] = {"x": x, "v": v}
+    bound = next(a for a in signature.arguments if a.role == "parameter")
+    given[bound.name] = in_pairs(in_panels(w, bound.panel)) if freeze else w
+    assert bound.pairs == freeze
+    found = call(function, signature, given, {"N": 40})
+    assert (registers.problems, registers.calls["arch_prctl"]) == ([], 1)
+    np.testing.assert_array_equal(found["y"], np.float32(chained(x, w)) * v)
+    np.testing.assert_array_equal(found["g"], chained(x.T, v))
+    registers.permitted = False
+    with pytest.raises(InternalError, match="status 5"):
+        call(function, signature, given, {"N": 40})
+    assert registers.calls["arch_prctl"] == 2
+
+
+def test_a_machine_has_registers_of_amx_with_dot_products() -> None:
+    machine = SAPPHIRE_RAPIDS.machine
+    assert machine.misfit() == ""
+    assert replace(machine, dots_bf16=False).misfit() == (
+        "dots_bf16 and vector_bits of 512 of a machine that has_amx"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rows": 12, "block": 12}, "16 or 32 rows for registers of AMX, got 12"),
+        ({"vectors": 3}, "at most 32 columns for registers of AMX, got 48"),
+        ({"b": "in place"}, 'b = "packed" or "panels" and no prefetch_c for registers of AMX'),
+        ({"a": "in place"}, 'a = "packed", a depth and a block for pairs'),
+    ],
+)
+def test_a_tiling_that_does_not_fit_registers_is_told_what_is_required(
+    change: dict[str, object], message: str
+) -> None:
+    x = amx(product_of((48, 200, 300), (False, False))).form.call_range()
+    made = choose_tiling(SAPPHIRE_RAPIDS.machine, x)
+    assert misfit(made, x) == ""
+    assert misfit(replace(made, **change), x).startswith(message)  # type: ignore[arg-type]
+
+
+def test_schedules_for_amx_are_errors_elsewhere() -> None:
+    module = parse(STEP)
+    passes = [*pipelines.rounding("bf16"), *pipelines.kernels(SAPPHIRE_RAPIDS.machine)]
+    PassManager(passes).run(module, default_context())
+    signature = make_signature(module, module.functions[0])
+    without = replace(RUNNING, machine=replace(RUNNING.machine, has_amx=False))
+    with pytest.raises(GraphcError, match="registers of AMX requires a machine that has them"):
+        emit_function(module.functions[0], signature, without)
+    with pytest.raises(GraphcError, match="requires a machine with dot products of bf16"):
+        BACKENDS["c"]().compile(module.functions[0], signature)
 
 
 def _configuration(text: str) -> bytes:
