@@ -46,9 +46,8 @@ def emit_artifact(
     _add_info(module, request)
     if not signature.is_split:
         return module.text()
-    return module.text() + pool_text(
-        target, f"{request.name}_pool_create", f"{request.name}_pool_destroy"
-    )
+    create, destroy = (f"{request.name}_pool_{what}" for what in ("create", "destroy"))
+    return module.text(pool_text(target, create, destroy))
 
 
 def _add_run(module: Module, signature: Signature, request: EmitRequest) -> None:

@@ -114,12 +114,13 @@ class Module(ModuleWriter):
         code.leave()
         return self.add("parallel_for", (pool, task, context, count), code, only_calls=True)
 
-    def text(self) -> str:
+    def text(self, before: str = "") -> str:
+        """The module's text, to be followed by another, whose declarations are not repeated."""
         parts = [f'target triple = "{self.triple}"\n']
         parts.extend(f"@{name} = {body}" for body, name in self._globals.items())
         parts.extend(self._functions)
-        parts.extend(self._declarations.values())
-        return "\n".join(parts) + "\n"
+        parts.extend(line for line in self._declarations.values() if line not in before)
+        return "\n".join(parts) + "\n" + before
 
 
 def _structure(types: Sequence[LaneType]) -> str:

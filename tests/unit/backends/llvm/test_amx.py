@@ -14,7 +14,10 @@ import numpy as np
 import pytest
 
 from graphc.backends import BACKENDS
+from graphc.backends.abi import AMX_STATUS
+from graphc.backends.base import EmitRequest
 from graphc.backends.llvm import engine
+from graphc.backends.llvm.artifact import emit_artifact
 from graphc.backends.llvm.emit import emit_function
 from graphc.backends.llvm.runtime import load_function
 from graphc.backends.llvm.target import SAPPHIRE_RAPIDS, host_target
@@ -278,6 +281,21 @@ def test_a_function_asks_the_system_once_a_call(freeze: bool) -> None:
     with pytest.raises(InternalError, match="status 5"):
         call(function, signature, given, {"N": 40})
     assert registers.calls["arch_prctl"] == 2
+
+
+@pytest.mark.parametrize("rows", [40, 1024])
+def test_an_artifact_says_what_is_missing(rows: int) -> None:
+    """The second one has a pool of threads, which makes system calls too."""
+    module = parse(STEP.replace("dim N <= 40", f"dim N <= {rows}"))
+    passes = [*pipelines.rounding("bf16"), *pipelines.kernels(SAPPHIRE_RAPIDS.machine)]
+    PassManager(passes).run(module, default_context())
+    signature = make_signature(module, module.functions[0])
+    assert signature.is_split == (rows > 40)
+    request = EmitRequest("net", {"W": numbers((1, 33, 70))[1]}, "{}", "sapphirerapids")
+    text = emit_artifact(module.functions[0], signature, SAPPHIRE_RAPIDS, request)
+    assert text.count("declare i64 @syscall") == 1
+    made = engine.assembly(text, SAPPHIRE_RAPIDS)
+    assert "tdpbf16ps" in made and AMX_STATUS in made
 
 
 def test_a_machine_has_registers_of_amx_with_dot_products() -> None:
