@@ -136,9 +136,10 @@ class Amx:
             raise ValueError("registers that do not fit each other")
         k, n = b_rows, sum_bytes // 4
         left, right = self.registers[a][:m, :k], self.registers[b][:k, :n]
-        total = self.registers[sums][:m, :n].view(np.float32).astype(np.float64)
         parts: list[Array] = []
+        # Rows beyond a matrix hold whatever was in memory, signalling NaN too.
         with np.errstate(invalid="ignore", over="ignore"):
+            total = self.registers[sums][:m, :n].view(np.float32).astype(np.float64)
             for half in (_lower, _upper):
                 x, y = half(left), half(right)
                 part = np.zeros((m, n))
@@ -146,7 +147,7 @@ class Amx:
                     part = rounded(part + np.outer(x[:, step], y[step]))
                 parts.append(part)
             total = rounded(without_denormals(total) + rounded(parts[0] + parts[1]))
-        self.registers[sums][:m, :n] = total.astype(np.float32).view(np.uint32)
+            self.registers[sums][:m, :n] = total.astype(np.float32).view(np.uint32)
 
 
 def _lower(pairs: Array) -> Array:
