@@ -334,6 +334,9 @@ def test_schedules_for_amx_are_errors_elsewhere() -> None:
         emit_function(module.functions[0], signature, without)
     with pytest.raises(GraphcError, match="requires a machine with dot products of bf16"):
         BACKENDS["c"]().compile(module.functions[0], signature)
+    alone = parse(print_module(module).replace("pairs = true, ", ""))
+    with pytest.raises(GraphcError, match=r"requires factors in pairs \(pairs = true\)"):
+        emit_function(alone.functions[0], signature, RUNNING)
 
 
 def _configuration(text: str) -> bytes:
