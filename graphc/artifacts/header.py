@@ -270,7 +270,9 @@ def documentation(signature: Signature, info: str) -> list[str]:
         + "".join(f" or no multiple of {m}" for m in _multiples(signature))
         + ", "
         "2 a pointer is NULL, 3 the arena is",
-        "not aligned to 64 bytes, 4 an array is not aligned to its element type.",
+        "not aligned to 64 bytes, 4 an array is not aligned to its element type"
+        + (", 5 the system" if NEEDS_AMX in info else "."),
+        *(["does not lend the registers of AMX."] if NEEDS_AMX in info else []),
         "",
         *(_conduct_on_gpu(signature) if is_for_gpu(info) else _conduct(signature)),
         "",
@@ -279,6 +281,10 @@ def documentation(signature: Signature, info: str) -> list[str]:
         "",
         *_wrapped(f"Info: {comment_text(info)}", 96),
     ]
+
+
+NEEDS_AMX = '"isa":"sapphirerapids"'
+"""In the information of an artifact that may ask the system for them."""
 
 
 def is_for_gpu(info: str) -> bool:

@@ -15,7 +15,8 @@ and the memory that it updates behind its outputs:
 
 Of sequences `int64_t t, int64_t s` stand in place of n, of a program each dim that a call decides
 by its name (`artifacts/header.py`, `counts`). Other parameters are embedded. Nothing else is
-visible, no memory is allocated, nothing global is written, no library is called.
+visible, no memory is allocated, nothing global is written, no library is called; but where
+products are computed in the registers of AMX, which the system is asked for by `syscall` of libc.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ STATUS = (
     "the arena is not aligned to 64 bytes",
     "a data pointer is not aligned to its element type",
 )
+AMX_STATUS = "the system does not lend the registers of AMX to this process"
+"""Number 5, of code for machines that have them."""
 UNKNOWN_STATUS = "unknown status"
 ARENA_ALIGNMENT = 64
 

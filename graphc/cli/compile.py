@@ -144,8 +144,8 @@ class ArtifactOption(RecordOption):
     default=ArtifactRequest.target,
     show_default=True,
     metavar="ISA",
-    help="The instruction set: native, x86-64, x86-64-v2, x86-64-v3, x86-64-v4 or aarch64; of GPUs "
-    "one or several with commas between, such as sm_80,sm_90 (docs/gpu-files.md).",
+    help="The instruction set: native, x86-64, x86-64-v2, x86-64-v3, x86-64-v4, sapphirerapids or "
+    "aarch64; of GPUs one or several with commas between, such as sm_80,sm_90 (docs/gpu-files.md).",
 )
 @bound_option
 @sequence_options

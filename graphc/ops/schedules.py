@@ -5,6 +5,7 @@
     gemm … schedule {parallel = "batch", chunk = 2}       2 products of those over a batch
     gemm … schedule {beside = true}                       while the product before it is computed
     index.… schedule {parallel = "rows", chunk = 13}      13 rows of the index and of the result
+    update_rows … schedule {parallel = "numbers", chunk = 32}  32 numbers of each row
     conv … schedule {parallel = "images", chunk = 4}      4 images; `conv.data_grad`, `pool.*` too
     conv … schedule {parallel = "images", chunk = 1, column_parts = 4, feature_parts = 2}
                                                           an eighth of the result of one image
@@ -195,6 +196,7 @@ class ProductSchedule(Schedule):
     last      a last chunk of columns that is shorter than the others
     pairs     factors are copied as pairs of bf16, whose dot product is one instruction; where the
               function says `contraction bf16`
+    amx       pairs are multiplied in the registers of AMX
     body      the nest of a body, over chunks of the product
     grid      on a GPU, where the others have no meaning
 
@@ -207,6 +209,7 @@ class ProductSchedule(Schedule):
     few_rows: Tiling | None = None
     last: Tiling | None = None
     pairs: bool = False
+    amx: bool = False
     body: NestSchedule | None = None
     grid: GpuTiling | None = None
 
@@ -223,6 +226,14 @@ class LookupSchedule(Schedule):
     """Of a sum of looked up products; 0 lanes: not chosen."""
 
     parallel: Literal["rows"] | None = None
+    lanes: int = 0
+
+
+@dataclass(frozen=True)
+class RowUpdateSchedule(Schedule):
+    """Of a learner's update of rows; a chunk is of so many numbers of each. 0 lanes: not chosen."""
+
+    parallel: Literal["numbers"] | None = None
     lanes: int = 0
 
 
@@ -394,7 +405,14 @@ def check_schedule(op: Operation) -> Iterable[str]:
         yield f"the rows of an index add to the same elements of `{op.opdef.name}`: no chunks"
 
 
-_WITH_LANES = LaneSchedule | LookupSchedule | ImagesSchedule | ChannelSchedule | WeightGradSchedule
+_WITH_LANES = (
+    LaneSchedule
+    | LookupSchedule
+    | RowUpdateSchedule
+    | ImagesSchedule
+    | ChannelSchedule
+    | WeightGradSchedule
+)
 
 
 def _check_channels(op: Operation, codegen: ChannelProduct, schedule: Schedule) -> Iterable[str]:

@@ -19,7 +19,8 @@ Convolutions and poolings are cut by images, the result of a convolution for one
 where there are few images, the gradient of a convolution to its weights by rows of these. With
 zeros around the images, which each chunk copies, there are fewer chunks; and the gradient is cut by
 images where it stays in a cache from one image to the next. Lookups are cut by the rows of their
-index, where each has a row of the result. Loops' bodies are cut too.
+index, where each has a row of the result, updates of rows by the numbers of each. Loops' bodies are
+cut too.
 
 Short products are shared where a call has many of them, in a loop say, as it wakes threads once:
 those with one first factor, such as the gates of a cell, are computed at the same time, each whole,
@@ -65,6 +66,7 @@ from graphc.ops.schedules import (
     KernelSchedule,
     LookupSchedule,
     ProductSchedule,
+    RowUpdateSchedule,
     Schedule,
     WeightGradSchedule,
     can_be_beside,
@@ -73,6 +75,7 @@ from graphc.ops.schedules import (
     product_before,
     schedule_of,
 )
+from graphc.ops.update_rows import block_of, row_update, row_width
 from graphc.passes.analysis.iteration import dims_of
 from graphc.passes.analysis.window_products import Convolution, suits_winograd
 from graphc.passes.analysis.work import (
@@ -84,6 +87,7 @@ from graphc.passes.analysis.work import (
     kernel_ns,
     lookups_ns,
     product_ns,
+    row_update_ns,
 )
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
@@ -112,6 +116,9 @@ MOST_PRODUCT_PARTS = 8
 
 MOST_LOOKUP_PARTS = 8
 """Of lookups: each chunk walks over the table anew."""
+
+MOST_UPDATE_PARTS = 8
+"""Of an update of rows: each has sums of its own, and walks over the index anew."""
 
 NEAR_BYTES = 262144
 """A factor up to this size is in a near cache when the next chunk reads it."""
@@ -242,6 +249,8 @@ def chunks(op: Operation) -> Schedule | None:
             return weight_chunks(op)
         case LookupSchedule() if has_own_rows(op):
             return lookup_chunks(op)
+        case RowUpdateSchedule():
+            return row_update_chunks(op)
         case _:
             return None
 
@@ -311,6 +320,16 @@ def lookup_chunks(op: Operation) -> LookupSchedule:
         return LookupSchedule()
     length = _length(rows, work, MOST_LOOKUP_PARTS, 1)
     return LookupSchedule("rows", length) if length < rows else LookupSchedule()
+
+
+def row_update_chunks(op: Operation) -> RowUpdateSchedule:
+    """How to cut a learner's update of rows."""
+    work, update = row_update_ns(op), row_update(op)
+    width = bound_of(row_width(update))
+    if work < GRAIN_NS:
+        return RowUpdateSchedule()
+    length = _length(width, work, MOST_UPDATE_PARTS, block_of(update.params))
+    return RowUpdateSchedule("numbers", length) if length < width else RowUpdateSchedule()
 
 
 def image_chunks(op: Operation) -> ImagesSchedule:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from graphc.backends.abi import (
+    AMX_STATUS,
     ARENA_ALIGNMENT,
     STATUS,
     UNKNOWN_STATUS,
@@ -45,13 +46,12 @@ def emit_artifact(
     _add_number(module, f"{request.name}_arena_bytes", signature.arena_bytes)
     if signature.state_places:
         _add_state(module, signature, request)
-    _add_status(module, request.name)
+    _add_status(module, request.name, has_amx=target.machine.has_amx)
     _add_info(module, request)
     if not signature.is_split:
         return module.text()
-    return module.text() + pool_text(
-        target, f"{request.name}_pool_create", f"{request.name}_pool_destroy"
-    )
+    create, destroy = (f"{request.name}_pool_{what}" for what in ("create", "destroy"))
+    return module.text(pool_text(target, create, destroy))
 
 
 def _add_run(module: Module, signature: Signature, request: EmitRequest) -> None:
@@ -196,9 +196,9 @@ def _add_state(module: Module, signature: Signature, request: EmitRequest) -> No
     module.add_function(f"define ptr @{request.name}_start() nounwind", code)
 
 
-def _add_status(module: Module, name: str) -> None:
+def _add_status(module: Module, name: str, *, has_amx: bool) -> None:
     code = Code(module)
-    for number, text in enumerate(STATUS):
+    for number, text in enumerate((*STATUS, AMX_STATUS) if has_amx else STATUS):
         same, other = code.fresh_label("is"), code.fresh_label("not")
         is_it = code.value(I1, f"icmp eq i32 %code, {number}")
         code.do(f"br {is_it}, label %{same}, label %{other}")
