@@ -40,9 +40,12 @@ _SAME = {
 }
 """The functions of arrays, by numpy's names."""
 
+OF_TWO = ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "Sub", "Xor")
+"""Since version 7 these broadcast as numpy does; `former.py` has what they were before."""
+
 
 def _register(name: str, function: str) -> None:
-    @operator(name)
+    @operator(name, 7 if name in OF_TWO else 1)
     def handler(*inputs: Any) -> object:
         return getattr(of(*inputs), function)(*inputs)
 
@@ -55,7 +58,7 @@ def _is_float(x: Any) -> bool:
     return x.dtype != object and np.dtype(x.dtype).kind == "f"
 
 
-@operator("Div")
+@operator("Div", 7)
 def div(x: Any, y: Any) -> object:
     """Of integers the quotient cut towards zero."""
     if _is_float(x):
@@ -84,7 +87,7 @@ def _float_rest(x: Any, y: Any) -> Any:
     return x - gc.where(whole == 0, 0, whole * y)  # y may be infinite
 
 
-@operator("Pow")
+@operator("Pow", 7)
 def power(x: Any, exponent: Any) -> object:
     """The type of the result is that of the base."""
     if is_known(x) and is_known(exponent):
@@ -250,7 +253,7 @@ def thresholded_relu(x: Any, *, alpha: float) -> object:
     return gc.where(x > alpha, x, 0)
 
 
-@operator("PRelu")
+@operator("PRelu", 7)
 def prelu(x: Any, slope: Any) -> object:
     return gc.where(x < 0, slope * x, x)
 

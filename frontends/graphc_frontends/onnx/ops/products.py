@@ -18,7 +18,7 @@ def matmul(x: Any, y: Any) -> object:
     return of(x, y).matmul(x, y)
 
 
-@operator("Gemm")
+@operator("Gemm", 7)
 def gemm(
     a: Any,
     b: Any,
