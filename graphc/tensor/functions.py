@@ -15,7 +15,7 @@ import numpy as np
 from graphc.ir.core import Value
 from graphc.ir.dims import size_ceiling
 from graphc.ir.types import DType, Symbol, TensorType, TypeRuleError
-from graphc.ops import elementwise, functions
+from graphc.ops import bits, elementwise, functions
 from graphc.ops.constant import constant, iota
 from graphc.support.diagnostics import fail
 from graphc.tensor import lookup, numeric
@@ -53,6 +53,12 @@ def relu(x: Any) -> Any:
 def square(x: Any) -> Any:
     """x times x."""
     return of_elements(elementwise.MUL)(x, x)
+
+
+def bitcast(x: Any, dtype: Any) -> Any:
+    """The numbers of another type of as many bits that have the same ones: "f32" and "i32", "f64"
+    and "i64"; numpy's `view`."""
+    return apply(lambda b, v: bits.bitcast(b, v, named_type(dtype)), x)
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
@@ -317,10 +323,11 @@ def _constant(make: Callable[[], np.ndarray], dtype: object) -> np.ndarray:
         raise fail("argument-type", f"no such array: {problem}", caller_location()) from None
 
 
-_OF_ELEMENTS = [of_elements(op) for op in (*elementwise.OPS, *functions.OPS) if op.array]
+_OF_ELEMENTS = [of_elements(op) for op in (*elementwise.OPS, *functions.OPS, *bits.OPS) if op.array]
 _OTHERS = (
     *(
         arange,
+        bitcast,
         broadcast_to,
         cast,
         concatenate,

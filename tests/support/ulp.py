@@ -8,7 +8,7 @@ from graphc.ir.types import DType
 from tests.support.libm import library_function
 
 FUNCTIONS = (
-    *("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "sin", "cos"),
+    *("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "sin", "cos", "arctan"),
     "power",
 )
 
@@ -124,6 +124,7 @@ LIMITS = {
     "erf": (1.5, 1.5),
     "sin": (0.51, 0.85),
     "cos": (0.51, 0.85),
+    "arctan": (0.9, 0.9),
     "power": (0.51, 1.15),
 }
 """The largest error, in units in the last place, that is allowed in f32 and in f64."""

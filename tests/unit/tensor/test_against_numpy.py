@@ -68,6 +68,7 @@ UNARY: dict[str, tuple[Callable[..., Any], Callable[..., Any], float]] = {
     "sqrt": (gc.sqrt, np.sqrt, 0.1),
     "sin": (gc.sin, np.sin, -2.0),
     "cos": (gc.cos, np.cos, -2.0),
+    "arctan": (gc.arctan, np.arctan, -2.0),
     "tanh": (gc.tanh, np.tanh, -2.0),
     "sigmoid": (gc.sigmoid, sigmoid, -2.0),
     "floor": (gc.floor, np.floor, -2.0),

@@ -178,6 +178,23 @@ def tan(x: Any) -> object:
     return gc.sin(x) / gc.cos(x)
 
 
+@operator("Atan")
+def atan(x: Any) -> Any:
+    return np.arctan(x) if is_known(x) else gc.arctan(x)
+
+
+@operator("Asin")
+def asin(x: Any) -> object:
+    """2 arctan(x / (1 + sqrt(1 - x^2))), where the difference is a product that loses nothing."""
+    return 2 * atan(x / (1 + gc.sqrt((1 - x) * (1 + x))))
+
+
+@operator("Acos")
+def acos(x: Any) -> object:
+    """2 arctan(sqrt((1 - x) / (1 + x))), with infinity at -1."""
+    return 2 * atan(gc.sqrt(1 - x) / gc.sqrt(1 + x))
+
+
 @operator("Ceil")
 def ceil(x: Any) -> object:
     return np.ceil(x) if is_known(x) else -gc.floor(-x)
