@@ -26,8 +26,8 @@ class Scalars(Protocol[S]):
     round_bf16 gives the f32 number nearest to an f32 that has 8 significant bits, of two the even
     one; infinity beyond them, nan for nan.
     Operations on bits are of integers. A shift by a count outside of the type's bits gives 0, and
-    -1 of a negative number to the right, where the sign stays. bitcast gives the number of a type of
-    as many bits that has the same ones.
+    -1 of a negative number to the right, where the sign stays. bitcast gives the number of another
+    type, of as many bits, that has the same ones.
     literal is a number in the element type of `like`.
     """
 
