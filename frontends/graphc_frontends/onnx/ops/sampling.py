@@ -137,12 +137,12 @@ def grid_sample(x: Any, grid: Any, *, mode: str, padding_mode: str, align_corner
 
 
 def _brought_inside(at: Any, extent: int, mode: str, align_corners: bool) -> Any:
-    """Places beyond the border, brought to it or mirrored at it."""
+    """Places beyond the border, brought to the last element or mirrored at it."""
     if mode == "zeros":
         return at
-    if mode == "border":
-        return gc.clip(at, 0.0, extent - 1.0)
     low, high = (0.0, extent - 1.0) if align_corners else (-0.5, extent - 0.5)
+    if mode == "border":
+        return gc.where((at < low) | (at > high), gc.clip(at, 0.0, extent - 1.0), at)
     length = high - low
     if not length:
         return at * 0
