@@ -226,16 +226,25 @@ def _half(x: Any, sign: int) -> Any:
     return gc.exp(x) / 2 + sign * (gc.exp(-x) / 2)
 
 
+FAR = 1e9
+"""Beyond it the square root of x^2 + 1 is x in either type, whose square might be infinite."""
+LOG_2 = np.log(2.0).item()
+
+
 @operator("Asinh")
 def asinh(x: Any) -> object:
-    size = gc.abs(x)
-    found = gc.log1p(size + size * size / (1 + gc.sqrt(size * size + 1)))
+    size = gc.where(x < 0, -x, x)  # whose slope at 0 is 1
+    near, far = gc.minimum(size, FAR), gc.maximum(size, FAR)
+    found = gc.log1p(near + near * near / (1 + gc.sqrt(near * near + 1)))
+    found = gc.where(size > FAR, gc.log(far) + LOG_2, found)
     return gc.where(x < 0, -found, found)
 
 
 @operator("Acosh")
 def acosh(x: Any) -> object:
-    return gc.log(x + gc.sqrt(x - 1) * gc.sqrt(x + 1))
+    near, far = gc.minimum(x, FAR), gc.maximum(x, FAR)
+    found = gc.log(near + gc.sqrt(near - 1) * gc.sqrt(near + 1))
+    return gc.where(x > FAR, gc.log(far) + LOG_2, found)
 
 
 @operator("Atanh")

@@ -64,8 +64,8 @@ def det(x: Any) -> object:
         factors = gc.sum(gc.where(here, matrix, 0), -1, keepdims=True) / safe
         is_below = gc.expand_dims(numbers > column, -1)
         matrix = gc.where(is_below, matrix - factors * top, matrix)
-        sign = gc.where(gc.squeeze(first, -1) == column, 1.0, -1.0)
-        return (matrix, total * pivot * sign), None
+        total = total * pivot
+        return (matrix, gc.where(gc.squeeze(first, -1) == column, total, -total)), None
 
     (_, made), _ = gc.scan(step, (x, one), numbers)
     return made

@@ -58,6 +58,7 @@ def _corners(table: Any, first: Any, extents: Sequence[int], taps: Sequence[Taps
             inside = there if inside is None else inside & there
             number = number * np.int32(extent) + gc.cast(place, "i32")
             share = share * part
+        share = gc.where(inside, share, 0)  # which is nan where a place is infinite
         rows = gc.take(table, gc.where(inside, number + first, OUTSIDE), 0)
         found.append(rows * gc.expand_dims(share, -1))
     return found
@@ -123,9 +124,9 @@ def grid_sample(x: Any, grid: Any, *, mode: str, padding_mode: str, align_corner
     for axis, extent in enumerate(extents):
         share = grid[..., len(extents) - 1 - axis] + 1
         at = share * ((extent - 1) / 2) if align_corners else (share * extent - 1) / 2
-        if mode == "nearest":
-            at = round_(at)
-        at = _brought_inside(at, extent, padding_mode, bool(align_corners))
+        if _TAPS[mode] is not _cubic:  # which PyTorch and ONNX Runtime take of places as they are
+            at = round_(at) if mode == "nearest" else at
+            at = _brought_inside(at, extent, padding_mode, bool(align_corners))
         taps.append(
             [
                 (_brought_inside(place, extent, padding_mode, bool(align_corners)), part)
@@ -140,9 +141,9 @@ def _brought_inside(at: Any, extent: int, mode: str, align_corners: bool) -> Any
     """Places beyond the border, brought to the last element or mirrored at it."""
     if mode == "zeros":
         return at
-    low, high = (0.0, extent - 1.0) if align_corners else (-0.5, extent - 0.5)
     if mode == "border":
-        return gc.where((at < low) | (at > high), gc.clip(at, 0.0, extent - 1.0), at)
+        return gc.clip(at, 0.0, extent - 1.0)
+    low, high = (0.0, extent - 1.0) if align_corners else (-0.5, extent - 0.5)
     length = high - low
     if not length:
         return at * 0
@@ -296,6 +297,11 @@ def _largest(parts: Sequence[Any]) -> Any:
     return best
 
 
+def _rounded(x: Any) -> Any:
+    """To the nearest whole number, from the middle away from zero."""
+    return gc.where(x < 0, -gc.floor(0.5 - x), gc.floor(x + 0.5))
+
+
 @operator("MaxRoiPool")
 def max_roi_pool(
     x: Any, regions: Any, *, pooled_shape: Sequence[int], spatial_scale: float
@@ -304,7 +310,7 @@ def max_roi_pool(
     extents = fixed(shape_of(x)[2:], "regions")
     made = gc.take(x, gc.cast(regions[:, 0], "i32"), 0)
     for axis, (extent, count) in enumerate(zip(extents, pooled_shape, strict=True)):
-        first, last = (round_(regions[:, i] * spatial_scale) for i in (2 - axis, 4 - axis))
+        first, last = (_rounded(regions[:, i] * spatial_scale) for i in (2 - axis, 4 - axis))
         each = gc.expand_dims(gc.maximum(last - first + 1, 1.0) / count, 1)
         cells = np.arange(count, dtype=dtype_of(x))
         low = gc.expand_dims(gc.floor(cells * each) + gc.expand_dims(first, 1), 2)
