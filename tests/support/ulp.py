@@ -111,6 +111,13 @@ WORST: dict[str, tuple[float, ...]] = {
         2.618219004572187e29,
         -2.618219004572187e29,
     ),
+    "arctan": (
+        0.6951062083244324,
+        0.7220023274421692,
+        -0.7105013728141785,
+        0.6910499930381775,
+        -0.12532596290111542,
+    ),
 }
 """Operands of f32 at which the bench found the largest errors, on targets with and without FMA."""
 

@@ -184,15 +184,15 @@ def atan(x: Any) -> Any:
 
 
 @operator("Asin")
-def asin(x: Any) -> object:
+def asin(x: Any) -> Any:
     """2 arctan(x / (1 + sqrt(1 - x^2))), where the difference is a product that loses nothing."""
-    return 2 * atan(x / (1 + gc.sqrt((1 - x) * (1 + x))))
+    return 2 * gc.arctan(x / (1 + gc.sqrt((1 - x) * (1 + x))))
 
 
 @operator("Acos")
-def acos(x: Any) -> object:
+def acos(x: Any) -> Any:
     """2 arctan(sqrt((1 - x) / (1 + x))), with infinity at -1."""
-    return 2 * atan(gc.sqrt(1 - x) / gc.sqrt(1 + x))
+    return 2 * gc.arctan(gc.sqrt(1 - x) / gc.sqrt(1 + x))
 
 
 @operator("Ceil")

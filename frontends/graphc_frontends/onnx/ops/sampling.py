@@ -171,11 +171,11 @@ def deform_conv(
     strides: Sequence[int] | None = None,
 ) -> object:
     """A convolution whose windows have an offset for each of their elements and each place."""
-    samples, channels, *extents = shape_of(x)
+    samples, channels = shape_of(x)[:2]
+    extents = fixed(shape_of(x)[2:], "deformed windows")
     (features, each), sizes = fixed(shape_of(weights)[:2], "weights"), kernel_shape
     rank = len(extents)
     sizes = fixed(shape_of(weights)[2:], "weights") if sizes is None else list(sizes)
-    fixed(extents, "deformed windows")
     places = fixed(shape_of(offset)[2:], "deformed windows")
     count = prod(sizes)
     if shape_of(offset)[1] != offset_group * count * rank:

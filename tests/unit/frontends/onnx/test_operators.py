@@ -139,8 +139,10 @@ def test_grids_beyond_the_border() -> None:
     grid = np.array([[p, 0] for p in places]).reshape(1, 1, 3, 2)
     cubic = node("GridSample", ["x", "g"], ["y"], mode="cubic", padding_mode="border")
     linear = node("GridSample", ["x", "g"], ["y"], mode="linear")
-    # The first place is -1.1: the elements taken are -3 to 0, all of them the first.
-    assert run([cubic], x=x, g=grid)[0][0, 0, 0, 0] == pytest.approx(1)
+    # The places are -1.1, whose elements are all the first, and 3.7: the third, thrice the last.
+    share = -0.75 * (1.7**3 - 5 * 1.7**2 + 8 * 1.7 - 4)
+    wanted = [1, 4 * share + 8 * (1 - share)]
+    np.testing.assert_allclose(run([cubic], x=x, g=grid)[0][0, 0, 0, :2], wanted, 1e-12)
     np.testing.assert_allclose(run([linear], x=x, g=grid)[0][0, 0, 0], [0, 8 * 0.3, 0], 1e-12)
 
 
