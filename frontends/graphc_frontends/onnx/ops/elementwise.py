@@ -353,7 +353,7 @@ def cast(x: Any, *, to: int) -> object:
     return cast_to(x, element_type(to))
 
 
-def cast_to(x: Any, dtype: np.dtype[Any]) -> object:
+def cast_to(x: Any, dtype: np.dtype[Any]) -> Any:
     """Elements of another type; sizes of a call stay what they are."""
     if is_known(x):
         if x.dtype == object:
