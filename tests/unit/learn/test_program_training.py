@@ -203,8 +203,9 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 def test_mistakes_are_said(case: str) -> None:
     options, message = WRONG[case]
     net = rows()
+    given: dict[str, Any] = {"learning_rate": 0.1, "epochs": 2, **LOSS, **options}
     with pytest.raises(GraphcError, match=message):
-        gc.train(net, data(5, 4), **{"learning_rate": 0.1, "epochs": 2, **LOSS, **options})
+        gc.train(net, data(5, 4), **given)
     assert equal(net, rows())
 
 
